@@ -1,0 +1,1 @@
+"""Temper's processes: one folder each, and what they share in common."""

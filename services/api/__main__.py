@@ -1,0 +1,43 @@
+"""Run the gateway: ``python -m services.api --host 127.0.0.1 --port 8080``."""
+
+import argparse
+import sys
+
+import uvicorn
+from pydantic import ValidationError
+
+from services.api.app import create_api
+from services.api.settings import ApiSettings
+from services.common.errors import ConfigurationError
+from services.common.logging import configure_logging
+from services.common.web.auth import check_exposure
+
+SHUTDOWN_SECONDS = 5
+
+
+def main() -> int:
+    """Serve until a signal ends the process; 2 when the settings do not work."""
+    parser = argparse.ArgumentParser(prog="temper serve api")
+    parser.add_argument("--host", default="127.0.0.1")
+    parser.add_argument("--port", type=int, default=8080)
+    arguments = parser.parse_args()
+    try:
+        settings = ApiSettings()
+        check_exposure(arguments.host, settings.api_key_hashes, settings.allow_keyless)
+    except (ConfigurationError, ValidationError) as error:
+        print(error, file=sys.stderr)  # noqa: T201 - before there is a logger
+        return 2
+    configure_logging(settings.log_level, settings.log_json)
+    uvicorn.run(
+        create_api(settings),
+        host=arguments.host,
+        port=arguments.port,
+        log_config=None,
+        access_log=False,
+        timeout_graceful_shutdown=SHUTDOWN_SECONDS,
+    )
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

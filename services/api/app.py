@@ -1,0 +1,83 @@
+"""The gateway: REST in front, the dispatcher behind."""
+
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from threading import BoundedSemaphore
+
+from fastapi import FastAPI
+from starlette.concurrency import run_in_threadpool
+
+from services.api.context import GatewayContext
+from services.api.dispatcher.dispatcher import Dispatcher
+from services.api.evaluations.routes import router as evaluations
+from services.api.files.routes import router as files
+from services.api.fine_tuning.routes import router as fine_tuning
+from services.api.jobs.routes import router as jobs
+from services.api.metrics import create_registry
+from services.api.models.routes import router as models
+from services.api.settings import ApiSettings
+from services.common.artifacts import Artifacts
+from services.common.db.engine import Database
+from services.common.db.migrate import migrate
+from services.common.errors import Unavailable
+from services.common.queue.app import create_queue, ping_broker
+from services.common.web.app import create_app
+from services.common.web.auth import Authenticator
+
+
+def create_api(settings: ApiSettings) -> FastAPI:
+    """The application; its database is migrated and its dispatcher started with it."""
+    context = _create_context(settings)
+    queue = create_queue(settings)
+
+    @asynccontextmanager
+    async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
+        await run_in_threadpool(migrate, context.database)
+        context.dispatcher.start()
+        try:
+            yield
+        finally:
+            await run_in_threadpool(context.dispatcher.stop)
+            context.database.close()
+
+    app = create_app(
+        title="Temper",
+        description="Queue post-training jobs and follow them.",
+        registry=create_registry(context.database),
+        checks={
+            "database": context.database.ping,
+            "broker": lambda: ping_broker(queue),
+            "artifacts": lambda: _check_writable(context.artifacts),
+            "dispatcher": context.dispatcher.check,
+        },
+        lifespan=lifespan,
+    )
+    app.state.context = context
+    for router in (files, models, fine_tuning, evaluations, jobs):
+        app.include_router(router)
+    return app
+
+
+def _create_context(settings: ApiSettings) -> GatewayContext:
+    settings.home.mkdir(parents=True, exist_ok=True)
+    database = Database(settings.database)
+    dispatcher = Dispatcher(
+        database,
+        create_queue(settings),
+        reconcile_seconds=settings.reconcile_seconds,
+        grace_seconds=settings.grace_seconds,
+    )
+    return GatewayContext(
+        settings=settings,
+        database=database,
+        artifacts=Artifacts(settings.home),
+        dispatcher=dispatcher,
+        authenticator=Authenticator(settings.api_key_hashes),
+        stream_places=BoundedSemaphore(settings.max_event_streams),
+    )
+
+
+def _check_writable(artifacts: Artifacts) -> None:
+    if not os.access(artifacts.root, os.W_OK):
+        raise Unavailable(f"{artifacts.root} cannot be written")

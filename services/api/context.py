@@ -1,0 +1,51 @@
+"""What every route works with, as typed dependencies."""
+
+from dataclasses import dataclass
+from threading import BoundedSemaphore
+from typing import Annotated
+
+from fastapi import Depends, Header, Request
+
+from services.api.dispatcher.dispatcher import Dispatcher
+from services.api.settings import ApiSettings
+from services.common.artifacts import Artifacts
+from services.common.db.engine import Database
+from services.common.web.auth import Authenticator
+
+
+@dataclass(frozen=True)
+class GatewayContext:
+    """The parts of one gateway process."""
+
+    settings: ApiSettings
+    database: Database
+    artifacts: Artifacts
+    dispatcher: Dispatcher
+    authenticator: Authenticator
+    stream_places: BoundedSemaphore
+
+
+async def _context(request: Request) -> GatewayContext:
+    context: GatewayContext = request.app.state.context
+    return context
+
+
+Gateway = Annotated[GatewayContext, Depends(_context)]
+
+
+async def _principal(request: Request, gateway: Gateway) -> str:
+    return gateway.authenticator(request)
+
+
+Principal = Annotated[str, Depends(_principal)]
+"""Who asks. Every route but the health routes depends on it."""
+
+IdempotencyKey = Annotated[
+    str | None,
+    Header(
+        alias="Idempotency-Key",
+        min_length=1,
+        max_length=255,
+        description="A retry with the same key and body gets the first answer again.",
+    ),
+]

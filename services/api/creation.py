@@ -1,0 +1,64 @@
+"""Creating things once, however often the request is sent."""
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated, TypeVar
+
+from fastapi import Depends
+from pydantic import BaseModel
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.orm import Session
+
+from services.api.context import Gateway, GatewayContext, IdempotencyKey, Principal
+from services.common.jobs.idempotency import recall_answer, remember_answer
+
+Answer = TypeVar("Answer", bound=BaseModel)
+
+
+@dataclass(frozen=True)
+class Creator:
+    """Runs a creation in one transaction with the record of its Idempotency-Key."""
+
+    gateway: GatewayContext
+    principal: str
+    key: str | None
+
+    def create(
+        self, route: str, body: BaseModel, kind: type[Answer], make: Callable[[Session], Answer]
+    ) -> Answer:
+        """Return what ``make`` returns, or the first answer when the request was sent before.
+
+        Raises `Conflict` when the key came with another body.
+        """
+        fingerprint = hashlib.sha256(f"{route}\n{body.model_dump_json()}".encode()).hexdigest()
+        try:
+            answer = self._create(fingerprint, kind, make)
+        except IntegrityError:
+            if self.key is None:
+                raise
+            # The same request was being answered at this moment; its answer is there now.
+            answer = self._create(fingerprint, kind, make)
+        self.gateway.dispatcher.nudge()
+        return answer
+
+    def _create(
+        self, fingerprint: str, kind: type[Answer], make: Callable[[Session], Answer]
+    ) -> Answer:
+        with self.gateway.database.write() as session:
+            if self.key is None:
+                return make(session)
+            known = recall_answer(session, self.principal, self.key, fingerprint)
+            if known is not None:
+                return kind.model_validate(known)
+            answer = make(session)
+            body = answer.model_dump(mode="json")
+            remember_answer(session, self.principal, self.key, fingerprint, body)
+            return answer
+
+
+async def _creator(gateway: Gateway, principal: Principal, key: IdempotencyKey = None) -> Creator:
+    return Creator(gateway, principal, key)
+
+
+Creation = Annotated[Creator, Depends(_creator)]

@@ -1,0 +1,110 @@
+"""/v1/files."""
+
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Query, Request
+from fastapi.responses import FileResponse
+from starlette.concurrency import run_in_threadpool
+
+from services.api.context import Gateway, Principal
+from services.api.creation import Creation
+from services.api.files.service import (
+    add_file,
+    file_view,
+    get_file_row,
+    list_files,
+    remove_file,
+)
+from services.api.files.upload import receive_upload
+from services.api.paging import After, page_of
+from services.common.contracts.files import File, FilePurpose, UploadedContent
+from services.common.contracts.pages import Deleted, Page
+from services.common.ids import new_id
+
+router = APIRouter(prefix="/v1/files", tags=["files"])
+
+MAX_FILES_LIMIT = 10_000
+
+_FORM: dict[str, Any] = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            "multipart/form-data": {
+                "schema": {
+                    "type": "object",
+                    "required": ["file", "purpose"],
+                    "properties": {
+                        "file": {"type": "string", "format": "binary"},
+                        "purpose": {"type": "string", "enum": list(FilePurpose)},
+                    },
+                }
+            }
+        },
+    }
+}
+
+
+@router.post("", openapi_extra=_FORM)
+async def upload(request: Request, gateway: Gateway, creation: Creation) -> File:
+    """Upload a file. It is written to disk while it arrives, whatever its size."""
+    path = gateway.artifacts.uploads() / new_id("upload")
+    received = await receive_upload(request, path, gateway.settings.max_upload_bytes)
+    content = UploadedContent(
+        filename=received.filename, purpose=received.purpose, sha256=received.sha256
+    )
+    try:
+        return await run_in_threadpool(
+            creation.create,
+            "files",
+            content,
+            File,
+            lambda session: add_file(session, gateway.artifacts, received),
+        )
+    finally:
+        path.unlink(missing_ok=True)  # a retried upload has its file already
+
+
+@router.get("")
+def list_all(
+    gateway: Gateway,
+    _principal: Principal,
+    purpose: FilePurpose | None = None,
+    order: Literal["asc", "desc"] = "desc",
+    after: After = None,
+    limit: Annotated[int, Query(ge=1, le=MAX_FILES_LIMIT)] = MAX_FILES_LIMIT,
+) -> Page[File]:
+    """List files."""
+    with gateway.database.read() as session:
+        files, has_more = list_files(
+            session, purpose, after=after, limit=limit, newest_first=order == "desc"
+        )
+    return page_of(files, has_more)
+
+
+@router.get("/{file_id}")
+def get(gateway: Gateway, _principal: Principal, file_id: str) -> File:
+    """Show one file."""
+    with gateway.database.read() as session:
+        return file_view(get_file_row(session, file_id))
+
+
+@router.get("/{file_id}/content", response_class=FileResponse)
+def content(gateway: Gateway, _principal: Principal, file_id: str) -> FileResponse:
+    """Download a file's content."""
+    with gateway.database.read() as session:
+        row = get_file_row(session, file_id)
+    return FileResponse(
+        gateway.artifacts.file(row.id),
+        media_type="application/octet-stream",
+        filename=row.filename,
+        headers={"x-content-type-options": "nosniff"},
+    )
+
+
+@router.delete("/{file_id}")
+def delete(gateway: Gateway, _principal: Principal, file_id: str) -> Deleted:
+    """Delete a file that no unfinished job needs."""
+    with gateway.database.write() as session:
+        path = remove_file(session, gateway.artifacts, file_id)
+    path.unlink(missing_ok=True)
+    return Deleted(id=file_id, object="file")

@@ -1,0 +1,150 @@
+"""Receiving a multipart upload: straight to its disk, in constant memory, checksummed."""
+
+import asyncio
+import errno
+import hashlib
+import os
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from fastapi import Request
+from starlette.requests import ClientDisconnect
+from streaming_form_data import StreamingFormDataParser
+from streaming_form_data.parser import ParseFailedException
+from streaming_form_data.targets import BaseTarget, ValueTarget
+from streaming_form_data.validators import MaxSizeValidator, ValidationError
+
+from services.common.contracts.files import FilePurpose
+from services.common.errors import InvalidRequest, PayloadTooLarge, StorageFull
+
+BATCH_BYTES = 1 << 20
+MAX_FIELD_BYTES = 1000
+MAX_FILENAME = 255
+
+
+@dataclass(frozen=True)
+class Upload:
+    """A completely received file, still under its temporary name."""
+
+    path: Path
+    filename: str
+    purpose: FilePurpose
+    bytes: int
+    sha256: str
+
+
+class _DiskTarget(BaseTarget):  # type: ignore[misc]
+    """Writes a part to disk while it arrives."""
+
+    def __init__(self, file: IO[bytes], max_bytes: int) -> None:
+        super().__init__()
+        self._file = file
+        self._max_bytes = max_bytes
+        self._hash = hashlib.sha256()
+        self.bytes = 0
+        self.seen = False
+
+    def on_start(self) -> None:
+        self.seen = True
+
+    def on_data_received(self, chunk: bytes) -> None:
+        self.bytes += len(chunk)
+        if self.bytes > self._max_bytes:
+            raise PayloadTooLarge(f"the file is larger than {self._max_bytes} bytes", param="file")
+        self._hash.update(chunk)
+        self._file.write(chunk)
+
+    @property
+    def sha256(self) -> str:
+        return self._hash.hexdigest()
+
+
+async def receive_upload(request: Request, path: Path, max_bytes: int) -> Upload:
+    """Receive the parts ``file`` and ``purpose`` and write the file to ``path``.
+
+    Raises `InvalidRequest` for anything that is not such a form, `PayloadTooLarge`, and
+    `StorageFull`; nothing is left on disk then, nor when the client goes away.
+    """
+    with _storage_errors():
+        file = await asyncio.to_thread(_create, path)
+        try:
+            upload = await _receive(request, path, file, max_bytes)
+            await asyncio.to_thread(_flush, file)
+        except BaseException:
+            file.close()
+            await asyncio.to_thread(path.unlink, missing_ok=True)
+            raise
+        file.close()
+        return upload
+
+
+async def _receive(request: Request, path: Path, file: IO[bytes], max_bytes: int) -> Upload:
+    content = _DiskTarget(file, max_bytes)
+    purpose = ValueTarget(validator=MaxSizeValidator(MAX_FIELD_BYTES))
+    try:
+        parser = StreamingFormDataParser(headers=dict(request.headers))
+        parser.register("file", content)
+        parser.register("purpose", purpose)
+        async for batch in _batches(request):
+            await asyncio.to_thread(parser.data_received, batch)
+    except (ParseFailedException, ValidationError, ClientDisconnect) as error:
+        raise InvalidRequest(f"not a complete multipart form: {error}") from error
+    if not content.seen:
+        raise InvalidRequest("the form has no part named file", param="file")
+    return Upload(
+        path=path,
+        filename=_filename(content.multipart_filename),
+        purpose=_purpose(purpose.value),
+        bytes=content.bytes,
+        sha256=content.sha256,
+    )
+
+
+async def _batches(request: Request) -> AsyncIterator[bytes]:
+    """The body in pieces large enough that handing them to a thread costs little."""
+    pending = bytearray()
+    async for chunk in request.stream():
+        pending += chunk
+        if len(pending) >= BATCH_BYTES:
+            yield bytes(pending)
+            pending.clear()
+    yield bytes(pending)
+
+
+def _purpose(value: bytes) -> FilePurpose:
+    try:
+        return FilePurpose(value.decode())
+    except ValueError:
+        known = ", ".join(FilePurpose)
+        message = f"purpose is missing or unknown; one of: {known}"
+        raise InvalidRequest(message, param="purpose") from None
+
+
+def _filename(name: str | None) -> str:
+    """The client's name for people to read; it never names anything on disk."""
+    base = (name or "").replace("\\", "/").rpartition("/")[2]
+    printable = "".join(char for char in base if char.isprintable())
+    return printable[:MAX_FILENAME] or "file"
+
+
+@contextmanager
+def _storage_errors() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise StorageFull("the disk is full; the file was not kept", param="file") from error
+        raise
+
+
+def _create(path: Path) -> IO[bytes]:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return open(path, "wb")
+
+
+def _flush(file: IO[bytes]) -> None:
+    file.flush()
+    os.fsync(file.fileno())

@@ -1,0 +1,86 @@
+"""/v1/fine_tuning/jobs."""
+
+from fastapi import APIRouter
+
+from services.api.context import Gateway, Principal
+from services.api.creation import Creation
+from services.api.fine_tuning.service import create_fine_tuning_job
+from services.api.fine_tuning.view import checkpoint_view, fine_tuning_view
+from services.api.jobs.event_query import Events, EventsAnswer
+from services.api.jobs.metadata_filter import MetadataFilter
+from services.api.paging import After, Limit, page_of
+from services.common.contracts.fine_tuning import Checkpoint, CreateFineTuningJob, FineTuningJob
+from services.common.contracts.jobs import Event, JobKind
+from services.common.contracts.pages import DEFAULT_LIMIT, Page
+from services.common.jobs.store import (
+    JobFilter,
+    get_job,
+    list_checkpoints,
+    list_jobs,
+    request_cancel,
+)
+
+router = APIRouter(prefix="/v1/fine_tuning/jobs", tags=["fine-tuning"])
+
+KIND = JobKind.FINE_TUNING
+
+
+@router.post("")
+def create(creation: Creation, body: CreateFineTuningJob) -> FineTuningJob:
+    """Queue a fine-tune; its files are validated before it waits for a device."""
+    return creation.create(
+        "fine_tuning/jobs",
+        body,
+        FineTuningJob,
+        lambda session: fine_tuning_view(create_fine_tuning_job(session, body)),
+    )
+
+
+@router.get("")
+def list_all(
+    gateway: Gateway,
+    _principal: Principal,
+    metadata: MetadataFilter,
+    after: After = None,
+    limit: Limit = DEFAULT_LIMIT,
+) -> Page[FineTuningJob]:
+    """List fine-tuning jobs, newest first."""
+    where = JobFilter(kind=KIND, metadata=metadata)
+    with gateway.database.read() as session:
+        jobs, has_more = list_jobs(session, where, after, limit)
+    return page_of([fine_tuning_view(job) for job in jobs], has_more)
+
+
+@router.get("/{job_id}")
+def get(gateway: Gateway, _principal: Principal, job_id: str) -> FineTuningJob:
+    """Show one fine-tuning job."""
+    with gateway.database.read() as session:
+        return fine_tuning_view(get_job(session, job_id, KIND))
+
+
+@router.post("/{job_id}/cancel")
+def cancel(gateway: Gateway, _principal: Principal, job_id: str) -> FineTuningJob:
+    """Cancel a waiting job at once; ask the worker of a running one to end it."""
+    with gateway.database.write() as session:
+        return fine_tuning_view(request_cancel(session, job_id, KIND))
+
+
+@router.get("/{job_id}/events", response_model=Page[Event])
+def events(gateway: Gateway, _principal: Principal, job_id: str, query: Events) -> EventsAnswer:
+    """List events, newest first, or stream them, oldest first."""
+    return query.answer(gateway, job_id, KIND)
+
+
+@router.get("/{job_id}/checkpoints")
+def checkpoints(
+    gateway: Gateway,
+    _principal: Principal,
+    job_id: str,
+    after: After = None,
+    limit: Limit = DEFAULT_LIMIT,
+) -> Page[Checkpoint]:
+    """List checkpoints, newest first."""
+    with gateway.database.read() as session:
+        get_job(session, job_id, KIND)
+        rows, has_more = list_checkpoints(session, job_id, after, limit)
+        return page_of([checkpoint_view(row) for row in rows], has_more)

@@ -1,0 +1,74 @@
+"""/v1/jobs: jobs of every kind, and /v1/workers."""
+
+from fastapi import APIRouter
+
+from services.api.context import Gateway, Principal
+from services.api.jobs.event_query import Events, EventsAnswer
+from services.api.jobs.metadata_filter import MetadataFilter
+from services.api.jobs.view import job_view
+from services.api.paging import After, Limit, page_of
+from services.common.contracts.jobs import Event, Job, JobKind, JobStatus, Worker
+from services.common.contracts.pages import DEFAULT_LIMIT, Page
+from services.common.jobs.store import JobFilter, get_job, list_jobs, request_cancel
+from services.common.jobs.workers import live_workers
+
+router = APIRouter(prefix="/v1", tags=["jobs"])
+
+
+@router.get("/jobs")
+def list_all(
+    gateway: Gateway,
+    _principal: Principal,
+    metadata: MetadataFilter,
+    kind: JobKind | None = None,
+    status: JobStatus | None = None,
+    after: After = None,
+    limit: Limit = DEFAULT_LIMIT,
+) -> Page[Job]:
+    """List jobs of every kind, newest first."""
+    where = JobFilter(kind, status, metadata)
+    with gateway.database.read() as session:
+        jobs, has_more = list_jobs(session, where, after, limit)
+    return page_of([job_view(job) for job in jobs], has_more)
+
+
+@router.get("/jobs/{job_id}")
+def get(gateway: Gateway, _principal: Principal, job_id: str) -> Job:
+    """Show one job."""
+    with gateway.database.read() as session:
+        return job_view(get_job(session, job_id))
+
+
+@router.post("/jobs/{job_id}/cancel")
+def cancel(gateway: Gateway, _principal: Principal, job_id: str) -> Job:
+    """Cancel a waiting job at once; ask the worker of a running one to end it."""
+    with gateway.database.write() as session:
+        return job_view(request_cancel(session, job_id))
+
+
+@router.get("/jobs/{job_id}/events", response_model=Page[Event])
+def events(gateway: Gateway, _principal: Principal, job_id: str, query: Events) -> EventsAnswer:
+    """List events, newest first, or stream them, oldest first."""
+    return query.answer(gateway, job_id)
+
+
+@router.get("/workers")
+def workers(gateway: Gateway, _principal: Principal) -> Page[Worker]:
+    """List the workers heard of lately."""
+    with gateway.database.read() as session:
+        rows = live_workers(session)
+    return page_of(
+        [
+            Worker(
+                id=row.id,
+                host=row.host,
+                queues=row.queues,
+                gpus=row.gpus,
+                cpu_slots=row.cpu_slots,
+                started_at=int(row.started_at),
+                heartbeat_at=int(row.heartbeat_at),
+            )
+            for row in rows
+        ],
+        has_more=False,
+    )

@@ -1,0 +1,62 @@
+"""How a job of the machine looks on the wire."""
+
+from typing import TypedDict
+
+from services.common.contracts.jobs import Job as JobView
+from services.common.contracts.jobs import JobError, JobStatus, Progress
+from services.common.jobs.job import Job
+
+
+class StateFields(TypedDict):
+    """The fields that the views of all kinds share."""
+
+    id: str
+    created_at: int
+    started_at: int | None
+    finished_at: int | None
+    status: JobStatus
+    phase: str | None
+    progress: Progress | None
+    attempt: int
+    queue_reason: str | None
+    cancel_requested_at: int | None
+    error: JobError | None
+    metadata: dict[str, str] | None
+
+
+def state_fields(job: Job) -> StateFields:
+    """The shared fields of a job."""
+    return StateFields(
+        id=job.id,
+        created_at=int(job.created_at),
+        started_at=_seconds(job.started_at),
+        finished_at=_seconds(job.finished_at),
+        status=job.status,
+        phase=job.phase,
+        progress=_progress(job),
+        attempt=job.attempt,
+        queue_reason=job.queue_reason,
+        cancel_requested_at=_seconds(job.cancel_requested_at),
+        error=job.error,
+        metadata=job.metadata,
+    )
+
+
+def job_view(job: Job) -> JobView:
+    """A job as /v1/jobs shows it."""
+    return JobView(kind=job.kind, priority=job.priority, **state_fields(job))
+
+
+def _seconds(time: float | None) -> int | None:
+    return int(time) if time is not None else None
+
+
+def _progress(job: Job) -> Progress | None:
+    if job.step is None or not job.total_steps:
+        return None
+    return Progress(
+        step=job.step,
+        total_steps=job.total_steps,
+        percent=round(100 * job.step / job.total_steps, 2),
+        eta_seconds=job.eta_seconds,
+    )

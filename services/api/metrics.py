@@ -1,0 +1,41 @@
+"""Figures of the platform, read from the database when they are asked for."""
+
+from collections.abc import Iterator
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from services.common.db.engine import Database
+from services.common.jobs.store import count_jobs
+from services.common.jobs.workers import live_workers
+
+
+class PlatformMetrics(Collector):
+    """Jobs by kind and status, and living workers."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def describe(self) -> Iterator[Metric]:
+        """Name the figures without asking the database, which may not be migrated yet."""
+        yield from ()
+
+    def collect(self) -> Iterator[Metric]:
+        """Read the figures."""
+        jobs = GaugeMetricFamily(
+            "temper_jobs", "Jobs by kind and status", labels=["kind", "status"]
+        )
+        with self._database.read() as session:
+            for kind, status, number in count_jobs(session):
+                jobs.add_metric([kind, status], number)
+            workers = len(live_workers(session))
+        yield jobs
+        yield GaugeMetricFamily("temper_workers", "Workers heard of lately", value=workers)
+
+
+def create_registry(database: Database) -> CollectorRegistry:
+    """A registry of this process alone, with the platform's figures."""
+    registry = CollectorRegistry()
+    registry.register(PlatformMetrics(database))
+    return registry

@@ -1,0 +1,1 @@
+"""The model registry over REST."""

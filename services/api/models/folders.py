@@ -1,0 +1,65 @@
+"""Checking a folder that a client wants registered as a model."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from services.common.contracts.models import ModelKind
+from services.common.errors import InvalidRequest
+
+CONFIG = "config.json"
+ADAPTER_CONFIG = "adapter_config.json"
+MAX_CONFIG_BYTES = 4 << 20
+
+
+@dataclass(frozen=True)
+class ModelFolder:
+    """A folder that holds a model; ``name`` is relative to the model root."""
+
+    name: str
+    kind: ModelKind
+
+
+def inspect_folder(root: Path, name: str) -> ModelFolder:
+    """Check that ``name`` is a folder below ``root`` with a model in safetensors.
+
+    Raises `InvalidRequest`. Links that lead out of the root are refused: what can be registered
+    is what the operator put there.
+    """
+    folder = _inside(root, name)
+    if not folder.is_dir():
+        raise InvalidRequest(f"no folder {name!r} under the model root", param="folder")
+    kind = ModelKind.ADAPTER if (folder / ADAPTER_CONFIG).is_file() else ModelKind.FULL
+    config = folder / (ADAPTER_CONFIG if kind is ModelKind.ADAPTER else CONFIG)
+    _check_config(config, name)
+    if not any(folder.glob("*.safetensors")):
+        raise InvalidRequest(
+            f"folder {name!r} has no *.safetensors; pickled weights are not loaded", param="folder"
+        )
+    return ModelFolder(folder.relative_to(root.resolve()).as_posix(), kind)
+
+
+def _inside(root: Path, name: str) -> Path:
+    if "\0" in name or Path(name).is_absolute() or ".." in Path(name).parts:
+        raise InvalidRequest("must be relative to the model root, without '..'", param="folder")
+    try:
+        folder = (root / name).resolve()
+    except (OSError, RuntimeError) as error:
+        raise InvalidRequest(f"cannot be read: {error}", param="folder") from error
+    base = root.resolve()
+    if folder == base or base not in folder.parents:
+        raise InvalidRequest("leads out of the model root", param="folder")
+    return folder
+
+
+def _check_config(config: Path, name: str) -> None:
+    if not config.is_file():
+        raise InvalidRequest(f"folder {name!r} has no {CONFIG}", param="folder")
+    if config.stat().st_size > MAX_CONFIG_BYTES:
+        raise InvalidRequest(f"{config.name} of {name!r} is too large", param="folder")
+    try:
+        parsed = json.loads(config.read_bytes())
+    except (ValueError, RecursionError) as error:
+        raise InvalidRequest(f"{config.name} of {name!r}: {error}", param="folder") from error
+    if not isinstance(parsed, dict):
+        raise InvalidRequest(f"{config.name} of {name!r} is not an object", param="folder")

@@ -1,0 +1,63 @@
+"""/v1/models."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+
+from services.api.context import Gateway, Principal
+from services.api.creation import Creation
+from services.api.models.service import (
+    list_models,
+    model_view,
+    register_model,
+    remove_model,
+    remove_weights,
+)
+from services.api.paging import After, page_of
+from services.common.contracts.models import Model, RegisterModel
+from services.common.contracts.pages import Deleted, Page
+from services.common.models.registry import get_model_row
+
+router = APIRouter(prefix="/v1/models", tags=["models"])
+
+MAX_MODELS_LIMIT = 1000
+
+
+@router.post("")
+def register(gateway: Gateway, creation: Creation, body: RegisterModel) -> Model:
+    """Register a folder under the operator's model root, or a hub repository."""
+    root = gateway.settings.models_folder
+    return creation.create(
+        "models", body, Model, lambda session: register_model(session, root, body)
+    )
+
+
+@router.get("")
+def list_all(
+    gateway: Gateway,
+    _principal: Principal,
+    after: After = None,
+    limit: Annotated[int, Query(ge=1, le=MAX_MODELS_LIMIT)] = MAX_MODELS_LIMIT,
+) -> Page[Model]:
+    """List models, newest first."""
+    with gateway.database.read() as session:
+        models, has_more = list_models(session, after, limit)
+    return page_of(models, has_more)
+
+
+# Names of models hold slashes and colons, as those of hubs and of fine-tunes do.
+@router.get("/{model_id:path}")
+def get(gateway: Gateway, _principal: Principal, model_id: str) -> Model:
+    """Show one model, with its lineage when it was trained here."""
+    with gateway.database.read() as session:
+        return model_view(get_model_row(session, model_id, param="id"))
+
+
+@router.delete("/{model_id:path}")
+def delete(gateway: Gateway, _principal: Principal, model_id: str) -> Deleted:
+    """Forget a model that nothing needs; weights trained here are deleted with it."""
+    with gateway.database.write() as session:
+        folder = remove_model(session, gateway.artifacts, model_id)
+    if folder is not None:
+        remove_weights(folder)
+    return Deleted(id=model_id, object="model")

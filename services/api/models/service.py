@@ -1,0 +1,104 @@
+"""Models in the database."""
+
+import shutil
+import time
+from pathlib import Path
+
+from sqlalchemy import delete, select
+from sqlalchemy.orm import Session
+
+from services.api.models.folders import ModelFolder, inspect_folder
+from services.common.artifacts import Artifacts
+from services.common.contracts.jobs import JobStatus
+from services.common.contracts.models import Lineage, Model, ModelKind, RegisterModel
+from services.common.db.tables import JobRow, ModelRow
+from services.common.errors import Conflict, InvalidRequest
+from services.common.models.registry import get_model_row
+
+_UNFINISHED = [status.value for status in JobStatus if not status.is_final]
+
+
+def register_model(session: Session, model_root: Path, request: RegisterModel) -> Model:
+    """Add a model; raises `Conflict` when the name is taken."""
+    if session.scalar(select(ModelRow.seq).where(ModelRow.id == request.id)) is not None:
+        raise Conflict(f"model {request.id!r} exists", param="id", code="model_exists")
+    folder = inspect_folder(model_root, request.folder) if request.folder is not None else None
+    kind = folder.kind if folder is not None else ModelKind.FULL
+    _check_base(session, request, folder)
+    row = ModelRow(
+        id=request.id,
+        kind=kind.value,
+        base=request.base,
+        folder=folder.name if folder is not None else None,
+        hub_id=request.hub_id,
+        revision=request.revision,
+        created_at=time.time(),
+    )
+    session.add(row)
+    session.flush()
+    return model_view(row)
+
+
+def _check_base(session: Session, request: RegisterModel, folder: ModelFolder | None) -> None:
+    """An adapter names a registered full model; nothing else names one."""
+    is_adapter = folder is not None and folder.kind is ModelKind.ADAPTER
+    if is_adapter and request.base is None:
+        raise InvalidRequest("an adapter needs the model it belongs to", param="base")
+    if request.base is None:
+        return
+    if not is_adapter:
+        raise InvalidRequest("only an adapter folder has a base", param="base")
+    if get_model_row(session, request.base, param="base").kind == ModelKind.ADAPTER:
+        raise InvalidRequest("must be a full model, not another adapter", param="base")
+
+
+def list_models(session: Session, after: str | None, limit: int) -> tuple[list[Model], bool]:
+    """Return up to ``limit`` models, newest first, and whether there are more."""
+    query = select(ModelRow)
+    if after is not None:
+        query = query.where(ModelRow.seq < get_model_row(session, after, param="after").seq)
+    rows = session.scalars(query.order_by(ModelRow.seq.desc()).limit(limit + 1)).all()
+    return [model_view(row) for row in rows[:limit]], len(rows) > limit
+
+
+def remove_model(session: Session, artifacts: Artifacts, model_id: str) -> Path | None:
+    """Forget a model; return the folder to remove when a job of ours made it.
+
+    Raises `Conflict` while an unfinished job or an adapter needs it.
+    """
+    row = get_model_row(session, model_id, param="id")
+    adapter = session.scalar(select(ModelRow.id).where(ModelRow.base == model_id).limit(1))
+    if row.kind == ModelKind.FULL and adapter is not None:
+        raise Conflict(f"adapter {adapter!r} belongs to {model_id!r}", code="model_in_use")
+    job = session.scalar(
+        select(JobRow.id).where(
+            JobRow.status.in_(_UNFINISHED),
+            JobRow.request["model"].as_string() == model_id,
+        )
+    )
+    if job is not None:
+        raise Conflict(f"job {job} still needs {model_id!r}", code="model_in_use")
+    session.execute(delete(ModelRow).where(ModelRow.seq == row.seq))
+    if row.job_id is None or row.job_path is None:
+        return None
+    return artifacts.job(row.job_id) / row.job_path
+
+
+def remove_weights(folder: Path) -> None:
+    """Delete the weights of a trained model from disk."""
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def model_view(row: ModelRow) -> Model:
+    """A model as the wire shows it."""
+    return Model(
+        id=row.id,
+        created=int(row.created_at),
+        owned_by="temper" if row.job_id is not None else "operator",
+        kind=ModelKind(row.kind),
+        base=row.base,
+        folder=row.folder,
+        hub_id=row.hub_id,
+        revision=row.revision,
+        lineage=Lineage.model_validate(row.lineage) if row.lineage is not None else None,
+    )

@@ -1,0 +1,43 @@
+"""What all wire types share."""
+
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+MAX_METADATA_PAIRS = 16
+MAX_METADATA_KEY = 64
+MAX_METADATA_VALUE = 512
+
+
+class Request(BaseModel):
+    """A body sent by a client: unknown fields are refused, so that a typo is never silent."""
+
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
+
+
+class Resource(BaseModel):
+    """A body sent by a service: clients ignore fields they do not know."""
+
+    model_config = ConfigDict(extra="ignore")
+
+
+def _bounded(metadata: dict[str, str]) -> dict[str, str]:
+    if len(metadata) > MAX_METADATA_PAIRS:
+        raise ValueError(f"has {len(metadata)} pairs; {MAX_METADATA_PAIRS} are allowed")
+    for key, value in metadata.items():
+        if not key or len(key) > MAX_METADATA_KEY:
+            raise ValueError(f"key {key[:80]!r} must have 1 to {MAX_METADATA_KEY} characters")
+        if len(value) > MAX_METADATA_VALUE:
+            raise ValueError(f"value of {key!r} is longer than {MAX_METADATA_VALUE} characters")
+    return metadata
+
+
+Metadata = Annotated[
+    dict[str, str],
+    AfterValidator(_bounded),
+    Field(description="Up to 16 pairs of strings; jobs can be listed by them."),
+]
+"""Labels of the client's own: at most 16 pairs, keys to 64 and values to 512 characters."""
+
+JsonObject = dict[str, Any]
+"""A JSON object whose shape belongs to somebody else."""

@@ -1,0 +1,1 @@
+"""The database: engine, tables, migrations. It is the truth about every job."""

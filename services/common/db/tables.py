@@ -1,0 +1,173 @@
+"""The tables. Times are seconds since the epoch (UTC), so that leases are plain arithmetic."""
+
+from typing import Any
+
+from sqlalchemy import (
+    JSON,
+    BigInteger,
+    Float,
+    ForeignKey,
+    Index,
+    Integer,
+    String,
+    Text,
+)
+from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
+
+Sequence = BigInteger().with_variant(Integer, "sqlite")
+"""An automatically increasing key; SQLite increments only columns of type INTEGER."""
+
+
+class Base(DeclarativeBase):
+    """All tables of Temper."""
+
+    type_annotation_map = {dict[str, Any]: JSON, float: Float, int: BigInteger}  # noqa: RUF012
+
+
+class JobRow(Base):
+    """One job of any kind. ``epoch`` grows with every claim and guards every later write."""
+
+    __tablename__ = "jobs"
+
+    seq: Mapped[int] = mapped_column(Sequence, primary_key=True, autoincrement=True)
+    id: Mapped[str] = mapped_column(String(64), unique=True)
+    kind: Mapped[str] = mapped_column(String(32))
+    status: Mapped[str] = mapped_column(String(20))
+    queue: Mapped[str] = mapped_column(String(64))
+    validation_queue: Mapped[str] = mapped_column(String(64))
+    priority: Mapped[int]
+    gpus: Mapped[int | None]
+    request: Mapped[dict[str, Any]]
+    labels: Mapped[dict[str, Any] | None] = mapped_column(JSON(none_as_null=True))
+    result: Mapped[dict[str, Any] | None] = mapped_column(JSON(none_as_null=True))
+    error: Mapped[dict[str, Any] | None] = mapped_column(JSON(none_as_null=True))
+    phase: Mapped[str | None] = mapped_column(String(64))
+    step: Mapped[int | None]
+    total_steps: Mapped[int | None]
+    eta_seconds: Mapped[float | None]
+    queue_reason: Mapped[str | None] = mapped_column(Text)
+    attempt: Mapped[int] = mapped_column(default=0)
+    losses: Mapped[int] = mapped_column(default=0)
+    epoch: Mapped[int] = mapped_column(default=0)
+    owner: Mapped[str | None] = mapped_column(String(200))
+    lease_expires_at: Mapped[float | None]
+    cancel_requested_at: Mapped[float | None]
+    reports_offset: Mapped[int] = mapped_column(default=0)
+    event_count: Mapped[int] = mapped_column(default=0)
+    created_at: Mapped[float]
+    updated_at: Mapped[float]
+    started_at: Mapped[float | None]
+    finished_at: Mapped[float | None]
+
+    __table_args__ = (
+        Index("jobs_by_queue", "status", "queue", "priority", "seq"),
+        Index("jobs_by_kind", "kind", "seq"),
+        Index("jobs_by_lease", "lease_expires_at"),
+    )
+
+
+class EventRow(Base):
+    """An event of a job, numbered from 1 without gaps."""
+
+    __tablename__ = "events"
+
+    job_id: Mapped[str] = mapped_column(ForeignKey("jobs.id"), primary_key=True)
+    number: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    created_at: Mapped[float]
+    level: Mapped[str] = mapped_column(String(8))
+    type: Mapped[str] = mapped_column(String(16))
+    message: Mapped[str] = mapped_column(Text)
+    data: Mapped[dict[str, Any] | None] = mapped_column(JSON(none_as_null=True))
+
+
+class CheckpointRow(Base):
+    """A checkpoint of a job, by the step it was written at."""
+
+    __tablename__ = "checkpoints"
+
+    job_id: Mapped[str] = mapped_column(ForeignKey("jobs.id"), primary_key=True)
+    step: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    id: Mapped[str] = mapped_column(String(64), unique=True)
+    path: Mapped[str] = mapped_column(Text)
+    metrics: Mapped[dict[str, Any]]
+    created_at: Mapped[float]
+
+
+class OutboxRow(Base):
+    """A wake-up that must still be given to the broker."""
+
+    __tablename__ = "outbox"
+
+    seq: Mapped[int] = mapped_column(Sequence, primary_key=True, autoincrement=True)
+    queue: Mapped[str] = mapped_column(String(64))
+    created_at: Mapped[float]
+
+
+class IdempotencyRow(Base):
+    """The first answer to a request that carried an Idempotency-Key."""
+
+    __tablename__ = "idempotency"
+
+    principal: Mapped[str] = mapped_column(String(80), primary_key=True)
+    key: Mapped[str] = mapped_column(String(255), primary_key=True)
+    fingerprint: Mapped[str] = mapped_column(String(64))
+    response: Mapped[dict[str, Any]]
+    created_at: Mapped[float] = mapped_column(index=True)
+
+
+class ResourceLeaseRow(Base):
+    """A device (GPU by UUID, or a CPU slot of a host) held by one claim of a job."""
+
+    __tablename__ = "resource_leases"
+
+    resource_id: Mapped[str] = mapped_column(String(200), primary_key=True)
+    host: Mapped[str] = mapped_column(String(200), index=True)
+    job_id: Mapped[str] = mapped_column(ForeignKey("jobs.id"), index=True)
+    epoch: Mapped[int]
+    acquired_at: Mapped[float]
+
+
+class WorkerRow(Base):
+    """A worker process, by what it last said of itself."""
+
+    __tablename__ = "workers"
+
+    id: Mapped[str] = mapped_column(String(200), primary_key=True)
+    host: Mapped[str] = mapped_column(String(200))
+    queues: Mapped[list[str]] = mapped_column(JSON)
+    gpus: Mapped[list[str]] = mapped_column(JSON)
+    cpu_slots: Mapped[int]
+    started_at: Mapped[float]
+    heartbeat_at: Mapped[float] = mapped_column(index=True)
+
+
+class FileRow(Base):
+    """An uploaded file; its content lies in the artifacts under the same id."""
+
+    __tablename__ = "files"
+
+    seq: Mapped[int] = mapped_column(Sequence, primary_key=True, autoincrement=True)
+    id: Mapped[str] = mapped_column(String(64), unique=True)
+    filename: Mapped[str] = mapped_column(Text)
+    purpose: Mapped[str] = mapped_column(String(32))
+    bytes: Mapped[int]
+    sha256: Mapped[str] = mapped_column(String(64), index=True)
+    created_at: Mapped[float]
+
+
+class ModelRow(Base):
+    """A model by name, and where its weights come from (exactly one of the three sources)."""
+
+    __tablename__ = "models"
+
+    seq: Mapped[int] = mapped_column(Sequence, primary_key=True, autoincrement=True)
+    id: Mapped[str] = mapped_column(String(200), unique=True)
+    kind: Mapped[str] = mapped_column(String(16))
+    base: Mapped[str | None] = mapped_column(String(200))
+    folder: Mapped[str | None] = mapped_column(Text)  # below the operator's model root
+    hub_id: Mapped[str | None] = mapped_column(String(200))
+    revision: Mapped[str | None] = mapped_column(String(100))
+    job_id: Mapped[str | None] = mapped_column(ForeignKey("jobs.id"))
+    job_path: Mapped[str | None] = mapped_column(Text)  # below the folder of the job
+    lineage: Mapped[dict[str, Any] | None] = mapped_column(JSON(none_as_null=True))
+    created_at: Mapped[float]

@@ -1,0 +1,81 @@
+"""The error model of Temper.
+
+An error is raised where it is known, as the class of the boundary it crossed, and becomes a
+response (services.common.web) or a failed job (services.common.worker) in one place each. Its
+message is for the person who can act on it: it names the field, row, file or setting.
+"""
+
+
+class TemperError(Exception):
+    """Base of every error Temper raises on purpose.
+
+    ``code`` is stable and machine-readable; ``param`` names the request field at fault.
+    """
+
+    code = "internal_error"
+
+    def __init__(self, message: str, *, param: str | None = None, code: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.param = param
+        self.code = code or type(self).code
+
+
+class InvalidRequest(TemperError):
+    """The request can never succeed as it stands."""
+
+    code = "invalid_request"
+
+
+class AuthenticationFailed(TemperError):
+    """No key was given, or an unknown one."""
+
+    code = "invalid_api_key"
+
+
+class PermissionDenied(TemperError):
+    """The operator's settings forbid what was asked."""
+
+    code = "permission_denied"
+
+
+class NotFound(TemperError):
+    """The named thing does not exist."""
+
+    code = "not_found"
+
+
+class Conflict(TemperError):
+    """The thing exists but its state does not allow what was asked."""
+
+    code = "conflict"
+
+
+class PayloadTooLarge(TemperError):
+    """More was sent than the operator accepts."""
+
+    code = "payload_too_large"
+
+
+class StorageFull(TemperError):
+    """The disk is full; nothing of the request was kept."""
+
+    code = "storage_full"
+
+
+class Unavailable(TemperError):
+    """Something Temper depends on does not answer; the same request may succeed later."""
+
+    code = "unavailable"
+
+
+class ConfigurationError(TemperError):
+    """The operator's settings do not work; the process refuses to start."""
+
+    code = "configuration_error"
+
+
+class JobFailed(TemperError):
+    """Work on a job ended in a way that fails the job; becomes its ``error``."""
+
+    code = "job_failed"

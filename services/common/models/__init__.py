@@ -1,0 +1,1 @@
+"""The model registry: names, and where the weights behind them lie."""

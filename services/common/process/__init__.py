@@ -1,0 +1,1 @@
+"""Child processes: runtimes, supervision, and the protocol of their reports."""

@@ -1,0 +1,82 @@
+"""What a child process tells the worker that started it.
+
+A child appends one JSON object a line to ``reports.jsonl`` in its job directory and ends with an
+atomically written ``result.json``. The worker follows the first and trusts only the second: a
+child that leaves no result has crashed, whatever its exit code says.
+
+Only the standard library is imported here, because every runtime imports this module.
+"""
+
+import json
+import math
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+REPORTS = "reports.jsonl"
+METRICS = "metrics.jsonl"
+RESULT = "result.json"
+
+
+class Reporter:
+    """Writes the reports of one child; safe to recreate on the same directory after a kill."""
+
+    def __init__(self, job_dir: Path) -> None:
+        self.job_dir = job_dir
+
+    def phase(self, name: str) -> None:
+        """Say which part of the work has begun, for example ``loading_model``."""
+        self._report({"type": "phase", "phase": name})
+
+    def message(self, text: str, level: str = "info", **data: Any) -> None:
+        """Tell the user something; ``level`` is ``info``, ``warn`` or ``error``."""
+        self._report({"type": "message", "level": level, "message": text, "data": data})
+
+    def progress(self, step: int, total_steps: int, eta_seconds: float | None = None) -> None:
+        """Say how far the work has come, in steps of the job's own unit."""
+        self._report(
+            {
+                "type": "progress",
+                "step": step,
+                "total_steps": total_steps,
+                "eta_seconds": eta_seconds,
+            }
+        )
+
+    def metrics(self, step: int, **values: float) -> None:
+        """Record figures of one step, in ``metrics.jsonl`` too; NaN and infinity become null."""
+        finite = {name: value if math.isfinite(value) else None for name, value in values.items()}
+        record = {"step": step, "time": time.time(), **finite}
+        self._append(METRICS, record)
+        self._report({"type": "metrics", "step": step, "metrics": finite})
+
+    def checkpoint(self, step: int, path: str) -> None:
+        """Announce a checkpoint that can be resumed from; ``path`` is relative to the job."""
+        self._report({"type": "checkpoint", "step": step, "path": path})
+
+    def finish(self, **result: Any) -> None:
+        """Record success with the fields of the job kind's result."""
+        self._write_result({"status": "succeeded", **result})
+
+    def fail(self, code: str, message: str, param: str | None = None) -> None:
+        """Record failure: a machine-readable code, one line for a person, the field at fault."""
+        error = {"code": code, "message": message, "param": param}
+        self._write_result({"status": "failed", "error": error})
+
+    def _report(self, record: dict[str, Any]) -> None:
+        self._append(REPORTS, {"time": time.time(), **record})
+
+    def _append(self, name: str, record: dict[str, Any]) -> None:
+        line = json.dumps(record, ensure_ascii=False, allow_nan=False) + "\n"
+        with open(self.job_dir / name, "ab") as file:
+            file.write(line.encode())
+
+    def _write_result(self, result: dict[str, Any]) -> None:
+        target = self.job_dir / RESULT
+        partial = target.with_suffix(".partial")
+        with open(partial, "w", encoding="utf-8") as file:
+            json.dump(result, file, ensure_ascii=False, allow_nan=False)
+            file.flush()
+            os.fsync(file.fileno())
+        partial.replace(target)

@@ -1,0 +1,1 @@
+"""The Celery application: messages only wake workers up."""

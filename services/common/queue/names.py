@@ -1,0 +1,15 @@
+"""The queues: one pair for each kind of worker."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class QueueNames:
+    """Where jobs of a kind wait: first for the validation of their files, then for a device."""
+
+    validation: str
+    work: str
+
+
+TRAINING = QueueNames(validation="training.validation", work="training")
+EVALUATION = QueueNames(validation="evaluation.validation", work="evaluation")

@@ -1,0 +1,1 @@
+"""What every HTTP service shares: errors, request ids, keys, health, metrics."""

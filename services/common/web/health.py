@@ -1,0 +1,71 @@
+"""Liveness, readiness by dependency, and metrics."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+
+from fastapi import APIRouter, Response
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+from pydantic import BaseModel
+
+logger = logging.getLogger(__name__)
+
+CHECK_SECONDS = 5.0
+
+
+class Health(BaseModel):
+    """The process answers."""
+
+    status: str = "ok"
+
+
+class Readiness(BaseModel):
+    """Whether requests can be served; each dependency is ``ok`` or says what is wrong."""
+
+    status: str
+    dependencies: dict[str, str]
+
+
+def health_router(
+    checks: Mapping[str, Callable[[], None]], registry: CollectorRegistry
+) -> APIRouter:
+    """Routes without a key: what they show is no secret, and probes carry none.
+
+    A check raises when its dependency does not answer.
+    """
+    router = APIRouter(tags=["health"])
+
+    @router.get("/healthz")
+    async def healthz() -> Health:
+        """Answer as long as the process lives."""
+        return Health()
+
+    @router.get("/readyz", responses={503: {"model": Readiness}})
+    async def readyz(response: Response) -> Readiness:
+        """Check every dependency, all at once, within a time limit."""
+        results = await asyncio.gather(*(_check(name, check) for name, check in checks.items()))
+        ready = all(result == "ok" for result in results)
+        response.status_code = 200 if ready else 503
+        return Readiness(
+            status="ready" if ready else "not ready",
+            dependencies=dict(zip(checks, results, strict=True)),
+        )
+
+    @router.get("/metrics", response_class=Response)
+    def metrics() -> Response:
+        """Figures in Prometheus' text format."""
+        return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
+
+    return router
+
+
+async def _check(name: str, check: Callable[[], None]) -> str:
+    try:
+        await asyncio.wait_for(asyncio.to_thread(check), CHECK_SECONDS)
+    except TimeoutError:
+        return f"no answer within {CHECK_SECONDS:.0f} s"
+    except Exception as error:
+        # The cause goes to the log: its text can hold addresses that are not for everybody.
+        logger.warning("%s is not ready: %s", name, error)
+        return f"unavailable ({type(error).__name__})"
+    return "ok"

@@ -1,0 +1,1 @@
+"""What every worker shares: claim a job, run its child, record what it says."""

@@ -1,0 +1,43 @@
+"""What a kind of job adds to the machine: its children, and what their results mean."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from sqlalchemy.orm import Session
+
+from services.common.db.engine import Database
+from services.common.jobs.claims import Claim
+from services.common.jobs.job import Job
+
+
+@dataclass(frozen=True)
+class Launch:
+    """A child to start: its command, and variables beyond those every child gets."""
+
+    command: list[str]
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+
+class Handler(Protocol):
+    """One kind of job, as a worker sees it.
+
+    `validation` and `work` write what the child reads into ``job_dir`` and say how to start it;
+    a `TemperError` they raise fails the job with its message. Both may be called again for a
+    later attempt on the same folder.
+    """
+
+    kind: str
+
+    def validation(self, database: Database, job: Job, job_dir: Path) -> Launch:
+        """Prepare the child that validates the job's files."""
+        ...
+
+    def work(self, database: Database, claim: Claim, job_dir: Path) -> Launch:
+        """Prepare the child that does the job."""
+        ...
+
+    def complete(self, session: Session, job: Job, result: dict[str, Any]) -> dict[str, Any]:
+        """Return what is kept of a successful result; runs in the job's last transaction."""
+        ...

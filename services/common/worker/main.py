@@ -1,0 +1,90 @@
+"""The life of a worker process: Celery brings wake-ups, threads run the jobs."""
+
+import logging
+import threading
+
+from celery import Celery
+from celery.signals import worker_ready, worker_shutting_down
+
+from services.common.db.engine import Database
+from services.common.db.migrate import migrate
+from services.common.jobs.outbox import add_wake_up
+from services.common.jobs.workers import heartbeat, sign_off
+from services.common.logging import configure_logging
+from services.common.queue.app import WAKE_UP, create_queue
+from services.common.queue.names import QueueNames
+from services.common.worker.executor import Executor
+from services.common.worker.handler import Handler
+from services.common.worker.settings import WorkerSettings
+
+logger = logging.getLogger(__name__)
+
+HEARTBEAT_SECONDS = 5.0
+
+
+def run_worker(handler: Handler, queues: QueueNames, settings: WorkerSettings) -> None:
+    """Serve one kind of job until a signal ends the process.
+
+    On TERM or INT running children are asked to end, and their jobs go back to the queue.
+    """
+    configure_logging(settings.log_level, settings.log_json)
+    database = Database(settings.database)
+    migrate(database)
+    executor = Executor(database, handler, settings, queues)
+    app = create_queue(settings)
+    app.task(name=WAKE_UP)(executor.work)
+    _follow_life(executor)
+    try:
+        app.worker_main(_arguments(app, executor, settings))
+    finally:
+        executor.stopping.set()
+        with database.write() as session:
+            sign_off(session, executor.worker_id)
+        database.close()
+
+
+def _arguments(app: Celery, executor: Executor, settings: WorkerSettings) -> list[str]:
+    queues = executor.queues
+    # A thread only waits for its child, so there may be as many as jobs can run here at once.
+    devices = executor.devices
+    threads = len(devices.gpus) + devices.cpu_slots + settings.validation_slots + 1
+    logger.info("%s: %s, devices %s", app.main, queues, devices)
+    return [
+        "worker",
+        "--pool=threads",
+        f"--concurrency={threads}",
+        f"--queues={queues.validation},{queues.work}",
+        f"--hostname={queues.work}@{executor.worker_id}",
+        f"--loglevel={settings.log_level}",
+        "--without-gossip",
+        "--without-mingle",
+        "--without-heartbeat",
+    ]
+
+
+def _follow_life(executor: Executor) -> None:
+    """Announce the worker while it lives, and tell its jobs when it is asked to end."""
+
+    def ready(**_: object) -> None:
+        threading.Thread(target=_announce, args=(executor,), daemon=True).start()
+
+    def shutting_down(**_: object) -> None:
+        executor.stopping.set()
+
+    worker_ready.connect(ready, weak=False)
+    worker_shutting_down.connect(shutting_down, weak=False)
+
+
+def _announce(executor: Executor) -> None:
+    queues = [executor.queues.validation, executor.queues.work]
+    with executor.database.write() as session:
+        for queue in queues:
+            add_wake_up(session, queue)  # what waited for a worker need not wait longer
+    while not executor.stopping.is_set():
+        try:
+            with executor.database.write() as session:
+                heartbeat(session, executor.worker_id, queues, executor.devices)
+        except Exception:
+            # The database may be away for a while; the next heartbeat tells when it is back.
+            logger.exception("heartbeat failed")
+        executor.stopping.wait(HEARTBEAT_SECONDS)
