@@ -80,7 +80,7 @@ FileReference = Annotated[str, StringConstraints(min_length=1, max_length=300)]
 class CreateFineTuningJob(Placement):
     """The body of POST /v1/fine_tuning/jobs."""
 
-    model: str = Field(min_length=1, max_length=200, examples=["tiny-base"])
+    model: str = Field(min_length=1, max_length=300, examples=["tiny-base"])
     training_file: FileReference = Field(
         description="A file id, or hf://datasets/<owner>/<name>.", examples=["file-abc123"]
     )

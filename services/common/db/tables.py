@@ -161,9 +161,9 @@ class ModelRow(Base):
     __tablename__ = "models"
 
     seq: Mapped[int] = mapped_column(Sequence, primary_key=True, autoincrement=True)
-    id: Mapped[str] = mapped_column(String(200), unique=True)
+    id: Mapped[str] = mapped_column(String(300), unique=True)
     kind: Mapped[str] = mapped_column(String(16))
-    base: Mapped[str | None] = mapped_column(String(200))
+    base: Mapped[str | None] = mapped_column(String(300))
     folder: Mapped[str | None] = mapped_column(Text)  # below the operator's model root
     hub_id: Mapped[str | None] = mapped_column(String(200))
     revision: Mapped[str | None] = mapped_column(String(100))

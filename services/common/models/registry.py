@@ -24,9 +24,13 @@ class Weights:
 
 @dataclass(frozen=True)
 class ResolvedModel:
-    """A model ready to be loaded: base weights, and the adapter over them if there is one."""
+    """A model ready to be loaded: full weights, and the adapter over them if there is one.
+
+    ``base`` is the name of the full weights; it equals ``id`` without an adapter.
+    """
 
     id: str
+    base: str
     weights: Weights
     adapter: Path | None = None
 
@@ -52,14 +56,14 @@ def resolve_model(
     """
     row = get_model_row(session, model_id)
     if row.kind != ModelKind.ADAPTER:
-        return ResolvedModel(row.id, _weights(row, model_root, artifacts))
+        return ResolvedModel(row.id, row.id, _weights(row, model_root, artifacts))
     if row.base is None:
         raise InvalidRequest(f"adapter {model_id!r} has no base model", param="model")
     base = get_model_row(session, row.base)
     if base.kind == ModelKind.ADAPTER:
         raise InvalidRequest(f"the base of {model_id!r} is itself an adapter", param="model")
     adapter = _weights(row, model_root, artifacts).path
-    return ResolvedModel(row.id, _weights(base, model_root, artifacts), adapter)
+    return ResolvedModel(row.id, base.id, _weights(base, model_root, artifacts), adapter)
 
 
 def _weights(row: ModelRow, model_root: Path, artifacts: Artifacts) -> Weights:
@@ -80,7 +84,7 @@ class TrainedModel:
 
     id: str
     kind: ModelKind
-    base: str
+    base: str | None
     path: str
     lineage: Lineage
 

@@ -3,7 +3,10 @@
 from pathlib import Path
 
 from celery import Celery
+from kombu import Queue
 
+from services.common.queue.file_transport import SCHEME
+from services.common.queue.names import ALL_QUEUES
 from services.common.settings import Settings
 
 WAKE_UP = "temper.wake_up"
@@ -16,7 +19,7 @@ def create_queue(settings: Settings) -> Celery:
     """Return the application. Messages carry a queue's name and nothing else, as JSON."""
     app = Celery("temper")
     app.conf.update(
-        broker_url=settings.broker_url or "filesystem://",
+        broker_url=settings.broker_url or f"{SCHEME}://",
         broker_transport_options={} if settings.broker_url else _file_transport(settings.home),
         broker_connection_retry_on_startup=True,
         broker_connection_timeout=5,
@@ -27,7 +30,8 @@ def create_queue(settings: Settings) -> Celery:
         worker_enable_remote_control=False,
         worker_send_task_events=False,
         worker_hijack_root_logger=False,
-        task_create_missing_queues=True,
+        task_queues=[Queue(name, routing_key=name) for name in ALL_QUEUES],
+        task_create_missing_queues=False,
     )
     return app
 

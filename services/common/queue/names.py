@@ -13,3 +13,5 @@ class QueueNames:
 
 TRAINING = QueueNames(validation="training.validation", work="training")
 EVALUATION = QueueNames(validation="evaluation.validation", work="evaluation")
+
+ALL_QUEUES = tuple(name for pair in (TRAINING, EVALUATION) for name in (pair.validation, pair.work))

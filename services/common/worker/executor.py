@@ -5,6 +5,7 @@ import os
 import socket
 import threading
 from collections.abc import Callable, Mapping
+from pathlib import Path
 
 from sqlalchemy.exc import IntegrityError
 
@@ -12,7 +13,13 @@ from services.common.artifacts import Artifacts
 from services.common.db.engine import Database
 from services.common.gpu.inventory import HostDevices, occupied_gpus, visible_gpus
 from services.common.gpu.leases import free_devices
-from services.common.jobs.claims import Claim, Claimant, claim_validation, claim_work
+from services.common.jobs.claims import (
+    Claim,
+    Claimant,
+    Stage,
+    claim_validation,
+    claim_work,
+)
 from services.common.jobs.status import LeaseLost
 from services.common.queue.names import QueueNames
 from services.common.worker.handler import Handler
@@ -63,7 +70,7 @@ class Executor:
                 database=self.database,
                 handler=self._handler,
                 settings=self._settings,
-                job_dir=self._artifacts.job(claim.job.id),
+                job_dir=self._folder(claim),
                 stopping=self.stopping,
             ).run()
 
@@ -75,6 +82,11 @@ class Executor:
             except (LeaseLost, IntegrityError) as error:
                 logger.debug("claim lost: %s", error)
         return None
+
+    def _folder(self, claim: Claim) -> Path:
+        """Each stage has a folder of its own, with its own reports and result."""
+        folder = self._artifacts.job(claim.job.id)
+        return folder / claim.stage if claim.stage is Stage.VALIDATION else folder
 
     def _claim_validation(self) -> Claim | None:
         with self.database.write() as session:

@@ -28,10 +28,8 @@ class Handler(Protocol):
     later attempt on the same folder.
     """
 
-    kind: str
-
-    def validation(self, database: Database, job: Job, job_dir: Path) -> Launch:
-        """Prepare the child that validates the job's files."""
+    def validation(self, database: Database, job: Job, job_dir: Path) -> Launch | None:
+        """Prepare the child that validates the job's files; None when there are none to read."""
         ...
 
     def work(self, database: Database, claim: Claim, job_dir: Path) -> Launch:

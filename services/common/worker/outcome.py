@@ -75,7 +75,8 @@ def _succeed(
     session: Session, claim: Claim, job: Job, handler: Handler, result: dict[str, Any]
 ) -> None:
     if claim.stage is Stage.VALIDATION:
-        move_job(session, job, JobStatus.QUEUED, "Files are valid; job queued", phase=None)
+        message = "Files are valid; job queued"
+        move_job(session, job, JobStatus.QUEUED, message, phase=None, reports_offset=0, step=None)
         add_wake_up(session, job.queue)
         return
     kept = handler.complete(session, job, result)

@@ -38,6 +38,11 @@ class ReportFollower:
         self._offset = end
         return True
 
+    def follow_to_end(self) -> None:
+        """Record all that the child has written."""
+        while self.follow():
+            pass
+
     def _read(self) -> tuple[Sequence[Report], int]:
         try:
             with open(self._path, "rb") as file:

@@ -12,7 +12,7 @@ from services.common.errors import TemperError
 from services.common.jobs.claims import Claim, Stage, renew_lease
 from services.common.jobs.status import LeaseLost
 from services.common.jobs.store import get_job
-from services.common.process.reporter import RESULT
+from services.common.process.reporter import Reporter
 from services.common.process.runtimes import child_environment
 from services.common.process.supervised import SupervisedProcess, kill_tree
 from services.common.worker.handler import Handler, Launch
@@ -63,12 +63,22 @@ class ClaimRun:
             self._fail(JobError(code="internal_error", message=message))
 
     def _run_child(self) -> int:
-        """Start the child, follow it, and return its exit code once its tree is gone."""
+        """Start the child, follow it, and return its exit code once its tree is gone.
+
+        A result that lies there already is the work of a child whose worker was lost before it
+        could be recorded. Without files to validate there is nothing to start.
+        """
         job = self._claim.job
         self._dir.mkdir(parents=True, exist_ok=True)
         kill_tree(job.id)  # left by a worker that was killed together with its watchdog
-        (self._dir / RESULT).unlink(missing_ok=True)
+        follower = ReportFollower(self._database, self._claim, self._dir)
+        if read_result(self._dir) is not None:
+            follower.follow_to_end()
+            return 0
         launch = self._launch()
+        if launch is None:
+            Reporter(self._dir).finish()
+            return 0
         environment = child_environment(launch.environment)
         environment["CUDA_VISIBLE_DEVICES"] = ",".join(self._claim.gpus)
         process = SupervisedProcess.start(
@@ -80,18 +90,16 @@ class ClaimRun:
             lease_seconds=self._settings.lease_seconds,
             grace_seconds=self._settings.grace_seconds,
         )
-        follower = ReportFollower(self._database, self._claim, self._dir)
         try:
             self._watch(process, follower)
         finally:
             process.end()
             while not process.wait(1.0):
                 pass
-        while follower.follow():
-            pass
+        follower.follow_to_end()
         return process.returncode if process.returncode is not None else -signal.SIGKILL
 
-    def _launch(self) -> Launch:
+    def _launch(self) -> Launch | None:
         if self._claim.stage is Stage.VALIDATION:
             return self._handler.validation(self._database, self._claim.job, self._dir)
         return self._handler.work(self._database, self._claim, self._dir)

@@ -1,0 +1,111 @@
+"""Fine-tuning as the job machine sees it: its children, and the model that comes of them."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
+from sqlalchemy.orm import Session
+
+from services.common.artifacts import Artifacts
+from services.common.contracts.fine_tuning import TrainingType
+from services.common.contracts.models import Lineage, ModelKind
+from services.common.db.engine import Database
+from services.common.errors import JobFailed
+from services.common.jobs.claims import Claim
+from services.common.jobs.job import Job
+from services.common.models.registry import TrainedModel, register_trained
+from services.common.process.runtimes import find_runtime
+from services.common.worker.handler import Launch
+from services.common.worker.settings import WorkerSettings
+from services.trainer.llamafactory.spec import SPEC as TRAINING_SPEC
+from services.trainer.specification import FineTune, look_up, training_spec, validation_spec
+from services.trainer.validation.spec import SPEC as VALIDATION_SPEC
+
+RUNTIME = "training"
+TRAINING_CHILD = "services.trainer.llamafactory.child"
+VALIDATION_CHILD = "services.trainer.validation.child"
+
+
+class TrainingResult(BaseModel):
+    """What the training child leaves in result.json."""
+
+    kind: TrainingType
+    model_dir: str
+    global_step: int
+    max_steps: int
+    train_loss: float | None = None
+    trained_tokens: int | None = None
+    train_seconds: float | None = None
+    library_versions: dict[str, str]
+
+
+class FineTuningHandler:
+    """Runs LLaMA-Factory in the training runtime and registers what it made."""
+
+    def __init__(self, settings: WorkerSettings) -> None:
+        self._settings = settings
+        self._artifacts = Artifacts(settings.home)
+
+    def validation(self, database: Database, job: Job, job_dir: Path) -> Launch | None:
+        """Check the rows of the uploaded files, with the model's own tokenizer."""
+        with database.read() as session:
+            spec = validation_spec(self._look_up(session, job), self._artifacts)
+        if spec is None:
+            return None
+        (job_dir / VALIDATION_SPEC).write_text(spec.model_dump_json())
+        return Launch([sys.executable, "-m", VALIDATION_CHILD, str(job_dir)])
+
+    def work(self, database: Database, claim: Claim, job_dir: Path) -> Launch:
+        """Train; on several GPUs one process for each, under torch's launcher."""
+        with database.read() as session:
+            spec = training_spec(self._look_up(session, claim.job), self._artifacts)
+        (job_dir / TRAINING_SPEC).write_text(spec.model_dump_json())
+        runtime = find_runtime(self._settings.runtimes_folder, RUNTIME)
+        command = [str(runtime.python), "-m"]
+        if len(claim.gpus) > 1:
+            command += ["torch.distributed.run", "--standalone"]
+            command += [f"--nproc-per-node={len(claim.gpus)}", "--module"]
+        return Launch([*command, TRAINING_CHILD, str(job_dir)])
+
+    def complete(self, session: Session, job: Job, result: dict[str, Any]) -> dict[str, Any]:
+        """Register the trained model with its lineage."""
+        trained = TrainingResult.model_validate(result)
+        if trained.global_step != trained.max_steps:
+            steps = f"{trained.global_step} of {trained.max_steps}"
+            raise JobFailed(f"training stopped after {steps} steps", code="incomplete")
+        tune = self._look_up(session, job)
+        model = self._describe(tune, trained)
+        register_trained(session, model)
+        return {"fine_tuned_model": model.id, **trained.model_dump(mode="json")}
+
+    def _look_up(self, session: Session, job: Job) -> FineTune:
+        return look_up(session, job, self._settings.models_folder, self._artifacts)
+
+    def _describe(self, tune: FineTune, trained: TrainingResult) -> TrainedModel:
+        request = tune.request
+        spec = json.loads((self._artifacts.job(tune.job.id) / TRAINING_SPEC).read_bytes())
+        lora = trained.kind is TrainingType.LORA
+        return TrainedModel(
+            id=_model_name(request.model, request.suffix, tune.job.id),
+            kind=ModelKind.ADAPTER if lora else ModelKind.FULL,
+            base=tune.model.base if lora else None,
+            path=trained.model_dir,
+            lineage=Lineage(
+                job_id=tune.job.id,
+                parent=request.model,
+                training_file=request.training_file,
+                training_file_sha256=tune.training_file.sha256 if tune.training_file else None,
+                validation_file=request.validation_file,
+                seed=request.seed or 0,
+                arguments=spec,
+                library_versions=trained.library_versions,
+            ),
+        )
+
+
+def _model_name(parent: str, suffix: str | None, job_id: str) -> str:
+    """OpenAI's form, ft:<base>:<organisation>:<suffix>:<id>, with the first base of a chain."""
+    base = parent.removeprefix("ft:").rsplit(":", 3)[0] if parent.startswith("ft:") else parent
+    return f"ft:{base}:temper:{suffix or ''}:{job_id.rpartition('-')[2][:8]}"

@@ -1,0 +1,147 @@
+"""From a fine-tuning request to what its children are told."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from services.common.artifacts import Artifacts
+from services.common.contracts.fine_tuning import (
+    HUB_DATASET_PREFIX,
+    CreateFineTuningJob,
+    DataFormat,
+    SupervisedHyperparameters,
+    TrainingType,
+)
+from services.common.db.tables import FileRow
+from services.common.errors import InvalidRequest
+from services.common.jobs.job import Job
+from services.common.models.registry import ResolvedModel, resolve_model
+from services.common.records.source import SourceFile
+from services.trainer.llamafactory.spec import DataSource, Lora, ModelSource, TrainingSpec
+from services.trainer.validation.spec import ValidationSpec
+
+AUTO_EPOCHS = 3.0
+AUTO_BATCH_SIZE = 16
+BASE_LEARNING_RATE = {TrainingType.FULL: 1e-5, TrainingType.LORA: 1e-4}
+"""What a learning_rate_multiplier of 1 means."""
+
+BATCH_ARGUMENTS = frozenset({"per_device_train_batch_size", "gradient_accumulation_steps"})
+
+
+@dataclass(frozen=True)
+class FineTune:
+    """A request with everything it names looked up."""
+
+    job: Job
+    request: CreateFineTuningJob
+    hyperparameters: SupervisedHyperparameters
+    model: ResolvedModel
+    training_file: FileRow | None
+    validation_file: FileRow | None
+
+
+def look_up(session: Session, job: Job, model_root: Path, artifacts: Artifacts) -> FineTune:
+    """Find the model and the files of a job; raise `InvalidRequest` when one is gone."""
+    request = CreateFineTuningJob.model_validate(job.request)
+    if request.method is None:
+        raise InvalidRequest("is missing", param="method")
+    return FineTune(
+        job=job,
+        request=request,
+        hyperparameters=request.method.supervised.hyperparameters,
+        model=resolve_model(session, request.model, model_root, artifacts),
+        training_file=_file(session, request.training_file, "training_file"),
+        validation_file=_file(session, request.validation_file, "validation_file"),
+    )
+
+
+def validation_spec(tune: FineTune, artifacts: Artifacts) -> ValidationSpec | None:
+    """What to validate before training; None when the training data lies on a hub."""
+    if tune.training_file is None:
+        return None
+    tokenizer = tune.model.weights.path / "tokenizer.json" if tune.model.weights.path else None
+    return ValidationSpec(
+        training_file=_source_file(tune.training_file, artifacts),
+        validation_file=(
+            _source_file(tune.validation_file, artifacts) if tune.validation_file else None
+        ),
+        data_format=tune.hyperparameters.data_format,
+        max_seq_length=tune.hyperparameters.max_seq_length,
+        tokenizer_file=tokenizer if tokenizer and tokenizer.is_file() else None,
+    )
+
+
+def training_spec(tune: FineTune, artifacts: Artifacts) -> TrainingSpec:
+    """What the training child is asked to do."""
+    settings = tune.hyperparameters
+    weights = tune.model.weights
+    if tune.model.adapter is not None and settings.training_type is not TrainingType.LORA:
+        raise InvalidRequest("an adapter is trained further with training_type lora", param="model")
+    return TrainingSpec(
+        job_id=tune.job.id,
+        model=ModelSource(path=weights.path, hub_id=weights.hub_id, revision=weights.revision),
+        adapter=tune.model.adapter,
+        training_data=_data(
+            tune.request.training_file, tune.training_file, settings.data_format, artifacts
+        ),
+        validation_data=(
+            _data(
+                tune.request.validation_file, tune.validation_file, settings.data_format, artifacts
+            )
+            if tune.request.validation_file is not None
+            else None
+        ),
+        method=settings.training_type,
+        lora=Lora(
+            rank=settings.lora.rank,
+            alpha=settings.lora.alpha,
+            dropout=settings.lora.dropout,
+            targets=settings.lora.target_modules,
+        ),
+        template=settings.template,
+        n_epochs=AUTO_EPOCHS if settings.n_epochs == "auto" else float(settings.n_epochs),
+        batch_size=_batch_size(settings),
+        learning_rate=_learning_rate(settings),
+        max_seq_len=settings.max_seq_length,
+        warmup_ratio=settings.warmup_ratio,
+        seed=tune.request.seed or 0,
+        arguments=settings.llamafactory,
+    )
+
+
+def _file(session: Session, reference: str | None, param: str) -> FileRow | None:
+    if reference is None or reference.startswith(HUB_DATASET_PREFIX):
+        return None
+    row = session.scalar(select(FileRow).where(FileRow.id == reference))
+    if row is None:
+        raise InvalidRequest(f"file {reference!r} is gone", param=param)
+    return row
+
+
+def _source_file(row: FileRow, artifacts: Artifacts) -> SourceFile:
+    return SourceFile(path=artifacts.file(row.id), filename=row.filename)
+
+
+def _data(
+    reference: str, row: FileRow | None, data_format: DataFormat, artifacts: Artifacts
+) -> DataSource:
+    if row is None:
+        return DataSource(hub_name=reference.removeprefix(HUB_DATASET_PREFIX), format=data_format)
+    return DataSource(path=artifacts.file(row.id), format=data_format)
+
+
+def _batch_size(settings: SupervisedHyperparameters) -> int | None:
+    if settings.batch_size != "auto":
+        return settings.batch_size
+    return None if BATCH_ARGUMENTS & settings.llamafactory.keys() else AUTO_BATCH_SIZE
+
+
+def _learning_rate(settings: SupervisedHyperparameters) -> float:
+    if settings.learning_rate is not None:
+        return settings.learning_rate
+    multiplier = settings.learning_rate_multiplier
+    return BASE_LEARNING_RATE[settings.training_type] * (
+        1.0 if multiplier == "auto" else multiplier
+    )

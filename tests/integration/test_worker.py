@@ -1,0 +1,164 @@
+"""Jobs on real processes: gateway, broker, worker, watchdog, child; and kills of each."""
+
+import os
+import signal
+from typing import Any
+
+import psutil
+
+from tests.integration.conftest import Platform
+from tests.support.waiting import wait_for
+
+
+def pid_of(platform: Platform, job_id: str, name: str = "pid") -> int:
+    file = platform.job_file(job_id, name)
+    text = wait_for(lambda: (file.read_text() or None) if file.exists() else None, str(file))
+    return int(text)
+
+
+def gone(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
+
+
+def running(platform: Platform, job_id: str, beyond: int = 2) -> dict[str, Any]:
+    """Wait until the job's child has reported more than ``beyond`` steps."""
+    platform.client.wait_until(job_id, "running")
+
+    def progress() -> dict[str, Any] | None:
+        job = platform.client.job(job_id)
+        return job if job["progress"] and job["progress"]["step"] > beyond else None
+
+    return wait_for(progress, "progress")
+
+
+def test_a_job_runs_and_its_events_tell_the_story(platform: Platform) -> None:
+    platform.start_worker()
+
+    job_id = platform.client.submit("succeed")
+    job = platform.client.wait_until(job_id, "succeeded")
+
+    assert job["progress"]["percent"] == 100.0
+    assert job["attempt"] == 1
+    events = platform.client.events(job_id)
+    assert [event["data"]["step"] for event in events if event["type"] == "metrics"] == [
+        *range(1, 6)
+    ]
+    messages = [event["message"] for event in events]
+    assert messages[0] == "Job created; its files are being validated"
+    assert messages[-1] == "Succeeded"
+
+
+def test_a_failure_tells_its_cause_and_the_last_lines_of_the_log(platform: Platform) -> None:
+    platform.start_worker()
+
+    told = platform.client.submit("fail")
+    crashed = platform.client.submit("crash")
+
+    error = platform.client.wait_until(told, "failed")["error"]
+    assert error == {
+        "code": "bad_data",
+        "message": "row 3: nothing there",
+        "param": "training_file",
+    }
+    error = platform.client.wait_until(crashed, "failed")["error"]
+    assert (error["code"], error["message"]) == (
+        "process_killed",
+        "the process was killed by SIGSEGV",
+    )
+    last = platform.client.events(crashed)[-1]
+    assert last["level"] == "error"
+    assert last["data"]["log_tail"] == ["a line of the log"]
+
+
+def test_invalid_files_fail_the_job_before_it_queues(platform: Platform) -> None:
+    platform.start_worker()
+
+    job_id = platform.client.submit("invalid")
+
+    job = platform.client.wait_until(job_id, "failed")
+    assert job["attempt"] == 0
+    assert job["error"]["param"] == "training_file"
+
+
+def test_cancelling_ends_the_whole_process_tree_and_frees_the_slot(platform: Platform) -> None:
+    platform.start_worker()
+    job_id = platform.client.submit("forever")
+    waiting = platform.client.submit("succeed")
+    running(platform, job_id)
+    pids = [pid_of(platform, job_id), pid_of(platform, job_id, "daemon")]
+    reason = platform.client.job(waiting)["queue_reason"]
+
+    platform.client.cancel(job_id)
+    platform.client.wait_until(job_id, "cancelled")
+
+    assert all(gone(pid) for pid in pids)
+    assert reason == "waiting for 1 CPU slot; 0 free on test-host"
+    platform.client.wait_until(waiting, "succeeded")
+
+
+def test_a_job_survives_the_sigkill_of_its_worker(platform: Platform) -> None:
+    worker = platform.start_worker()
+    job_id = platform.client.submit("forever")
+    before = running(platform, job_id)
+    pids = [pid_of(platform, job_id), pid_of(platform, job_id, "daemon")]
+
+    worker.kill()
+
+    wait_for(lambda: all(gone(pid) for pid in pids), "the end of the process tree")
+    platform.start_worker()
+    wait_for(lambda: platform.client.job(job_id)["attempt"] == 2, "a second attempt")
+    running(platform, job_id, beyond=before["progress"]["step"])
+    platform.client.cancel(job_id)
+    platform.client.wait_until(job_id, "cancelled")
+    steps = [
+        event["data"]["step"]
+        for event in platform.client.events(job_id)
+        if event["type"] == "metrics"
+    ]
+    assert steps == sorted(set(steps)), "no report is recorded twice"
+
+
+def test_a_job_survives_the_sigkill_of_its_worker_and_watchdog(platform: Platform) -> None:
+    worker = platform.start_worker()
+    job_id = platform.client.submit("forever")
+    running(platform, job_id)
+    child, daemon = pid_of(platform, job_id), pid_of(platform, job_id, "daemon")
+    watchdog = psutil.Process(child).ppid()
+
+    for pid in (worker.pid, watchdog):
+        os.kill(pid, signal.SIGKILL)
+    platform.start_worker()
+
+    wait_for(lambda: platform.client.job(job_id)["attempt"] == 2, "a second attempt")
+    wait_for(lambda: gone(child) and gone(daemon), "the end of the first attempt's tree")
+    platform.client.cancel(job_id)
+    platform.client.wait_until(job_id, "cancelled")
+
+
+def test_a_worker_that_is_asked_to_end_gives_its_job_back(platform: Platform) -> None:
+    worker = platform.start_worker()
+    job_id = platform.client.submit("forever")
+    running(platform, job_id)
+    pids = [pid_of(platform, job_id), pid_of(platform, job_id, "daemon")]
+
+    assert worker.end() == 0
+
+    assert all(gone(pid) for pid in pids)
+    job = platform.client.wait_until(job_id, "queued")
+    assert job["error"] is None
+    platform.start_worker()
+    wait_for(lambda: platform.client.job(job_id)["attempt"] == 2, "a second attempt")
+    platform.client.cancel(job_id)
+    platform.client.wait_until(job_id, "cancelled")
+
+
+def test_jobs_that_were_queued_while_no_worker_ran_are_found(platform: Platform) -> None:
+    jobs = [platform.client.submit("succeed") for _ in range(3)]
+
+    platform.start_worker()
+
+    for job_id in jobs:
+        platform.client.wait_until(job_id, "succeeded")

@@ -1,0 +1,1 @@
+"""What tests of several layers share: running processes, free ports, polling with a deadline."""

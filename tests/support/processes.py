@@ -1,0 +1,97 @@
+"""Real processes of the project, started for a test and ended with it."""
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import httpx
+
+from tests.support.waiting import wait_for
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+STOP_SECONDS = 30.0
+
+
+def free_port() -> int:
+    """A port of the loopback interface that was free a moment ago."""
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        return int(server.getsockname()[1])
+
+
+class Process:
+    """One process with its output in a file; ``end`` asks, ``kill`` does not."""
+
+    def __init__(self, module: str, arguments: Sequence[str], env: Mapping[str, str], log: Path):
+        self.log = log
+        with open(log, "ab") as output:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", module, *arguments],
+                cwd=REPOSITORY,
+                env={**os.environ, **env},
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def returncode(self) -> int | None:
+        return self._process.poll()
+
+    def end(self) -> int:
+        """Ask the process to end; return its exit code."""
+        if self._process.poll() is None:
+            self._process.send_signal(signal.SIGTERM)
+        try:
+            return self._process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise AssertionError(f"did not end on SIGTERM; see\n{self.tail()}") from None
+
+    def kill(self) -> None:
+        """SIGKILL, and wait."""
+        self._process.kill()
+        self._process.wait()
+
+    def tail(self) -> str:
+        return self.log.read_text(errors="replace")[-3000:]
+
+
+@contextlib.contextmanager
+def running(
+    module: str, arguments: Sequence[str], env: Mapping[str, str], log: Path
+) -> Iterator[Process]:
+    """A process for the length of a block."""
+    process = Process(module, arguments, env, log)
+    try:
+        yield process
+    finally:
+        process.end()
+
+
+@contextlib.contextmanager
+def running_gateway(env: Mapping[str, str], log: Path) -> Iterator[str]:
+    """A gateway on a free port; yields its address once it is ready."""
+    port = free_port()
+    url = f"http://127.0.0.1:{port}"
+    with running("services.api", ["--port", str(port)], env, log) as process:
+        wait_for(lambda: _ready(process, url), "the gateway is ready")
+        yield url
+
+
+def _ready(process: Process, url: str) -> bool:
+    assert process.returncode is None, process.tail()
+    try:
+        return httpx.get(f"{url}/readyz", timeout=5).status_code == 200
+    except httpx.TransportError:
+        return False

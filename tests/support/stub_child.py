@@ -1,0 +1,56 @@
+"""The work of a stub job: a few reports, and an end of the kind its script names.
+
+``forever`` also starts a daemon that leaves the process group and ignores SIGTERM, as a careless
+library might. Every attempt counts from the step that the one before it reached.
+"""
+
+import json
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+from services.common.process.reporter import Reporter
+
+STEPS = 5
+
+
+def main(job_dir: Path, script: str) -> int:
+    reporter = Reporter(job_dir)
+    reporter.phase("training")
+    position = job_dir / "position.json"
+    step = json.loads(position.read_text())["step"] if position.exists() else 0
+    (job_dir / "pid").write_text(str(os.getpid()))
+    if script == "forever":
+        _leave_a_daemon(job_dir)
+    while step < STEPS or script == "forever":
+        step += 1
+        reporter.metrics(step, loss=1.0 / step)
+        reporter.progress(step, 1000 if script == "forever" else STEPS, 1.0)
+        reporter.checkpoint(step, f"output/checkpoint-{step}")
+        position.write_text(json.dumps({"step": step}))
+        time.sleep(0.05)
+    if script == "fail":
+        print("a line of the log")
+        reporter.fail("bad_data", "row 3: nothing there", "training_file")
+        return 1
+    if script == "crash":
+        print("a line of the log", flush=True)
+        os.kill(os.getpid(), signal.SIGSEGV)
+    reporter.finish(tokens=step * 10)
+    return 0
+
+
+def _leave_a_daemon(job_dir: Path) -> None:
+    if os.fork():
+        return
+    os.setsid()
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    (job_dir / "daemon").write_text(str(os.getpid()))
+    while True:
+        time.sleep(1)
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1]), sys.argv[2]))

@@ -1,0 +1,40 @@
+"""A worker whose jobs are small scripts, for tests of the job machine.
+
+It is the real worker process with the real queue, database, watchdog and reports; only the work
+is a stand-in, read from the job's suffix: ``succeed``, ``fail``, ``crash``, ``forever``...
+"""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy.orm import Session
+
+from services.common.db.engine import Database
+from services.common.jobs.claims import Claim
+from services.common.jobs.job import Job
+from services.common.queue.names import TRAINING
+from services.common.worker.handler import Launch
+from services.common.worker.main import run_worker
+from services.common.worker.settings import WorkerSettings
+
+
+class StubHandler:
+    """Starts `tests.support.stub_child` for every job; validation passes at once."""
+
+    def validation(self, database: Database, job: Job, job_dir: Path) -> Launch | None:
+        if str(job.request.get("suffix")) == "invalid":
+            return Launch([sys.executable, "-m", "tests.support.stub_child", str(job_dir), "fail"])
+        return None
+
+    def work(self, database: Database, claim: Claim, job_dir: Path) -> Launch:
+        script = str(claim.job.request.get("suffix"))
+        return Launch([sys.executable, "-m", "tests.support.stub_child", str(job_dir), script])
+
+    def complete(self, session: Session, job: Job, result: dict[str, Any]) -> dict[str, Any]:
+        return {"fine_tuned_model": None, "trained_tokens": result.get("tokens")}
+
+
+if __name__ == "__main__":
+    settings = WorkerSettings()
+    run_worker(StubHandler(), TRAINING, settings)

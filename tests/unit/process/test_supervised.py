@@ -1,0 +1,202 @@
+"""A child's whole process tree ends with its worker, its lease, or on request."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from services.common.process.supervised import StartFailed, SupervisedProcess, kill_tree
+from tests.support.waiting import wait_for
+
+DAEMONS = """
+import os, pathlib, signal, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+for generation in range(2):
+    if os.fork() == 0:
+        os.setsid()
+        pathlib.Path(f"pid-{generation}").write_text(str(os.getpid()))
+        if generation: os.close(0)
+        while True: time.sleep(1)
+pathlib.Path("pid-child").write_text(str(os.getpid()))
+while True: time.sleep(1)
+"""
+"""Two daemons in sessions of their own, beside a child; all of them ignore SIGTERM."""
+
+
+class Tree:
+    """Starts children in a scratch folder and knows which processes they left."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.log = folder / "log.txt"
+        self.started: list[SupervisedProcess] = []
+
+    def start(self, script: str, lease: float = 60.0, grace: float = 0.5) -> SupervisedProcess:
+        process = SupervisedProcess.start(
+            [sys.executable, "-c", script],
+            cwd=self.folder,
+            env={"PATH": os.environ["PATH"]},
+            log=self.log,
+            tree=str(self.folder),
+            lease_seconds=lease,
+            grace_seconds=grace,
+        )
+        self.started.append(process)
+        return process
+
+    def pids(self) -> list[int]:
+        files = [self.folder / name for name in ("pid-child", "pid-0", "pid-1")]
+        wait_for(lambda: all(file.exists() and file.read_text() for file in files), "daemons")
+        return [int(file.read_text()) for file in files]
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Iterator[Tree]:
+    tree = Tree(tmp_path)
+    yield tree
+    kill_tree(str(tmp_path))
+    for process in tree.started:
+        finished(process)
+
+
+def finished(process: SupervisedProcess) -> int | None:
+    wait_for(lambda: process.wait(0.1), "the end of the child")
+    return process.returncode
+
+
+def alive(pid: int) -> bool:
+    return psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+
+
+def test_the_exit_code_and_the_output_are_kept(tree: Tree) -> None:
+    tree.log.write_text("from an earlier attempt\n")
+
+    process = tree.start(
+        "import os, sys; os.write(1, b'out\\n'); os.write(2, b'err\\n'); sys.exit(3)"
+    )
+
+    assert finished(process) == 3
+    assert tree.log.read_text() == "from an earlier attempt\nout\nerr\n"
+
+
+def test_death_by_a_signal_is_negative(tree: Tree) -> None:
+    process = tree.start("import os; os.kill(os.getpid(), 11)")
+
+    assert finished(process) == -signal.SIGSEGV
+
+
+def test_a_command_that_does_not_exist_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(StartFailed):
+        SupervisedProcess.start(
+            ["/nowhere/python"],
+            cwd=tmp_path,
+            env={},
+            log=tmp_path / "log.txt",
+            tree="x",
+            lease_seconds=5,
+            grace_seconds=1,
+        )
+
+
+def test_a_request_to_end_leaves_no_daemon(tree: Tree) -> None:
+    process = tree.start(DAEMONS)
+    pids = tree.pids()
+
+    process.end()
+
+    assert finished(process) == -signal.SIGKILL
+    assert not [pid for pid in pids if alive(pid)]
+
+
+def test_a_child_that_obeys_is_not_killed(tree: Tree) -> None:
+    process = tree.start(
+        "import pathlib, signal, sys, time\n"
+        "signal.signal(signal.SIGTERM, lambda *_: sys.exit(7))\n"
+        "pathlib.Path('ready').touch()\n"
+        "while True: time.sleep(1)",
+        grace=30.0,
+    )
+    wait_for((tree.folder / "ready").exists, "the child")
+
+    process.end()
+
+    assert finished(process) == 7
+
+
+def test_daemons_do_not_outlive_a_child_that_ends_by_itself(tree: Tree) -> None:
+    process = tree.start(DAEMONS.rpartition("while")[0] + "time.sleep(0.2)")
+
+    assert finished(process) == 0
+
+    assert not [pid for pid in tree.pids() if alive(pid)]
+
+
+def test_a_tree_ends_when_its_lease_runs_out(tree: Tree) -> None:
+    process = tree.start(DAEMONS, lease=1.0)
+    pids = tree.pids()
+
+    assert finished(process) == -signal.SIGKILL
+    assert not [pid for pid in pids if alive(pid)]
+
+
+def test_a_renewed_lease_keeps_the_tree(tree: Tree) -> None:
+    process = tree.start("import time; time.sleep(1.5)", lease=1.0)
+
+    process.renew(60.0)
+
+    assert finished(process) == 0
+
+
+WORKER = """
+import os, sys, time
+from pathlib import Path
+from services.common.process.supervised import SupervisedProcess
+folder = Path(sys.argv[1])
+SupervisedProcess.start([sys.executable, "-c", sys.argv[2]], cwd=folder, env={}, log=folder / "log",
+                        tree=str(folder), lease_seconds=60, grace_seconds=0.5)
+(folder / "worker").touch()
+time.sleep(600)
+"""
+
+
+def test_a_tree_ends_when_its_worker_is_killed(tree: Tree) -> None:
+    worker = subprocess.Popen([sys.executable, "-c", WORKER, str(tree.folder), DAEMONS])
+    wait_for((tree.folder / "worker").exists, "the worker")
+    pids = tree.pids()
+
+    worker.kill()
+    worker.wait()
+
+    wait_for(lambda: not [pid for pid in pids if alive(pid)], "the end of the tree")
+
+
+def test_a_tree_whose_worker_and_watchdog_are_killed_is_found_by_its_mark(tree: Tree) -> None:
+    worker = subprocess.Popen([sys.executable, "-c", WORKER, str(tree.folder), DAEMONS])
+    wait_for((tree.folder / "worker").exists, "the worker")
+    pids = tree.pids()
+    watchdog = psutil.Process(pids[0]).parent()
+    assert watchdog is not None
+
+    for process in (worker, watchdog):
+        os.kill(process.pid, signal.SIGKILL)
+    worker.wait()
+
+    kill_tree(str(tree.folder))
+    wait_for(lambda: not [pid for pid in pids if alive(pid)], "the end of the tree")
+
+
+def test_a_killed_watchdog_takes_the_tree_with_it(tree: Tree) -> None:
+    process = tree.start(DAEMONS)
+    pids = tree.pids()
+    watchdog = psutil.Process(pids[0]).parent()
+    assert watchdog is not None
+
+    watchdog.kill()
+
+    assert finished(process) == -signal.SIGKILL
+    wait_for(lambda: not [pid for pid in pids if alive(pid)], "the end of the tree")
