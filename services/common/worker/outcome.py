@@ -76,7 +76,16 @@ def _succeed(
 ) -> None:
     if claim.stage is Stage.VALIDATION:
         message = "Files are valid; job queued"
-        move_job(session, job, JobStatus.QUEUED, message, phase=None, reports_offset=0, step=None)
+        move_job(
+            session,
+            job,
+            JobStatus.QUEUED,
+            message,
+            phase=None,
+            reports_offset=0,
+            step=None,
+            total_steps=None,
+        )
         add_wake_up(session, job.queue)
         return
     kept = handler.complete(session, job, result)

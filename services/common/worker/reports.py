@@ -1,5 +1,6 @@
 """Following the reports of a running child."""
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from services.common.process.reporter import REPORTS
 MAX_BATCH_BYTES = 1 << 20
 LOG_TAIL_BYTES = 16_384
 LOG_TAIL_LINES = 30
+MAX_LOG_BYTES = 64 << 20
 
 
 class ReportFollower:
@@ -67,3 +69,16 @@ def log_tail(log: Path) -> list[str]:
     except FileNotFoundError:
         return []
     return [line[:500] for line in text.splitlines()][-LOG_TAIL_LINES:]
+
+
+def bound_log(log: Path) -> None:
+    """Cut a log that has grown too large down to its end, so that no child fills the disk.
+
+    The child goes on appending; what it writes in this very moment may be lost.
+    """
+    if not log.exists() or log.stat().st_size <= MAX_LOG_BYTES:
+        return
+    tail = "\n".join(log_tail(log))
+    os.truncate(log, 0)
+    with open(log, "a", encoding="utf-8") as file:
+        file.write(f"[the log was longer than {MAX_LOG_BYTES} bytes; its end follows]\n{tail}\n")

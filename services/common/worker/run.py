@@ -6,6 +6,8 @@ import threading
 import time
 from pathlib import Path
 
+from sqlalchemy.exc import OperationalError
+
 from services.common.contracts.jobs import JobError
 from services.common.db.engine import Database
 from services.common.errors import TemperError
@@ -17,7 +19,7 @@ from services.common.process.runtimes import child_environment
 from services.common.process.supervised import SupervisedProcess, kill_tree
 from services.common.worker.handler import Handler, Launch
 from services.common.worker.outcome import Ending, read_result, settle, settle_failure
-from services.common.worker.reports import ReportFollower, log_tail
+from services.common.worker.reports import ReportFollower, bound_log, log_tail
 from services.common.worker.settings import WorkerSettings
 
 logger = logging.getLogger(__name__)
@@ -54,6 +56,11 @@ class ClaimRun:
             self._settle(self._run_child())
         except LeaseLost as error:
             logger.warning("%s", error)
+        except OperationalError as error:
+            # The lease runs out, and whoever takes over finds the child's result or checkpoint.
+            logger.error(
+                "the database left job %s to another attempt: %s", self._claim.job.id, error
+            )
         except TemperError as error:
             self._fail(JobError(code=error.code, message=error.message, param=error.param))
         except Exception as error:
@@ -105,21 +112,32 @@ class ClaimRun:
         return self._handler.work(self._database, self._claim, self._dir)
 
     def _watch(self, process: SupervisedProcess, follower: ReportFollower) -> None:
-        """Renew the lease, record reports, and end the child when it must end."""
+        """Follow the child until it ends, and end it when it must end.
+
+        While the database is away the child goes on; the watchdog ends it when the lease that
+        could not be renewed runs out.
+        """
         renewed = checked = time.monotonic()
         while not process.wait(POLL_SECONDS):
-            follower.follow()
             now = time.monotonic()
-            if now - renewed >= self._settings.lease_seconds / 4:
-                with self._database.write() as session:
-                    renew_lease(session, self._claim, self._settings.lease_seconds)
-                process.renew(self._settings.lease_seconds)
-                renewed = now
-            if now - checked >= CONTROL_SECONDS:
-                checked = now
-                self._cancelled = self._cancelled or self._cancel_requested()
+            try:
+                follower.follow()
+                if now - renewed >= self._settings.lease_seconds / 4:
+                    self._renew(process)
+                    renewed = now
+                if now - checked >= CONTROL_SECONDS:
+                    checked = now
+                    self._cancelled = self._cancelled or self._cancel_requested()
+                    bound_log(self._dir / LOG)
+            except OperationalError as error:
+                logger.warning("job %s: the database is away: %s", self._claim.job.id, error)
             if self._cancelled or self._stopping.is_set():
                 process.end()
+
+    def _renew(self, process: SupervisedProcess) -> None:
+        with self._database.write() as session:
+            renew_lease(session, self._claim, self._settings.lease_seconds)
+        process.renew(self._settings.lease_seconds)
 
     def _cancel_requested(self) -> bool:
         with self._database.read() as session:

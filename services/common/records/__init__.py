@@ -1,0 +1,1 @@
+"""Reading files of rows: JSONL, JSON and Parquet, in bounded memory."""

@@ -1,0 +1,1 @@
+"""Validation of evaluation files, and the samples they hold."""

@@ -1,0 +1,105 @@
+"""The samples of an evaluation file: a conversation to answer and the golds to compare with."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from services.common.contracts.base import JsonObject
+from services.common.errors import InvalidRequest
+from services.common.records.messages import check_messages
+from services.common.records.reader import open_records
+from services.common.records.record import JsonValue, Problem, RowError, UnreadableFile, shown
+from services.evaluator.graders.grader import Grader
+
+_OWN_KEYS = frozenset({"messages", "prompt", "gold"})
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One row of an evaluation file.
+
+    ``index`` counts samples from 0. ``messages`` are ready to be sent to a chat endpoint: a
+    ``prompt`` has become one user message, and keys that were null are gone. ``gold`` holds at
+    least one text; numbers are written as JSON writes them. ``extra`` is every other key of the
+    row, as it was.
+    """
+
+    index: int
+    messages: tuple[JsonObject, ...]
+    gold: tuple[str, ...]
+    extra: JsonObject
+
+
+def read_samples(path: Path) -> Iterator[Sample]:
+    """Read the samples of an evaluation file (JSONL, JSON or Parquet) one after the other.
+
+    Meant for a file that was validated; raises UnreadableFile at the first row that is no sample.
+    """
+    for index, record in enumerate(open_records(path)):
+        if isinstance(record, Problem):
+            raise UnreadableFile(record.message, row=record.row)
+        try:
+            yield parse_sample(record.value, index)
+        except RowError as error:
+            raise UnreadableFile(error.message, row=record.row) from None
+
+
+def parse_sample(row: JsonValue, index: int, grader: Grader | None = None) -> Sample:
+    """Turn a row into a sample, with golds that the grader can use if one is given.
+
+    Raises RowError that names the path at fault.
+    """
+    if not isinstance(row, dict):
+        raise RowError(f"is {shown(row)}, not an object with prompt or messages, and gold")
+    messages = _messages(row)
+    gold = tuple(_golds(row.get("gold"), grader))
+    extra = {key: value for key, value in row.items() if key not in _OWN_KEYS}
+    return Sample(index, messages, gold, extra)
+
+
+def _messages(row: JsonObject) -> tuple[JsonObject, ...]:
+    prompt, messages = row.get("prompt"), row.get("messages")
+    if prompt is None and messages is None:
+        raise RowError("messages is missing (or prompt, in its place)")
+    if prompt is not None and messages is not None:
+        raise RowError("has both prompt and messages; give one of them")
+    if messages is None:
+        if not isinstance(prompt, str):
+            raise RowError(f"prompt is {shown(prompt)}, not a text")
+        if not prompt.strip():
+            raise RowError("prompt is empty")
+        return ({"role": "user", "content": prompt},)
+    checked = check_messages(messages)
+    last = checked[-1]["role"]
+    if last == "assistant":
+        place = f"messages[{len(checked) - 1}]"
+        raise RowError(f"{place}.role is 'assistant'; the last message is one for it to answer")
+    return tuple(
+        {key: value for key, value in message.items() if value is not None} for message in checked
+    )
+
+
+def _golds(gold: JsonValue, grader: Grader | None) -> Iterator[str]:
+    if gold is None:
+        raise RowError("gold is missing")
+    if not isinstance(gold, list):
+        yield _gold(gold, "gold", grader)
+        return
+    if not gold:
+        raise RowError("gold is an empty list; give at least one text or number")
+    for position, item in enumerate(gold):
+        yield _gold(item, f"gold[{position}]", grader)
+
+
+def _gold(value: JsonValue, place: str, grader: Grader | None) -> str:
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise RowError(f"{place} is {shown(value)}, not a text or a number")
+    text = value if isinstance(value, str) else repr(value)
+    if "\0" in text:
+        raise RowError(f"{place} holds the character U+0000, which cannot be stored")
+    if grader is not None:
+        try:
+            grader.check_gold(text)
+        except InvalidRequest as error:
+            raise RowError(f"{place}: {error.message}") from None
+    return text

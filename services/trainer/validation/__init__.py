@@ -1,0 +1,1 @@
+"""Validation of training files, before a job may queue."""

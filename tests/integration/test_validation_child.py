@@ -1,0 +1,147 @@
+"""The validation children, run as workers run them."""
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tokenizers import Tokenizer
+from tokenizers.models import WordLevel
+from tokenizers.pre_tokenizers import WhitespaceSplit
+
+REPOSITORY = Path(__file__).parents[2]
+TIMEOUT_SECONDS = 60
+
+GOOD = {"messages": [{"role": "user", "content": "1 + 1"}, {"role": "assistant", "content": "2"}]}
+BAD = {"messages": [{"role": "user", "content": "1 + 1"}, {"role": "assistant"}]}
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a child left."""
+
+    result: dict[str, Any]
+    reports: list[dict[str, Any]]
+
+    def messages(self, level: str) -> list[str]:
+        return [
+            report["message"]
+            for report in self.reports
+            if report["type"] == "message" and report["level"] == level
+        ]
+
+
+def run_child(module: str, job_dir: Path, spec: dict[str, Any]) -> Outcome:
+    """Run a validation child in the core environment until it ends."""
+    (job_dir / "validation.json").write_text(json.dumps(spec))
+    process = subprocess.run(
+        [sys.executable, "-m", module, str(job_dir)],
+        cwd=job_dir,
+        env={"PATH": os.environ["PATH"], "PYTHONPATH": str(REPOSITORY)},
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_SECONDS,
+        check=False,
+    )
+    assert process.returncode == 0, process.stderr
+    assert process.stderr == ""
+    lines = (job_dir / "reports.jsonl").read_text().splitlines()
+    result = json.loads((job_dir / "result.json").read_text())
+    return Outcome(result, [json.loads(line) for line in lines])
+
+
+def source(path: Path, rows: list[Any], filename: str) -> dict[str, str]:
+    """Write rows and name the file as a client would have."""
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return {"path": str(path), "filename": filename}
+
+
+def tokenizer_file(path: Path) -> str:
+    """A tokenizer that splits at white space."""
+    tokenizer = Tokenizer(WordLevel({"?": 0}, unk_token="?"))
+    tokenizer.pre_tokenizer = WhitespaceSplit()
+    tokenizer.save(str(path))
+    return str(path)
+
+
+def test_good_training_files_end_with_their_reports(tmp_path: Path) -> None:
+    spec = {
+        "training_file": source(tmp_path / "a", [GOOD] * 1500, "sums.jsonl"),
+        "validation_file": source(tmp_path / "b", [GOOD], "held-out.jsonl"),
+        "max_seq_length": 9,
+        "tokenizer_file": tokenizer_file(tmp_path / "tokenizer.json"),
+    }
+    outcome = run_child("services.trainer.validation.child", tmp_path, spec)
+    training = outcome.result["training"]
+    assert outcome.result["status"] == "succeeded"
+    assert (training["rows"], training["valid_rows"], training["layout"]) == (1500, 1500, "chat")
+    assert training["lengths"]["total"] == 1500 * 10
+    assert outcome.result["validation"]["rows"] == 1
+    assert outcome.messages("info") == [
+        "sums.jsonl: 1,500 rows, chat; tokens per row: mean 10, p95 10, max 10",
+        "held-out.jsonl: 1 row, chat; tokens per row: mean 10, p95 10, max 10",
+    ]
+    assert outcome.messages("warn")[0].startswith("sums.jsonl: 1,500 of 1,500 rows are longer")
+    progress = [report["step"] for report in outcome.reports if report["type"] == "progress"]
+    assert progress == sorted(set(progress))
+    assert progress[-1] == 100
+
+
+def test_a_bad_training_file_fails_with_its_first_error(tmp_path: Path) -> None:
+    spec = {
+        "training_file": source(tmp_path / "a", [GOOD, *[BAD] * 30], "sums.jsonl"),
+        "validation_file": source(tmp_path / "b", [BAD], "held-out.jsonl"),
+        "max_seq_length": 2048,
+        "max_errors": 20,
+    }
+    outcome = run_child("services.trainer.validation.child", tmp_path, spec)
+    assert outcome.result["status"] == "failed"
+    assert outcome.result["error"] == {
+        "code": "invalid_training_file",
+        "message": "sums.jsonl: row 2: messages[1].content is missing "
+        "(and 19 more errors; checking stopped there)",
+        "param": "training_file",
+    }
+    errors = outcome.messages("error")
+    assert errors[19] == "sums.jsonl: row 21: messages[1].content is missing"
+    assert errors[20] == "sums.jsonl: checking stopped after 20 errors"
+    assert errors[21] == "held-out.jsonl: row 1: messages[1].content is missing"
+
+
+def test_a_bad_validation_file_is_the_field_at_fault(tmp_path: Path) -> None:
+    spec = {
+        "training_file": source(tmp_path / "a", [GOOD], "sums.jsonl"),
+        "validation_file": source(tmp_path / "b", [], "held-out.jsonl"),
+        "max_seq_length": 2048,
+    }
+    outcome = run_child("services.trainer.validation.child", tmp_path, spec)
+    assert outcome.result["error"]["param"] == "validation_file"
+    assert outcome.result["error"]["message"] == "held-out.jsonl: the file is empty"
+
+
+def test_a_good_evaluation_file_ends_with_its_report(tmp_path: Path) -> None:
+    rows = [{"prompt": "1 + 1", "gold": 2}, {"prompt": "2 + 2", "gold": ["4", "four 4"]}]
+    spec = {
+        "file": source(tmp_path / "a", rows, "golds.jsonl"),
+        "grader": {"type": "numeric"},
+    }
+    outcome = run_child("services.evaluator.validation.child", tmp_path, spec)
+    assert outcome.result["status"] == "succeeded"
+    assert outcome.result["evaluation"]["rows"] == 2
+    assert outcome.messages("info") == ["golds.jsonl: 2 rows, 2 messages, 3 golds"]
+
+
+def test_a_bad_evaluation_file_fails_with_its_first_error(tmp_path: Path) -> None:
+    spec = {
+        "file": source(tmp_path / "a", [{"prompt": "1 + 1", "gold": "two"}], "golds.jsonl"),
+        "grader": {"type": "numeric"},
+    }
+    outcome = run_child("services.evaluator.validation.child", tmp_path, spec)
+    assert outcome.result["error"] == {
+        "code": "invalid_evaluation_file",
+        "message": "golds.jsonl: row 1: gold: the gold 'two' holds no number",
+        "param": "file",
+    }

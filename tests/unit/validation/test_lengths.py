@@ -1,0 +1,37 @@
+"""Statistics of lengths, from a histogram, against the definition over the sorted list."""
+
+import math
+import statistics
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from services.trainer.validation.lengths import LONGEST, Lengths
+
+
+@given(st.lists(st.integers(0, 300), min_size=1), st.integers(0, 300))
+def test_the_figures_are_those_of_the_list(values: list[int], limit: int) -> None:
+    lengths = Lengths()
+    for value in values:
+        lengths.add(value)
+    found = lengths.statistics("tokens", limit)
+    assert found is not None
+    ordered = sorted(values)
+    assert (found.min, found.max, found.total) == (ordered[0], ordered[-1], sum(values))
+    assert found.mean == round(statistics.fmean(values), 1)
+    assert found.p50 == ordered[math.ceil(0.50 * len(values)) - 1]
+    assert found.p95 == ordered[math.ceil(0.95 * len(values)) - 1]
+    assert found.truncated == sum(value > limit for value in values)
+
+
+def test_without_rows_there_are_no_figures() -> None:
+    assert Lengths().statistics("tokens", 10) is None
+
+
+def test_lengths_beyond_the_histogram_count() -> None:
+    lengths = Lengths()
+    for value in (1, LONGEST + 5, LONGEST + 10):
+        lengths.add(value)
+    found = lengths.statistics("tokens", 2048)
+    assert found is not None
+    assert (found.p50, found.max, found.truncated) == (LONGEST + 10, LONGEST + 10, 2)

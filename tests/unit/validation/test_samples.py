@@ -1,0 +1,87 @@
+"""Evaluation files: samples, and the path that an error names."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from services.common.contracts.evaluations import NumericGrader
+from services.common.records.record import RowError, UnreadableFile
+from services.evaluator.graders.factory import make_grader
+from services.evaluator.validation.evaluation_file import validate_evaluation_file
+from services.evaluator.validation.samples import Sample, parse_sample, read_samples
+
+NUMERIC = make_grader(NumericGrader())
+
+
+def write(path: Path, rows: list[Any]) -> Path:
+    """Write rows as JSONL."""
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def test_samples_are_read_in_order(tmp_path: Path) -> None:
+    messages = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "1+1?"}]
+    rows = [
+        {"prompt": "1+1?", "gold": 2, "id": "a", "tags": ["x"]},
+        {"messages": messages, "gold": ["2", 2.5]},
+    ]
+    user = {"role": "user", "content": "1+1?"}
+    assert list(read_samples(write(tmp_path / "f", rows))) == [
+        Sample(0, (user,), ("2",), {"id": "a", "tags": ["x"]}),
+        Sample(1, tuple(messages), ("2", "2.5"), {}),
+    ]
+
+
+def test_null_keys_are_dropped_from_messages() -> None:
+    message = {"role": "user", "content": "a", "name": None, "tool_calls": None}
+    sample = parse_sample({"messages": [message], "prompt": None, "gold": "b"}, 0)
+    assert sample.messages == ({"role": "user", "content": "a"},)
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ([], "is a list, not an object"),
+        ({"gold": "x"}, "messages is missing (or prompt, in its place)"),
+        ({"prompt": "a", "messages": [], "gold": "x"}, "has both prompt and messages"),
+        ({"prompt": 3, "gold": "x"}, "prompt is 3, not a text"),
+        ({"prompt": " ", "gold": "x"}, "prompt is empty"),
+        ({"messages": [{"role": "user"}], "gold": "x"}, "messages[0].content is missing"),
+        (
+            {"messages": [{"role": "assistant", "content": "a"}], "gold": "x"},
+            "messages[0].role is 'assistant'; the last message is one for it to answer",
+        ),
+        ({"prompt": "a"}, "gold is missing"),
+        ({"prompt": "a", "gold": []}, "gold is an empty list"),
+        ({"prompt": "a", "gold": True}, "gold is true, not a text or a number"),
+        ({"prompt": "a", "gold": ["x", None]}, "gold[1] is null, not a text or a number"),
+        ({"prompt": "a", "gold": "a\0"}, "gold holds the character U+0000"),
+    ],
+)
+def test_an_error_names_the_path(row: Any, message: str) -> None:
+    with pytest.raises(RowError) as caught:
+        parse_sample(row, 0)
+    assert caught.value.message.startswith(message)
+
+
+def test_the_grader_must_be_able_to_use_every_gold() -> None:
+    parse_sample({"prompt": "a", "gold": ["1,234", 5]}, 0, NUMERIC)
+    with pytest.raises(RowError, match=r"gold\[1\]: the gold 'many' holds no number"):
+        parse_sample({"prompt": "a", "gold": ["1", "many"]}, 0, NUMERIC)
+
+
+def test_reading_samples_of_a_bad_file_raises_the_typed_error(tmp_path: Path) -> None:
+    path = write(tmp_path / "f", [{"prompt": "a", "gold": "b"}, {"prompt": "a"}])
+    with pytest.raises(UnreadableFile, match="row 2: gold is missing"):
+        list(read_samples(path))
+
+
+def test_a_report_counts(tmp_path: Path) -> None:
+    path = write(tmp_path / "f", [{"prompt": "a", "gold": [1, 2]}, {"prompt": "a", "gold": "x"}])
+    report = validate_evaluation_file(path, NUMERIC, max_errors=20, progress=lambda _: None)
+    assert (report.messages, report.golds) == (1, 2)
+    assert [str(problem) for problem in report.findings.errors] == [
+        "row 2: gold: the gold 'x' holds no number"
+    ]

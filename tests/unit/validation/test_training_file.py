@@ -1,0 +1,87 @@
+"""Validation of whole training files."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from services.common.contracts.fine_tuning import DataFormat
+from services.common.records.container import Container
+from services.trainer.validation.report import Counts, TrainingFileReport
+from services.trainer.validation.tokens import CharacterLengths
+from services.trainer.validation.training_file import validate_training_file
+
+CHAT = {"messages": [{"role": "user", "content": "abc"}, {"role": "assistant", "content": "de"}]}
+ALPACA = {"instruction": "abc", "output": "de"}
+SHAREGPT = {"conversations": [{"from": "human", "value": "abc"}, {"from": "gpt", "value": "de"}]}
+
+Validate = Callable[..., TrainingFileReport]
+
+
+@pytest.fixture
+def validate(tmp_path: Path) -> Validate:
+    """Validate rows, written as JSONL."""
+
+    def run(rows: list[Any], layout: DataFormat = DataFormat.AUTO) -> TrainingFileReport:
+        path = tmp_path / "upload"
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        return validate_training_file(
+            path, layout, CharacterLengths(), max_errors=20, progress=lambda _: None
+        )
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("row", "layout"),
+    [(CHAT, DataFormat.CHAT), (ALPACA, DataFormat.ALPACA), (SHAREGPT, DataFormat.SHAREGPT)],
+)
+def test_the_layout_is_told_by_the_first_row(
+    validate: Validate, row: dict[str, Any], layout: DataFormat
+) -> None:
+    report = validate([row, row])
+    assert report.layout is layout
+    assert report.findings.container is Container.JSONL
+    assert report.findings.errors == ()
+    assert report.counts == Counts(messages=4, turns=2)
+    assert report.lengths is not None
+    assert (report.lengths.unit, report.lengths.mean) == ("characters", 5)
+    assert report.lengths.truncated is None
+
+
+def test_rows_of_another_layout_are_errors(validate: Validate) -> None:
+    report = validate([CHAT, ALPACA])
+    assert [str(problem) for problem in report.findings.errors] == ["row 2: messages is missing"]
+    assert (report.findings.rows, report.findings.valid_rows) == (2, 1)
+
+
+def test_a_layout_that_was_given_holds(validate: Validate) -> None:
+    report = validate([CHAT], DataFormat.ALPACA)
+    assert str(report.findings.errors[0]) == "row 1: instruction is missing"
+
+
+def test_rows_of_no_layout_say_which_keys_are_known(validate: Validate) -> None:
+    report = validate([{"text": "x"}, 3])
+    first, second = report.findings.errors
+    assert first.message.startswith("has none of the keys that tell a layout: messages (chat)")
+    assert str(second) == "row 2: is 3, not an object"
+    assert report.layout is None
+    assert report.lengths is None
+
+
+def test_the_report_is_json(validate: Validate) -> None:
+    report = json.loads(json.dumps(validate([CHAT, {}]).to_json()))
+    assert report["rows"] == 2
+    assert report["errors"] == [{"row": 2, "message": "messages is missing"}]
+    assert report["layout"] == "chat"
+    assert report["counts"]["messages"] == 2
+    assert report["lengths"]["max"] == 5
+
+
+def test_the_summary_is_one_line(validate: Validate) -> None:
+    assert validate([CHAT] * 1200).summary() == (
+        "1,200 rows, chat; characters per row: mean 5, p95 5, max 5 "
+        "(the model has no tokenizer.json yet)"
+    )
