@@ -1,0 +1,1 @@
+"""The installer of the runtimes. Only the standard library is imported here."""

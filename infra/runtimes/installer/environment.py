@@ -1,0 +1,173 @@
+"""Making a runtime's environment from its declaration."""
+
+import ctypes
+import json
+import shutil
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+
+from infra.debian import PackagesUnavailable, install_packages
+from infra.runtimes.installer.declaration import GIGABYTE, Declaration, IndexedRequirement
+from infra.runtimes.installer.pip import Packages, Pip, count_requirements
+from infra.runtimes.installer.process import CommandFailed, run_logged
+from infra.runtimes.installer.progress import Progress
+
+STAMP = "runtime.json"
+"""Written as the last step: an environment without it is half-made."""
+
+STEP_SECONDS = 900.0
+# pip asks an unreachable host six times, with its own waits and time limit; this is half a minute.
+ONE_TRY = ("--retries", "1", "--timeout", "15")
+IMPORT = "import importlib, sys; [importlib.import_module(name) for name in sys.argv[1:]]"
+
+
+class InstallFailed(Exception):
+    """A runtime could not be made; the message says why, ``log`` has everything pip wrote."""
+
+    def __init__(self, message: str, log: Path) -> None:
+        super().__init__(message)
+        self.log = log
+
+
+class Installation:
+    """One runtime in one folder."""
+
+    def __init__(self, declaration: Declaration, folder: Path, progress: Progress) -> None:
+        self._declaration = declaration
+        self._folder = folder
+        self._progress = progress
+        self._python = folder / "bin" / "python"
+        self._log = folder.with_suffix(".log")
+        version = f"python{sys.version_info.major}.{sys.version_info.minor}"
+        self._site_packages = folder / "lib" / version / "site-packages"
+
+    def is_current(self) -> bool:
+        """Whether the folder holds what is declared, completely."""
+        try:
+            stamp = json.loads((self._folder / STAMP).read_bytes())
+        except (OSError, ValueError):
+            return False
+        return bool(stamp.get("version") == self._declaration.version and self._python.exists())
+
+    def build(self, lock: int) -> str:
+        """Make it from nothing, under the held ``lock``; return its summary.
+
+        Raises `InstallFailed`; the folder is then without a stamp, and the next build starts
+        again.
+        """
+        self._log.write_bytes(b"")
+        self._check_disk()
+        try:
+            self._provide_libraries(lock)
+            self._steps(lock)
+        except (CommandFailed, PackagesUnavailable, OSError) as error:
+            raise InstallFailed(str(error), self._log) from error
+        self._write_stamp()
+        packages = sum(1 for _ in self._site_packages.glob("*.dist-info"))
+        size = sum(f.lstat().st_size for f in self._folder.rglob("*") if not f.is_dir())
+        elapsed = self._progress.elapsed()
+        return f"ready, {packages} packages, {size / GIGABYTE:.1f} GB, {elapsed}"
+
+    def _provide_libraries(self, lock: int) -> None:
+        """Install the system's packages of the libraries that the loader does not find."""
+        missing = [name for library, name in self._declaration.libraries if not _loads(library)]
+        if not missing:
+            return
+        try:
+            install_packages(missing, self._log, lock, self._progress)
+        except PackagesUnavailable as error:
+            wanted = " ".join(missing)
+            raise PackagesUnavailable(f"it needs the system's {wanted}, and {error}") from None
+
+    def _steps(self, lock: int) -> None:
+        declaration = self._declaration
+        if self._folder.exists():
+            self._progress.show("removing what was there")
+            (self._folder / STAMP).unlink(missing_ok=True)
+            shutil.rmtree(self._folder)
+        self._run(lock, "creating the environment", sys.executable, "-m", "venv", str(self._folder))
+        total = count_requirements(declaration.lock) + len(declaration.no_deps)
+        packages = Packages(total + (declaration.torch is not None))
+        pip = Pip(self._python, self._site_packages, self._log, lock, self._progress, packages)
+        if declaration.torch is not None:
+            self._install_indexed(pip, declaration.torch)
+        pip.install("-r", str(declaration.lock))
+        if declaration.no_deps:
+            pip.install(*declaration.no_deps)
+        for name, version in declaration.metadata_only:
+            self._write_metadata(name, version)
+        self._compile(lock)
+        if declaration.modules:
+            command = (str(self._python), "-P", "-c", IMPORT, *declaration.modules)
+            self._run(lock, "trying the imports", *command)
+
+    def _install_indexed(self, pip: Pip, package: IndexedRequirement) -> None:
+        """Prefer pip's own configuration: a mirror or a folder of wheels may have the package.
+
+        Only the exact requirement is ever accepted, so a CPU build cannot become a CUDA build.
+        """
+        with suppress(CommandFailed):
+            pip.install(package.requirement)
+            return
+        pip.packages.fetched = 0
+        try:
+            pip.install(*ONE_TRY, "--index-url", package.index, package.requirement)
+        except CommandFailed as error:
+            raise CommandFailed(
+                f"{error} (asked: the indexes of pip's configuration, then {package.index})"
+            ) from None
+
+    def _compile(self, lock: int) -> None:
+        # Some packages ship files of another Python's syntax; they stay uncompiled.
+        with suppress(CommandFailed):
+            command = ("-m", "compileall", "-q", "-j", "0", str(self._site_packages))
+            self._run(lock, "compiling to byte code", str(self._python), *command)
+
+    def _write_metadata(self, name: str, version: str) -> None:
+        folder = self._site_packages / f"{name.replace('-', '_')}-{version}.dist-info"
+        folder.mkdir()
+        metadata = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
+        for file, content in (("METADATA", metadata), ("INSTALLER", "temper\n"), ("RECORD", "")):
+            (folder / file).write_text(content, encoding="utf-8")
+
+    def _check_disk(self) -> None:
+        free = shutil.disk_usage(self._folder.parent).free
+        needed = self._declaration.disk_bytes
+        if free < needed:
+            raise InstallFailed(
+                f"it needs {needed / GIGABYTE:.0f} GB of disk space, and {self._folder.parent} "
+                f"has {free / GIGABYTE:.1f} GB left",
+                self._log,
+            )
+
+    def _run(self, lock: int, phase: str, *command: str) -> None:
+        tick: Callable[[], None] = lambda: self._progress.show(phase)  # noqa: E731
+        try:
+            run_logged(command, log=self._log, lock=lock, limit=STEP_SECONDS, tick=tick)
+        except CommandFailed as error:
+            last = next((text for text in reversed(error.last_lines) if text.strip()), str(error))
+            raise CommandFailed(f"{phase}: {last}", error.last_lines) from None
+
+    def _write_stamp(self) -> None:
+        declaration = self._declaration
+        stamp = {
+            "name": declaration.name,
+            "version": declaration.version,
+            "accelerator": declaration.accelerator,
+            "python": declaration.python,
+            "installed_at": datetime.now(UTC).isoformat(timespec="seconds"),
+        }
+        partial = self._folder / f"{STAMP}.partial"
+        partial.write_text(json.dumps(stamp, indent=1) + "\n", encoding="utf-8")
+        partial.replace(self._folder / STAMP)
+
+
+def _loads(library: str) -> bool:
+    try:
+        ctypes.CDLL(library)
+    except OSError:
+        return False
+    return True

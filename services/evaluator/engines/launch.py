@@ -1,0 +1,142 @@
+"""The command and environment that a vLLM server is started with."""
+
+import json
+import os
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import get_args
+
+from pydantic import BaseModel, ValidationError
+
+from services.common.errors import InvalidRequest
+from services.common.process.runtimes import Accelerator, Runtime, child_environment
+from services.evaluator.engines.model_config import cpu_cache_bytes, read_model_config
+from services.evaluator.engines.options import LoraAdapter, LoraRank, ModelSource, VllmOptions
+
+HOST = "127.0.0.1"
+ADAPTER_CONFIG = "adapter_config.json"
+CPU_ENTRY = "services.evaluator.engines.vllm_cpu_entry"
+GIBIBYTE = 2**30
+
+
+@dataclass(frozen=True)
+class Launch:
+    """A server to start. The key is for this server alone and travels by environment only."""
+
+    command: list[str]
+    environment: dict[str, str] = field(repr=False)
+    api_key: str = field(repr=False)
+
+
+class _AdapterConfig(BaseModel):
+    r: int
+    rank_pattern: dict[str, int] = {}
+
+
+def plan_launch(
+    runtime: Runtime,
+    model: ModelSource,
+    served_name: str,
+    adapters: Sequence[LoraAdapter],
+    options: VllmOptions,
+    *,
+    port: int,
+    scratch: Path,
+) -> Launch:
+    """Say how to start the server; ``scratch`` is where it may keep sockets and the like.
+
+    Raises `InvalidRequest` when there is no such folder or an adapter cannot be served.
+    """
+    if model.path is not None and not model.path.is_dir():
+        raise InvalidRequest(f"there is no model folder {model.path}", param="model")
+    key = secrets.token_urlsafe(32)
+    on_cpu = runtime.accelerator == Accelerator.CPU
+    common = _common_arguments(model, served_name, options, port) + _lora(adapters, options)
+    entry, hardware = _on_cpu(model, options) if on_cpu else _on_gpu(model, options)
+    extra = {"VLLM_API_KEY": key, "VLLM_NO_USAGE_STATS": "1", "NO_COLOR": "1"}
+    extra |= {"TMPDIR": str(scratch)}
+    if on_cpu:
+        # One process less, and no threads that spin while they wait for the scheduler's core.
+        extra |= {"VLLM_ENABLE_V1_MULTIPROCESSING": "0", "CUDA_VISIBLE_DEVICES": ""}
+        extra |= {"OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS") or str(_spare_cores())}
+    command = [str(runtime.python), "-P", "-m", *entry, *common, *hardware]
+    return Launch(command, child_environment(extra), key)
+
+
+def _common_arguments(
+    model: ModelSource, served_name: str, options: VllmOptions, port: int
+) -> list[str]:
+    arguments = ["--host", HOST, "--port", str(port), f"--served-model-name={served_name}"]
+    arguments += ["--max-model-len", str(options.max_model_len or "auto")]
+    arguments += ["--disable-uvicorn-access-log"]
+    if options.max_num_seqs is not None:
+        arguments += ["--max-num-seqs", str(options.max_num_seqs)]
+    if model.revision is not None:
+        arguments += [f"--revision={model.revision}"]
+    return arguments
+
+
+def _on_cpu(model: ModelSource, options: VllmOptions) -> tuple[list[str], list[str]]:
+    config = read_model_config(model.path)
+    gibibytes = options.cpu_kv_cache_gib
+    cache = cpu_cache_bytes(config) if gibibytes is None else int(gibibytes * GIBIBYTE)
+    dtype = options.dtype
+    if dtype == "auto" and config.is_float32:
+        dtype = "float32"  # costs no more than bfloat16 here, and the weights keep their precision
+    arguments = ["--distributed-executor-backend", "uni", "--dtype", dtype]
+    arguments += ["--kv-cache-memory-bytes", str(cache)]
+    if options.enforce_eager is not False:
+        arguments += ["--enforce-eager"]
+    return [CPU_ENTRY, f"--model={model.location}"], arguments
+
+
+def _on_gpu(model: ModelSource, options: VllmOptions) -> tuple[list[str], list[str]]:
+    arguments = ["--gpu-memory-utilization", str(options.gpu_memory_utilization)]
+    arguments += ["--tensor-parallel-size", str(_visible_devices()), "--dtype", options.dtype]
+    if options.enforce_eager:
+        arguments += ["--enforce-eager"]
+    return ["vllm.entrypoints.cli.main", "serve", model.location], arguments
+
+
+def _lora(adapters: Sequence[LoraAdapter], options: VllmOptions) -> list[str]:
+    if not adapters:
+        return []
+    rank = options.max_lora_rank or _rank_for(max(_adapter_rank(a.path) for a in adapters))
+    modules = [json.dumps({"name": a.name, "path": str(a.path)}) for a in adapters]
+    arguments = ["--enable-lora", "--max-lora-rank", str(rank), "--max-loras", str(len(adapters))]
+    return [*arguments, "--lora-modules", *modules]
+
+
+def _rank_for(rank: int) -> int:
+    ranks: tuple[int, ...] = get_args(LoraRank)
+    fitting = [known for known in ranks if known >= rank]
+    if not fitting:
+        raise InvalidRequest(
+            f"vLLM serves adapters of rank {ranks[-1]} at most, not {rank}", param="model"
+        )
+    return fitting[0]
+
+
+def _adapter_rank(folder: Path) -> int:
+    path = folder / ADAPTER_CONFIG
+    try:
+        config = _AdapterConfig.model_validate_json(path.read_bytes())
+    except OSError as error:
+        raise InvalidRequest(
+            f"{folder} is no LoRA adapter: {error.strerror}: {path}", param="model"
+        ) from error
+    except ValidationError as error:
+        raise InvalidRequest(f"{path} describes no LoRA adapter", param="model") from error
+    return max([config.r, *config.rank_pattern.values()])
+
+
+def _spare_cores() -> int:
+    # vLLM's scheduler and its HTTP server keep a core busy of their own.
+    return max(1, len(os.sched_getaffinity(0)) - 1)
+
+
+def _visible_devices() -> int:
+    devices = os.environ.get("CUDA_VISIBLE_DEVICES")
+    return 1 if devices is None else max(1, len([d for d in devices.split(",") if d.strip()]))

@@ -1,0 +1,59 @@
+"""What a model's config.json says that decides how it is served without a GPU."""
+
+from pathlib import Path
+
+from pydantic import BaseModel, ValidationError
+
+MEBIBYTE = 2**20
+CACHED_TOKENS = 32_768
+LEAST_CACHE = 64 * MEBIBYTE
+MOST_CACHE = 2048 * MEBIBYTE
+UNKNOWN_CACHE = 1024 * MEBIBYTE
+
+
+class ModelConfig(BaseModel):
+    """The part of a transformers configuration that is needed here; unknown parts are null."""
+
+    dtype: str | None = None
+    torch_dtype: str | None = None
+    hidden_size: int | None = None
+    num_hidden_layers: int | None = None
+    num_attention_heads: int | None = None
+    num_key_value_heads: int | None = None
+    head_dim: int | None = None
+
+    @property
+    def is_float32(self) -> bool:
+        """Whether the weights are stored in single precision."""
+        return (self.dtype or self.torch_dtype) == "float32"
+
+    def cache_bytes_per_token(self) -> int | None:
+        """Size of one token's keys and values, or None for an unusual architecture."""
+        heads, layers = self.num_attention_heads, self.num_hidden_layers
+        if not heads or not layers:
+            return None
+        head_dim = self.head_dim or (self.hidden_size or 0) // heads
+        element = 4 if self.is_float32 else 2
+        return 2 * layers * (self.num_key_value_heads or heads) * head_dim * element or None
+
+
+def read_model_config(folder: Path | None) -> ModelConfig:
+    """Read what can be read: vLLM itself says best what is wrong with a model."""
+    if folder is None:
+        return ModelConfig()
+    try:
+        return ModelConfig.model_validate_json((folder / "config.json").read_bytes())
+    except (OSError, ValidationError):
+        return ModelConfig()
+
+
+def cpu_cache_bytes(config: ModelConfig) -> int:
+    """Memory for the KV cache without a GPU.
+
+    vLLM fills it with zeros when it starts, which takes seconds a gibibyte: enough for many
+    conversations at once, and no more.
+    """
+    per_token = config.cache_bytes_per_token()
+    if per_token is None:
+        return UNKNOWN_CACHE
+    return min(max(per_token * CACHED_TOKENS, LEAST_CACHE), MOST_CACHE)

@@ -1,0 +1,72 @@
+"""What a job serves and how: the model, its adapters, the server's settings."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from pydantic import BaseModel, ConfigDict, Field
+
+LoraRank = Literal[1, 8, 16, 32, 64, 128, 256, 320, 512]
+"""The ranks vLLM can be built for; an adapter fits in any rank that is not below its own."""
+
+
+@dataclass(frozen=True)
+class ModelSource:
+    """The weights to serve: a folder of this host, or a hub repository at a revision."""
+
+    path: Path | None = None
+    hub_id: str | None = None
+    revision: str | None = None
+
+    def __post_init__(self) -> None:
+        if (self.path is None) == (self.hub_id is None):
+            raise ValueError("give exactly one of path and hub_id")
+
+    @property
+    def location(self) -> str:
+        """The folder's path or the repository's name."""
+        return str(self.path) if self.path is not None else str(self.hub_id)
+
+
+class LoraAdapter(NamedTuple):
+    """An adapter over the served model: the name it answers to, and its folder."""
+
+    name: str
+    path: Path
+
+
+class VllmOptions(BaseModel):
+    """Settings of a managed vLLM server; null leaves the choice to vLLM or to the hardware."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
+
+    max_model_len: int | None = Field(
+        default=None,
+        ge=1,
+        description="Tokens of prompt and answer together; null: what the model and memory allow.",
+    )
+    max_num_seqs: int | None = Field(
+        default=None, ge=1, le=4096, description="Requests that are generated at once."
+    )
+    dtype: Literal["auto", "float32", "bfloat16", "float16"] = Field(
+        default="auto", description="auto: the checkpoint's, but float32 only without a GPU."
+    )
+    gpu_memory_utilization: float = Field(
+        default=0.9, gt=0.0, le=0.98, description="Share of each GPU's memory to use."
+    )
+    cpu_kv_cache_gib: float | None = Field(
+        default=None,
+        gt=0.0,
+        le=1024.0,
+        description="Memory for the KV cache without a GPU; null: for 32,768 tokens, to 2 GiB.",
+    )
+    max_lora_rank: LoraRank | None = Field(
+        default=None, description="null: the smallest that holds the served adapters."
+    )
+    enforce_eager: bool | None = Field(
+        default=None,
+        description="Do not compile; null: only without a GPU, where it takes longest.",
+    )
+    startup_timeout_seconds: float = Field(
+        default=900.0, ge=1.0, le=7200.0, description="Longest wait until it serves."
+    )

@@ -1,0 +1,220 @@
+"""The managed vLLM server with a real model, a real adapter and real faults."""
+
+import array
+import asyncio
+import json
+import os
+import random
+import signal
+import struct
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from services.common.clients.inference import (
+    ChatCompletion,
+    ChatRequest,
+    InferenceClient,
+    InferenceError,
+)
+from services.common.process.runtimes import Accelerator, Runtime, RuntimeMissing, find_runtime
+from services.common.process.supervised import MARKER
+from services.evaluator.engines.options import ModelSource
+from services.evaluator.engines.vllm_log import StartupPhase
+from services.evaluator.engines.vllm_server import StartupProgress, VllmFailed, VllmServer
+from tests.support.processes import REPOSITORY
+from tests.support.waiting import wait_for
+
+HOME = Path(os.environ.get("TEMPER_HOME") or REPOSITORY / ".temper")
+HIDDEN, KEY_VALUE, LAYERS, RANK = 128, 128, 2, 4
+
+pytestmark = pytest.mark.runtime
+
+
+@pytest.fixture(scope="module")
+def runtime() -> Runtime:
+    try:
+        return find_runtime(HOME / "runtimes", "vllm")
+    except RuntimeMissing as error:
+        pytest.skip(error.message)
+
+
+@pytest.fixture(scope="module")
+def model(runtime: Runtime, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("model")
+    script = REPOSITORY / "infra" / "demo" / "tiny_model.py"
+    subprocess.run([runtime.python, script, folder], check=True, capture_output=True, timeout=300)
+    return folder
+
+
+@pytest.fixture
+def tree(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
+    """Every process the server starts inherits this name."""
+    monkeypatch.setenv(MARKER, str(tmp_path))
+    return str(tmp_path)
+
+
+@pytest.fixture(autouse=True)
+def scratch(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A short temporary folder of the test's own, empty again at its end."""
+    with tempfile.TemporaryDirectory(prefix="tv-") as folder:
+        monkeypatch.setattr(tempfile, "tempdir", folder)
+        yield Path(folder)
+        assert list(Path(folder).iterdir()) == []
+
+
+def processes(tree: str) -> list[psutil.Process]:
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if process.environ().get(MARKER) == tree:
+                found.append(process)
+        except psutil.Error:
+            continue
+    return found
+
+
+def assert_nothing_left(tree: str) -> None:
+    wait_for(lambda: not processes(tree), "no process of the server is left", 10)
+
+
+def write_adapter(folder: Path) -> Path:
+    """A LoRA adapter with random weights, large enough to change every answer."""
+    folder.mkdir()
+    generator, header, data = random.Random(1), {}, b""
+    for layer in range(LAYERS):
+        prefix = f"base_model.model.model.layers.{layer}.self_attn.v_proj"
+        for name, shape in (("lora_A", (RANK, HIDDEN)), ("lora_B", (KEY_VALUE, RANK))):
+            values = array.array("f", (generator.gauss(0, 1) for _ in range(shape[0] * shape[1])))
+            header[f"{prefix}.{name}.weight"] = {
+                "dtype": "F32",
+                "shape": shape,
+                "data_offsets": (len(data), len(data) + 4 * len(values)),
+            }
+            data += values.tobytes()
+    text = json.dumps(header).encode()
+    (folder / "adapter_model.safetensors").write_bytes(struct.pack("<Q", len(text)) + text + data)
+    config = {"peft_type": "LORA", "r": RANK, "lora_alpha": 32, "target_modules": ["v_proj"]}
+    (folder / "adapter_config.json").write_text(json.dumps(config))
+    return folder
+
+
+async def ask(server: VllmServer, model: str) -> ChatCompletion:
+    messages = [{"role": "user", "content": "12+34"}]
+    request = ChatRequest(model=model, messages=messages, max_tokens=16, temperature=0.0)
+    async with InferenceClient(server.base_url, server.api_key, 60) as client:
+        return await client.chat(request)
+
+
+def test_a_model_and_its_adapter_answer_and_leave_nothing_behind(
+    runtime: Runtime, model: Path, tree: str, tmp_path: Path
+) -> None:
+    adapter = write_adapter(tmp_path / "adapter")
+    seen: list[StartupProgress] = []
+
+    async def run() -> tuple[ChatCompletion, ChatCompletion]:
+        async with VllmServer(
+            runtime.python,
+            ModelSource(path=model),
+            "base",
+            [("tuned", adapter)],
+            tmp_path,
+            on_progress=seen.append,
+        ) as server:
+            assert processes(tree)
+            async with InferenceClient(server.base_url, "another key", 60) as stranger:
+                with pytest.raises(InferenceError) as refused:
+                    await stranger.chat(ChatRequest(model="base", messages=[{}]))
+                assert refused.value.status == 401
+            return await ask(server, "base"), await ask(server, "tuned")
+
+    base, tuned = asyncio.run(run())
+
+    assert base.usage is not None
+    assert base.usage.completion > 0
+    assert base.content != tuned.content
+    phases = [progress.phase for progress in seen]
+    assert phases == [phase for phase in StartupPhase if phase in phases]
+    assert phases[0] is StartupPhase.IMPORTING
+    assert phases[-1] is StartupPhase.READY
+    assert_nothing_left(tree)
+
+
+def test_a_broken_model_is_a_typed_error_with_its_cause(
+    runtime: Runtime, model: Path, tree: str, tmp_path: Path
+) -> None:
+    broken = tmp_path / "broken"
+    broken.mkdir()
+    for file in model.iterdir():
+        content = file.read_bytes()
+        cut = len(content) // 2 if file.suffix == ".safetensors" else len(content)
+        (broken / file.name).write_bytes(content[:cut])
+
+    async def run() -> None:
+        async with VllmServer(runtime.python, ModelSource(path=broken), "m", [], tmp_path):
+            pass
+
+    with pytest.raises(VllmFailed) as failed:
+        asyncio.run(run())
+
+    assert "SafetensorError" in failed.value.message
+    assert "\n" not in failed.value.message
+    assert failed.value.last_lines
+    assert_nothing_left(tree)
+
+
+def test_a_server_that_is_killed_is_noticed_and_cleaned_up(
+    runtime: Runtime, model: Path, tree: str, tmp_path: Path
+) -> None:
+    async def run() -> None:
+        async with VllmServer(runtime.python, ModelSource(path=model), "m", [], tmp_path) as server:
+            (api_server,) = (p for p in processes(tree) if p.ppid() == os.getpid())
+            api_server.send_signal(signal.SIGKILL)
+            await asyncio.wait_for(server.watch(), 60)
+
+    with pytest.raises(VllmFailed, match="was killed"):
+        asyncio.run(run())
+
+    assert_nothing_left(tree)
+
+
+def test_a_start_that_is_cancelled_leaves_nothing_behind(
+    runtime: Runtime, model: Path, tree: str, tmp_path: Path
+) -> None:
+    async def run() -> None:
+        loading = asyncio.Event()
+
+        def progress(seen: StartupProgress) -> None:
+            if seen.phase is StartupPhase.LOADING_WEIGHTS:
+                loading.set()
+
+        async def serve() -> None:
+            async with VllmServer(
+                runtime.python, ModelSource(path=model), "m", [], tmp_path, on_progress=progress
+            ):
+                await asyncio.Event().wait()
+
+        task = asyncio.create_task(serve())
+        await asyncio.wait_for(loading.wait(), 120)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(run())
+
+    assert_nothing_left(tree)
+
+
+def test_the_seams_of_the_cpu_entry_are_those_of_vllm_0_32(runtime: Runtime) -> None:
+    if runtime.accelerator != Accelerator.CPU:
+        pytest.skip("the entry is used without a GPU only")
+    (package,) = runtime.python.parents[1].glob("lib/python3*/site-packages/vllm")
+
+    assert "version = '0.32." in (package / "_version.py").read_text()
+    assert "= get_mp_context()" in (package / "v1/engine/utils.py").read_text()
+    registry = (package / "model_executor/models/registry.py").read_text()
+    assert "= _run_in_subprocess(" in registry

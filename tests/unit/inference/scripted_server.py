@@ -1,0 +1,112 @@
+"""A real HTTP server that misbehaves as told."""
+
+import json
+import socket
+import struct
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+Behaviour = Callable[["Exchange"], None]
+COMPLETION = {
+    "id": "chatcmpl-1",
+    "object": "chat.completion",
+    "choices": [
+        {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "46"}}
+    ],
+    "usage": {"prompt_tokens": 7, "completion_tokens": 2, "total_tokens": 9},
+}
+
+
+class Exchange(BaseHTTPRequestHandler):
+    """One request; what happens to it is the next behaviour of the server's script."""
+
+    protocol_version = "HTTP/1.1"
+    server: "ScriptedServer"
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["content-length"]))
+        self.server.requests.append(
+            ({k.lower(): v for k, v in self.headers.items()}, json.loads(body))
+        )
+        self.server.next_behaviour()(self)
+
+    def log_message(self, *args: Any) -> None:
+        pass
+
+    def send(self, status: int, body: bytes, **headers: str) -> None:
+        self.send_response(status)
+        for name, value in headers.items():
+            self.send_header(name.replace("_", "-"), value)
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+
+class ScriptedServer(ThreadingHTTPServer):
+    """Serves its script's behaviours one a request, and the last of them for ever."""
+
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Exchange)
+        self.url = f"http://127.0.0.1:{self.server_port}/v1"
+        self.requests: list[tuple[dict[str, str], dict[str, Any]]] = []
+        self.script: list[Behaviour] = [answer()]
+        self.closing = threading.Event()
+        self._lock = threading.Lock()
+
+    def handle_error(self, *args: Any) -> None:
+        if not isinstance(sys.exc_info()[1], ConnectionError):  # clients of these tests hang up
+            super().handle_error(*args)
+
+    def next_behaviour(self) -> Behaviour:
+        with self._lock:
+            return self.script.pop(0) if len(self.script) > 1 else self.script[0]
+
+
+def answer(status: int = 200, body: object = COMPLETION, **headers: str) -> Behaviour:
+    """Answer with JSON, or with bytes as they are."""
+    data = body if isinstance(body, bytes) else json.dumps(body).encode()
+    return lambda exchange: exchange.send(status, data, **headers)
+
+
+def reset(exchange: Exchange) -> None:
+    """Drop the connection with a RST."""
+    exchange.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    exchange.rfile.close()
+    exchange.wfile.close()
+    exchange.connection.close()
+    exchange.close_connection = True
+
+
+def break_off(exchange: Exchange) -> None:
+    """Promise more than is sent."""
+    exchange.send_response(200)
+    exchange.send_header("content-length", "1000")
+    exchange.end_headers()
+    exchange.wfile.write(b'{"choices": [')
+    exchange.close_connection = True
+
+
+def hang(exchange: Exchange) -> None:
+    """Say nothing until the server is closed."""
+    exchange.server.closing.wait(60)
+    exchange.close_connection = True
+
+
+@contextmanager
+def running_server() -> Iterator[ScriptedServer]:
+    """A server on a free port for the length of a block."""
+    with ScriptedServer() as scripted:
+        thread = threading.Thread(target=scripted.serve_forever, args=(0.01,))
+        thread.start()
+        try:
+            yield scripted
+        finally:
+            scripted.closing.set()
+            scripted.shutdown()
+            thread.join()

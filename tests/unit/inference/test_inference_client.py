@@ -1,0 +1,208 @@
+"""Asking a server that is rude, slow or broken."""
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from services.common.clients import inference
+from services.common.clients.inference import (
+    ChatCompletion,
+    ChatRequest,
+    InferenceClient,
+    InferenceError,
+    RetryPolicy,
+    TokenUsage,
+    ToolCall,
+)
+from tests.support.processes import free_port
+from tests.unit.inference.scripted_server import (
+    ScriptedServer,
+    answer,
+    break_off,
+    hang,
+    reset,
+    running_server,
+)
+
+SOON = RetryPolicy(attempts=3, deadline_seconds=60, first_wait_seconds=0.001)
+# Waiting of its own accord would pass the deadline, so only Retry-After can lead to a retry.
+TOO_LATE = RetryPolicy(
+    attempts=3, deadline_seconds=60, first_wait_seconds=3600, longest_wait_seconds=3600
+)
+REQUEST = ChatRequest(model="m", messages=[{"role": "user", "content": "12+34"}], max_tokens=8)
+
+
+@pytest.fixture
+def server() -> Iterator[ScriptedServer]:
+    with running_server() as scripted:
+        yield scripted
+
+
+def chat(url: str, retry: RetryPolicy = SOON, timeout: float = 30.0) -> ChatCompletion:
+    async def ask() -> ChatCompletion:
+        async with InferenceClient(url, "sk-secret", timeout, retry=retry) as client:
+            return await client.chat(REQUEST)
+
+    return asyncio.run(ask())
+
+
+def refused(url: str, retry: RetryPolicy = SOON, timeout: float = 30.0) -> InferenceError:
+    with pytest.raises(InferenceError) as caught:
+        chat(url, retry, timeout)
+    return caught.value
+
+
+def test_an_answer_is_read(server: ScriptedServer) -> None:
+    completion = chat(server.url)
+
+    assert completion.content == "46"
+    assert completion.finish_reason == "stop"
+    assert completion.usage == TokenUsage(prompt=7, completion=2)
+    assert completion.tool_calls == ()
+    assert completion.attempts == 1
+    assert completion.latency_seconds > 0
+
+
+def test_the_key_and_only_fields_that_are_set_are_sent(server: ScriptedServer) -> None:
+    chat(server.url)
+
+    headers, body = server.requests[0]
+    assert headers["authorization"] == "Bearer sk-secret"
+    assert body == {"model": "m", "messages": REQUEST.messages, "max_tokens": 8}
+
+
+def test_tool_calls_are_read(server: ScriptedServer) -> None:
+    call = {"id": "c1", "type": "function", "function": {"name": "run", "arguments": '{"x": 1}'}}
+    message = {"role": "assistant", "content": None, "tool_calls": [call]}
+    body = {"choices": [{"message": message, "finish_reason": "tool_calls"}]}
+    server.script = [answer(body=body)]
+
+    completion = chat(server.url)
+
+    assert completion.content is None
+    assert completion.tool_calls == (ToolCall("c1", "run", '{"x": 1}'),)
+    assert completion.usage is None
+
+
+@pytest.mark.parametrize("status", [408, 409, 429, 500, 502, 503, 529])
+def test_passing_trouble_is_retried(server: ScriptedServer, status: int) -> None:
+    server.script = [answer(status, {}), answer()]
+
+    assert chat(server.url).attempts == 2
+
+
+@pytest.mark.parametrize("trouble", [reset, break_off])
+def test_a_broken_connection_is_retried(server: ScriptedServer, trouble: Any) -> None:
+    server.script = [trouble, answer()]
+
+    assert chat(server.url).attempts == 2
+
+
+def test_a_server_that_hangs_is_asked_again(server: ScriptedServer) -> None:
+    server.script = [hang, answer()]
+
+    assert chat(server.url, timeout=0.5).attempts > 1
+
+
+def test_a_server_that_only_hangs_fails_without_a_status(server: ScriptedServer) -> None:
+    server.script = [hang]
+
+    error = refused(server.url, timeout=0.05)
+
+    assert (error.transient, error.status, error.attempts) == (True, None, 3)
+    assert "did not answer within" in error.message
+
+
+@pytest.mark.parametrize("value", ["0", "Wed, 21 Oct 2015 07:28:00 GMT"])
+def test_retry_after_goes_before_the_own_wait(server: ScriptedServer, value: str) -> None:
+    server.script = [answer(429, {}, retry_after=value), answer()]
+
+    assert chat(server.url, TOO_LATE).attempts == 2
+
+
+def test_a_wait_beyond_the_deadline_is_not_begun(server: ScriptedServer) -> None:
+    server.script = [answer(429, {}, retry_after="7200")]
+
+    error = refused(server.url)
+
+    assert (error.status, error.transient, error.attempts) == (429, True, 1)
+
+
+def test_attempts_are_bounded(server: ScriptedServer) -> None:
+    server.script = [answer(503, {"error": {"message": "overloaded"}})]
+
+    error = refused(server.url)
+
+    assert (error.status, error.transient, error.attempts) == (503, True, 3)
+    assert "overloaded" in error.message
+    assert len(server.requests) == 3
+
+
+@pytest.mark.parametrize("status", [307, 400, 401, 404, 422])
+def test_a_refusal_is_final(server: ScriptedServer, status: int) -> None:
+    server.script = [answer(status, {"error": {"message": "the prompt is too long"}})]
+
+    error = refused(server.url)
+
+    assert (error.status, error.transient) == (status, False)
+    assert "the prompt is too long" in error.message
+    assert len(server.requests) == 1
+
+
+def test_a_conflict_that_says_so_is_final(server: ScriptedServer) -> None:
+    server.script = [answer(409, {}, x_should_retry="false")]
+
+    refused(server.url)
+
+    assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"<html>hello</html>", b"", b'{"choices": []}', b'{"choices": [{"message": 1}]}', b"\xff"],
+)
+def test_garbage_is_final_and_shown(server: ScriptedServer, body: bytes) -> None:
+    server.script = [answer(200, body)]
+
+    error = refused(server.url)
+
+    assert (error.status, error.transient) == (200, False)
+    assert error.body == body.decode(errors="replace")
+    assert len(server.requests) == 1
+
+
+def test_a_body_is_kept_only_so_far_and_without_the_key(server: ScriptedServer) -> None:
+    server.script = [answer(400, b"no access with sk-secret" + b"x" * 100_000)]
+
+    error = refused(server.url)
+
+    assert len(error.body) == 2000
+    assert "sk-secret" not in error.body + error.message
+
+
+def test_an_endless_answer_is_cut_off(
+    server: ScriptedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(inference, "LARGEST_ANSWER", 1 << 20)
+    server.script = [answer(200, b"x" * (2 << 20))]
+
+    assert "more than 1 MiB" in refused(server.url).message
+
+
+def test_no_server_at_all_is_transient_trouble() -> None:
+    error = refused(f"http://127.0.0.1:{free_port()}/v1")
+
+    assert (error.transient, error.status, error.body) == (True, None, "")
+
+
+def test_a_proxy_is_not_asked_for_loopback(
+    server: ScriptedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY"):
+        monkeypatch.setenv(name, f"http://127.0.0.1:{free_port()}")
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    monkeypatch.delenv("no_proxy", raising=False)
+
+    assert chat(server.url).content == "46"

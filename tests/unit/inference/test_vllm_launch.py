@@ -1,0 +1,162 @@
+"""How a vLLM server is started on what hardware, and what it is not told."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from services.common.errors import InvalidRequest
+from services.common.process.runtimes import Accelerator, Runtime
+from services.evaluator.engines.launch import Launch, plan_launch
+from services.evaluator.engines.options import LoraAdapter, ModelSource, VllmOptions
+
+TINY = {
+    "dtype": "float32",
+    "hidden_size": 128,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 4,
+    "head_dim": 32,
+}
+LLAMA_70B = {
+    "torch_dtype": "bfloat16",
+    "hidden_size": 8192,
+    "num_hidden_layers": 80,
+    "num_attention_heads": 64,
+    "num_key_value_heads": 8,
+}
+MEBIBYTE = 2**20
+
+
+def model(folder: Path, config: dict[str, Any]) -> ModelSource:
+    folder.mkdir(exist_ok=True)
+    (folder / "config.json").write_text(json.dumps(config))
+    return ModelSource(path=folder)
+
+
+def adapter(folder: Path, config: object) -> LoraAdapter:
+    folder.mkdir()
+    (folder / "adapter_config.json").write_text(json.dumps(config))
+    return LoraAdapter("tuned", folder)
+
+
+def plan(
+    source: ModelSource,
+    accelerator: Accelerator = Accelerator.CPU,
+    adapters: tuple[LoraAdapter, ...] = (),
+    **options: Any,
+) -> Launch:
+    runtime = Runtime("vllm", Path("/runtimes/vllm/bin/python"), "1", accelerator)
+    return plan_launch(
+        runtime,
+        source,
+        "m",
+        adapters,
+        VllmOptions(**options),
+        port=4242,
+        scratch=Path("/scratch"),
+    )
+
+
+def value(launch: Launch, option: str) -> str:
+    return launch.command[launch.command.index(option) + 1]
+
+
+def test_it_listens_on_loopback_with_a_key_that_no_listing_shows(tmp_path: Path) -> None:
+    first, second = (plan(model(tmp_path, TINY)) for _ in range(2))
+
+    assert value(first, "--host") == "127.0.0.1"
+    assert first.environment["VLLM_API_KEY"] == first.api_key != second.api_key
+    assert first.api_key not in " ".join(first.command)
+    assert first.api_key not in repr(first)
+
+
+def test_it_reports_nothing_to_anybody(tmp_path: Path) -> None:
+    assert plan(model(tmp_path, TINY)).environment["VLLM_NO_USAGE_STATS"] == "1"
+
+
+def test_without_a_gpu_float32_weights_keep_their_precision(tmp_path: Path) -> None:
+    assert value(plan(model(tmp_path, TINY)), "--dtype") == "float32"
+    assert value(plan(model(tmp_path, LLAMA_70B)), "--dtype") == "auto"
+    assert value(plan(model(tmp_path, TINY), dtype="bfloat16"), "--dtype") == "bfloat16"
+
+
+@pytest.mark.parametrize(
+    ("config", "mebibytes"),
+    [(TINY, 64), (LLAMA_70B, 2048), ({}, 1024), ({**TINY, "num_hidden_layers": 24}, 768)],
+)
+def test_without_a_gpu_the_cache_fits_the_model(
+    tmp_path: Path, config: dict[str, Any], mebibytes: int
+) -> None:
+    launch = plan(model(tmp_path, config))
+
+    assert value(launch, "--kv-cache-memory-bytes") == str(mebibytes * MEBIBYTE)
+
+
+def test_without_a_gpu_nothing_is_compiled_unless_asked(tmp_path: Path) -> None:
+    source = model(tmp_path, TINY)
+
+    assert "--enforce-eager" in plan(source).command
+    assert "--enforce-eager" not in plan(source, enforce_eager=False).command
+    assert "--enforce-eager" not in plan(source, Accelerator.CUDA).command
+
+
+@pytest.mark.parametrize(("visible", "size"), [("GPU-a,GPU-b", "2"), ("0", "1"), (None, "1")])
+def test_every_visible_gpu_takes_part(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, visible: str | None, size: str
+) -> None:
+    if visible is None:
+        monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    else:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+
+    launch = plan(model(tmp_path, TINY), Accelerator.CUDA, gpu_memory_utilization=0.5)
+
+    assert value(launch, "--tensor-parallel-size") == size
+    assert value(launch, "--gpu-memory-utilization") == "0.5"
+
+
+@pytest.mark.parametrize(
+    ("config", "rank"),
+    [({"r": 4}, "8"), ({"r": 16}, "16"), ({"r": 8, "rank_pattern": {"q_proj": 100}}, "128")],
+)
+def test_an_adapter_gets_the_smallest_rank_that_holds_it(
+    tmp_path: Path, config: object, rank: str
+) -> None:
+    tuned = adapter(tmp_path / "adapter", config)
+
+    launch = plan(model(tmp_path, TINY), adapters=(tuned,))
+
+    assert value(launch, "--max-lora-rank") == rank
+    served = json.loads(value(launch, "--lora-modules"))
+    assert served == {"name": "tuned", "path": str(tuned.path)}
+
+
+@pytest.mark.parametrize("config", [{"r": 1000}, {"rank": 8}, []])
+def test_an_adapter_that_cannot_be_served_is_refused(tmp_path: Path, config: object) -> None:
+    tuned = adapter(tmp_path / "adapter", config)
+
+    with pytest.raises(InvalidRequest):
+        plan(model(tmp_path, TINY), adapters=(tuned,))
+
+
+def test_a_folder_that_is_not_there_is_refused_before_anything_starts(tmp_path: Path) -> None:
+    with pytest.raises(InvalidRequest, match="there is no model folder"):
+        plan(ModelSource(path=tmp_path / "missing"))
+
+
+def test_a_hub_model_is_served_at_its_revision() -> None:
+    launch = plan(ModelSource(hub_id="org/model", revision="abc123"))
+
+    assert {"--model=org/model", "--revision=abc123"} <= set(launch.command)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"trust_remote_code": True}, {"max_model_len": "100"}, {"gpu_memory_utilization": 1.5}],
+)
+def test_unknown_and_unfit_options_are_refused(options: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError):
+        VllmOptions.model_validate(options)

@@ -1,0 +1,52 @@
+"""The declared runtimes themselves."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from infra.runtimes.installer.declaration import declared, read_declaration
+from tests.support.processes import REPOSITORY
+
+DECLARATIONS = REPOSITORY / "infra" / "runtimes"
+NAMES = declared(DECLARATIONS)
+CUDA_ONLY = re.compile(r"nvidia|cuda|triton|cupy|flashinfer|deepspeed|bitsandbytes|^torch\b")
+
+
+def requirements(lock: Path) -> list[str]:
+    return [line for line in lock.read_text().splitlines() if re.match(r"[A-Za-z0-9]", line)]
+
+
+def test_the_runtimes_of_the_workers_are_declared() -> None:
+    assert {"training", "vllm"} <= set(NAMES)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("accelerator", ["cpu", "cuda"])
+def test_a_lock_pins_every_package(name: str, accelerator: str) -> None:
+    lock = read_declaration(DECLARATIONS / name, accelerator).lock
+
+    unpinned = [line for line in requirements(lock) if not re.match(r"\S+==\S+", line)]
+
+    assert unpinned == []
+    assert len(requirements(lock)) > 20
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_cuda_package_reaches_a_machine_without_a_gpu(name: str) -> None:
+    declaration = read_declaration(DECLARATIONS / name, "cpu")
+
+    assert [line for line in requirements(declaration.lock) if CUDA_ONLY.search(line)] == []
+    if declaration.torch is not None:
+        assert declaration.torch.requirement.endswith("+cpu")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_both_accelerators_agree_on_torch(name: str) -> None:
+    cpu = read_declaration(DECLARATIONS / name, "cpu")
+    cuda = read_declaration(DECLARATIONS / name, "cuda")
+
+    assert cpu.torch is not None
+    wanted = cpu.torch.requirement.removesuffix("+cpu")
+    assert [line for line in requirements(cuda.lock) if line.startswith("torch==")] == [wanted]
+    assert cpu.version != cuda.version

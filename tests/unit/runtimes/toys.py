@@ -1,0 +1,100 @@
+"""A copy of the installer with toy runtimes of tiny wheels, installed without a network."""
+
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.support.processes import REPOSITORY
+
+INSTALL_SECONDS = 300
+
+
+def make_wheel(folder: Path, name: str, version: str, requires: str = "") -> None:
+    """A wheel of one module whose ``VERSION`` is the version; it may want what does not exist."""
+    info = f"{name}-{version}.dist-info"
+    metadata = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
+    metadata += f"Requires-Dist: {requires}\n" if requires else ""
+    tags = "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+    files = {f"{name}.py": f"VERSION = {version!r}\n"}
+    files |= {f"{info}/METADATA": metadata, f"{info}/WHEEL": tags}
+    record = "".join(f"{path},,\n" for path in (*files, f"{info}/RECORD"))
+    folder.mkdir(exist_ok=True)
+    with zipfile.ZipFile(folder / f"{name}-{version}-py3-none-any.whl", "w") as wheel:
+        for path, content in {**files, f"{info}/RECORD": record}.items():
+            wheel.writestr(path, content)
+
+
+@dataclass
+class Toys:
+    """The copied installer, a folder of wheels that pip is told of, and a home to install to."""
+
+    folder: Path
+    variables: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        installer = self.declarations / "installer"
+        shutil.copytree(REPOSITORY / "infra" / "runtimes" / "installer", installer)
+        shutil.copy(REPOSITORY / "infra" / "runtimes" / "install.py", self.declarations)
+        shutil.copy(REPOSITORY / "infra" / "debian.py", self.declarations.parent)
+        self.wheels.mkdir()
+
+    @property
+    def declarations(self) -> Path:
+        return self.folder / "infra" / "runtimes"
+
+    @property
+    def wheels(self) -> Path:
+        return self.folder / "wheels"
+
+    @property
+    def home(self) -> Path:
+        return self.folder / "home"
+
+    def declare(self, name: str, toml: str, lock: str) -> None:
+        """Declare a runtime, or change it."""
+        runtime = self.declarations / name
+        runtime.mkdir(exist_ok=True)
+        (runtime / "runtime.toml").write_text(toml)
+        (runtime / "cpu.txt").write_text(lock)
+
+    def start(self, *names: str) -> "subprocess.Popen[str]":
+        """Begin an install; its output is readable text."""
+        script = str(self.declarations / "install.py")
+        command = [sys.executable, script, *names, "--home", str(self.home)]
+        return subprocess.Popen(
+            [*command, "--accelerator", "cpu"],
+            env={**os.environ, **self._pip(), **self.variables},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+    def install(self, *names: str) -> tuple[int, str]:
+        """Install and wait; return the exit code and the output."""
+        process = self.start(*names)
+        try:
+            output, _ = process.communicate(timeout=INSTALL_SECONDS)
+        finally:
+            process.kill()
+        return process.returncode, output
+
+    def run(self, name: str, code: str) -> str:
+        """Run code with a runtime's Python; return what it prints."""
+        python = self.home / "runtimes" / name / "bin" / "python"
+        command = [str(python), "-I", "-c", code]
+        done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60)
+        return done.stdout.strip()
+
+    def _pip(self) -> dict[str, str]:
+        """Pip knows the toy wheels only, and no network."""
+        return {
+            "PIP_CONFIG_FILE": os.devnull,
+            "PIP_NO_INDEX": "1",
+            "PIP_FIND_LINKS": str(self.wheels),
+            "PIP_NO_CACHE_DIR": "1",
+        }
