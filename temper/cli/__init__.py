@@ -1,0 +1,1 @@
+"""The ``temper`` command: one module a command group."""

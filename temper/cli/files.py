@@ -1,0 +1,110 @@
+"""``temper files``: what jobs read and write."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from services.common.contracts.files import File, FilePurpose
+from temper.cli.formats import age, size
+from temper.cli.gateway import connect
+from temper.cli.output import JsonOption, Output
+from temper.cli.transfer import transfer_bar
+
+app = typer.Typer(help="Uploaded files.")
+
+FileId = Annotated[str, typer.Argument(metavar="ID")]
+Purpose = Annotated[FilePurpose, typer.Option("--purpose", "-p", help="What the file is for.")]
+AnyPurpose = Annotated[FilePurpose | None, typer.Option("--purpose", "-p", help="Only these.")]
+LocalFile = Annotated[
+    Path, typer.Argument(metavar="FILE", exists=True, dir_okay=False, readable=True)
+]
+Most = Annotated[int, typer.Option("-n", min=1, max=10_000, help="How many at most.")]
+
+
+@app.command("list")
+def list_files(purpose: AnyPurpose = None, most: Most = 20, as_json: JsonOption = False) -> None:
+    """List files, newest first."""
+    out = Output(as_json)
+    with connect() as client:
+        page = client.files.page(purpose=purpose, most=most)
+    if as_json:
+        out.document(page)
+        return
+    rows = [
+        (file.id, file.filename, file.purpose.value, size(file.bytes), age(file.created_at))
+        for file in page.data
+    ]
+    out.table(("ID", "NAME", "PURPOSE", "SIZE", "AGE"), rows)
+
+
+@app.command()
+def show(file_id: FileId, as_json: JsonOption = False) -> None:
+    """Show what is known of a file."""
+    out = Output(as_json)
+    with connect() as client:
+        _print(out, client.files.get(file_id))
+
+
+@app.command()
+def upload(
+    path: LocalFile, purpose: Purpose = FilePurpose.FINE_TUNE, as_json: JsonOption = False
+) -> None:
+    """Upload a file."""
+    out = Output(as_json)
+    with connect() as client, transfer_bar(out, f"uploading {path.name}") as progress:
+        stored = client.files.upload(path, purpose, progress)
+    _print(out, stored)
+
+
+@app.command()
+def download(
+    file_id: FileId,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Where to; its own name here otherwise.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Download a file."""
+    out = Output(as_json)
+    with connect() as client:
+        file = client.files.get(file_id)
+        # The name is the uploader's: only its last part may choose where we write.
+        target = output or Path(Path(file.filename).name)
+        if target.exists() and not force:
+            raise typer.BadParameter(f"{target} exists; --force replaces it")
+        with transfer_bar(out, f"downloading {file.filename}") as progress:
+            client.files.download(file_id, target, progress)
+    out.note(f"saved as {target}")
+    if as_json:
+        out.document(file)
+
+
+@app.command()
+def delete(file_id: FileId, as_json: JsonOption = False) -> None:
+    """Delete a file."""
+    out = Output(as_json)
+    with connect() as client:
+        deleted = client.files.delete(file_id)
+    if as_json:
+        out.document(deleted)
+    else:
+        out.line(f"deleted {deleted.id}")
+
+
+def _print(out: Output, file: File) -> None:
+    if out.as_json:
+        out.document(file)
+        return
+    out.fields(
+        {
+            "id": file.id,
+            "name": file.filename,
+            "purpose": file.purpose.value,
+            "size": size(file.bytes),
+            "sha256": file.sha256,
+            "created": age(file.created_at),
+            "status": file.status,
+        }
+    )

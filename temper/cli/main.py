@@ -1,0 +1,79 @@
+"""The ``temper`` command."""
+
+import sys
+from collections.abc import Sequence
+
+import typer
+from typer.exceptions import TyperException
+
+from temper.cli import files, jobs, keys, logs, models, serve, submit, up
+from temper.cli.exit_codes import ExitCode
+from temper.client.errors import ApiError, ClientError, Unreachable, WaitTimedOut
+from temper.stack.errors import StackError
+
+EPILOG = """
+Exit codes: 0 done, or the job succeeded; 1 the command or the job failed; 2 wrong usage; 3 the
+job was cancelled; 124 not done in time; 130 Ctrl-C (a job that was being followed goes on).
+"""
+
+app = typer.Typer(
+    help="Temper: post-train language models on your own machines.",
+    epilog=EPILOG,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+app.command("up")(up.up)
+app.command("down")(up.down)
+app.command("serve")(serve.serve)
+app.command("submit")(submit.submit)
+app.command("ps")(jobs.ps)
+app.command("show")(jobs.show)
+app.command("logs")(logs.logs)
+app.command("cancel")(jobs.cancel)
+app.command("wait")(jobs.wait)
+app.add_typer(models.app, name="models")
+app.add_typer(files.app, name="files")
+app.add_typer(keys.app, name="keys")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code; what goes wrong is one line on stderr."""
+    given = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
+    try:
+        code = app(given, prog_name="temper", standalone_mode=False)
+    except (TyperException, ClientError, OSError) as error:
+        return _report(error)
+    except (typer.Abort, KeyboardInterrupt):
+        return ExitCode.INTERRUPTED
+    return code if isinstance(code, int) else ExitCode.OK
+
+
+def describe(error: ClientError) -> str:
+    """Return the one line that says what went wrong, with its code and request id."""
+    marks = [error.code]
+    if isinstance(error, ApiError):
+        if error.param and error.param not in error.message:
+            marks.append(f"param {error.param}")
+        marks += [f"request {error.request_id}"] if error.request_id else []
+    hint = "; temper up starts a local stack" if isinstance(error, Unreachable) else ""
+    return f"{error.message}{hint} ({', '.join(marks)})"
+
+
+def _report(error: TyperException | ClientError | OSError) -> int:
+    code, message = _explained(error)
+    sys.stderr.write(f"temper: error: {' '.join(message.split())}\n")
+    if isinstance(error, StackError):
+        sys.stderr.writelines(f"  {line}\n" for line in error.last_lines)
+    return code
+
+
+def _explained(error: TyperException | ClientError | OSError) -> tuple[int, str]:
+    match error:
+        case TyperException():
+            return error.exit_code, error.format_message()
+        case WaitTimedOut():
+            return ExitCode.TIMED_OUT, describe(error)
+        case ClientError():
+            return ExitCode.FAILED, describe(error)
+    where = f": {error.filename}" if error.filename else ""
+    return ExitCode.FAILED, f"{error.strerror or error}{where}"

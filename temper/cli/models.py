@@ -1,0 +1,108 @@
+"""``temper models``: the models that jobs can name."""
+
+from typing import Annotated
+
+import typer
+from pydantic import ValidationError
+
+from services.common.contracts.models import Model, RegisterModel
+from temper.cli.formats import age
+from temper.cli.gateway import connect
+from temper.cli.output import JsonOption, Output
+
+app = typer.Typer(help="The model registry.")
+
+ModelName = Annotated[str, typer.Argument(metavar="ID")]
+Most = Annotated[int, typer.Option("-n", min=1, max=10_000, help="How many at most.")]
+
+
+@app.command("list")
+def list_models(most: Most = 20, as_json: JsonOption = False) -> None:
+    """List models."""
+    out = Output(as_json)
+    with connect() as client:
+        page = client.models.page(most=most)
+    if as_json:
+        out.document(page)
+        return
+    rows = [
+        (model.id, model.kind.value, model.base or "", _source(model), age(model.created))
+        for model in page.data
+    ]
+    out.table(("ID", "KIND", "BASE", "SOURCE", "AGE"), rows)
+
+
+@app.command()
+def show(model_id: ModelName, as_json: JsonOption = False) -> None:
+    """Show a model, and how it was trained."""
+    out = Output(as_json)
+    with connect() as client:
+        _print(out, client.models.get(model_id))
+
+
+@app.command()
+def register(
+    model_id: ModelName,
+    folder: Annotated[
+        str | None, typer.Option(help="Folder, relative to the operator's model root.")
+    ] = None,
+    hub: Annotated[str | None, typer.Option(help="Repository of the hub: owner/name.")] = None,
+    revision: Annotated[str | None, typer.Option(help="Revision of the repository.")] = None,
+    base: Annotated[
+        str | None, typer.Option(help="The registered model that an adapter folder belongs to.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Make a model known under a name: a folder of the model root, or one of the hub."""
+    out = Output(as_json)
+    try:
+        request = RegisterModel(
+            id=model_id, folder=folder, hub_id=hub, revision=revision, base=base
+        )
+    except ValidationError as error:
+        fault = error.errors(include_url=False)[0]
+        field = ".".join(str(part) for part in fault["loc"])
+        raise typer.BadParameter(f"{field}: {fault['msg']}".removeprefix(": ")) from error
+    with connect() as client:
+        _print(out, client.models.register(request))
+
+
+@app.command()
+def delete(model_id: ModelName, as_json: JsonOption = False) -> None:
+    """Forget a model."""
+    out = Output(as_json)
+    with connect() as client:
+        deleted = client.models.delete(model_id)
+    if as_json:
+        out.document(deleted)
+    else:
+        out.line(f"deleted {deleted.id}")
+
+
+def _source(model: Model) -> str:
+    if model.lineage is not None:
+        return model.lineage.job_id
+    return model.folder or model.hub_id or ""
+
+
+def _print(out: Output, model: Model) -> None:
+    if out.as_json:
+        out.document(model)
+        return
+    lineage = model.lineage
+    out.fields(
+        {
+            "id": model.id,
+            "kind": model.kind.value,
+            "base": model.base,
+            "folder": model.folder,
+            "hub": model.hub_id,
+            "revision": model.revision,
+            "created": age(model.created),
+            "trained by": lineage.job_id if lineage else None,
+            "from": lineage.parent if lineage else None,
+            "data": lineage.training_file if lineage else None,
+            "data sha256": lineage.training_file_sha256 if lineage else None,
+            "seed": str(lineage.seed) if lineage else None,
+        }
+    )

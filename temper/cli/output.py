@@ -1,0 +1,80 @@
+"""Where a command writes: its result to standard output, everything else to standard error."""
+
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Annotated
+
+import typer
+from pydantic import BaseModel
+from rich.console import Console
+from rich.text import Text
+
+PIPE_WIDTH = 500
+"""Columns where there is no terminal: wide enough that no value is cut for a script."""
+
+JsonOption = Annotated[
+    bool, typer.Option("--json", help="Print one JSON document, or JSON lines when following.")
+]
+
+
+class Output:
+    """The streams of one command. With ``as_json`` standard output carries JSON alone."""
+
+    def __init__(self, as_json: bool) -> None:
+        self.as_json = as_json
+        self.results = _console(sys.stdout.isatty(), stderr=False)
+        self.notes = _console(sys.stderr.isatty(), stderr=True)
+
+    @property
+    def is_live(self) -> bool:
+        """Whether a person looks at a terminal, where progress can be drawn."""
+        return self.results.is_terminal and not self.as_json
+
+    def document(self, value: BaseModel) -> None:
+        """Print the one JSON document of a command."""
+        sys.stdout.write(value.model_dump_json(indent=2) + "\n")
+        sys.stdout.flush()
+
+    def json_line(self, value: BaseModel) -> None:
+        """Print one JSON line of a stream."""
+        sys.stdout.write(value.model_dump_json() + "\n")
+        sys.stdout.flush()
+
+    def line(self, text: str, style: str = "") -> None:
+        """Print a line of the result for a person."""
+        self.results.print(Text(text, style=style), soft_wrap=True)
+
+    def note(self, text: str, style: str = "") -> None:
+        """Tell the person something that is not the result."""
+        self.notes.print(Text(text, style=style), soft_wrap=True)
+
+    def fields(self, values: Mapping[str, str | None]) -> None:
+        """Print names and values, one pair a line; those without a value are left out."""
+        width = max(map(len, values), default=0) + 2
+        for name, value in values.items():
+            if value:
+                field = Text.assemble((name.ljust(width), "bold"), value)
+                self.results.print(field, soft_wrap=True)
+
+    def table(self, columns: Sequence[str], rows: Iterable[Sequence[str | Text]]) -> None:
+        """Print rows under headings, a line each whatever the width: values can be copied."""
+        heading = [Text(column, style="bold") for column in columns]
+        lines = [heading] + [[_text(cell) for cell in row] for row in rows]
+        widths = [max(cell.cell_len for cell in column) for column in zip(*lines, strict=True)]
+        for line in lines:
+            for cell, width in zip(line[:-1], widths, strict=False):
+                cell.pad_right(width - cell.cell_len)
+            self.results.print(Text("  ").join(line), soft_wrap=True)
+
+
+def _text(cell: str | Text) -> Text:
+    return cell if isinstance(cell, Text) else Text(cell)
+
+
+def _console(is_terminal: bool, *, stderr: bool) -> Console:
+    return Console(
+        stderr=stderr,
+        width=None if is_terminal else PIPE_WIDTH,
+        highlight=False,
+        soft_wrap=not is_terminal,
+    )

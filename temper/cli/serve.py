@@ -1,0 +1,40 @@
+"""``temper serve``: one service in the foreground."""
+
+import os
+from typing import Annotated
+
+import typer
+
+from temper.settings import load_settings
+from temper.stack.services import Service, command, environment
+
+ServiceArgument = Annotated[
+    Service, typer.Argument(help="api is the gateway with its dispatcher; the others are workers.")
+]
+HostOption = Annotated[str | None, typer.Option(help="Where the gateway listens: 127.0.0.1.")]
+PortOption = Annotated[
+    int | None, typer.Option(min=1, max=65535, help="Port of the gateway: 8080.")
+]
+LogJsonOption = Annotated[bool, typer.Option("--json", help="Log one JSON object a line.")]
+
+
+def serve(
+    service: ServiceArgument,
+    host: HostOption = None,
+    port: PortOption = None,
+    as_json: LogJsonOption = False,
+) -> None:
+    """Run one service until it is ended; its settings are TEMPER_* variables."""
+    given = {"--host": host, "--port": port}
+    arguments = [
+        part for name, value in given.items() if value is not None for part in (name, str(value))
+    ]
+    if arguments and service is not Service.API:
+        raise typer.BadParameter(
+            f"{service.value} listens nowhere: --host and --port are the api's"
+        )
+    variables = environment(str(load_settings().home))
+    if as_json:
+        variables["TEMPER_LOG_JSON"] = "true"
+    line = command(service, arguments)
+    os.execve(line[0], line, variables)  # noqa: S606  (our own argument list, no shell)

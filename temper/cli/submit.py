@@ -1,0 +1,76 @@
+"""``temper submit``: a job from a file."""
+
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Annotated
+
+import typer
+
+from services.common.contracts.jobs import JobState
+from temper.cli.exit_codes import of_job
+from temper.cli.follow import Follower, detachable
+from temper.cli.gateway import connect
+from temper.cli.jobs import full_job, print_job
+from temper.cli.metadata import MetadataOption, parse_metadata
+from temper.cli.output import JsonOption, Output
+from temper.cli.transfer import transfer_bar
+from temper.client import Temper
+from temper.submission.job_file import read_job_file
+from temper.submission.submit import Reporting
+from temper.submission.submit import submit as submit_job
+
+JobFile = Annotated[
+    Path, typer.Argument(metavar="FILE", exists=True, dir_okay=False, readable=True)
+]
+Follow = Annotated[
+    bool, typer.Option("--follow", "-f", help="Show the job live and exit with its code.")
+]
+
+
+def submit(
+    path: JobFile,
+    follow: Follow = False,
+    metadata: MetadataOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Submit the job of a YAML or JSON file: Temper's own, or a LLaMA-Factory training file.
+
+    Temper's own holds "kind: fine_tuning" or "kind: evaluation" beside the fields of the
+    request. Data files that it names by path are uploaded first, unless they already are.
+    """
+    out = Output(as_json)
+    labels = parse_metadata(metadata)
+    report = Reporting(note=out.note, transfer=partial(transfer_bar, out))
+    with connect() as client:
+        with TemporaryDirectory(prefix="temper-") as scratch:
+            submission = read_job_file(path, Path(scratch)).labelled(labels)
+            job = submit_job(client, submission, report)
+        if not follow:
+            _print_submitted(out, job)
+            return
+        done = _follow(client, out, job)
+    raise typer.Exit(of_job(done.status))
+
+
+def _print_submitted(out: Output, job: JobState) -> None:
+    if out.as_json:
+        out.document(job)
+        return
+    out.line(job.id)
+    out.note(f"follow it with temper logs -f {job.id}", "dim")
+
+
+def _follow(client: Temper, out: Output, job: JobState) -> JobState:
+    if out.as_json:
+        out.json_line(job)
+    else:
+        out.line(job.id)
+    with detachable(out, job.id):
+        done = Follower(client, out).follow(job.id)
+    result = full_job(client, done.kind, job.id)
+    if out.as_json:
+        out.json_line(result)
+    else:
+        print_job(out, result)
+    return result

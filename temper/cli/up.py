@@ -1,0 +1,119 @@
+"""``temper up`` and ``temper down``: the local stack."""
+
+import threading
+import time
+from typing import Annotated
+
+import typer
+from pydantic import BaseModel
+
+from temper.cli.exit_codes import ExitCode
+from temper.cli.formats import duration
+from temper.cli.gateway import client_of, default_port
+from temper.cli.output import JsonOption, Output
+from temper.settings import ClientSettings, load_settings
+from temper.stack.detached import end_stack, start_detached
+from temper.stack.ports import LOOPBACK, any_free
+from temper.stack.services import Address
+from temper.stack.signals import stop_requested
+from temper.stack.state import StackFile, StackState, StackStatus
+from temper.stack.supervisor import Stack
+
+Port = Annotated[
+    int | None,
+    typer.Option(min=0, max=65535, help="Port of the gateway; 0 takes any free one.  [8080]"),
+]
+Detach = Annotated[bool, typer.Option("--detach", "-d", help="Return once the stack is ready.")]
+Timeout = Annotated[
+    float, typer.Option(min=1.0, max=3600.0, help="Seconds within which it must be ready.")
+]
+
+
+class Ended(BaseModel):
+    """What ``temper down`` ended."""
+
+    ended: list[str]
+
+
+def up(
+    port: Port = None,
+    detach: Detach = False,
+    timeout: Timeout = 90.0,
+    as_json: JsonOption = False,
+) -> None:
+    """Start the gateway and its workers on this machine; Ctrl-C ends them all."""
+    out = Output(as_json)
+    settings = load_settings()
+    chosen = default_port(settings) if port is None else port or any_free()
+    with stop_requested() as stop:
+        if detach:
+            _up_detached(out, settings, chosen, timeout, stop)
+        else:
+            _up_here(out, settings, Address(LOOPBACK, chosen), timeout, stop)
+
+
+def down(as_json: JsonOption = False) -> None:
+    """End the local stack, or what is left of one that was killed."""
+    out = Output(as_json)
+    settings = load_settings()
+    ended = end_stack(settings.home, settings.grace_seconds)
+    if as_json:
+        out.document(Ended(ended=ended))
+    else:
+        out.line(f"ended {', '.join(ended)}" if ended else "no stack is running")
+
+
+def _up_here(
+    out: Output,
+    settings: ClientSettings,
+    address: Address,
+    timeout: float,
+    stop: threading.Event,
+) -> None:
+    begun = time.monotonic()
+    with (
+        client_of(address.url, settings) as client,
+        Stack(settings.home, address, client, settings.grace_seconds) as stack,
+    ):
+        if stack.leftovers:
+            out.note(f"ended what a killed stack had left: {', '.join(stack.leftovers)}")
+        out.note(f"starting the stack in {settings.home}")
+        stack.start()
+        try:
+            if stack.wait_ready(stop, timeout):
+                _print(out, stack.state, time.monotonic() - begun)
+                out.note("Ctrl-C ends it")
+                stack.watch(stop)
+        finally:
+            out.note("ending the stack, workers first")
+    out.note("the stack has ended")
+
+
+def _up_detached(
+    out: Output,
+    settings: ClientSettings,
+    port: int,
+    timeout: float,
+    stop: threading.Event,
+) -> None:
+    running = StackFile(settings.home).running()
+    if running is not None and running.status is StackStatus.READY:
+        out.note("the stack is already running")
+        _print(out, running, None)
+        return
+    begun = time.monotonic()
+    out.note(f"starting the stack in {settings.home}")
+    state = start_detached(settings.home, port, timeout, settings.grace_seconds, stop)
+    if state is None:
+        raise typer.Exit(ExitCode.INTERRUPTED)
+    _print(out, state, time.monotonic() - begun)
+    out.note("temper down ends it")
+
+
+def _print(out: Output, state: StackState, seconds: float | None) -> None:
+    if out.as_json:
+        out.document(state)
+        return
+    out.line(f"ready at {state.url}" + ("" if seconds is None else f" after {duration(seconds)}"))
+    for service in state.services:
+        out.line(f"  {service.name.value.ljust(10)} process {service.process.pid}  {service.log}")

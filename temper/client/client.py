@@ -1,0 +1,61 @@
+"""The Python client: everything that the gateway offers, by resource."""
+
+from types import TracebackType
+from typing import Self
+
+from services.common.contracts.jobs import Worker
+from services.common.contracts.pages import Page
+from temper.client import pages
+from temper.client.evaluations import Evaluations
+from temper.client.files import Files
+from temper.client.fine_tuning import FineTuning
+from temper.client.jobs import Jobs
+from temper.client.models import Models
+from temper.client.transport import Transport
+
+DEFAULT_URL = "http://127.0.0.1:8080"
+
+
+class Temper:
+    """A client of one gateway. It holds connections: close it, or use it in a ``with``.
+
+    Every call has a time limit. Reads are retried while the gateway is briefly away, and so are
+    creating calls, each under an idempotency key of its own. What goes wrong is raised as a
+    `temper.client.errors.ClientError`.
+    """
+
+    def __init__(self, base_url: str = DEFAULT_URL, api_key: str | None = None) -> None:
+        self._transport = Transport(base_url, api_key)
+        self.files = Files(self._transport)
+        self.models = Models(self._transport)
+        self.fine_tuning = FineTuning(self._transport)
+        self.evaluations = Evaluations(self._transport)
+        self.jobs = Jobs(self._transport)
+
+    @property
+    def base_url(self) -> str:
+        """The gateway's address."""
+        return self._transport.base_url
+
+    def is_ready(self) -> bool:
+        """Whether the gateway answers and reaches everything that it depends on."""
+        return self._transport.status_of("/readyz") == 200
+
+    def workers(self) -> list[Worker]:
+        """Return the workers heard of lately."""
+        return list(pages.every(self._transport, "/v1/workers", Page[Worker], {}))
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._transport.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()

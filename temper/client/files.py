@@ -1,0 +1,104 @@
+"""Files: uploads and downloads stream, so that their size never matters to memory."""
+
+import hashlib
+import io
+import os
+from collections.abc import Callable
+from pathlib import Path
+from urllib.parse import quote
+
+from services.common.contracts.files import File, FilePurpose
+from services.common.contracts.pages import Deleted, Page
+from temper.client import pages
+from temper.client.errors import UnexpectedAnswer
+from temper.client.transport import TRANSFER_TIME_LIMIT, Transport
+
+PATH = "/v1/files"
+CHUNK = 1 << 16
+
+Progress = Callable[[int, int], None]
+"""Called with the bytes done and the bytes in all, or 0 where that is unknown."""
+
+
+class Files:
+    """/v1/files."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+
+    def upload(self, path: Path, purpose: FilePurpose, progress: Progress | None = None) -> File:
+        """Upload the file at ``path`` under its own name.
+
+        Raises `UnexpectedAnswer` when what was stored is not what was sent, and OSError when the
+        file cannot be read.
+        """
+        with _CountedFile(path, progress) as body:
+            stored = self._transport.upload(PATH, File, {"purpose": purpose.value}, path.name, body)
+            sent = body.total
+        if stored.bytes != sent:
+            raise UnexpectedAnswer(f"{path}: sent {sent} bytes, {stored.bytes} were stored")
+        return stored
+
+    def page(self, *, purpose: FilePurpose | None = None, most: int = 20) -> Page[File]:
+        """Return the newest files, ``most`` at most."""
+        query = {"purpose": purpose.value} if purpose else {}
+        return pages.page(self._transport, PATH, Page[File], query, most)
+
+    def same_content(self, path: Path, purpose: FilePurpose) -> File | None:
+        """Return a stored file of this purpose, name and content, if there is one."""
+        size = path.stat().st_size
+        digest = ""
+        for file in pages.every(self._transport, PATH, Page[File], {"purpose": purpose.value}):
+            if (file.filename, file.bytes) != (path.name, size):
+                continue
+            digest = digest or sha256_of(path)
+            if file.sha256 == digest:
+                return file
+        return None
+
+    def get(self, file_id: str) -> File:
+        """Return what is known of a file."""
+        return self._transport.get(f"{PATH}/{quote(file_id, safe='')}", File)
+
+    def download(self, file_id: str, target: Path, progress: Progress | None = None) -> None:
+        """Write a file's content to ``target``, which appears only when it is complete."""
+        partial = target.with_name(f"{target.name}.partial")
+        address = f"{PATH}/{quote(file_id, safe='')}/content"
+        try:
+            with (
+                open(partial, "wb") as out,
+                self._transport.stream(address, {}, {}, TRANSFER_TIME_LIMIT) as response,
+            ):
+                total = int(response.headers.get("content-length", 0))
+                for chunk in response.iter_bytes(CHUNK):
+                    out.write(chunk)
+                    if progress is not None:
+                        progress(out.tell(), total)
+            partial.replace(target)
+        finally:
+            partial.unlink(missing_ok=True)
+
+    def delete(self, file_id: str) -> Deleted:
+        """Delete a file."""
+        return self._transport.delete(f"{PATH}/{quote(file_id, safe='')}", Deleted)
+
+
+class _CountedFile(io.FileIO):
+    """A file that tells how much of it was read."""
+
+    def __init__(self, path: Path, progress: Progress | None) -> None:
+        super().__init__(path)
+        self.total = os.fstat(self.fileno()).st_size
+        self._progress = progress
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        chunk = super().read(-1 if size is None else size)
+        if self._progress is not None:
+            self._progress(self.tell(), self.total)
+        return chunk or b""
+
+
+def sha256_of(path: Path) -> str:
+    """Return the checksum of a file's content, in hexadecimal."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

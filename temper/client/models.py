@@ -1,0 +1,47 @@
+"""The model registry."""
+
+from urllib.parse import quote
+
+from services.common.contracts.models import Model, RegisterModel
+from services.common.contracts.pages import Deleted, Page
+from temper.client import pages
+from temper.client.errors import ApiError
+from temper.client.transport import Transport
+
+PATH = "/v1/models"
+
+
+class Models:
+    """/v1/models."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+
+    def page(self, *, most: int = 20) -> Page[Model]:
+        """Return the models, ``most`` at most."""
+        return pages.page(self._transport, PATH, Page[Model], {}, most)
+
+    def get(self, model_id: str) -> Model:
+        """Return one model."""
+        return self._transport.get(_path(model_id), Model)
+
+    def find(self, model_id: str) -> Model | None:
+        """Return one model, or None where there is none of this name."""
+        try:
+            return self.get(model_id)
+        except ApiError as error:
+            if error.status == 404:
+                return None
+            raise
+
+    def register(self, request: RegisterModel) -> Model:
+        """Make a model known."""
+        return self._transport.post(PATH, Model, request)
+
+    def delete(self, model_id: str) -> Deleted:
+        """Forget a model."""
+        return self._transport.delete(_path(model_id), Deleted)
+
+
+def _path(model_id: str) -> str:
+    return f"{PATH}/{quote(model_id, safe='')}"

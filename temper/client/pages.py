@@ -1,0 +1,55 @@
+"""Lists that come in pages."""
+
+from collections.abc import Iterator
+from typing import Protocol, TypeVar
+
+from services.common.contracts.pages import MAX_LIMIT, Page
+from temper.client.transport import Query, Transport
+
+
+class Identified(Protocol):
+    """Anything a page can hold: the id of its last item asks for the next page."""
+
+    @property
+    def id(self) -> str:
+        """The item's identifier."""
+        ...
+
+
+Item = TypeVar("Item", bound=Identified)
+# Annotations with Page[Item] are quoted: pydantic could not build a schema for the protocol.
+
+
+def page(
+    transport: Transport, path: str, into: "type[Page[Item]]", query: Query, most: int
+) -> "Page[Item]":
+    """Return up to ``most`` items as one page, over as many requests as that takes."""
+    items: list[Item] = []
+    after: dict[str, str] = {}
+    has_more = True
+    while has_more and len(items) < most:
+        limit = min(most - len(items), MAX_LIMIT)
+        answer = transport.get(path, into, {**query, **after, "limit": limit})
+        items.extend(answer.data)
+        has_more = answer.has_more and bool(answer.data)
+        if answer.data:
+            after = {"after": answer.data[-1].id}
+    return into(
+        data=items,
+        has_more=has_more,
+        first_id=items[0].id if items else None,
+        last_id=items[-1].id if items else None,
+    )
+
+
+def every(
+    transport: Transport, path: str, into: "type[Page[Item]]", query: Query
+) -> Iterator[Item]:
+    """Yield every item, asking for the next page only when it is needed."""
+    after: dict[str, str] = {}
+    while True:
+        answer = transport.get(path, into, {**query, **after, "limit": MAX_LIMIT})
+        yield from answer.data
+        if not answer.has_more or not answer.data:
+            return
+        after = {"after": answer.data[-1].id}

@@ -1,0 +1,196 @@
+"""HTTP to the gateway: time limits, retries where they are safe, typed answers and errors."""
+
+import random
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import IO, TypeVar
+
+import httpx
+from pydantic import BaseModel, ValidationError
+
+from services.common.contracts.base import Request
+from services.common.contracts.errors import ErrorBody
+from temper.client.errors import ApiError, ClientError, UnexpectedAnswer, Unreachable
+
+Answer = TypeVar("Answer", bound=BaseModel)
+Query = Mapping[str, str | int | Sequence[str]]
+
+ATTEMPTS = 4
+RETRIED_STATUSES = frozenset({429, 502, 503, 504})
+LONGEST_PAUSE = 10.0
+LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+
+TIME_LIMIT = httpx.Timeout(30.0, connect=5.0)
+TRANSFER_TIME_LIMIT = httpx.Timeout(300.0, connect=5.0)
+
+
+class Transport:
+    """One connection pool to one gateway. Safe to share between threads."""
+
+    def __init__(self, base_url: str, api_key: str | None) -> None:
+        self.base_url = base_url.rstrip("/")
+        headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
+        # A proxy of the environment can never reach this machine's own loopback.
+        self.http = httpx.Client(
+            base_url=self.base_url,
+            headers=headers,
+            timeout=TIME_LIMIT,
+            trust_env=_host_of(self.base_url) not in LOOPBACK,
+        )
+
+    def close(self) -> None:
+        """Close the connections."""
+        self.http.close()
+
+    def status_of(self, path: str) -> int:
+        """Return the status that a GET answers with, without retries."""
+        with self._reaching():
+            return self.http.get(path).status_code
+
+    def get(self, path: str, into: type[Answer], query: Query | None = None) -> Answer:
+        """GET ``path``, retried while the gateway is briefly away."""
+        params = dict(query or {})
+        return _parsed(self._retried(lambda: self.http.get(path, params=params)), into)
+
+    def post(self, path: str, into: type[Answer], body: Request | None = None) -> Answer:
+        """POST ``body`` under a fresh idempotency key, so that a retry never acts twice."""
+        headers = _idempotent()
+        content = None
+        if body is not None:
+            content = body.model_dump_json()
+            headers["Content-Type"] = "application/json"
+        send = partial(self.http.post, path, content=content, headers=headers)
+        return _parsed(self._retried(send), into)
+
+    def delete(self, path: str, into: type[Answer]) -> Answer:
+        """DELETE ``path``; not retried, because the second answer would be a 404."""
+        with self._reaching():
+            return _parsed(self.http.delete(path), into)
+
+    def upload(
+        self,
+        path: str,
+        into: type[Answer],
+        fields: Mapping[str, str],
+        filename: str,
+        body: IO[bytes],
+    ) -> Answer:
+        """POST a multipart form whose ``file`` is streamed from ``body``, as `post` does."""
+        headers = _idempotent()
+
+        def send() -> httpx.Response:
+            body.seek(0)
+            return self.http.post(
+                path,
+                data=dict(fields),
+                files={"file": (filename, body)},
+                headers=headers,
+                timeout=TRANSFER_TIME_LIMIT,
+            )
+
+        return _parsed(self._retried(send), into)
+
+    @contextmanager
+    def stream(
+        self, path: str, query: Query, headers: Mapping[str, str], timeout: httpx.Timeout
+    ) -> Iterator[httpx.Response]:
+        """GET ``path`` and hand out the answer before its body is read."""
+        with (
+            self._reaching(),
+            self.http.stream(
+                "GET", path, params=dict(query), headers=dict(headers), timeout=timeout
+            ) as response,
+        ):
+            if response.is_error:
+                response.read()
+                raise error_of(response)
+            yield response
+
+    def _retried(self, send: Callable[[], httpx.Response]) -> httpx.Response:
+        for attempt in range(1, ATTEMPTS):
+            try:
+                with self._reaching():
+                    response = send()
+            except Unreachable:
+                time.sleep(pause_before(attempt))
+                continue
+            if not _is_worth_a_retry(response):
+                return response
+            time.sleep(pause_before(attempt, response.headers.get("retry-after")))
+        with self._reaching():
+            return send()
+
+    @contextmanager
+    def _reaching(self) -> Iterator[None]:
+        try:
+            yield
+        except httpx.RequestError as error:
+            reason = str(error) or type(error).__name__
+            raise Unreachable(f"cannot reach the gateway at {self.base_url}: {reason}") from error
+
+
+def _host_of(base_url: str) -> str:
+    try:
+        url = httpx.URL(base_url)
+    except httpx.InvalidURL as error:
+        raise ClientError(f"{base_url!r} is no address of a gateway: {error}") from error
+    if url.scheme not in {"http", "https"} or not url.host:
+        raise ClientError(f"{base_url!r} is no address of a gateway, such as http://host:8080")
+    return url.host
+
+
+def _parsed(response: httpx.Response, into: type[Answer]) -> Answer:
+    if response.is_error:
+        raise error_of(response)
+    try:
+        return into.model_validate_json(response.content)
+    except ValidationError as error:
+        where = f"{response.request.method} {response.request.url}"
+        fault = error.errors(include_url=False)[0]
+        raise UnexpectedAnswer(
+            f"{where} answered {response.status_code} with something else than "
+            f"{into.__name__}: {'.'.join(map(str, fault['loc']))} {fault['msg']}"
+        ) from error
+
+
+def _idempotent() -> dict[str, str]:
+    return {"Idempotency-Key": str(uuid.uuid4())}
+
+
+def error_of(response: httpx.Response) -> ApiError:
+    """Turn an error answer, whose body has been read, into an exception."""
+    request_id = response.headers.get("x-request-id")
+    try:
+        detail = ErrorBody.model_validate_json(response.content).error
+    except ValidationError:
+        return ApiError(
+            f"{response.request.url.host} answered {response.status_code} "
+            f"{response.reason_phrase}".rstrip(),
+            status=response.status_code,
+            code=f"http_{response.status_code}",
+            request_id=request_id,
+        )
+    return ApiError(
+        detail.message,
+        status=response.status_code,
+        code=detail.code or detail.type,
+        param=detail.param,
+        request_id=request_id,
+    )
+
+
+def pause_before(attempt: int, retry_after: str | None = None) -> float:
+    """Return the seconds to wait after the ``attempt``-th failure, at most `LONGEST_PAUSE`."""
+    if retry_after is not None and retry_after.isdigit():
+        return min(float(retry_after), LONGEST_PAUSE)
+    doubled = float(0.2 * 2 ** min(attempt, 10))
+    return min(doubled, LONGEST_PAUSE) * random.uniform(0.5, 1.0)  # noqa: S311  (spreads load)
+
+
+def _is_worth_a_retry(response: httpx.Response) -> bool:
+    if response.headers.get("x-should-retry") == "false":
+        return False
+    return response.status_code in RETRIED_STATUSES

@@ -1,0 +1,89 @@
+"""A stack that outlives the command that started it, and ending any stack of a home folder."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+from temper.stack.errors import AlreadyRunning, NotReady, StackError
+from temper.stack.logs import last_lines
+from temper.stack.processes import KILL_SECONDS, ProcessIdentity
+from temper.stack.state import StackFile, StackLock, StackState, StackStatus
+from temper.stack.supervisor import already_running, end_leftovers, longest_shutdown
+
+POLL_SECONDS = 0.1
+
+
+def start_detached(
+    home: Path, port: int, timeout: float, grace_seconds: float, stop: threading.Event
+) -> StackState | None:
+    """Start ``temper up`` in a session of its own and return its state once it is ready.
+
+    When ``stop`` is set first it is ended, and None returned. Raises `StackError` with the last
+    lines of its messages, which go to ``logs/up.log``, when it ends before it is ready.
+    """
+    log = home / "logs" / "up.log"
+    log.parent.mkdir(parents=True, exist_ok=True)
+    with open(log, "wb") as output:
+        child = subprocess.Popen(
+            [sys.executable, "-P", "-m", "temper", "up", f"--port={port}", f"--timeout={timeout}"],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, "TEMPER_HOME": str(home)},
+            start_new_session=True,
+        )
+    state = None
+    try:
+        deadline = time.monotonic() + timeout + longest_shutdown(grace_seconds)
+        state = _when_ready(child, StackFile(home), log, deadline, stop)
+    finally:
+        if state is None:
+            child.terminate()
+            child.wait(longest_shutdown(grace_seconds))
+    return state
+
+
+def _when_ready(
+    child: "subprocess.Popen[bytes]",
+    file: StackFile,
+    log: Path,
+    deadline: float,
+    stop: threading.Event,
+) -> StackState | None:
+    while not stop.wait(POLL_SECONDS):
+        if child.poll() is not None:
+            raise StackError(f"the stack did not start; see {log}", last_lines(log))
+        state = file.running()
+        if state is not None and state.status is StackStatus.READY:
+            return state
+        if time.monotonic() > deadline:
+            raise NotReady(f"the stack did not get ready; see {log}", last_lines(log))
+    return None
+
+
+def end_stack(home: Path, grace_seconds: float) -> list[str]:
+    """End the stack of a home folder, or what a killed one left; return the services ended."""
+    file = StackFile(home)
+    running = file.running()
+    if running is not None:
+        _end_supervisor(running.supervisor, longest_shutdown(grace_seconds))
+    with StackLock(home) as lock:
+        if not lock.acquire():
+            raise AlreadyRunning(already_running(file.running()))
+        left = end_leftovers(file, grace_seconds)
+    return [service.name.value for service in running.services] if running else left
+
+
+def _end_supervisor(supervisor: ProcessIdentity, seconds: float) -> None:
+    """Ask a supervisor to end its services and itself; kill it when it does not in time."""
+    for number, patience in ((signal.SIGTERM, seconds), (signal.SIGKILL, KILL_SECONDS)):
+        if not supervisor.is_alive:
+            return
+        os.kill(supervisor.pid, number)
+        deadline = time.monotonic() + patience
+        while supervisor.is_alive and time.monotonic() < deadline:
+            time.sleep(POLL_SECONDS)

@@ -1,0 +1,94 @@
+"""Processes named so that a number which the system has given away again is never mistaken."""
+
+import os
+import signal
+import time
+from pathlib import Path
+
+from pydantic import BaseModel
+
+POLL_SECONDS = 0.05
+KILL_SECONDS = 5.0
+
+
+class ProcessIdentity(BaseModel):
+    """A process: its number, and when it started in clock ticks since the machine's boot."""
+
+    pid: int
+    started: int
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether this very process runs; one that only waits to be reaped does not."""
+        stat = _stat(self.pid)
+        return stat is not None and stat.started == self.started and stat.state != "Z"
+
+
+class _Stat(BaseModel):
+    state: str
+    group: int
+    started: int
+
+
+def identify(pid: int) -> ProcessIdentity:
+    """Return the identity of a running process; raise ProcessLookupError where there is none."""
+    stat = _stat(pid)
+    if stat is None:
+        raise ProcessLookupError(f"no process {pid}")
+    return ProcessIdentity(pid=pid, started=stat.started)
+
+
+def signal_group(leader: ProcessIdentity, number: signal.Signals) -> bool:
+    """Signal a leader's process group; return whether there still was one."""
+    try:
+        os.killpg(leader.pid, number)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def end_group(leader: ProcessIdentity, grace_seconds: float) -> bool:
+    """End a process and its group: TERM, the grace, then KILL for what is left.
+
+    Return whether it ended by itself within the grace. The leader must have been started as the
+    leader of its own group. A process that is gone, even if another has its number now, is left
+    alone.
+    """
+    if not leader.is_alive:
+        return True
+    signal_group(leader, signal.SIGTERM)
+    if _gone(leader.pid, grace_seconds):
+        return True
+    signal_group(leader, signal.SIGKILL)
+    _gone(leader.pid, KILL_SECONDS)
+    return False
+
+
+def _gone(group: int, seconds: float) -> bool:
+    deadline = time.monotonic() + seconds
+    while group_members(group):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(POLL_SECONDS)
+    return True
+
+
+def group_members(group: int) -> list[int]:
+    """Return the processes of a group that run."""
+    numbers = (int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit())
+    found = []
+    for pid in numbers:
+        stat = _stat(pid)
+        if stat is not None and stat.group == group and stat.state != "Z":
+            found.append(pid)
+    return found
+
+
+def _stat(pid: int) -> _Stat | None:
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    # The command's name stands in parentheses and may hold spaces and parentheses itself.
+    fields = text.rpartition(")")[2].split()
+    return _Stat(state=fields[0], group=int(fields[2]), started=int(fields[19]))

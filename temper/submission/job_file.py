@@ -1,0 +1,98 @@
+"""Reading files that describe jobs: Temper's own, and LLaMA-Factory's training files."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import ValidationError
+
+from services.common.contracts.evaluations import CreateEvaluation
+from services.common.contracts.files import FilePurpose
+from services.common.contracts.fine_tuning import HUB_DATASET_PREFIX, CreateFineTuningJob
+from services.common.contracts.jobs import JobKind
+from temper.submission.errors import SubmissionError
+from temper.submission.llamafactory import read_llamafactory
+from temper.submission.submission import JobRequest, LocalFile, Submission
+
+MAX_BYTES = 1 << 20
+FILE_ID_PREFIX = "file-"
+
+REQUESTS: dict[str, type[CreateFineTuningJob] | type[CreateEvaluation]] = {
+    JobKind.FINE_TUNING: CreateFineTuningJob,
+    JobKind.EVALUATION: CreateEvaluation,
+}
+
+
+def read_job_file(path: Path, scratch: Path) -> Submission:
+    """Return the job that a YAML or JSON file describes.
+
+    A file with ``kind: fine_tuning`` or ``kind: evaluation`` holds the fields of a request beside
+    it; one with ``model_name_or_path`` is LLaMA-Factory's. Data may be prepared in ``scratch``,
+    which must stay until they are uploaded. Raises `SubmissionError`.
+    """
+    text = _read(path)
+    content = _parse(path, text)
+    if "kind" in content:
+        return _own(path, content)
+    if "model_name_or_path" in content:
+        return read_llamafactory(path, text, scratch)
+    raise SubmissionError(
+        f"{path}: neither a Temper job (kind: fine_tuning or evaluation) "
+        "nor a LLaMA-Factory one (model_name_or_path)"
+    )
+
+
+def _read(path: Path) -> str:
+    if path.stat().st_size > MAX_BYTES:
+        raise SubmissionError(f"{path}: a job file has at most {MAX_BYTES} bytes")
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise SubmissionError(f"{path}: is no text: {error}") from error
+
+
+def _parse(path: Path, text: str) -> Mapping[str, Any]:
+    try:
+        content = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise SubmissionError(f"{path}: neither YAML nor JSON: {error}") from error
+    if not isinstance(content, dict):
+        raise SubmissionError(f"{path}: holds no mapping of names to values")
+    return content
+
+
+def _own(path: Path, content: Mapping[str, Any]) -> Submission:
+    kind = str(content["kind"])
+    if kind not in REQUESTS:
+        raise SubmissionError(f"{path}: kind is {kind!r}, not one of {', '.join(REQUESTS)}")
+    body = {name: value for name, value in content.items() if name != "kind"}
+    try:
+        request = REQUESTS[kind].model_validate(body)
+    except ValidationError as error:
+        fault = error.errors(include_url=False, include_input=False)[0]
+        field = ".".join(str(part) for part in fault["loc"])
+        raise SubmissionError(f"{path}: {field}: {fault['msg']}") from error
+    return Submission(request, tuple(_local_files(request, path)))
+
+
+def _local_files(request: JobRequest, job_file: Path) -> Iterator[LocalFile]:
+    for field, reference, purpose in _references(request):
+        if reference.startswith((FILE_ID_PREFIX, HUB_DATASET_PREFIX)):
+            continue
+        path = job_file.parent / Path(reference).expanduser()
+        if not path.is_file():
+            raise SubmissionError(
+                f"{job_file}: {field}: {reference!r} is no file id, and there is no {path}"
+            )
+        yield LocalFile(field, path, purpose)
+
+
+def _references(request: JobRequest) -> Iterator[tuple[str, str, FilePurpose]]:
+    match request:
+        case CreateFineTuningJob():
+            yield "training_file", request.training_file, FilePurpose.FINE_TUNE
+            if request.validation_file is not None:
+                yield "validation_file", request.validation_file, FilePurpose.FINE_TUNE
+        case CreateEvaluation():
+            yield "file", request.file, FilePurpose.EVALS

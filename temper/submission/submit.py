@@ -1,0 +1,70 @@
+"""Submitting a job: its model is known, its data are uploaded, then it is created."""
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import TypeAdapter, ValidationError
+
+from services.common.contracts.fine_tuning import CreateFineTuningJob
+from services.common.contracts.jobs import JobState
+from services.common.contracts.models import HubName, RegisterModel
+from temper.client import Temper
+from temper.client.files import Progress
+from temper.submission.errors import SubmissionError
+from temper.submission.submission import LocalFile, Submission
+
+_HUB_NAME: TypeAdapter[str] = TypeAdapter(HubName)
+
+
+@dataclass(frozen=True)
+class Reporting:
+    """How the caller hears of what happens: a line of text, and the progress of an upload."""
+
+    note: Callable[[str], None]
+    transfer: Callable[[str], AbstractContextManager[Progress | None]]
+
+
+def submit(client: Temper, submission: Submission, report: Reporting) -> JobState:
+    """Make the model known, upload what the gateway does not have yet, and create the job."""
+    for note in submission.notes:
+        report.note(note)
+    request = submission.request
+    if submission.model_may_be_of_hub and isinstance(request, CreateFineTuningJob):
+        _ensure_model(client, request.model, report)
+    ids = {file.field: _stored(client, file, report) for file in submission.files}
+    ready = request.model_copy(update=ids)
+    if isinstance(ready, CreateFineTuningJob):
+        return client.fine_tuning.create(ready)
+    return client.evaluations.create(ready)
+
+
+def _ensure_model(client: Temper, name: str, report: Reporting) -> None:
+    """Register a model of the hub under its own name unless there is one of that name."""
+    if client.models.find(name) is not None:
+        return
+    try:
+        _HUB_NAME.validate_python(name)
+    except ValidationError:
+        is_of_hub = False
+    else:
+        is_of_hub = not Path(name).exists()
+    if not is_of_hub:
+        raise SubmissionError(
+            f"model {name!r} is not registered: put its folder below the model root and register "
+            "it with temper models register"
+        )
+    client.models.register(RegisterModel(id=name, hub_id=name))
+    report.note(f"registered {name} of the hub")
+
+
+def _stored(client: Temper, file: LocalFile, report: Reporting) -> str:
+    known = client.files.same_content(file.path, file.purpose)
+    if known is not None:
+        report.note(f"{file.path.name} is already uploaded as {known.id}")
+        return known.id
+    with report.transfer(f"uploading {file.path.name}") as progress:
+        stored = client.files.upload(file.path, file.purpose, progress)
+    report.note(f"uploaded {file.path.name} as {stored.id}")
+    return stored.id

@@ -1,0 +1,92 @@
+from pathlib import Path
+
+import pytest
+
+from services.common.contracts.evaluations import CreateEvaluation, NumericGrader
+from services.common.contracts.fine_tuning import CreateFineTuningJob
+from temper.submission.errors import SubmissionError
+from temper.submission.job_file import read_job_file
+
+FINE_TUNING = """
+kind: fine_tuning
+model: tiny
+training_file: train.jsonl
+method:
+  supervised:
+    hyperparameters: {n_epochs: 3, learning_rate: 1e-3}
+"""
+EVALUATION_YAML = "\nkind: evaluation\nmodel: m\nfile: file-1\n"
+EVALUATION = '{"kind": "evaluation", "model": "m", "file": "file-1", "grader": {"type":"numeric"}}'
+
+
+def write(folder: Path, text: str) -> Path:
+    path = folder / "job.yaml"
+    path.write_text(text)
+    return path
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    path = tmp_path / "train.jsonl"
+    path.touch()
+    return path
+
+
+def test_a_fine_tuning_job_is_read(tmp_path: Path, data: Path) -> None:
+    submission = read_job_file(write(tmp_path, FINE_TUNING), tmp_path)
+
+    request = submission.request
+    assert isinstance(request, CreateFineTuningJob)
+    assert request.method is not None
+    assert request.method.supervised.hyperparameters.learning_rate == 1e-3
+    assert [(file.field, file.path) for file in submission.files] == [("training_file", data)]
+
+
+def test_an_evaluation_in_json_is_read(tmp_path: Path) -> None:
+    request = read_job_file(write(tmp_path, EVALUATION), tmp_path).request
+
+    assert isinstance(request, CreateEvaluation)
+    assert isinstance(request.grader, NumericGrader)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("kind: dance\nmodel: m", "kind is 'dance'"),
+        ("kind: [evaluation]", "kind is"),
+        ("model: m", "neither a Temper job"),
+        ("[1, 2]", "no mapping"),
+        ("a: [1", "neither YAML nor JSON"),
+        (FINE_TUNING + "epochs: 3", "epochs: Extra inputs"),
+        ("kind: evaluation\nfile: f", "model: Field required"),
+        ("kind: fine_tuning\nmodel: !!python/name:os.system x", "neither YAML nor JSON"),
+        (FINE_TUNING.replace("train.jsonl", "gone.jsonl"), "training_file: 'gone.jsonl'"),
+    ],
+)
+def test_what_is_wrong_is_said(tmp_path: Path, text: str, said: str) -> None:
+    with pytest.raises(SubmissionError, match=r"job\.yaml") as caught:
+        read_job_file(write(tmp_path, text), tmp_path)
+
+    assert said in caught.value.message
+
+
+def test_a_file_that_is_no_job_is_not_read_whole(tmp_path: Path) -> None:
+    path = tmp_path / "weights.yaml"
+    with open(path, "wb") as file:
+        file.truncate(1 << 30)
+
+    with pytest.raises(SubmissionError, match="at most"):
+        read_job_file(path, tmp_path)
+
+
+@pytest.mark.parametrize("reference", ["file-123", "hf://datasets/owner/name"])
+def test_ids_and_hub_datasets_are_no_paths(tmp_path: Path, reference: str) -> None:
+    text = FINE_TUNING.replace("train.jsonl", reference)
+
+    assert read_job_file(write(tmp_path, text), tmp_path).files == ()
+
+
+def test_labels_are_added_to_those_of_the_file(tmp_path: Path) -> None:
+    submission = read_job_file(write(tmp_path, "metadata: {a: '1'}" + EVALUATION_YAML), tmp_path)
+
+    assert submission.labelled({"b": "2"}).request.metadata == {"a": "1", "b": "2"}

@@ -1,0 +1,62 @@
+from typing import Any
+
+import pytest
+
+from services.common.contracts.jobs import Event, Job, JobError, JobStatus, Progress
+from temper.cli.job_view import event_line, job_fields, job_row
+
+
+def event(**fields: Any) -> Event:
+    return Event.model_validate(
+        {
+            "id": "e",
+            "created_at": 0,
+            "level": "info",
+            "type": "message",
+            "message": "said",
+            **fields,
+        }
+    )
+
+
+def job(**fields: Any) -> Job:
+    return Job.model_validate(
+        {"id": "j", "created_at": 0, "status": "running", "kind": "evaluation", **fields}
+    )
+
+
+def plain(row: tuple[Any, ...]) -> str:
+    return " | ".join(str(cell) for cell in row)
+
+
+def test_figures_are_shown_in_few_words() -> None:
+    data = {"step": 7, "grad_norm": 2, "learning_rate": 0.001, "loss": 1.23456, "epoch": None}
+
+    line = event_line(event(type="metrics", data=data)).plain
+
+    assert line.endswith("Step 7  loss 1.235  lr 0.001  grad_norm 2")
+
+
+def test_messages_are_shown_as_they_are() -> None:
+    assert event_line(event(data={"phase": "x"})).plain.endswith("  said")
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"progress": Progress(step=5, total_steps=20, percent=25, eta_seconds=65)}, "5/20 (25 %"),
+        ({"status": JobStatus.QUEUED, "queue_reason": "waiting for 2 GPUs"}, "waiting for 2 GPUs"),
+        ({"cancel_requested_at": 1}, "running (cancelling)"),
+        ({"phase": "loading_model"}, "loading_model"),
+        ({"started_at": 10, "finished_at": 85, "status": "succeeded"}, "1m15s"),
+        ({"status": "failed", "error": JobError(code="c", message="no memory")}, "no memory"),
+    ],
+)
+def test_a_job_in_a_list_says_what_it_does_or_waits_for(fields: Any, said: str) -> None:
+    assert said in plain(job_row(job(**fields)))
+
+
+def test_a_failed_job_is_shown_with_its_error_and_code() -> None:
+    shown = job_fields(job(status="failed", error=JobError(code="c", message="no memory")))
+
+    assert shown["error"] == "no memory (c)"

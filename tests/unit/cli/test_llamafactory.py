@@ -1,0 +1,176 @@
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from services.common.contracts.fine_tuning import CreateFineTuningJob, TrainingType
+from temper.submission.errors import SubmissionError
+from temper.submission.job_file import read_job_file
+from temper.submission.submission import Submission
+
+TRAINING = """
+model_name_or_path: owner/model
+trust_remote_code: true
+stage: sft
+do_train: true
+finetuning_type: lora
+lora_rank: 8
+lora_target: all
+dataset: {datasets}
+template: qwen3_nothink
+cutoff_len: 2048
+max_samples: 2
+output_dir: saves/x
+per_device_train_batch_size: 1
+learning_rate: 1.0e-4
+num_train_epochs: 3.0
+lr_scheduler_type: cosine
+"""
+
+INFO = {
+    "greetings": {"file_name": "greetings.json"},
+    "sums": {
+        "file_name": "sums.jsonl",
+        "columns": {"prompt": "question", "response": "answer", "system": "rule"},
+    },
+    "chats": {
+        "file_name": "chats.jsonl",
+        "formatting": "sharegpt",
+        "columns": {"messages": "turns"},
+        "tags": {
+            "role_tag": "role",
+            "content_tag": "content",
+            "user_tag": "user",
+            "assistant_tag": "assistant",
+        },
+    },
+    "online": {"hf_hub_url": "owner/data"},
+    "part": {"hf_hub_url": "owner/data", "subset": "en"},
+    "pictures": {"file_name": "greetings.json", "columns": {"images": "images"}},
+    "pairs": {"file_name": "greetings.json", "ranking": True},
+    "missing": {"file_name": "missing.json"},
+}
+
+GREETINGS = [{"instruction": f"hi {n}", "input": "there", "output": "hello"} for n in range(5)]
+SUMS = [{"question": "1+1", "answer": "2", "rule": "add", "input": "not used"}]
+CHATS = [{"turns": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]}]
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    """Laid out as LLaMA-Factory's: data at the top, training files two levels below."""
+    data = tmp_path / "data"
+    data.mkdir()
+    (tmp_path / "examples" / "train_lora").mkdir(parents=True)
+    (tmp_path / "scratch").mkdir()
+    (data / "dataset_info.json").write_text(json.dumps(INFO))
+    (data / "greetings.json").write_text(json.dumps(GREETINGS))
+    for name, rows in (("sums", SUMS), ("chats", CHATS)):
+        (data / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return tmp_path
+
+
+def read(repository: Path, datasets: str, more: str = "") -> Submission:
+    path = repository / "examples" / "train_lora" / "sft.yaml"
+    path.write_text(TRAINING.format(datasets=datasets) + more)
+    return read_job_file(path, repository / "scratch")
+
+
+def request_of(submission: Submission) -> CreateFineTuningJob:
+    assert isinstance(submission.request, CreateFineTuningJob)
+    return submission.request
+
+
+def merged(submission: Submission) -> list[Any]:
+    (file,) = submission.files
+    return [json.loads(line) for line in file.path.read_text().splitlines()]
+
+
+def arguments(submission: Submission) -> dict[str, Any]:
+    method = request_of(submission).method
+    assert method is not None
+    return method.supervised.hyperparameters.llamafactory
+
+
+def test_a_plain_dataset_is_uploaded_as_it_is(repository: Path) -> None:
+    submission = read(repository, "greetings")
+
+    request = request_of(submission)
+    assert request.method is not None
+    hyperparameters = request.method.supervised.hyperparameters
+    assert request.model == "owner/model"
+    assert submission.model_may_be_of_hub
+    assert [file.path for file in submission.files] == [repository / "data" / "greetings.json"]
+    assert (hyperparameters.training_type, hyperparameters.lora.rank) == (TrainingType.LORA, 8)
+    assert arguments(submission)["max_samples"] == 2
+
+
+def test_several_datasets_become_one_with_the_limit_of_each(repository: Path) -> None:
+    submission = read(repository, "greetings,sums,chats")
+
+    rows = merged(submission)
+    assert [row["conversations"][0]["value"] for row in rows] == [
+        "hi 0\nthere",
+        "hi 1\nthere",
+        "1+1",
+        "a",
+    ]
+    assert rows[2]["system"] == "add"
+    assert rows[3]["conversations"][1] == {"from": "gpt", "value": "b"}
+    assert "max_samples" not in arguments(submission)
+
+
+def test_a_dataset_of_the_hub_is_named(repository: Path) -> None:
+    submission = read(repository, "online")
+
+    assert request_of(submission).training_file == "hf://datasets/owner/data"
+    assert submission.files == ()
+
+
+def test_validation_data_are_uploaded_too(repository: Path) -> None:
+    submission = read(repository, "greetings", "eval_dataset: greetings\n")
+
+    assert [file.field for file in submission.files] == ["training_file", "validation_file"]
+
+
+def test_what_was_left_out_is_noted(repository: Path) -> None:
+    assert any("trust_remote_code" in note for note in read(repository, "greetings").notes)
+
+
+@pytest.mark.parametrize(
+    ("datasets", "said"),
+    [
+        ("nope", "has no 'nope'"),
+        ("pictures", "rows with images"),
+        ("pairs", "preference pairs"),
+        ("part", "subset"),
+        ("missing", "there is no file"),
+        ("greetings,online", "can be combined"),
+    ],
+)
+def test_what_cannot_be_trained_on_is_said(repository: Path, datasets: str, said: str) -> None:
+    with pytest.raises(SubmissionError, match="dataset") as caught:
+        read(repository, datasets)
+
+    assert said in caught.value.message
+
+
+def test_a_row_of_another_layout_is_named(repository: Path) -> None:
+    (repository / "data" / "chats.jsonl").write_text(json.dumps(CHATS[0]) + "\n" + "{}\n")
+
+    with pytest.raises(SubmissionError, match="dataset chats: row 1"):
+        read(repository, "chats,sums")
+
+
+def test_an_unknown_argument_is_named(repository: Path) -> None:
+    with pytest.raises(SubmissionError, match="learning_rat "):
+        read(repository, "greetings", "learning_rat: 1\n")
+
+
+def test_training_files_without_data_beside_them_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "sft.yaml"
+    path.write_text(TRAINING.format(datasets="greetings"))
+
+    with pytest.raises(SubmissionError, match=r"data/dataset_info\.json"):
+        read_job_file(path, tmp_path)

@@ -1,0 +1,103 @@
+import hashlib
+import json
+from pathlib import Path
+
+import pytest
+from fastapi.responses import JSONResponse
+
+from temper.cli.main import main
+from temper.stack.ports import any_free
+from tests.unit.cli.conftest import ScriptedServer
+
+
+@pytest.fixture(autouse=True)
+def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: ScriptedServer) -> None:
+    monkeypatch.setenv("TEMPER_HOME", str(tmp_path))
+    monkeypatch.setenv("TEMPER_API_URL", server.url)
+
+
+def test_help_is_no_error(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 0
+    assert "submit" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["nope"],
+        ["wait"],
+        ["ps", "--status", "happy"],
+        ["ps", "--metadata", "no-equals"],
+        ["models", "register", "m"],
+        ["serve", "trainer", "--port", "1"],
+        ["submit", "missing.yaml"],
+    ],
+)
+def test_wrong_usage_is_one_line_and_exit_code_2(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(arguments) == 2
+
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.startswith("temper: error: ")
+    assert said.err.count("\n") == 1
+
+
+def test_an_error_of_the_gateway_is_one_line_with_code_and_request_id(
+    server: ScriptedServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    body = {"error": {"message": "no\nfile", "type": "x", "param": "id", "code": "file_not_found"}}
+    server.on("/v1/files/f", JSONResponse(body, 404, headers={"x-request-id": "req-9"}))
+
+    assert main(["files", "show", "f", "--json"]) == 1
+
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err == "temper: error: no file (file_not_found, param id, request req-9)\n"
+
+
+def test_a_gateway_that_is_not_there_is_said_so(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("TEMPER_API_URL", f"http://127.0.0.1:{any_free()}")
+
+    assert main(["ps"]) == 1
+    assert "temper up starts a local stack (unreachable)" in capsys.readouterr().err
+
+
+def test_a_wrong_setting_is_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("TEMPER_GRACE_SECONDS", "soon")
+
+    assert main(["ps"]) == 1
+    assert "TEMPER_GRACE_SECONDS" in capsys.readouterr().err
+
+
+def test_a_new_key_comes_with_the_hash_that_the_gateway_stores(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["keys", "new", "--json"]) == 0
+
+    made = json.loads(capsys.readouterr().out)
+    assert made["sha256"] == hashlib.sha256(made["key"].encode()).hexdigest()
+    assert len(made["key"]) > 40
+
+
+def test_a_download_never_leaves_the_folder_by_the_files_name(
+    server: ScriptedServer,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    folder = tmp_path / "here"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    file = {"id": "f", "bytes": 2, "created_at": 1, "filename": "../evil", "purpose": "evals"}
+    server.on("/v1/files/f", JSONResponse({**file, "sha256": "0" * 64}))
+    server.on("/v1/files/f/content", JSONResponse({}))
+
+    assert main(["files", "download", "f"]) == 0
+
+    assert (folder / "evil").read_text() == "{}"
+    assert not (tmp_path / "evil").exists()

@@ -1,0 +1,89 @@
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from temper.stack.processes import ProcessIdentity, end_group, group_members, identify
+
+READY = "print('ready', flush=True); "
+STUBBORN = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); "
+WITH_CHILD = (
+    "import subprocess, sys; "
+    "subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)']); "
+)
+SLEEP = "import time; time.sleep(60)"
+
+Start = Callable[[str], "subprocess.Popen[bytes]"]
+
+
+@pytest.fixture
+def start() -> Iterator[Start]:
+    started: list[subprocess.Popen[bytes]] = []
+
+    def start_ready(code: str) -> "subprocess.Popen[bytes]":
+        process = subprocess.Popen(
+            [sys.executable, "-c", code + READY + SLEEP],
+            stdout=subprocess.PIPE,
+            start_new_session=True,
+        )
+        started.append(process)
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready\n"
+        return process
+
+    yield start_ready
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+def test_a_process_that_obeys_ends_by_itself(start: Start) -> None:
+    process = start("")
+
+    assert end_group(identify(process.pid), grace_seconds=30)
+    assert process.wait(10) == -signal.SIGTERM
+
+
+def test_a_process_that_does_not_is_killed(start: Start) -> None:
+    process = start(STUBBORN)
+
+    assert not end_group(identify(process.pid), grace_seconds=0.2)
+    assert process.wait(10) == -signal.SIGKILL
+
+
+def test_the_children_of_a_process_end_with_it(start: Start) -> None:
+    process = start(WITH_CHILD)
+    assert len(group_members(process.pid)) == 2
+
+    end_group(identify(process.pid), grace_seconds=30)
+
+    assert group_members(process.pid) == []
+
+
+def test_another_process_with_the_same_number_is_left_alone(start: Start) -> None:
+    process = start("")
+    former = ProcessIdentity(pid=process.pid, started=identify(process.pid).started - 1)
+
+    end_group(former, grace_seconds=0.2)
+
+    assert not former.is_alive
+    assert process.poll() is None
+
+
+def test_a_process_that_waits_to_be_reaped_is_not_alive(start: Start) -> None:
+    process = start("")
+    identity = identify(process.pid)
+    process.kill()
+    deadline = time.monotonic() + 10
+    while identity.is_alive and time.monotonic() < deadline:
+        time.sleep(0.01)
+
+    assert not identity.is_alive  # although nobody has waited for it yet
+
+
+def test_there_is_no_identity_of_nobody() -> None:
+    with pytest.raises(ProcessLookupError):
+        identify(2**22 + 1)

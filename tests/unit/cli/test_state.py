@@ -1,0 +1,90 @@
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from temper.stack.logs import MAX_BYTES, bound, last_lines
+from temper.stack.processes import ProcessIdentity, identify
+from temper.stack.services import Service, environment
+from temper.stack.state import StackFile, StackLock, StackState, StackStatus
+from temper.stack.supervisor import end_leftovers
+
+
+def state(supervisor: ProcessIdentity) -> StackState:
+    return StackState(
+        status=StackStatus.READY,
+        url="http://127.0.0.1:1",
+        supervisor=supervisor,
+        services=[],
+        started_at=time.time(),
+    )
+
+
+def test_only_one_holds_the_lock(tmp_path: Path) -> None:
+    with StackLock(tmp_path) as first, StackLock(tmp_path) as second:
+        assert first.acquire()
+        assert not second.acquire()
+
+
+def test_the_lock_can_be_taken_again(tmp_path: Path) -> None:
+    with StackLock(tmp_path) as first:
+        assert first.acquire()
+    with StackLock(tmp_path) as second:
+        assert second.acquire()
+
+
+def test_a_stack_runs_while_its_supervisor_lives(tmp_path: Path) -> None:
+    file = StackFile(tmp_path)
+    file.write(state(identify(os.getpid())))
+
+    running = file.running()
+
+    assert running is not None
+    assert running.url == "http://127.0.0.1:1"
+
+
+def test_a_state_whose_supervisor_is_gone_is_stale(tmp_path: Path) -> None:
+    file = StackFile(tmp_path)
+    file.write(state(ProcessIdentity(pid=os.getpid(), started=1)))
+
+    assert file.running() is None
+    assert end_leftovers(file, 0.1) == []
+    assert file.read() is None
+
+
+@pytest.mark.parametrize("content", ["", "{", '{"status": "ready"}'])
+def test_an_unreadable_state_is_no_stack(tmp_path: Path, content: str) -> None:
+    (tmp_path / "stack.json").write_text(content)
+
+    assert StackFile(tmp_path).running() is None
+
+
+def test_services_do_not_get_the_key_of_the_client() -> None:
+    variables = environment("/home", {"TEMPER_API_KEY": "secret", "PATH": "/bin"})
+
+    assert variables == {"TEMPER_HOME": "/home", "PATH": "/bin"}
+
+
+def test_every_service_has_a_module_to_run() -> None:
+    for service in Service:
+        assert Path(f"services/{service.value}/__main__.py").is_file()
+
+
+def test_a_log_that_grows_too_large_starts_again(tmp_path: Path) -> None:
+    log = tmp_path / "api.log"
+    with open(log, "ab") as written:
+        written.truncate(MAX_BYTES + 1)
+        bound(log)
+        written.write(b"after\n")
+
+    assert log.read_bytes() == b"after\n"
+    assert (tmp_path / "api.log.1").stat().st_size == MAX_BYTES + 1
+
+
+def test_the_last_lines_of_a_log_are_its_last(tmp_path: Path) -> None:
+    log = tmp_path / "api.log"
+    log.write_text("".join(f"line {number}\n" for number in range(10_000)))
+
+    assert last_lines(log, 2) == ["line 9998", "line 9999"]
+    assert last_lines(tmp_path / "none.log") == []
