@@ -27,7 +27,11 @@ class Settings(BaseSettings):
     runtimes: Path | None = Field(
         default=None, description="Where the runtimes are installed; null: home/runtimes."
     )
-    log_level: str = Field(default="INFO", pattern="^(DEBUG|INFO|WARNING|ERROR)$")
+    log_level: str = Field(
+        default="INFO",
+        pattern="^(DEBUG|INFO|WARNING|ERROR)$",
+        description="DEBUG, INFO, WARNING or ERROR.",
+    )
     log_json: bool = Field(default=False, description="One JSON object a log line.")
     lease_seconds: float = Field(
         default=60.0, ge=1.0, le=3600.0, description="A worker silent for longer loses its job."

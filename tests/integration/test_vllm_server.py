@@ -23,7 +23,7 @@ from services.common.clients.inference import (
 )
 from services.common.process.runtimes import Accelerator, Runtime, RuntimeMissing, find_runtime
 from services.common.process.supervised import MARKER
-from services.evaluator.engines.options import ModelSource
+from services.evaluator.engines.sources import ModelSource
 from services.evaluator.engines.vllm_log import StartupPhase
 from services.evaluator.engines.vllm_server import StartupProgress, VllmFailed, VllmServer
 from tests.support.processes import REPOSITORY

@@ -4,7 +4,8 @@ from typing import Annotated, Literal
 
 from pydantic import AnyHttpUrl, Field, StringConstraints
 
-from services.common.contracts.base import JsonObject, Metadata, Request, Resource
+from services.common.contracts.base import Metadata, Request, Resource
+from services.common.contracts.engine import VllmOptions
 from services.common.contracts.jobs import JobState, Placement
 
 
@@ -78,8 +79,8 @@ class CreateEvaluation(Placement):
     system_prompt: str | None = Field(default=None, max_length=100_000)
     max_samples: int | None = Field(default=None, ge=1, description="Take the first rows only.")
     max_concurrency: int = Field(default=64, ge=1, le=1024)
-    engine: JsonObject = Field(
-        default_factory=dict, description="Options of the managed vLLM server."
+    engine: VllmOptions = Field(
+        default_factory=VllmOptions, description="Of the vLLM server of a local model."
     )
     metadata: Metadata | None = None
 

@@ -82,6 +82,17 @@ def check_arguments(arguments: Mapping[str, JsonValue], known: Catalogue | None 
         _check_value(key, value, known.arguments[key])
 
 
+def check_template(name: str) -> None:
+    """Check a template name; raises InvalidRequest that names the nearest one."""
+    templates = catalogue().templates
+    if name not in templates:
+        nearest = next(iter(difflib.get_close_matches(name, templates, n=1)), None)
+        hint = f"; the nearest one is {nearest}" if nearest else ""
+        raise InvalidRequest(
+            f"{name[:100]} is not a template of LLaMA-Factory{hint}", param="template"
+        )
+
+
 def refusal(key: str) -> tuple[ArgumentProblem, str] | None:
     """Why a known argument is closed to clients, or None for one that is open."""
     for problem, table in (

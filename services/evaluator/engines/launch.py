@@ -10,10 +10,11 @@ from typing import get_args
 
 from pydantic import BaseModel, ValidationError
 
+from services.common.contracts.engine import LoraRank, VllmOptions
 from services.common.errors import InvalidRequest
 from services.common.process.runtimes import Accelerator, Runtime, child_environment
 from services.evaluator.engines.model_config import cpu_cache_bytes, read_model_config
-from services.evaluator.engines.options import LoraAdapter, LoraRank, ModelSource, VllmOptions
+from services.evaluator.engines.sources import LoraAdapter, ModelSource
 
 HOST = "127.0.0.1"
 ADAPTER_CONFIG = "adapter_config.json"

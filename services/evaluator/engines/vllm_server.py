@@ -16,11 +16,12 @@ from typing import Self
 
 import httpx
 
+from services.common.contracts.engine import VllmOptions
 from services.common.errors import TemperError
 from services.common.process.runtimes import find_runtime
 from services.evaluator.engines.launch import HOST, plan_launch
-from services.evaluator.engines.options import LoraAdapter, ModelSource, VllmOptions
 from services.evaluator.engines.server_process import ServerProcess
+from services.evaluator.engines.sources import LoraAdapter, ModelSource
 from services.evaluator.engines.vllm_log import LogFollower, StartupPhase, failure_cause, milestone
 
 LOG = "vllm.log"

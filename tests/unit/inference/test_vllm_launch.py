@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from services.common.contracts.engine import VllmOptions
 from services.common.errors import InvalidRequest
 from services.common.process.runtimes import Accelerator, Runtime
 from services.evaluator.engines.launch import Launch, plan_launch
-from services.evaluator.engines.options import LoraAdapter, ModelSource, VllmOptions
+from services.evaluator.engines.sources import LoraAdapter, ModelSource
 
 TINY = {
     "dtype": "float32",

@@ -1,38 +1,11 @@
-"""What a job serves and how: the model, its adapters, the server's settings."""
+"""Settings of the engine that serves a local model."""
 
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 LoraRank = Literal[1, 8, 16, 32, 64, 128, 256, 320, 512]
 """The ranks vLLM can be built for; an adapter fits in any rank that is not below its own."""
-
-
-@dataclass(frozen=True)
-class ModelSource:
-    """The weights to serve: a folder of this host, or a hub repository at a revision."""
-
-    path: Path | None = None
-    hub_id: str | None = None
-    revision: str | None = None
-
-    def __post_init__(self) -> None:
-        if (self.path is None) == (self.hub_id is None):
-            raise ValueError("give exactly one of path and hub_id")
-
-    @property
-    def location(self) -> str:
-        """The folder's path or the repository's name."""
-        return str(self.path) if self.path is not None else str(self.hub_id)
-
-
-class LoraAdapter(NamedTuple):
-    """An adapter over the served model: the name it answers to, and its folder."""
-
-    name: str
-    path: Path
 
 
 class VllmOptions(BaseModel):

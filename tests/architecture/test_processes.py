@@ -1,0 +1,53 @@
+"""Which libraries a process may load."""
+
+import subprocess
+import sys
+
+import pytest
+
+HEAVY = ("torch", "transformers", "llamafactory", "trl", "vllm", "datasets")
+
+PROBE = """
+import importlib, sys
+importlib.import_module(sys.argv[1])
+print(*[name for name in sys.argv[2:] if name in sys.modules])
+"""
+
+
+def loaded(module: str, *names: str) -> list[str]:
+    command = [sys.executable, "-c", PROBE, module, *names]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        "services.api.app",
+        "services.trainer.worker",
+        "services.trainer.validation.child",
+        "services.evaluator.worker",
+        "services.evaluator.evaluation.child",
+        "services.evaluator.validation.child",
+        "temper.cli.main",
+    ],
+)
+def test_only_children_of_a_runtime_load_the_heavy_libraries(module: str) -> None:
+    assert loaded(module, *HEAVY) == []
+
+
+@pytest.mark.parametrize("module", ["services.trainer.worker", "services.evaluator.worker"])
+def test_workers_load_no_web_framework(module: str) -> None:
+    assert loaded(module, "fastapi", "uvicorn") == []
+
+
+def test_the_command_line_loads_no_database_and_no_queue() -> None:
+    assert loaded("temper.cli.main", "sqlalchemy", "celery") == []
+
+
+def test_the_gateway_loads_no_part_of_a_worker() -> None:
+    assert loaded("services.api.app", "services.common.worker", "services.trainer") == []
+
+
+def test_the_reporter_needs_the_standard_library_only() -> None:
+    command = [sys.executable, "-S", "-c", "import services.common.process.reporter"]
+    assert subprocess.run(command, check=False).returncode == 0

@@ -1,0 +1,96 @@
+"""The broker of files. It rests on kombu's virtual transport as of 5.7."""
+
+import threading
+from importlib.metadata import version
+from pathlib import Path
+from queue import Empty
+from typing import cast
+
+import pytest
+from kombu import Connection
+
+from services.common.queue.app import create_queue, ping_broker, send_wake_up
+from services.common.queue.file_transport import SCHEME, Channel
+from services.common.settings import Settings
+
+
+def connect(folder: Path) -> Connection:
+    for name in ("messages", "control"):
+        (folder / name).mkdir(parents=True, exist_ok=True)
+    messages = str(folder / "messages")
+    options = {
+        "data_folder_in": messages,
+        "data_folder_out": messages,
+        "control_folder": str(folder / "control"),
+    }
+    return Connection(f"{SCHEME}://", transport_options=options)
+
+
+def channel_of(connection: Connection) -> Channel:
+    return cast("Channel", connection.default_channel)
+
+
+def test_the_version_of_kombu_is_the_one_the_transport_was_written_for() -> None:
+    assert version("kombu").startswith("5.")
+
+
+def test_messages_come_out_once_in_the_order_they_went_in(tmp_path: Path) -> None:
+    with connect(tmp_path) as connection:
+        channel = channel_of(connection)
+        for number in range(5):
+            channel._put("training", {"body": number})
+        channel._put("training.validation", {"body": "other queue"})
+
+        taken = [channel._get("training")["body"] for _ in range(5)]
+
+        assert taken == list(range(5))
+        with pytest.raises(Empty):
+            channel._get("training")
+
+
+def test_a_message_that_is_still_being_written_is_not_seen(tmp_path: Path) -> None:
+    with connect(tmp_path) as connection:
+        (tmp_path / "messages" / "1-a.training.msg.partial").write_text('{"half')
+
+        with pytest.raises(Empty):
+            channel_of(connection)._get("training")
+
+
+def test_many_readers_and_writers_neither_lose_nor_double_a_message(tmp_path: Path) -> None:
+    count, readers = 200, 4
+    taken: list[int] = []
+    done = threading.Event()
+
+    def write() -> None:
+        with connect(tmp_path) as connection:
+            for number in range(count):
+                channel_of(connection)._put("q", {"body": number})
+        done.set()
+
+    def read() -> None:
+        with connect(tmp_path) as connection:
+            while True:
+                finished = done.is_set()
+                try:
+                    taken.append(channel_of(connection)._get("q")["body"])
+                except Empty:
+                    if finished:
+                        return
+
+    threads = [threading.Thread(target=read) for _ in range(readers)]
+    for thread in [*threads, threading.Thread(target=write)]:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+
+    assert sorted(taken) == list(range(count))
+
+
+def test_a_wake_up_reaches_the_folder_of_the_default_broker(tmp_path: Path) -> None:
+    app = create_queue(Settings(home=tmp_path))
+
+    ping_broker(app)
+    send_wake_up(app, "training")
+
+    (message,) = (tmp_path / "broker" / "messages").iterdir()
+    assert message.name.endswith(".training.msg")

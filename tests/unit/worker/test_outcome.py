@@ -1,0 +1,132 @@
+"""What the end of a child means for its job."""
+
+from typing import Any
+
+import pytest
+from sqlalchemy.orm import Session
+
+from services.common.contracts.jobs import JobStatus
+from services.common.db.engine import Database
+from services.common.errors import JobFailed
+from services.common.gpu.leases import free_devices
+from services.common.jobs.claims import Claim
+from services.common.jobs.job import Job
+from services.common.jobs.store import request_cancel
+from services.common.worker.outcome import Ending, settle
+from tests.unit.jobs.machine import (
+    claim,
+    cpu_worker,
+    new_job,
+    queued_job,
+    read,
+    try_claim_validation,
+)
+
+pytest_plugins = ["tests.unit.jobs.conftest"]
+
+
+class Handler:
+    def validation(self, *_: Any) -> None: ...
+
+    def work(self, *_: Any) -> Any: ...
+
+    def complete(self, session: Session, job: Job, result: dict[str, Any]) -> dict[str, Any]:
+        if result.get("broken"):
+            raise JobFailed("not what it seems")
+        return {"kept": result["value"]}
+
+
+def ending(
+    result: dict[str, Any] | None = None,
+    *,
+    returncode: int = 0,
+    cancelled: bool = False,
+    stopping: bool = False,
+) -> Ending:
+    return Ending(returncode, result, cancelled, stopping, ["last line"])
+
+
+def settled(database: Database, held: Claim, end: Ending) -> Job:
+    with database.write() as session:
+        settle(session, held, Handler(), end)
+    return read(database, held.job.id)
+
+
+@pytest.fixture
+def held(database: Database) -> Claim:
+    queued_job(database)
+    return claim(database, cpu_worker())
+
+
+def test_a_result_makes_a_success_and_frees_the_slot(database: Database, held: Claim) -> None:
+    job = settled(database, held, ending({"status": "succeeded", "value": 7}))
+
+    assert (job.status, job.result) == (JobStatus.SUCCEEDED, {"kept": 7})
+    with database.read() as session:
+        assert free_devices(session, held.devices) == list(held.devices)
+
+
+def test_a_success_that_came_before_the_cancellation_counts(
+    database: Database, held: Claim
+) -> None:
+    with database.write() as session:
+        request_cancel(session, held.job.id)
+
+    job = settled(database, held, ending({"status": "succeeded", "value": 7}, cancelled=True))
+
+    assert job.status is JobStatus.SUCCEEDED
+
+
+def test_a_cancelled_child_without_result_makes_a_cancelled_job(
+    database: Database, held: Claim
+) -> None:
+    assert settled(database, held, ending(returncode=-15, cancelled=True)).status is (
+        JobStatus.CANCELLED
+    )
+
+
+def test_a_worker_that_shuts_down_gives_the_job_back(database: Database, held: Claim) -> None:
+    job = settled(database, held, ending(returncode=-15, stopping=True))
+
+    assert (job.status, job.losses, job.owner) == (JobStatus.QUEUED, 0, None)
+
+
+def test_a_shut_down_worker_gives_a_validation_back(database: Database) -> None:
+    job = new_job(database)
+    first = try_claim_validation(database, cpu_worker("a"))
+    assert first is not None
+
+    settled(database, first, ending(returncode=-15, stopping=True))
+
+    again = try_claim_validation(database, cpu_worker("b"))
+    assert again is not None
+    assert again.job.id == job.id
+
+
+@pytest.mark.parametrize(
+    ("returncode", "code", "words"),
+    [
+        (0, "process_crashed", "ended with code 0, no result"),
+        (3, "process_crashed", "ended with code 3"),
+        (-9, "process_killed", "killed by SIGKILL; the kernel kills so when memory is short"),
+        (-11, "process_killed", "killed by SIGSEGV"),
+    ],
+)
+def test_an_end_without_result_is_explained(
+    database: Database, held: Claim, returncode: int, code: str, words: str
+) -> None:
+    job = settled(database, held, ending(returncode=returncode))
+
+    assert job.status is JobStatus.FAILED
+    assert job.error is not None
+    assert job.error.code == code
+    assert words in job.error.message
+
+
+def test_a_success_that_the_kind_refuses_leaves_the_job_to_fail(
+    database: Database, held: Claim
+) -> None:
+    with pytest.raises(JobFailed):
+        settled(database, held, ending({"status": "succeeded", "broken": True}))
+
+    assert read(database, held.job.id).status is JobStatus.RUNNING

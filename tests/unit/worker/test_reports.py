@@ -1,0 +1,83 @@
+"""Following a child's report file and its log."""
+
+from pathlib import Path
+
+import pytest
+
+from services.common.db.engine import Database
+from services.common.jobs.events import events_after
+from services.common.process.reporter import Reporter
+from services.common.worker.reports import (
+    LOG_TAIL_LINES,
+    MAX_LOG_BYTES,
+    ReportFollower,
+    bound_log,
+    log_tail,
+)
+from tests.unit.jobs.machine import claim, cpu_worker, queued_job
+
+pytest_plugins = ["tests.unit.jobs.conftest"]
+
+
+@pytest.fixture
+def follower(database: Database, tmp_path: Path) -> ReportFollower:
+    queued_job(database)
+    return ReportFollower(database, claim(database, cpu_worker()), tmp_path)
+
+
+def messages(database: Database, follower: ReportFollower) -> list[str]:
+    with database.read() as session:
+        events = events_after(session, follower._claim.job.id, 0, 1000)
+    return [event.message for event in events if event.message.startswith("report")]
+
+
+def test_reports_are_recorded_once_as_they_appear(
+    database: Database, follower: ReportFollower, tmp_path: Path
+) -> None:
+    reporter = Reporter(tmp_path)
+    assert follower.follow() is False  # nothing is there yet
+
+    reporter.message("report 1")
+    follower.follow_to_end()
+    reporter.message("report 2")
+    follower.follow_to_end()
+
+    assert messages(database, follower) == ["report 1", "report 2"]
+
+
+def test_a_line_is_read_when_it_is_complete(
+    database: Database, follower: ReportFollower, tmp_path: Path
+) -> None:
+    line = b'{"type": "message", "message": "report 1"}\n'
+    with open(tmp_path / "reports.jsonl", "ab", buffering=0) as file:
+        file.write(line[:20])
+        assert follower.follow() is False
+        file.write(line[20:])
+        follower.follow_to_end()
+
+    assert messages(database, follower) == ["report 1"]
+
+
+def test_the_log_tail_is_bounded_and_survives_bad_bytes(tmp_path: Path) -> None:
+    log = tmp_path / "log.txt"
+    log.write_bytes(b"\xff\n" + b"x" * 100_000 + b"\n" + b"line\n" * 100)
+
+    tail = log_tail(log)
+
+    assert len(tail) == LOG_TAIL_LINES
+    assert tail[-1] == "line"
+    assert log_tail(tmp_path / "missing") == []
+
+
+def test_an_endless_log_is_cut_to_its_end_while_the_child_appends(tmp_path: Path) -> None:
+    log = tmp_path / "log.txt"
+    with open(log, "ab") as child:
+        child.truncate(MAX_LOG_BYTES)
+        child.write(b"\nlast words\n")
+        child.flush()
+
+        bound_log(log)
+        child.write(b"later words\n")
+
+    assert log.stat().st_size < MAX_LOG_BYTES // 10
+    assert log.read_text().splitlines()[-2:] == ["last words", "later words"]
