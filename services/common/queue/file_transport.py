@@ -16,6 +16,7 @@ from kombu.transport import TRANSPORT_ALIASES, filesystem
 from kombu.utils.json import dumps, loads
 
 SCHEME = "temper-files"
+LOOK_UP_SECONDS = 0.25
 
 
 class Channel(filesystem.Channel):
@@ -51,6 +52,12 @@ class Transport(filesystem.Transport):
 
     Channel = Channel
     driver_type = driver_name = SCHEME
+
+    def drain_events(  # type: ignore[override]
+        self, connection: Any, timeout: float | None = None
+    ) -> None:
+        """Wait for a message; return often, because a worker looks for its end between waits."""
+        super().drain_events(connection, timeout=min(timeout or LOOK_UP_SECONDS, LOOK_UP_SECONDS))
 
 
 TRANSPORT_ALIASES[SCHEME] = f"{__name__}:Transport"
