@@ -1,0 +1,1 @@
+"""Supervised fine-tuning with LLaMA-Factory, as a child process in the training runtime."""

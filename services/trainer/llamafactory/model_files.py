@@ -1,0 +1,72 @@
+"""The finished model: its own folder, holding what serving reads and nothing else."""
+
+import json
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+MODEL_FOLDER = "model"
+
+# What loaders read. Pickles (training_args.bin), logs and model cards stay outside.
+_MODEL_FILES = (
+    "*.safetensors",
+    "*.safetensors.index.json",
+    "adapter_config.json",
+    "added_tokens.json",
+    "chat_template.jinja",
+    "config.json",
+    "generation_config.json",
+    "merges.txt",
+    "special_tokens_map.json",
+    "*.model",
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "vocab.json",
+    "vocab.txt",
+)
+
+
+@dataclass(frozen=True)
+class FinishedModel:
+    """Where the model lies. Serving must merge the adapter first where ``needs_merge``."""
+
+    directory: Path
+    needs_merge: bool = False
+
+
+def collect_model(output_dir: Path, stop_token_ids: list[int]) -> FinishedModel:
+    """Move what the trainer saved into a folder of its own; safe to repeat after a kill.
+
+    A full model's generation stops at ``stop_token_ids`` from then on. Raises FileNotFoundError
+    without weights in safetensors.
+    """
+    directory = output_dir / MODEL_FOLDER
+    directory.mkdir(exist_ok=True)
+    for pattern in _MODEL_FILES:
+        for path in output_dir.glob(pattern):
+            shutil.move(path, directory / path.name)
+    if not any(directory.glob("*.safetensors")):
+        raise FileNotFoundError("the trainer saved no weights in safetensors")
+    adapter = directory / "adapter_config.json"
+    if adapter.exists():
+        settings = json.loads(adapter.read_bytes())
+        needs_merge = bool(settings.get("modules_to_save") or settings.get("use_dora"))
+        return FinishedModel(directory, needs_merge)
+    _stop_at(directory / "generation_config.json", stop_token_ids)
+    return FinishedModel(directory)
+
+
+def remove_unfinished(output_dir: Path) -> None:
+    """Delete what an interrupted final save left, so that it can be written again."""
+    for pattern in _MODEL_FILES:
+        for path in output_dir.glob(pattern):
+            path.unlink()
+    shutil.rmtree(output_dir / MODEL_FOLDER, ignore_errors=True)
+
+
+def _stop_at(path: Path, token_ids: list[int]) -> None:
+    settings = json.loads(path.read_bytes()) if path.exists() else {}
+    before = settings.get("eos_token_id")
+    known = before if isinstance(before, list) else [] if before is None else [before]
+    settings["eos_token_id"] = list(dict.fromkeys([*known, *token_ids]))
+    path.write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")

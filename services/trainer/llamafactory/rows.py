@@ -1,0 +1,26 @@
+"""Reads the rows of training data one after another, in bounded memory."""
+
+from collections.abc import Iterator
+from importlib import import_module
+
+from services.common.records.reader import open_records
+from services.common.records.record import Problem, Record, UnreadableFile
+from services.trainer.llamafactory.spec import DataSource
+
+
+def read_rows(source: DataSource) -> Iterator[Record]:
+    """The rows of a file or hub dataset, counted from 1; raises UnreadableFile at a bad one."""
+    if source.path is None:
+        yield from _hub_rows(source)
+        return
+    for record in open_records(source.path):
+        if isinstance(record, Problem):
+            raise UnreadableFile(record.message, row=record.row)
+        yield record
+
+
+def _hub_rows(source: DataSource) -> Iterator[Record]:
+    load_dataset = import_module("datasets").load_dataset
+    rows = load_dataset(source.hub_name, source.hub_subset, split=source.hub_split, streaming=True)
+    for number, row in enumerate(rows, start=1):
+        yield Record(number, row)

@@ -1,0 +1,49 @@
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from services.common.process.runtimes import REPOSITORY, RuntimeMissing, find_runtime
+
+from .training_job import DEADLINE, Job, runtime_environment
+
+
+@pytest.fixture(scope="session")
+def python() -> str:
+    home = Path(os.environ.get("TEMPER_HOME", REPOSITORY / ".temper"))
+    try:
+        return str(find_runtime(home / "runtimes", "training").python)
+    except RuntimeMissing as error:
+        pytest.skip(str(error))
+
+
+@pytest.fixture(scope="session")
+def base_model(python: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("models") / "tiny"
+    script = REPOSITORY / "infra/demo/tiny_model.py"
+    subprocess.run(
+        [python, script, folder],
+        env=runtime_environment(),
+        check=True,
+        capture_output=True,
+        timeout=DEADLINE,
+    )
+    return folder
+
+
+@pytest.fixture
+def job(python: str, base_model: Path, tmp_path: Path) -> Iterator[Job]:
+    spec = {
+        "job_id": "ftjob-test",
+        "model": {"path": str(base_model)},
+        "method": "full",
+        "n_epochs": 1.0,
+        "batch_size": 4,
+        "learning_rate": 1e-3,
+        "max_seq_len": 128,
+    }
+    job = Job(python, tmp_path, spec)
+    yield job
+    job.kill()

@@ -1,0 +1,34 @@
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from infra.demo.addition import split_pairs, worked_answer
+from services.common.process.runtimes import REPOSITORY
+
+
+def test_answers_are_worked_digit_by_digit_and_end_in_the_sum() -> None:
+    assert worked_answer(47, 85) == "7+5=12; 4+8+1=13; answer: 132"
+    assert worked_answer(20, 30) == "0+0=0; 2+3+0=5; answer: 50"
+
+
+def test_no_held_out_pair_is_trained_on_in_either_order() -> None:
+    train, held = split_pairs(4000, 300, seed=0)
+
+    trained = {frozenset(pair) for pair in train}
+    assert len(set(train)) == 4000
+    assert len({frozenset(pair) for pair in held}) == 300
+    assert not trained & {frozenset(pair) for pair in held}
+
+
+def test_the_files_are_the_same_every_time(tmp_path: Path) -> None:
+    script = REPOSITORY / "infra/demo/addition.py"
+    for name in ("a", "b"):
+        subprocess.run(
+            [sys.executable, script, tmp_path / name], check=True, capture_output=True, timeout=60
+        )
+
+    for file in ("train.jsonl", "heldout.jsonl"):
+        assert (tmp_path / "a" / file).read_bytes() == (tmp_path / "b" / file).read_bytes()
+    held = [json.loads(line) for line in (tmp_path / "a/heldout.jsonl").read_text().splitlines()]
+    assert all(row["gold"].isdigit() and row["messages"][0]["role"] == "user" for row in held)

@@ -1,0 +1,125 @@
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from services.common.contracts.fine_tuning import TrainingType
+from services.common.contracts.llamafactory import ArgumentRefused, catalogue
+from services.trainer.llamafactory.arguments import (
+    Workplace,
+    build_arguments,
+    left_out_without_gpu,
+)
+from services.trainer.llamafactory.spec import DataSource, ModelSource, TrainingSpec
+
+
+def spec(**changes: Any) -> TrainingSpec:
+    fields: dict[str, Any] = {
+        "job_id": "ftjob-1",
+        "model": ModelSource(path=Path("/models/base")),
+        "training_data": DataSource(path=Path("/files/train")),
+        "method": TrainingType.FULL,
+        "n_epochs": 2.0,
+        "batch_size": 32,
+        "learning_rate": 1e-3,
+    }
+    return TrainingSpec(**(fields | changes))
+
+
+def place(**changes: Any) -> Workplace:
+    fields: dict[str, Any] = {
+        "output_dir": Path("/job/output"),
+        "data_dir": Path("/job/data"),
+        "template": "empty",
+        "rows": 100,
+        "has_validation": False,
+    }
+    return Workplace(**(fields | changes))
+
+
+def test_every_argument_is_one_of_the_library() -> None:
+    arguments = build_arguments(
+        spec(method=TrainingType.LORA, adapter=Path("/a"), warmup_ratio=0.1),
+        place(has_validation=True, has_gpu=True, has_bf16=True, rows=10**6, cpu_cores=8),
+    )
+
+    assert arguments.keys() <= catalogue().arguments.keys()
+
+
+def test_client_arguments_win_over_fields_and_lose_to_the_platform() -> None:
+    arguments = build_arguments(
+        spec(arguments={"learning_rate": 5e-5, "save_steps": 7, "output_dir": "/elsewhere"}),
+        place(),
+    )
+
+    assert arguments["learning_rate"] == 5e-5
+    assert arguments["save_steps"] == 7
+    assert arguments["output_dir"] == "/job/output"
+
+
+@pytest.mark.parametrize(
+    ("batch_size", "chosen", "devices", "per_device", "accumulation"),
+    [
+        (32, {}, 1, 8, 4),
+        (32, {"cutoff_len": 128}, 1, 32, 1),
+        (32, {}, 2, 8, 2),
+        (12, {"gradient_accumulation_steps": 3}, 2, 2, 3),
+        (12, {"per_device_train_batch_size": 2}, 2, 2, 3),
+        (None, {"per_device_train_batch_size": 2}, 2, 2, 1),
+        (None, {"gradient_accumulation_steps": 4}, 1, 8, 4),
+        (5, {"per_device_train_batch_size": 2, "gradient_accumulation_steps": 9}, 1, 2, 9),
+    ],
+)
+def test_the_batch_is_divided_over_devices_and_steps(
+    batch_size: int | None, chosen: dict[str, Any], devices: int, per_device: int, accumulation: int
+) -> None:
+    arguments = build_arguments(
+        spec(batch_size=batch_size, arguments=chosen), place(devices=devices)
+    )
+
+    assert arguments["per_device_train_batch_size"] == per_device
+    assert arguments["gradient_accumulation_steps"] == accumulation
+
+
+@pytest.mark.parametrize(
+    ("batch_size", "chosen", "devices"),
+    [(5, {}, 2), (8, {"per_device_train_batch_size": 3}, 1)],
+)
+def test_a_batch_that_cannot_be_divided_is_refused(
+    batch_size: int, chosen: dict[str, Any], devices: int
+) -> None:
+    with pytest.raises(ArgumentRefused, match="cannot be divided"):
+        build_arguments(spec(batch_size=batch_size, arguments=chosen), place(devices=devices))
+
+
+def test_half_precision_is_left_out_without_a_gpu_and_chosen_with_one() -> None:
+    asked = spec(arguments={"bf16": True, "weight_decay": 0.1})
+
+    assert left_out_without_gpu(asked.arguments, place()) == ["bf16"]
+    assert "bf16" not in build_arguments(asked, place())
+    assert build_arguments(spec(), place(has_gpu=True, has_bf16=True))["bf16"] is True
+    fp16 = spec(arguments={"fp16": True})
+    assert "bf16" not in build_arguments(fp16, place(has_gpu=True, has_bf16=True))
+
+
+def test_validation_data_are_evaluated_during_training() -> None:
+    arguments = build_arguments(spec(), place(has_validation=True))
+
+    assert arguments["eval_dataset"] == "validation"
+    assert arguments["eval_strategy"] == "steps"
+    assert "eval_dataset" not in build_arguments(spec(), place())
+
+
+def test_lora_settings_have_the_library_names() -> None:
+    arguments = build_arguments(spec(method=TrainingType.LORA), place())
+
+    assert arguments["finetuning_type"] == "lora"
+    assert (arguments["lora_rank"], arguments["lora_alpha"]) == (16, 32)
+    assert arguments["lora_target"] == "all"
+
+
+def test_a_ratio_of_the_client_replaces_our_warm_up() -> None:
+    arguments = build_arguments(spec(warmup_ratio=0.5, arguments={"warmup_ratio": 0.1}), place())
+
+    assert arguments["warmup_ratio"] == 0.1
+    assert "warmup_steps" not in arguments

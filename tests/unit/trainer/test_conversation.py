@@ -1,0 +1,154 @@
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from services.common.contracts.fine_tuning import DataFormat
+from services.common.records.record import RowError
+from services.trainer.llamafactory.conversation import (
+    Conversation,
+    Message,
+    detect_format,
+    read_conversation,
+)
+
+from .chatml import TEXT
+
+PAIRS = st.lists(st.tuples(TEXT, TEXT), min_size=1, max_size=4)
+
+
+def as_chat(system: str, pairs: list[tuple[str, str]]) -> dict[str, Any]:
+    messages = [{"role": "system", "content": system}] if system else []
+    for question, answer in pairs:
+        messages.append({"role": "user", "content": question})
+        messages.append({"role": "assistant", "content": answer})
+    return {"messages": messages}
+
+
+def as_alpaca(system: str, pairs: list[tuple[str, str]]) -> dict[str, Any]:
+    *history, (question, answer) = pairs
+    return {
+        "instruction": question,
+        "input": None,
+        "output": answer,
+        "system": system,
+        "history": [list(pair) for pair in history],
+    }
+
+
+def as_sharegpt(system: str, pairs: list[tuple[str, str]]) -> dict[str, Any]:
+    turns = []
+    for question, answer in pairs:
+        turns.append({"from": "human", "value": question})
+        turns.append({"from": "gpt", "value": answer})
+    return {"conversations": turns, "system": system}
+
+
+@given(st.one_of(st.just(""), TEXT), PAIRS)
+def test_the_formats_say_the_same(system: str, pairs: list[tuple[str, str]]) -> None:
+    rows = [write(system, pairs) for write in (as_chat, as_alpaca, as_sharegpt)]
+
+    conversations = [read_conversation(row, detect_format(row)) for row in rows]
+
+    assert conversations[0] == conversations[1] == conversations[2]
+    assert sum(message.learned for message in conversations[0].messages) == len(pairs)
+
+
+def test_the_input_of_an_alpaca_row_follows_its_instruction() -> None:
+    row = {"instruction": "Add.", "input": "1 and 2", "output": "3"}
+
+    conversation = read_conversation(row, DataFormat.ALPACA)
+
+    assert conversation == Conversation(
+        (Message("user", "Add.\n1 and 2"), Message("assistant", "3", learned=True))
+    )
+
+
+def test_tool_calls_mean_the_same_in_chat_and_sharegpt() -> None:
+    tool = {"name": "add", "parameters": {"type": "object"}}
+    call = {"name": "add", "arguments": {"a": 1}}
+    chat = {
+        "messages": [
+            {"role": "user", "content": "q"},
+            {
+                "role": "assistant",
+                "content": None,
+                "tool_calls": [
+                    {
+                        "id": "c1",
+                        "type": "function",
+                        "function": {"name": "add", "arguments": '{"a": 1}'},
+                    }
+                ],
+            },
+            {"role": "tool", "tool_call_id": "c1", "content": "1"},
+            {"role": "assistant", "content": "done"},
+        ],
+        "tools": [{"type": "function", "function": tool}],
+    }
+    sharegpt = {
+        "conversations": [
+            {"from": "human", "value": "q"},
+            {"from": "function_call", "value": json.dumps(call)},
+            {"from": "observation", "value": "1"},
+            {"from": "gpt", "value": "done"},
+        ],
+        "tools": json.dumps([tool]),
+    }
+
+    one = read_conversation(chat, DataFormat.CHAT)
+    other = read_conversation(sharegpt, DataFormat.SHAREGPT)
+
+    assert one.tools == other.tools
+    for left, right in zip(one.messages, other.messages, strict=True):
+        assert (left.role, left.content, left.learned) == (right.role, right.content, right.learned)
+        assert [(c.name, c.arguments) for c in left.tool_calls] == [
+            (c.name, c.arguments) for c in right.tool_calls
+        ]
+
+
+def test_nulls_that_parquet_fills_in_count_as_absent() -> None:
+    row = {
+        "messages": [
+            {
+                "role": "user",
+                "content": "q",
+                "tool_calls": None,
+                "tool_call_id": None,
+                "weight": None,
+            },
+            {"role": "assistant", "content": "a", "tool_calls": None, "name": None, "weight": 1},
+        ],
+        "tools": None,
+    }
+
+    assert read_conversation(row, DataFormat.CHAT) == Conversation(
+        (Message("user", "q"), Message("assistant", "a", learned=True))
+    )
+
+
+def test_turns_of_weight_zero_are_not_learned_and_the_end_is_cut() -> None:
+    row = as_chat("", [("a", "A"), ("b", "B"), ("c", "C")])
+    row["messages"][1]["weight"] = 0
+    row["messages"][5]["weight"] = 0
+
+    conversation = read_conversation(row, DataFormat.CHAT)
+
+    assert [message.content for message in conversation.messages] == ["a", "A", "b", "B"]
+    assert [message.learned for message in conversation.messages] == [False, False, False, True]
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ({"messages": [{"role": "user"}]}, r"messages\[0\]\.content is missing"),
+        ({"conversations": [{"from": "robot", "value": "x"}]}, r"conversations\[0\]\.from"),
+        ({"instruction": "x"}, "output is missing"),
+        ({"text": "x"}, "none of the columns"),
+    ],
+)
+def test_a_bad_row_names_the_field(row: dict[str, Any], message: str) -> None:
+    with pytest.raises(RowError, match=message):
+        read_conversation(row, detect_format(row))

@@ -1,0 +1,132 @@
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+
+from services.common.contracts.fine_tuning import TrainingType
+from services.common.records.record import UnreadableFile
+from services.trainer.llamafactory.dataset import (
+    RENDERED,
+    Layout,
+    PreparedData,
+    prepare_data,
+    prepared_data,
+)
+from services.trainer.llamafactory.spec import DataSource, ModelSource, TrainingSpec
+
+from .chatml import chatml
+
+ROWS = [
+    {
+        "messages": [
+            {"role": "user", "content": f"question {index}"},
+            {"role": "assistant", "content": f"answer {index}"},
+        ]
+    }
+    for index in range(3)
+]
+
+
+def write(path: Path, rows: list[Any]) -> Path:
+    match path.suffix:
+        case ".json":
+            path.write_text(json.dumps(rows))
+        case ".parquet":
+            pyarrow.parquet.write_table(pa.Table.from_pylist(rows), path)
+        case _:
+            path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def spec(
+    training: Path, validation: Path | None = None, template: str | None = None
+) -> TrainingSpec:
+    return TrainingSpec(
+        job_id="ftjob-1",
+        model=ModelSource(path=Path("/models/base")),
+        training_data=DataSource(path=training),
+        validation_data=DataSource(path=validation) if validation else None,
+        method=TrainingType.FULL,
+        template=template,
+        n_epochs=1.0,
+        learning_rate=1e-3,
+    )
+
+
+def prepare(asked: TrainingSpec, data_dir: Path, layout: Layout | None = None) -> PreparedData:
+    return prepare_data(asked, layout or Layout(RENDERED, chatml), data_dir, lambda rows: None)
+
+
+def read(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+@pytest.mark.parametrize("name", ["rows.jsonl", "rows.json", "rows.parquet"])
+def test_every_container_gives_the_same_rows(tmp_path: Path, name: str) -> None:
+    prepared = prepare(spec(write(tmp_path / name, ROWS)), tmp_path / "data")
+
+    assert prepared.training_rows == 3
+    assert prepared.last_response == "answer 2[end]"
+    assert read(tmp_path / "data/training.jsonl")[0] == {
+        "conversations": [
+            {"from": "human", "value": "[user]\nquestion 0[end]\n[assistant]\n"},
+            {"from": "gpt", "value": "answer 0[end]"},
+        ],
+        "system": "",
+        "tools": "",
+    }
+
+
+def test_the_files_are_described_for_the_library(tmp_path: Path) -> None:
+    asked = spec(write(tmp_path / "t.jsonl", ROWS), write(tmp_path / "v.jsonl", ROWS[:1]))
+
+    prepared = prepare(asked, tmp_path / "data")
+
+    info = json.loads((tmp_path / "data/dataset_info.json").read_text())
+    assert {name: entry["file_name"] for name, entry in info.items()} == {
+        "training": "training.jsonl",
+        "validation": "validation.jsonl",
+    }
+    assert prepared.validation_rows == 1
+
+
+def test_a_named_template_gets_roles_and_tools(tmp_path: Path) -> None:
+    row = {**ROWS[0], "tools": [{"name": "add"}]}
+    row["messages"] = [{"role": "system", "content": "s"}, *ROWS[0]["messages"]]
+
+    prepare(
+        spec(write(tmp_path / "t.jsonl", [row]), template="qwen"), tmp_path / "data", Layout("qwen")
+    )
+
+    (written,) = read(tmp_path / "data/training.jsonl")
+    assert written["system"] == "s"
+    assert [turn["from"] for turn in written["conversations"]] == ["human", "gpt"]
+    assert json.loads(written["tools"]) == [{"type": "function", "function": {"name": "add"}}]
+
+
+def test_a_bad_row_is_named(tmp_path: Path) -> None:
+    rows = [*ROWS, {"messages": [{"role": "user"}]}]
+
+    with pytest.raises(UnreadableFile, match=r"row 4: messages\[0\]\.content is missing"):
+        prepare(spec(write(tmp_path / "t.jsonl", rows)), tmp_path / "data")
+
+
+def test_prepared_data_are_found_again_only_for_the_same_input(tmp_path: Path) -> None:
+    asked = spec(write(tmp_path / "t.jsonl", ROWS))
+    prepared = prepare(asked, tmp_path / "data")
+
+    assert prepared_data(tmp_path / "data", asked) == prepared
+    other = spec(write(tmp_path / "other.jsonl", ROWS))
+    assert prepared_data(tmp_path / "data", other) is None
+
+
+def test_interrupted_preparation_is_not_taken_for_prepared(tmp_path: Path) -> None:
+    asked = spec(write(tmp_path / "t.jsonl", [*ROWS, {}]))
+    with pytest.raises(UnreadableFile):
+        prepare(asked, tmp_path / "data")
+
+    assert (tmp_path / "data/training.jsonl").exists()
+    assert prepared_data(tmp_path / "data", asked) is None

@@ -1,0 +1,41 @@
+import pytest
+
+from services.common.contracts.llamafactory import ArgumentProblem, ArgumentRefused
+from services.common.records.record import UnreadableFile
+from services.trainer.llamafactory.failures import Diverged, Failure, TrainingFailure, explain
+
+
+@pytest.mark.parametrize(
+    ("error", "phase", "code"),
+    [
+        (MemoryError(), "training", "out_of_memory"),
+        (RuntimeError("CUDA out of memory. Tried to allocate 2 GiB"), "training", "out_of_memory"),
+        (RuntimeError("DefaultCPUAllocator: can't allocate memory"), "saving", "out_of_memory"),
+        (OSError("no file named model.safetensors"), "loading_model", "model_load_failed"),
+        (ValueError("Cannot specify `val_size`"), "configuring", "invalid_arguments"),
+        (RuntimeError("Cannot find valid samples"), "tokenizing", "bad_data"),
+        (UnreadableFile("content is missing", row=3), "preparing_data", "bad_data"),
+        (Diverged("the loss is nan at step 3"), "training", "diverged"),
+        (TrainingFailure("ended early"), "training", "training_failed"),
+        (ZeroDivisionError("division by zero"), "training", "training_failed"),
+        (
+            ArgumentRefused("x", ArgumentProblem.UNKNOWN, "x is unknown"),
+            "starting",
+            "invalid_arguments",
+        ),
+    ],
+)
+def test_the_code_tells_what_went_wrong(error: Exception, phase: str, code: str) -> None:
+    assert explain(error, phase).code == code
+
+
+def test_the_message_is_the_first_line_of_the_real_cause() -> None:
+    error = ValueError("\nbad value\nlong explanation")
+
+    assert explain(error, "training") == Failure("training_failed", "ValueError: bad value")
+
+
+def test_the_field_at_fault_is_kept() -> None:
+    error = ArgumentRefused("lora_rnk", ArgumentProblem.UNKNOWN, "lora_rnk is unknown")
+
+    assert explain(error, "starting").param == "llamafactory.lora_rnk"

@@ -1,0 +1,122 @@
+import pytest
+from pydantic import JsonValue
+
+from services.common.contracts.llamafactory import (
+    ArgumentProblem,
+    ArgumentRefused,
+    catalogue,
+    check_arguments,
+    check_template,
+    refusal,
+)
+from services.common.errors import InvalidRequest
+
+
+def refused(key: str, value: JsonValue) -> ArgumentRefused:
+    with pytest.raises(ArgumentRefused) as raised:
+        check_arguments({key: value})
+    return raised.value
+
+
+def test_ordinary_arguments_are_accepted() -> None:
+    check_arguments(
+        {
+            "lora_rank": 64,
+            "learning_rate": 1,
+            "lr_scheduler_type": "cosine",
+            "neat_packing": True,
+            "max_samples": None,
+            "fsdp_config": {"min_num_params": 0},
+        }
+    )
+
+
+def test_an_unknown_argument_is_named_with_the_nearest_known_one() -> None:
+    error = refused("lora_rnk", 8)
+
+    assert error.problem is ArgumentProblem.UNKNOWN
+    assert error.nearest == "lora_rank"
+    assert "lora_rnk" in error.message
+    assert "lora_rank" in error.message
+    assert error.param == "llamafactory.lora_rnk"
+
+
+def test_the_nearest_name_is_one_that_may_be_set() -> None:
+    assert refused("output_directory", "x").nearest != "output_dir"
+
+
+@pytest.mark.parametrize(
+    "key", ["output_dir", "dataset", "report_to", "hub_token", "push_to_hub", "stage", "seed"]
+)
+def test_what_the_platform_owns_is_refused(key: str) -> None:
+    assert refused(key, None).problem is ArgumentProblem.PLATFORM_OWNED
+
+
+@pytest.mark.parametrize("key", ["trust_remote_code", "deepspeed", "kt_weight_path", "use_unsloth"])
+def test_what_runs_code_or_reads_files_is_refused(key: str) -> None:
+    assert refused(key, None).problem is ArgumentProblem.UNSAFE
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("learning_rate", "1e-4"),
+        ("lora_rank", 8.5),
+        ("lora_rank", True),
+        ("packing", "yes"),
+        ("num_train_epochs", True),
+        ("include_for_metrics", {"a": 1}),
+        ("gradient_checkpointing", None),
+    ],
+)
+def test_a_value_of_another_type_is_refused(key: str, value: JsonValue) -> None:
+    assert refused(key, value).problem is ArgumentProblem.WRONG_TYPE
+
+
+@pytest.mark.parametrize("key", ["fsdp_config", "lr_scheduler_kwargs", "accelerator_config"])
+def test_the_path_of_a_configuration_file_is_refused(key: str) -> None:
+    assert refused(key, "/etc/passwd").problem is ArgumentProblem.WRONG_TYPE
+
+
+def test_a_value_outside_the_choices_is_refused_with_the_choices() -> None:
+    error = refused("lr_scheduler_type", "cosinus")
+
+    assert error.problem is ArgumentProblem.BAD_CHOICE
+    assert "cosine_with_restarts" in error.message
+
+
+def test_every_argument_that_names_a_path_token_or_address_is_closed() -> None:
+    parts = ("_dir", "_path", "api_key", "_file", "url", "master_", "_folder", "secret")
+
+    still_open = {
+        name
+        for name in catalogue().arguments
+        if (any(part in name for part in parts) or name.endswith("_token"))
+        and refusal(name) is None
+    }
+
+    assert still_open == set()
+
+
+def test_an_unknown_template_is_named_with_the_nearest_known_one() -> None:
+    check_template("qwen3_nothink")
+
+    with pytest.raises(InvalidRequest, match=r"qwen3_nothin is not .* qwen3_nothink") as raised:
+        check_template("qwen3_nothin")
+
+    assert raised.value.param == "template"
+
+
+def test_closed_names_exist_in_the_catalogue() -> None:
+    from services.common.contracts import llamafactory
+
+    known = catalogue().arguments
+    tables = (llamafactory._PLATFORM_OWNED, llamafactory._UNSAFE)
+    names = {name for table in tables for group in table.values() for name in group}
+
+    gone = {
+        name
+        for name in names
+        if not any(key == name or key.startswith(name.removesuffix("*")) for key in known)
+    }
+    assert gone == set()

@@ -1,0 +1,134 @@
+import pytest
+
+from services.common.contracts.fine_tuning import TrainingType
+from services.common.contracts.llamafactory import ArgumentRefused
+from services.common.contracts.llamafactory_yaml import parse_llamafactory_yaml
+from services.common.errors import InvalidRequest
+
+LORA = """
+### model
+model_name_or_path: Qwen/Qwen3-0.6B
+trust_remote_code: true
+
+### method
+stage: sft
+do_train: true
+finetuning_type: lora
+lora_rank: 32
+lora_target: q_proj,v_proj
+
+### dataset
+dataset: greetings, capitals
+template: qwen3_nothink
+cutoff_len: 1024
+max_samples: 500
+preprocessing_num_workers: 4
+
+### output
+output_dir: saves/qwen3/lora
+logging_steps: 10
+save_steps: 200
+plot_loss: true
+overwrite_output_dir: true
+report_to: none  # or wandb
+
+### train
+per_device_train_batch_size: 2
+gradient_accumulation_steps: 4
+learning_rate: 2e-4
+num_train_epochs: 2.0
+lr_scheduler_type: cosine
+warmup_ratio: 0.1
+bf16: true
+resume_from_checkpoint: null
+seed: 7
+"""
+
+FULL = """
+model_name_or_path: meta-llama/Llama-3.2-1B
+stage: sft
+do_train: true
+finetuning_type: full
+deepspeed: configs/zero3.json
+dataset: capitals
+dataset_dir: data
+eval_dataset: greetings
+template: llama3
+output_dir: saves/llama
+"""
+
+
+def test_an_example_becomes_a_request() -> None:
+    job = parse_llamafactory_yaml(LORA)
+
+    assert job.model == "Qwen/Qwen3-0.6B"
+    assert job.datasets == ("greetings", "capitals")
+    assert job.seed == 7
+    settings = job.hyperparameters
+    assert settings.training_type is TrainingType.LORA
+    assert (settings.lora.rank, settings.lora.alpha) == (32, None)
+    assert settings.lora.target_modules == ["q_proj", "v_proj"]
+    assert (settings.n_epochs, settings.learning_rate) == (2.0, 2e-4)
+    assert (settings.max_seq_length, settings.warmup_ratio) == (1024, 0.1)
+    assert settings.template == "qwen3_nothink"
+    assert settings.llamafactory == {
+        "max_samples": 500,
+        "preprocessing_num_workers": 4,
+        "logging_steps": 10,
+        "save_steps": 200,
+        "per_device_train_batch_size": 2,
+        "gradient_accumulation_steps": 4,
+        "lr_scheduler_type": "cosine",
+        "bf16": True,
+    }
+
+
+def test_what_is_left_out_is_noted() -> None:
+    notes = parse_llamafactory_yaml(LORA).notes
+
+    assert [note.split()[0] for note in notes] == ["trust_remote_code", "output_dir", "plot_loss"]
+
+
+def test_what_a_file_does_not_say_keeps_the_library_default() -> None:
+    job = parse_llamafactory_yaml(FULL)
+
+    assert job.hyperparameters.training_type is TrainingType.FULL
+    assert job.hyperparameters.learning_rate == 5e-5
+    assert job.hyperparameters.n_epochs == 3.0
+    assert job.hyperparameters.max_seq_length == 2048
+    assert job.hyperparameters.llamafactory["per_device_train_batch_size"] == 8
+    assert job.hyperparameters.llamafactory["lr_scheduler_type"] == "linear"
+    assert (job.datasets, job.eval_datasets, job.dataset_dir) == (
+        ("capitals",),
+        ("greetings",),
+        "data",
+    )
+
+
+@pytest.mark.parametrize("change", ["stage: dpo", "finetuning_type: freeze"])
+def test_another_stage_or_method_is_refused(change: str) -> None:
+    key = change.partition(":")[0]
+    text = "\n".join(change if line.startswith(key) else line for line in FULL.splitlines())
+
+    with pytest.raises(InvalidRequest, match="is not supported"):
+        parse_llamafactory_yaml(text)
+
+
+def test_an_unknown_argument_is_refused() -> None:
+    with pytest.raises(ArgumentRefused, match="lora_rank"):
+        parse_llamafactory_yaml(FULL + "lora_rnk: 3\n")
+
+
+@pytest.mark.parametrize(
+    "text", ["", "- a list", "just text", "a: [", "1: one", "dataset: x", "model_name_or_path: x"]
+)
+def test_text_that_is_no_job_is_refused(text: str) -> None:
+    with pytest.raises(InvalidRequest):
+        parse_llamafactory_yaml(text)
+
+
+def test_a_bad_value_names_its_field() -> None:
+    with pytest.raises(InvalidRequest) as raised:
+        parse_llamafactory_yaml(FULL + "num_train_epochs: -1\n")
+
+    assert raised.value.param == "n_epochs"

@@ -1,0 +1,157 @@
+from typing import Any
+
+import pytest
+from hypothesis import given
+
+from services.common.contracts.fine_tuning import DataFormat
+from services.common.records.record import RowError
+from services.trainer.llamafactory.conversation import Conversation, Message, read_conversation
+from services.trainer.llamafactory.rendering import Exchange, alternate, as_chat_message, render
+
+from .chatml import chat_rows, chatml, forgetful
+
+
+def conversation(*messages: Message) -> Conversation:
+    return Conversation(messages)
+
+
+def test_a_conversation_is_split_into_what_is_read_and_what_is_learned() -> None:
+    examples = list(
+        render(
+            conversation(
+                Message("system", "Be brief."),
+                Message("user", "1+1?"),
+                Message("assistant", "2", learned=True),
+                Message("user", "2+2?"),
+                Message("assistant", "4", learned=True),
+            ),
+            chatml,
+        )
+    )
+
+    assert examples == [
+        [
+            Exchange("[system]\nBe brief.[end]\n[user]\n1+1?[end]\n[assistant]\n", "2[end]"),
+            Exchange("\n[user]\n2+2?[end]\n[assistant]\n", "4[end]"),
+        ]
+    ]
+
+
+def test_a_turn_that_is_not_learned_is_context() -> None:
+    examples = list(
+        render(
+            conversation(
+                Message("user", "a"),
+                Message("assistant", "bad"),
+                Message("user", "b"),
+                Message("assistant", "good", learned=True),
+            ),
+            chatml,
+        )
+    )
+
+    assert [[exchange.response for exchange in example] for example in examples] == [["good[end]"]]
+    assert "bad[end]" in examples[0][0].context
+
+
+def test_a_template_that_drops_reasoning_gives_an_example_for_each_state_of_it() -> None:
+    examples = list(
+        render(
+            conversation(
+                Message("user", "a"),
+                Message("assistant", "A", reasoning="why A", learned=True),
+                Message("user", "b"),
+                Message("assistant", "B", reasoning="why B", learned=True),
+            ),
+            forgetful,
+        )
+    )
+
+    assert examples == [
+        [Exchange("[user]\na[end]\n[assistant]\n", "<think>why A</think>A[end]")],
+        [
+            Exchange(
+                "[user]\na[end]\n[assistant]\nA[end]\n[user]\nb[end]\n[assistant]\n",
+                "<think>why B</think>B[end]",
+            )
+        ],
+    ]
+
+
+def test_a_prompt_that_opens_a_thought_gives_way_to_what_history_shows() -> None:
+    def thinking(
+        messages: list[dict[str, Any]], tools: list[dict[str, Any]], *, prompt: bool
+    ) -> str:
+        return chatml(messages, tools, prompt=prompt) + ("<think>\n" if prompt else "")
+
+    turns = conversation(Message("user", "a"), Message("assistant", "A", learned=True))
+
+    assert list(render(turns, thinking)) == [[Exchange("[user]\na[end]\n[assistant]\n", "A[end]")]]
+
+
+@given(chat_rows())
+def test_every_answer_is_learned_once_in_the_text_that_serving_shows(row: dict[str, Any]) -> None:
+    turns = read_conversation(row, DataFormat.CHAT)
+    messages = [as_chat_message(message) for message in turns.messages]
+    whole = chatml(messages, list(turns.tools), prompt=False)
+
+    (example,) = render(turns, chatml)
+
+    assert "".join(e.context + e.response for e in example) == whole.rstrip()
+    answers = [message for message in turns.messages if message.role == "assistant"]
+    for exchange, answer in zip(example, answers, strict=True):
+        assert exchange.context.endswith("[assistant]\n")
+        assert exchange.response.startswith(answer.content)
+        assert exchange.response.endswith("[end]")
+
+
+@given(chat_rows())
+def test_named_templates_get_turns_that_alternate(row: dict[str, Any]) -> None:
+    _, turns = alternate(read_conversation(row, DataFormat.CHAT), "\n")
+
+    kinds = [turn["from"] in {"gpt", "function_call"} for turn in turns]
+    assert kinds == [index % 2 == 1 for index in range(len(turns))]
+
+
+def test_results_of_parallel_calls_become_one_turn() -> None:
+    row = {
+        "messages": [
+            {"role": "user", "content": "q"},
+            {
+                "role": "assistant",
+                "content": "Let me see.",
+                "tool_calls": [
+                    {
+                        "id": name,
+                        "type": "function",
+                        "function": {"name": name, "arguments": '{"x": "é"}'},
+                    }
+                    for name in "ab"
+                ],
+            },
+            {"role": "tool", "tool_call_id": "a", "content": "1"},
+            {"role": "tool", "tool_call_id": "b", "content": "2"},
+            {"role": "assistant", "content": "3"},
+        ]
+    }
+
+    _, turns = alternate(read_conversation(row, DataFormat.CHAT), " | ")
+
+    assert turns[1] == {
+        "from": "function_call",
+        "value": 'Let me see.\n<tool_call>[{"name": "a", "arguments": {"x": "é"}}, '
+        '{"name": "b", "arguments": {"x": "é"}}]</tool_call>',
+    }
+    assert turns[2] == {"from": "observation", "value": "1 | 2"}
+
+
+def test_named_templates_cannot_leave_a_turn_out() -> None:
+    turns = conversation(
+        Message("user", "a"),
+        Message("assistant", "bad"),
+        Message("user", "b"),
+        Message("assistant", "good", learned=True),
+    )
+
+    with pytest.raises(RowError, match="weight 0"):
+        alternate(turns, "\n")
