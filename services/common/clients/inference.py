@@ -4,6 +4,7 @@ for a passing trouble."""
 import asyncio
 import random
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -11,8 +12,9 @@ from http import HTTPStatus
 from types import TracebackType
 from typing import Self
 
-import httpx
+import aiohttp
 from pydantic import BaseModel, ValidationError
+from yarl import URL
 
 from services.common.clients.chat import (
     ChatCompletion,
@@ -81,7 +83,7 @@ class RetryPolicy:
 @dataclass(frozen=True)
 class _Answer:
     status: int
-    headers: httpx.Headers = field(repr=False)
+    headers: Mapping[str, str] = field(repr=False)
     body: bytes = field(repr=False)
 
 
@@ -100,21 +102,22 @@ class InferenceClient:
         retry: RetryPolicy | None = None,
         max_connections: int = 1024,
     ) -> None:
-        self._url = httpx.URL(base_url.rstrip("/") + "/chat/completions")
+        self._url = URL(base_url.rstrip("/") + "/chat/completions")
         self._api_key = api_key
         self._timeout = timeout
         self._retry = retry or RetryPolicy()
-        self._http = httpx.AsyncClient(
-            headers={"Authorization": f"Bearer {api_key}"} if api_key else {},
-            timeout=None,  # noqa: S113 - the whole of an attempt has a limit, in _attempt
-            limits=httpx.Limits(
-                max_connections=max_connections, max_keepalive_connections=max_connections
-            ),
+        self._max_connections = max_connections
+
+    async def __aenter__(self) -> Self:
+        self._http = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=self._max_connections),
+            headers={"Authorization": f"Bearer {self._api_key}"} if self._api_key else {},
+            # The whole of an attempt has a limit, in _attempt.
+            timeout=aiohttp.ClientTimeout(total=None, sock_connect=None),
+            cookie_jar=aiohttp.DummyCookieJar(),
             # A proxy of the environment must not be asked for a loopback address.
             trust_env=self._url.host not in LOOPBACK,
         )
-
-    async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(
@@ -123,7 +126,7 @@ class InferenceClient:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        await self._http.aclose()
+        await self._http.close()
 
     async def chat(self, request: ChatRequest) -> ChatCompletion:
         """Ask until it is answered or retrying has no point; raises `InferenceError`."""
@@ -152,32 +155,27 @@ class InferenceClient:
             raise InferenceError(
                 f"{self._url} did not answer within {limit:.1f} s", transient=True
             ) from None
-        except httpx.TransportError as error:
+        except aiohttp.InvalidURL as error:
+            raise InferenceError(f"{self._url} is no URL", transient=False) from error
+        except (aiohttp.ClientError, OSError) as error:
             what = str(error) or type(error).__name__
-            hopeless = isinstance(error, httpx.UnsupportedProtocol | httpx.LocalProtocolError)
-            raise InferenceError(
-                f"{self._url} was not reached: {what}", transient=not hopeless
-            ) from error
-        except httpx.DecodingError as error:
-            raise InferenceError(
-                f"{self._url} answered unreadably: {error}", transient=False
-            ) from error
+            raise InferenceError(f"{self._url} was not reached: {what}", transient=True) from error
         if answer.status != HTTPStatus.OK:
             raise self._refusal(answer)
         return answer
 
     async def _post(self, payload: JsonObject) -> _Answer:
-        async with self._http.stream("POST", self._url, json=payload) as response:
+        async with self._http.post(self._url, json=payload, allow_redirects=False) as response:
             body = bytearray()
-            async for chunk in response.aiter_bytes():
+            async for chunk in response.content.iter_any():
                 body += chunk
                 if len(body) > LARGEST_ANSWER:
                     raise InferenceError(
                         f"{self._url} answered more than {LARGEST_ANSWER >> 20} MiB",
                         transient=False,
-                        status=response.status_code,
+                        status=response.status,
                     )
-            return _Answer(response.status_code, response.headers, bytes(body))
+            return _Answer(response.status, response.headers, bytes(body))
 
     def _completion(self, answer: _Answer, latency: float, attempt: int) -> ChatCompletion:
         try:
@@ -185,7 +183,7 @@ class InferenceClient:
         except ValueError as error:
             raise InferenceError(
                 f"{self._url} did not answer with a chat completion: {error}",
-                transient=False,
+                transient=True,  # a stray page of a proxy is not the endpoint's last word
                 status=answer.status,
                 body=self._redacted(answer.body)[:KEPT_BODY],
             ) from error
@@ -228,7 +226,7 @@ def _reason(text: str) -> str:
         return " ".join(text.split())[:200] or "nothing"
 
 
-def _retry_after(headers: httpx.Headers) -> float | None:
+def _retry_after(headers: Mapping[str, str]) -> float | None:
     value: str = headers.get("retry-after", "")
     try:
         return max(0.0, float(value))

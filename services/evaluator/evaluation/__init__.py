@@ -1,0 +1,1 @@
+"""The evaluation child: asks a model every sample of a file and grades what it answers."""

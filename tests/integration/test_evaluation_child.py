@@ -1,0 +1,238 @@
+"""The evaluation child, as a process, against a server: nothing is lost and nothing asked twice."""
+
+import random
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from services.common.contracts.base import JsonObject
+from services.common.contracts.evaluations import Sampling
+from services.common.process.reporter import METRICS, RESULT
+from services.evaluator.evaluation.results import RESULTS
+from services.evaluator.evaluation.spec import RemoteEndpoint
+from tests.integration.evaluation_job import (
+    DEADLINE,
+    EvaluationJob,
+    complete_lines,
+    index_of,
+    prompt,
+    without_times,
+)
+from tests.unit.evaluator.chat_server import ChatServer, Reply, add, error
+
+
+def job_of(folder: Path, server: ChatServer, samples: int, **fields: Any) -> EvaluationJob:
+    endpoint = {"base_url": server.url, "model": "adder"}
+    return EvaluationJob(folder, RemoteEndpoint.model_validate(endpoint), samples, **fields)
+
+
+def wrong_at_multiples_of_five(text: str, times: int) -> Reply:
+    return Reply("no idea") if index_of(text) % 5 == 0 else add(text, times)
+
+
+def test_answers_are_graded_and_summed_up(tmp_path: Path) -> None:
+    with ChatServer(wrong_at_multiples_of_five) as server:
+        job = job_of(tmp_path / "job", server, 40)
+        job.run()
+    metrics = job.metrics()
+    assert (metrics.samples, metrics.correct, metrics.errors) == (40, 32, 0)
+    assert metrics.accuracy == pytest.approx(0.8)
+    assert metrics.ci95[0] < 0.8 < metrics.ci95[1]
+    assert (metrics.prompt_tokens, metrics.completion_tokens) == (40 * 7, 40 * 5)
+    assert sorted(row.index for row in job.rows()) == list(range(40))
+    right = next(row for row in job.rows() if row.index == 3)
+    assert (right.answer, right.extracted, right.gold) == ("The sum is 7", "7", ["7"])
+    assert (right.correct, right.finish_reason, right.status_code) == (True, "stop", 200)
+    assert [report["phase"] for report in job.reports("phase")] == ["generating", "summarising"]
+    assert job.reports("progress")[-1]["step"] == 40
+    assert complete_lines(job.folder / METRICS) >= 1
+
+
+def test_a_killed_child_goes_on_where_it_was(tmp_path: Path) -> None:
+    with ChatServer(wrong_at_multiples_of_five) as server:
+        uninterrupted = job_of(tmp_path / "whole", server, 200)
+        uninterrupted.run()
+
+    def hold_later_ones(text: str, times: int) -> Reply:
+        reply = wrong_at_multiples_of_five(text, times)
+        reply.hold = index_of(text) % 4 == 3
+        return reply
+
+    with ChatServer(hold_later_ones) as server:
+        job = job_of(tmp_path / "killed", server, 200, max_concurrency=60)
+        with job.child() as process:
+            job.wait_for_rows(150)
+            process.send_signal(signal.SIGKILL)
+            process.wait(DEADLINE)
+        with open(job.folder / RESULTS, "ab") as file:
+            file.write(b'{"index": 3, "gold": ["7"], "answer": "The s')
+        before = (job.folder / RESULTS).read_bytes()
+        asked = server.asked.copy()
+        server.release()
+        job.run()
+    asked_again = {text for text in server.asked if server.asked[text] > asked[text]}
+    assert asked_again == {prompt(i) for i in range(200) if i % 4 == 3}
+    assert (job.folder / RESULTS).read_bytes().startswith(before[: before.rfind(b"\n") + 1])
+    assert sorted(row.index for row in job.rows()) == list(range(200))
+    assert without_times(job.metrics()) == without_times(uninterrupted.metrics())
+
+
+def test_a_kill_at_any_moment_costs_no_finished_sample(tmp_path: Path) -> None:
+    def slowly(text: str, times: int) -> Reply:
+        reply = wrong_at_multiples_of_five(text, times)
+        reply.delay = 0.02
+        return reply
+
+    with ChatServer(slowly) as server:
+        job = job_of(tmp_path / "job", server, 150, max_concurrency=8)
+        for rows in (1, 40, 90):
+            with job.child() as process:
+                job.wait_for_rows(rows)
+                process.send_signal(signal.SIGKILL)
+                process.wait(DEADLINE)
+            finished = [row.index for row in job.rows()]
+            asked = server.asked.copy()
+        job.run()
+    assert len(job.rows()) == len({row.index for row in job.rows()}) == 150
+    assert all(server.asked[prompt(i)] == asked[prompt(i)] for i in finished)
+    assert job.metrics().correct == 120
+
+
+def test_a_child_that_is_asked_to_end_keeps_its_rows_and_leaves_no_result(tmp_path: Path) -> None:
+    def hold_after_ten(text: str, times: int) -> Reply:
+        reply = add(text, times)
+        reply.hold = index_of(text) >= 10
+        return reply
+
+    with ChatServer(hold_after_ten) as server:
+        job = job_of(tmp_path / "job", server, 50)
+        with job.child() as process:
+            job.wait_for_rows(10)
+            process.terminate()
+            assert process.wait(DEADLINE) == 128 + signal.SIGTERM
+    assert sorted(row.index for row in job.rows()) == list(range(10))
+    assert not (job.folder / RESULT).exists()
+
+
+def test_random_failures_lose_no_sample(tmp_path: Path) -> None:
+    dice = random.Random(7)
+
+    def unreliable(text: str, times: int) -> Reply:
+        if dice.random() > 0.2:
+            return add(text, times)
+        broken = Reply(status=502, body=b"\x00<html>not JSON")
+        busy = error(429, "slow down", **{"retry-after": "0"})
+        return dice.choice([busy, error(503, "overloaded"), Reply(reset=True), broken])
+
+    with ChatServer(unreliable) as server:
+        job = job_of(tmp_path / "job", server, 120, max_concurrency=32)
+        job.run()
+    assert job.metrics().correct == 120
+    assert max(row.attempts for row in job.rows()) > 1
+
+
+def test_no_more_requests_than_allowed_are_under_way(tmp_path: Path) -> None:
+    def slowly(text: str, times: int) -> Reply:
+        reply = add(text, times)
+        reply.delay = 0.01
+        return reply
+
+    with ChatServer(slowly) as server:
+        job = job_of(tmp_path / "job", server, 100, max_concurrency=5)
+        job.run()
+        assert server.peak == 5
+
+
+def test_text_of_any_script_comes_through(tmp_path: Path) -> None:
+    def spell(text: str, _times: int) -> Reply:
+        return Reply({"首都?": "北京 😀", "stolica?": "Łódź\u2028"}[text])
+
+    with ChatServer(spell) as server:
+        fields: dict[str, Any] = {"grader": {"type": "exact"}, "system_prompt": "Привет"}
+        job = job_of(tmp_path / "job", server, 0, **fields)
+        golds = {"首都?": "北京 😀", "stolica?": "Łódź\u2028"}
+        job.write_samples([{"prompt": text, "gold": gold} for text, gold in golds.items()])
+        job.run()
+    assert job.metrics().correct == 2
+    assert {row.answer for row in job.rows()} == set(golds.values())
+    assert {body["messages"][0]["content"] for body in server.bodies} == {"Привет"}
+
+
+def test_the_request_carries_sampling_and_the_key_and_the_disk_never_does(tmp_path: Path) -> None:
+    with ChatServer() as server:
+        sampling = Sampling(max_tokens=9, temperature=0.5, top_p=0.9, stop=["\n"], seed=3)
+        job = job_of(tmp_path / "job", server, 2, sampling=sampling, max_samples=1)
+        job.run(TEMPER_ENDPOINT_KEY="sk-very-secret")
+    sent = {key: server.bodies[0][key] for key in ("model", *sampling.model_dump())}
+    assert sent == {"model": "adder", **sampling.model_dump()}
+    assert server.authorizations == {"Bearer sk-very-secret"}
+    assert len(server.bodies) == 1
+    for file in job.folder.iterdir():
+        assert b"sk-very-secret" not in file.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("status", "code"),
+    [(401, "endpoint_refused"), (404, "endpoint_refused"), (400, "request_rejected")],
+)
+def test_an_endpoint_that_refuses_everything_is_given_up(
+    tmp_path: Path, status: int, code: str
+) -> None:
+    with ChatServer(lambda _text, _times: error(status, "not with me")) as server:
+        job = job_of(tmp_path / "job", server, 500, max_concurrency=4)
+        job.run()
+    assert job.failure()["code"] == code
+    assert str(status) in job.failure()["message"]
+    assert "not with me" in job.failure()["message"]
+    assert server.asked.total() < 30
+
+
+def test_rejected_samples_count_as_wrong_and_are_asked_again_by_the_next_attempt(
+    tmp_path: Path,
+) -> None:
+    def reject_some(text: str, times: int) -> Reply:
+        return error(400, "too long") if index_of(text) < 5 else add(text, times)
+
+    with ChatServer(reject_some) as server:
+        job = job_of(tmp_path / "job", server, 20, max_concurrency=1)
+        job.run()
+        first = job.metrics()
+        assert (first.samples, first.errors, first.accuracy) == (20, 5, 0.75)
+        failed = [row for row in job.rows() if row.correct is None]
+        assert [row.status_code for row in failed] == [400] * 5
+        assert all("too long" in (row.error or "") for row in failed)
+        server.script = add
+        job.run()
+    assert (job.metrics().samples, job.metrics().errors, job.metrics().correct) == (20, 0, 20)
+    assert {times for text, times in server.asked.items() if index_of(text) >= 5} == {1}
+
+
+def test_a_finished_evaluation_needs_no_endpoint(tmp_path: Path) -> None:
+    with ChatServer() as server:
+        job = job_of(tmp_path / "job", server, 5)
+        job.run()
+        first = job.metrics()
+        (job.folder / RESULT).unlink()
+    job.run()
+    assert job.metrics() == first
+
+
+@pytest.mark.parametrize(
+    ("grader", "content", "param"),
+    [
+        ({"type": "regex", "pattern": "("}, '{"prompt": "1+1=", "gold": "2"}', "grader.pattern"),
+        ({"type": "numeric"}, '{"prompt": "1+1=", "gold": "two"}', "file"),
+        ({"type": "exact"}, "[]", "file"),
+    ],
+)
+def test_what_cannot_be_graded_fails_before_anything_is_asked(
+    tmp_path: Path, grader: JsonObject, content: str, param: str
+) -> None:
+    with ChatServer() as server:
+        job = job_of(tmp_path / "job", server, 0, grader=grader)
+        (job.folder / "samples.jsonl").write_text(content)
+        job.run()
+    assert job.failure()["param"] == param
+    assert not server.bodies

@@ -1,0 +1,146 @@
+"""An OpenAI-compatible server for tests: real sockets, answers that the test decides."""
+
+import asyncio
+import json
+import threading
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any
+
+
+@dataclass
+class Reply:
+    """What the server does with one request."""
+
+    text: str = ""
+    status: int = 200
+    body: bytes | None = None
+    headers: dict[str, str] = field(default_factory=dict)
+    delay: float = 0.0
+    hold: bool = False  # until the server is told to release
+    reset: bool = False
+
+
+Script = Callable[[str, int], Reply]
+"""From the last message and how often it was asked (1: the first time) to the reply."""
+
+
+def add(prompt: str, _times: int) -> Reply:
+    """Answer ``3+4=`` rightly."""
+    left, right = prompt.rstrip("=").split("+")
+    return Reply(f"The sum is {int(left) + int(right)}")
+
+
+def error(status: int, message: str, **headers: str) -> Reply:
+    """A refusal as OpenAI words it."""
+    body = json.dumps({"error": {"message": message, "type": "invalid_request_error"}})
+    return Reply(status=status, body=body.encode(), headers=headers)
+
+
+class ChatServer:
+    """Serves POST /v1/chat/completions on a free port of the loopback until the block ends."""
+
+    def __init__(self, script: Script = add) -> None:
+        self.script = script
+        self.asked: Counter[str] = Counter()
+        self.bodies: list[dict[str, Any]] = []
+        self.authorizations: set[str | None] = set()
+        self.in_flight = 0
+        self.peak = 0
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+
+    @property
+    def url(self) -> str:
+        """The base URL, up to and including /v1."""
+        return f"http://127.0.0.1:{self._port}/v1"
+
+    def release(self) -> None:
+        """Let held requests, and all later ones, be answered."""
+        self._loop.call_soon_threadsafe(self._released.set)
+
+    def __enter__(self) -> "ChatServer":
+        self._thread.start()
+        asyncio.run_coroutine_threadsafe(self._start(), self._loop).result(10)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        asyncio.run_coroutine_threadsafe(self._stop(), self._loop).result(10)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(10)
+        self._loop.close()
+
+    async def _start(self) -> None:
+        self._released = asyncio.Event()
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0, backlog=1024)
+        self._port = self._server.sockets[0].getsockname()[1]
+
+    async def _stop(self) -> None:
+        self._server.close()
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in others:
+            task.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while await self._serve_one(reader, writer):
+                pass
+        except (asyncio.IncompleteReadError, ConnectionError):
+            pass  # the client went away
+        finally:
+            writer.close()
+
+    async def _serve_one(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+        head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
+        headers = {
+            name.lower(): value.strip()
+            for name, _, value in (line.partition(":") for line in head.split("\r\n")[1:])
+        }
+        body = json.loads(await reader.readexactly(int(headers["content-length"])))
+        prompt = body["messages"][-1]["content"]
+        self.asked[prompt] += 1
+        self.bodies.append(body)
+        self.authorizations.add(headers.get("authorization"))
+        self.in_flight += 1
+        self.peak = max(self.peak, self.in_flight)
+        try:
+            reply = self.script(prompt, self.asked[prompt])
+            await asyncio.sleep(reply.delay)
+            if reply.hold:
+                await self._released.wait()
+        finally:
+            self.in_flight -= 1
+        if reply.reset:
+            writer.transport.abort()
+            return False
+        writer.write(_response(reply))
+        await writer.drain()
+        return True
+
+
+def _response(reply: Reply) -> bytes:
+    body = reply.body if reply.body is not None else json.dumps(_completion(reply.text)).encode()
+    headers = {"content-type": "application/json", "content-length": str(len(body))}
+    lines = [f"{name}: {value}" for name, value in (headers | reply.headers).items()]
+    head = "\r\n".join([f"HTTP/1.1 {reply.status} Status", *lines])
+    return head.encode() + b"\r\n\r\n" + body
+
+
+def _completion(text: str) -> dict[str, Any]:
+    message = {"role": "assistant", "content": text}
+    return {
+        "id": "chatcmpl-1",
+        "object": "chat.completion",
+        "created": 0,
+        "model": "adder",
+        "choices": [{"index": 0, "message": message, "finish_reason": "stop"}],
+        "usage": {"prompt_tokens": 7, "completion_tokens": 5, "total_tokens": 12},
+    }

@@ -1,0 +1,120 @@
+"""The window of samples that are asked at once, and how it ends."""
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from services.common.contracts.base import JsonObject
+from services.common.contracts.evaluations import ExactGrader
+from services.common.errors import JobFailed, StorageFull
+from services.evaluator.evaluation.answers import Answer, Unanswered
+from services.evaluator.evaluation.generation import Generation
+from services.evaluator.evaluation.results import RESULTS, ResultsFile, read_rows
+from services.evaluator.evaluation.tally import Tally
+from services.evaluator.graders.factory import make_grader
+from services.evaluator.validation.samples import Sample
+
+
+class Echo:
+    """Answers with the last message; can hold its answers back, and can go away."""
+
+    def __init__(self) -> None:
+        self.seen: list[Sequence[JsonObject]] = []
+        self.may_answer = asyncio.Event()
+        self.may_answer.set()
+        self.gone = asyncio.Event()
+
+    async def ask(self, messages: Sequence[JsonObject]) -> Answer | Unanswered:
+        self.seen.append(messages)
+        await self.may_answer.wait()
+        return Answer(messages[-1]["content"], "stop", 3, 2, 1, 0.1)
+
+    async def watch(self) -> None:
+        await self.gone.wait()
+        raise JobFailed("the server ended", code="engine_gone")
+
+
+def samples(count: int) -> Iterator[Sample]:
+    for index in range(count):
+        yield Sample(index, ({"role": "user", "content": str(index)},), (str(index),), {})
+
+
+def generation(
+    model: Echo, results: ResultsFile, tally: Tally, system_prompt: str | None = None
+) -> Generation:
+    grader = make_grader(ExactGrader())
+    return Generation(model, grader, results, tally, system_prompt=system_prompt)
+
+
+async def let_tasks_run() -> None:
+    for _ in range(20):
+        await asyncio.sleep(0)
+
+
+def test_every_sample_is_asked_and_counted(tmp_path: Path) -> None:
+    async def run() -> Tally:
+        tally = Tally()
+        with ResultsFile(tmp_path / RESULTS) as results:
+            await generation(Echo(), results, tally).run(samples(50), 7)
+        return tally
+
+    tally = asyncio.run(run())
+    assert (tally.samples, tally.correct, tally.errors) == (50, 50, 0)
+    assert (tally.prompt_tokens, tally.completion_tokens) == (150, 100)
+    assert sorted(row.index for row in read_rows(tmp_path / RESULTS)) == list(range(50))
+
+
+def test_samples_are_read_only_as_they_are_asked(tmp_path: Path) -> None:
+    async def run() -> int:
+        model, source = Echo(), samples(1000)
+        model.may_answer.clear()
+        with ResultsFile(tmp_path / RESULTS) as results:
+            task = asyncio.create_task(generation(model, results, Tally()).run(source, 4))
+            await let_tasks_run()
+            task.cancel()
+            await asyncio.wait([task])
+        return next(source).index
+
+    assert asyncio.run(run()) == 4
+
+
+def test_a_model_that_goes_away_ends_the_evaluation_and_keeps_the_rows(tmp_path: Path) -> None:
+    async def run() -> None:
+        model = Echo()
+        with ResultsFile(tmp_path / RESULTS) as results:
+            tally = Tally()
+            await generation(model, results, tally).run(samples(3), 2)
+            model.may_answer.clear()
+            task = asyncio.create_task(generation(model, results, tally).run(samples(9), 2))
+            await let_tasks_run()
+            model.gone.set()
+            await task
+
+    with pytest.raises(JobFailed, match="the server ended"):
+        asyncio.run(run())
+    assert len(list(read_rows(tmp_path / RESULTS))) == 3
+
+
+def test_a_full_disk_ends_the_evaluation() -> None:
+    async def run() -> None:
+        with ResultsFile(Path("/dev/full")) as results:
+            await generation(Echo(), results, Tally()).run(samples(3), 2)
+
+    with pytest.raises(StorageFull):
+        asyncio.run(run())
+
+
+def test_the_system_prompt_goes_before_conversations_without_one(tmp_path: Path) -> None:
+    system = {"role": "system", "content": "its own"}
+    user = {"role": "user", "content": "hi"}
+    source = iter([Sample(0, (user,), ("",), {}), Sample(1, (system, user), ("",), {})])
+
+    async def run() -> list[Sequence[JsonObject]]:
+        model = Echo()
+        with ResultsFile(tmp_path / RESULTS) as results:
+            await generation(model, results, Tally(), "ours").run(source, 1)
+        return model.seen
+
+    assert [messages[0]["content"] for messages in asyncio.run(run())] == ["ours", "its own"]

@@ -1,0 +1,61 @@
+"""What is reported while samples are asked, and the clock that goes on over attempts."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from services.common.process.reporter import METRICS, REPORTS, Reporter
+from services.evaluator.evaluation.progress import GenerationProgress, seconds_of_earlier_attempts
+from services.evaluator.evaluation.results import ResultRow
+from services.evaluator.evaluation.tally import Tally
+
+
+def answered(index: int) -> ResultRow:
+    return ResultRow(index=index, gold=["1"], answer="1", correct=True, completion_tokens=4)
+
+
+def last_report(folder: Path, kind: str) -> dict[str, object]:
+    reports = map(json.loads, (folder / REPORTS).read_text().splitlines())
+    return [dict(report) for report in reports if report["type"] == kind][-1]
+
+
+def test_an_attempt_reports_where_the_evaluation_stands(tmp_path: Path) -> None:
+    tally = Tally()
+    tally.add(answered(0))
+    progress = GenerationProgress(Reporter(tmp_path), tally, total=4)
+    tally.add(answered(1))
+    progress.finish()
+    report = last_report(tmp_path, "progress")
+    assert (report["step"], report["total_steps"]) == (2, 4)
+    metrics = last_report(tmp_path, "metrics")["metrics"]
+    assert isinstance(metrics, dict)
+    assert metrics["accuracy"] == 1.0
+    rates = metrics["tokens_per_second"], metrics["samples_per_second"]
+    assert rates[0] == pytest.approx(4 * rates[1]), "earlier attempts do not count"
+
+
+def test_the_clock_goes_on_where_earlier_attempts_reported_it(tmp_path: Path) -> None:
+    assert seconds_of_earlier_attempts(tmp_path) == 0.0
+    for _attempt in range(3):
+        before = seconds_of_earlier_attempts(tmp_path)
+        tally = Tally(seconds=before)
+        GenerationProgress(Reporter(tmp_path), tally, total=1).finish()
+        assert tally.seconds > before
+        assert seconds_of_earlier_attempts(tmp_path) == tally.seconds
+
+
+def test_a_torn_line_of_metrics_costs_nothing_but_itself(tmp_path: Path) -> None:
+    lines = '{"generation_seconds": 2.5}\n{"loss": 1}\n[]\n{"generation_sec'
+    (tmp_path / METRICS).write_text(lines)
+    assert seconds_of_earlier_attempts(tmp_path) == 2.5
+
+
+def test_metrics_of_a_tally_count_missing_answers_as_wrong() -> None:
+    tally = Tally(seconds=2.0)
+    for index in range(3):
+        tally.add(answered(index))
+    tally.add(ResultRow(index=3, gold=["1"], answer=None, correct=None))
+    metrics = tally.metrics()
+    assert (metrics.samples, metrics.correct, metrics.errors) == (4, 3, 1)
+    assert (metrics.accuracy, metrics.tokens_per_second) == (0.75, 6.0)

@@ -1,0 +1,140 @@
+"""What of the rows survives kills, and what a new attempt finds."""
+
+import asyncio
+import errno
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from services.common.contracts.evaluations import SampleResult
+from services.common.errors import StorageFull
+from services.evaluator.evaluation.results import (
+    RESULTS,
+    ResultRow,
+    ResultsFile,
+    prepare,
+    read_rows,
+)
+
+
+def row(index: int, *, answer: str | None = "4", correct: bool | None = True) -> ResultRow:
+    return ResultRow(index=index, gold=["4"], answer=answer, correct=correct)
+
+
+def unanswered(index: int) -> ResultRow:
+    return ResultRow(index=index, gold=["4"], answer=None, correct=None, error="HTTP 500")
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / RESULTS
+
+
+def write(path: Path, *rows: ResultRow) -> None:
+    with ResultsFile(path) as results:
+        for item in rows:
+            results.append(item)
+
+
+def indexes(path: Path) -> list[int]:
+    return [item.index for item in read_rows(path)]
+
+
+def test_rows_are_in_the_file_as_soon_as_they_are_appended(path: Path) -> None:
+    with ResultsFile(path) as results:
+        results.append(row(3, answer="zażółć 答案 😀\n\u2028"))
+        assert [item.answer for item in read_rows(path)] == ["zażółć 答案 😀\n\u2028"]
+        assert path.read_bytes().count(b"\n") == 1
+
+
+def test_a_row_holds_the_fields_of_a_sample_result_but_its_id(path: Path) -> None:
+    write(path, row(0))
+    stored = json.loads(path.read_bytes())
+    assert set(stored) == set(SampleResult.model_fields) - {"id"}
+    assert SampleResult.model_validate(stored | {"id": "x-0"}).index == 0
+
+
+def test_a_torn_last_line_is_cut_off_and_what_follows_is_whole(path: Path) -> None:
+    write(path, row(0), row(1))
+    whole = path.read_bytes()
+    first = whole.index(b"\n")
+    for length in (0, 1, first, first + 1, first + 2, len(whole) - 2, len(whole) - 1):
+        path.write_bytes(whole[:length])
+        prepare(path, 3)
+        kept = whole[:length].count(b"\n")
+        assert path.read_bytes() == b"".join(whole.splitlines(keepends=True)[:kept])
+        write(path, row(2))
+        assert indexes(path) == [*range(kept), 2]
+
+
+def test_rows_without_an_answer_are_dropped_so_that_they_are_asked_again(path: Path) -> None:
+    write(path, row(2), unanswered(0), row(1, correct=False))
+    prepare(path, 3)
+    assert indexes(path) == [2, 1]
+
+
+def test_unreadable_strange_and_repeated_rows_are_dropped(path: Path) -> None:
+    write(path, row(0), row(0, answer="5"), row(7), row(-1))
+    with open(path, "ab") as file:
+        file.write(b"\0" * 20 + b"\n{}\n[]\n")
+    prepare(path, 3)
+    assert [(item.index, item.answer) for item in read_rows(path)] == [(0, "4")]
+
+
+def test_a_file_in_order_is_left_as_it_is(path: Path) -> None:
+    write(path, row(1), row(0))
+    inode = path.stat().st_ino
+    prepare(path, 2)
+    assert path.stat().st_ino == inode
+    assert [item.name for item in path.parent.iterdir()] == [RESULTS]
+
+
+def test_nothing_is_there_before_the_first_attempt(path: Path) -> None:
+    prepare(path, 3)
+    assert indexes(path) == []
+
+
+def test_a_full_disk_is_a_typed_error() -> None:
+    with pytest.raises(StorageFull), ResultsFile(Path("/dev/full")) as results:
+        results.append(row(0))
+
+
+def test_appended_rows_are_synced_while_the_file_is_open(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced_bytes: list[int] = []
+    real = os.fsync
+
+    def fsync(descriptor: int) -> None:
+        real(descriptor)
+        synced_bytes.append(os.fstat(descriptor).st_size)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+
+    async def append_and_wait() -> None:
+        with ResultsFile(path) as results:
+            syncing = asyncio.create_task(results.sync_forever())
+            results.append(row(0))
+            async with asyncio.timeout(20):
+                while not synced_bytes:  # noqa: ASYNC110 - what is waited for is on disk
+                    await asyncio.sleep(0.01)
+            syncing.cancel()
+
+    asyncio.run(append_and_wait())
+    assert synced_bytes[0] == path.stat().st_size
+
+
+def test_an_error_of_the_disk_while_syncing_is_not_lost(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(_descriptor: int) -> None:
+        raise OSError(errno.EIO, "the disk is broken")
+
+    with ResultsFile(path) as results:
+        results.append(row(0))
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "fsync", broken)
+            with pytest.raises(OSError, match="broken"):
+                asyncio.run(results.sync_forever())
