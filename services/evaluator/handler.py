@@ -84,7 +84,17 @@ class EvaluationHandler:
             return RemoteEndpoint(base_url=request.model.base_url, model=request.model.model)
         root = self._settings.models_folder
         model = resolve_model(session, request.model, root, self._artifacts)
-        adapter = Adapter(name=model.id, path=model.adapter) if model.adapter else None
+        if model.needs_merge:
+            raise InvalidRequest(
+                f"adapter {model.id!r} trains more than LoRA matrices (modules_to_save or DoRA); "
+                "vLLM serves it only merged into its base",
+                param="model",
+            )
+        adapter = (
+            Adapter(name=model.id, path=model.adapter, stop_token_ids=list(model.stop_token_ids))
+            if model.adapter
+            else None
+        )
         return LocalModel(
             path=model.weights.path,
             hub_id=model.weights.hub_id,

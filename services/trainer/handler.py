@@ -1,6 +1,5 @@
 """Fine-tuning as the job machine sees it: its children, and the model that comes of them."""
 
-import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -9,6 +8,7 @@ from pydantic import BaseModel
 from sqlalchemy.orm import Session
 
 from services.common.artifacts import Artifacts
+from services.common.contracts.base import JsonObject
 from services.common.contracts.fine_tuning import TrainingType
 from services.common.contracts.models import Lineage, ModelKind
 from services.common.db.engine import Database
@@ -38,6 +38,9 @@ class TrainingResult(BaseModel):
     train_loss: float | None = None
     trained_tokens: int | None = None
     train_seconds: float | None = None
+    stop_token_ids: list[int]
+    needs_merge: bool
+    arguments: JsonObject
     library_versions: dict[str, str]
 
 
@@ -78,14 +81,18 @@ class FineTuningHandler:
         tune = self._look_up(session, job)
         model = self._describe(tune, trained)
         register_trained(session, model)
-        return {"fine_tuned_model": model.id, **trained.model_dump(mode="json")}
+        return {
+            "fine_tuned_model": model.id,
+            "trained_tokens": trained.trained_tokens,
+            "train_seconds": trained.train_seconds,
+            "train_loss": trained.train_loss,
+        }
 
     def _look_up(self, session: Session, job: Job) -> FineTune:
         return look_up(session, job, self._settings.models_folder, self._artifacts)
 
     def _describe(self, tune: FineTune, trained: TrainingResult) -> TrainedModel:
         request = tune.request
-        spec = json.loads((self._artifacts.job(tune.job.id) / TRAINING_SPEC).read_bytes())
         lora = trained.kind is TrainingType.LORA
         return TrainedModel(
             id=_model_name(request.model, request.suffix, tune.job.id),
@@ -99,7 +106,9 @@ class FineTuningHandler:
                 training_file_sha256=tune.training_file.sha256 if tune.training_file else None,
                 validation_file=request.validation_file,
                 seed=request.seed or 0,
-                arguments=spec,
+                arguments=trained.arguments,
+                stop_token_ids=trained.stop_token_ids,
+                needs_merge=trained.needs_merge,
                 library_versions=trained.library_versions,
             ),
         )

@@ -18,6 +18,7 @@ class ChatRequest(BaseModel):
     temperature: float | None = None
     top_p: float | None = None
     stop: list[str] | None = None
+    stop_token_ids: list[int] | None = Field(default=None, description="vLLM's own field.")
     seed: int | None = None
     tools: list[JsonObject] | None = None
 

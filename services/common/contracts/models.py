@@ -57,7 +57,13 @@ class Lineage(Resource):
     training_file_sha256: str | None = None
     validation_file: str | None = None
     seed: int
-    arguments: JsonObject
+    arguments: JsonObject = Field(description="What the training library was called with.")
+    stop_token_ids: list[int] = Field(
+        default_factory=list, description="Tokens that end an answer, as the model was taught."
+    )
+    needs_merge: bool = Field(
+        default=False, description="The adapter changes more than engines can add to the base."
+    )
     library_versions: dict[str, str]
 
 

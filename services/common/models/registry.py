@@ -27,12 +27,15 @@ class ResolvedModel:
     """A model ready to be loaded: full weights, and the adapter over them if there is one.
 
     ``base`` is the name of the full weights; it equals ``id`` without an adapter.
+    ``stop_token_ids`` end an answer beside the tokens that the weights themselves name.
     """
 
     id: str
     base: str
     weights: Weights
     adapter: Path | None = None
+    stop_token_ids: tuple[int, ...] = ()
+    needs_merge: bool = False
 
 
 def get_model_row(session: Session, model_id: str, param: str | None = None) -> ModelRow:
@@ -62,8 +65,15 @@ def resolve_model(
     base = get_model_row(session, row.base)
     if base.kind == ModelKind.ADAPTER:
         raise InvalidRequest(f"the base of {model_id!r} is itself an adapter", param="model")
-    adapter = _weights(row, model_root, artifacts).path
-    return ResolvedModel(row.id, base.id, _weights(base, model_root, artifacts), adapter)
+    lineage = Lineage.model_validate(row.lineage) if row.lineage else None
+    return ResolvedModel(
+        id=row.id,
+        base=base.id,
+        weights=_weights(base, model_root, artifacts),
+        adapter=_weights(row, model_root, artifacts).path,
+        stop_token_ids=tuple(lineage.stop_token_ids) if lineage else (),
+        needs_merge=lineage.needs_merge if lineage else False,
+    )
 
 
 def _weights(row: ModelRow, model_root: Path, artifacts: Artifacts) -> Weights:

@@ -22,10 +22,18 @@ SLOWEST_TOKENS_PER_SECOND = 10.0
 class Endpoint:
     """Asks one model of one server, with the sampling of the evaluation."""
 
-    def __init__(self, client: InferenceClient, model: str, sampling: Sampling) -> None:
+    def __init__(
+        self,
+        client: InferenceClient,
+        model: str,
+        sampling: Sampling,
+        stop_token_ids: Sequence[int] = (),
+    ) -> None:
         self._client = client
         self._model = model
         self._sampling = sampling.model_dump()
+        if stop_token_ids:
+            self._sampling["stop_token_ids"] = list(stop_token_ids)
 
     async def ask(self, messages: Sequence[JsonObject]) -> Answer | Unanswered:
         """Answer a conversation; an answer without text, such as a tool call, is empty."""

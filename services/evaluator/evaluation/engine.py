@@ -50,14 +50,20 @@ async def _served(
         client = await stack.enter_async_context(
             connect(server.base_url, server.api_key, spec.sampling, spec.max_concurrency)
         )
-        yield _ServedEndpoint(client, name, spec.sampling, server)
+        yield _ServedEndpoint(client, name, spec.sampling, model, server)
 
 
 class _ServedEndpoint(Endpoint):
     def __init__(
-        self, client: InferenceClient, model: str, sampling: Sampling, server: VllmServer
+        self,
+        client: InferenceClient,
+        name: str,
+        sampling: Sampling,
+        model: LocalModel,
+        server: VllmServer,
     ) -> None:
-        super().__init__(client, model, sampling)
+        stop = model.adapter.stop_token_ids if model.adapter else ()
+        super().__init__(client, name, sampling, stop)
         self._server = server
 
     async def watch(self) -> None:

@@ -24,6 +24,9 @@ class Adapter(_Strict):
 
     name: str = Field(min_length=1)
     path: Path
+    stop_token_ids: list[int] = Field(
+        default_factory=list, description="Tokens that end its answers; the base may not know them."
+    )
 
 
 class LocalModel(_Strict):

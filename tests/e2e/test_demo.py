@@ -1,0 +1,62 @@
+"""`make demo`, less its set-up."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+
+from services.common.process.runtimes import REPOSITORY
+from tests.support.runtimes import FOLDER, installed_runtime
+
+pytestmark = [pytest.mark.runtime, pytest.mark.timeout(1500)]
+
+INTERVAL = r"\d+\.\d %"
+
+
+def run_demo(home: Path) -> "subprocess.CompletedProcess[str]":
+    settings = {"TEMPER_HOME": str(home), "TEMPER_RUNTIMES": str(FOLDER)}
+    return subprocess.run(
+        [sys.executable, "infra/demo/run.py"],
+        cwd=REPOSITORY,
+        env={**os.environ, **settings},
+        capture_output=True,
+        text=True,
+        timeout=1200,
+        check=False,
+    )
+
+
+def processes_of(home: Path) -> list[psutil.Process]:
+    """Processes that know this home by their command line or environment."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if process.pid != os.getpid() and (
+                any(str(home) in word for word in process.cmdline())
+                or process.environ().get("TEMPER_HOME") == str(home)
+            ):
+                found.append(process)
+        except (psutil.NoSuchProcess, psutil.AccessDenied):
+            continue
+    return found
+
+
+def test_the_demo_teaches_addition_and_a_second_run_reuses_it(tmp_path: Path) -> None:
+    installed_runtime("training")
+    installed_runtime("vllm")
+
+    first = run_demo(tmp_path)
+
+    assert first.returncode == 0, first.stdout + first.stderr
+    assert len(re.findall(INTERVAL, first.stdout)) >= 4, first.stdout
+    assert processes_of(tmp_path) == []
+
+    second = run_demo(tmp_path)
+
+    assert second.returncode == 0, second.stdout + second.stderr
+    assert second.stderr.count("reusing") + second.stdout.count("reusing") >= 6
+    assert processes_of(tmp_path) == []

@@ -1,0 +1,169 @@
+"""From an uploaded file to a judged model, with everything real but the model's size."""
+
+import json
+from pathlib import Path
+
+import httpx
+import openai
+import pytest
+
+from services.common.contracts.evaluations import (
+    CreateEvaluation,
+    Evaluation,
+    RegexGrader,
+    Sampling,
+)
+from services.common.contracts.files import FilePurpose
+from services.common.contracts.fine_tuning import (
+    CreateFineTuningJob,
+    FineTuningJob,
+    LoraSettings,
+    Method,
+    SupervisedHyperparameters,
+    SupervisedMethod,
+)
+from services.common.contracts.jobs import JobStatus
+from services.common.contracts.models import ModelKind, RegisterModel
+from tests.e2e.conftest import Platform
+
+pytestmark = [pytest.mark.runtime, pytest.mark.timeout(900)]
+
+LIMIT_SECONDS = 600.0
+
+
+def train(platform: Platform, file_id: str, **fields: object) -> FineTuningJob:
+    hyperparameters = SupervisedHyperparameters(
+        n_epochs=1,
+        batch_size=32,
+        learning_rate=1e-3,
+        max_seq_length=128,
+        lora=LoraSettings(rank=4),
+        llamafactory={"save_steps": 5},
+    )
+    request = {
+        "model": "tiny",
+        "training_file": file_id,
+        "seed": 1,
+        "method": Method(supervised=SupervisedMethod(hyperparameters=hyperparameters)),
+        **fields,
+    }
+    job = platform.temper.fine_tuning.create(CreateFineTuningJob.model_validate(request))
+    platform.temper.jobs.wait(job.id, timeout=LIMIT_SECONDS)
+    return platform.temper.fine_tuning.get(job.id)
+
+
+def evaluate(platform: Platform, model: str, file_id: str) -> Evaluation:
+    request = CreateEvaluation(
+        model=model,
+        file=file_id,
+        grader=RegexGrader(pattern="."),
+        sampling=Sampling(max_tokens=8),
+    )
+    job = platform.temper.evaluations.create(request)
+    platform.temper.jobs.wait(job.id, timeout=LIMIT_SECONDS)
+    return platform.temper.evaluations.get(job.id)
+
+
+@pytest.fixture(scope="module")
+def training_file(platform: Platform) -> str:
+    return platform.temper.files.upload(platform.data / "train.jsonl", FilePurpose.FINE_TUNE).id
+
+
+@pytest.fixture(scope="module")
+def adapter(platform: Platform, training_file: str) -> FineTuningJob:
+    job = train(platform, training_file, suffix="sums")
+    assert job.status is JobStatus.SUCCEEDED, job.error
+    return job
+
+
+def test_a_fine_tune_leaves_a_model_with_its_lineage(
+    platform: Platform, adapter: FineTuningJob, training_file: str
+) -> None:
+    assert adapter.fine_tuned_model is not None
+    model = platform.temper.models.get(adapter.fine_tuned_model)
+
+    assert (model.kind, model.base) == (ModelKind.ADAPTER, "tiny")
+    assert model.id.startswith("ft:tiny:temper:sums:")
+    lineage = model.lineage
+    assert lineage is not None
+    assert (lineage.job_id, lineage.parent, lineage.seed) == (adapter.id, "tiny", 1)
+    assert lineage.training_file_sha256 == platform.temper.files.get(training_file).sha256
+    assert lineage.arguments["lora_rank"] == 4
+    assert {"llamafactory", "transformers", "torch"} <= lineage.library_versions.keys()
+    assert adapter.trained_tokens
+
+
+def test_its_events_show_progress_figures_and_checkpoints(
+    platform: Platform, adapter: FineTuningJob
+) -> None:
+    client = openai.OpenAI(base_url=f"{platform.url}/v1", api_key="none")
+
+    events = client.fine_tuning.jobs.list_events(adapter.id, limit=100)
+    figures = [event.data for event in events if event.type == "metrics"]
+    checkpoints = client.fine_tuning.jobs.checkpoints.list(adapter.id).data
+
+    newest = figures[0]
+    assert isinstance(newest, dict)
+    assert {"loss", "learning_rate", "tokens_per_second"} <= newest.keys()
+    assert [checkpoint.step_number for checkpoint in checkpoints] == [13, 10, 5]
+
+
+def test_an_adapter_is_evaluated_over_its_base(platform: Platform, adapter: FineTuningJob) -> None:
+    held_out = platform.temper.files.upload(platform.data / "heldout.jsonl", FilePurpose.EVALS)
+
+    evaluation = evaluate(platform, str(adapter.fine_tuned_model), held_out.id)
+
+    assert evaluation.status is JobStatus.SUCCEEDED, evaluation.error
+    metrics = evaluation.metrics
+    assert metrics is not None
+    assert (metrics.samples, metrics.errors) == (40, 0)
+    assert metrics.ci95[0] <= metrics.accuracy <= metrics.ci95[1]
+    page = httpx.get(f"{platform.url}/v1/evaluations/{evaluation.id}/results?limit=100").json()
+    assert sorted(row["index"] for row in page["data"]) == list(range(40))
+
+
+def test_a_trained_adapter_is_trained_further(
+    platform: Platform, adapter: FineTuningJob, training_file: str
+) -> None:
+    job = train(platform, training_file, model=adapter.fine_tuned_model, suffix="more")
+
+    assert job.status is JobStatus.SUCCEEDED, job.error
+    model = platform.temper.models.get(str(job.fine_tuned_model))
+    assert model.id.startswith("ft:tiny:temper:more:")
+    assert model.base == "tiny"
+    assert model.lineage is not None
+    assert model.lineage.parent == adapter.fine_tuned_model
+
+
+def test_a_bad_row_fails_the_job_with_its_number_before_training(
+    platform: Platform, tmp_path: Path
+) -> None:
+    rows = (platform.data / "train.jsonl").read_text().splitlines()[:30]
+    broken = json.loads(rows[16])
+    del broken["messages"][1]["content"]
+    rows[16] = json.dumps(broken)
+    path = tmp_path / "train.jsonl"
+    path.write_text("\n".join(rows))
+    file = platform.temper.files.upload(path, FilePurpose.FINE_TUNE)
+
+    job = train(platform, file.id)
+
+    assert (job.status, job.attempt) == (JobStatus.FAILED, 0)
+    assert job.error is not None
+    assert "row 17: messages[1].content is missing" in job.error.message
+    assert job.error.param == "training_file"
+
+
+def test_a_hub_name_goes_the_real_way_and_its_failure_is_told(
+    platform: Platform, training_file: str
+) -> None:
+    platform.temper.models.register(
+        RegisterModel(id="far-away", hub_id="temper-tests/no-such-model")
+    )
+
+    job = train(platform, training_file, model="far-away")
+
+    assert job.status is JobStatus.FAILED
+    assert job.error is not None
+    assert job.error.code == "model_load_failed"
+    assert "temper-tests/no-such-model" in job.error.message

@@ -1,0 +1,18 @@
+"""The runtimes that `make test` has installed."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from services.common.process.runtimes import REPOSITORY, Runtime, RuntimeMissing, find_runtime
+
+FOLDER = Path(os.environ.get("TEMPER_HOME") or REPOSITORY / ".temper") / "runtimes"
+
+
+def installed_runtime(name: str) -> Runtime:
+    """A runtime, or a skip that says how to install it."""
+    try:
+        return find_runtime(FOLDER, name)
+    except RuntimeMissing as error:
+        pytest.skip(error.message)
