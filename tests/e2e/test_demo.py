@@ -14,7 +14,7 @@ from tests.support.runtimes import FOLDER, installed_runtime
 
 pytestmark = [pytest.mark.runtime, pytest.mark.timeout(1500)]
 
-INTERVAL = r"\d+\.\d %"
+PERCENTAGE = r"\d+\.\d%"
 
 
 def run_demo(home: Path) -> "subprocess.CompletedProcess[str]":
@@ -52,7 +52,7 @@ def test_the_demo_teaches_addition_and_a_second_run_reuses_it(tmp_path: Path) ->
     first = run_demo(tmp_path)
 
     assert first.returncode == 0, first.stdout + first.stderr
-    assert len(re.findall(INTERVAL, first.stdout)) >= 4, first.stdout
+    assert len(re.findall(PERCENTAGE, first.stdout)) >= 4, first.stdout
     assert processes_of(tmp_path) == []
 
     second = run_demo(tmp_path)

@@ -1,0 +1,43 @@
+# The two commands are `make demo` and `make test`; the rest serves them.
+
+PYTHON ?= python3
+PY := .venv/bin/python
+PYTEST := $(PY) -m pytest --numprocesses=logical --maxprocesses=4 --dist=loadfile --timeout=600
+export TEMPER_HOME ?= $(CURDIR)/.temper
+
+.PHONY: demo test test-full core dev runtimes lint format lock
+# What one target installs the next one uses.
+.NOTPARALLEL:
+
+demo: core runtimes
+	@$(PY) infra/demo/run.py
+
+test: dev runtimes lint
+	@$(PYTEST) -m "not long"
+
+test-full: dev runtimes lint
+	@$(PYTEST)
+
+core:
+	@$(PYTHON) infra/environment.py
+
+dev:
+	@$(PYTHON) infra/environment.py --dev
+	@$(PY) infra/testing/install.py
+
+runtimes: core
+	@$(PY) infra/runtimes/install.py training vllm
+
+lint: dev
+	@.venv/bin/ruff check --quiet .
+	@.venv/bin/ruff format --check --quiet .
+	@.venv/bin/mypy services temper infra tests benchmarks
+	@.venv/bin/lint-imports
+
+format: dev
+	@.venv/bin/ruff check --fix .
+	@.venv/bin/ruff format .
+
+# make lock UPGRADE=1 moves every pin; LOCKS="core training/cpu" compiles only these.
+lock: dev
+	@$(PY) infra/lock.py $(if $(UPGRADE),--upgrade) $(LOCKS)

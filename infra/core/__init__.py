@@ -1,0 +1,1 @@
+"""The core environment's installer. Only the standard library is imported here."""

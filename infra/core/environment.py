@@ -1,0 +1,113 @@
+"""Making the core environment."""
+
+import importlib.util
+import shutil
+import sys
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+from infra.core.stamp import (
+    STAMP,
+    Step,
+    missing_steps,
+    read_stamp,
+    wanted_stamp,
+    write_stamp,
+)
+from infra.debian import PackagesUnavailable, install_packages
+from infra.runtimes.installer.pip import Packages, Pip, count_requirements
+from infra.runtimes.installer.process import CommandFailed, run_logged
+from infra.runtimes.installer.progress import Progress
+
+STEP_SECONDS = 600.0
+PYTHON = f"python{sys.version_info.major}.{sys.version_info.minor}"
+
+
+class CoreEnvironment:
+    """The environment of one checkout in ``folder``; ``log`` takes everything that pip writes."""
+
+    def __init__(self, repository: Path, folder: Path, log: Path, progress: Progress) -> None:
+        self._repository = repository
+        self._folder = folder
+        self._log = log
+        self._progress = progress
+        self._python = folder / "bin" / "python"
+        self._site_packages = folder / "lib" / PYTHON / "site-packages"
+        self._wanted = wanted_stamp(repository, folder)
+
+    def missing_steps(self, *, dev: bool) -> list[Step]:
+        """What is still to be done; with ``dev`` the tests' tools are wanted too."""
+        return missing_steps(read_stamp(self._folder), self._wanted, dev=dev)
+
+    def install(self, steps: list[Step], lock: int) -> str:
+        """Carry out ``steps`` under the held ``lock``; return a summary.
+
+        Raises `CommandFailed` or `PackagesUnavailable`; the environment is then without a stamp,
+        and the next installation makes it anew.
+        """
+        self._log.write_bytes(b"")
+        found = read_stamp(self._folder)
+        (self._folder / STAMP).unlink(missing_ok=True)
+        if Step.CREATE in steps:
+            self._create(lock)
+        requirements = self._repository / "infra" / "requirements"
+        locks = [requirements / f"{step}.txt" for step in (Step.CORE, Step.DEV) if step in steps]
+        pip = self._pip(lock, sum(count_requirements(path) for path in locks))
+        for path in locks:
+            pip.install("--requirement", str(path))
+        if Step.PROJECT in steps:
+            pip.install("--editable", str(self._repository))
+        self._compile(lock)
+        kept = found.dev if found is not None and Step.CREATE not in steps else None
+        dev = self._wanted.dev if Step.DEV in steps else kept
+        write_stamp(self._folder, replace(self._wanted, dev=dev))
+        return f"ready, {sum(1 for _ in self._site_packages.glob('*.dist-info'))} packages"
+
+    def _create(self, lock: int) -> None:
+        # The Python that makes it must not be its own: the old one is removed first.
+        python = Path(sys.base_prefix) / "bin" / PYTHON
+        if importlib.util.find_spec("ensurepip") is None:
+            self._progress.show(f"installing {PYTHON}-venv")
+            self._add_venv(lock)
+        if self._folder.exists():
+            self._progress.show("removing what was there")
+            shutil.rmtree(self._folder)
+        command = (str(python), "-m", "venv", str(self._folder))
+        self._run(lock, "creating the environment", *command)
+
+    def _add_venv(self, lock: int) -> None:
+        """Debian leaves out of its Python what environments are made with."""
+        package = f"{PYTHON}-venv"
+        try:
+            install_packages([package], self._log, lock, self._progress)
+        except PackagesUnavailable as error:
+            raise PackagesUnavailable(
+                f"{sys.executable} cannot make environments without the package {package}, "
+                f"and {error}"
+            ) from None
+
+    def _pip(self, lock: int, packages: int) -> Pip:
+        return Pip(
+            self._python,
+            self._site_packages,
+            self._log,
+            lock,
+            self._progress,
+            Packages(packages),
+        )
+
+    def _compile(self, lock: int) -> None:
+        # Some packages ship files of another Python's syntax; they stay uncompiled.
+        with suppress(CommandFailed):
+            command = ("-m", "compileall", "-q", "-j", "0", str(self._site_packages))
+            self._run(lock, "compiling to byte code", str(self._python), *command)
+
+    def _run(self, lock: int, phase: str, *command: str) -> None:
+        run_logged(
+            command,
+            log=self._log,
+            lock=lock,
+            limit=STEP_SECONDS,
+            tick=lambda: self._progress.show(phase),
+        )

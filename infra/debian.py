@@ -1,0 +1,82 @@
+"""Packages of Debian and Ubuntu, for the little that Python packages cannot bring."""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from infra.runtimes.installer.process import CommandFailed, run_logged
+from infra.runtimes.installer.progress import Progress
+
+INSTALL_SECONDS = 900.0
+PROBE_SECONDS = 10.0
+SERVICE_SECONDS = 60.0
+# Another apt may be at work, an unattended upgrade for one.
+OPTIONS = ("-o", "DPkg::Lock::Timeout=300", "-o", "Acquire::Retries=3")
+
+
+class PackagesUnavailable(Exception):
+    """A system package cannot be installed here; the message says why and what would help."""
+
+
+def install_packages(
+    names: Sequence[str], log: Path, lock: int, progress: Progress | None = None
+) -> None:
+    """Install packages into the system, as root or through a sudo that asks for no password.
+
+    Raises `PackagesUnavailable`. ``lock`` is inherited by apt, whose output goes to ``log``.
+    """
+    wanted = " ".join(names)
+    command = f"apt-get install {wanted}"
+    if shutil.which("apt-get") is None:
+        raise PackagesUnavailable(f"there is no apt-get to install {wanted} with; install it")
+    root = _as_root()
+    if root is None:
+        raise PackagesUnavailable(f"installing it needs root: sudo {command}")
+    apt = [*root, "env", "DEBIAN_FRONTEND=noninteractive", "apt-get", *OPTIONS]
+    install = [*apt, "install", "--yes", "--no-install-recommends", *names]
+
+    def tick() -> None:
+        if progress is not None:
+            progress.show(f"installing the system's package {wanted}")
+
+    failure = "nothing was tried"
+    for step in ([*apt, "update"], install):
+        try:
+            run_logged(step, log=log, lock=lock, limit=INSTALL_SECONDS, tick=tick)
+            failure = ""
+        except CommandFailed as error:  # of a failed update much can still be installed
+            failure = str(error)
+    if failure:
+        raise PackagesUnavailable(f"`{command}` {failure}; see {log}")
+
+
+def disable_service(name: str, log: Path, lock: int) -> None:
+    """Stop a service that a package has just started, and do not start it again."""
+    command = ["service", name, "stop"]
+    if Path("/run/systemd/system").is_dir():
+        command = ["systemctl", "disable", "--now", name]
+    # Where nothing starts services, a container for one, there is nothing to stop either.
+    with suppress(CommandFailed):
+        run_logged(
+            [*(_as_root() or []), *command],
+            log=log,
+            lock=lock,
+            limit=SERVICE_SECONDS,
+            tick=lambda: None,
+        )
+
+
+def _as_root() -> list[str] | None:
+    """The words before a command that make it run as root; None when nothing does."""
+    if os.geteuid() == 0:
+        return []
+    sudo = shutil.which("sudo")
+    if sudo is None:
+        return None
+    asked = subprocess.run(
+        [sudo, "-n", "true"], capture_output=True, timeout=PROBE_SECONDS, check=False
+    )
+    return [sudo, "-n"] if asked.returncode == 0 else None

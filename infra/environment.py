@@ -1,0 +1,36 @@
+"""Makes the core environment, ``.venv``: ``python3 infra/environment.py [--dev]``.
+
+Needs nothing but Python. This file alone is also understood by a Python that is too old, so that
+it can look for a newer one, or say that there is none.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+
+CANDIDATES = ("python3.11", "python3.12", "python3.13", "python3.14")
+IS_NEW_ENOUGH = "import sys; sys.exit(sys.version_info < (3, 11))"
+PROBE_SECONDS = 30
+
+
+def use_newer_python() -> None:
+    """Go on with a Python that is new enough; end with a sentence when there is none."""
+    for name in CANDIDATES:
+        path = shutil.which(name)
+        # A version manager's shim can be found and still lead nowhere.
+        if path and subprocess.call([path, "-c", IS_NEW_ENOUGH], timeout=PROBE_SECONDS) == 0:
+            os.execv(path, [path, *sys.argv])  # noqa: S606 - no shell is wanted
+    sys.exit(
+        f"Temper needs Python 3.11 or newer, and {sys.executable} is older. Install a newer one, "
+        "or say where it is: make demo PYTHON=/path/to/python3.11"
+    )
+
+
+if __name__ == "__main__":
+    if sys.version_info < (3, 11):  # noqa: UP036
+        use_newer_python()
+    sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))  # noqa: PTH100, PTH120
+    from infra.core.command import main
+
+    sys.exit(main())

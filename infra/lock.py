@@ -1,0 +1,82 @@
+"""Compiles the locks from the direct requirements: ``python infra/lock.py [--upgrade] [NAME ...]``.
+
+A pin that still fits stays; with ``--upgrade`` everything moves to the newest release that fits.
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+INFRA = Path(__file__).resolve().parent
+UV = Path(sys.executable).with_name("uv")
+COMPILE_SECONDS = 900.0
+
+OPTIONS = (
+    "--universal",
+    "--python-version=3.11",
+    "--no-header",
+    "--no-emit-index-url",
+    "--no-emit-find-links",
+)
+# torch itself is installed before the lock, from an index that has builds without CUDA. Where uv is
+# told of a folder or page with such a build (UV_FIND_LINKS), that one is asked instead.
+CPU_INDEX = (
+    "--extra-index-url=https://download.pytorch.org/whl/cpu",
+    "--index-strategy=unsafe-best-match",
+)
+# Required by vLLM's metadata, of no use to text, and without a build that fits torch on a CPU.
+LEFT_OUT = {"vllm/cpu": ("torchvision", "torchaudio", "torchcodec", "triton")}
+
+
+def sources() -> dict[str, Path]:
+    """Files of direct requirements by their names: core, dev, training/cpu, ...
+
+    The order matters: dev.in is constrained by the lock of core.in.
+    """
+    runtimes = INFRA / "runtimes"
+    return {
+        "core": INFRA / "requirements" / "core.in",
+        "dev": INFRA / "requirements" / "dev.in",
+        **{f"{path.parent.name}/{path.stem}": path for path in sorted(runtimes.glob("*/*.in"))},
+    }
+
+
+def compile_command(name: str, source: Path, *, upgrade: bool) -> list[str]:
+    """The command, run in the folder of ``source``, that writes its lock beside it."""
+    options = list(OPTIONS)
+    if name.endswith("/cpu"):
+        options.append("--no-emit-package=torch")
+        options += () if os.environ.get("UV_FIND_LINKS") else CPU_INDEX
+    options += [f"--no-emit-package={package}" for package in LEFT_OUT.get(name, ())]
+    if upgrade:
+        options.append("--upgrade")
+    target = source.with_suffix(".txt").name
+    return [str(UV), "pip", "compile", "--quiet", *options, source.name, "-o", target]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Compile the named locks, or all; return 0, or 1 when one could not be compiled."""
+    known = sources()
+    parser = argparse.ArgumentParser(prog="lock.py", description="Compile the locks.")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(known)}")
+    parser.add_argument("--upgrade", action="store_true", help="to the newest releases that fit")
+    options = parser.parse_args(arguments)
+    if unknown := set(options.names) - known.keys():
+        parser.error(f"no such lock: {', '.join(sorted(unknown))}")
+    for name in options.names or known:
+        source = known[name]
+        print(f"{source.with_suffix('.txt').relative_to(INFRA.parent)}", flush=True)
+        command = compile_command(name, source, upgrade=options.upgrade)
+        try:
+            subprocess.run(command, cwd=source.parent, timeout=COMPILE_SECONDS, check=True)
+        except (OSError, subprocess.SubprocessError) as error:
+            print(f"not compiled: {error}", file=sys.stderr)
+            return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

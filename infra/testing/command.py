@@ -1,0 +1,65 @@
+"""The command line of the tests' installer."""
+
+import os
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+
+from infra.debian import PackagesUnavailable
+from infra.runtimes.installer.lock import LockTimeout, exclusive
+from infra.runtimes.installer.progress import Progress
+from infra.testing.compose import compose_command, fetch_compose
+from infra.testing.redis import has_redis, install_redis
+
+STATE = Path(__file__).resolve().parents[2] / ".temper"
+LOCK_SECONDS = 1800.0
+
+Install = Callable[[Path, int, Progress], None]
+
+
+def main() -> int:
+    """Install what is missing; return 1 under CI when something stays missing, else 0."""
+    signal.signal(signal.SIGTERM, _terminated)
+    STATE.mkdir(exist_ok=True)
+    log = STATE / "testing.log"
+    complete = True
+    try:
+        with exclusive(
+            STATE / "testing.lock", LOCK_SECONDS, Progress("tests", sys.stdout).show
+        ) as lock:
+            log.write_bytes(b"")
+            complete &= _provide("redis-server", has_redis, install_redis, log, lock)
+            complete &= _provide("docker compose", _has_compose, fetch_compose, log, lock)
+    except LockTimeout as error:
+        print(f"tests: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    return 0 if complete or not os.environ.get("CI") else 1
+
+
+def _provide(
+    name: str, is_there: Callable[[], bool], install: Install, log: Path, lock: int
+) -> bool:
+    """Make sure of one thing, and say how it went."""
+    progress = Progress(name, sys.stdout)
+    if is_there():
+        progress.end("ready, reused")
+        return True
+    try:
+        install(log, lock, progress)
+    except PackagesUnavailable as error:
+        progress.end(f"missing, tests that need it are skipped: {error}")
+        return False
+    progress.end("ready")
+    return True
+
+
+def _has_compose() -> bool:
+    return compose_command() is not None
+
+
+def _terminated(_number: int, _frame: FrameType | None) -> None:
+    raise KeyboardInterrupt

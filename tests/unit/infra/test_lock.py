@@ -1,0 +1,48 @@
+import re
+from pathlib import Path
+
+import pytest
+
+from infra.lock import compile_command, main, sources
+
+SOURCES = sources()
+
+
+def _names(path: Path) -> set[str]:
+    lines = path.read_text().splitlines()
+    found = (re.match(r"[A-Za-z0-9][A-Za-z0-9._-]*", line) for line in lines)
+    return {re.sub(r"[-_.]+", "-", match[0]).lower() for match in found if match}
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_every_direct_requirement_is_locked(name: str) -> None:
+    source = SOURCES[name]
+    separate = {"torch"} if name.endswith("/cpu") else set()
+    assert _names(source) - separate <= _names(source.with_suffix(".txt"))
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_every_locked_package_has_one_exact_version(name: str) -> None:
+    lines = SOURCES[name].with_suffix(".txt").read_text().splitlines()
+    requirements = [line for line in lines if re.match(r"[A-Za-z0-9]", line)]
+    assert requirements
+    assert [line for line in requirements if "==" not in line.split(";")[0]] == []
+
+
+@pytest.mark.parametrize("name", [name for name in SOURCES if name.endswith("/cpu")])
+def test_a_lock_for_machines_without_gpu_holds_nothing_of_cuda(name: str) -> None:
+    locked = _names(SOURCES[name].with_suffix(".txt"))
+    assert {package for package in locked if package.startswith(("nvidia", "cuda"))} == set()
+    assert locked.isdisjoint({"torch", "triton"})
+
+
+def test_pins_stay_unless_an_upgrade_is_asked_for() -> None:
+    source = SOURCES["core"]
+    assert "--upgrade" not in compile_command("core", source, upgrade=False)
+    assert "--upgrade" in compile_command("core", source, upgrade=True)
+
+
+def test_an_unknown_lock_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["cores"])
+    assert "no such lock: cores" in capsys.readouterr().err
