@@ -5,6 +5,7 @@ import sys
 
 import uvicorn
 from pydantic import ValidationError
+from pydantic_core import ErrorDetails
 
 from services.api.app import create_api
 from services.api.settings import ApiSettings
@@ -24,9 +25,10 @@ def main() -> int:
     try:
         settings = ApiSettings()
         check_exposure(arguments.host, settings.api_key_hashes, settings.allow_keyless)
-    except (ConfigurationError, ValidationError) as error:
-        print(error, file=sys.stderr)  # noqa: T201 - before there is a logger
-        return 2
+    except ConfigurationError as error:
+        return _refuse(error.message)
+    except ValidationError as error:
+        return _refuse("; ".join(_sentence(problem) for problem in error.errors()))
     configure_logging(settings.log_level, settings.log_json)
     uvicorn.run(
         create_api(settings),
@@ -37,6 +39,16 @@ def main() -> int:
         timeout_graceful_shutdown=SHUTDOWN_SECONDS,
     )
     return 0
+
+
+def _refuse(reason: str) -> int:
+    print(reason, file=sys.stderr)  # noqa: T201 - before there is a logger
+    return 2
+
+
+def _sentence(problem: ErrorDetails) -> str:
+    variable = f"TEMPER_{problem['loc'][0]}".upper()
+    return f"{variable}: {problem['msg'].removeprefix('Value error, ')}"
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from services.api.context import GatewayContext
 from services.api.dispatcher.dispatcher import Dispatcher
 from services.api.evaluations.routes import router as evaluations
 from services.api.files.routes import router as files
+from services.api.files.upload import FORM_BYTES, remove_abandoned_uploads
 from services.api.fine_tuning.routes import router as fine_tuning
 from services.api.jobs.routes import router as jobs
 from services.api.metrics import create_registry
@@ -34,6 +35,7 @@ def create_api(settings: ApiSettings) -> FastAPI:
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
         await run_in_threadpool(migrate, context.database)
+        await run_in_threadpool(remove_abandoned_uploads, context.artifacts.uploads())
         context.dispatcher.start()
         try:
             yield
@@ -52,6 +54,8 @@ def create_api(settings: ApiSettings) -> FastAPI:
             "dispatcher": context.dispatcher.check,
         },
         lifespan=lifespan,
+        keyless_hosts=None if settings.api_key_hashes else settings.allowed_hosts,
+        larger_bodies={"/v1/files": settings.max_upload_bytes + FORM_BYTES},
     )
     app.state.context = context
     for router in (files, models, fine_tuning, evaluations, jobs):

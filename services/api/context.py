@@ -4,7 +4,8 @@ from dataclasses import dataclass
 from threading import BoundedSemaphore
 from typing import Annotated
 
-from fastapi import Depends, Header, Request
+from fastapi import Depends, Header, Request, Security
+from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
 from services.api.dispatcher.dispatcher import Dispatcher
 from services.api.settings import ApiSettings
@@ -33,7 +34,14 @@ async def _context(request: Request) -> GatewayContext:
 Gateway = Annotated[GatewayContext, Depends(_context)]
 
 
-async def _principal(request: Request, gateway: Gateway) -> str:
+_bearer = HTTPBearer(auto_error=False, description="An API key, where the operator set any.")
+
+
+async def _principal(
+    request: Request,
+    gateway: Gateway,
+    _documented: Annotated[HTTPAuthorizationCredentials | None, Security(_bearer)],
+) -> str:
     return gateway.authenticator(request)
 
 

@@ -1,6 +1,8 @@
 """Creating things once, however often the request is sent."""
 
 import hashlib
+import json
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, TypeVar
@@ -11,9 +13,12 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
 from services.api.context import Gateway, GatewayContext, IdempotencyKey, Principal
+from services.common.errors import InvalidRequest
 from services.common.jobs.idempotency import recall_answer, remember_answer
 
 Answer = TypeVar("Answer", bound=BaseModel)
+
+_NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 
 
 @dataclass(frozen=True)
@@ -31,13 +36,11 @@ class Creator:
 
         Raises `Conflict` when the key came with another body.
         """
-        fingerprint = hashlib.sha256(f"{route}\n{body.model_dump_json()}".encode()).hexdigest()
+        fingerprint = hashlib.sha256(f"{route}\n{_as_stored(body)}".encode()).hexdigest()
         try:
             answer = self._create(fingerprint, kind, make)
         except IntegrityError:
-            if self.key is None:
-                raise
-            # The same request was being answered at this moment; its answer is there now.
+            # The same key or name was being taken at this moment; now it is there to be seen.
             answer = self._create(fingerprint, kind, make)
         self.gateway.dispatcher.nudge()
         return answer
@@ -55,6 +58,18 @@ class Creator:
             body = answer.model_dump(mode="json")
             remember_answer(session, self.principal, self.key, fingerprint, body)
             return answer
+
+
+def _as_stored(body: BaseModel) -> str:
+    """The body as JSON; raises `InvalidRequest` for what not every database can hold."""
+    try:
+        text = body.model_dump_json()  # refuses lone surrogates and endless nesting
+        json.dumps(body.model_dump(), allow_nan=False, default=str)  # pydantic makes NaN null
+    except (ValueError, RecursionError) as error:
+        raise InvalidRequest(f"the request cannot be stored: {error}") from error
+    if _NUL.search(text):
+        raise InvalidRequest("the request cannot be stored: it holds a NUL character")
+    return text
 
 
 async def _creator(gateway: Gateway, principal: Principal, key: IdempotencyKey = None) -> Creator:

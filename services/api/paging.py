@@ -8,7 +8,7 @@ from fastapi import Query
 from services.common.contracts.pages import MAX_LIMIT, Page
 
 Limit = Annotated[int, Query(ge=1, le=MAX_LIMIT, description="Items of one page.")]
-After = Annotated[str | None, Query(max_length=200, description="The last id of the page before.")]
+After = Annotated[str | None, Query(max_length=300, description="The last id of the page before.")]
 
 
 class HasId(Protocol):

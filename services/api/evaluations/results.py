@@ -7,7 +7,9 @@ what was shown before.
 
 import json
 import re
+from os import SEEK_END
 from pathlib import Path
+from typing import IO
 
 from services.api.paging import page_of
 from services.common.contracts.evaluations import SampleResult
@@ -24,14 +26,14 @@ def list_results(job_dir: Path, *, after: str | None, limit: int) -> Page[Sample
     results: list[SampleResult] = []
     try:
         with open(job_dir / RESULTS, "rb") as file:
-            _check_position(file.seek(0, 2), position)
-            file.seek(position)
+            _go_to(file, position)
             while len(results) <= limit and (line := file.readline()).endswith(b"\n"):
                 position += len(line)
                 fields = json.loads(line)
                 results.append(SampleResult(id=f"evalres-{position}", **fields))
     except FileNotFoundError:
-        _check_position(0, position)
+        if position:
+            raise _unknown_result() from None
     return page_of(results[:limit], len(results) > limit)
 
 
@@ -40,10 +42,20 @@ def _position(after: str | None) -> int:
         return 0
     match = _RESULT_ID.fullmatch(after)
     if match is None:
-        raise InvalidRequest(f"{after[:80]!r} is no result of this evaluation", param="after")
+        raise _unknown_result()
     return int(match["position"])
 
 
-def _check_position(size: int, position: int) -> None:
-    if position > size:
-        raise InvalidRequest("is no result of this evaluation", param="after")
+def _go_to(file: IO[bytes], position: int) -> None:
+    """Go behind the line that ends at ``position``, if there is one."""
+    if position == 0:
+        return
+    if position > file.seek(0, SEEK_END):
+        raise _unknown_result()
+    file.seek(position - 1)
+    if file.read(1) != b"\n":
+        raise _unknown_result()
+
+
+def _unknown_result() -> InvalidRequest:
+    return InvalidRequest("is no result of this evaluation", param="after")

@@ -54,7 +54,11 @@ def create_evaluation(
 
 
 def _check_endpoint(model: RemoteModel, allowed: Sequence[str]) -> None:
-    if model.origin not in {origin.rstrip("/") for origin in allowed}:
+    url = model.base_url
+    if url.username or url.password or url.query or url.fragment:
+        message = "must be a plain URL: its key is set by the operator"
+        raise InvalidRequest(message, param="model.base_url")
+    if model.origin not in allowed:
         raise PermissionDenied(
             f"{model.origin} is not among the operator's TEMPER_ALLOWED_ENDPOINTS",
             param="model.base_url",
@@ -67,4 +71,5 @@ def _check_pattern(pattern: str) -> None:
     try:
         re2.compile(pattern, options)
     except re2.error as error:
-        raise InvalidRequest(f"not a pattern of RE2: {error}", param="grader.pattern") from None
+        reason = error.args[0].decode(errors="replace")
+        raise InvalidRequest(f"not a pattern of RE2: {reason}", param="grader.pattern") from None

@@ -19,9 +19,20 @@ from services.api.files.upload import receive_upload
 from services.api.paging import After, page_of
 from services.common.contracts.files import File, FilePurpose, UploadedContent
 from services.common.contracts.pages import Deleted, Page
+from services.common.errors import (
+    AuthenticationFailed,
+    Conflict,
+    InvalidRequest,
+    NotFound,
+    PayloadTooLarge,
+    StorageFull,
+)
 from services.common.ids import new_id
+from services.common.web.errors import documented_errors
 
-router = APIRouter(prefix="/v1/files", tags=["files"])
+router = APIRouter(
+    prefix="/v1/files", tags=["files"], responses=documented_errors(AuthenticationFailed)
+)
 
 MAX_FILES_LIMIT = 10_000
 
@@ -42,18 +53,29 @@ _FORM: dict[str, Any] = {
         },
     }
 }
+_CONTENT: dict[int | str, dict[str, Any]] = {
+    200: {
+        "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
+    }
+}
 
 
-@router.post("", openapi_extra=_FORM)
+@router.post(
+    "",
+    summary="Upload a file",
+    openapi_extra=_FORM,
+    responses=documented_errors(InvalidRequest, Conflict, PayloadTooLarge, StorageFull),
+)
 async def upload(request: Request, gateway: Gateway, creation: Creation) -> File:
     """Upload a file. It is written to disk while it arrives, whatever its size."""
-    path = gateway.artifacts.uploads() / new_id("upload")
+    file_id = new_id("file")
+    path = gateway.artifacts.uploads() / file_id
     received = await receive_upload(request, path, gateway.settings.max_upload_bytes)
     content = UploadedContent(
         filename=received.filename, purpose=received.purpose, sha256=received.sha256
     )
     try:
-        return await run_in_threadpool(
+        file = await run_in_threadpool(
             creation.create,
             "files",
             content,
@@ -61,10 +83,13 @@ async def upload(request: Request, gateway: Gateway, creation: Creation) -> File
             lambda session: add_file(session, gateway.artifacts, received),
         )
     finally:
-        path.unlink(missing_ok=True)  # a retried upload has its file already
+        path.unlink(missing_ok=True)
+    if file.id != file_id:  # a retry has its file already; both may have come at once
+        gateway.artifacts.file(file_id).unlink(missing_ok=True)
+    return file
 
 
-@router.get("")
+@router.get("", summary="List files", responses=documented_errors(InvalidRequest, NotFound))
 def list_all(
     gateway: Gateway,
     _principal: Principal,
@@ -81,14 +106,19 @@ def list_all(
     return page_of(files, has_more)
 
 
-@router.get("/{file_id}")
+@router.get("/{file_id}", summary="Show a file", responses=documented_errors(NotFound))
 def get(gateway: Gateway, _principal: Principal, file_id: str) -> File:
     """Show one file."""
     with gateway.database.read() as session:
         return file_view(get_file_row(session, file_id))
 
 
-@router.get("/{file_id}/content", response_class=FileResponse)
+@router.get(
+    "/{file_id}/content",
+    summary="Download a file",
+    response_class=FileResponse,
+    responses=_CONTENT | documented_errors(NotFound),
+)
 def content(gateway: Gateway, _principal: Principal, file_id: str) -> FileResponse:
     """Download a file's content."""
     with gateway.database.read() as session:
@@ -101,7 +131,11 @@ def content(gateway: Gateway, _principal: Principal, file_id: str) -> FileRespon
     )
 
 
-@router.delete("/{file_id}")
+@router.delete(
+    "/{file_id}",
+    summary="Delete a file",
+    responses=documented_errors(NotFound, Conflict),
+)
 def delete(gateway: Gateway, _principal: Principal, file_id: str) -> Deleted:
     """Delete a file that no unfinished job needs."""
     with gateway.database.write() as session:

@@ -12,15 +12,14 @@ from services.common.contracts.files import File, FilePurpose
 from services.common.contracts.jobs import JobStatus
 from services.common.db.tables import FileRow, JobRow
 from services.common.errors import Conflict, NotFound
-from services.common.ids import new_id
 
 _UNFINISHED = [status.value for status in JobStatus if not status.is_final]
 
 
 def add_file(session: Session, artifacts: Artifacts, upload: Upload) -> File:
-    """Record an upload and give its content its final place."""
+    """Record an upload under the name of its path, and give its content its final place."""
     row = FileRow(
-        id=new_id("file"),
+        id=upload.path.name,
         filename=upload.filename,
         purpose=upload.purpose.value,
         bytes=upload.bytes,
@@ -36,11 +35,11 @@ def add_file(session: Session, artifacts: Artifacts, upload: Upload) -> File:
     return file_view(row)
 
 
-def get_file_row(session: Session, file_id: str) -> FileRow:
+def get_file_row(session: Session, file_id: str, param: str = "file_id") -> FileRow:
     """Return a file's row, or raise `NotFound`."""
     row = session.scalar(select(FileRow).where(FileRow.id == file_id))
     if row is None:
-        raise NotFound(f"no file {file_id[:80]!r}", param="file_id", code="file_not_found")
+        raise NotFound(f"no file {file_id[:80]!r}", param=param, code="file_not_found")
     return row
 
 
@@ -57,7 +56,7 @@ def list_files(
     if purpose is not None:
         query = query.where(FileRow.purpose == purpose.value)
     if after is not None:
-        seq = get_file_row(session, after).seq
+        seq = get_file_row(session, after, param="after").seq
         query = query.where(FileRow.seq < seq if newest_first else FileRow.seq > seq)
     order = FileRow.seq.desc() if newest_first else FileRow.seq
     rows = session.scalars(query.order_by(order).limit(limit + 1)).all()

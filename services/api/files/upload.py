@@ -1,11 +1,12 @@
-"""Receiving a multipart upload: straight to its disk, in constant memory, checksummed."""
+"""Receiving a multipart upload: straight to disk, in constant memory, checksummed."""
 
 import asyncio
 import errno
 import hashlib
 import os
+import time
 from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -21,8 +22,11 @@ from services.common.contracts.files import FilePurpose
 from services.common.errors import InvalidRequest, PayloadTooLarge, StorageFull
 
 BATCH_BYTES = 1 << 20
+FORM_BYTES = 1 << 20
+"""What a form may hold beside the file."""
 MAX_FIELD_BYTES = 1000
 MAX_FILENAME = 255
+ABANDONED_SECONDS = 24 * 3600.0
 
 
 @dataclass(frozen=True)
@@ -36,6 +40,14 @@ class Upload:
     sha256: str
 
 
+def remove_abandoned_uploads(folder: Path) -> None:
+    """Delete what gateways left that were killed while they received a file."""
+    for path in folder.glob("*"):
+        with suppress(FileNotFoundError):  # it was an upload that has come to its end
+            if path.stat().st_mtime < time.time() - ABANDONED_SECONDS:
+                path.unlink()
+
+
 class _DiskTarget(BaseTarget):  # type: ignore[misc]
     """Writes a part to disk while it arrives."""
 
@@ -45,10 +57,13 @@ class _DiskTarget(BaseTarget):  # type: ignore[misc]
         self._max_bytes = max_bytes
         self._hash = hashlib.sha256()
         self.bytes = 0
-        self.seen = False
+        self.parts = 0
+        self.complete = False
 
     def on_start(self) -> None:
-        self.seen = True
+        self.parts += 1
+        if self.parts > 1:
+            raise InvalidRequest("the form has two parts named file", param="file")
 
     def on_data_received(self, chunk: bytes) -> None:
         self.bytes += len(chunk)
@@ -56,6 +71,9 @@ class _DiskTarget(BaseTarget):  # type: ignore[misc]
             raise PayloadTooLarge(f"the file is larger than {self._max_bytes} bytes", param="file")
         self._hash.update(chunk)
         self._file.write(chunk)
+
+    def on_finish(self) -> None:
+        self.complete = True
 
     @property
     def sha256(self) -> str:
@@ -74,8 +92,7 @@ async def receive_upload(request: Request, path: Path, max_bytes: int) -> Upload
             upload = await _receive(request, path, file, max_bytes)
             await asyncio.to_thread(_flush, file)
         except BaseException:
-            file.close()
-            await asyncio.to_thread(path.unlink, missing_ok=True)
+            await asyncio.to_thread(_discard, file, path)
             raise
         file.close()
         return upload
@@ -88,12 +105,19 @@ async def _receive(request: Request, path: Path, file: IO[bytes], max_bytes: int
         parser = StreamingFormDataParser(headers=dict(request.headers))
         parser.register("file", content)
         parser.register("purpose", purpose)
+        received = 0
         async for batch in _batches(request):
             await asyncio.to_thread(parser.data_received, batch)
-    except (ParseFailedException, ValidationError, ClientDisconnect) as error:
+            received += len(batch)
+            # The parser keeps the headers of a part in memory until they end.
+            if received - content.bytes > FORM_BYTES:
+                raise PayloadTooLarge(f"the form holds over {FORM_BYTES} bytes beside the file")
+    except (ParseFailedException, ValidationError, UnicodeDecodeError, ClientDisconnect) as error:
         raise InvalidRequest(f"not a complete multipart form: {error}") from error
-    if not content.seen:
+    if not content.parts:
         raise InvalidRequest("the form has no part named file", param="file")
+    if not content.complete:
+        raise InvalidRequest("the form ends before the file does", param="file")
     return Upload(
         path=path,
         filename=_filename(content.multipart_filename),
@@ -135,7 +159,7 @@ def _storage_errors() -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
             raise StorageFull("the disk is full; the file was not kept", param="file") from error
         raise
 
@@ -143,6 +167,12 @@ def _storage_errors() -> Iterator[None]:
 def _create(path: Path) -> IO[bytes]:
     path.parent.mkdir(parents=True, exist_ok=True)
     return open(path, "wb")
+
+
+def _discard(file: IO[bytes], path: Path) -> None:
+    with suppress(OSError):
+        file.close()  # tries once more to write what the full disk did not take
+    path.unlink(missing_ok=True)
 
 
 def _flush(file: IO[bytes]) -> None:

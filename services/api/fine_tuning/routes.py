@@ -1,17 +1,21 @@
 """/v1/fine_tuning/jobs."""
 
-from fastapi import APIRouter
+from typing import Annotated
+
+from fastapi import APIRouter, Body
 
 from services.api.context import Gateway, Principal
 from services.api.creation import Creation
+from services.api.fine_tuning.examples import CREATE
 from services.api.fine_tuning.service import create_fine_tuning_job
 from services.api.fine_tuning.view import checkpoint_view, fine_tuning_view
-from services.api.jobs.event_query import Events, EventsAnswer
+from services.api.jobs.event_query import EVENTS_ANSWERS, Events, EventsAnswer
 from services.api.jobs.metadata_filter import MetadataFilter
 from services.api.paging import After, Limit, page_of
 from services.common.contracts.fine_tuning import Checkpoint, CreateFineTuningJob, FineTuningJob
 from services.common.contracts.jobs import Event, JobKind
 from services.common.contracts.pages import DEFAULT_LIMIT, Page
+from services.common.errors import AuthenticationFailed, Conflict, InvalidRequest, NotFound
 from services.common.jobs.store import (
     JobFilter,
     get_job,
@@ -19,14 +23,25 @@ from services.common.jobs.store import (
     list_jobs,
     request_cancel,
 )
+from services.common.web.errors import documented_errors
 
-router = APIRouter(prefix="/v1/fine_tuning/jobs", tags=["fine-tuning"])
+router = APIRouter(
+    prefix="/v1/fine_tuning/jobs",
+    tags=["fine-tuning"],
+    responses=documented_errors(AuthenticationFailed),
+)
 
 KIND = JobKind.FINE_TUNING
 
 
-@router.post("")
-def create(creation: Creation, body: CreateFineTuningJob) -> FineTuningJob:
+@router.post(
+    "",
+    summary="Create a fine-tuning job",
+    responses=documented_errors(InvalidRequest, Conflict),
+)
+def create(
+    creation: Creation, body: Annotated[CreateFineTuningJob, Body(openapi_examples=CREATE)]
+) -> FineTuningJob:
     """Queue a fine-tune; its files are validated before it waits for a device."""
     return creation.create(
         "fine_tuning/jobs",
@@ -36,7 +51,9 @@ def create(creation: Creation, body: CreateFineTuningJob) -> FineTuningJob:
     )
 
 
-@router.get("")
+@router.get(
+    "", summary="List fine-tuning jobs", responses=documented_errors(InvalidRequest, NotFound)
+)
 def list_all(
     gateway: Gateway,
     _principal: Principal,
@@ -51,27 +68,40 @@ def list_all(
     return page_of([fine_tuning_view(job) for job in jobs], has_more)
 
 
-@router.get("/{job_id}")
+@router.get("/{job_id}", summary="Show a fine-tuning job", responses=documented_errors(NotFound))
 def get(gateway: Gateway, _principal: Principal, job_id: str) -> FineTuningJob:
     """Show one fine-tuning job."""
     with gateway.database.read() as session:
         return fine_tuning_view(get_job(session, job_id, KIND))
 
 
-@router.post("/{job_id}/cancel")
+@router.post(
+    "/{job_id}/cancel",
+    summary="Cancel a fine-tuning job",
+    responses=documented_errors(NotFound, Conflict),
+)
 def cancel(gateway: Gateway, _principal: Principal, job_id: str) -> FineTuningJob:
     """Cancel a waiting job at once; ask the worker of a running one to end it."""
     with gateway.database.write() as session:
         return fine_tuning_view(request_cancel(session, job_id, KIND))
 
 
-@router.get("/{job_id}/events", response_model=Page[Event])
+@router.get(
+    "/{job_id}/events",
+    summary="List or follow a fine-tuning job's events",
+    response_model=Page[Event],
+    responses=EVENTS_ANSWERS,
+)
 def events(gateway: Gateway, _principal: Principal, job_id: str, query: Events) -> EventsAnswer:
     """List events, newest first, or stream them, oldest first."""
     return query.answer(gateway, job_id, KIND)
 
 
-@router.get("/{job_id}/checkpoints")
+@router.get(
+    "/{job_id}/checkpoints",
+    summary="List a fine-tuning job's checkpoints",
+    responses=documented_errors(InvalidRequest, NotFound),
+)
 def checkpoints(
     gateway: Gateway,
     _principal: Principal,

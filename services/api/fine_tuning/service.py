@@ -14,7 +14,7 @@ from services.common.contracts.fine_tuning import (
     SupervisedMethod,
 )
 from services.common.contracts.jobs import JobKind
-from services.common.contracts.llamafactory import ArgumentRefused, check_arguments
+from services.common.contracts.llamafactory import check_arguments, check_template
 from services.common.contracts.models import HubName
 from services.common.errors import InvalidRequest, NotFound
 from services.common.ids import new_id
@@ -99,8 +99,11 @@ def _check_hub_dataset(reference: str, param: str) -> None:
 def _check_llamafactory(request: CreateFineTuningJob) -> None:
     if request.method is None:
         return
+    hyperparameters = request.method.supervised.hyperparameters
     try:
-        check_arguments(request.method.supervised.hyperparameters.llamafactory)
-    except ArgumentRefused as error:
+        check_arguments(hyperparameters.llamafactory)
+        if hyperparameters.template is not None:
+            check_template(hyperparameters.template)
+    except InvalidRequest as error:
         error.param = f"{HYPERPARAMETERS}.{error.param}"
         raise

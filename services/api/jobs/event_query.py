@@ -1,7 +1,7 @@
 """The parameters that ask for events, the same for every kind of job."""
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import Depends, Header, Query
 
@@ -11,9 +11,27 @@ from services.api.jobs.stream import EventStream
 from services.api.paging import After, Limit
 from services.common.contracts.jobs import Event
 from services.common.contracts.pages import DEFAULT_LIMIT, Page
+from services.common.errors import InvalidRequest, NotFound, Unavailable
 from services.common.jobs.store import get_job
+from services.common.web.errors import documented_errors
 
 EventsAnswer = Page[Event] | EventStream
+
+_STREAM_EXAMPLE = """\
+id: ftevent-ftjob-0123456789abcdef01234567-1
+data: {"id": "ftevent-ftjob-0123456789abcdef01234567-1", "message": "Job created", ...}
+
+: ping
+
+data: [DONE]
+"""
+EVENTS_ANSWERS: dict[int | str, dict[str, Any]] = {
+    200: {
+        "content": {"text/event-stream": {"schema": {"type": "string"}, "example": _STREAM_EXAMPLE}}
+    },
+    **documented_errors(InvalidRequest, NotFound, Unavailable),
+}
+"""What a route of events declares to OpenAPI."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +57,7 @@ async def _event_query(
     after: After = None,
     limit: Limit = DEFAULT_LIMIT,
     stream: Annotated[bool, Query(description="Follow live, as server-sent events.")] = False,
-    last_event_id: Annotated[str | None, Header(alias="Last-Event-ID", max_length=200)] = None,
+    last_event_id: Annotated[str | None, Header(alias="Last-Event-ID", max_length=300)] = None,
 ) -> EventQuery:
     return EventQuery(after, limit, stream, last_event_id)
 

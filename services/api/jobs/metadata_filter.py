@@ -26,6 +26,9 @@ async def _metadata_filter(
     for key, equals, _ in pairs:
         if not key or not equals:
             raise InvalidRequest(f"{key[:80]!r} is not key=value", param="metadata")
+        if '"' in key or "\0" in key:  # has no place in a path of SQLite's JSON functions
+            message = "jobs cannot be listed by a key with a quote or a NUL character"
+            raise InvalidRequest(message, param="metadata")
     return {key: value for key, _, value in pairs}
 
 

@@ -3,19 +3,25 @@
 from fastapi import APIRouter
 
 from services.api.context import Gateway, Principal
-from services.api.jobs.event_query import Events, EventsAnswer
+from services.api.jobs.event_query import EVENTS_ANSWERS, Events, EventsAnswer
 from services.api.jobs.metadata_filter import MetadataFilter
 from services.api.jobs.view import job_view
 from services.api.paging import After, Limit, page_of
 from services.common.contracts.jobs import Event, Job, JobKind, JobStatus, Worker
 from services.common.contracts.pages import DEFAULT_LIMIT, Page
+from services.common.errors import AuthenticationFailed, Conflict, InvalidRequest, NotFound
 from services.common.jobs.store import JobFilter, get_job, list_jobs, request_cancel
 from services.common.jobs.workers import live_workers
+from services.common.web.errors import documented_errors
 
-router = APIRouter(prefix="/v1", tags=["jobs"])
+router = APIRouter(prefix="/v1", tags=["jobs"], responses=documented_errors(AuthenticationFailed))
 
 
-@router.get("/jobs")
+@router.get(
+    "/jobs",
+    summary="List jobs of every kind",
+    responses=documented_errors(InvalidRequest, NotFound),
+)
 def list_all(
     gateway: Gateway,
     _principal: Principal,
@@ -32,27 +38,36 @@ def list_all(
     return page_of([job_view(job) for job in jobs], has_more)
 
 
-@router.get("/jobs/{job_id}")
+@router.get("/jobs/{job_id}", summary="Show a job", responses=documented_errors(NotFound))
 def get(gateway: Gateway, _principal: Principal, job_id: str) -> Job:
     """Show one job."""
     with gateway.database.read() as session:
         return job_view(get_job(session, job_id))
 
 
-@router.post("/jobs/{job_id}/cancel")
+@router.post(
+    "/jobs/{job_id}/cancel",
+    summary="Cancel a job",
+    responses=documented_errors(NotFound, Conflict),
+)
 def cancel(gateway: Gateway, _principal: Principal, job_id: str) -> Job:
     """Cancel a waiting job at once; ask the worker of a running one to end it."""
     with gateway.database.write() as session:
         return job_view(request_cancel(session, job_id))
 
 
-@router.get("/jobs/{job_id}/events", response_model=Page[Event])
+@router.get(
+    "/jobs/{job_id}/events",
+    summary="List or follow a job's events",
+    response_model=Page[Event],
+    responses=EVENTS_ANSWERS,
+)
 def events(gateway: Gateway, _principal: Principal, job_id: str, query: Events) -> EventsAnswer:
     """List events, newest first, or stream them, oldest first."""
     return query.answer(gateway, job_id)
 
 
-@router.get("/workers")
+@router.get("/workers", summary="List workers")
 def workers(gateway: Gateway, _principal: Principal) -> Page[Worker]:
     """List the workers heard of lately."""
     with gateway.database.read() as session:

@@ -13,31 +13,31 @@ from starlette.types import Receive, Scope, Send
 
 from services.api.context import GatewayContext
 from services.api.jobs.events import event_view
-from services.common.contracts.errors import ErrorDetail
 from services.common.contracts.jobs import Event
+from services.common.errors import Unavailable
 from services.common.jobs.events import events_after
 from services.common.jobs.store import get_job
-from services.common.web.errors import error_response
+from services.common.web.errors import error_answer
 
 POLL_SECONDS = 0.3
 PING_SECONDS = 15.0
 BATCH = 500
+# Neither caches nor proxies may hold back what has been sent.
+HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 
 
 class EventStream(EventSourceResponse):
     """A response that holds one of the gateway's places for streams while it runs."""
 
     def __init__(self, gateway: GatewayContext, job_id: str, behind: int) -> None:
-        super().__init__(_follow(gateway, job_id, behind))
+        super().__init__(follow_events(gateway, job_id, behind), headers=HEADERS)
         self._places = gateway.stream_places
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Stream, or answer 503 when all places are taken."""
         if not self._places.acquire(blocking=False):
-            detail = ErrorDetail(
-                message="too many event streams are open", type="server_error", code="unavailable"
-            )
-            await error_response(503, detail, {"Retry-After": "5"})(scope, receive, send)
+            refusal = Unavailable("too many event streams are open", code="too_many_streams")
+            await error_answer(refusal)(scope, receive, send)
             return
         try:
             await super().__call__(scope, receive, send)
@@ -45,7 +45,8 @@ class EventStream(EventSourceResponse):
             self._places.release()
 
 
-async def _follow(gateway: GatewayContext, job_id: str, behind: int) -> AsyncIterator[bytes]:
+async def follow_events(gateway: GatewayContext, job_id: str, behind: int) -> AsyncIterator[bytes]:
+    """The frames of a job's events with numbers above ``behind``, until no more can follow."""
     said = time.monotonic()
     while True:
         events, behind, final = await asyncio.to_thread(_read, gateway, job_id, behind)

@@ -26,6 +26,13 @@ def inspect_folder(root: Path, name: str) -> ModelFolder:
     Raises `InvalidRequest`. Links that lead out of the root are refused: what can be registered
     is what the operator put there.
     """
+    try:
+        return _inspect(root, name)
+    except (OSError, RuntimeError) as error:  # a name too long, no permission, links in a circle
+        raise InvalidRequest(f"folder {name!r} cannot be read: {error}", param="folder") from error
+
+
+def _inspect(root: Path, name: str) -> ModelFolder:
     folder = _inside(root, name)
     if not folder.is_dir():
         raise InvalidRequest(f"no folder {name!r} under the model root", param="folder")
@@ -42,10 +49,7 @@ def inspect_folder(root: Path, name: str) -> ModelFolder:
 def _inside(root: Path, name: str) -> Path:
     if "\0" in name or Path(name).is_absolute() or ".." in Path(name).parts:
         raise InvalidRequest("must be relative to the model root, without '..'", param="folder")
-    try:
-        folder = (root / name).resolve()
-    except (OSError, RuntimeError) as error:
-        raise InvalidRequest(f"cannot be read: {error}", param="folder") from error
+    folder = (root / name).resolve()
     base = root.resolve()
     if folder == base or base not in folder.parents:
         raise InvalidRequest("leads out of the model root", param="folder")

@@ -2,10 +2,11 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Body, Query
 
 from services.api.context import Gateway, Principal
 from services.api.creation import Creation
+from services.api.models.examples import REGISTER
 from services.api.models.service import (
     list_models,
     model_view,
@@ -16,15 +17,27 @@ from services.api.models.service import (
 from services.api.paging import After, page_of
 from services.common.contracts.models import Model, RegisterModel
 from services.common.contracts.pages import Deleted, Page
+from services.common.errors import AuthenticationFailed, Conflict, InvalidRequest, NotFound
 from services.common.models.registry import get_model_row
+from services.common.web.errors import documented_errors
 
-router = APIRouter(prefix="/v1/models", tags=["models"])
+router = APIRouter(
+    prefix="/v1/models", tags=["models"], responses=documented_errors(AuthenticationFailed)
+)
 
 MAX_MODELS_LIMIT = 1000
 
 
-@router.post("")
-def register(gateway: Gateway, creation: Creation, body: RegisterModel) -> Model:
+@router.post(
+    "",
+    summary="Register a model",
+    responses=documented_errors(InvalidRequest, NotFound, Conflict),
+)
+def register(
+    gateway: Gateway,
+    creation: Creation,
+    body: Annotated[RegisterModel, Body(openapi_examples=REGISTER)],
+) -> Model:
     """Register a folder under the operator's model root, or a hub repository."""
     root = gateway.settings.models_folder
     return creation.create(
@@ -32,7 +45,7 @@ def register(gateway: Gateway, creation: Creation, body: RegisterModel) -> Model
     )
 
 
-@router.get("")
+@router.get("", summary="List models", responses=documented_errors(InvalidRequest, NotFound))
 def list_all(
     gateway: Gateway,
     _principal: Principal,
@@ -46,14 +59,18 @@ def list_all(
 
 
 # Names of models hold slashes and colons, as those of hubs and of fine-tunes do.
-@router.get("/{model_id:path}")
+@router.get("/{model_id:path}", summary="Show a model", responses=documented_errors(NotFound))
 def get(gateway: Gateway, _principal: Principal, model_id: str) -> Model:
     """Show one model, with its lineage when it was trained here."""
     with gateway.database.read() as session:
         return model_view(get_model_row(session, model_id, param="id"))
 
 
-@router.delete("/{model_id:path}")
+@router.delete(
+    "/{model_id:path}",
+    summary="Delete a model",
+    responses=documented_errors(NotFound, Conflict),
+)
 def delete(gateway: Gateway, _principal: Principal, model_id: str) -> Deleted:
     """Forget a model that nothing needs; weights trained here are deleted with it."""
     with gateway.database.write() as session:

@@ -1,11 +1,14 @@
 """The application factory of every service."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractAsyncContextManager
 
 from fastapi import FastAPI
+from fastapi.routing import APIRoute
 from prometheus_client import CollectorRegistry
 
+from services.common.web.body_limits import BodyLimits
+from services.common.web.browser_guard import BrowserGuard
 from services.common.web.errors import UnexpectedErrors, install_error_handlers
 from services.common.web.health import health_router
 from services.common.web.metrics import RequestMetrics
@@ -19,12 +22,33 @@ def create_app(
     registry: CollectorRegistry,
     checks: Mapping[str, Callable[[], None]],
     lifespan: Callable[[FastAPI], AbstractAsyncContextManager[None]],
+    keyless_hosts: Collection[str] | None,
+    larger_bodies: Mapping[str, int],
 ) -> FastAPI:
-    """An application with error bodies, request ids, health and metrics in place."""
-    app = FastAPI(title=title, description=description, version="0.1.0", lifespan=lifespan)
+    """An application with error bodies, request ids, limits, health and metrics in place.
+
+    ``keyless_hosts`` is None for a service that asks for keys; otherwise the host names with a
+    dot under which it may be used. ``larger_bodies`` are the paths that may receive more than a
+    few megabytes, with their limits in bytes.
+    """
+    app = FastAPI(
+        title=title,
+        description=description,
+        version="0.1.0",
+        lifespan=lifespan,
+        generate_unique_id_function=_operation_id,
+    )
     install_error_handlers(app)
     app.include_router(health_router(checks, registry))
+    app.add_middleware(BodyLimits, larger=larger_bodies)
     app.add_middleware(UnexpectedErrors)
+    if keyless_hosts is not None:
+        app.add_middleware(BrowserGuard, allowed_hosts=keyless_hosts)
     app.add_middleware(RequestMetrics, registry=registry)
     app.add_middleware(RequestIds)
     return app
+
+
+def _operation_id(route: APIRoute) -> str:
+    """What generated clients name their methods by."""
+    return f"{route.tags[0]}-{route.name}".replace("_", "-") if route.tags else route.name

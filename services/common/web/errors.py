@@ -1,18 +1,21 @@
 """The one place where errors become responses."""
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from http import HTTPStatus
 from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
-from sqlalchemy.exc import OperationalError
+from sqlalchemy.exc import DataError, OperationalError
+from sqlalchemy.exc import TimeoutError as PoolExhausted
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from services.common import errors
 from services.common.contracts.errors import ErrorBody, ErrorDetail
+from services.common.web.validation import describe_problems
 
 logger = logging.getLogger(__name__)
 
@@ -26,7 +29,6 @@ STATUS: Mapping[type[errors.TemperError], tuple[int, str]] = {
     errors.StorageFull: (507, "server_error"),
     errors.Unavailable: (503, "server_error"),
 }
-MAX_DETAILS = 20
 
 
 def install_error_handlers(app: FastAPI) -> None:
@@ -34,22 +36,29 @@ def install_error_handlers(app: FastAPI) -> None:
     app.add_exception_handler(errors.TemperError, _temper_error)
     app.add_exception_handler(RequestValidationError, _validation_error)
     app.add_exception_handler(HTTPException, _http_error)
+    app.add_exception_handler(DataError, _unstorable)
     app.add_exception_handler(OperationalError, _database_error)
+    app.add_exception_handler(PoolExhausted, _database_error)
 
 
-def error_response(
-    status: int,
-    detail: ErrorDetail,
-    headers: Mapping[str, str] | None = None,
-) -> JSONResponse:
-    """An error body with its status."""
-    body = ErrorBody(error=detail).model_dump(mode="json")
-    return JSONResponse(body, status_code=status, headers=dict(headers or {}))
+def documented_errors(*kinds: type[errors.TemperError]) -> dict[int | str, dict[str, Any]]:
+    """How routes declare to OpenAPI which errors they answer with; all have the same body."""
+    described: dict[int | str, dict[str, Any]] = {
+        "default": {"model": ErrorBody, "description": "Any other error."}
+    }
+    for kind in kinds:
+        status, type_ = STATUS[kind]
+        example = ErrorBody(error=ErrorDetail(message="...", type=type_, code=kind.code))
+        described[status] = {
+            "model": ErrorBody,
+            "description": kind.__doc__,
+            "content": {"application/json": {"example": example.model_dump(mode="json")}},
+        }
+    return described
 
 
-def _temper_error(_request: Request, error: Exception) -> JSONResponse:
-    if not isinstance(error, errors.TemperError):
-        raise error
+def error_answer(error: errors.TemperError) -> JSONResponse:
+    """The response that an error becomes."""
     status, type_ = next(
         (STATUS[cls] for cls in type(error).__mro__ if cls in STATUS), (500, "server_error")
     )
@@ -59,56 +68,51 @@ def _temper_error(_request: Request, error: Exception) -> JSONResponse:
     headers = {"x-should-retry": "false"} if status in (409, 507) else {}
     if status == 401:
         headers["WWW-Authenticate"] = "Bearer"
+    if status == 503:
+        headers["Retry-After"] = "2"
     detail = ErrorDetail(message=error.message, type=type_, param=error.param, code=error.code)
-    return error_response(status, detail, headers)
+    return _response(status, detail, headers)
+
+
+def _response(
+    status: int, detail: ErrorDetail, headers: Mapping[str, str] | None = None
+) -> JSONResponse:
+    body = ErrorBody(error=detail).model_dump(mode="json")
+    return JSONResponse(body, status_code=status, headers=dict(headers or {}))
+
+
+def _temper_error(_request: Request, error: Exception) -> JSONResponse:
+    if not isinstance(error, errors.TemperError):
+        raise error
+    return error_answer(error)
 
 
 def _validation_error(_request: Request, error: Exception) -> JSONResponse:
     if not isinstance(error, RequestValidationError):
         raise error
-    problems = [_problem(item) for item in error.errors()[:MAX_DETAILS]]
-    first = problems[0]
-    message = f"{first['param']}: {first['message']}" if first["param"] else first["message"]
-    if len(problems) > 1:
-        message += f" (and {len(error.errors()) - 1} more)"
-    detail = ErrorDetail(
-        message=message,
-        type="invalid_request_error",
-        param=first["param"] or None,
-        code="invalid_request",
-        details=problems,
-    )
-    return error_response(400, detail)
-
-
-def _problem(item: Mapping[str, Any]) -> dict[str, str]:
-    location: Sequence[str | int] = item["loc"]
-    if item["type"] == "json_invalid":
-        return {"param": "", "message": f"the body is not JSON: {item['ctx']['error']}"}
-    return {"param": _path(location[1:]), "message": str(item["msg"])}
-
-
-def _path(location: Sequence[str | int]) -> str:
-    """Write a location as a person would: ``method.supervised.tags[0]``."""
-    text = ""
-    for part in location:
-        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
-    return text
+    return _response(400, describe_problems(error))
 
 
 def _http_error(_request: Request, error: Exception) -> JSONResponse:
     if not isinstance(error, HTTPException):
         raise error
-    detail = ErrorDetail(message=str(error.detail), type="invalid_request_error", code="http_error")
-    return error_response(error.status_code, detail, error.headers)
+    if isinstance(error.__cause__, errors.TemperError):  # raised while FastAPI read the body
+        return error_answer(error.__cause__)
+    code = HTTPStatus(error.status_code).name.lower()
+    detail = ErrorDetail(message=str(error.detail), type="invalid_request_error", code=code)
+    return _response(error.status_code, detail, error.headers)
+
+
+def _unstorable(_request: Request, error: Exception) -> JSONResponse:
+    """The request holds a value that the database has no place for, such as a NUL character."""
+    logger.warning("refused by the database: %s", error)
+    return error_answer(errors.InvalidRequest("a value of the request cannot be stored"))
 
 
 def _database_error(_request: Request, error: Exception) -> JSONResponse:
     logger.error("database: %s", error)
-    detail = ErrorDetail(
-        message="the database does not answer", type="server_error", code="database_unavailable"
-    )
-    return error_response(503, detail, {"Retry-After": "2"})
+    message = "the database does not answer"
+    return error_answer(errors.Unavailable(message, code="database_unavailable"))
 
 
 class UnexpectedErrors:
@@ -138,4 +142,4 @@ class UnexpectedErrors:
             detail = ErrorDetail(
                 message="internal error", type="server_error", code="internal_error"
             )
-            await error_response(500, detail)(scope, receive, send)
+            await _response(500, detail)(scope, receive, send)

@@ -8,6 +8,8 @@ from fastapi import APIRouter, Response
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 from pydantic import BaseModel
 
+from services.common.web.errors import documented_errors
+
 logger = logging.getLogger(__name__)
 
 CHECK_SECONDS = 5.0
@@ -33,14 +35,18 @@ def health_router(
 
     A check raises when its dependency does not answer.
     """
-    router = APIRouter(tags=["health"])
+    router = APIRouter(tags=["health"], responses=documented_errors())
 
-    @router.get("/healthz")
+    @router.get("/healthz", summary="Is the process alive?")
     async def healthz() -> Health:
         """Answer as long as the process lives."""
         return Health()
 
-    @router.get("/readyz", responses={503: {"model": Readiness}})
+    @router.get(
+        "/readyz",
+        summary="Can requests be served?",
+        responses={503: {"model": Readiness, "description": "A dependency does not answer."}},
+    )
     async def readyz(response: Response) -> Readiness:
         """Check every dependency, all at once, within a time limit."""
         results = await asyncio.gather(*(_check(name, check) for name, check in checks.items()))
@@ -51,7 +57,12 @@ def health_router(
             dependencies=dict(zip(checks, results, strict=True)),
         )
 
-    @router.get("/metrics", response_class=Response)
+    @router.get(
+        "/metrics",
+        summary="Figures for Prometheus",
+        response_class=Response,
+        responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}},
+    )
     def metrics() -> Response:
         """Figures in Prometheus' text format."""
         return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)

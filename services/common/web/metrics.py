@@ -5,6 +5,8 @@ import time
 from prometheus_client import CollectorRegistry, Counter, Histogram
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+
 
 class RequestMetrics:
     """ASGI middleware that counts requests and their time by route, method and status."""
@@ -28,10 +30,11 @@ class RequestMetrics:
 
         async def send_counted(message: Message) -> None:
             if message["type"] == "http.response.start":
-                # Routes, not paths: the number of series stays bounded.
+                # Routes, not paths, and known methods: the number of series stays bounded.
                 route = getattr(scope.get("route"), "path", "unmatched")
-                self._seconds.labels(scope["method"], route).observe(time.perf_counter() - began)
-                self._requests.labels(scope["method"], route, message["status"]).inc()
+                method = scope["method"] if scope["method"] in METHODS else "other"
+                self._seconds.labels(method, route).observe(time.perf_counter() - began)
+                self._requests.labels(method, route, message["status"]).inc()
             await send(message)
 
         await self._app(scope, receive, send_counted)

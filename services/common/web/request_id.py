@@ -36,7 +36,7 @@ class RequestIds:
                 message = {**message, "headers": headers}
                 if message["status"] >= 500:
                     logger.error(
-                        "%s %s -> %d in %.3f s [%s]",
+                        "%s %r -> %d in %.3f s [%s]",
                         scope["method"],
                         scope["path"],
                         message["status"],

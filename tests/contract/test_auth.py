@@ -1,0 +1,190 @@
+"""Who may use a gateway: keys, and the refusal to be exposed without them."""
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+import openai
+import pytest
+
+from services.common.web.auth import hash_key
+from tests.support.processes import REPOSITORY, free_port, running, running_gateway
+from tests.support.waiting import wait_for
+
+KEY = "temper-right-key"
+OTHER = "temper-other-key"
+OPEN = ("/healthz", "/readyz", "/metrics")
+
+
+@dataclass(frozen=True)
+class Locked:
+    """A gateway that knows two keys."""
+
+    url: str
+    log: Path
+    http: httpx.Client
+
+    def ask(self, method: str, path: str, key: str | None) -> httpx.Response:
+        headers = {"Authorization": f"Bearer {key}"} if key is not None else {}
+        return self.http.request(method, path, headers=headers)
+
+
+@pytest.fixture(scope="module")
+def locked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Locked]:
+    folder = tmp_path_factory.mktemp("locked")
+    settings = {
+        "TEMPER_HOME": str(folder / "home"),
+        "TEMPER_API_KEY_HASHES": f"{hash_key(OTHER).upper()}, {hash_key(KEY)}",
+        "TEMPER_LOG_LEVEL": "DEBUG",
+    }
+    log = folder / "gateway.log"
+    with running_gateway(settings, log) as url, httpx.Client(base_url=url, timeout=20) as client:
+        yield Locked(url, log, client)
+
+
+def operations(locked: Locked) -> list[tuple[str, str]]:
+    document = locked.http.get("/openapi.json").json()
+    return [
+        (method.upper(), re.sub(r"\{[^}]*\}", "unknown", path))
+        for path, methods in document["paths"].items()
+        for method in methods
+    ]
+
+
+@pytest.mark.parametrize("key", [None, "temper-wrong-key", hash_key(KEY)])
+def test_every_route_but_those_of_health_refuses_without_a_known_key(
+    locked: Locked, key: str | None
+) -> None:
+    answers = {(m, p): locked.ask(m, p, key) for m, p in operations(locked)}
+
+    assert len(answers) > 20
+    for (_, path), answer in answers.items():
+        if path in OPEN:
+            assert answer.status_code == 200
+        else:
+            assert answer.status_code == 401
+            assert answer.json()["error"]["code"] == "invalid_api_key"
+            assert answer.headers["www-authenticate"] == "Bearer"
+
+
+@pytest.mark.parametrize("key", [KEY, OTHER])
+def test_every_route_lets_a_known_key_in(locked: Locked, key: str) -> None:
+    statuses = {locked.ask(method, path, key).status_code for method, path in operations(locked)}
+
+    assert statuses <= {200, 400, 404}
+
+
+@pytest.mark.parametrize("header", [f"Basic {KEY}", KEY, f"Bearer{KEY}", "Bearer", f"Token {KEY}"])
+def test_only_the_bearer_scheme_counts(locked: Locked, header: str) -> None:
+    answer = locked.http.get("/v1/jobs", headers={"Authorization": header})
+
+    assert answer.status_code == 401
+
+
+def test_the_openai_package_sees_an_authentication_error(locked: Locked) -> None:
+    with (
+        openai.OpenAI(base_url=f"{locked.url}/v1", api_key="wrong", max_retries=0) as client,
+        pytest.raises(openai.AuthenticationError) as caught,
+    ):
+        client.models.list()
+    assert caught.value.code == "invalid_api_key"
+
+    with openai.OpenAI(base_url=f"{locked.url}/v1", api_key=KEY) as client:
+        assert client.models.list().data == []
+
+
+def test_a_large_upload_without_a_key_is_refused_not_cut_off(locked: Locked) -> None:
+    answer = locked.http.post(
+        "/v1/files", files={"file": ("big", bytes(30 << 20))}, data={"purpose": "evals"}
+    )
+
+    assert answer.status_code == 401
+
+
+def test_a_key_is_a_namespace_of_idempotency(locked: Locked) -> None:
+    def upload(key: str, content: bytes) -> httpx.Response:
+        return locked.http.post(
+            "/v1/files",
+            files={"file": ("a", content)},
+            data={"purpose": "evals"},
+            headers={"Authorization": f"Bearer {key}", "Idempotency-Key": "same"},
+        )
+
+    assert upload(KEY, b"one").status_code == 200
+    assert upload(OTHER, b"two").status_code == 200
+    assert upload(KEY, b"two").status_code == 409
+
+
+def test_keys_are_in_neither_log_nor_metrics(locked: Locked) -> None:
+    for key in (KEY, "temper-wrong-key"):
+        locked.ask("GET", f"/v1/jobs/{key[:4]}", key)
+    figures = locked.ask("GET", "/metrics", None).text
+
+    said = figures + locked.log.read_text()
+    assert "temper_http_requests_total" in said
+    for secret in (KEY, OTHER, "temper-wrong-key", hash_key(KEY)):
+        assert secret not in said
+
+
+def refused(tmp_path: Path, *arguments: str, **settings: str) -> str:
+    """Start a gateway that must not start; return what it says."""
+    process = subprocess.run(
+        [sys.executable, "-m", "services.api", "--port", str(free_port()), *arguments],
+        cwd=REPOSITORY,
+        env={"TEMPER_HOME": str(tmp_path / "home"), **settings},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert process.returncode == 2
+    assert not (tmp_path / "home").exists()
+    return process.stderr
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", ""])
+def test_it_refuses_to_be_exposed_without_keys(tmp_path: Path, host: str) -> None:
+    said = refused(tmp_path, "--host", host)
+
+    assert "needs API keys: set TEMPER_API_KEY_HASHES" in said
+    assert "Traceback" not in said
+    assert len(said.splitlines()) == 1
+
+
+def test_a_key_in_place_of_its_hash_is_refused_and_not_repeated(tmp_path: Path) -> None:
+    said = refused(tmp_path, TEMPER_API_KEY_HASHES="temper-a-real-key")
+
+    assert "TEMPER_API_KEY_HASHES: not the SHA-256 of a key" in said
+    assert "temper-a-real-key" not in said
+
+
+@pytest.mark.parametrize(
+    "settings", [{"TEMPER_ALLOW_KEYLESS": "true"}, {"TEMPER_API_KEY_HASHES": hash_key(KEY)}]
+)
+def test_it_may_be_exposed_on_purpose(tmp_path: Path, settings: dict[str, str]) -> None:
+    port = free_port()
+    settings = {"TEMPER_HOME": str(tmp_path / "home"), **settings}
+    arguments = ["--host", "0.0.0.0", "--port", str(port)]
+
+    def answers() -> bool:
+        try:
+            return httpx.get(f"http://127.0.0.1:{port}/healthz").status_code == 200
+        except httpx.TransportError:
+            return False
+
+    with running("services.api", arguments, settings, tmp_path / "gateway.log"):
+        assert wait_for(answers, "the gateway answers")
+
+
+def test_with_keys_the_name_and_the_page_do_not_matter(locked: Locked) -> None:
+    headers = {
+        "Host": "temper.example.org",
+        "Origin": "https://dashboard.example.org",
+        "Authorization": f"Bearer {KEY}",
+    }
+
+    assert locked.http.get("/v1/jobs", headers=headers).status_code == 200

@@ -1,0 +1,123 @@
+"""Evaluations over REST, and what a gateway says of itself. No worker takes these jobs."""
+
+import uuid
+from pathlib import Path
+from typing import Any
+
+import httpx
+import openai
+import pytest
+
+from services.common.contracts.evaluations import SampleResult
+
+
+@pytest.fixture(scope="module")
+def file_id(client: openai.OpenAI) -> str:
+    row = b'{"prompt": "1+1=", "gold": "2"}\n'
+    return client.files.create(file=("evals.jsonl", row), purpose="evals").id
+
+
+def create(http: httpx.Client, file_id: str, **fields: Any) -> dict[str, Any]:
+    answer = http.post("/v1/evaluations", json={"model": "base", "file": file_id, **fields})
+    assert answer.status_code == 200, answer.text
+    return dict(answer.json())
+
+
+def test_an_evaluation_shows_what_was_asked(http: httpx.Client, file_id: str) -> None:
+    grader = {"type": "regex", "pattern": "(?P<answer>[0-9]+)", "ignore_case": True}
+
+    made = create(http, file_id, grader=grader, sampling={"max_tokens": 8, "stop": ["\n"]})
+
+    assert made["id"].startswith("eval-")
+    assert (made["object"], made["status"]) == ("evaluation", "validating_files")
+    assert (made["model"], made["file"], made["grader"]) == ("base", file_id, grader)
+    assert made["sampling"]["max_tokens"] == 8
+    assert (made["metrics"], made["error"], made["progress"]) == (None, None, None)
+    assert http.get(f"/v1/evaluations/{made['id']}").json() == made
+
+
+def test_evaluations_page_and_are_found_by_metadata(http: httpx.Client, file_id: str) -> None:
+    label = uuid.uuid4().hex
+    ids = [create(http, file_id, metadata={"suite": label})["id"] for _ in range(3)]
+
+    first = http.get("/v1/evaluations", params={"metadata[suite]": label, "limit": 2}).json()
+    second = http.get(
+        "/v1/evaluations", params={"metadata[suite]": label, "after": first["last_id"]}
+    ).json()
+    everywhere = http.get("/v1/jobs", params={"metadata[suite]": label, "kind": "evaluation"})
+
+    assert [e["id"] for e in first["data"] + second["data"]] == ids[::-1]
+    assert (first["has_more"], second["has_more"]) == (True, False)
+    assert [job["id"] for job in everywhere.json()["data"]] == ids[::-1]
+
+
+def test_a_waiting_evaluation_is_cancelled_at_once(http: httpx.Client, file_id: str) -> None:
+    job_id = create(http, file_id)["id"]
+
+    cancelled = http.post(f"/v1/evaluations/{job_id}/cancel").json()
+    events = http.get(f"/v1/evaluations/{job_id}/events").json()["data"]
+
+    assert cancelled["status"] == "cancelled"
+    assert cancelled["finished_at"] is not None
+    assert events[0]["message"] == "Cancelled before it ran"
+
+
+def test_an_evaluation_is_no_fine_tune(http: httpx.Client, file_id: str) -> None:
+    job_id = create(http, file_id)["id"]
+
+    assert http.get(f"/v1/fine_tuning/jobs/{job_id}").status_code == 404
+    assert http.post(f"/v1/fine_tuning/jobs/{job_id}/cancel").status_code == 404
+    assert http.get(f"/v1/jobs/{job_id}").json()["kind"] == "evaluation"
+
+
+def test_a_retried_create_gives_the_first_evaluation(http: httpx.Client, file_id: str) -> None:
+    key = {"Idempotency-Key": uuid.uuid4().hex}
+    body = {"model": "base", "file": file_id}
+
+    def send(path: str, **fields: Any) -> httpx.Response:
+        return http.post(path, json={**body, **fields}, headers=key)
+
+    first, again = send("/v1/evaluations"), send("/v1/evaluations")
+
+    assert first.json() == again.json()
+    assert send("/v1/evaluations", max_samples=1).status_code == 409
+    assert http.post("/v1/models", json={"id": "x", "hub_id": "x"}, headers=key).status_code == 409
+
+
+def test_results_page_in_the_order_of_completion(
+    http: httpx.Client, file_id: str, home: Path
+) -> None:
+    job_id = create(http, file_id)["id"]
+    path = f"/v1/evaluations/{job_id}/results"
+    assert http.get(path).json()["data"] == []
+
+    folder = home / "jobs" / job_id
+    folder.mkdir(parents=True)
+    rows = [SampleResult(id="", index=n, gold=["2"], answer="2", correct=n != 1) for n in (2, 0, 1)]
+    lines = [row.model_dump_json(exclude={"id"}) + "\n" for row in rows]
+    (folder / "results.jsonl").write_text("".join(lines) + '{"index": 3, "go')
+
+    first = http.get(path, params={"limit": 2}).json()
+    second = http.get(path, params={"limit": 2, "after": first["last_id"]}).json()
+
+    assert [row["index"] for row in first["data"] + second["data"]] == [2, 0, 1]
+    assert [row["correct"] for row in second["data"]] == [False]
+    assert (first["has_more"], second["has_more"]) == (True, False)
+    assert first["data"][0]["object"] == "evaluation.result"
+    assert http.get(path, params={"after": "evalres-3"}).status_code == 400
+
+
+def test_a_gateway_says_how_it_is(http: httpx.Client, file_id: str) -> None:
+    create(http, file_id)
+
+    ready = http.get("/readyz").json()
+    figures = http.get("/metrics")
+
+    assert http.get("/healthz").json() == {"status": "ok"}
+    assert ready["status"] == "ready"
+    assert ready["dependencies"] == dict.fromkeys(
+        ["database", "broker", "artifacts", "dispatcher"], "ok"
+    )
+    assert figures.headers["content-type"].startswith("text/plain")
+    assert 'temper_jobs{kind="evaluation",status="validating_files"}' in figures.text
+    assert 'temper_http_requests_total{method="POST",route="/v1/evaluations"' in figures.text

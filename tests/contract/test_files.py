@@ -1,0 +1,253 @@
+"""Uploads at their edges, sent as bytes to a real gateway."""
+
+import hashlib
+import http.client
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.contract.uploading import (
+    BOUNDARY,
+    FILE,
+    FORM,
+    MAX_UPLOAD,
+    MIB,
+    PURPOSE,
+    Gateway,
+    form,
+    pieces,
+    serving,
+)
+from tests.support.waiting import wait_for
+
+MAX_GROWTH_KIB = 20 * 1024
+
+
+@pytest.fixture(scope="module")
+def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
+    folder = tmp_path_factory.mktemp("files")
+    with serving(folder / "home", folder / "gateway.log") as gateway:
+        yield gateway
+
+
+def test_a_large_upload_takes_constant_memory_and_has_its_checksum(gateway: Gateway) -> None:
+    gateway.send(form(PURPOSE, FILE + b"{}"))  # what only the first upload loads
+    process = Path(f"/proc/{gateway.process.pid}")
+    (process / "clear_refs").write_text("5")  # the peak starts again from here
+    before = peak_kib(process)
+
+    answer = gateway.send(pieces(50 * MIB))
+
+    assert answer.status_code == 200, answer.text
+    content = b"".join(bytes([number]) * MIB for number in range(50))
+    assert answer.json()["bytes"] == len(content)
+    assert answer.json()["sha256"] == hashlib.sha256(content).hexdigest()
+    assert (gateway.home / "files" / answer.json()["id"]).read_bytes() == content
+    assert peak_kib(process) - before < MAX_GROWTH_KIB
+
+
+def peak_kib(process: Path) -> int:
+    lines = (process / "status").read_text().splitlines()
+    return int(next(line.split()[1] for line in lines if line.startswith("VmHWM")))
+
+
+@pytest.mark.parametrize(
+    ("body", "headers", "param"),
+    [
+        (form(PURPOSE), FORM, "file"),
+        (form(FILE + b"{}"), FORM, "purpose"),
+        (form(PURPOSE.replace(b"fine-tune", b"mischief"), FILE + b"{}"), FORM, "purpose"),
+        (form(PURPOSE + b"x" * 5000, FILE + b"{}"), FORM, None),
+        (form(PURPOSE, PURPOSE, FILE + b"{}"), FORM, "purpose"),
+        (form(PURPOSE, FILE + b"one", FILE + b"two"), FORM, "file"),
+        (form(PURPOSE, FILE + b"cut")[: -len(BOUNDARY)], FORM, "file"),
+        (form(PURPOSE, end=b"\r\n") + FILE[:40], FORM, "file"),
+        (b"", FORM, "file"),
+        (b"no form at all", FORM, None),
+        (form(PURPOSE, FILE + b"{}"), {"Content-Type": "multipart/form-data"}, None),
+        (b'{"file": "x"}', {"Content-Type": "application/json"}, None),
+        (b"x", {}, None),
+    ],
+    ids=[
+        "no file",
+        "no purpose",
+        "unknown purpose",
+        "long purpose",
+        "two purposes",
+        "two files",
+        "cut in the file",
+        "cut in a header",
+        "empty body",
+        "no form",
+        "no boundary",
+        "another type",
+        "no type",
+    ],
+)
+def test_what_is_no_complete_form_is_refused_and_leaves_nothing(
+    gateway: Gateway, body: bytes, headers: dict[str, str], param: str | None
+) -> None:
+    stored = gateway.stored()
+
+    answer = gateway.send(body, headers)
+
+    assert answer.status_code == 400, answer.text
+    assert answer.json()["error"]["param"] == param
+    assert (gateway.stored(), gateway.partial()) == (stored, [])
+
+
+def test_a_file_may_be_empty(gateway: Gateway) -> None:
+    answer = gateway.send(form(PURPOSE, FILE))
+
+    assert answer.json()["bytes"] == 0
+    assert answer.json()["sha256"] == hashlib.sha256(b"").hexdigest()
+    assert gateway.http.get(f"/v1/files/{answer.json()['id']}/content").content == b""
+
+
+@pytest.mark.parametrize("content", [b"\r\n", b"--", b"\r\n--" + BOUNDARY[:-1], b"\r\n\r\n--x--"])
+def test_content_like_a_boundary_is_content(gateway: Gateway, content: bytes) -> None:
+    answer = gateway.send(form(PURPOSE, FILE + content))
+
+    assert gateway.http.get(f"/v1/files/{answer.json()['id']}/content").content == content
+
+
+def connection(gateway: Gateway, size: int) -> http.client.HTTPConnection:
+    """A connection on which the head of an upload of ``size`` bytes was sent."""
+    url = gateway.http.base_url
+    raw = http.client.HTTPConnection(url.host, url.port, timeout=30)
+    raw.putrequest("POST", "/v1/files")
+    raw.putheader("Content-Type", FORM["Content-Type"])
+    raw.putheader("Content-Length", str(size))
+    raw.endheaders()
+    return raw
+
+
+def test_a_client_that_goes_away_leaves_nothing(gateway: Gateway) -> None:
+    stored = gateway.stored()
+    raw = connection(gateway, 10 * MIB)
+    raw.send(form(PURPOSE, end=b"\r\n") + FILE + b"x" * (3 * MIB))
+    wait_for(lambda: any(path.stat().st_size for path in gateway.partial()), "the upload began")
+
+    raw.close()
+
+    wait_for(lambda: not gateway.partial(), "the partial file is removed")
+    assert gateway.stored() == stored
+
+
+def test_a_declared_size_over_the_limit_is_refused_before_it_comes(gateway: Gateway) -> None:
+    raw = connection(gateway, MAX_UPLOAD + 2 * MIB)
+
+    answer = raw.getresponse()  # not a byte of the body was sent
+
+    assert answer.status == 413
+    assert b"payload_too_large" in answer.read()
+    raw.close()
+    assert gateway.partial() == []
+
+
+def test_an_undeclared_size_over_the_limit_is_refused_on_the_way(gateway: Gateway) -> None:
+    stored = gateway.stored()
+
+    answer = gateway.send(pieces(MAX_UPLOAD + MIB))
+
+    assert answer.status_code == 413, answer.text
+    assert answer.json()["error"]["code"] == "payload_too_large"
+    assert (gateway.stored(), gateway.partial()) == (stored, [])
+
+
+def test_headers_without_end_are_refused(gateway: Gateway) -> None:
+    endless = form(PURPOSE, end=b"\r\n") + FILE[:-5] + b"x" * (3 * MIB)
+
+    answer = gateway.send(endless)
+
+    assert answer.status_code == 413, answer.text
+    assert gateway.partial() == []
+
+
+@pytest.mark.parametrize(
+    ("sent", "kept"),
+    [
+        (b"../../etc/passwd", "passwd"),
+        (b"..\\\\..\\\\boot.ini", "boot.ini"),
+        (b"/abs/a.jsonl", "a.jsonl"),
+        (b"..", ".."),
+        (b"", "file"),
+        (b"a\0b.jsonl", "ab.jsonl"),
+        ("größe, 数据, 🦆.jsonl".encode(), "größe, 数据, 🦆.jsonl"),
+        ("right\u202eto-left.exe".encode(), "rightto-left.exe"),
+        (b"n" * 400, "n" * 255),
+        (b"semi;colon, comma%0d%0aX-Evil: 1.jsonl", "semi;colon, comma%0d%0aX-Evil: 1.jsonl"),
+    ],
+)
+def test_a_filename_is_for_reading_only(gateway: Gateway, sent: bytes, kept: str) -> None:
+    part = b'Content-Disposition: form-data; name="file"; filename="' + sent + b'"\r\n\r\n{}'
+
+    answer = gateway.send(form(PURPOSE, part))
+
+    assert answer.status_code == 200, answer.text
+    assert answer.json()["filename"] == kept
+    download = gateway.http.get(f"/v1/files/{answer.json()['id']}/content")
+    assert download.content == b"{}"
+    assert download.headers["content-disposition"].startswith("attachment; filename")
+    assert download.headers["x-content-type-options"] == "nosniff"
+    assert "x-evil" not in download.headers
+    assert gateway.stored().count(answer.json()["id"]) == 1
+
+
+def test_a_filename_that_is_no_text_is_refused(gateway: Gateway) -> None:
+    part = b'Content-Disposition: form-data; name="file"; filename="\xff\xfe.jsonl"\r\n\r\n{}'
+
+    assert gateway.send(form(PURPOSE, part)).status_code == 400
+    assert gateway.partial() == []
+
+
+def test_a_file_that_a_job_needs_stays(gateway: Gateway) -> None:
+    folder = gateway.home / "models" / "base"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "config.json").write_text("{}")
+    (folder / "model.safetensors").touch()
+    gateway.http.post("/v1/models", json={"id": "base", "folder": "base"})
+    file_id = gateway.send(form(PURPOSE, FILE + b"{}")).json()["id"]
+    body = {"model": "base", "training_file": file_id}
+    job_id = gateway.http.post("/v1/fine_tuning/jobs", json=body).json()["id"]
+
+    refused = gateway.http.delete(f"/v1/files/{file_id}")
+    gateway.http.post(f"/v1/jobs/{job_id}/cancel")
+    allowed = gateway.http.delete(f"/v1/files/{file_id}")
+
+    assert (refused.status_code, refused.json()["error"]["code"]) == (409, "file_in_use")
+    assert allowed.status_code == 200
+    assert file_id not in gateway.stored()
+
+
+@contextmanager
+def small_disk(folder: Path) -> Iterator[Path]:
+    folder.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=8m", "temper-test", str(folder)]
+    try:
+        mounted = subprocess.run(command, capture_output=True, check=False).returncode == 0
+    except FileNotFoundError:
+        mounted = False
+    if not mounted:
+        pytest.skip("mounting a small file system is not permitted")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", str(folder)], check=True)
+
+
+def test_a_full_disk_is_said_and_nothing_is_left_on_it(tmp_path: Path) -> None:
+    with (
+        small_disk(tmp_path / "disk") as disk,
+        serving(disk / "home", tmp_path / "gateway.log") as gateway,
+    ):
+        full = gateway.send(pieces(12 * MIB))
+        fits = gateway.send(pieces(2 * MIB))
+
+        assert (full.status_code, full.json()["error"]["code"]) == (507, "storage_full")
+        assert full.headers["x-should-retry"] == "false"
+        assert fits.status_code == 200, fits.text
+        assert (gateway.stored(), gateway.partial()) == ([fits.json()["id"]], [])

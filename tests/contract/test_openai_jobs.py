@@ -1,0 +1,203 @@
+"""Fine-tuning jobs through the unmodified ``openai`` package."""
+
+import time
+import uuid
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import httpx
+import openai
+import pytest
+from openai.types.fine_tuning import FineTuningJob
+
+pytestmark = pytest.mark.usefixtures("worker")
+
+Wait = Callable[[str, str], FineTuningJob]
+
+
+class Submit:
+    """Creates jobs whose work is the script named by their suffix."""
+
+    def __init__(self, client: openai.OpenAI, training_file: str) -> None:
+        self._client = client
+        self._file = training_file
+
+    def __call__(self, script: str, **fields: Any) -> FineTuningJob:
+        return self._client.fine_tuning.jobs.create(
+            model="base", training_file=self._file, suffix=script, **fields
+        )
+
+
+@pytest.fixture
+def submit(client: openai.OpenAI, training_file: str) -> Submit:
+    return Submit(client, training_file)
+
+
+def test_a_job_is_shown_as_openai_shows_it(submit: Submit, training_file: str) -> None:
+    before = int(time.time())
+
+    job = submit(
+        "succeed",
+        seed=11,
+        method={"type": "supervised", "supervised": {"hyperparameters": {"n_epochs": 2}}},
+    )
+
+    assert job.id.startswith("ftjob-")
+    assert (job.object, job.model, job.training_file) == ("fine_tuning.job", "base", training_file)
+    assert (job.status, job.seed) == ("validating_files", 11)
+    assert before <= job.created_at <= time.time() + 1
+    assert (job.error, job.finished_at, job.fine_tuned_model) == (None, None, None)
+    assert job.hyperparameters.n_epochs == 2
+    assert job.hyperparameters.batch_size == "auto"
+    assert job.method is not None
+    assert job.method.type == "supervised"
+    assert (job.result_files, job.integrations) == ([], None)
+
+
+def test_a_job_runs_to_its_end(client: openai.OpenAI, submit: Submit, wait_until: Wait) -> None:
+    job = wait_until(submit("succeed").id, "succeeded")
+
+    assert job.trained_tokens == 50
+    assert job.finished_at is not None
+    assert job.finished_at >= job.created_at
+    assert job.to_dict()["progress"] == {
+        "step": 5,
+        "total_steps": 5,
+        "percent": 100.0,
+        "eta_seconds": None,
+    }
+    assert job.to_dict()["attempt"] == 1
+
+
+def test_the_older_place_of_hyperparameters_works(submit: Submit) -> None:
+    job = submit("succeed", hyperparameters={"n_epochs": 3, "batch_size": 4})
+
+    assert (job.hyperparameters.n_epochs, job.hyperparameters.batch_size) == (3, 4)
+
+
+@pytest.mark.parametrize(
+    ("script", "code", "message", "param"),
+    [
+        ("fail", "bad_data", "row 3: nothing there", "training_file"),
+        ("invalid", "bad_data", "row 3: nothing there", "training_file"),
+        ("crash", "process_killed", "the process was killed by SIGSEGV", None),
+    ],
+)
+def test_a_failed_job_says_why(
+    submit: Submit, wait_until: Wait, script: str, code: str, message: str, param: str | None
+) -> None:
+    job = wait_until(submit(script).id, "failed")
+
+    assert job.error is not None
+    assert (job.error.code, job.error.message, job.error.param) == (code, message, param)
+
+
+def test_events_page_newest_first_without_gap_or_repeat(
+    client: openai.OpenAI, submit: Submit, wait_until: Wait
+) -> None:
+    job = wait_until(submit("succeed").id, "succeeded")
+
+    all_at_once = client.fine_tuning.jobs.list_events(job.id, limit=100).data
+    paged = list(client.fine_tuning.jobs.list_events(job.id, limit=3))
+
+    assert [event.id for event in paged] == [event.id for event in all_at_once]
+    assert len({event.id for event in paged}) == len(paged)
+    assert paged[0].message == "Succeeded"
+    assert paged[-1].message.startswith("Job created")
+    assert {event.level for event in paged} == {"info"}
+    losses = [event.data["loss"] for event in paged if event.type == "metrics"]  # type: ignore[index]
+    assert losses == sorted(losses)  # newest first, and the loss falls
+
+
+def test_checkpoints_page_newest_first(
+    client: openai.OpenAI, submit: Submit, wait_until: Wait
+) -> None:
+    job = wait_until(submit("succeed").id, "succeeded")
+
+    checkpoints = list(client.fine_tuning.jobs.checkpoints.list(job.id, limit=2))
+
+    assert [checkpoint.step_number for checkpoint in checkpoints] == [5, 4, 3, 2, 1]
+    newest = checkpoints[0]
+    assert newest.object == "fine_tuning.job.checkpoint"
+    assert newest.fine_tuning_job_id == job.id
+    assert newest.fine_tuned_model_checkpoint == f"{job.id}:step-5"
+    assert newest.metrics.to_dict()["loss"] == pytest.approx(0.2)
+
+
+def test_jobs_page_and_are_found_by_metadata(client: openai.OpenAI, submit: Submit) -> None:
+    label = uuid.uuid4().hex
+    ids = [submit("succeed", metadata={"suite": label, "n": str(n)}).id for n in range(3)]
+    submit("succeed", metadata={"suite": "another"})
+
+    found = list(client.fine_tuning.jobs.list(metadata={"suite": label}, limit=2))
+    one = client.fine_tuning.jobs.list(metadata={"suite": label, "n": "1"}).data
+
+    assert [job.id for job in found] == ids[::-1]
+    assert found[0].metadata == {"suite": label, "n": "2"}
+    assert [job.id for job in one] == [ids[1]]
+
+
+def test_jobs_of_all_kinds_are_found_by_kind_status_and_metadata(
+    http: httpx.Client, submit: Submit, wait_until: Wait
+) -> None:
+    label = uuid.uuid4().hex
+    job = wait_until(submit("succeed", metadata={"suite": label}).id, "succeeded")
+
+    def found(**query: str) -> list[str]:
+        page = http.get("/v1/jobs", params={"metadata": f"suite={label}", **query}).json()
+        return [job["id"] for job in page["data"]]
+
+    assert found() == found(kind="fine_tuning", status="succeeded") == [job.id]
+    assert found(kind="evaluation") == found(status="failed") == []
+
+
+def test_a_running_job_is_cancelled(
+    client: openai.OpenAI, submit: Submit, wait_until: Wait
+) -> None:
+    job_id = submit("forever").id
+    wait_until(job_id, "running")
+
+    asked = client.fine_tuning.jobs.cancel(job_id)
+
+    assert asked.to_dict()["cancel_requested_at"] is not None
+    wait_until(job_id, "cancelled")
+    assert client.fine_tuning.jobs.cancel(job_id).status == "cancelled"  # twice is no error
+
+
+def test_a_finished_job_cannot_be_cancelled(
+    client: openai.OpenAI, submit: Submit, wait_until: Wait
+) -> None:
+    job = wait_until(submit("succeed").id, "succeeded")
+
+    with pytest.raises(openai.ConflictError) as caught:
+        client.fine_tuning.jobs.cancel(job.id)
+    assert caught.value.code == "job_already_final"
+
+
+def test_a_retried_create_gives_the_first_job(client: openai.OpenAI, submit: Submit) -> None:
+    headers = {"Idempotency-Key": str(uuid.uuid4())}
+
+    first = submit("succeed", extra_headers=headers)
+    again = submit("succeed", extra_headers=headers)
+
+    assert again.id == first.id
+    assert again.to_dict() == first.to_dict()
+    with pytest.raises(openai.ConflictError) as caught:
+        submit("fail", extra_headers=headers)
+    assert caught.value.code == "idempotency_key_reused"
+    assert submit("succeed", extra_headers={"Idempotency-Key": str(uuid.uuid4())}).id != first.id
+
+
+def test_equal_creates_at_once_make_one_job(client: openai.OpenAI, submit: Submit) -> None:
+    headers = {"Idempotency-Key": str(uuid.uuid4())}
+    label = {"suite": uuid.uuid4().hex}
+
+    with ThreadPoolExecutor(8) as pool:
+        jobs = pool.map(
+            lambda _: submit("succeed", metadata=label, extra_headers=headers), range(8)
+        )
+
+    made = [job.id for job in client.fine_tuning.jobs.list(metadata=label)]
+    assert {job.id for job in jobs} == set(made)
+    assert len(made) == 1

@@ -1,0 +1,118 @@
+"""Pages of an evaluation's results, while its file grows."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from services.api.evaluations.results import RESULTS, list_results
+from services.common.contracts.evaluations import SampleResult
+from services.common.errors import InvalidRequest
+
+
+def line(index: int, answer: str = "a") -> bytes:
+    row = SampleResult(id="", index=index, gold=["a"], answer=answer, correct=True)
+    return row.model_dump_json(exclude={"id"}).encode() + b"\n"
+
+
+def write(folder: Path, content: bytes) -> None:
+    (folder / RESULTS).write_bytes(content)
+
+
+def read_all(folder: Path, limit: int) -> list[SampleResult]:
+    found: list[SampleResult] = []
+    after = None
+    while True:
+        page = list_results(folder, after=after, limit=limit)
+        found += page.data
+        if not page.has_more:
+            return found
+        assert len(page.data) == limit
+        after = page.last_id
+
+
+def test_there_are_none_before_the_file_is(tmp_path: Path) -> None:
+    page = list_results(tmp_path, after=None, limit=5)
+
+    assert (page.data, page.has_more) == ([], False)
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 7, 100])
+def test_pages_show_every_row_once_in_order(tmp_path: Path, limit: int) -> None:
+    write(tmp_path, b"".join(line(n) for n in (3, 1, 2, 0, 6, 5, 4)))
+
+    found = read_all(tmp_path, limit)
+
+    assert [row.index for row in found] == [3, 1, 2, 0, 6, 5, 4]
+    assert len({row.id for row in found}) == 7
+
+
+def test_a_row_that_is_being_written_is_not_there_yet(tmp_path: Path) -> None:
+    write(tmp_path, line(0) + line(1)[:-1])
+    page = list_results(tmp_path, after=None, limit=10)
+    assert ([row.index for row in page.data], page.has_more) == ([0], False)
+
+    write(tmp_path, line(0) + line(1) + line(2)[:5])
+    page = list_results(tmp_path, after=page.last_id, limit=10)
+    assert ([row.index for row in page.data], page.has_more) == ([1], False)
+
+
+def test_at_the_end_a_page_is_empty_until_more_comes(tmp_path: Path) -> None:
+    write(tmp_path, line(0))
+    last = list_results(tmp_path, after=None, limit=10).last_id
+    assert list_results(tmp_path, after=last, limit=10).data == []
+
+    write(tmp_path, line(0) + line(1))
+    assert [row.index for row in list_results(tmp_path, after=last, limit=10).data] == [1]
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        "",
+        "x",
+        "evalres-",
+        "evalres-1",
+        "evalres-5",
+        "evalres--1",
+        "evalres-1\n",
+        "evalres-٣",
+        "ftevent-1",
+        "evalres-" + "9" * 15,
+        "evalres-" + "9" * 16,
+    ],
+)
+def test_what_is_no_result_is_no_place_to_go_on_from(tmp_path: Path, after: str) -> None:
+    write(tmp_path, line(0) + line(1))
+
+    with pytest.raises(InvalidRequest) as caught:
+        list_results(tmp_path, after=after, limit=10)
+
+    assert caught.value.param == "after"
+
+
+def test_a_result_of_a_file_that_is_gone_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InvalidRequest):
+        list_results(tmp_path, after="evalres-7", limit=10)
+
+
+@settings(deadline=None)
+@given(
+    answers=st.lists(st.text(max_size=20), max_size=8),
+    sizes=st.lists(st.integers(0, 2000), max_size=8),
+    limit=st.integers(1, 5),
+)
+def test_whatever_is_shown_while_the_file_grows_is_shown_once(
+    tmp_path_factory: pytest.TempPathFactory, answers: list[str], sizes: list[int], limit: int
+) -> None:
+    folder = tmp_path_factory.mktemp("grows")
+    content = b"".join(line(n, answer) for n, answer in enumerate(answers))
+    found: list[SampleResult] = []
+
+    for size in [*sorted(sizes), *[len(content)] * len(answers)]:
+        write(folder, content[:size])
+        after = found[-1].id if found else None
+        found += list_results(folder, after=after, limit=limit).data
+
+    assert [(row.index, row.answer) for row in found] == list(enumerate(answers))

@@ -1,0 +1,28 @@
+"""The requests that the description shows are ones that can be sent."""
+
+import pytest
+from fastapi.openapi.models import Example
+from pydantic import BaseModel
+
+from services.api.evaluations.examples import CREATE as EVALUATIONS
+from services.api.fine_tuning.examples import CREATE as FINE_TUNES
+from services.api.models.examples import REGISTER as MODELS
+from services.common.contracts.evaluations import CreateEvaluation
+from services.common.contracts.fine_tuning import CreateFineTuningJob
+from services.common.contracts.llamafactory import check_arguments
+from services.common.contracts.models import RegisterModel
+
+
+@pytest.mark.parametrize(
+    ("body", "examples"),
+    [
+        (CreateFineTuningJob, FINE_TUNES),
+        (CreateEvaluation, EVALUATIONS),
+        (RegisterModel, MODELS),
+    ],
+)
+def test_examples_are_valid(body: type[BaseModel], examples: dict[str, Example]) -> None:
+    for example in examples.values():
+        parsed = body.model_validate(example["value"])
+        if isinstance(parsed, CreateFineTuningJob) and parsed.method is not None:
+            check_arguments(parsed.method.supervised.hyperparameters.llamafactory)

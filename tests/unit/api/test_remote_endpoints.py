@@ -1,0 +1,134 @@
+"""Which remote models an evaluation may call: origins of the operator, and nothing like them."""
+
+import pytest
+from pydantic import ValidationError
+
+from services.api.evaluations.service import create_evaluation
+from services.api.settings import ApiSettings
+from services.common.contracts.evaluations import CreateEvaluation
+from services.common.db.engine import Database
+from services.common.db.tables import FileRow
+from services.common.errors import InvalidRequest, PermissionDenied
+
+ALLOWED = "https://Models.example.com, http://127.0.0.1:8000/,http://[::1]:9000"
+
+
+@pytest.fixture
+def origins(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    monkeypatch.setenv("TEMPER_ALLOWED_ENDPOINTS", ALLOWED)
+    return ApiSettings().allowed_endpoints
+
+
+@pytest.fixture
+def file_id(database: Database) -> str:
+    row = FileRow(
+        id="file-1", filename="a", purpose="evals", bytes=1, sha256="0" * 64, created_at=0.0
+    )
+    with database.write() as session:
+        session.add(row)
+    return "file-1"
+
+
+def create(database: Database, file_id: str, origins: list[str], base_url: str) -> int | None:
+    """Create an evaluation of a remote model; return the devices it asks for."""
+    body = CreateEvaluation.model_validate(
+        {"model": {"base_url": base_url, "model": "m"}, "file": file_id, "gpus": 4}
+    )
+    with database.write() as session:
+        return create_evaluation(session, body, origins).gpus
+
+
+def test_origins_are_written_with_their_ports(origins: list[str]) -> None:
+    assert origins == [
+        "https://models.example.com:443",
+        "http://127.0.0.1:8000",
+        "http://[::1]:9000",
+    ]
+
+
+@pytest.mark.parametrize(
+    "base_url",
+    [
+        "https://models.example.com/v1",
+        "https://models.example.com:443/v1",
+        "https://MODELS.EXAMPLE.COM/deep/path/v1",
+        "HTTPS://models.example.com",
+        "http://127.0.0.1:8000/v1",
+        "http://2130706433:8000/v1",
+        "http://[::1]:9000/v1",
+        "http://[0:0:0:0:0:0:0:1]:9000/v1",
+    ],
+)
+def test_an_allowed_origin_is_called_without_a_device_of_ours(
+    database: Database, file_id: str, origins: list[str], base_url: str
+) -> None:
+    assert create(database, file_id, origins, base_url) == 0
+
+
+@pytest.mark.parametrize(
+    "base_url",
+    [
+        "http://models.example.com/v1",
+        "https://models.example.com:8443/v1",
+        "https://models.example.com.evil.example/v1",
+        "https://evil.example/models.example.com/v1",
+        "https://evil.example#https://models.example.com:443",
+        "https://evil.example\\@models.example.com/v1",
+        "https://models.example.com./v1",
+        "https://sub.models.example.com/v1",
+        "http://127.0.0.1/v1",
+        "http://127.0.0.2:8000/v1",
+        "http://localhost:8000/v1",
+        "http://169.254.169.254/latest",
+        "http://[::ffff:127.0.0.1]:8000/v1",
+    ],
+)
+def test_every_other_origin_is_refused(
+    database: Database, file_id: str, origins: list[str], base_url: str
+) -> None:
+    with pytest.raises((PermissionDenied, InvalidRequest)) as caught:
+        create(database, file_id, origins, base_url)
+
+    assert caught.value.param == "model.base_url"
+
+
+@pytest.mark.parametrize(
+    "base_url",
+    [
+        "https://user:secret@models.example.com/v1",
+        "https://user@models.example.com/v1",
+        "https://evil.example@models.example.com/v1",
+        "https://models.example.com/v1?key=secret",
+        "https://models.example.com/v1#part",
+    ],
+)
+def test_a_url_carries_no_secret_and_no_query(
+    database: Database, file_id: str, origins: list[str], base_url: str
+) -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        create(database, file_id, origins, base_url)
+
+    assert caught.value.param == "model.base_url"
+    assert "secret" not in caught.value.message
+
+
+def test_nothing_is_allowed_by_default(
+    database: Database, file_id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("TEMPER_ALLOWED_ENDPOINTS", raising=False)
+
+    with pytest.raises(PermissionDenied):
+        create(database, file_id, ApiSettings().allowed_endpoints, "http://127.0.0.1:8000/v1")
+
+
+@pytest.mark.parametrize(
+    "setting",
+    ["models.example.com", "ftp://a", "http://a/v1", "http://u:p@a", "http://a?x", "http://"],
+)
+def test_a_setting_that_is_no_origin_is_refused(
+    monkeypatch: pytest.MonkeyPatch, setting: str
+) -> None:
+    monkeypatch.setenv("TEMPER_ALLOWED_ENDPOINTS", f"https://fine.example,{setting}")
+
+    with pytest.raises(ValidationError):
+        ApiSettings()

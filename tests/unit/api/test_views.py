@@ -1,0 +1,132 @@
+"""How jobs look on the wire."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from services.api.evaluations.view import evaluation_view
+from services.api.fine_tuning.view import checkpoint_view, fine_tuning_view
+from services.api.jobs.view import job_view
+from services.common.contracts.jobs import JobError, JobStatus
+from services.common.db.tables import CheckpointRow
+from services.common.jobs.job import Job
+
+JOB = Job(
+    seq=1,
+    id="ftjob-1",
+    kind="fine_tuning",
+    status=JobStatus.RUNNING,
+    queue="training",
+    validation_queue="training.validation",
+    priority=3,
+    gpus=None,
+    request={"model": "base", "training_file": "file-1"},
+    metadata=None,
+    result=None,
+    error=None,
+    phase="training",
+    step=None,
+    total_steps=None,
+    eta_seconds=None,
+    queue_reason=None,
+    attempt=1,
+    losses=0,
+    epoch=1,
+    owner="host:1",
+    lease_expires_at=None,
+    cancel_requested_at=None,
+    reports_offset=0,
+    event_count=1,
+    created_at=100.9,
+    updated_at=100.9,
+    started_at=101.5,
+    finished_at=None,
+)
+
+
+@pytest.mark.parametrize(
+    ("step", "total", "percent"), [(0, 3, 0.0), (1, 3, 33.33), (3, 3, 100.0), (5, 1000, 0.5)]
+)
+def test_progress_is_in_steps_and_percent(step: int, total: int, percent: float) -> None:
+    progress = job_view(replace(JOB, step=step, total_steps=total, eta_seconds=2.5)).progress
+
+    assert progress is not None
+    assert (progress.step, progress.total_steps) == (step, total)
+    assert (progress.percent, progress.eta_seconds) == (percent, 2.5)
+
+
+@pytest.mark.parametrize(("step", "total"), [(None, None), (None, 5), (3, None), (0, 0)])
+def test_without_both_steps_there_is_no_progress(step: int | None, total: int | None) -> None:
+    assert job_view(replace(JOB, step=step, total_steps=total)).progress is None
+
+
+def test_times_are_whole_seconds_and_secrets_of_the_machine_stay_inside() -> None:
+    shown = job_view(JOB).model_dump()
+
+    assert (shown["created_at"], shown["started_at"], shown["finished_at"]) == (100, 101, None)
+    assert (shown["kind"], shown["priority"], shown["status"]) == ("fine_tuning", 3, "running")
+    assert not shown.keys() & {"owner", "epoch", "lease_expires_at", "queue", "seq", "request"}
+
+
+def test_an_error_is_shown_with_its_field() -> None:
+    error = JobError(code="bad_data", message="row 3", param="training_file")
+
+    assert job_view(replace(JOB, error=error)).error == error
+
+
+def test_a_fine_tune_shows_openais_hyperparameters_and_its_result() -> None:
+    hyperparameters = {"n_epochs": 2, "learning_rate": 0.1}
+    method = {"type": "supervised", "supervised": {"hyperparameters": hyperparameters}}
+    request = {**JOB.request, "method": method, "seed": 7}
+    result = {"fine_tuned_model": "ft:base", "trained_tokens": 10, "train_seconds": 1.5}
+
+    shown = fine_tuning_view(replace(JOB, request=request, result=result))
+
+    assert shown.hyperparameters == {
+        "n_epochs": 2,
+        "batch_size": "auto",
+        "learning_rate_multiplier": "auto",
+    }
+    assert shown.method["supervised"]["hyperparameters"]["learning_rate"] == 0.1
+    assert (shown.fine_tuned_model, shown.trained_tokens, shown.seed) == ("ft:base", 10, 7)
+
+
+def test_a_finish_is_estimated_only_while_it_can_be() -> None:
+    assert fine_tuning_view(JOB).estimated_finish is None
+    estimated = fine_tuning_view(replace(JOB, eta_seconds=60.0)).estimated_finish
+    assert estimated is not None
+    assert estimated > JOB.created_at
+
+
+def test_a_checkpoint_shows_figures_only() -> None:
+    metrics: dict[str, Any] = {"step": 4, "loss": 0.5, "note": "text", "gone": None}
+    row = CheckpointRow(
+        id="ftckpt-1", job_id="ftjob-1", step=4, path="x", metrics=metrics, created_at=1.5
+    )
+
+    shown = checkpoint_view(row)
+
+    assert shown.metrics == {"step": 4.0, "loss": 0.5}
+    assert shown.fine_tuned_model_checkpoint == "ftjob-1:step-4"
+
+
+def test_an_evaluation_shows_its_metrics_when_it_has_them() -> None:
+    job = replace(JOB, id="eval-1", kind="evaluation", request={"model": "base", "file": "file-1"})
+    metrics = {
+        "samples": 2,
+        "correct": 1,
+        "errors": 0,
+        "accuracy": 0.5,
+        "stderr": 0.35,
+        "ci95": [0.1, 0.9],
+        "prompt_tokens": 10,
+        "completion_tokens": 4,
+        "generation_seconds": 1.0,
+        "tokens_per_second": 4.0,
+    }
+
+    assert evaluation_view(job).metrics is None
+    shown = evaluation_view(replace(job, result={"metrics": metrics})).metrics
+    assert shown is not None
+    assert shown.ci95 == (0.1, 0.9)
