@@ -3,18 +3,11 @@
 import re
 from typing import Annotated
 
-from pydantic import AfterValidator, AnyHttpUrl, BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 from pydantic_settings import NoDecode, SettingsConfigDict
 
+from services.common.contracts.origins import Origin
 from services.common.settings import CommaSeparated, Settings, split_commas
-
-
-def _origin(text: str) -> str:
-    """Write an origin with its port, as `RemoteModel.origin` does."""
-    url = AnyHttpUrl(text)
-    if url.path not in (None, "/") or url.username or url.password or url.query or url.fragment:
-        raise ValueError("an origin is a scheme, a host and perhaps a port")
-    return f"{url.scheme}://{url.host}:{url.port}"
 
 
 def _key_hash(text: str) -> str:
@@ -24,7 +17,6 @@ def _key_hash(text: str) -> str:
 
 
 KeyHash = Annotated[str, AfterValidator(_key_hash)]
-Origin = Annotated[str, AfterValidator(_origin)]
 
 
 class ApiSettings(Settings):

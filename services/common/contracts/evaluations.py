@@ -7,6 +7,7 @@ from pydantic import AnyHttpUrl, Field, StringConstraints
 from services.common.contracts.base import Metadata, Request, Resource
 from services.common.contracts.engine import VllmOptions
 from services.common.contracts.jobs import JobState, Placement
+from services.common.contracts.origins import origin_of
 
 
 class RemoteModel(Request):
@@ -18,8 +19,7 @@ class RemoteModel(Request):
     @property
     def origin(self) -> str:
         """Scheme, host and port: what the operator allows, and what a key belongs to."""
-        url = self.base_url
-        return f"{url.scheme}://{url.host}:{url.port}"
+        return origin_of(self.base_url)
 
 
 class ExactGrader(Request):

@@ -50,10 +50,14 @@ class Database:
 def _create_engine(url: str) -> Engine:
     parsed = make_url(url)
     if parsed.get_backend_name() != "sqlite":
-        return create_engine(parsed, pool_pre_ping=True, pool_size=10, max_overflow=20)
+        return create_engine(
+            parsed, hide_parameters=True, pool_pre_ping=True, pool_size=10, max_overflow=20
+        )
     if parsed.database:
         Path(parsed.database).parent.mkdir(parents=True, exist_ok=True)
-    engine = create_engine(parsed, connect_args={"timeout": BUSY_TIMEOUT_SECONDS})
+    engine = create_engine(
+        parsed, hide_parameters=True, connect_args={"timeout": BUSY_TIMEOUT_SECONDS}
+    )
     event.listen(engine, "connect", _prepare_sqlite)
     event.listen(engine, "begin", _begin_sqlite)
     return engine

@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 
 from services.common.contracts.jobs import JobError, JobStatus
 from services.common.db.tables import CheckpointRow, JobRow
-from services.common.errors import Conflict, NotFound
+from services.common.errors import Conflict, InvalidRequest, NotFound
 from services.common.jobs.events import Level, append_event
 from services.common.jobs.job import Job, NewJob, job_from_row
 from services.common.jobs.outbox import add_wake_up
@@ -74,9 +74,16 @@ def list_jobs(
     for key, value in where.metadata.items():
         query = query.where(JobRow.labels[key].as_string() == value)
     if after is not None:
-        query = query.where(JobRow.seq < get_job(session, after).seq)
+        query = query.where(JobRow.seq < _position(session, after))
     rows = session.scalars(query.order_by(JobRow.seq.desc()).limit(limit + 1)).all()
     return [job_from_row(row) for row in rows[:limit]], len(rows) > limit
+
+
+def _position(session: Session, job_id: str) -> int:
+    seq = session.scalar(select(JobRow.seq).where(JobRow.id == job_id))
+    if seq is None:
+        raise InvalidRequest(f"no job {job_id[:80]!r}", param="after")
+    return seq
 
 
 def count_jobs(session: Session) -> Sequence[tuple[str, str, int]]:
@@ -184,7 +191,7 @@ def list_checkpoints(
             )
         )
         if step is None:
-            raise NotFound(f"no checkpoint {after!r}", param="after")
+            raise InvalidRequest(f"no checkpoint {after[:80]!r}", param="after")
         query = query.where(CheckpointRow.step < step)
     rows = session.scalars(query.order_by(CheckpointRow.step.desc()).limit(limit + 1)).all()
     return rows[:limit], len(rows) > limit

@@ -2,6 +2,7 @@
 
 from pydantic import Field
 
+from services.common.contracts.origins import Origin
 from services.common.settings import Settings
 
 
@@ -15,7 +16,7 @@ class WorkerSettings(Settings):
     validation_slots: int = Field(
         default=2, ge=1, le=64, description="Files that one worker validates at once."
     )
-    endpoint_keys: dict[str, str] = Field(
+    endpoint_keys: dict[Origin, str] = Field(
         default_factory=dict,
         repr=False,
         description="JSON object: API key by origin of a remote model.",

@@ -31,7 +31,7 @@ def test_lists_are_written_with_commas(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_secrets_do_not_show_when_settings_are_printed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TEMPER_ENDPOINT_KEYS", '{"https://a.example:443": "sk-secret"}')
+    monkeypatch.setenv("TEMPER_ENDPOINT_KEYS", '{"https://a.example": "sk-secret"}')
 
     settings = WorkerSettings()
 

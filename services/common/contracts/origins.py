@@ -1,0 +1,21 @@
+"""Origins: scheme, host and port, the part of a URL that an operator allows or has a key for."""
+
+from typing import Annotated
+
+from pydantic import AfterValidator, AnyHttpUrl
+
+
+def origin_of(url: AnyHttpUrl) -> str:
+    """The origin of a URL, always with its port, so that equal origins are equal texts."""
+    return f"{url.scheme}://{url.host}:{url.port}"
+
+
+def _parse(text: str) -> str:
+    url = AnyHttpUrl(text)
+    if url.path not in (None, "/") or url.username or url.password or url.query or url.fragment:
+        raise ValueError("an origin is a scheme, a host and perhaps a port")
+    return origin_of(url)
+
+
+Origin = Annotated[str, AfterValidator(_parse)]
+"""An origin as an operator writes it, with or without its port."""
