@@ -9,20 +9,13 @@ from services.api.creation import Creation
 from services.api.fine_tuning.examples import CREATE
 from services.api.fine_tuning.service import create_fine_tuning_job
 from services.api.fine_tuning.view import checkpoint_view, fine_tuning_view
-from services.api.jobs.event_query import EVENTS_ANSWERS, Events, EventsAnswer
-from services.api.jobs.metadata_filter import MetadataFilter
+from services.api.jobs.kind_routes import KindRoutes
 from services.api.paging import After, Limit, page_of
 from services.common.contracts.fine_tuning import Checkpoint, CreateFineTuningJob, FineTuningJob
-from services.common.contracts.jobs import Event, JobKind
+from services.common.contracts.jobs import JobKind
 from services.common.contracts.pages import DEFAULT_LIMIT, Page
 from services.common.errors import AuthenticationFailed, Conflict, InvalidRequest, NotFound
-from services.common.jobs.store import (
-    JobFilter,
-    get_job,
-    list_checkpoints,
-    list_jobs,
-    request_cancel,
-)
+from services.common.jobs.store import get_job, list_checkpoints
 from services.common.web.errors import documented_errors
 
 router = APIRouter(
@@ -51,50 +44,7 @@ def create(
     )
 
 
-@router.get(
-    "", summary="List fine-tuning jobs", responses=documented_errors(InvalidRequest, NotFound)
-)
-def list_all(
-    gateway: Gateway,
-    _principal: Principal,
-    metadata: MetadataFilter,
-    after: After = None,
-    limit: Limit = DEFAULT_LIMIT,
-) -> Page[FineTuningJob]:
-    """List fine-tuning jobs, newest first."""
-    where = JobFilter(kind=KIND, metadata=metadata)
-    with gateway.database.read() as session:
-        jobs, has_more = list_jobs(session, where, after, limit)
-    return page_of([fine_tuning_view(job) for job in jobs], has_more)
-
-
-@router.get("/{job_id}", summary="Show a fine-tuning job", responses=documented_errors(NotFound))
-def get(gateway: Gateway, _principal: Principal, job_id: str) -> FineTuningJob:
-    """Show one fine-tuning job."""
-    with gateway.database.read() as session:
-        return fine_tuning_view(get_job(session, job_id, KIND))
-
-
-@router.post(
-    "/{job_id}/cancel",
-    summary="Cancel a fine-tuning job",
-    responses=documented_errors(NotFound, Conflict),
-)
-def cancel(gateway: Gateway, _principal: Principal, job_id: str) -> FineTuningJob:
-    """Cancel a waiting job at once; ask the worker of a running one to end it."""
-    with gateway.database.write() as session:
-        return fine_tuning_view(request_cancel(session, job_id, KIND))
-
-
-@router.get(
-    "/{job_id}/events",
-    summary="List or follow a fine-tuning job's events",
-    response_model=Page[Event],
-    responses=EVENTS_ANSWERS,
-)
-def events(gateway: Gateway, _principal: Principal, job_id: str, query: Events) -> EventsAnswer:
-    """List events, newest first, or stream them, oldest first."""
-    return query.answer(gateway, job_id, KIND)
+KindRoutes(KIND, "fine-tuning job", FineTuningJob, fine_tuning_view).add_to(router)
 
 
 @router.get(

@@ -1,0 +1,95 @@
+"""The routes that every kind of job has: list, show, cancel, events."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from fastapi import APIRouter
+
+from services.api.context import Gateway, Principal
+from services.api.jobs.event_query import EVENTS_ANSWERS, Events, EventsAnswer
+from services.api.jobs.metadata_filter import MetadataFilter
+from services.api.paging import After, Limit, page_of
+from services.common.contracts.jobs import Event, JobKind, JobState, JobStatus
+from services.common.contracts.pages import DEFAULT_LIMIT, Page
+from services.common.errors import Conflict, InvalidRequest, NotFound
+from services.common.jobs.job import Job
+from services.common.jobs.store import JobFilter, get_job, list_jobs, request_cancel
+from services.common.web.errors import documented_errors
+
+View = TypeVar("View", bound=JobState)
+
+
+@dataclass(frozen=True)
+class KindRoutes(Generic[View]):
+    """How jobs of one kind are shown, and what one of them is called."""
+
+    kind: JobKind
+    noun: str
+    shown_as: type[View]
+    view: Callable[[Job], View]
+
+    def add_to(self, router: APIRouter) -> None:
+        """Add the routes; jobs of other kinds do not exist for them."""
+        self._add_list(router)
+        self._add_show(router)
+        self._add_cancel(router)
+        self._add_events(router)
+
+    def _add_list(self, router: APIRouter) -> None:
+        @router.get(
+            "",
+            summary=f"List {self.noun}s",
+            response_model=Page[self.shown_as],  # type: ignore[name-defined]
+            responses=documented_errors(InvalidRequest),
+        )
+        def list_all(
+            gateway: Gateway,
+            _principal: Principal,
+            metadata: MetadataFilter,
+            status: JobStatus | None = None,
+            after: After = None,
+            limit: Limit = DEFAULT_LIMIT,
+        ) -> Page[View]:
+            """List jobs, newest first."""
+            where = JobFilter(self.kind, status, metadata)
+            with gateway.database.read() as session:
+                jobs, has_more = list_jobs(session, where, after, limit)
+            return page_of([self.view(job) for job in jobs], has_more)
+
+    def _add_show(self, router: APIRouter) -> None:
+        @router.get(
+            "/{job_id}",
+            summary=f"Show one {self.noun}",
+            response_model=self.shown_as,
+            responses=documented_errors(NotFound),
+        )
+        def get(gateway: Gateway, _principal: Principal, job_id: str) -> View:
+            """Show one job."""
+            with gateway.database.read() as session:
+                return self.view(get_job(session, job_id, self.kind))
+
+    def _add_cancel(self, router: APIRouter) -> None:
+        @router.post(
+            "/{job_id}/cancel",
+            summary=f"Cancel one {self.noun}",
+            response_model=self.shown_as,
+            responses=documented_errors(NotFound, Conflict),
+        )
+        def cancel(gateway: Gateway, _principal: Principal, job_id: str) -> View:
+            """Cancel a waiting job at once; ask the worker of a running one to end it."""
+            with gateway.database.write() as session:
+                return self.view(request_cancel(session, job_id, self.kind))
+
+    def _add_events(self, router: APIRouter) -> None:
+        @router.get(
+            "/{job_id}/events",
+            summary=f"List or follow the events of one {self.noun}",
+            response_model=Page[Event],
+            responses=EVENTS_ANSWERS,
+        )
+        def events(
+            gateway: Gateway, _principal: Principal, job_id: str, query: Events
+        ) -> EventsAnswer:
+            """List events, newest first, or stream them, oldest first."""
+            return query.answer(gateway, job_id, self.kind)
