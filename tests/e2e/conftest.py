@@ -3,7 +3,7 @@
 import contextlib
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,31 +20,48 @@ DEMO = REPOSITORY / "infra" / "demo"
 
 @dataclass(frozen=True)
 class Platform:
-    """A running platform with a tiny base model and data to teach it."""
+    """A running platform, and where its data and logs lie."""
 
     url: str
     temper: Temper
-    data: Path
+    home: Path
+
+    @property
+    def data(self) -> Path:
+        """Rows of the addition task: train.jsonl and heldout.jsonl."""
+        return self.home / "data"
+
+
+@contextlib.contextmanager
+def running_platform(
+    home: Path,
+    environment: Mapping[str, str],
+    workers: Sequence[str] = ("trainer", "evaluator"),
+) -> Iterator[Platform]:
+    """A platform for the length of a block; ``environment`` is added to that of its processes."""
+    settings = {"TEMPER_HOME": str(home), "TEMPER_RUNTIMES": str(FOLDER), **environment}
+    with contextlib.ExitStack() as stack:
+        url = stack.enter_context(running_gateway(settings, home / "gateway.log"))
+        for worker in workers:
+            log = home / f"{worker}.log"
+            stack.enter_context(running(f"services.{worker}", [], settings, log))
+        yield Platform(url, stack.enter_context(Temper(url)), home)
 
 
 @pytest.fixture(scope="module")
 def platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Platform]:
+    """A platform with a tiny base model and data to teach it, and without a hub."""
     training = installed_runtime("training")
     installed_runtime("vllm")
     home = tmp_path_factory.mktemp("platform")
     make(str(training.python), "tiny_model.py", home / "models" / "tiny")
     make(sys.executable, "addition.py", home / "data", "--train", "400", "--heldout", "40")
-    settings = {"TEMPER_HOME": str(home), "TEMPER_RUNTIMES": str(FOLDER)}
-    with contextlib.ExitStack() as stack:
-        url = stack.enter_context(running_gateway(settings, home / "gateway.log"))
-        for worker in ("trainer", "evaluator"):
-            log = home / f"{worker}.log"
-            stack.enter_context(running(f"services.{worker}", [], settings, log))
-        temper = stack.enter_context(Temper(url))
-        temper.models.register(RegisterModel(id="tiny", folder="tiny"))
-        yield Platform(url, temper, home / "data")
+    with running_platform(home, {"HF_HUB_OFFLINE": "1"}) as platform:
+        platform.temper.models.register(RegisterModel(id="tiny", folder="tiny"))
+        yield platform
 
 
 def make(python: str, script: str, folder: Path, *arguments: str) -> None:
+    """Run a script of the demonstration, which fills ``folder``."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     subprocess.run([python, str(DEMO / script), str(folder), *arguments], check=True)

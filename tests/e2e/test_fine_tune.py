@@ -23,7 +23,7 @@ from services.common.contracts.fine_tuning import (
     SupervisedMethod,
 )
 from services.common.contracts.jobs import JobStatus
-from services.common.contracts.models import ModelKind, RegisterModel
+from services.common.contracts.models import ModelKind
 from tests.e2e.conftest import Platform
 
 pytestmark = [pytest.mark.runtime, pytest.mark.timeout(900)]
@@ -152,18 +152,3 @@ def test_a_bad_row_fails_the_job_with_its_number_before_training(
     assert job.error is not None
     assert "row 17: messages[1].content is missing" in job.error.message
     assert job.error.param == "training_file"
-
-
-def test_a_hub_name_goes_the_real_way_and_its_failure_is_told(
-    platform: Platform, training_file: str
-) -> None:
-    platform.temper.models.register(
-        RegisterModel(id="far-away", hub_id="temper-tests/no-such-model")
-    )
-
-    job = train(platform, training_file, model="far-away")
-
-    assert job.status is JobStatus.FAILED
-    assert job.error is not None
-    assert job.error.code == "model_load_failed"
-    assert "temper-tests/no-such-model" in job.error.message

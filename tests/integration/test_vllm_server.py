@@ -22,7 +22,7 @@ from services.common.clients.inference import (
     InferenceError,
 )
 from services.common.process.runtimes import Accelerator, Runtime, RuntimeMissing, find_runtime
-from services.common.process.supervised import MARKER
+from services.common.process.trees import MARKER
 from services.evaluator.engines.sources import ModelSource
 from services.evaluator.engines.vllm_log import StartupPhase
 from services.evaluator.engines.vllm_server import StartupProgress, VllmFailed, VllmServer

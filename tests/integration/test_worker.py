@@ -9,6 +9,8 @@ import psutil
 from tests.integration.conftest import Platform
 from tests.support.waiting import wait_for
 
+NO_SLOT = "waiting for 1 CPU slot; 0 free on test-host"
+
 
 def pid_of(platform: Platform, job_id: str, name: str = "pid") -> int:
     file = platform.job_file(job_id, name)
@@ -89,13 +91,12 @@ def test_cancelling_ends_the_whole_process_tree_and_frees_the_slot(platform: Pla
     waiting = platform.client.submit("succeed")
     running(platform, job_id)
     pids = [pid_of(platform, job_id), pid_of(platform, job_id, "daemon")]
-    reason = platform.client.job(waiting)["queue_reason"]
+    wait_for(lambda: platform.client.job(waiting)["queue_reason"] == NO_SLOT, "the reason")
 
     platform.client.cancel(job_id)
     platform.client.wait_until(job_id, "cancelled")
 
     assert all(gone(pid) for pid in pids)
-    assert reason == "waiting for 1 CPU slot; 0 free on test-host"
     platform.client.wait_until(waiting, "succeeded")
 
 
@@ -134,6 +135,33 @@ def test_a_job_survives_the_sigkill_of_its_worker_and_watchdog(platform: Platfor
 
     wait_for(lambda: platform.client.job(job_id)["attempt"] == 2, "a second attempt")
     wait_for(lambda: gone(child) and gone(daemon), "the end of the first attempt's tree")
+    platform.client.cancel(job_id)
+    platform.client.wait_until(job_id, "cancelled")
+
+
+def test_a_worker_that_was_stopped_past_its_lease_leaves_its_successor_alone(
+    platform: Platform,
+) -> None:
+    stopped = platform.start_worker()
+    job_id = platform.client.submit("forever")
+    running(platform, job_id)
+    first = pid_of(platform, job_id)
+
+    os.kill(stopped.pid, signal.SIGSTOP)
+    try:
+        wait_for(lambda: gone(first), "the end of the first child by its watchdog")
+        platform.start_worker()
+        wait_for(lambda: platform.client.job(job_id)["attempt"] == 2, "a second attempt")
+        wait_for(lambda: pid_of(platform, job_id) != first, "a second child")
+    finally:
+        os.kill(stopped.pid, signal.SIGCONT)
+    second = pid_of(platform, job_id)
+    wait_for(lambda: "was taken from" in stopped.tail(), "the first worker's insight")
+
+    step = platform.client.job(job_id)["progress"]["step"]
+    running(platform, job_id, beyond=step)
+    assert pid_of(platform, job_id) == second
+    assert not gone(second)
     platform.client.cancel(job_id)
     platform.client.wait_until(job_id, "cancelled")
 

@@ -6,9 +6,12 @@ Several gateways may each run one: every step is safe to do twice.
 import logging
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable
+from functools import partial
 
 from celery import Celery
+from sqlalchemy.orm import Session
 
 from services.common.db.engine import Database
 from services.common.gpu.leases import release_stale_devices
@@ -26,6 +29,9 @@ logger = logging.getLogger(__name__)
 
 OUTBOX_SECONDS = 0.5
 """How often the outbox is looked at when nobody says that there is something new."""
+
+WAKE_UPS_AT_ONCE = 32
+"""A woken worker takes all it can, so many messages for one queue only wake more workers."""
 
 
 class Dispatcher:
@@ -62,29 +68,43 @@ class Dispatcher:
             raise RuntimeError("the dispatcher has ended")
 
     def publish(self) -> int:
-        """Give the waiting wake-ups to the broker, one for each queue; return how many."""
+        """Give the waiting wake-ups to the broker; return how many there were."""
         with self._database.read() as session:
             rows = pending_wake_ups(session)
         if not rows:
             return 0
-        # A woken worker takes all it can, but several may be idle: keep the count, within reason.
-        for row in rows:
-            send_wake_up(self._queue, row.queue)
+        for queue, count in Counter(row.queue for row in rows).items():
+            for _ in range(min(count, WAKE_UPS_AT_ONCE)):
+                send_wake_up(self._queue, queue)
         with self._database.write() as session:
             remove_wake_ups(session, [row.seq for row in rows])
         return len(rows)
 
     def reconcile(self) -> None:
-        """Repair what crashes left behind."""
+        """Repair what crashes left behind; a repair that fails does not prevent the others."""
+        for repair in (
+            self._take_from_lost_workers,
+            self._wake_waiting,
+            explain_missing_workers,
+            forget_old_answers,
+            forget_dead_workers,
+        ):
+            self._attempt(partial(self._commit, repair))
+
+    def _commit(self, repair: Callable[[Session], object]) -> None:
         with self._database.write() as session:
-            recovered = recover_expired(session, self._grace_seconds)
-            freed = release_stale_devices(session)
-            wake_waiting_queues(session, older_than_seconds=self._reconcile_seconds)
-            explain_missing_workers(session)
-            forget_old_answers(session)
-            forget_dead_workers(session)
+            repair(session)
+
+    def _take_from_lost_workers(self, session: Session) -> None:
+        recovered = recover_expired(session, self._grace_seconds)
+        freed = release_stale_devices(session)
+        if freed:
+            wake_waiting_queues(session, older_than_seconds=0.0)
         if recovered or freed:
             logger.warning("took %d jobs from lost workers, freed %d devices", recovered, freed)
+
+    def _wake_waiting(self, session: Session) -> None:
+        wake_waiting_queues(session, older_than_seconds=self._reconcile_seconds)
 
     def _run(self) -> None:
         due = time.monotonic()
@@ -92,7 +112,7 @@ class Dispatcher:
             self._news.wait(OUTBOX_SECONDS)
             self._news.clear()
             if time.monotonic() >= due:
-                self._attempt(self.reconcile)
+                self.reconcile()
                 due = time.monotonic() + self._reconcile_seconds
             self._attempt(self.publish)
 

@@ -1,14 +1,15 @@
 """Claiming jobs and keeping the claim: compare-and-set on status and epoch."""
 
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from sqlalchemy import or_, select, update
+from sqlalchemy import ColumnElement, or_, select, update
 from sqlalchemy.orm import Session
 
 from services.common.contracts.jobs import JobStatus
+from services.common.db.coordination import now, take_turns
 from services.common.db.tables import JobRow
 from services.common.gpu.inventory import HostDevices
 from services.common.gpu.leases import free_devices, hold_devices
@@ -17,8 +18,8 @@ from services.common.jobs.job import Job, job_from_row
 from services.common.jobs.status import LeaseLost
 from services.common.jobs.store import get_job
 
-LOOK_AHEAD = 100
-"""How many waiting jobs of a queue are looked at for one that this host can ever run."""
+LOOK_AHEAD = 20
+"""How many jobs are tried that workers of other hosts are claiming at this moment."""
 
 
 class Stage(StrEnum):
@@ -76,22 +77,15 @@ def claim_work(
 ) -> Claim | None:
     """Claim the first queued job with the devices it needs; highest priority, then oldest.
 
-    A job that must wait for devices of this host is not overtaken by later ones, so that large
-    jobs are not starved; its ``queue_reason`` then says what it waits for. GPUs in ``occupied``
-    are in use by somebody else and count as taken.
+    A job that must wait for GPUs of this host is not overtaken by later ones that need GPUs, so
+    that large jobs are not starved; its ``queue_reason`` then says what it waits for. The same
+    holds for CPU slots. GPUs in ``occupied`` are in use by somebody else and count as taken.
     """
-    devices = claimant.devices
-    for job in _queued(session, queue):
-        wanted, pool = _demand(job, devices)
-        if wanted > len(pool):
-            continue  # never on this host
-        free = [device for device in free_devices(session, pool) if device not in occupied]
-        if len(free) < wanted:
-            _explain_wait(session, job, wanted, len(free), devices)
-            return None
-        claimed = _take(session, job, claimant)
-        hold_devices(session, devices, job.id, claimed.epoch, free[:wanted])
-        return Claim(claimed, Stage.WORK, tuple(free[:wanted]))
+    take_turns(session, claimant.devices.host)
+    for pool in _pools(claimant.devices):
+        claim = _claim_from(session, pool, queue, claimant, occupied)
+        if claim is not None:
+            return claim
     return None
 
 
@@ -101,7 +95,7 @@ def renew_lease(session: Session, claim: Claim, lease_seconds: float) -> Job:
     renewed = session.scalar(
         update(JobRow)
         .where(JobRow.id == job.id, JobRow.epoch == job.epoch, JobRow.owner == job.owner)
-        .values(lease_expires_at=time.time() + lease_seconds)
+        .values(lease_expires_at=now(session) + lease_seconds)
         .returning(JobRow.id)
     )
     if renewed is None:
@@ -109,50 +103,83 @@ def renew_lease(session: Session, claim: Claim, lease_seconds: float) -> Job:
     return get_job(session, job.id)
 
 
-def check_claim(session: Session, claim: Claim) -> Job:
-    """Lock and return the job of a claim; raise `LeaseLost` when the claim no longer holds."""
-    job = get_job(session, claim.job.id, lock=True)
+def check_claim(session: Session, claim: Claim, *, lock: bool = True) -> Job:
+    """Return the job of a claim, locked on demand; raise `LeaseLost` when it no longer holds."""
+    job = get_job(session, claim.job.id, lock=lock)
     if job.epoch != claim.job.epoch or job.owner != claim.job.owner:
         raise LeaseLost(f"job {job.id} was taken from {claim.job.owner} in epoch {claim.job.epoch}")
     return job
 
 
-def _queued(session: Session, queue: str) -> Iterator[Job]:
+@dataclass(frozen=True)
+class _Pool:
+    """Devices of one sort on this host, and which jobs can ever run on them."""
+
+    noun: str
+    devices: Sequence[str]
+    fits: ColumnElement[bool]
+
+
+def _pools(devices: HostDevices) -> Iterator[_Pool]:
+    unspecified = JobRow.gpus.is_(None)
+    if devices.gpus:
+        fits = or_(JobRow.gpus.between(1, len(devices.gpus)), unspecified)
+        yield _Pool("GPU", devices.gpus, fits)
+    if devices.cpu_slots:
+        none = JobRow.gpus == 0
+        yield _Pool("CPU slot", devices.slot_ids(), none if devices.gpus else none | unspecified)
+
+
+def _claim_from(
+    session: Session, pool: _Pool, queue: str, claimant: Claimant, occupied: Collection[str]
+) -> Claim | None:
+    free = [device for device in free_devices(session, pool.devices) if device not in occupied]
+    host = claimant.devices.host
+    for job in _queued(session, queue, pool.fits):
+        wanted = job.gpus or 1
+        if len(free) < wanted:
+            noun = pool.noun if wanted == 1 else f"{pool.noun}s"
+            _explain_wait(session, job, f"waiting for {wanted} {noun}; {len(free)} free on {host}")
+            return None
+        if not _still_waits(session, job):
+            continue  # a worker of another host is faster
+        claimed = _take(session, job, claimant)
+        hold_devices(session, claimant.devices, job.id, claimed.epoch, free[:wanted])
+        return Claim(claimed, Stage.WORK, tuple(free[:wanted]))
+    return None
+
+
+def _queued(session: Session, queue: str, fits: ColumnElement[bool]) -> list[Job]:
     rows = session.scalars(
         select(JobRow)
-        .where(JobRow.status == JobStatus.QUEUED.value, JobRow.queue == queue)
+        .where(JobRow.status == JobStatus.QUEUED.value, JobRow.queue == queue, fits)
         .order_by(JobRow.priority.desc(), JobRow.seq)
         .limit(LOOK_AHEAD)
     ).all()
-    return (job_from_row(row) for row in rows)
+    return [job_from_row(row) for row in rows]
 
 
-def _demand(job: Job, devices: HostDevices) -> tuple[int, list[str]]:
-    """How many of which devices a job needs here."""
-    gpus = job.gpus if job.gpus is not None else min(1, len(devices.gpus))
-    return (gpus, list(devices.gpus)) if gpus else (1, devices.slot_ids())
+def _still_waits(session: Session, job: Job) -> bool:
+    """Lock a queued job; false when it moved on or somebody is changing it now."""
+    query = select(JobRow.id).where(
+        JobRow.id == job.id, JobRow.status == JobStatus.QUEUED.value, JobRow.epoch == job.epoch
+    )
+    return session.scalar(query.with_for_update(skip_locked=True)) is not None
 
 
-def _explain_wait(session: Session, job: Job, wanted: int, free: int, devices: HostDevices) -> None:
-    gpus = job.gpus if job.gpus is not None else min(1, len(devices.gpus))
-    noun = ("GPU" if wanted == 1 else "GPUs") if gpus else "CPU slot"
-    reason = f"waiting for {wanted} {noun}; {free} free on {devices.host}"
-    if job.queue_reason != reason:
-        session.execute(
-            update(JobRow)
-            .where(JobRow.id == job.id, JobRow.status == JobStatus.QUEUED.value)
-            .values(queue_reason=reason)
-        )
+def _explain_wait(session: Session, job: Job, reason: str) -> None:
+    if job.queue_reason != reason and _still_waits(session, job):
+        session.execute(update(JobRow).where(JobRow.id == job.id).values(queue_reason=reason))
 
 
 def _take(session: Session, job: Job, claimant: Claimant) -> Job:
-    now = time.time()
+    started = time.time()
     working = job.status is JobStatus.QUEUED
     changes = {
         "owner": claimant.owner,
         "epoch": job.epoch + 1,
-        "lease_expires_at": now + claimant.lease_seconds,
-        "updated_at": now,
+        "lease_expires_at": now(session) + claimant.lease_seconds,
+        "updated_at": started,
         "queue_reason": None,
         "phase": "starting" if working else "validating",
     }
@@ -160,7 +187,7 @@ def _take(session: Session, job: Job, claimant: Claimant) -> Job:
         changes |= {
             "status": JobStatus.RUNNING.value,
             "attempt": job.attempt + 1,
-            "started_at": job.started_at or now,
+            "started_at": job.started_at or started,
         }
     taken = session.scalar(
         update(JobRow)

@@ -2,17 +2,27 @@
 
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from sqlalchemy import insert, select, update
 from sqlalchemy.orm import Session
 
 from services.common.db.tables import EventRow, JobRow
-
-MAX_EVENTS = 100_000
-"""Metrics beyond it are kept in metrics.jsonl only; messages are always recorded."""
+from services.common.jobs.storable import storable, storable_text
 
 Level = Literal["info", "warn", "error"]
+Type = Literal["message", "metrics"]
+
+
+@dataclass(frozen=True)
+class Draft:
+    """An event that has no number yet."""
+
+    message: str
+    level: Level = "info"
+    type: Type = "message"
+    data: dict[str, Any] | None = None
 
 
 def append_event(
@@ -21,31 +31,39 @@ def append_event(
     message: str,
     *,
     level: Level = "info",
-    type: Literal["message", "metrics"] = "message",  # noqa: A002 - the wire's name
+    type: Type = "message",  # noqa: A002 - the wire's name
     data: dict[str, Any] | None = None,
 ) -> None:
     """Add one event to a job, in the caller's transaction."""
+    append_events(session, job_id, [Draft(message, level, type, data)])
+
+
+def append_events(session: Session, job_id: str, drafts: Sequence[Draft]) -> None:
+    """Add events to a job in their order; what no database can hold is taken out of them."""
+    if not drafts:
+        return
     # Numbers come from the job's row, whose lock orders concurrent writers: a reader that has
     # seen number n has seen every smaller one.
-    number = session.execute(
+    last = session.execute(
         update(JobRow)
         .where(JobRow.id == job_id)
-        .values(event_count=JobRow.event_count + 1)
+        .values(event_count=JobRow.event_count + len(drafts))
         .returning(JobRow.event_count)
     ).scalar_one()
-    if number > MAX_EVENTS and type == "metrics":
-        return
-    session.execute(
-        insert(EventRow).values(
-            job_id=job_id,
-            number=number,
-            created_at=time.time(),
-            level=level,
-            type=type,
-            message=message,
-            data=data,
-        )
-    )
+    now = time.time()
+    rows = [
+        {
+            "job_id": job_id,
+            "number": number,
+            "created_at": now,
+            "level": draft.level,
+            "type": draft.type,
+            "message": storable_text(draft.message),
+            "data": storable(draft.data),
+        }
+        for number, draft in enumerate(drafts, last - len(drafts) + 1)
+    ]
+    session.execute(insert(EventRow), rows)
 
 
 def events_after(session: Session, job_id: str, number: int, limit: int) -> Sequence[EventRow]:

@@ -6,7 +6,8 @@ from sqlalchemy import exists, select, update
 from sqlalchemy.orm import Session
 
 from services.common.contracts.jobs import JobError, JobStatus
-from services.common.db.tables import JobRow, OutboxRow
+from services.common.db.coordination import now
+from services.common.db.tables import JobRow, OutboxRow, WorkerRow
 from services.common.jobs.job import Job, job_from_row
 from services.common.jobs.outbox import add_wake_up
 from services.common.jobs.status import LeaseLost
@@ -16,49 +17,59 @@ from services.common.jobs.workers import live_workers
 MAX_LOSSES = 3
 """How many workers a job may lose before it fails."""
 
+KILL_SECONDS = 2.0
+"""How long killing takes at most after the grace period, for the takeover to wait for."""
+
 
 def recover_expired(session: Session, grace_seconds: float) -> int:
     """Take jobs from workers that were silent past their lease; return how many.
 
-    The watchdog of a silent worker ends its processes at the expiry of the lease, within the
-    grace period: only after both may another worker begin.
+    The watchdog of a silent worker ends its processes at the expiry of the lease, and kills them
+    after the grace period: only then may another worker begin.
     """
     expired = session.scalars(
         select(JobRow)
         .where(
-            JobRow.lease_expires_at < time.time() - grace_seconds,
+            JobRow.lease_expires_at < now(session) - grace_seconds - KILL_SECONDS,
             JobRow.status.in_([JobStatus.RUNNING.value, JobStatus.VALIDATING_FILES.value]),
         )
         .with_for_update(skip_locked=True)
     ).all()
     for job in [job_from_row(row) for row in expired]:
         try:
-            _recover(session, job)
+            give_up_claim(session, job, f"worker {job.owner} was lost")
         except LeaseLost:
             continue  # its worker came back in the meantime
     return len(expired)
 
 
-def _recover(session: Session, job: Job) -> None:
-    lost = f"worker {job.owner} was lost"
+def give_up_claim(session: Session, job: Job, lost: str) -> None:
+    """End a claim that was lost: somebody else goes on, unless that happened too often.
+
+    ``lost`` says in a clause what was lost. Raises `LeaseLost` when the claim has ended already.
+    """
+    losses = job.losses + 1
     if job.cancel_requested_at is not None:
         move_job(session, job, JobStatus.CANCELLED, f"Cancelled; its {lost}", phase=None)
-    elif job.status is JobStatus.VALIDATING_FILES:
-        release_validation(session, job, f"The {lost}; validation starts again")
-    elif job.losses + 1 >= MAX_LOSSES:
-        message = f"{lost}; the job has now lost {MAX_LOSSES} workers"
+    elif losses >= MAX_LOSSES:
+        message = f"{lost}; that was the job's loss number {losses}"
         fail_job(session, job, JobError(code="worker_lost", message=message))
+    elif job.status is JobStatus.VALIDATING_FILES:
+        release_validation(session, job, f"The {lost}; validation starts again", losses=losses)
     else:
         message = f"The {lost}; the job goes on from its last checkpoint"
-        move_job(session, job, JobStatus.QUEUED, message, level="warn", losses=job.losses + 1)
+        move_job(session, job, JobStatus.QUEUED, message, level="warn", phase=None, losses=losses)
         add_wake_up(session, job.queue)
 
 
 def wake_waiting_queues(session: Session, older_than_seconds: float) -> int:
-    """Send one more wake-up to every queue with a waiting job and none on its way.
+    """Send one more wake-up to every served queue with a waiting job and none on its way.
 
-    This replaces messages that a broker or a killed worker lost. Returns the number sent.
+    This replaces messages that a broker or a killed worker lost. A queue without a live worker
+    gets none, or they would pile up in the broker; a worker wakes itself when it starts. Returns
+    the number sent.
     """
+    served = {queue for worker in live_workers(session) for queue in worker.queues}
     before = time.time() - older_than_seconds
     waiting = {
         JobStatus.QUEUED: JobRow.queue,
@@ -76,26 +87,38 @@ def wake_waiting_queues(session: Session, older_than_seconds: float) -> int:
             )
             .distinct()
         ).all()
-        for name in names:
+        wanted = [name for name in names if name in served]
+        for name in wanted:
             add_wake_up(session, name)
-        woken += len(names)
+        woken += len(wanted)
     return woken
 
 
 def explain_missing_workers(session: Session) -> None:
-    """Tell the jobs of queues that no live worker serves that this is what they wait for."""
-    served = {queue for worker in live_workers(session) for queue in worker.queues}
+    """Tell the jobs that no live worker can ever run that this is what they wait for."""
+    workers = live_workers(session)
     waiting = session.execute(
-        select(JobRow.id, JobRow.queue, JobRow.queue_reason).where(
-            JobRow.status == JobStatus.QUEUED.value
-        )
+        select(JobRow.id, JobRow.queue, JobRow.gpus, JobRow.queue_reason)
+        .where(JobRow.status == JobStatus.QUEUED.value)
+        .order_by(JobRow.seq)  # one order for all writers, so that none waits for another
     ).all()
-    for job_id, queue, reason in waiting:
-        missing = f"no {queue} worker is running"
-        wanted = missing if queue not in served else (None if reason == missing else reason)
+    for job_id, queue, gpus, reason in waiting:
+        missing = _missing(queue, gpus, [worker for worker in workers if queue in worker.queues])
+        outdated = reason is not None and reason.startswith("no ")
+        wanted = missing or (None if outdated else reason)
         if wanted != reason:
             session.execute(
                 update(JobRow)
                 .where(JobRow.id == job_id, JobRow.status == JobStatus.QUEUED.value)
                 .values(queue_reason=wanted)
             )
+
+
+def _missing(queue: str, gpus: int | None, serving: list[WorkerRow]) -> str | None:
+    if not serving:
+        return f"no {queue} worker is running"
+    if gpus and all(len(worker.gpus) < gpus for worker in serving):
+        return f"no running {queue} worker has {gpus} GPUs"
+    if gpus == 0 and not any(worker.cpu_slots for worker in serving):
+        return f"no running {queue} worker has a CPU slot"
+    return None

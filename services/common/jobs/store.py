@@ -15,6 +15,7 @@ from services.common.jobs.events import Level, append_event
 from services.common.jobs.job import Job, NewJob, job_from_row
 from services.common.jobs.outbox import add_wake_up
 from services.common.jobs.status import LeaseLost, check_move
+from services.common.jobs.storable import storable, storable_text
 
 
 @dataclass(frozen=True)
@@ -130,6 +131,7 @@ def fail_job(
     session: Session, job: Job, error: JobError, data: dict[str, Any] | None = None
 ) -> Job:
     """End a job with its cause; ``data`` goes with the event."""
+    error = error.model_copy(update={"message": storable_text(error.message)})
     return move_job(
         session,
         job,
@@ -137,12 +139,12 @@ def fail_job(
         f"Failed: {error.message}",
         level="error",
         data={"code": error.code, "param": error.param, **(data or {})},
-        error=error.model_dump(),
+        error=storable(error.model_dump()),
         phase=None,
     )
 
 
-def release_validation(session: Session, job: Job, message: str) -> None:
+def release_validation(session: Session, job: Job, message: str, *, losses: int) -> None:
     """Give up a claimed validation, so that another worker does it from the start."""
     released = session.scalar(
         update(JobRow)
@@ -151,7 +153,13 @@ def release_validation(session: Session, job: Job, message: str) -> None:
             JobRow.status == JobStatus.VALIDATING_FILES.value,
             JobRow.epoch == job.epoch,
         )
-        .values(owner=None, lease_expires_at=None, phase=None, updated_at=time.time())
+        .values(
+            owner=None,
+            lease_expires_at=None,
+            phase=None,
+            losses=losses,
+            updated_at=time.time(),
+        )
         .returning(JobRow.id)
     )
     if released is None:

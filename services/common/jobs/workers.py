@@ -1,11 +1,11 @@
 """The worker processes, by their heartbeats."""
 
-import time
 from collections.abc import Sequence
 
 from sqlalchemy import delete, select
 from sqlalchemy.orm import Session
 
+from services.common.db.coordination import now
 from services.common.db.tables import WorkerRow
 from services.common.gpu.inventory import HostDevices
 
@@ -16,22 +16,22 @@ SILENCE_SECONDS = 20.0
 
 def heartbeat(session: Session, worker_id: str, queues: list[str], devices: HostDevices) -> None:
     """Say that a worker lives and what it offers."""
-    now = time.time()
+    beat = now(session)
     row = session.get(WorkerRow, worker_id)
     if row is None:
-        row = WorkerRow(id=worker_id, host=devices.host, started_at=now)
+        row = WorkerRow(id=worker_id, host=devices.host, started_at=beat)
         session.add(row)
     row.queues = queues
     row.gpus = list(devices.gpus)
     row.cpu_slots = devices.cpu_slots
-    row.heartbeat_at = now
+    row.heartbeat_at = beat
 
 
 def live_workers(session: Session) -> Sequence[WorkerRow]:
     """The workers heard of lately, oldest first."""
     return session.scalars(
         select(WorkerRow)
-        .where(WorkerRow.heartbeat_at > time.time() - SILENCE_SECONDS)
+        .where(WorkerRow.heartbeat_at > now(session) - SILENCE_SECONDS)
         .order_by(WorkerRow.started_at, WorkerRow.id)
     ).all()
 
@@ -43,4 +43,4 @@ def sign_off(session: Session, worker_id: str) -> None:
 
 def forget_dead_workers(session: Session) -> None:
     """Drop the workers not heard of for ten minutes."""
-    session.execute(delete(WorkerRow).where(WorkerRow.heartbeat_at < time.time() - FORGET_SECONDS))
+    session.execute(delete(WorkerRow).where(WorkerRow.heartbeat_at < now(session) - FORGET_SECONDS))

@@ -20,10 +20,16 @@ RESULT = "result.json"
 
 
 class Reporter:
-    """Writes the reports of one child; safe to recreate on the same directory after a kill."""
+    """Writes the reports of one child; safe to recreate on the same directory after a kill.
+
+    What JSON cannot hold never ends a child: NaN and infinity become null, and characters that
+    are no Unicode become question marks.
+    """
 
     def __init__(self, job_dir: Path) -> None:
         self.job_dir = job_dir
+        for name in (REPORTS, METRICS):
+            _end_last_line(job_dir / name)
 
     def phase(self, name: str) -> None:
         """Say which part of the work has begun, for example ``loading_model``."""
@@ -45,11 +51,9 @@ class Reporter:
         )
 
     def metrics(self, step: int, **values: float) -> None:
-        """Record figures of one step, in ``metrics.jsonl`` too; NaN and infinity become null."""
-        finite = {name: value if math.isfinite(value) else None for name, value in values.items()}
-        record = {"step": step, "time": time.time(), **finite}
-        self._append(METRICS, record)
-        self._report({"type": "metrics", "step": step, "metrics": finite})
+        """Record figures of one step, in ``metrics.jsonl`` too."""
+        self._append(METRICS, {"step": step, "time": time.time(), **values})
+        self._report({"type": "metrics", "step": step, "metrics": values})
 
     def checkpoint(self, step: int, path: str) -> None:
         """Announce a checkpoint that can be resumed from; ``path`` is relative to the job."""
@@ -68,15 +72,41 @@ class Reporter:
         self._append(REPORTS, {"time": time.time(), **record})
 
     def _append(self, name: str, record: dict[str, Any]) -> None:
-        line = json.dumps(record, ensure_ascii=False, allow_nan=False) + "\n"
         with open(self.job_dir / name, "ab") as file:
-            file.write(line.encode())
+            file.write(_encode(record) + b"\n")
 
     def _write_result(self, result: dict[str, Any]) -> None:
         target = self.job_dir / RESULT
         partial = target.with_suffix(".partial")
-        with open(partial, "w", encoding="utf-8") as file:
-            json.dump(result, file, ensure_ascii=False, allow_nan=False)
+        with open(partial, "wb") as file:
+            file.write(_encode(result))
             file.flush()
             os.fsync(file.fileno())
         partial.replace(target)
+
+
+def _encode(record: dict[str, Any]) -> bytes:
+    text = json.dumps(_finite(record), ensure_ascii=False, allow_nan=False)
+    return text.encode(errors="replace")
+
+
+def _finite(value: Any) -> Any:
+    match value:
+        case dict():
+            return {name: _finite(item) for name, item in value.items()}
+        case list() | tuple():
+            return [_finite(item) for item in value]
+        case float() if not math.isfinite(value):
+            return None
+        case _:
+            return value
+
+
+def _end_last_line(path: Path) -> None:
+    """A killed attempt may have left half a line, which would swallow the next one."""
+    if not path.exists() or not path.stat().st_size:
+        return
+    with open(path, "rb+") as file:
+        file.seek(-1, os.SEEK_END)
+        if file.read(1) != b"\n":
+            file.write(b"\n")

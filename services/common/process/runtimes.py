@@ -9,7 +9,7 @@ from pathlib import Path
 from pydantic import BaseModel, ValidationError
 
 from services.common.errors import TemperError
-from services.common.process.supervised import MARKER
+from services.common.process.trees import MARKER
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 STAMP = "runtime.json"

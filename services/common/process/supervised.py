@@ -3,21 +3,27 @@
 import json
 import os
 import selectors
-import signal
 import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, cast
+from typing import IO, Any, cast
 
 from services.common.errors import TemperError
+from services.common.process.trees import MARKER, kill_tree
 
 WATCHDOG = Path(__file__).with_name("watchdog.py")
 START_SECONDS = 30.0
-MARKER = "TEMPER_PROCESS_TREE"
-"""Variable that every process of a tree inherits; its value names the job."""
+
+
+def lease_clock() -> float:
+    """Seconds on the clock of leases: one for all processes of a host, and it never jumps.
+
+    It goes on while the machine sleeps, because other hosts' claims on the same jobs do.
+    """
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 class StartFailed(TemperError):
@@ -30,7 +36,8 @@ class SupervisedProcess:
     """A child behind its watchdog.
 
     ``returncode`` is that of the child, as `subprocess` gives it (-N: killed by signal N), or
-    None while it runs. After the end nothing of its tree is left.
+    None while it runs. After the end nothing of its tree is left. ``expired`` says that it was
+    ended because its lease ran out.
     """
 
     def __init__(self, watchdog: "subprocess.Popen[bytes]", tree: str) -> None:
@@ -43,6 +50,9 @@ class SupervisedProcess:
         self._selector.register(self._reports, selectors.EVENT_READ)
         self.pid: int | None = None
         self.returncode: int | None = None
+        self.expired = False
+        self._error: str | None = None
+        self._ending = False
 
     @classmethod
     def start(
@@ -53,11 +63,15 @@ class SupervisedProcess:
         env: Mapping[str, str],
         log: Path,
         tree: str,
-        lease_seconds: float,
+        deadline: float,
         grace_seconds: float,
     ) -> "SupervisedProcess":
-        """Start ``command``; its output is appended to ``log``. ``tree`` names the job."""
-        arguments = [str(log), str(lease_seconds), str(grace_seconds), *command]
+        """Start ``command``; its output is appended to ``log``. ``tree`` is its `tree_name`.
+
+        It may run until ``deadline`` on the `lease_clock`; after it nothing is started, and the
+        process has expired. Raises `StartFailed`.
+        """
+        arguments = [str(log), str(deadline), str(grace_seconds), *command]
         watchdog = subprocess.Popen(
             [sys.executable, "-I", "-S", str(WATCHDOG), *arguments],
             stdin=subprocess.PIPE,
@@ -67,14 +81,15 @@ class SupervisedProcess:
             start_new_session=True,
         )
         process = cls(watchdog, tree)
-        deadline = time.monotonic() + START_SECONDS
+        patience = time.monotonic() + START_SECONDS
         while process.pid is None and process.returncode is None:
-            if time.monotonic() > deadline:
-                process.end()
+            if time.monotonic() > patience:
+                kill_tree(tree)
+                process._close()
                 raise StartFailed(f"{command[0]} did not start within {START_SECONDS:.0f} s")
             process.wait(0.1)
-        if process.pid is None:
-            raise StartFailed(f"{command[0]} could not be started; see {log.name}")
+        if process.pid is None and not process.expired:
+            raise StartFailed(f"{command[0]} could not be started: {process._error}")
         return process
 
     def wait(self, timeout: float) -> bool:
@@ -91,13 +106,15 @@ class SupervisedProcess:
                 self._take(json.loads(line))
         return self.returncode is not None
 
-    def renew(self, seconds: float) -> None:
-        """Let the tree live for ``seconds`` from now."""
-        self._tell(f"renew {seconds}")
+    def renew(self, deadline: float) -> None:
+        """Let the tree live until ``deadline`` on the `lease_clock`."""
+        self._tell(f"renew {deadline}")
 
     def end(self) -> None:
         """Ask the tree to end: TERM, the grace period, KILL. Returns at once; then `wait`."""
-        self._tell("end")
+        if not self._ending:
+            self._tell("end")
+        self._ending = True
 
     def _tell(self, command: str) -> None:
         try:
@@ -106,11 +123,13 @@ class SupervisedProcess:
         except (BrokenPipeError, ValueError):
             return  # it has ended; wait() says so
 
-    def _take(self, answer: dict[str, int]) -> None:
-        if "pid" in answer:
-            self.pid = answer["pid"]
-        else:
+    def _take(self, answer: dict[str, Any]) -> None:
+        if "returncode" in answer:
+            self.expired = bool(answer["expired"])
             self._close(answer["returncode"])
+        else:
+            self.pid = answer.get("pid")
+            self._error = answer.get("error")
 
     def _close(self, returncode: int | None = None) -> None:
         self._selector.close()
@@ -121,35 +140,3 @@ class SupervisedProcess:
         if returncode is None:  # the watchdog itself was killed: nobody else cleans up
             kill_tree(self._tree)
         self.returncode = code if returncode is None else returncode
-
-
-def kill_tree(tree: str) -> int:
-    """Kill every process of this host that carries the marker ``tree``; return how many.
-
-    For trees whose watchdog was killed with its worker. New processes can appear while others
-    are killed, so it repeats until a scan finds none.
-    """
-    marker = f"{MARKER}={tree}".encode()
-    killed: set[int] = set()
-    while found := {pid for pid in _processes_with(marker) if pid != os.getpid()}:
-        for pid in found:
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                continue
-        killed |= found
-        time.sleep(0.02)
-    return len(killed)
-
-
-def _processes_with(variable: bytes) -> list[int]:
-    found = []
-    for entry in Path("/proc").iterdir():
-        if not entry.name.isdigit():
-            continue
-        try:
-            if variable in (entry / "environ").read_bytes().split(b"\0"):
-                found.append(int(entry.name))
-        except (FileNotFoundError, ProcessLookupError, PermissionError):
-            continue
-    return found

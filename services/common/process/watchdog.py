@@ -8,8 +8,10 @@ lost its database), when it is asked to, and after the child itself has ended.
 As a child subreaper it inherits every orphan of the tree, so that daemons made by a double fork
 are found too. It runs as a plain script on the standard library: starting it is cheap.
 
-Protocol: commands are lines on standard input, ``renew <seconds>`` and ``end``; answers are JSON
-lines on standard output, ``{"pid": n}`` at the start and ``{"returncode": n}`` at the end.
+Protocol: commands are lines on standard input, ``renew <deadline>`` and ``end``; answers are JSON
+lines on standard output: ``{"pid": n}`` or ``{"error": "why"}`` at the start, ``{"returncode": n,
+"expired": bool}`` at the end. Deadlines are absolute, so that a message that was long on its way
+(the worker or this process was stopped) gives no more time than the lease in the database.
 """
 
 import ctypes
@@ -25,15 +27,18 @@ from pathlib import Path
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
 POLL_SECONDS = 0.05
+CHECK_SECONDS = 1.0
+"""How often the deadline is looked at: timeouts stand still while a machine sleeps."""
 _prctl = ctypes.CDLL(None, use_errno=True).prctl
 
 
 class Watchdog:
     """Runs one command until it ends or must end."""
 
-    def __init__(self, command: list[str], log: str, lease: float, grace: float) -> None:
-        self.deadline = time.monotonic() + lease
+    def __init__(self, command: list[str], log: str, deadline: float, grace: float) -> None:
+        self.deadline = deadline
         self.grace = grace
+        self.expired = False
         self.commands = b""
         with open(log, "ab", buffering=0) as log_file:
             self.child = subprocess.Popen(
@@ -54,12 +59,13 @@ class Watchdog:
         ended = False
         signal.signal(signal.SIGTERM, lambda *_: self._expire())
         while not ended and self.child.poll() is None:
-            timeout = max(0.0, self.deadline - time.monotonic())
-            readable, _, _ = select.select([0, wakeup], [], [], min(timeout, 3600.0))
+            timeout = max(0.0, self.deadline - _clock())
+            readable, _, _ = select.select([0, wakeup], [], [], min(timeout, CHECK_SECONDS))
             if wakeup in readable:
                 os.read(wakeup, 4096)
             ended = self._read_commands() if 0 in readable else False
-            ended = ended or time.monotonic() >= self.deadline
+            self.expired = not ended and _clock() >= self.deadline
+            ended = ended or self.expired
             self._reap_orphans()
         self._end_tree()
         return self.child.wait()
@@ -76,7 +82,7 @@ class Watchdog:
         for line in lines:
             words = line.split()
             if words[:1] == [b"renew"]:
-                self.deadline = time.monotonic() + float(words[1])
+                self.deadline = float(words[1])
             elif words == [b"end"]:
                 return True
         return False
@@ -108,6 +114,11 @@ class Watchdog:
                 self.child.poll()
             else:
                 os.waitpid(info.si_pid, os.WNOHANG)
+
+
+def _clock() -> float:
+    """The clock of deadlines; it goes on while the machine sleeps."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 def _die_with_parent() -> None:
@@ -148,7 +159,7 @@ def _signal_all(number: int) -> None:
             continue
 
 
-def _say(**fields: int) -> None:
+def _say(**fields: object) -> None:
     try:
         print(json.dumps(fields), flush=True)  # noqa: T201 - the protocol
     except BrokenPipeError:
@@ -156,12 +167,20 @@ def _say(**fields: int) -> None:
 
 
 def main() -> None:
-    """Run as ``watchdog.py <log> <lease seconds> <grace seconds> <command...>``."""
-    log, lease, grace, *command = sys.argv[1:]
+    """Run as ``watchdog.py <log> <deadline> <grace seconds> <command...>``."""
+    log, deadline, grace, *command = sys.argv[1:]
     _prctl(PR_SET_CHILD_SUBREAPER, 1)
-    watchdog = Watchdog(command, log, float(lease), float(grace))
+    if _clock() >= float(deadline):
+        _say(returncode=-signal.SIGTERM, expired=True)
+        return
+    try:
+        watchdog = Watchdog(command, log, float(deadline), float(grace))
+    except (OSError, subprocess.SubprocessError) as error:
+        _say(error=str(error))
+        return
     _say(pid=watchdog.child.pid)
-    _say(returncode=watchdog.run())
+    returncode = watchdog.run()
+    _say(returncode=returncode, expired=watchdog.expired)
 
 
 if __name__ == "__main__":

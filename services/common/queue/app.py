@@ -5,7 +5,7 @@ from pathlib import Path
 from celery import Celery
 from kombu import Queue
 
-from services.common.queue.file_transport import SCHEME
+from services.common.queue.file_transport import SCHEME, remove_abandoned
 from services.common.queue.names import ALL_QUEUES
 from services.common.settings import Settings
 
@@ -13,6 +13,7 @@ WAKE_UP = "temper.wake_up"
 """The one task: look into the database for work of the queue the message came through."""
 
 FILE_POLLING_SECONDS = 0.05
+BROKER_SECONDS = 10.0
 
 
 def create_queue(settings: Settings) -> Celery:
@@ -20,7 +21,11 @@ def create_queue(settings: Settings) -> Celery:
     app = Celery("temper")
     app.conf.update(
         broker_url=settings.broker_url or f"{SCHEME}://",
-        broker_transport_options={} if settings.broker_url else _file_transport(settings.home),
+        broker_transport_options=(
+            _time_limits(settings.broker_url)
+            if settings.broker_url
+            else _file_transport(settings.home)
+        ),
         broker_connection_retry_on_startup=True,
         broker_connection_timeout=5,
         task_ignore_result=True,
@@ -47,10 +52,18 @@ def ping_broker(app: Celery) -> None:
         connection.ensure_connection(max_retries=1, timeout=2)
 
 
+def _time_limits(broker_url: str) -> dict[str, object]:
+    """A broker that accepts connections and never answers counts as away."""
+    if not broker_url.startswith(("redis://", "rediss://")):
+        return {}
+    return {"socket_connect_timeout": BROKER_SECONDS, "socket_timeout": BROKER_SECONDS}
+
+
 def _file_transport(home: Path) -> dict[str, object]:
     folder = home / "broker"
     for name in ("messages", "control"):
-        (folder / name).mkdir(parents=True, exist_ok=True)
+        (folder / name).mkdir(mode=0o700, parents=True, exist_ok=True)
+    remove_abandoned(folder / "messages")
     return {
         "data_folder_in": str(folder / "messages"),
         "data_folder_out": str(folder / "messages"),

@@ -6,8 +6,10 @@ not at all, and belongs to whoever removes it. A message that a killed worker ha
 the dispatcher sends another.
 """
 
+import logging
 import secrets
 import time
+from contextlib import suppress
 from pathlib import Path
 from queue import Empty
 from typing import Any
@@ -15,8 +17,12 @@ from typing import Any
 from kombu.transport import TRANSPORT_ALIASES, filesystem
 from kombu.utils.json import dumps, loads
 
+logger = logging.getLogger(__name__)
+
 SCHEME = "temper-files"
 LOOK_UP_SECONDS = 0.25
+ABANDONED_SECONDS = 60.0
+"""Nobody needs so long to write a message: its writer was killed."""
 
 
 class Channel(filesystem.Channel):
@@ -43,8 +49,19 @@ class Channel(filesystem.Channel):
                 path.unlink()
             except FileNotFoundError:
                 continue  # somebody else took it
-            return loads(payload)
+            try:
+                return loads(payload)
+            except ValueError:  # a power cut can leave an empty file under the final name
+                logger.warning("dropped the damaged message %s", path.name)
         raise Empty
+
+
+def remove_abandoned(folder: Path) -> None:
+    """Drop the halves of messages that killed writers left."""
+    for path in folder.glob("*.partial"):
+        with suppress(FileNotFoundError):
+            if path.stat().st_mtime < time.time() - ABANDONED_SECONDS:
+                path.unlink()
 
 
 class Transport(filesystem.Transport):

@@ -2,15 +2,16 @@
 
 import logging
 import os
+import secrets
 import socket
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 
 from sqlalchemy.exc import IntegrityError
 
 from services.common.artifacts import Artifacts
-from services.common.db.engine import Database
+from services.common.db.engine import DATABASE_AWAY, Database
 from services.common.gpu.inventory import HostDevices, occupied_gpus, visible_gpus
 from services.common.gpu.leases import free_devices
 from services.common.jobs.claims import (
@@ -21,6 +22,7 @@ from services.common.jobs.claims import (
     claim_work,
 )
 from services.common.jobs.status import LeaseLost
+from services.common.process.supervised import lease_clock
 from services.common.queue.names import QueueNames
 from services.common.worker.handler import Handler
 from services.common.worker.run import ClaimRun
@@ -29,7 +31,7 @@ from services.common.worker.settings import WorkerSettings
 logger = logging.getLogger(__name__)
 
 CLAIM_TRIES = 5
-"""After so many lost races the other workers have plenty to do, and the dispatcher wakes us."""
+"""After so many lost races the other workers take what waits, and the dispatcher wakes us."""
 
 
 class Executor:
@@ -46,27 +48,46 @@ class Executor:
         self.database = database
         self.queues = queues
         self.devices = HostDevices(host, visible_gpus(), settings.cpu_slots)
-        self.worker_id = f"{host}:{os.getpid()}"
+        # Containers that share a host name often share the number of their process too.
+        self.worker_id = f"{host}:{secrets.token_hex(3)}:{os.getpid()}"
         self.stopping = threading.Event()
         self._handler = handler
         self._settings = settings
         self._artifacts = Artifacts(settings.home)
         self._claimant = Claimant(self.worker_id, self.devices, settings.lease_seconds)
-        self._sources: Mapping[str, Callable[[], Claim | None]] = {
-            queues.validation: self._claim_validation,
-            queues.work: self._claim_work,
-        }
+        self._validation_slots = threading.BoundedSemaphore(settings.validation_slots)
+        self._more_to_validate = threading.Event()
 
     def work(self, queue: str) -> None:
         """Run everything that waits in ``queue`` and can run here now."""
-        claim_next = self._sources[queue]
+        if queue == self.queues.validation:
+            self._validate()
+        else:
+            self._work_off(self._claim_work)
+
+    def _validate(self) -> None:
+        """Validate what waits while a slot is free, so that threads stay for the work.
+
+        Who finds no slot leaves word for those who hold one: they look again before they end.
+        """
+        self._more_to_validate.set()
+        while self._more_to_validate.is_set() and self._validation_slots.acquire(blocking=False):
+            self._more_to_validate.clear()
+            try:
+                self._work_off(self._claim_validation)
+            finally:
+                self._validation_slots.release()
+
+    def _work_off(self, claim_next: Callable[[], Claim | None]) -> None:
         while not self.stopping.is_set():
+            asked = lease_clock()  # before the database's lease begins, however long that takes
             claim = self._try(claim_next)
             if claim is None:
                 return
             logger.info("%s of job %s, epoch %d", claim.stage, claim.job.id, claim.job.epoch)
             ClaimRun(
                 claim,
+                deadline=asked + self._settings.lease_seconds,
                 database=self.database,
                 handler=self._handler,
                 settings=self._settings,
@@ -81,6 +102,9 @@ class Executor:
                 return claim_next()
             except (LeaseLost, IntegrityError) as error:
                 logger.debug("claim lost: %s", error)
+            except DATABASE_AWAY as error:
+                logger.warning("cannot claim now: %s", error)
+                return None
         return None
 
     def _folder(self, claim: Claim) -> Path:

@@ -1,12 +1,13 @@
 """The life of a worker process: Celery brings wake-ups, threads run the jobs."""
 
 import logging
+import os
 import threading
 
 from celery import Celery
 from celery.signals import worker_ready, worker_shutting_down
 
-from services.common.db.engine import Database
+from services.common.db.engine import DATABASE_AWAY, Database
 from services.common.db.migrate import migrate
 from services.common.jobs.outbox import add_wake_up
 from services.common.jobs.workers import heartbeat, sign_off
@@ -27,6 +28,7 @@ def run_worker(handler: Handler, queues: QueueNames, settings: WorkerSettings) -
 
     On TERM or INT running children are asked to end, and their jobs go back to the queue.
     """
+    os.umask(0o077)  # data sets, adapters and logs are the operator's alone
     configure_logging(settings.log_level, settings.log_json)
     database = Database(settings.database)
     migrate(database)
@@ -38,8 +40,7 @@ def run_worker(handler: Handler, queues: QueueNames, settings: WorkerSettings) -
         app.worker_main(_arguments(app, executor, settings))
     finally:
         executor.stopping.set()
-        with database.write() as session:
-            sign_off(session, executor.worker_id)
+        _sign_off(executor)
         database.close()
 
 
@@ -77,14 +78,22 @@ def _follow_life(executor: Executor) -> None:
 
 def _announce(executor: Executor) -> None:
     queues = [executor.queues.validation, executor.queues.work]
-    with executor.database.write() as session:
-        for queue in queues:
-            add_wake_up(session, queue)  # what waited for a worker need not wait longer
+    news = queues  # what waited for a worker need not wait longer
     while not executor.stopping.is_set():
         try:
             with executor.database.write() as session:
                 heartbeat(session, executor.worker_id, queues, executor.devices)
-        except Exception:
-            # The database may be away for a while; the next heartbeat tells when it is back.
-            logger.exception("heartbeat failed")
+                for queue in news:
+                    add_wake_up(session, queue)
+            news = []
+        except DATABASE_AWAY:
+            logger.exception("heartbeat failed; the next one tells when the database is back")
         executor.stopping.wait(HEARTBEAT_SECONDS)
+
+
+def _sign_off(executor: Executor) -> None:
+    try:
+        with executor.database.write() as session:
+            sign_off(session, executor.worker_id)
+    except DATABASE_AWAY as error:
+        logger.warning("could not sign off, silence will tell: %s", error)

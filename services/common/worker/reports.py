@@ -1,5 +1,6 @@
 """Following the reports of a running child."""
 
+import logging
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -8,6 +9,9 @@ from services.common.db.engine import Database
 from services.common.jobs.claims import Claim
 from services.common.jobs.reports import Report, parse_report, record_reports
 from services.common.process.reporter import REPORTS
+from services.common.worker.child_files import open_child_file
+
+logger = logging.getLogger(__name__)
 
 MAX_BATCH_BYTES = 1 << 20
 LOG_TAIL_BYTES = 16_384
@@ -18,7 +22,8 @@ MAX_LOG_BYTES = 64 << 20
 class ReportFollower:
     """Moves complete lines of a child's report file into the database, each exactly once.
 
-    The position is stored with what was read, so that a later attempt goes on behind it.
+    The position is stored with what was read, so that a later attempt goes on behind it. A file
+    that is shorter than that is another one, and read from its start.
     """
 
     def __init__(self, database: Database, claim: Claim, job_dir: Path) -> None:
@@ -40,18 +45,16 @@ class ReportFollower:
         self._offset = end
         return True
 
-    def follow_to_end(self) -> None:
-        """Record all that the child has written."""
-        while self.follow():
-            pass
-
     def _read(self) -> tuple[Sequence[Report], int]:
         try:
-            with open(self._path, "rb") as file:
+            with open_child_file(self._path) as file:
+                if os.fstat(file.fileno()).st_size < self._offset:
+                    self._offset = 0
                 file.seek(self._offset)
                 batch = file.read(MAX_BATCH_BYTES)
         except FileNotFoundError:
-            return [], self._offset
+            self._offset = 0
+            return [], 0
         complete = batch[: batch.rfind(b"\n") + 1]
         if not complete and len(batch) == MAX_BATCH_BYTES:
             complete = batch  # one endless line: pass it on as unreadable rather than stall
@@ -62,12 +65,14 @@ class ReportFollower:
 def log_tail(log: Path) -> list[str]:
     """The last lines of a child's log, for the event that says why it failed."""
     try:
-        with open(log, "rb") as file:
-            size = file.seek(0, 2)
+        with open_child_file(log) as file:
+            size = file.seek(0, os.SEEK_END)
             file.seek(max(0, size - LOG_TAIL_BYTES))
             text = file.read().decode(errors="replace")
     except FileNotFoundError:
         return []
+    except OSError as error:
+        return [str(error)]
     return [line[:500] for line in text.splitlines()][-LOG_TAIL_LINES:]
 
 
@@ -76,9 +81,15 @@ def bound_log(log: Path) -> None:
 
     The child goes on appending; what it writes in this very moment may be lost.
     """
-    if not log.exists() or log.stat().st_size <= MAX_LOG_BYTES:
+    try:
+        if log.lstat().st_size <= MAX_LOG_BYTES:
+            return
+        tail = "\n".join(log_tail(log))
+        with open_child_file(log, writable=True) as file:
+            file.truncate(0)
+            note = f"[the log was longer than {MAX_LOG_BYTES} bytes; its end follows]"
+            file.write(f"{note}\n{tail}\n".encode())
+    except FileNotFoundError:
         return
-    tail = "\n".join(log_tail(log))
-    os.truncate(log, 0)
-    with open(log, "a", encoding="utf-8") as file:
-        file.write(f"[the log was longer than {MAX_LOG_BYTES} bytes; its end follows]\n{tail}\n")
+    except OSError as error:
+        logger.warning("the log %s cannot be cut: %s", log, error)

@@ -211,6 +211,9 @@ class VllmServer:
         lines = list(self._last_lines)
         cause = failure_cause(lines)
         message = f"{what}: {cause}" if cause else what
+        if self._model.hub_id is not None:
+            # Below, few messages name what could not be loaded.
+            message = f"model {self._model.hub_id!r}: {message}"
         return VllmFailed(message, [line for line in lines if line.strip()][-SHOWN_LINES:])
 
     async def _stop(self) -> None:

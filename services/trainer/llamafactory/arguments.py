@@ -22,8 +22,9 @@ _NEEDS_GPU = ("bf16", "fp16", "tf32", "pure_bf16", "bf16_full_eval", "fp16_full_
 
 @dataclass(frozen=True)
 class Workplace:
-    """Where the training runs, and on which prepared data."""
+    """Where the training runs, from which model and on which prepared data."""
 
+    model: Path
     output_dir: Path
     data_dir: Path
     template: str
@@ -139,12 +140,11 @@ def _divide(rows: int, parts: int, name: str) -> int:
 
 
 def _owned(spec: TrainingSpec, place: Workplace) -> dict[str, Any]:
-    model = spec.model
     owned: dict[str, Any] = {
         "stage": "sft",
         "do_train": True,
         "finetuning_type": spec.method.value,
-        "model_name_or_path": str(model.path) if model.path else model.hub_id,
+        "model_name_or_path": str(place.model),
         "trust_remote_code": False,
         "dataset_dir": str(place.data_dir),
         "dataset": TRAINING_DATASET,
@@ -162,8 +162,6 @@ def _owned(spec: TrainingSpec, place: Workplace) -> dict[str, Any]:
         "push_to_hub": False,
         "use_cpu": not place.has_gpu,
     }
-    if model.revision:
-        owned["model_revision"] = model.revision
     if spec.adapter is not None:
         owned["adapter_name_or_path"] = str(spec.adapter)
     if place.has_validation:

@@ -45,7 +45,10 @@ def main() -> int:
         if spec.template is not None:
             check_template(spec.template)
         # Imported late: it takes seconds, and the libraries read the environment when imported.
-        preparation = import_module(f"{_PACKAGE}.preparation").prepare(spec, context)
+        hub = import_module(f"{_PACKAGE}.hub")
+        hub.check_datasets(spec, context.data_dir)
+        model = hub.model_folder(spec.model, enter)
+        preparation = import_module(f"{_PACKAGE}.preparation").prepare(spec, model, context)
         import_module(f"{_PACKAGE}.training").train(spec, preparation, context)
     except Exception as error:
         traceback.print_exc()

@@ -11,6 +11,7 @@ _CODE_OF_PHASE = {
     "configuring": "invalid_arguments",
     "preparing_data": "bad_data",
     "tokenizing": "bad_data",
+    "downloading_model": "model_load_failed",
     "loading_model": "model_load_failed",
 }
 _OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "cannot allocate memory")

@@ -5,13 +5,16 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
+from services.trainer.llamafactory.spec import ModelSource
+
 MODEL_FOLDER = "model"
+_ADAPTER_CONFIG = "adapter_config.json"
 
 # What loaders read. Pickles (training_args.bin), logs and model cards stay outside.
 _MODEL_FILES = (
     "*.safetensors",
     "*.safetensors.index.json",
-    "adapter_config.json",
+    _ADAPTER_CONFIG,
     "added_tokens.json",
     "chat_template.jinja",
     "config.json",
@@ -47,13 +50,23 @@ def collect_model(output_dir: Path, stop_token_ids: list[int]) -> FinishedModel:
             shutil.move(path, directory / path.name)
     if not any(directory.glob("*.safetensors")):
         raise FileNotFoundError("the trainer saved no weights in safetensors")
-    adapter = directory / "adapter_config.json"
+    adapter = directory / _ADAPTER_CONFIG
     if adapter.exists():
         settings = json.loads(adapter.read_bytes())
         needs_merge = bool(settings.get("modules_to_save") or settings.get("use_dora"))
         return FinishedModel(directory, needs_merge)
     _stop_at(directory / "generation_config.json", stop_token_ids)
     return FinishedModel(directory)
+
+
+def name_base(directory: Path, base: ModelSource) -> None:
+    """Have an adapter name the hub repository of its base, not the copy in this host's cache."""
+    path = directory / _ADAPTER_CONFIG
+    if base.hub_id is None or not path.exists():
+        return
+    settings = json.loads(path.read_bytes())
+    settings |= {"base_model_name_or_path": base.hub_id, "revision": base.revision}
+    path.write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
 
 
 def remove_unfinished(output_dir: Path) -> None:

@@ -11,15 +11,12 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 from transformers import AutoConfig
 
-from services.trainer.llamafactory.spec import ModelSource
-
 _HALF = {torch.bfloat16: "bfloat16", torch.float16: "float16"}
 
 
-def restore_precision(directory: Path, base: ModelSource) -> None:
+def restore_precision(directory: Path, base: Path) -> None:
     """Convert float32 weights in a folder to the base's half precision, one file at a time."""
-    source, revision = base.path or base.hub_id, base.revision or "main"
-    dtype = AutoConfig.from_pretrained(source, revision=revision, trust_remote_code=False).dtype
+    dtype = AutoConfig.from_pretrained(str(base), trust_remote_code=False).dtype
     if dtype not in _HALF:
         return
     for path in directory.glob("*.safetensors"):

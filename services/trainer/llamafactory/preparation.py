@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 from services.trainer.llamafactory.context import Context
 from services.trainer.llamafactory.dataset import PreparedData, prepare_data, prepared_data
@@ -15,16 +16,18 @@ _WAIT_SECONDS = 6 * 3600
 
 @dataclass(frozen=True)
 class Preparation:
-    """Data that are ready to train on, and the tokens that end a turn in them."""
+    """The folder of the model to start from, data that are ready to train it on, and the tokens
+    that end a turn in them."""
 
+    model: Path
     data: PreparedData
     stop_token_ids: list[int]
 
 
-def prepare(spec: TrainingSpec, context: Context) -> Preparation:
-    """Prepare the data, once for all processes and attempts."""
+def prepare(spec: TrainingSpec, model: Path, context: Context) -> Preparation:
+    """Prepare the data for the model in a folder, once for all processes and attempts."""
     context.enter("loading_model")
-    tokenizer = load_tokenizer(spec)
+    tokenizer = load_tokenizer(model)
     chosen = layout(spec, tokenizer)
     context.enter("preparing_data")
     data = prepared_data(context.data_dir, spec)
@@ -32,7 +35,7 @@ def prepare(spec: TrainingSpec, context: Context) -> Preparation:
         data = prepare_data(spec, chosen, context.data_dir, _reporting(context))
     elif data is None:
         data = _await_data(spec, context)
-    return Preparation(data, stop_token_ids(tokenizer, chosen, data.last_response))
+    return Preparation(model, data, stop_token_ids(tokenizer, chosen, data.last_response))
 
 
 def _reporting(context: Context) -> Callable[[int], None]:

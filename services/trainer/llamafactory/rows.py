@@ -20,7 +20,11 @@ def read_rows(source: DataSource) -> Iterator[Record]:
 
 
 def _hub_rows(source: DataSource) -> Iterator[Record]:
-    load_dataset = import_module("datasets").load_dataset
-    rows = load_dataset(source.hub_name, source.hub_subset, split=source.hub_split, streaming=True)
-    for number, row in enumerate(rows, start=1):
-        yield Record(number, row)
+    load = import_module("datasets").load_dataset
+    try:
+        rows = load(source.hub_name, source.hub_subset, split=source.hub_split, streaming=True)
+        for number, row in enumerate(rows, start=1):
+            yield Record(number, row)
+    except Exception as error:  # of many kinds, and hardly one names the dataset
+        message = f"dataset {source.hub_name!r} cannot be read: {error}"
+        raise UnreadableFile(message) from error

@@ -1,5 +1,6 @@
 """What a model's tokenizer decides about training: the chat template and where turns end."""
 
+from pathlib import Path
 from typing import Any
 
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
@@ -10,12 +11,10 @@ from services.trainer.llamafactory.library import llamafactory_module
 from services.trainer.llamafactory.spec import TrainingSpec
 
 
-def load_tokenizer(spec: TrainingSpec) -> PreTrainedTokenizerBase:
-    """The tokenizer of the model to start from; raises TrainingFailure."""
-    source = spec.model.path or spec.model.hub_id
-    revision = {"revision": spec.model.revision} if spec.model.revision else {}
+def load_tokenizer(model: Path) -> PreTrainedTokenizerBase:
+    """The tokenizer in the folder of a model; raises TrainingFailure."""
     try:
-        return AutoTokenizer.from_pretrained(source, trust_remote_code=False, **revision)
+        return AutoTokenizer.from_pretrained(str(model), trust_remote_code=False)
     except (OSError, ValueError) as error:
         cause = " ".join(str(error).split())
         raise TrainingFailure(

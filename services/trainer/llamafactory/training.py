@@ -21,7 +21,7 @@ from services.trainer.llamafactory.checkpoints import newest_complete, remove_in
 from services.trainer.llamafactory.context import Context
 from services.trainer.llamafactory.failures import TrainingFailure
 from services.trainer.llamafactory.library import llamafactory_module
-from services.trainer.llamafactory.model_files import collect_model, remove_unfinished
+from services.trainer.llamafactory.model_files import collect_model, name_base, remove_unfinished
 from services.trainer.llamafactory.precision import restore_precision
 from services.trainer.llamafactory.preparation import Preparation
 from services.trainer.llamafactory.progress import Outcome, ProgressCallback
@@ -45,6 +45,7 @@ def train(spec: TrainingSpec, preparation: Preparation, context: Context) -> Non
 def _workplace(spec: TrainingSpec, preparation: Preparation, context: Context) -> Workplace:
     checkpoint = newest_complete(context.output_dir) if spec.resume else None
     place = Workplace(
+        model=preparation.model,
         output_dir=context.output_dir,
         data_dir=context.data_dir,
         template=preparation.data.template,
@@ -99,8 +100,9 @@ def _finish(
     context: Context,
 ) -> None:
     model = collect_model(context.output_dir, preparation.stop_token_ids)
+    name_base(model.directory, spec.model)
     if spec.method is TrainingType.FULL:
-        restore_precision(model.directory, spec.model)
+        restore_precision(model.directory, preparation.model)
     shutil.rmtree(context.data_dir, ignore_errors=True)
     context.reporter.finish(
         kind=spec.method.value,

@@ -14,6 +14,7 @@ from typing import Any
 
 from services.trainer.llamafactory.arguments import Workplace, build_arguments
 from services.trainer.llamafactory.dataset import prepare_data
+from services.trainer.llamafactory.hub import model_folder
 from services.trainer.llamafactory.library import llamafactory_module
 from services.trainer.llamafactory.spec import SPEC, TrainingSpec
 from services.trainer.llamafactory.tokens import layout, load_tokenizer
@@ -21,12 +22,14 @@ from services.trainer.llamafactory.tokens import layout, load_tokenizer
 
 def tokenized_rows(job_dir: Path) -> list[dict[str, Any]]:
     spec = TrainingSpec.model_validate_json((job_dir / SPEC).read_bytes())
+    base = model_folder(spec.model, lambda phase: None)
     prepared = prepare_data(
-        spec, layout(spec, load_tokenizer(spec)), job_dir / "data", lambda rows: None
+        spec, layout(spec, load_tokenizer(base)), job_dir / "data", lambda rows: None
     )
     arguments = build_arguments(
         spec,
         Workplace(
+            model=base,
             output_dir=job_dir / "output",
             data_dir=job_dir / "data",
             template=prepared.template,

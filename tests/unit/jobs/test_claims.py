@@ -4,8 +4,9 @@ import pytest
 
 from services.common.contracts.jobs import JobStatus
 from services.common.db.engine import Database
+from services.common.gpu.inventory import HostDevices
 from services.common.gpu.leases import release_devices, release_stale_devices
-from services.common.jobs.claims import check_claim, renew_lease
+from services.common.jobs.claims import Claimant, check_claim, renew_lease
 from services.common.jobs.reports import parse_report, record_reports
 from services.common.jobs.status import LeaseLost
 from services.common.jobs.store import move_job, request_cancel
@@ -89,6 +90,24 @@ def test_a_job_too_large_for_a_host_is_left_to_others(database: Database) -> Non
     small = queued_job(database, gpus=1)
 
     assert claim(database, gpu_worker("GPU-a")).job.id == small.id
+
+
+def test_many_jobs_for_larger_hosts_do_not_hide_a_small_one(database: Database) -> None:
+    for _ in range(120):
+        queued_job(database, gpus=4)
+    small = queued_job(database, gpus=1)
+
+    assert claim(database, gpu_worker("GPU-a")).job.id == small.id
+
+
+def test_a_job_that_waits_for_gpus_does_not_keep_a_cpu_slot_idle(database: Database) -> None:
+    worker = Claimant("host:1", HostDevices("host", ("GPU-a",), 1), 60.0)
+    queued_job(database, gpus=1)
+    queued_job(database, gpus=1)
+    on_cpu = queued_job(database, gpus=0)
+    claim(database, worker)
+
+    assert claim(database, worker).job.id == on_cpu.id
 
 
 def test_a_gpu_that_somebody_else_uses_is_not_taken(database: Database) -> None:

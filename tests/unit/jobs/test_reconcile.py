@@ -38,6 +38,12 @@ def outbox(database: Database) -> list[str]:
         return list(session.scalars(select(OutboxRow.queue).order_by(OutboxRow.seq)))
 
 
+def serve(database: Database) -> None:
+    """A live worker of the training queue."""
+    with database.write() as session:
+        heartbeat(session, "host:1", ["training"], HostDevices("host", (), 1))
+
+
 def empty_outbox(database: Database) -> None:
     with database.write() as session:
         session.execute(delete(OutboxRow))
@@ -98,6 +104,37 @@ def test_a_lost_validation_is_done_again_by_somebody_else(database: Database) ->
     assert again.job.id == job.id
 
 
+def test_a_validation_that_loses_worker_after_worker_fails_its_job(database: Database) -> None:
+    job = new_job(database)
+    for _ in range(MAX_LOSSES):
+        assert try_claim_validation(database, EXPIRED) is not None
+        recover(database)
+
+    failed = read(database, job.id)
+    assert failed.error is not None
+    assert (failed.status, failed.error.code) == (JobStatus.FAILED, "worker_lost")
+
+
+def test_a_queue_that_no_worker_serves_gets_no_wake_ups(database: Database) -> None:
+    queued_job(database)
+    empty_outbox(database)
+
+    with database.write() as session:
+        wake_waiting_queues(session, older_than_seconds=0.0)
+
+    assert outbox(database) == []
+
+
+def test_a_job_that_no_running_worker_is_large_enough_for_says_so(database: Database) -> None:
+    job = queued_job(database, gpus=2)
+    serve(database)
+
+    with database.write() as session:
+        explain_missing_workers(session)
+
+    assert read(database, job.id).queue_reason == "no running training worker has 2 GPUs"
+
+
 def test_devices_of_a_lost_claim_are_freed_and_those_of_a_live_one_kept(database: Database) -> None:
     queued_job(database, gpus=1)
     queued_job(database, gpus=1)
@@ -113,6 +150,7 @@ def test_devices_of_a_lost_claim_are_freed_and_those_of_a_live_one_kept(database
 def test_a_waiting_job_gets_a_new_wake_up_unless_one_is_on_its_way(database: Database) -> None:
     queued_job(database)
     queued_job(database)
+    serve(database)
     empty_outbox(database)
 
     for _ in range(2):
@@ -124,6 +162,7 @@ def test_a_waiting_job_gets_a_new_wake_up_unless_one_is_on_its_way(database: Dat
 
 def test_a_fresh_job_is_given_time_before_it_is_woken_again(database: Database) -> None:
     queued_job(database)
+    serve(database)
     empty_outbox(database)
 
     with database.write() as session:

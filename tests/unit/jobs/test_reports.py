@@ -1,12 +1,21 @@
 """What children report."""
 
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from services.common.contracts.jobs import JobStatus
 from services.common.db.engine import Database
+from services.common.db.migrate import migrate
 from services.common.jobs.events import events_after
 from services.common.jobs.reports import MessageReport, parse_report, record_reports
-from services.common.jobs.store import list_checkpoints
+from services.common.jobs.storable import MAX_TEXT
+from services.common.jobs.store import list_checkpoints, move_job
+from tests.support.servers import running_postgres
 from tests.unit.jobs.machine import claim, cpu_worker, queued_job, read
 
 
@@ -61,3 +70,84 @@ def test_a_checkpoint_is_listed_once_with_the_figures_before_it(database: Databa
         checkpoints, more = list_checkpoints(session, job_id, None, 10)
     assert [(row.step, row.metrics) for row in checkpoints] == [(3, {"step": 3, "loss": 0.5})]
     assert more is False
+
+
+HOSTILE = [
+    '{"type": "message", "message": "a\\u0000b", "data": {"k\\u0000": "v\\u0000", "n": NaN}}',
+    '{"type": "message", "message": "\\ud800"}',
+    '{"type": "phase", "phase": "p\\u0000"}',
+    '{"type": "phase", "phase": "' + "p" * 65 + '"}',
+    '{"type": "progress", "step": 9223372036854775808, "total_steps": 1}',
+    '{"type": "progress", "step": 1, "total_steps": 2, "eta_seconds": Infinity}',
+    '{"type": "metrics", "step": 1, "metrics": {"loss": NaN, "grad\\u0000": 1e400}}',
+    '{"type": "metrics", "step": 1, "metrics": {"loss": 1' + "0" * 5000 + "}}",
+    '{"type": "message", "message": "big", "data": {"n": 1' + "0" * 5000 + "}}",
+    '{"type": "message", "message": "' + "m" * 1_000_000 + '"}',
+    '{"type": "message", "message": "deep", "data": ' + '{"a":' * 5000 + "1" + "}" * 5001,
+    '{"type": "checkpoint", "step": 1, "path": "a\\u0000b"}',
+    '{"type": "checkpoint", "step": -1, "path": "x"}',
+]
+
+
+@pytest.fixture(scope="module")
+def postgres() -> Iterator[str]:
+    with running_postgres() as url:
+        yield url
+
+
+@pytest.mark.parametrize("backend", ["sqlite", "postgres"])
+def test_no_report_keeps_a_job_from_going_on(
+    backend: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    sqlite = f"sqlite:///{tmp_path / 'temper.db'}"
+    database = Database(sqlite if backend == "sqlite" else request.getfixturevalue("postgres"))
+    migrate(database)
+
+    job_id = record(database, *HOSTILE)
+
+    with database.read() as session:
+        events = events_after(session, job_id, 0, 100)
+    assert [event.number for event in events] == list(range(1, len(events) + 1))
+    for event in events:
+        assert "\0" not in event.message
+        assert len(event.message) <= MAX_TEXT
+        json.dumps(event.data, ensure_ascii=False, allow_nan=False).encode()
+    job = read(database, job_id)
+    assert (job.phase, job.step, job.eta_seconds) == ("p\ufffd", 1, None)
+    database.close()
+
+
+def test_reports_beyond_the_bound_leave_no_gap_in_the_numbers(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("services.common.jobs.reports.MAX_EVENTS", 10)
+    queued_job(database)
+    held = claim(database, cpu_worker())
+    line = b'{"type": "message", "message": "again"}'
+
+    for offset in range(3):
+        with database.write() as session:
+            record_reports(session, held, [parse_report(line)] * 5, offset)
+    with database.write() as session:
+        move_job(session, read(database, held.job.id), JobStatus.SUCCEEDED, "done")
+
+    with database.read() as session:
+        events = events_after(session, held.job.id, 0, 100)
+    assert [event.number for event in events] == list(range(1, 12))
+    assert events[-2].message.startswith("The job has 10 events")
+    assert events[-1].message == "done"
+
+
+def test_a_flood_of_reports_is_recorded_in_their_order(database: Database) -> None:
+    queued_job(database)
+    held = claim(database, cpu_worker())
+    lines = [b'{"type": "metrics", "step": %d, "metrics": {"loss": 1}}' % n for n in range(20_000)]
+
+    for start in range(0, len(lines), 10_000):
+        with database.write() as session:
+            reports = [parse_report(line) for line in lines[start : start + 10_000]]
+            record_reports(session, held, reports, start)
+
+    with database.read() as session:
+        events = events_after(session, held.job.id, 3, 30_000)
+    assert [event.data["step"] for event in events if event.data] == list(range(20_000))

@@ -10,7 +10,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from services.common.process.supervised import StartFailed, SupervisedProcess, kill_tree
+from services.common.process.supervised import StartFailed, SupervisedProcess, lease_clock
+from services.common.process.trees import kill_earlier_trees, kill_tree, tree_name
 from tests.support.waiting import wait_for
 
 DAEMONS = """
@@ -43,7 +44,7 @@ class Tree:
             env={"PATH": os.environ["PATH"]},
             log=self.log,
             tree=str(self.folder),
-            lease_seconds=lease,
+            deadline=lease_clock() + lease,
             grace_seconds=grace,
         )
         self.started.append(process)
@@ -91,14 +92,14 @@ def test_death_by_a_signal_is_negative(tree: Tree) -> None:
 
 
 def test_a_command_that_does_not_exist_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(StartFailed):
+    with pytest.raises(StartFailed, match="No such file"):
         SupervisedProcess.start(
             ["/nowhere/python"],
             cwd=tmp_path,
             env={},
             log=tmp_path / "log.txt",
             tree="x",
-            lease_seconds=5,
+            deadline=lease_clock() + 5,
             grace_seconds=1,
         )
 
@@ -144,10 +145,60 @@ def test_a_tree_ends_when_its_lease_runs_out(tree: Tree) -> None:
     assert not [pid for pid in pids if alive(pid)]
 
 
+def test_a_tree_says_whether_its_lease_or_its_worker_ended_it(tree: Tree) -> None:
+    sleep = "import time; time.sleep(60)"
+    expired, ended = tree.start(sleep, lease=0.5), tree.start(sleep)
+
+    ended.end()
+
+    assert (finished(expired), expired.expired) == (-signal.SIGTERM, True)
+    assert (finished(ended), ended.expired) == (-signal.SIGTERM, False)
+
+
+def test_nothing_is_started_after_the_lease(tree: Tree) -> None:
+    process = tree.start("open('started', 'w')", lease=-1.0)
+
+    assert process.expired
+    assert not (tree.folder / "started").exists()
+
+
+def test_a_renewal_that_comes_late_gives_no_more_time(tree: Tree) -> None:
+    process = tree.start("import time; time.sleep(60)")
+
+    process.renew(lease_clock() - 1.0)
+
+    assert finished(process) == -signal.SIGTERM
+    assert process.expired
+
+
+def test_only_the_trees_of_earlier_claims_are_killed(tmp_path: Path) -> None:
+    trees = {
+        epoch: SupervisedProcess.start(
+            [sys.executable, "-c", "import time; time.sleep(60)"],
+            cwd=tmp_path,
+            env={},
+            log=tmp_path / "log.txt",
+            tree=tree_name(tmp_path.name, epoch),
+            deadline=lease_clock() + 60,
+            grace_seconds=0.5,
+        )
+        for epoch in (1, 2, 3)
+    }
+
+    kill_earlier_trees(tmp_path.name, 2)
+
+    assert finished(trees[1]) == -signal.SIGKILL
+    assert not trees[2].wait(0.2)
+    assert not trees[3].wait(0.2)
+    for process in trees.values():
+        process.end()
+        finished(process)
+
+
 def test_a_renewed_lease_keeps_the_tree(tree: Tree) -> None:
     process = tree.start("import time; time.sleep(1.5)", lease=1.0)
 
-    process.renew(60.0)
+    process.renew(lease_clock() + 60.0)
 
     assert finished(process) == 0
 
@@ -155,10 +206,10 @@ def test_a_renewed_lease_keeps_the_tree(tree: Tree) -> None:
 WORKER = """
 import os, sys, time
 from pathlib import Path
-from services.common.process.supervised import SupervisedProcess
+from services.common.process.supervised import SupervisedProcess, lease_clock
 folder = Path(sys.argv[1])
 SupervisedProcess.start([sys.executable, "-c", sys.argv[2]], cwd=folder, env={}, log=folder / "log",
-                        tree=str(folder), lease_seconds=60, grace_seconds=0.5)
+                        tree=str(folder), deadline=lease_clock() + 60, grace_seconds=0.5)
 (folder / "worker").touch()
 time.sleep(600)
 """

@@ -1,5 +1,7 @@
 """The broker of files. It rests on kombu's virtual transport as of 5.7."""
 
+import os
+import socket
 import threading
 from importlib.metadata import version
 from pathlib import Path
@@ -8,6 +10,7 @@ from typing import cast
 
 import pytest
 from kombu import Connection
+from kombu.exceptions import OperationalError
 
 from services.common.queue.app import create_queue, ping_broker, send_wake_up
 from services.common.queue.file_transport import SCHEME, Channel
@@ -94,3 +97,36 @@ def test_a_wake_up_reaches_the_folder_of_the_default_broker(tmp_path: Path) -> N
 
     (message,) = (tmp_path / "broker" / "messages").iterdir()
     assert message.name.endswith(".training.msg")
+
+
+def test_a_damaged_message_is_dropped_and_the_next_one_taken(tmp_path: Path) -> None:
+    with connect(tmp_path) as connection:
+        (tmp_path / "messages" / "0-a.training.msg").touch()
+        channel_of(connection)._put("training", {"body": 1})
+
+        assert channel_of(connection)._get("training")["body"] == 1
+
+
+def test_what_killed_writers_left_is_removed_when_a_process_starts(tmp_path: Path) -> None:
+    create_queue(Settings(home=tmp_path))
+    messages = tmp_path / "broker" / "messages"
+    old, fresh = messages / "1.training.msg.partial", messages / "2.training.msg.partial"
+    for path in (old, fresh):
+        path.touch()
+    os.utime(old, (0, 0))
+
+    create_queue(Settings(home=tmp_path))
+
+    assert (old.exists(), fresh.exists()) == (False, True)
+
+
+def test_a_redis_that_accepts_and_never_answers_is_away(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as mute:
+        url = f"redis://127.0.0.1:{mute.getsockname()[1]}/0"
+        app = create_queue(Settings(home=tmp_path, broker_url=url))
+        app.conf.broker_transport_options = app.conf.broker_transport_options | {
+            "socket_timeout": 0.2
+        }
+
+        with pytest.raises(OperationalError):
+            send_wake_up(app, "training")

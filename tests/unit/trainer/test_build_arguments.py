@@ -28,6 +28,7 @@ def spec(**changes: Any) -> TrainingSpec:
 
 def place(**changes: Any) -> Workplace:
     fields: dict[str, Any] = {
+        "model": Path("/models/base"),
         "output_dir": Path("/job/output"),
         "data_dir": Path("/job/data"),
         "template": "empty",

@@ -3,7 +3,12 @@ from pathlib import Path
 
 import pytest
 
-from services.trainer.llamafactory.model_files import collect_model, remove_unfinished
+from services.trainer.llamafactory.model_files import (
+    collect_model,
+    name_base,
+    remove_unfinished,
+)
+from services.trainer.llamafactory.spec import ModelSource
 
 
 def saved(output: Path, **files: str) -> Path:
@@ -73,6 +78,25 @@ def test_an_adapter_says_whether_it_must_be_merged(
     tmp_path: Path, settings: dict[str, object], needs_merge: bool
 ) -> None:
     assert collect_model(adapter(tmp_path, **settings), [1]).needs_merge is needs_merge
+
+
+@pytest.mark.parametrize(
+    ("base", "name", "revision"),
+    [
+        (ModelSource(hub_id="owner/base", revision="v1"), "owner/base", "v1"),
+        (ModelSource(path=Path("/models/base")), "/models/base", None),
+    ],
+)
+def test_an_adapter_names_its_base_as_others_find_it(
+    tmp_path: Path, base: ModelSource, name: str, revision: str | None
+) -> None:
+    model = collect_model(adapter(tmp_path, r=8, base_model_name_or_path="/models/base"), [1])
+
+    name_base(model.directory, base)
+
+    config = json.loads((model.directory / "adapter_config.json").read_text())
+    assert (config["base_model_name_or_path"], config.get("revision")) == (name, revision)
+    assert config["r"] == 8
 
 
 def test_a_model_without_safetensors_is_refused(tmp_path: Path) -> None:

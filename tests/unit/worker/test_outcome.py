@@ -1,5 +1,7 @@
 """What the end of a child means for its job."""
 
+import os
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +14,13 @@ from services.common.gpu.leases import free_devices
 from services.common.jobs.claims import Claim
 from services.common.jobs.job import Job
 from services.common.jobs.store import request_cancel
-from services.common.worker.outcome import Ending, settle
+from services.common.worker.outcome import (
+    MAX_RESULT_BYTES,
+    Ending,
+    read_result,
+    settle,
+    succeeded,
+)
 from tests.unit.jobs.machine import (
     claim,
     cpu_worker,
@@ -21,8 +29,6 @@ from tests.unit.jobs.machine import (
     read,
     try_claim_validation,
 )
-
-pytest_plugins = ["tests.unit.jobs.conftest"]
 
 
 class Handler:
@@ -42,8 +48,9 @@ def ending(
     returncode: int = 0,
     cancelled: bool = False,
     stopping: bool = False,
+    expired: bool = False,
 ) -> Ending:
-    return Ending(returncode, result, cancelled, stopping, ["last line"])
+    return Ending(returncode, result, cancelled, stopping, expired, ["last line"])
 
 
 def settled(database: Database, held: Claim, end: Ending) -> Job:
@@ -130,3 +137,69 @@ def test_a_success_that_the_kind_refuses_leaves_the_job_to_fail(
         settled(database, held, ending({"status": "succeeded", "broken": True}))
 
     assert read(database, held.job.id).status is JobStatus.RUNNING
+
+
+def test_a_cancellation_during_validation_counts_though_the_files_are_valid(
+    database: Database,
+) -> None:
+    new_job(database)
+    held = try_claim_validation(database, cpu_worker())
+    assert held is not None
+    with database.write() as session:
+        request_cancel(session, held.job.id)
+
+    assert settled(database, held, ending({"status": "succeeded"})).status is JobStatus.CANCELLED
+
+
+def test_a_lease_that_ran_out_costs_an_attempt_and_not_the_job(
+    database: Database, held: Claim
+) -> None:
+    job = settled(database, held, ending(returncode=-15, expired=True))
+
+    assert (job.status, job.losses, job.error) == (JobStatus.QUEUED, 1, None)
+
+
+def test_what_a_child_fails_with_when_it_was_asked_to_end_does_not_count(
+    database: Database, held: Claim
+) -> None:
+    failure = {"status": "failed", "error": {"code": "engine_died", "message": "gone"}}
+
+    assert settled(database, held, ending(failure, stopping=True)).status is JobStatus.QUEUED
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"no json", b"[1]", b"\xff", b"[" * 100_000, b" " * (MAX_RESULT_BYTES + 1)],
+    ids=["text", "list", "bytes", "deep", "large"],
+)
+def test_a_result_that_cannot_be_read_is_a_failure_that_says_so(
+    tmp_path: Path, content: bytes
+) -> None:
+    (tmp_path / "result.json").write_bytes(content)
+
+    result = read_result(tmp_path)
+
+    assert result is not None
+    assert result["error"]["code"] == "bad_result"
+
+
+def test_a_link_or_a_pipe_in_place_of_a_result_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").write_text('{"status": "succeeded"}')
+    (tmp_path / "result.json").symlink_to(tmp_path / "elsewhere")
+    assert not succeeded(read_result(tmp_path))
+
+    (tmp_path / "result.json").unlink()
+    os.mkfifo(tmp_path / "result.json")
+    assert not succeeded(read_result(tmp_path))
+
+
+def test_a_result_holds_only_what_a_database_can(tmp_path: Path) -> None:
+    text = '{"status": "succeeded", "loss": NaN, "text": "a\\u0000\\ud800", "n": 1e999}'
+    (tmp_path / "result.json").write_text(text)
+
+    assert read_result(tmp_path) == {
+        "status": "succeeded",
+        "loss": None,
+        "text": "a\ufffd?",
+        "n": None,
+    }

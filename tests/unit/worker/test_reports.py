@@ -1,5 +1,6 @@
 """Following a child's report file and its log."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -16,8 +17,6 @@ from services.common.worker.reports import (
 )
 from tests.unit.jobs.machine import claim, cpu_worker, queued_job
 
-pytest_plugins = ["tests.unit.jobs.conftest"]
-
 
 @pytest.fixture
 def follower(database: Database, tmp_path: Path) -> ReportFollower:
@@ -31,6 +30,11 @@ def messages(database: Database, follower: ReportFollower) -> list[str]:
     return [event.message for event in events if event.message.startswith("report")]
 
 
+def follow_to_end(follower: ReportFollower) -> None:
+    while follower.follow():
+        pass
+
+
 def test_reports_are_recorded_once_as_they_appear(
     database: Database, follower: ReportFollower, tmp_path: Path
 ) -> None:
@@ -38,9 +42,9 @@ def test_reports_are_recorded_once_as_they_appear(
     assert follower.follow() is False  # nothing is there yet
 
     reporter.message("report 1")
-    follower.follow_to_end()
+    follow_to_end(follower)
     reporter.message("report 2")
-    follower.follow_to_end()
+    follow_to_end(follower)
 
     assert messages(database, follower) == ["report 1", "report 2"]
 
@@ -53,9 +57,47 @@ def test_a_line_is_read_when_it_is_complete(
         file.write(line[:20])
         assert follower.follow() is False
         file.write(line[20:])
-        follower.follow_to_end()
+        follow_to_end(follower)
 
     assert messages(database, follower) == ["report 1"]
+
+
+def test_a_file_that_was_replaced_by_a_shorter_one_is_read_from_its_start(
+    database: Database, follower: ReportFollower, tmp_path: Path
+) -> None:
+    for number in range(3):
+        Reporter(tmp_path).message(f"report {number}")
+    follow_to_end(follower)
+
+    (tmp_path / "reports.jsonl").unlink()
+    Reporter(tmp_path).message("report of another file")
+    follow_to_end(follower)
+
+    assert messages(database, follower)[-1] == "report of another file"
+
+
+def test_half_a_line_of_a_killed_attempt_does_not_swallow_the_next(
+    database: Database, follower: ReportFollower, tmp_path: Path
+) -> None:
+    (tmp_path / "reports.jsonl").write_bytes(b'{"type": "mess')
+
+    Reporter(tmp_path).message("report 1")
+    follow_to_end(follower)
+
+    assert messages(database, follower) == ["report 1"]
+
+
+def test_nothing_that_is_no_json_ends_a_child(tmp_path: Path) -> None:
+    reporter = Reporter(tmp_path)
+
+    reporter.message("\ud800", where=float("inf"))
+    reporter.finish(loss=float("nan"), text="\ud800")
+
+    assert json.loads((tmp_path / "result.json").read_text()) == {
+        "status": "succeeded",
+        "loss": None,
+        "text": "?",
+    }
 
 
 def test_the_log_tail_is_bounded_and_survives_bad_bytes(tmp_path: Path) -> None:

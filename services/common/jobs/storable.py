@@ -1,0 +1,29 @@
+"""What every database holds and every JSON reader accepts, made of what a child may say."""
+
+import math
+from typing import Any
+
+MAX_TEXT = 4000
+MAX_INTEGER = 2**63 - 1
+
+
+def storable_text(text: str, limit: int = MAX_TEXT) -> str:
+    """The text without characters that PostgreSQL or UTF-8 refuse, cut to ``limit``."""
+    return text[:limit].replace("\0", "\ufffd").encode(errors="replace").decode()
+
+
+def storable(value: Any) -> Any:
+    """A JSON value whose texts are storable, and whose figures are null where they are not."""
+    match value:
+        case str():
+            return storable_text(value, limit=len(value))
+        case dict():
+            return {storable(name): storable(item) for name, item in value.items()}
+        case list():
+            return [storable(item) for item in value]
+        case float() if not math.isfinite(value):
+            return None
+        case int() if abs(value) > MAX_INTEGER:
+            return None
+        case _:
+            return value

@@ -1,0 +1,118 @@
+"""What a job names on a hub: the model is downloaded, the datasets are only asked for.
+
+Both happen before anything slow is imported, so that a wrong name fails in seconds. The training
+itself gets a folder: given a name, PEFT compares the vocabulary with that of the newest revision
+instead of the one it trains, and then stores embeddings that make an adapter impossible to serve.
+"""
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from huggingface_hub import constants, hf_hub_download, snapshot_download
+from huggingface_hub.errors import (
+    GatedRepoError,
+    LocalEntryNotFoundError,
+    RemoteEntryNotFoundError,
+    RepositoryNotFoundError,
+    RevisionNotFoundError,
+)
+
+from services.trainer.llamafactory.dataset import prepared_data
+from services.trainer.llamafactory.failures import TrainingFailure
+from services.trainer.llamafactory.spec import ModelSource, TrainingSpec
+
+_SETTINGS = ("*.json", "*.jinja", "*.model", "*.tiktoken", "*.txt")
+_SUBFOLDERS = "*/*"
+_WEIGHTS = "model.safetensors"
+_WEIGHTS_INDEX = "model.safetensors.index.json"
+_README = "README.md"
+
+
+def model_folder(model: ModelSource, enter: Callable[[str], None]) -> Path:
+    """The folder of a model; one of a hub is downloaded first, unless the cache holds it.
+
+    Raises TrainingFailure that names the repository.
+    """
+    if model.path is not None:
+        return model.path
+    enter("downloading_model")
+    hub_id = str(model.hub_id)
+    what = f"model {hub_id!r}"
+    with _explained(what, model.revision, code="model_load_failed", param="model"):
+        folder = _download(hub_id, model.revision, _SETTINGS)
+        weights = _weight_files(folder)
+        # By the commit: the branch may have moved since.
+        _download(hub_id, folder.name, weights)
+    if not all((folder / name).exists() for name in weights):
+        message = f"{what} has no weights in safetensors at revision {model.revision or 'main'!r}"
+        raise TrainingFailure(message, code="model_load_failed", param="model")
+    return folder
+
+
+def check_datasets(spec: TrainingSpec, data_dir: Path) -> None:
+    """Raise TrainingFailure, naming it, for a hub dataset that is not there or not readable.
+
+    Nothing is asked once an earlier attempt has prepared the data in ``data_dir``.
+    """
+    if prepared_data(data_dir, spec) is not None:
+        return
+    sources = {"training_file": spec.training_data, "validation_file": spec.validation_data}
+    for param, source in sources.items():
+        if source is None or source.hub_name is None:
+            continue
+        what = f"dataset {source.hub_name!r}"
+        with _explained(what, None, code="dataset_load_failed", param=param):
+            try:
+                hf_hub_download(source.hub_name, _README, repo_type="dataset")
+            except RemoteEntryNotFoundError:
+                continue  # the dataset is there, only without a card
+
+
+def _download(hub_id: str, revision: str | None, names: tuple[str, ...]) -> Path:
+    folder = snapshot_download(
+        hub_id, revision=revision, allow_patterns=list(names), ignore_patterns=_SUBFOLDERS
+    )
+    return Path(folder)
+
+
+def _weight_files(folder: Path) -> tuple[str, ...]:
+    """What transformers would load; a repository may hold the weights in other forms as well."""
+    index = folder / _WEIGHTS_INDEX
+    if not index.exists():
+        return (_WEIGHTS,)
+    shards: dict[str, str] = json.loads(index.read_bytes())["weight_map"]
+    return tuple(sorted(set(shards.values())))
+
+
+@contextmanager
+def _explained(what: str, revision: str | None, **failure: Any) -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:  # the library lets some of its HTTP client's own through
+        raise TrainingFailure(_reason(error, what, revision), **failure) from error
+
+
+def _reason(error: Exception, what: str, revision: str | None) -> str:
+    # An address may hold a password.
+    hub = urlsplit(constants.ENDPOINT).netloc.rpartition("@")[2]
+    if isinstance(error, GatedRepoError):
+        anonymous = error.response.status_code == 401
+        why = "there is no HF_TOKEN" if anonymous else "HF_TOKEN gives no access to it"
+        return f"{what} is gated on {hub}, and {why}"
+    if isinstance(error, RepositoryNotFoundError):
+        return f"{hub} has no {what}; a private one needs an HF_TOKEN that may read it"
+    if isinstance(error, RevisionNotFoundError):
+        return f"{what} has no revision {revision!r} on {hub}"
+    if isinstance(error, LocalEntryNotFoundError):
+        cause = _first_line(error.__cause__ or error)
+        return f"{what} is not in the cache, and {hub} cannot be reached: {cause}"
+    return f"{what} cannot be loaded from {hub}: {_first_line(error)}"
+
+
+def _first_line(error: BaseException) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[0] if lines else type(error).__name__

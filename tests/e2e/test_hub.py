@@ -1,0 +1,273 @@
+"""Models and datasets named by a hub, from a stand-in of one: nothing leaves the loopback."""
+
+import json
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from services.common.artifacts import Artifacts
+from services.common.contracts.evaluations import (
+    CreateEvaluation,
+    Evaluation,
+    RegexGrader,
+    Sampling,
+)
+from services.common.contracts.files import FilePurpose
+from services.common.contracts.fine_tuning import (
+    CreateFineTuningJob,
+    FineTuningJob,
+    LoraSettings,
+    Method,
+    SupervisedHyperparameters,
+    SupervisedMethod,
+)
+from services.common.contracts.jobs import JobError, JobStatus
+from services.common.contracts.models import RegisterModel
+from tests.e2e.conftest import Platform, make, running_platform
+from tests.support.hub import Hub, Kind, Repository, running_hub
+from tests.support.processes import free_port
+from tests.support.runtimes import installed_runtime
+
+pytestmark = [pytest.mark.runtime, pytest.mark.timeout(900)]
+
+LIMIT_SECONDS = 600.0
+TOKEN = "hf_" + "KeepThisOutOfEveryFile"
+REVISION = "v1.0"
+MODEL = "lab/tiny"
+DATASET = "hf://datasets/lab/sums"
+SHARD = "model-00001-of-00001.safetensors"
+OTHER_WEIGHTS = ("pytorch_model.bin", "model.gguf", "original/consolidated.00.pth")
+CLOSED_MODEL = "lab/closed"
+CLOSED_DATASET = "lab/closed-sums"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What the repositories hold. The newest revision of the model is another one, half made."""
+    folder = tmp_path_factory.mktemp("repositories")
+    make(str(installed_runtime("training").python), "tiny_model.py", folder / "tiny")
+    make(sys.executable, "addition.py", folder / "made", "--train", "200", "--heldout", "10")
+    shard(folder / "tiny")
+    config = json.loads((folder / "tiny" / "config.json").read_text())
+    (folder / "newest").mkdir()
+    (folder / "newest" / "config.json").write_text(json.dumps(config | {"vocab_size": 1000}))
+    (folder / "sums").mkdir()
+    shutil.copy(folder / "made" / "train.jsonl", folder / "sums")
+    (folder / "sums" / "README.md").write_text("---\nlicense: cc0-1.0\n---\n# Sums\n")
+    return folder
+
+
+def shard(model: Path) -> None:
+    """Store the weights as large models do, and beside them what nobody should download."""
+    weights = (model / "model.safetensors").rename(model / SHARD).read_bytes()
+    header = json.loads(weights[8 : 8 + int.from_bytes(weights[:8], "little")])
+    index = {
+        "metadata": {},
+        "weight_map": {name: SHARD for name in header if name != "__metadata__"},
+    }
+    (model / "model.safetensors.index.json").write_text(json.dumps(index))
+    (model / "original").mkdir()
+    for other in OTHER_WEIGHTS:
+        (model / other).write_bytes(b"the same again")
+
+
+@pytest.fixture(scope="module")
+def hub(folder: Path) -> Iterator[Hub]:
+    """A hub on which TOKEN opens one model and one dataset, and no token two others."""
+    revisions = {"main": folder / "newest", REVISION: folder / "tiny"}
+    data = {"main": folder / "sums"}
+    ours, nobody = frozenset({TOKEN}), frozenset[str]()
+    with running_hub() as hub:
+        hub.add(Repository(Kind.MODEL, MODEL, revisions, readers=ours))
+        hub.add(Repository(Kind.DATASET, "lab/sums", data, readers=ours))
+        hub.add(Repository(Kind.MODEL, CLOSED_MODEL, revisions, readers=nobody))
+        hub.add(Repository(Kind.DATASET, CLOSED_DATASET, data, readers=nobody))
+        yield hub
+
+
+def reaching(url: str, token: str, cache: Path) -> dict[str, str]:
+    """The environment of processes whose hub is at ``url``."""
+    # The stand-in is their proxy too: what is not meant for the loopback comes to nothing there.
+    proxies = {"http_proxy": url, "https_proxy": url, "all_proxy": url, "no_proxy": "127.0.0.1"}
+    return {"HF_ENDPOINT": url, "HF_TOKEN": token, "HF_HOME": str(cache), **proxies}
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the processes of the platform keep what they download."""
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture(scope="module")
+def platform(hub: Hub, cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Platform]:
+    """A platform whose processes know the hub and TOKEN."""
+    installed_runtime("vllm")
+    environment = reaching(hub.url, TOKEN, cache)
+    with running_platform(tmp_path_factory.mktemp("platform"), environment) as platform:
+        platform.temper.models.register(RegisterModel(id="tiny", hub_id=MODEL, revision=REVISION))
+        yield platform
+
+
+def train(platform: Platform, model: str, training_file: str) -> FineTuningJob:
+    hyperparameters = SupervisedHyperparameters(
+        n_epochs=1,
+        batch_size=32,
+        learning_rate=1e-3,
+        max_seq_length=128,
+        lora=LoraSettings(rank=4),
+        llamafactory={"save_strategy": "no"},
+    )
+    request = CreateFineTuningJob(
+        model=model,
+        training_file=training_file,
+        method=Method(supervised=SupervisedMethod(hyperparameters=hyperparameters)),
+    )
+    job = platform.temper.fine_tuning.create(request)
+    platform.temper.jobs.wait(job.id, timeout=LIMIT_SECONDS)
+    return platform.temper.fine_tuning.get(job.id)
+
+
+def evaluate(platform: Platform, model: str, rows: Path) -> Evaluation:
+    file = platform.temper.files.upload(rows, FilePurpose.EVALS)
+    request = CreateEvaluation(
+        model=model, file=file.id, grader=RegexGrader(pattern="."), sampling=Sampling(max_tokens=8)
+    )
+    job = platform.temper.evaluations.create(request)
+    platform.temper.jobs.wait(job.id, timeout=LIMIT_SECONDS)
+    return platform.temper.evaluations.get(job.id)
+
+
+def failure(
+    platform: Platform, hub_id: str, revision: str | None = None, training_file: str = DATASET
+) -> JobError:
+    """How a fine-tune of a hub's model fails."""
+    name = f"{hub_id}-{revision}"
+    platform.temper.models.register(RegisterModel(id=name, hub_id=hub_id, revision=revision))
+    return error_of(train(platform, name, training_file))
+
+
+def error_of(job: FineTuningJob | Evaluation) -> JobError:
+    assert job.status is JobStatus.FAILED
+    assert job.error is not None
+    assert "\n" not in job.error.message
+    return job.error
+
+
+@pytest.fixture(scope="module")
+def adapter(platform: Platform) -> FineTuningJob:
+    job = train(platform, "tiny", DATASET)
+    assert job.status is JobStatus.SUCCEEDED, job.error
+    return job
+
+
+@pytest.fixture(scope="module")
+def evaluation(platform: Platform, adapter: FineTuningJob, folder: Path) -> Evaluation:
+    return evaluate(platform, str(adapter.fine_tuned_model), folder / "made" / "heldout.jsonl")
+
+
+def test_a_model_of_a_hub_is_trained_on_a_dataset_of_it(
+    platform: Platform, adapter: FineTuningJob, hub: Hub
+) -> None:
+    assert adapter.trained_tokens
+    assert hub.tokens == {TOKEN}
+    model = platform.temper.models.get(str(adapter.fine_tuned_model))
+    assert model.base == "tiny"
+    assert model.lineage is not None
+    assert model.lineage.training_file == DATASET
+    folder = Artifacts(platform.home).job(adapter.id) / "output" / "model"
+    config = json.loads((folder / "adapter_config.json").read_text())
+    assert (config["base_model_name_or_path"], config["revision"]) == (MODEL, REVISION)
+
+
+@pytest.mark.usefixtures("adapter")
+def test_of_the_weights_only_those_that_are_trained_are_downloaded(cache: Path) -> None:
+    snapshots = cache / "hub" / "models--lab--tiny" / "snapshots"
+
+    assert list(snapshots.glob(f"*/{SHARD}"))
+    assert not [name for name in OTHER_WEIGHTS if list(snapshots.glob(f"*/{name}"))]
+
+
+def test_its_adapter_is_evaluated_over_the_revision_it_was_trained_from(
+    evaluation: Evaluation,
+) -> None:
+    assert evaluation.status is JobStatus.SUCCEEDED, evaluation.error
+    assert evaluation.metrics is not None
+    assert (evaluation.metrics.samples, evaluation.metrics.errors) == (10, 0)
+
+
+@pytest.mark.parametrize(
+    ("hub_id", "revision", "message"),
+    [
+        ("lab/none", None, "{hub} has no model 'lab/none'; a private one needs an HF_TOKEN"),
+        (MODEL, "v9", f"model '{MODEL}' has no revision 'v9' on {{hub}}"),
+        (MODEL, "main", f"model '{MODEL}' has no weights in safetensors at revision 'main'"),
+        (CLOSED_MODEL, REVISION, f"model '{CLOSED_MODEL}' is gated on {{hub}}, and HF_TOKEN gives"),
+    ],
+    ids=["missing", "missing revision", "without weights", "gated"],
+)
+def test_a_model_that_the_hub_does_not_give_fails_the_job_by_name(
+    platform: Platform, hub: Hub, hub_id: str, revision: str | None, message: str
+) -> None:
+    error = failure(platform, hub_id, revision)
+
+    assert (error.code, error.param) == ("model_load_failed", "model")
+    assert error.message.startswith(message.format(hub=hub.url.removeprefix("http://")))
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [("lab/none", "has no dataset 'lab/none'"), (CLOSED_DATASET, "HF_TOKEN gives no access to it")],
+    ids=["missing", "gated"],
+)
+def test_a_dataset_that_the_hub_does_not_give_fails_the_job_by_name(
+    platform: Platform, name: str, message: str
+) -> None:
+    error = error_of(train(platform, "tiny", f"hf://datasets/{name}"))
+
+    assert (error.code, error.param) == ("dataset_load_failed", "training_file")
+    assert f"dataset '{name}'" in error.message
+    assert message in error.message
+
+
+def test_an_evaluation_of_a_model_that_the_hub_does_not_have_names_it(
+    platform: Platform, folder: Path
+) -> None:
+    platform.temper.models.register(RegisterModel(id="none", hub_id="lab/none"))
+
+    error = error_of(evaluate(platform, "none", folder / "made" / "heldout.jsonl"))
+
+    assert error.code == "engine_start_failed"
+    assert error.message.startswith("model 'lab/none': vLLM ended")
+
+
+def test_a_gated_model_needs_a_token(hub: Hub, tmp_path: Path) -> None:
+    environment = reaching(hub.url, "", tmp_path / "cache")
+    with running_platform(tmp_path, environment, ["trainer"]) as platform:
+        error = failure(platform, CLOSED_MODEL)
+
+    assert error.message.endswith("and there is no HF_TOKEN")
+
+
+def test_a_hub_that_is_not_reached_fails_the_job_with_its_address(
+    folder: Path, tmp_path: Path
+) -> None:
+    address = f"127.0.0.1:{free_port()}"
+    environment = reaching(f"http://{address}", TOKEN, tmp_path / "cache")
+    with running_platform(tmp_path, environment, ["trainer"]) as platform:
+        file = platform.temper.files.upload(folder / "made" / "train.jsonl", FilePurpose.FINE_TUNE)
+        error = failure(platform, MODEL, training_file=file.id)
+
+    assert error.code == "model_load_failed"
+    assert f"model '{MODEL}' is not in the cache, and {address} cannot be reached" in error.message
+
+
+@pytest.mark.usefixtures("evaluation")
+def test_the_token_is_written_to_no_file_of_the_platform(platform: Platform) -> None:
+    error_of(train(platform, "tiny", "hf://datasets/lab/unknown"))
+
+    files = [path for path in platform.home.rglob("*") if path.is_file()]
+    assert {"log.txt", "spec.json", "vllm.log", "temper.db"} <= {path.name for path in files}
+    assert [path for path in files if TOKEN.encode() in path.read_bytes()] == []

@@ -1,0 +1,91 @@
+"""What the dispatcher does when a part of its work cannot be done."""
+
+from pathlib import Path
+
+import pytest
+from kombu.exceptions import OperationalError
+from sqlalchemy import select
+
+from services.api.dispatcher.dispatcher import WAKE_UPS_AT_ONCE, Dispatcher
+from services.common.contracts.jobs import JobStatus
+from services.common.db.engine import Database
+from services.common.db.tables import OutboxRow
+from services.common.jobs.outbox import add_wake_up
+from services.common.queue.app import create_queue
+from services.common.settings import Settings
+from tests.unit.jobs.machine import claim, cpu_worker, queued_job, read
+
+
+@pytest.fixture
+def dispatcher(database: Database, tmp_path: Path) -> Dispatcher:
+    queue = create_queue(Settings(home=tmp_path))
+    return Dispatcher(database, queue, reconcile_seconds=5.0, grace_seconds=0.0)
+
+
+def messages(home: Path) -> int:
+    return len(list((home / "broker" / "messages").iterdir()))
+
+
+def unsent(database: Database) -> int:
+    with database.read() as session:
+        return len(session.scalars(select(OutboxRow)).all())
+
+
+def test_many_wake_ups_of_a_queue_become_a_few_messages(
+    database: Database, dispatcher: Dispatcher, tmp_path: Path
+) -> None:
+    with database.write() as session:
+        for _ in range(200):
+            add_wake_up(session, "training")
+        add_wake_up(session, "evaluation")
+
+    dispatcher.publish()
+
+    assert messages(tmp_path) == WAKE_UPS_AT_ONCE + 1
+    assert unsent(database) == 0
+
+
+def test_wake_ups_wait_for_a_broker_that_is_away(
+    database: Database,
+    dispatcher: Dispatcher,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def away(*_: object) -> None:
+        raise OperationalError("connection refused")
+
+    with database.write() as session:
+        add_wake_up(session, "training")
+    with monkeypatch.context() as patch, pytest.raises(OperationalError):
+        patch.setattr("services.api.dispatcher.dispatcher.send_wake_up", away)
+        dispatcher.publish()
+    assert unsent(database) == 1
+
+    dispatcher.publish()
+
+    assert (unsent(database), messages(tmp_path)) == (0, 1)
+
+
+def test_a_repair_that_fails_does_not_prevent_the_others(
+    database: Database, dispatcher: Dispatcher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> None:
+        raise RuntimeError("poison")
+
+    job = queued_job(database)
+    monkeypatch.setattr("services.api.dispatcher.dispatcher.recover_expired", broken)
+    monkeypatch.setattr(dispatcher._stopping, "wait", lambda _seconds: None)
+
+    dispatcher.reconcile()
+
+    assert read(database, job.id).queue_reason == "no training worker is running"
+
+
+def test_a_lost_job_is_taken_with_its_devices(database: Database, dispatcher: Dispatcher) -> None:
+    job = queued_job(database)
+    claim(database, cpu_worker("silent", lease_seconds=-10.0))
+
+    dispatcher.reconcile()
+
+    assert read(database, job.id).status is JobStatus.QUEUED
+    assert claim(database, cpu_worker("other")).job.id == job.id
