@@ -1,6 +1,7 @@
 """Run the gateway: ``python -m services.api --host 127.0.0.1 --port 8080``."""
 
 import argparse
+import os
 import sys
 
 import uvicorn
@@ -29,6 +30,7 @@ def main() -> int:
         return _refuse(error.message)
     except ValidationError as error:
         return _refuse("; ".join(_sentence(problem) for problem in error.errors()))
+    os.umask(0o077)  # uploads and the database are the operator's alone
     configure_logging(settings.log_level, settings.log_json)
     uvicorn.run(
         create_api(settings),

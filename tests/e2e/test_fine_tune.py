@@ -108,6 +108,18 @@ def test_its_events_show_progress_figures_and_checkpoints(
     assert [checkpoint.step_number for checkpoint in checkpoints] == [13, 10, 5]
 
 
+def test_a_checkpoint_can_be_named_like_a_model(platform: Platform, adapter: FineTuningJob) -> None:
+    client = openai.OpenAI(base_url=f"{platform.url}/v1", api_key="none")
+    newest = client.fine_tuning.jobs.checkpoints.list(adapter.id).data[0]
+    held_out = platform.temper.files.upload(platform.data / "heldout.jsonl", FilePurpose.EVALS)
+
+    evaluation = evaluate(platform, newest.fine_tuned_model_checkpoint, held_out.id)
+
+    assert evaluation.status is JobStatus.SUCCEEDED, evaluation.error
+    assert newest.metrics.step == newest.step_number
+    assert newest.metrics.train_loss is not None
+
+
 def test_an_adapter_is_evaluated_over_its_base(platform: Platform, adapter: FineTuningJob) -> None:
     held_out = platform.temper.files.upload(platform.data / "heldout.jsonl", FilePurpose.EVALS)
 

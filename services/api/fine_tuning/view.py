@@ -7,8 +7,10 @@ from services.api.jobs.view import state_fields
 from services.common.contracts.fine_tuning import Checkpoint, CreateFineTuningJob, FineTuningJob
 from services.common.db.tables import CheckpointRow
 from services.common.jobs.job import Job
+from services.common.models.checkpoints import checkpoint_name
 
 _OPENAI_NAMES = ("n_epochs", "batch_size", "learning_rate_multiplier")
+_OPENAI_METRICS = {"loss": "train_loss", "eval_loss": "valid_loss"}
 
 
 def fine_tuning_view(job: Job) -> FineTuningJob:
@@ -39,10 +41,10 @@ def checkpoint_view(row: CheckpointRow) -> Checkpoint:
     return Checkpoint(
         id=row.id,
         created_at=int(row.created_at),
-        fine_tuned_model_checkpoint=f"{row.job_id}:step-{row.step}",
+        fine_tuned_model_checkpoint=checkpoint_name(row.job_id, row.step),
         fine_tuning_job_id=row.job_id,
         metrics={
-            name: float(value)
+            _OPENAI_METRICS.get(name, name): float(value)
             for name, value in row.metrics.items()
             if isinstance(value, int | float)
         },

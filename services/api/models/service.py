@@ -67,6 +67,8 @@ def remove_model(session: Session, artifacts: Artifacts, model_id: str) -> Path 
     Raises `Conflict` while an unfinished job or an adapter needs it.
     """
     row = get_model_row(session, model_id, param="id")
+    if row.seq is None:
+        raise Conflict(f"checkpoint {model_id!r} belongs to its job", code="model_in_use")
     adapter = session.scalar(select(ModelRow.id).where(ModelRow.base == model_id).limit(1))
     if row.kind == ModelKind.FULL and adapter is not None:
         raise Conflict(f"adapter {adapter!r} belongs to {model_id!r}", code="model_in_use")

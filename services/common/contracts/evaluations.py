@@ -32,8 +32,9 @@ class ExactGrader(Request):
 class RegexGrader(Request):
     """Right when the pattern is found in the answer.
 
-    With a group named ``answer`` its last match is compared with the gold; without one, finding
-    the pattern is enough. Patterns are RE2's: matching takes linear time.
+    The last match of its group (of the group named ``answer``, if there are several) is compared
+    with the gold; without a group, finding the pattern is enough. Patterns are RE2's: matching
+    takes linear time, and there is no look-around.
     """
 
     type: Literal["regex"] = "regex"

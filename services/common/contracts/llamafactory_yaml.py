@@ -8,10 +8,16 @@ import yaml
 from pydantic import ValidationError
 
 from services.common.contracts.fine_tuning import SupervisedHyperparameters, TrainingType
-from services.common.contracts.llamafactory import catalogue, check_arguments, refusal
+from services.common.contracts.llamafactory import (
+    catalogue,
+    check_arguments,
+    check_template,
+    refusal,
+)
 from services.common.errors import InvalidRequest
 
 MAX_YAML_CHARACTERS = 256 * 1024
+MAX_SEED = 2**31 - 1
 
 
 @dataclass(frozen=True)
@@ -36,18 +42,20 @@ def parse_llamafactory_yaml(text: str) -> LlamaFactoryJob:
 
     What the file leaves out keeps LLaMA-Factory's default. Arguments that the platform owns or
     that are unsafe are left out with a note. Raises InvalidRequest for text that is no YAML
-    mapping, for another stage or method, and for an argument that is unknown or has a bad value.
+    mapping, for another stage or method, for a file that does not train, and for an argument or
+    template that is unknown or has a bad value.
     """
     settings = _load(text)
-    _require(settings, "stage", {"sft"})
-    _require(settings, "finetuning_type", {"full", "lora"})
+    _require(settings, "stage", ("sft",))
+    _require_training(settings)
+    _require(settings, "finetuning_type", ("full", "lora"))
     names = {key: settings.pop(key, None) for key in ("dataset", "eval_dataset")}
     model = settings.pop("model_name_or_path", None)
     for field, value in (("model_name_or_path", model), ("dataset", names["dataset"])):
         if not value or not isinstance(value, str):
             raise InvalidRequest(f"the file has no {field}", param=field)
     dataset_dir = settings.pop("dataset_dir", None)
-    seed = settings.pop("seed", None)
+    seed = _seed(settings.pop("seed", None))
     template = settings.pop("template", None)
     method = TrainingType(settings.pop("finetuning_type", None) or _default("finetuning_type"))
     notes = _leave_out_closed(settings)
@@ -57,7 +65,7 @@ def parse_llamafactory_yaml(text: str) -> LlamaFactoryJob:
         eval_datasets=_split(names["eval_dataset"]),
         dataset_dir=dataset_dir if isinstance(dataset_dir, str) else None,
         hyperparameters=_hyperparameters(settings, method, template),
-        seed=seed if isinstance(seed, int) else None,
+        seed=seed,
         notes=tuple(notes),
     )
 
@@ -83,11 +91,31 @@ def _load(text: str) -> dict[str, Any]:
     return settings
 
 
-def _require(settings: dict[str, Any], key: str, supported: set[str]) -> None:
+def _require(settings: dict[str, Any], key: str, supported: tuple[str, ...]) -> None:
     value = settings.get(key) or _default(key)
     if value not in supported:
-        choices = " or ".join(sorted(supported))
+        choices = " or ".join(supported)
         raise InvalidRequest(f"{key} {value} is not supported, only {choices}", param=key)
+
+
+def _require_training(settings: dict[str, Any]) -> None:
+    """Files for prediction or evaluation look the same but for this; LLaMA-Factory needs it too."""
+    if settings.get("do_train") is not True:
+        raise InvalidRequest(
+            "only training files of stage sft are supported: do_train is not true",
+            param="do_train",
+        )
+
+
+def _seed(value: Any) -> int | None:
+    if value is None:
+        return None
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= MAX_SEED:
+        raise InvalidRequest(
+            f"seed must be a whole number from 0 to {MAX_SEED}, not {str(value)[:100]!r}",
+            param="seed",
+        )
+    return value
 
 
 def _default(key: str) -> Any:
@@ -127,7 +155,7 @@ def _hyperparameters(
     if fields["warmup_ratio"] is None:
         del fields["warmup_ratio"]
     try:
-        return SupervisedHyperparameters.model_validate(
+        hyperparameters = SupervisedHyperparameters.model_validate(
             {
                 **fields,
                 "training_type": method,
@@ -140,6 +168,9 @@ def _hyperparameters(
         problem = error.errors()[0]
         field = str(problem["loc"][0])
         raise InvalidRequest(f"{field}: {problem['msg']}", param=field) from None
+    if hyperparameters.template is not None:
+        check_template(hyperparameters.template)
+    return hyperparameters
 
 
 _FIELDS = {

@@ -72,6 +72,10 @@ Report = Annotated[
 _REPORT: TypeAdapter[Report] = TypeAdapter(Report)
 
 
+LOOK_BACK = 20
+"""How many reports before a checkpoint are looked at for its figures."""
+
+
 def parse_report(line: bytes) -> Report:
     """Read one line; a line that is no report becomes a warning that shows it."""
     try:
@@ -153,7 +157,7 @@ def _add_checkpoints(session: Session, job_id: str, reports: Sequence[Report]) -
     rows: list[dict[str, object]] = []
     for report in reports:
         if isinstance(report, MetricsReport):
-            metrics = {"step": report.step, **report.metrics}
+            metrics |= report.metrics
         elif isinstance(report, CheckpointReport):
             if report.step in known:
                 continue
@@ -173,17 +177,18 @@ def _checkpoint(
         "step": report.step,
         "id": new_id("ftckpt"),
         "path": report.path,
-        "metrics": {name: value for name, value in metrics.items() if value is not None},
+        "metrics": {name: value for name, value in metrics.items() if value is not None}
+        | {"step": report.step},
         "created_at": time.time(),
     }
 
 
 def _latest_metrics(session: Session, job_id: str) -> dict[str, Any]:
-    """The figures last reported before this batch."""
-    data = session.scalar(
+    """What was last reported of each figure before this batch; they come in several reports."""
+    latest = session.scalars(
         select(EventRow.data)
         .where(EventRow.job_id == job_id, EventRow.type == "metrics")
         .order_by(EventRow.number.desc())
-        .limit(1)
-    )
-    return data or {}
+        .limit(LOOK_BACK)
+    ).all()
+    return {name: value for data in reversed(latest) for name, value in (data or {}).items()}

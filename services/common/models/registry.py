@@ -11,6 +11,7 @@ from services.common.artifacts import Artifacts
 from services.common.contracts.models import Lineage, ModelKind
 from services.common.db.tables import ModelRow
 from services.common.errors import InvalidRequest, NotFound
+from services.common.models.checkpoints import find_checkpoint
 
 
 @dataclass(frozen=True)
@@ -39,8 +40,9 @@ class ResolvedModel:
 
 
 def get_model_row(session: Session, model_id: str, param: str | None = None) -> ModelRow:
-    """Return a model's row, or raise `NotFound`."""
+    """Return a model's row, or raise `NotFound`. The checkpoints of jobs are models too."""
     row = session.scalar(select(ModelRow).where(ModelRow.id == model_id))
+    row = row or find_checkpoint(session, model_id)
     if row is None:
         raise NotFound(
             f"no model {model_id!r}; register it with POST /v1/models",

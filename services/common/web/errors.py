@@ -87,10 +87,12 @@ def _temper_error(_request: Request, error: Exception) -> JSONResponse:
     return error_answer(error)
 
 
-def _validation_error(_request: Request, error: Exception) -> JSONResponse:
+def _validation_error(request: Request, error: Exception) -> JSONResponse:
     if not isinstance(error, RequestValidationError):
         raise error
-    return _response(400, describe_problems(error))
+    body_field = getattr(request.scope.get("route"), "body_field", None)
+    body_type = body_field.field_info.annotation if body_field is not None else None
+    return _response(400, describe_problems(error, body_type))
 
 
 def _http_error(_request: Request, error: Exception) -> JSONResponse:

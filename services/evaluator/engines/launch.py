@@ -88,6 +88,9 @@ def _on_cpu(model: ModelSource, options: VllmOptions) -> tuple[list[str], list[s
         dtype = "float32"  # costs no more than bfloat16 here, and the weights keep their precision
     arguments = ["--distributed-executor-backend", "uni", "--dtype", dtype]
     arguments += ["--kv-cache-memory-bytes", str(cache)]
+    # Sampling with a seed ends the engine of vLLM 0.32 when a prompt was prefilled in parts: it
+    # then sets back a generator in a way that only CUDA's know.
+    arguments += ["--no-enable-chunked-prefill"]
     if options.enforce_eager is not False:
         arguments += ["--enforce-eager"]
     return [CPU_ENTRY, f"--model={model.location}"], arguments

@@ -34,7 +34,11 @@ _PREFIX = re.compile(
 _EXCEPTION = re.compile(r"^(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Exit): \S")
 _ARGUMENT_ERROR = re.compile(r"^\S+\.py: error: ")
 # These only say that something failed elsewhere, and come last.
-_WRAPPERS = ("See root cause above", "due to an exception in a background process")
+_WRAPPERS = (
+    "See root cause above",
+    "See stack trace (above)",
+    "due to an exception in a background process",
+)
 _VALIDATION = re.compile(r"\d+ validation errors? for ")
 
 

@@ -54,6 +54,18 @@ def test_regex_compares_the_last_match_of_its_group() -> None:
     assert not grade(grader, answer, "3").correct
 
 
+def test_regex_compares_its_only_group_without_a_name() -> None:
+    grader = RegexGrader(pattern=r"answer: (\d+)")
+
+    assert grade(grader, "answer: 20, no, answer: 21", "21").correct
+    assert not grade(grader, "answer: 21", "999").correct
+
+
+def test_regex_asks_which_of_several_groups_is_the_answer() -> None:
+    with pytest.raises(InvalidRequest, match="has 2 groups"):
+        make_grader(RegexGrader(pattern=r"(\w+): (\d+)"))
+
+
 def test_regex_skips_matches_without_the_group() -> None:
     grader = RegexGrader(pattern=r"=(?P<answer>\d+)|;")
     assert grade(grader, "=42;;", "42") == Verdict(True, "42")
@@ -73,7 +85,7 @@ def test_a_pattern_that_is_not_re2_names_its_field(pattern: str) -> None:
 
 
 def test_a_pattern_that_is_exponential_elsewhere_ends() -> None:
-    assert not grade(RegexGrader(pattern=r"^(a|a)*(a*)*b$"), "a" * 50_000, "b").correct
+    assert not grade(RegexGrader(pattern=r"^(?:a|a)*(?:a*)*b$"), "a" * 50_000, "b").correct
 
 
 def test_searching_all_matches_of_a_long_answer_is_bounded() -> None:

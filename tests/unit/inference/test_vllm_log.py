@@ -28,6 +28,14 @@ WORKER = "(EngineCore pid=8471) ERROR 11-21 11:13:12 [multiproc_executor.py:953]
         ),
         (
             [
+                f"{WORKER}RuntimeError: CPU Generator does not use offset",
+                "vllm.v1.engine.exceptions.EngineDeadError: EngineCore encountered an issue. "
+                "See stack trace (above) for the root cause.",
+            ],
+            "RuntimeError: CPU Generator does not use offset",
+        ),
+        (
+            [
                 "Traceback (most recent call last):",
                 "pydantic_core._pydantic_core.ValidationError: 1 validation error for ModelConfig",
                 "  Value error, Invalid local directory: '/x'. [type=value_error]",
