@@ -15,7 +15,11 @@ class Settings(BaseSettings):
     """
 
     model_config = SettingsConfigDict(
-        env_prefix="TEMPER_", extra="ignore", frozen=True, validate_default=True
+        env_prefix="TEMPER_",
+        env_ignore_empty=True,
+        extra="ignore",
+        frozen=True,
+        validate_default=True,
     )
 
     home: Path = Field(default=Path(".temper"), description="Root of everything Temper writes.")

@@ -103,9 +103,20 @@ def write_adapter(folder: Path) -> Path:
     return folder
 
 
-async def ask(server: VllmServer, model: str) -> ChatCompletion:
-    messages = [{"role": "user", "content": "12+34"}]
-    request = ChatRequest(model=model, messages=messages, max_tokens=16, temperature=0.0)
+LONG_PROMPT = "x y " * 620
+"""More tokens than vLLM prefills at once by default."""
+
+
+async def ask(
+    server: VllmServer, model: str, content: str = "12+34", temperature: float = 0.0
+) -> ChatCompletion:
+    request = ChatRequest(
+        model=model,
+        messages=[{"role": "user", "content": content}],
+        max_tokens=16,
+        temperature=temperature,
+        seed=0,
+    )
     async with InferenceClient(server.base_url, server.api_key, 60) as client:
         return await client.chat(request)
 
@@ -116,7 +127,7 @@ def test_a_model_and_its_adapter_answer_and_leave_nothing_behind(
     adapter = write_adapter(tmp_path / "adapter")
     seen: list[StartupProgress] = []
 
-    async def run() -> tuple[ChatCompletion, ChatCompletion]:
+    async def run() -> tuple[ChatCompletion, ...]:
         async with VllmServer(
             runtime.python,
             ModelSource(path=model),
@@ -130,13 +141,15 @@ def test_a_model_and_its_adapter_answer_and_leave_nothing_behind(
                 with pytest.raises(InferenceError) as refused:
                     await stranger.chat(ChatRequest(model="base", messages=[{}]))
                 assert refused.value.status == 401
-            return await ask(server, "base"), await ask(server, "tuned")
+            sampled = [await ask(server, "base", LONG_PROMPT, 0.7) for _ in range(2)]
+            return await ask(server, "base"), await ask(server, "tuned"), *sampled
 
-    base, tuned = asyncio.run(run())
+    base, tuned, first, second = asyncio.run(run())
 
     assert base.usage is not None
     assert base.usage.completion > 0
     assert base.content != tuned.content
+    assert first.content == second.content  # a seed repeats its sample
     phases = [progress.phase for progress in seen]
     assert phases == [phase for phase in StartupPhase if phase in phases]
     assert phases[0] is StartupPhase.IMPORTING

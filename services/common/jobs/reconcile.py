@@ -17,6 +17,8 @@ from services.common.jobs.workers import live_workers
 MAX_LOSSES = 3
 """How many workers a job may lose before it fails."""
 
+ITS_TURN = "waiting for its turn"
+
 KILL_SECONDS = 2.0
 """How long killing takes at most after the grace period, for the takeover to wait for."""
 
@@ -94,8 +96,11 @@ def wake_waiting_queues(session: Session, older_than_seconds: float) -> int:
     return woken
 
 
-def explain_missing_workers(session: Session) -> None:
-    """Tell the jobs that no live worker can ever run that this is what they wait for."""
+def explain_waiting(session: Session) -> None:
+    """Tell every queued job what it waits for: a worker that can run it, or its turn.
+
+    The first in line is told by its worker which devices it waits for.
+    """
     workers = live_workers(session)
     waiting = session.execute(
         select(JobRow.id, JobRow.queue, JobRow.gpus, JobRow.queue_reason)
@@ -105,7 +110,7 @@ def explain_missing_workers(session: Session) -> None:
     for job_id, queue, gpus, reason in waiting:
         missing = _missing(queue, gpus, [worker for worker in workers if queue in worker.queues])
         outdated = reason is not None and reason.startswith("no ")
-        wanted = missing or (None if outdated else reason)
+        wanted = missing or (None if outdated else reason) or ITS_TURN
         if wanted != reason:
             session.execute(
                 update(JobRow)

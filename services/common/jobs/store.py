@@ -132,6 +132,7 @@ def fail_job(
 ) -> Job:
     """End a job with its cause; ``data`` goes with the event."""
     error = error.model_copy(update={"message": storable_text(error.message)})
+    validating = job.status is JobStatus.VALIDATING_FILES
     return move_job(
         session,
         job,
@@ -141,6 +142,8 @@ def fail_job(
         data={"code": error.code, "param": error.param, **(data or {})},
         error=storable(error.model_dump()),
         phase=None,
+        # The progress of a validation is not that of the job.
+        **({"step": None, "total_steps": None} if validating else {}),
     )
 
 

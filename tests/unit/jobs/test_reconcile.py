@@ -9,7 +9,7 @@ from services.common.gpu.inventory import HostDevices
 from services.common.gpu.leases import free_devices, release_stale_devices
 from services.common.jobs.reconcile import (
     MAX_LOSSES,
-    explain_missing_workers,
+    explain_waiting,
     recover_expired,
     wake_waiting_queues,
 )
@@ -130,7 +130,7 @@ def test_a_job_that_no_running_worker_is_large_enough_for_says_so(database: Data
     serve(database)
 
     with database.write() as session:
-        explain_missing_workers(session)
+        explain_waiting(session)
 
     assert read(database, job.id).queue_reason == "no running training worker has 2 GPUs"
 
@@ -174,13 +174,13 @@ def test_a_fresh_job_is_given_time_before_it_is_woken_again(database: Database) 
 def test_a_job_says_that_no_worker_serves_its_queue_until_one_does(database: Database) -> None:
     job = queued_job(database)
     with database.write() as session:
-        explain_missing_workers(session)
+        explain_waiting(session)
     assert read(database, job.id).queue_reason == "no training worker is running"
 
     with database.write() as session:
         heartbeat(session, "host:1", ["training"], HostDevices("host", (), 1))
-        explain_missing_workers(session)
-    assert read(database, job.id).queue_reason is None
+        explain_waiting(session)
+    assert read(database, job.id).queue_reason == "waiting for its turn"
 
 
 def test_a_worker_is_listed_from_its_first_heartbeat_to_its_sign_off(database: Database) -> None:
