@@ -11,6 +11,8 @@ from services.common.contracts.evaluations import CreateEvaluation
 from services.common.contracts.files import FilePurpose
 from services.common.contracts.fine_tuning import HUB_DATASET_PREFIX, CreateFineTuningJob
 from services.common.contracts.jobs import JobKind
+from services.common.contracts.llamafactory import check_arguments, check_template
+from services.common.errors import InvalidRequest
 from temper.submission.errors import SubmissionError
 from temper.submission.llamafactory import read_llamafactory
 from temper.submission.submission import JobRequest, LocalFile, Submission
@@ -73,7 +75,26 @@ def _own(path: Path, content: Mapping[str, Any]) -> Submission:
         fault = error.errors(include_url=False, include_input=False)[0]
         field = ".".join(str(part) for part in fault["loc"])
         raise SubmissionError(f"{path}: {field}: {fault['msg']}") from error
+    if isinstance(request, CreateFineTuningJob):
+        _check_llamafactory(request, path)
     return Submission(request, tuple(_local_files(request, path)))
+
+
+def _check_llamafactory(request: CreateFineTuningJob, job_file: Path) -> None:
+    """Find what the gateway would refuse, before any data are uploaded."""
+    places = {"hyperparameters": request.hyperparameters}
+    if request.method is not None:
+        places["method.supervised.hyperparameters"] = request.method.supervised.hyperparameters
+    for place, hyperparameters in places.items():
+        if hyperparameters is None:
+            continue
+        try:
+            check_arguments(hyperparameters.llamafactory)
+            if hyperparameters.template is not None:
+                check_template(hyperparameters.template)
+        except InvalidRequest as error:
+            field = f"{place}.{error.param}"
+            raise SubmissionError(f"{job_file}: {field}: {error.message}") from error
 
 
 def _local_files(request: JobRequest, job_file: Path) -> Iterator[LocalFile]:

@@ -70,6 +70,39 @@ def test_what_is_wrong_is_said(tmp_path: Path, text: str, said: str) -> None:
     assert said in caught.value.message
 
 
+OLDER_PLACE = """
+kind: fine_tuning
+model: tiny
+training_file: train.jsonl
+hyperparameters: {%s}
+"""
+PLACE = OLDER_PLACE.replace(
+    "hyperparameters: {%s}", "method: {supervised: {hyperparameters: {%s}}}"
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [(OLDER_PLACE, "hyperparameters"), (PLACE, "method.supervised.hyperparameters")],
+)
+@pytest.mark.parametrize(
+    ("settings", "field", "said"),
+    [
+        ("template: qwen3_nothin", "template", "the nearest one is qwen3_nothink"),
+        ("llamafactory: {lora_rnk: 8}", "llamafactory.lora_rnk", "lora_rank"),
+        ("llamafactory: {output_dir: x}", "llamafactory.output_dir", "cannot be set"),
+    ],
+)
+def test_what_llamafactory_would_not_take_is_said_before_an_upload(
+    tmp_path: Path, data: Path, text: str, place: str, settings: str, field: str, said: str
+) -> None:
+    with pytest.raises(SubmissionError, match=r"job\.yaml") as caught:
+        read_job_file(write(tmp_path, text % settings), tmp_path)
+
+    assert f" {place}.{field}: " in caught.value.message
+    assert said in caught.value.message
+
+
 def test_a_file_that_is_no_job_is_not_read_whole(tmp_path: Path) -> None:
     path = tmp_path / "weights.yaml"
     with open(path, "wb") as file:

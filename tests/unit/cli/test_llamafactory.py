@@ -168,6 +168,19 @@ def test_an_unknown_argument_is_named(repository: Path) -> None:
         read(repository, "greetings", "learning_rat: 1\n")
 
 
+def test_an_unknown_template_is_named_before_the_data_are_prepared(repository: Path) -> None:
+    with pytest.raises(SubmissionError, match=r"sft\.yaml: .* the nearest one is qwen3_nothink"):
+        read(repository, "greetings,sums", "template: qwen3_nothin\n")
+
+    assert list((repository / "scratch").iterdir()) == []
+
+
+@pytest.mark.parametrize("seed", ["abc", "-1"])
+def test_a_seed_that_is_none_is_named(repository: Path, seed: str) -> None:
+    with pytest.raises(SubmissionError, match=r"sft\.yaml: seed must be"):
+        read(repository, "greetings", f"seed: {seed}\n")
+
+
 def test_training_files_without_data_beside_them_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "sft.yaml"
     path.write_text(TRAINING.format(datasets="greetings"))

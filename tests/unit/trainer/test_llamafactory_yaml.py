@@ -105,13 +105,43 @@ def test_what_a_file_does_not_say_keeps_the_library_default() -> None:
     )
 
 
-@pytest.mark.parametrize("change", ["stage: dpo", "finetuning_type: freeze"])
+@pytest.mark.parametrize("change", ["stage: dpo", "stage: [sft]", "finetuning_type: freeze"])
 def test_another_stage_or_method_is_refused(change: str) -> None:
     key = change.partition(":")[0]
     text = "\n".join(change if line.startswith(key) else line for line in FULL.splitlines())
 
     with pytest.raises(InvalidRequest, match="is not supported"):
         parse_llamafactory_yaml(text)
+
+
+@pytest.mark.parametrize("line", ["", "do_train: false", "do_predict: true", "do_train: 'yes'"])
+def test_a_file_that_does_not_train_is_refused(line: str) -> None:
+    with pytest.raises(
+        InvalidRequest, match=r"only training files.*do_train is not true"
+    ) as raised:
+        parse_llamafactory_yaml(FULL.replace("do_train: true", line))
+
+    assert raised.value.param == "do_train"
+
+
+def test_a_file_for_prediction_is_not_said_to_lack_a_dataset() -> None:
+    prediction = "model_name_or_path: m\nstage: sft\ndo_predict: true\neval_dataset: capitals\n"
+
+    with pytest.raises(InvalidRequest, match="do_train"):
+        parse_llamafactory_yaml(prediction)
+
+
+@pytest.mark.parametrize("seed", ["abc", "true", "1.5", "-1", "2147483648", "[1]"])
+def test_a_seed_that_is_none_is_refused(seed: str) -> None:
+    with pytest.raises(InvalidRequest, match="seed must be a whole number") as raised:
+        parse_llamafactory_yaml(FULL + f"seed: {seed}\n")
+
+    assert raised.value.param == "seed"
+
+
+def test_an_unknown_template_is_refused() -> None:
+    with pytest.raises(InvalidRequest, match="the nearest one is llama3"):
+        parse_llamafactory_yaml(FULL.replace("template: llama3", "template: llama33"))
 
 
 def test_an_unknown_argument_is_refused() -> None:

@@ -3,7 +3,7 @@
 from typing import Annotated, Literal
 
 import pytest
-from fastapi import Body, FastAPI, Query
+from fastapi import APIRouter, Body, FastAPI, Query
 from fastapi.testclient import TestClient
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
@@ -24,6 +24,32 @@ class Square(BaseModel):
     side: float
 
 
+class Pen(BaseModel):
+    """What is drawn with."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    width: float = 1
+
+
+class Brush(BaseModel):
+    """Another tool, told from a pen by its kind."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    kind: Literal["brush"]
+    hairs: int = 1
+
+
+class Chalk(BaseModel):
+    """One more."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    kind: Literal["chalk"]
+    grain: int = 1
+
+
 class Drawing(BaseModel):
     """What the route takes."""
 
@@ -34,6 +60,10 @@ class Drawing(BaseModel):
     tags: list[str] = []
     labels: dict[str, int] = {}
     owner: str | Square | None = None
+    pens: list[Pen] | None = None
+    named: dict[str, Pen] = {}
+    tool: Annotated[Brush | Chalk, Field(discriminator="kind")] | None = None
+    either: str | Pen = ""
 
     @field_validator("tags")
     @classmethod
@@ -48,12 +78,15 @@ def client() -> TestClient:
     app = FastAPI()
     install_error_handlers(app)
 
-    @app.post("/drawings")
+    router = APIRouter(prefix="/drawings")
+
+    @router.post("")
     def draw(
         drawing: Annotated[Drawing, Body()], limit: Annotated[int, Query(ge=1)] = 1
     ) -> Drawing:
         return drawing
 
+    app.include_router(router)
     return TestClient(app)
 
 
@@ -99,6 +132,50 @@ def test_a_validators_words_come_as_they_are(client: TestClient) -> None:
     answer = client.post("/drawings", json={"shape": CIRCLE, "tags": ["a", "b", "c"]})
 
     assert answer.json()["error"]["message"] == "tags: has too many"
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ({"sclae": 1}, "sclae: is not a field of this request; did you mean scale?"),
+        ({"colour": 1}, "colour: is not a field of this request"),
+        (
+            {"pens": [{}, {"widht": 1}]},
+            "pens[1].widht: is not a field of this request; did you mean width?",
+        ),
+        (
+            {"named": {"pens": {"widht": 1}}},
+            "named.pens.widht: is not a field of this request; did you mean width?",
+        ),
+        (
+            {"tool": {"kind": "brush", "hair": 1}},
+            "tool.hair: is not a field of this request; did you mean hairs?",
+        ),
+        ({"tool": {"kind": "brush", "grains": 1}}, "tool.grains: is not a field of this request"),
+    ],
+)
+def test_an_unknown_field_is_told_with_the_nearest_one(
+    client: TestClient, body: dict[str, object], message: str
+) -> None:
+    answer = client.post("/drawings", json={"shape": CIRCLE, **body})
+
+    assert answer.json()["error"]["message"] == message
+
+
+def test_in_a_union_the_nearest_field_is_told_too(client: TestClient) -> None:
+    answer = client.post("/drawings", json={"shape": CIRCLE, "either": {"widht": 1}})
+
+    messages = [item["message"] for item in answer.json()["error"]["details"]]
+    assert "is not a field of this request; did you mean width?" in messages
+
+
+def test_a_misspelt_field_comes_before_the_one_it_leaves_missing(client: TestClient) -> None:
+    error = client.post("/drawings", json={"shap": CIRCLE}).json()["error"]
+
+    assert error["param"] == "shap"
+    assert error["message"] == (
+        "shap: is not a field of this request; did you mean shape? (and 1 more)"
+    )
 
 
 def test_further_problems_are_counted_and_listed_within_bounds(client: TestClient) -> None:
