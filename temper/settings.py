@@ -17,7 +17,9 @@ class SettingRefused(ClientError):
 class ClientSettings(BaseSettings):
     """Where the gateway answers, the key to show it, and where a local stack keeps its state."""
 
-    model_config = SettingsConfigDict(env_prefix="TEMPER_", extra="ignore", frozen=True)
+    model_config = SettingsConfigDict(
+        env_prefix="TEMPER_", env_ignore_empty=True, extra="ignore", frozen=True
+    )
 
     home: Path = Field(
         default=Path(".temper"),
@@ -29,6 +31,9 @@ class ClientSettings(BaseSettings):
         description="Address of the gateway; empty: the local stack's, else http://127.0.0.1:8080.",
     )
     api_key: SecretStr | None = Field(default=None, description="Key shown to the gateway.")
+    api_key_hashes: str = Field(
+        default="", repr=False, description="What the gateway of a local stack will accept."
+    )
     grace_seconds: float = Field(
         default=15.0, ge=0.1, le=600.0, description="From asking a process to end to killing it."
     )

@@ -83,6 +83,7 @@ def make_inputs(settings: ClientSettings, out: Output) -> tuple[Path, Path]:
         out.note(f"  reusing {model}")
     else:
         runtimes = Path(os.environ.get("TEMPER_RUNTIMES") or settings.home / "runtimes")
+        runtimes = runtimes.expanduser()  # as the workers and the installer do
         partial = model.with_name(f"{BASE}.partial")
         shutil.rmtree(partial, ignore_errors=True)
         _python(runtimes / "training" / "bin" / "python", "tiny_model.py", partial)

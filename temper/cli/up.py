@@ -9,9 +9,12 @@ from pydantic import BaseModel
 
 from temper.cli.exit_codes import ExitCode
 from temper.cli.formats import duration
-from temper.cli.gateway import client_of, default_port
+from temper.cli.gateway import default_port
 from temper.cli.output import JsonOption, Output
+from temper.client import Temper
 from temper.settings import ClientSettings, load_settings
+from temper.stack.access import access_of
+from temper.stack.child import Died, Restarted
 from temper.stack.detached import end_stack, start_detached
 from temper.stack.ports import LOOPBACK, any_free
 from temper.stack.services import Address
@@ -71,9 +74,11 @@ def _up_here(
     stop: threading.Event,
 ) -> None:
     begun = time.monotonic()
+    access = access_of(settings)
+    grace, variables = settings.grace_seconds, access.gateway_variables
     with (
-        client_of(address.url, settings) as client,
-        Stack(settings.home, address, client, settings.grace_seconds) as stack,
+        Temper(address.url, access.api_key) as client,
+        Stack(settings.home, address, client, grace, variables) as stack,
     ):
         if stack.leftovers:
             out.note(f"ended what a killed stack had left: {', '.join(stack.leftovers)}")
@@ -83,10 +88,19 @@ def _up_here(
             if stack.wait_ready(stop, timeout):
                 _print(out, stack.state, time.monotonic() - begun)
                 out.note("Ctrl-C ends it")
-                stack.watch(stop)
+                stack.watch(stop, lambda event: _report(out, event))
         finally:
             out.note("ending the stack, workers first")
     out.note("the stack has ended")
+
+
+def _report(out: Output, event: Died | Restarted) -> None:
+    if isinstance(event, Restarted):
+        out.note(f"{event.service.name.value} runs again as process {event.service.process.pid}")
+        return
+    out.note(f"{event.how.message}; it is started again in {event.restart_in:g} s", "red")
+    for line in event.how.last_lines:
+        out.note(f"  {line}")
 
 
 def _up_detached(

@@ -1,19 +1,20 @@
 """One local stack, from the start of its services to the end of the last."""
 
 import os
-import subprocess
 import threading
 import time
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from temper.client import Temper, Unreachable
 from temper.stack import logs
-from temper.stack.errors import AlreadyRunning, NotReady, PortTaken, ServiceDied
+from temper.stack.child import Child, Died, Restarted
+from temper.stack.errors import AlreadyRunning, NotReady, PortTaken
 from temper.stack.ports import is_free
 from temper.stack.processes import KILL_SECONDS, ProcessIdentity, end_group, identify
 from temper.stack.services import WORKERS, Address, Service, command, environment
-from temper.stack.state import RunningService, StackFile, StackLock, StackState, StackStatus
+from temper.stack.state import StackFile, StackLock, StackState, StackStatus
 
 CHECK_SECONDS = 0.2
 SHUTDOWN_MARGIN = 10.0
@@ -24,18 +25,27 @@ class Stack:
     """The services of one ``temper up``. Use in a ``with``: leaving it ends them all.
 
     Entering it takes the lock of the home folder, raising `AlreadyRunning` when another stack
-    has it, and ends what a killed stack may have left; ``leftovers`` names that.
+    has it, and ends what a killed stack may have left; ``leftovers`` names that. The gateway
+    alone gets the ``gateway_variables`` into its environment.
     """
 
-    def __init__(self, home: Path, address: Address, client: Temper, grace_seconds: float) -> None:
+    def __init__(
+        self,
+        home: Path,
+        address: Address,
+        client: Temper,
+        grace_seconds: float,
+        gateway_variables: Mapping[str, str],
+    ) -> None:
         self.home = home
         self.address = address
         self.client = client
         self.grace_seconds = grace_seconds + SHUTDOWN_MARGIN
+        self.gateway_variables = gateway_variables
         self.leftovers: list[str] = []
         self._lock = StackLock(home)
         self._file = StackFile(home)
-        self._children: dict[Service, subprocess.Popen[bytes]] = {}
+        self._children: list[Child] = []
         self.state = StackState(
             status=StackStatus.STARTING,
             url=address.url,
@@ -67,9 +77,9 @@ class Stack:
         """Start all services."""
         (self.home / "logs").mkdir(parents=True, exist_ok=True)
         host, port = self.address.host, str(self.address.port)
-        self._start(Service.API, ["--host", host, "--port", port])
+        self._start(Service.API, ["--host", host, "--port", port], self.gateway_variables)
         for worker in WORKERS:
-            self._start(worker, [])
+            self._start(worker, [], {})
 
     def wait_ready(self, stop: threading.Event, timeout: float) -> bool:
         """Wait until the gateway is ready and every worker has signed on.
@@ -79,7 +89,8 @@ class Stack:
         """
         deadline = time.monotonic() + timeout
         while missing := self._missing():
-            self._check_alive()
+            for child in self._children:
+                child.check_alive()
             if time.monotonic() > deadline:
                 raise NotReady(f"after {timeout:g} s still waiting for: {', '.join(missing)}")
             if stop.wait(CHECK_SECONDS):
@@ -87,27 +98,25 @@ class Stack:
         self._save(StackStatus.READY)
         return True
 
-    def watch(self, stop: threading.Event) -> None:
-        """Return once ``stop`` is set; raise `ServiceDied` when a service ends before."""
-        while not stop.wait(CHECK_SECONDS):
-            self._check_alive()
-            for service in self.state.services:
-                logs.bound(service.log)
+    def watch(self, stop: threading.Event, report: Callable[[Died | Restarted], None]) -> None:
+        """Keep the services alive until ``stop`` is set.
 
-    def _start(self, service: Service, arguments: list[str]) -> None:
+        Each death and each restart is handed to ``report``. Raise `ServiceDied` when a service
+        dies too often.
+        """
+        while not stop.wait(CHECK_SECONDS):
+            for child in self._children:
+                event = child.keep_alive()
+                if isinstance(event, Restarted):
+                    self._save(StackStatus.READY)
+                if event is not None:
+                    report(event)
+                logs.bound(child.running.log)
+
+    def _start(self, service: Service, arguments: list[str], variables: Mapping[str, str]) -> None:
         log = self.home / "logs" / f"{service.value}.log"
-        with open(log, "ab") as output:
-            child = subprocess.Popen(
-                command(service, arguments),
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                env=environment(str(self.home)),
-                start_new_session=True,
-            )
-        self._children[service] = child
-        running = RunningService(name=service, process=identify(child.pid), log=log)
-        self.state.services.append(running)
+        variables = {**environment(str(self.home)), **variables}
+        self._children.append(Child(service, command(service, arguments), variables, log))
         self._save(StackStatus.STARTING)
 
     def _missing(self) -> list[str]:
@@ -123,24 +132,15 @@ class Stack:
             if service.name in WORKERS and not _is_signed_on(service.process, signed_on)
         ]
 
-    def _check_alive(self) -> None:
-        for service in self.state.services:
-            status = self._children[service.name].poll()
-            if status is not None:
-                how = f"exit code {status}" if status >= 0 else f"signal {-status}"
-                raise ServiceDied(
-                    f"{service.name.value} ended with {how}; its log is {service.log}",
-                    logs.last_lines(service.log),
-                )
-
     def _save(self, status: StackStatus) -> None:
         self.state.status = status
+        self.state.services = [child.running for child in self._children]
         self._file.write(self.state)
 
     def _stop(self) -> None:
         self._save(StackStatus.STOPPING)
         end_services(self.state, self.grace_seconds)
-        for child in self._children.values():
+        for child in self._children:
             child.wait(self.grace_seconds)  # reaps it
         self._file.remove()
 

@@ -1,6 +1,5 @@
 """The evaluation child with a model that it has to serve itself."""
 
-import os
 import subprocess
 from pathlib import Path
 
@@ -8,12 +7,11 @@ import pytest
 
 from services.common.contracts.engine import VllmOptions
 from services.common.contracts.evaluations import Sampling
-from services.common.process.runtimes import STAMP, RuntimeMissing, find_runtime
+from services.common.process.runtimes import STAMP
 from services.evaluator.evaluation.spec import LocalModel
 from tests.integration.evaluation_job import EvaluationJob
 from tests.support.processes import REPOSITORY
-
-HOME = Path(os.environ.get("TEMPER_HOME") or REPOSITORY / ".temper")
+from tests.support.runtimes import installed_runtime
 
 
 def phases(job: EvaluationJob) -> list[str]:
@@ -37,10 +35,7 @@ def test_a_model_that_cannot_be_served_fails_with_the_cause(tmp_path: Path) -> N
 
 @pytest.mark.runtime
 def test_a_local_model_is_served_evaluated_and_gone(tmp_path: Path) -> None:
-    try:
-        runtime = find_runtime(HOME / "runtimes", "vllm")
-    except RuntimeMissing as error:
-        pytest.skip(error.message)
+    runtime = installed_runtime("vllm")
     weights = tmp_path / "weights"
     script = REPOSITORY / "infra" / "demo" / "tiny_model.py"
     subprocess.run([runtime.python, script, weights], check=True, capture_output=True, timeout=300)

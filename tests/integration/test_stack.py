@@ -1,5 +1,6 @@
 """The local stack for real: gateway, trainer and evaluator as processes of ``temper up``."""
 
+import hashlib
 import json
 import os
 import signal
@@ -12,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from temper.client import Temper
+from temper.client import ApiError, Temper, Unreachable
 from temper.stack.processes import ProcessIdentity, group_members
-from temper.stack.services import Service
+from temper.stack.services import WORKERS, Service
 from temper.stack.state import StackFile, StackState, StackStatus
 
 DEADLINE = 120.0
@@ -27,13 +28,15 @@ class Home:
         self.path = path
         self.file = StackFile(path)
         self.started: list[subprocess.Popen[str]] = []
+        self.variables: dict[str, str] = {}
 
     def command(self, *arguments: str) -> list[str]:
         return [sys.executable, "-m", "temper", *arguments]
 
     def environment(self) -> dict[str, str]:
         kept = {name: value for name, value in os.environ.items() if "TEMPER" not in name}
-        return {**kept, "TEMPER_HOME": str(self.path), "TEMPER_GRACE_SECONDS": "5"}
+        own = {"TEMPER_HOME": str(self.path), "TEMPER_GRACE_SECONDS": "5"}
+        return {**kept, **own, **self.variables}
 
     def start(self, *arguments: str) -> "subprocess.Popen[str]":
         process = subprocess.Popen(
@@ -81,6 +84,17 @@ def processes(state: StackState) -> dict[Service, ProcessIdentity]:
     return {service.name: service.process for service in state.services}
 
 
+def signed_on(client: Temper, expected: dict[Service, ProcessIdentity]) -> bool:
+    """Whether the gateway is ready and every worker process of these has signed on at it."""
+    try:
+        if not client.is_ready():
+            return False
+        known = {worker.id.rpartition(":")[2] for worker in client.workers()}
+    except Unreachable:
+        return False
+    return all(str(expected[worker].pid) in known for worker in WORKERS)
+
+
 def nothing_is_left(state: StackState) -> bool:
     return not any(group_members(process.pid) for process in processes(state).values())
 
@@ -114,16 +128,69 @@ def test_up_starts_everything_and_a_signal_ends_it(home: Home) -> None:
     assert home.file.read() is None
 
 
-def test_a_service_that_dies_ends_the_stack_with_its_last_lines(home: Home) -> None:
+@pytest.mark.parametrize("victim", [Service.EVALUATOR, Service.API])
+def test_a_service_that_dies_is_started_again_and_the_others_go_on(
+    home: Home, victim: Service
+) -> None:
+    process, before = home.up()
+    former = processes(before)
+
+    os.kill(former[victim].pid, signal.SIGKILL)
+
+    def with_another() -> StackState | None:
+        state = home.ready_state(process)
+        return state if state and processes(state)[victim] != former[victim] else None
+
+    state = until(with_another)
+    now = processes(state)
+    assert all(now[name] == former[name] for name in Service if name is not victim)
+    with Temper(state.url) as client:
+        until(lambda: state if signed_on(client, now) else None)
+
+    process.terminate()
+    _, said = process.communicate(timeout=DEADLINE)
+    assert process.returncode == 0
+    assert f"{victim} ended with signal 9" in said
+    assert "ready." in said or "running on" in said  # a line of its log
+    assert f"{victim} runs again as process {now[victim].pid}" in said
+    assert nothing_is_left(before)
+    assert nothing_is_left(state)
+
+
+@pytest.mark.long  # the waits between the restarts add up to 31 seconds
+def test_a_service_that_dies_again_and_again_ends_the_stack(home: Home) -> None:
+    process, state = home.up()
+    killed: set[int] = set()
+    deadline = time.monotonic() + DEADLINE
+
+    while process.poll() is None and time.monotonic() < deadline:
+        last = home.file.running()
+        trainer = processes(last).get(Service.TRAINER) if last else None
+        if trainer is not None and trainer.pid not in killed and trainer.is_alive:
+            killed.add(trainer.pid)
+            os.kill(trainer.pid, signal.SIGKILL)
+        time.sleep(0.1)
+
+    _, said = process.communicate(timeout=DEADLINE)
+    assert process.returncode == 1
+    assert "temper: error: trainer ended with signal 9" in said
+    assert "after 5 restarts within 300 s" in said
+    assert len(killed) == 6
+    assert nothing_is_left(state)
+    assert home.file.read() is None
+
+
+def test_a_stack_whose_gateway_wants_keys_starts_without_one(home: Home) -> None:
+    home.variables["TEMPER_API_KEY_HASHES"] = hashlib.sha256(b"the user's").hexdigest()
     process, state = home.up()
 
-    os.kill(processes(state)[Service.TRAINER].pid, signal.SIGKILL)
-    _, said = process.communicate(timeout=DEADLINE)
-
-    assert process.returncode == 1
-    assert "trainer ended with signal 9" in said
-    assert "ready." in said  # a line of its log
-    assert nothing_is_left(state)
+    with Temper(state.url, "the user's") as client:
+        assert len(client.workers()) == 2
+    with Temper(state.url) as client, pytest.raises(ApiError, match="send an API key"):
+        client.workers()
+    process.terminate()
+    process.communicate(timeout=DEADLINE)
+    assert process.returncode == 0
 
 
 def test_what_a_killed_stack_left_is_ended_by_the_next(home: Home) -> None:

@@ -21,15 +21,15 @@ from services.common.clients.inference import (
     InferenceClient,
     InferenceError,
 )
-from services.common.process.runtimes import Accelerator, Runtime, RuntimeMissing, find_runtime
+from services.common.process.runtimes import Accelerator, Runtime
 from services.common.process.trees import MARKER
 from services.evaluator.engines.sources import ModelSource
 from services.evaluator.engines.vllm_log import StartupPhase
 from services.evaluator.engines.vllm_server import StartupProgress, VllmFailed, VllmServer
 from tests.support.processes import REPOSITORY
+from tests.support.runtimes import installed_runtime
 from tests.support.waiting import wait_for
 
-HOME = Path(os.environ.get("TEMPER_HOME") or REPOSITORY / ".temper")
 HIDDEN, KEY_VALUE, LAYERS, RANK = 128, 128, 2, 4
 
 pytestmark = pytest.mark.runtime
@@ -37,10 +37,7 @@ pytestmark = pytest.mark.runtime
 
 @pytest.fixture(scope="module")
 def runtime() -> Runtime:
-    try:
-        return find_runtime(HOME / "runtimes", "vllm")
-    except RuntimeMissing as error:
-        pytest.skip(error.message)
+    return installed_runtime("vllm")
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,8 @@ import pytest
 
 from services.common.process.runtimes import REPOSITORY, Runtime, RuntimeMissing, find_runtime
 
-FOLDER = Path(os.environ.get("TEMPER_HOME") or REPOSITORY / ".temper") / "runtimes"
+_HOME = Path(os.environ.get("TEMPER_HOME") or REPOSITORY / ".temper")
+FOLDER = Path(os.environ.get("TEMPER_RUNTIMES") or _HOME / "runtimes")
 
 
 def installed_runtime(name: str) -> Runtime:

@@ -27,7 +27,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for name in options.names:
         progress = Progress(f"runtime {name}", sys.stdout)
         try:
-            progress.end(_install(name, accelerator, options.home, progress))
+            progress.end(_install(name, accelerator, _runtimes(options.home), progress))
         except (DeclarationError, LockTimeout) as error:
             progress.end(f"not installed: {error}")
             return 1
@@ -41,9 +41,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _install(name: str, accelerator: str, home: Path, progress: Progress) -> str:
+def _install(name: str, accelerator: str, runtimes: Path, progress: Progress) -> str:
     declaration = read_declaration(DECLARATIONS / name, accelerator)
-    runtimes = home / "runtimes"
     runtimes.mkdir(parents=True, exist_ok=True)
     installation = Installation(declaration, runtimes / name, progress)
     if installation.is_current():
@@ -61,7 +60,10 @@ def _parser() -> argparse.ArgumentParser:
     known = declared(DECLARATIONS)
     parser.add_argument("names", nargs="+", choices=known, metavar="NAME", help=", ".join(known))
     parser.add_argument(
-        "--home", type=_folder, default=_default_home(), help="default: %(default)s"
+        "--home",
+        type=_folder,
+        help="install to its folder runtimes; default: to TEMPER_RUNTIMES, else to the folder "
+        "runtimes of TEMPER_HOME, else of .temper in the repository",
     )
     parser.add_argument("--accelerator", choices=("auto", "cpu", "cuda"), default="auto")
     return parser
@@ -71,8 +73,12 @@ def _folder(text: str) -> Path:
     return Path(text).expanduser().resolve()
 
 
-def _default_home() -> Path:
-    return _folder(os.environ.get("TEMPER_HOME") or str(DECLARATIONS.parents[1] / ".temper"))
+def _runtimes(home: Path | None) -> Path:
+    """Return the folder to install to: that of ``home``, else where the workers will look."""
+    if home is None and (named := os.environ.get("TEMPER_RUNTIMES")):
+        return _folder(named)
+    default = os.environ.get("TEMPER_HOME") or str(DECLARATIONS.parents[1] / ".temper")
+    return (home or _folder(default)) / "runtimes"
 
 
 def _accelerator(wanted: str) -> str:

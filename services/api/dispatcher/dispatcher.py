@@ -18,7 +18,7 @@ from services.common.gpu.leases import release_stale_devices
 from services.common.jobs.idempotency import forget_old_answers
 from services.common.jobs.outbox import pending_wake_ups, remove_wake_ups
 from services.common.jobs.reconcile import (
-    explain_missing_workers,
+    explain_waiting,
     recover_expired,
     wake_waiting_queues,
 )
@@ -85,7 +85,7 @@ class Dispatcher:
         for repair in (
             self._take_from_lost_workers,
             self._wake_waiting,
-            explain_missing_workers,
+            explain_waiting,
             forget_old_answers,
             forget_dead_workers,
         ):

@@ -1,22 +1,18 @@
-import os
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from services.common.process.runtimes import REPOSITORY, RuntimeMissing, find_runtime
+from services.common.process.runtimes import REPOSITORY
+from tests.support.runtimes import installed_runtime
 
 from .training_job import DEADLINE, Job, runtime_environment
 
 
 @pytest.fixture(scope="session")
 def python() -> str:
-    home = Path(os.environ.get("TEMPER_HOME", REPOSITORY / ".temper"))
-    try:
-        return str(find_runtime(home / "runtimes", "training").python)
-    except RuntimeMissing as error:
-        pytest.skip(str(error))
+    return str(installed_runtime("training").python)
 
 
 @pytest.fixture(scope="session")

@@ -51,6 +51,20 @@ def test_a_runtime_is_made_once_and_then_reused(toys: Toys) -> None:
     assert runtime.python.exists()
 
 
+def test_it_is_installed_where_the_workers_will_look(toys: Toys, tmp_path: Path) -> None:
+    toys.with_home = False
+    toys.variables |= {"TEMPER_HOME": str(toys.home), "TEMPER_RUNTIMES": str(tmp_path / "named")}
+    code, output = toys.install("toy")
+    assert code == 0, output
+    assert find_runtime(tmp_path / "named", "toy").python.exists()
+    assert not toys.home.exists()
+
+    toys.with_home = True  # what the command line says comes first
+    code, output = toys.install("toy")
+    assert code == 0, output
+    assert find_runtime(toys.home / "runtimes", "toy").python.exists()
+
+
 def test_a_changed_lock_rebuilds_it(toys: Toys) -> None:
     toys.install("toy")
     before = find_runtime(toys.home / "runtimes", "toy").version

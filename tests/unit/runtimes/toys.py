@@ -34,6 +34,7 @@ class Toys:
 
     folder: Path
     variables: dict[str, str] = field(default_factory=dict)
+    with_home: bool = True  # name the home on the command line
 
     def __post_init__(self) -> None:
         installer = self.declarations / "installer"
@@ -64,7 +65,8 @@ class Toys:
     def start(self, *names: str) -> "subprocess.Popen[str]":
         """Begin an install; its output is readable text."""
         script = str(self.declarations / "install.py")
-        command = [sys.executable, script, *names, "--home", str(self.home)]
+        home = ["--home", str(self.home)] if self.with_home else []
+        command = [sys.executable, script, *names, *home]
         return subprocess.Popen(
             [*command, "--accelerator", "cpu"],
             env={**os.environ, **self._pip(), **self.variables},
