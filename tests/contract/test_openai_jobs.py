@@ -122,7 +122,7 @@ def test_checkpoints_page_newest_first(
     assert newest.object == "fine_tuning.job.checkpoint"
     assert newest.fine_tuning_job_id == job.id
     assert newest.fine_tuned_model_checkpoint == f"{job.id}:step-5"
-    assert newest.metrics.to_dict()["loss"] == pytest.approx(0.2)
+    assert newest.metrics.train_loss == pytest.approx(0.2)
 
 
 def test_jobs_page_and_are_found_by_metadata(client: openai.OpenAI, submit: Submit) -> None:

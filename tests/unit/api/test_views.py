@@ -99,15 +99,21 @@ def test_a_finish_is_estimated_only_while_it_can_be() -> None:
     assert estimated > JOB.created_at
 
 
-def test_a_checkpoint_shows_figures_only() -> None:
-    metrics: dict[str, Any] = {"step": 4, "loss": 0.5, "note": "text", "gone": None}
+def test_a_checkpoint_shows_figures_only_under_openais_names() -> None:
+    metrics: dict[str, Any] = {
+        "step": 4,
+        "loss": 0.5,
+        "eval_loss": 0.7,
+        "note": "text",
+        "gone": None,
+    }
     row = CheckpointRow(
         id="ftckpt-1", job_id="ftjob-1", step=4, path="x", metrics=metrics, created_at=1.5
     )
 
     shown = checkpoint_view(row)
 
-    assert shown.metrics == {"step": 4.0, "loss": 0.5}
+    assert shown.metrics == {"step": 4.0, "train_loss": 0.5, "valid_loss": 0.7}
     assert shown.fine_tuned_model_checkpoint == "ftjob-1:step-4"
 
 
