@@ -33,7 +33,7 @@ class LlamaFactoryJob:
     eval_datasets: tuple[str, ...]
     dataset_dir: str | None
     hyperparameters: SupervisedHyperparameters
-    seed: int | None
+    seed: int
     notes: tuple[str, ...]
 
 
@@ -107,9 +107,8 @@ def _require_training(settings: dict[str, Any]) -> None:
         )
 
 
-def _seed(value: Any) -> int | None:
-    if value is None:
-        return None
+def _seed(given: Any) -> int:
+    value = _default("seed") if given is None else given
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= MAX_SEED:
         raise InvalidRequest(
             f"seed must be a whole number from 0 to {MAX_SEED}, not {str(value)[:100]!r}",

@@ -131,6 +131,10 @@ def test_a_file_for_prediction_is_not_said_to_lack_a_dataset() -> None:
         parse_llamafactory_yaml(prediction)
 
 
+def test_a_file_without_a_seed_keeps_the_default_of_llamafactory() -> None:
+    assert parse_llamafactory_yaml(FULL.replace("seed: 7\n", "")).seed == 42
+
+
 @pytest.mark.parametrize("seed", ["abc", "true", "1.5", "-1", "2147483648", "[1]"])
 def test_a_seed_that_is_none_is_refused(seed: str) -> None:
     with pytest.raises(InvalidRequest, match="seed must be a whole number") as raised:
