@@ -33,6 +33,7 @@ def find_checkpoint(session: Session, name: str) -> ModelRow | None:
     hyperparameters = request.method.supervised.hyperparameters if request.method else None
     is_adapter = hyperparameters and hyperparameters.training_type is TrainingType.LORA
     parent = session.scalar(select(ModelRow).where(ModelRow.id == request.model))
+    parent = parent or find_checkpoint(session, request.model)
     base = (parent.base if parent is not None else None) or request.model
     return ModelRow(
         id=name,
