@@ -1,8 +1,8 @@
 """The gateway: REST in front, the dispatcher behind."""
 
 import os
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from threading import BoundedSemaphore
 
 from fastapi import FastAPI
@@ -14,6 +14,9 @@ from services.api.evaluations.routes import router as evaluations
 from services.api.files.routes import router as files
 from services.api.files.upload import FORM_BYTES, remove_abandoned_uploads
 from services.api.fine_tuning.routes import router as fine_tuning
+from services.api.forwards.routes import router_of
+from services.api.forwards.tools import tool_services
+from services.api.forwards.upstream import Upstream
 from services.api.jobs.routes import router as jobs
 from services.api.metrics import create_registry
 from services.api.models.routes import router as models
@@ -25,12 +28,14 @@ from services.common.errors import Unavailable
 from services.common.queue.app import create_queue, ping_broker
 from services.common.web.app import create_app
 from services.common.web.auth import Authenticator
+from services.common.web.database_errors import install_database_errors
 
 
 def create_api(settings: ApiSettings) -> FastAPI:
     """The application; its database is migrated and its dispatcher started with it."""
     context = _create_context(settings)
     queue = create_queue(settings)
+    tools = [Upstream(service) for service in tool_services(settings)]
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
@@ -38,7 +43,10 @@ def create_api(settings: ApiSettings) -> FastAPI:
         await run_in_threadpool(remove_abandoned_uploads, context.artifacts.uploads())
         context.dispatcher.start()
         try:
-            yield
+            async with AsyncExitStack() as connections:
+                for tool in tools:
+                    await connections.enter_async_context(tool)
+                yield
         finally:
             await run_in_threadpool(context.dispatcher.stop)
             context.database.close()
@@ -54,10 +62,13 @@ def create_api(settings: ApiSettings) -> FastAPI:
             "dispatcher": context.dispatcher.check,
         },
         lifespan=lifespan,
-        keyless_hosts=None if settings.api_key_hashes else settings.allowed_hosts,
-        larger_bodies={"/v1/files": settings.max_upload_bytes + FORM_BYTES},
+        keyless_hosts=settings.keyless_hosts,
+        larger_bodies={"/v1/files": settings.max_upload_bytes + FORM_BYTES, **_tool_bodies(tools)},
     )
+    install_database_errors(app)
     app.state.context = context
+    for tool in tools:  # first, for routes are looked through in order and these are asked most
+        app.include_router(router_of(tool))
     for router in (files, models, fine_tuning, evaluations, jobs):
         app.include_router(router)
     return app
@@ -78,8 +89,15 @@ def _create_context(settings: ApiSettings) -> GatewayContext:
         artifacts=Artifacts(settings.home),
         dispatcher=dispatcher,
         authenticator=Authenticator(settings.api_key_hashes),
+        tool_authenticator=Authenticator(settings.api_key_hashes, basic=True),
         stream_places=BoundedSemaphore(settings.max_event_streams),
     )
+
+
+def _tool_bodies(tools: Sequence[Upstream]) -> dict[str, int]:
+    """The largest body that each route of a tool service may receive."""
+    services = [tool.service for tool in tools]
+    return {route.path: each.body_bytes for each in services for route in each.routes}
 
 
 def _check_writable(artifacts: Artifacts) -> None:

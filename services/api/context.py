@@ -5,7 +5,12 @@ from threading import BoundedSemaphore
 from typing import Annotated
 
 from fastapi import Depends, Header, Request, Security
-from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+from fastapi.security import (
+    HTTPAuthorizationCredentials,
+    HTTPBasic,
+    HTTPBasicCredentials,
+    HTTPBearer,
+)
 
 from services.api.dispatcher.dispatcher import Dispatcher
 from services.api.settings import ApiSettings
@@ -23,6 +28,7 @@ class GatewayContext:
     artifacts: Artifacts
     dispatcher: Dispatcher
     authenticator: Authenticator
+    tool_authenticator: Authenticator
     stream_places: BoundedSemaphore
 
 
@@ -46,7 +52,23 @@ async def _principal(
 
 
 Principal = Annotated[str, Depends(_principal)]
-"""Who asks. Every route but the health routes depends on it."""
+"""Who asks. Every route depends on it, but those of health and of tools."""
+
+
+_basic = HTTPBasic(auto_error=False, description="The same key as password, under any name.")
+
+
+async def _tool_principal(
+    request: Request,
+    gateway: Gateway,
+    _bearer_documented: Annotated[HTTPAuthorizationCredentials | None, Security(_bearer)],
+    _basic_documented: Annotated[HTTPBasicCredentials | None, Security(_basic)],
+) -> str:
+    return gateway.tool_authenticator(request)
+
+
+ToolPrincipal = Annotated[str, Depends(_tool_principal)]
+"""Who asks for a tool: its callers may know nothing but a URL, which can hold the key."""
 
 IdempotencyKey = Annotated[
     str | None,

@@ -5,6 +5,8 @@ response (services.common.web) or a failed job (services.common.worker) in one p
 message is for the person who can act on it: it names the field, row, file or setting.
 """
 
+from collections.abc import Mapping, Sequence
+
 
 class TemperError(Exception):
     """Base of every error Temper raises on purpose.
@@ -25,6 +27,23 @@ class InvalidRequest(TemperError):
     """The request can never succeed as it stands."""
 
     code = "invalid_request"
+
+
+class Unprocessable(InvalidRequest):
+    """A field has a value that cannot be taken, on a route whose contract answers that with 422.
+
+    ``details`` are all the problems found, each with its ``param`` and ``message``.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        param: str | None = None,
+        details: Sequence[Mapping[str, str]] | None = None,
+    ) -> None:
+        super().__init__(message, param=param)
+        self.details = details
 
 
 class AuthenticationFailed(TemperError):
@@ -67,6 +86,22 @@ class Unavailable(TemperError):
     """Something Temper depends on does not answer; the same request may succeed later."""
 
     code = "unavailable"
+
+
+class BadGateway(TemperError):
+    """A service that the request was passed on to broke off before it answered."""
+
+    code = "bad_gateway"
+
+
+class GatewayTimeout(TemperError):
+    """No answer in time, or none to be expected; ``retry_after`` seconds later there may be one."""
+
+    code = "timed_out"
+
+    def __init__(self, message: str, *, retry_after: float = 2.0, code: str | None = None) -> None:
+        super().__init__(message, code=code)
+        self.retry_after = retry_after
 
 
 class ConfigurationError(TemperError):

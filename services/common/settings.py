@@ -1,18 +1,17 @@
-"""Settings that every process shares, read from TEMPER_* environment variables."""
+"""Settings that processes share, read from TEMPER_* environment variables."""
 
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import Field, field_validator
+from pydantic import AfterValidator, Field
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+Folder = Annotated[Path, AfterValidator(lambda path: path.expanduser().resolve())]
+"""A folder, held as its path from the root of the file system; ``~`` is the user's home."""
 
-class Settings(BaseSettings):
-    """Where state lives and how the processes find each other.
 
-    With nothing set, everything lives under ``./.temper``: a SQLite database, a broker made of
-    files, the artifacts and the runtimes.
-    """
+class ProcessSettings(BaseSettings):
+    """What any process of Temper needs to know."""
 
     model_config = SettingsConfigDict(
         env_prefix="TEMPER_",
@@ -22,13 +21,8 @@ class Settings(BaseSettings):
         validate_default=True,
     )
 
-    home: Path = Field(default=Path(".temper"), description="Root of everything Temper writes.")
-    database_url: str = Field(default="", description="SQLAlchemy URL; empty: SQLite in home.")
-    broker_url: str = Field(default="", description="Celery broker; empty: files in home.")
-    model_root: Path | None = Field(
-        default=None, description="Folders below it may be registered as models; null: home/models."
-    )
-    runtimes: Path | None = Field(
+    home: Folder = Field(default=Path(".temper"), description="Root of everything Temper writes.")
+    runtimes: Folder | None = Field(
         default=None, description="Where the runtimes are installed; null: home/runtimes."
     )
     log_level: str = Field(
@@ -37,17 +31,31 @@ class Settings(BaseSettings):
         description="DEBUG, INFO, WARNING or ERROR.",
     )
     log_json: bool = Field(default=False, description="One JSON object a log line.")
+
+    @property
+    def runtimes_folder(self) -> Path:
+        """The folder of the runtimes' environments."""
+        return self.runtimes or self.home / "runtimes"
+
+
+class Settings(ProcessSettings):
+    """Where state lives and how the processes that work on jobs find each other.
+
+    With nothing set, everything lives under ``./.temper``: a SQLite database, a broker made of
+    files, the artifacts and the runtimes.
+    """
+
+    database_url: str = Field(default="", description="SQLAlchemy URL; empty: SQLite in home.")
+    broker_url: str = Field(default="", description="Celery broker; empty: files in home.")
+    model_root: Folder | None = Field(
+        default=None, description="Folders below it may be registered as models; null: home/models."
+    )
     lease_seconds: float = Field(
         default=60.0, ge=1.0, le=3600.0, description="A worker silent for longer loses its job."
     )
     grace_seconds: float = Field(
         default=15.0, ge=0.1, le=600.0, description="From asking a process to end to killing it."
     )
-
-    @field_validator("home", "model_root", "runtimes")
-    @classmethod
-    def _absolute(cls, value: Path | None) -> Path | None:
-        return value.expanduser().resolve() if value is not None else None
 
     @property
     def database(self) -> str:
@@ -58,11 +66,6 @@ class Settings(BaseSettings):
     def models_folder(self) -> Path:
         """The operator's model root."""
         return self.model_root or self.home / "models"
-
-    @property
-    def runtimes_folder(self) -> Path:
-        """The folder of the runtimes' environments."""
-        return self.runtimes or self.home / "runtimes"
 
 
 CommaSeparated = Annotated[list[str], NoDecode]

@@ -128,4 +128,6 @@ def test_every_answer_is_as_described(
 def _operations(api: OpenApiSchema) -> Iterator[APIOperation[Any, Any, Any, Any]]:
     for result in api.get_all_operations():
         assert isinstance(result, Ok), result
-        yield result.ok()
+        operation = result.ok()
+        if "sandbox" not in (operation.tags or ()):  # answers there, if it runs
+            yield operation

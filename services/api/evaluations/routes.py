@@ -11,7 +11,6 @@ from services.api.evaluations.results import list_results
 from services.api.evaluations.service import create_evaluation
 from services.api.evaluations.view import evaluation_view
 from services.api.jobs.kind_routes import KindRoutes
-from services.api.paging import After, Limit
 from services.common.contracts.evaluations import CreateEvaluation, Evaluation, SampleResult
 from services.common.contracts.jobs import JobKind
 from services.common.contracts.pages import DEFAULT_LIMIT, Page
@@ -24,6 +23,7 @@ from services.common.errors import (
 )
 from services.common.jobs.store import get_job
 from services.common.web.errors import documented_errors
+from services.common.web.paging import After, Limit
 
 router = APIRouter(
     prefix="/v1/evaluations",

@@ -16,7 +16,6 @@ from services.api.files.service import (
     remove_file,
 )
 from services.api.files.upload import receive_upload
-from services.api.paging import After, page_of
 from services.common.contracts.files import File, FilePurpose, UploadedContent
 from services.common.contracts.pages import Deleted, Page
 from services.common.errors import (
@@ -29,6 +28,7 @@ from services.common.errors import (
 )
 from services.common.ids import new_id
 from services.common.web.errors import documented_errors
+from services.common.web.paging import After, page_of
 
 router = APIRouter(
     prefix="/v1/files", tags=["files"], responses=documented_errors(AuthenticationFailed)

@@ -10,13 +10,13 @@ from services.api.fine_tuning.examples import CREATE
 from services.api.fine_tuning.service import create_fine_tuning_job
 from services.api.fine_tuning.view import checkpoint_view, fine_tuning_view
 from services.api.jobs.kind_routes import KindRoutes
-from services.api.paging import After, Limit, page_of
 from services.common.contracts.fine_tuning import Checkpoint, CreateFineTuningJob, FineTuningJob
 from services.common.contracts.jobs import JobKind
 from services.common.contracts.pages import DEFAULT_LIMIT, Page
 from services.common.errors import AuthenticationFailed, Conflict, InvalidRequest, NotFound
 from services.common.jobs.store import get_job, list_checkpoints
 from services.common.web.errors import documented_errors
+from services.common.web.paging import After, Limit, page_of
 
 router = APIRouter(
     prefix="/v1/fine_tuning/jobs",

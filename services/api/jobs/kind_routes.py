@@ -9,13 +9,13 @@ from fastapi import APIRouter
 from services.api.context import Gateway, Principal
 from services.api.jobs.event_query import EVENTS_ANSWERS, Events, EventsAnswer
 from services.api.jobs.metadata_filter import MetadataFilter
-from services.api.paging import After, Limit, page_of
 from services.common.contracts.jobs import Event, JobKind, JobState, JobStatus
 from services.common.contracts.pages import DEFAULT_LIMIT, Page
 from services.common.errors import Conflict, InvalidRequest, NotFound
 from services.common.jobs.job import Job
 from services.common.jobs.store import JobFilter, get_job, list_jobs, request_cancel
 from services.common.web.errors import documented_errors
+from services.common.web.paging import After, Limit, page_of
 
 View = TypeVar("View", bound=JobState)
 

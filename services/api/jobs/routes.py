@@ -6,13 +6,13 @@ from services.api.context import Gateway, Principal
 from services.api.jobs.event_query import EVENTS_ANSWERS, Events, EventsAnswer
 from services.api.jobs.metadata_filter import MetadataFilter
 from services.api.jobs.view import job_view
-from services.api.paging import After, Limit, page_of
 from services.common.contracts.jobs import Event, Job, JobKind, JobStatus, Worker
 from services.common.contracts.pages import DEFAULT_LIMIT, Page
 from services.common.errors import AuthenticationFailed, Conflict, InvalidRequest, NotFound
 from services.common.jobs.store import JobFilter, get_job, list_jobs, request_cancel
 from services.common.jobs.workers import live_workers
 from services.common.web.errors import documented_errors
+from services.common.web.paging import After, Limit, page_of
 
 router = APIRouter(prefix="/v1", tags=["jobs"], responses=documented_errors(AuthenticationFailed))
 

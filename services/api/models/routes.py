@@ -14,12 +14,12 @@ from services.api.models.service import (
     remove_model,
     remove_weights,
 )
-from services.api.paging import After, page_of
 from services.common.contracts.models import Model, RegisterModel
 from services.common.contracts.pages import Deleted, Page
 from services.common.errors import AuthenticationFailed, Conflict, InvalidRequest, NotFound
 from services.common.models.registry import get_model_row
 from services.common.web.errors import documented_errors
+from services.common.web.paging import After, page_of
 
 router = APIRouter(
     prefix="/v1/models", tags=["models"], responses=documented_errors(AuthenticationFailed)

@@ -10,7 +10,7 @@ from prometheus_client import CollectorRegistry
 from services.common.web.body_limits import BodyLimits
 from services.common.web.browser_guard import BrowserGuard
 from services.common.web.errors import UnexpectedErrors, install_error_handlers
-from services.common.web.health import health_router
+from services.common.web.health import Check, health_router
 from services.common.web.metrics import RequestMetrics
 from services.common.web.request_id import RequestIds
 
@@ -20,7 +20,7 @@ def create_app(
     title: str,
     description: str,
     registry: CollectorRegistry,
-    checks: Mapping[str, Callable[[], None]],
+    checks: Mapping[str, Check],
     lifespan: Callable[[FastAPI], AbstractAsyncContextManager[None]],
     keyless_hosts: Collection[str] | None,
     larger_bodies: Mapping[str, int],

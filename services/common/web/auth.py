@@ -1,5 +1,6 @@
 """API keys: bearer tokens of which only the SHA-256 is known to the service."""
 
+import base64
 import hashlib
 import hmac
 import ipaddress
@@ -38,10 +39,15 @@ def is_loopback(host: str) -> bool:
 
 
 class Authenticator:
-    """The dependency that every protected route has; it returns who asks."""
+    """The dependency that every protected route has; it returns who asks.
 
-    def __init__(self, key_hashes: Sequence[str]) -> None:
+    With ``basic``, a key is also taken as the password of HTTP's Basic scheme, under any name:
+    clients that can be told nothing but a URL send it so (``http://x:KEY@host/run_code``).
+    """
+
+    def __init__(self, key_hashes: Sequence[str], *, basic: bool = False) -> None:
         self._hashes = tuple(key_hashes)
+        self._basic = basic
 
     def __call__(self, request: Request) -> str:
         """Return the principal, or raise `AuthenticationFailed`.
@@ -50,11 +56,28 @@ class Authenticator:
         """
         if not self._hashes:
             return ANONYMOUS
-        scheme, _, key = request.headers.get("authorization", "").partition(" ")
-        if scheme.lower() != "bearer" or not key:
+        key = self._key(request.headers.get("authorization", ""))
+        if not key:
             raise AuthenticationFailed("send an API key: Authorization: Bearer <key>")
-        given = hash_key(key.strip())
+        given = hash_key(key)
         for known in self._hashes:
             if hmac.compare_digest(given, known):
                 return known
         raise AuthenticationFailed("unknown API key")
+
+    def _key(self, header: str) -> str:
+        scheme, _, value = header.partition(" ")
+        if scheme.lower() == "bearer":
+            return value.strip()
+        if scheme.lower() == "basic" and self._basic:
+            return _password(value.strip())
+        return ""
+
+
+def _password(credentials: str) -> str:
+    """The password of Basic credentials; empty when they hold none."""
+    try:
+        decoded = base64.b64decode(credentials, validate=True).decode()
+    except ValueError:
+        return ""
+    return decoded.partition(":")[2]

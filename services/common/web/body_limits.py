@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping
+from fnmatch import fnmatchcase
 
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -15,7 +16,8 @@ STALL_SECONDS = 60.0
 class BodyLimits:
     """ASGI middleware that ends the reading of a body that is too large or stops coming.
 
-    ``larger`` holds the limits, in bytes, of the paths that may receive more than the rest.
+    ``larger`` holds the limits, in bytes, of the paths that may receive more than the rest; a
+    ``*`` in a path stands for any text.
     """
 
     def __init__(
@@ -36,7 +38,7 @@ class BodyLimits:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        limit = self._larger.get(scope["path"], self._max_bytes)
+        limit = self._limit_of(scope["path"])
         declared = _declared_bytes(scope)
         received, complete = 0, False
 
@@ -54,6 +56,12 @@ class BodyLimits:
             return message
 
         await self._app(scope, receive_limited, send)
+
+    def _limit_of(self, path: str) -> int:
+        if path in self._larger:
+            return self._larger[path]
+        patterns = (limit for pattern, limit in self._larger.items() if fnmatchcase(path, pattern))
+        return next(patterns, self._max_bytes)
 
     async def _next(self, receive: Receive) -> Message:
         try:

@@ -1,6 +1,7 @@
 """The one place where errors become responses."""
 
 import logging
+import math
 from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
@@ -8,8 +9,6 @@ from typing import Any
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
-from sqlalchemy.exc import DataError, OperationalError
-from sqlalchemy.exc import TimeoutError as PoolExhausted
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -21,13 +20,16 @@ logger = logging.getLogger(__name__)
 
 STATUS: Mapping[type[errors.TemperError], tuple[int, str]] = {
     errors.InvalidRequest: (400, "invalid_request_error"),
+    errors.Unprocessable: (422, "invalid_request_error"),
     errors.AuthenticationFailed: (401, "authentication_error"),
     errors.PermissionDenied: (403, "permission_error"),
     errors.NotFound: (404, "invalid_request_error"),
     errors.Conflict: (409, "conflict_error"),
     errors.PayloadTooLarge: (413, "invalid_request_error"),
     errors.StorageFull: (507, "server_error"),
+    errors.BadGateway: (502, "server_error"),
     errors.Unavailable: (503, "server_error"),
+    errors.GatewayTimeout: (504, "server_error"),
 }
 
 
@@ -36,9 +38,6 @@ def install_error_handlers(app: FastAPI) -> None:
     app.add_exception_handler(errors.TemperError, _temper_error)
     app.add_exception_handler(RequestValidationError, _validation_error)
     app.add_exception_handler(HTTPException, _http_error)
-    app.add_exception_handler(DataError, _unstorable)
-    app.add_exception_handler(OperationalError, _database_error)
-    app.add_exception_handler(PoolExhausted, _database_error)
 
 
 def documented_errors(*kinds: type[errors.TemperError]) -> dict[int | str, dict[str, Any]]:
@@ -47,11 +46,11 @@ def documented_errors(*kinds: type[errors.TemperError]) -> dict[int | str, dict[
         "default": {"model": ErrorBody, "description": "Any other error."}
     }
     for kind in kinds:
-        status, type_ = STATUS[kind]
+        status, type_ = _status_of(kind)
         example = ErrorBody(error=ErrorDetail(message="...", type=type_, code=kind.code))
         described[status] = {
             "model": ErrorBody,
-            "description": kind.__doc__,
+            "description": (kind.__doc__ or "").partition("\n")[0],
             "content": {"application/json": {"example": example.model_dump(mode="json")}},
         }
     return described
@@ -59,9 +58,7 @@ def documented_errors(*kinds: type[errors.TemperError]) -> dict[int | str, dict[
 
 def error_answer(error: errors.TemperError) -> JSONResponse:
     """The response that an error becomes."""
-    status, type_ = next(
-        (STATUS[cls] for cls in type(error).__mro__ if cls in STATUS), (500, "server_error")
-    )
+    status, type_ = _status_of(type(error))
     if status == 500:
         logger.error("%s", error.message, exc_info=error)
     # A conflict or a full disk will not go away by asking again at once; clients honour this.
@@ -70,8 +67,17 @@ def error_answer(error: errors.TemperError) -> JSONResponse:
         headers["WWW-Authenticate"] = "Bearer"
     if status == 503:
         headers["Retry-After"] = "2"
-    detail = ErrorDetail(message=error.message, type=type_, param=error.param, code=error.code)
+    if isinstance(error, errors.GatewayTimeout):
+        headers["Retry-After"] = str(math.ceil(error.retry_after))
+    details = error.details if isinstance(error, errors.Unprocessable) else None
+    detail = ErrorDetail(
+        message=error.message, type=type_, param=error.param, code=error.code, details=details
+    )
     return _response(status, detail, headers)
+
+
+def _status_of(kind: type[errors.TemperError]) -> tuple[int, str]:
+    return next((STATUS[cls] for cls in kind.__mro__ if cls in STATUS), (500, "server_error"))
 
 
 def _response(
@@ -103,18 +109,6 @@ def _http_error(_request: Request, error: Exception) -> JSONResponse:
     code = HTTPStatus(error.status_code).name.lower()
     detail = ErrorDetail(message=str(error.detail), type="invalid_request_error", code=code)
     return _response(error.status_code, detail, error.headers)
-
-
-def _unstorable(_request: Request, error: Exception) -> JSONResponse:
-    """The request holds a value that the database has no place for, such as a NUL character."""
-    logger.warning("refused by the database: %s", error)
-    return error_answer(errors.InvalidRequest("a value of the request cannot be stored"))
-
-
-def _database_error(_request: Request, error: Exception) -> JSONResponse:
-    logger.error("database: %s", error)
-    message = "the database does not answer"
-    return error_answer(errors.Unavailable(message, code="database_unavailable"))
 
 
 class UnexpectedErrors:

@@ -1,8 +1,9 @@
 """Liveness, readiness by dependency, and metrics."""
 
 import asyncio
+import inspect
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 
 from fastapi import APIRouter, Response
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
@@ -13,6 +14,9 @@ from services.common.web.errors import documented_errors
 logger = logging.getLogger(__name__)
 
 CHECK_SECONDS = 5.0
+
+Check = Callable[[], None] | Callable[[], Awaitable[None]]
+"""Raises when its dependency does not answer; a plain function is called in a thread."""
 
 
 class Health(BaseModel):
@@ -28,13 +32,8 @@ class Readiness(BaseModel):
     dependencies: dict[str, str]
 
 
-def health_router(
-    checks: Mapping[str, Callable[[], None]], registry: CollectorRegistry
-) -> APIRouter:
-    """Routes without a key: what they show is no secret, and probes carry none.
-
-    A check raises when its dependency does not answer.
-    """
+def health_router(checks: Mapping[str, Check], registry: CollectorRegistry) -> APIRouter:
+    """Routes without a key: what they show is no secret, and probes carry none."""
     router = APIRouter(tags=["health"], responses=documented_errors())
 
     @router.get("/healthz", summary="Is the process alive?")
@@ -70,9 +69,13 @@ def health_router(
     return router
 
 
-async def _check(name: str, check: Callable[[], None]) -> str:
+async def _check(name: str, check: Check) -> str:
     try:
-        await asyncio.wait_for(asyncio.to_thread(check), CHECK_SECONDS)
+        async with asyncio.timeout(CHECK_SECONDS):
+            if inspect.iscoroutinefunction(check):
+                await check()
+            else:
+                await asyncio.to_thread(check)
     except TimeoutError:
         return f"no answer within {CHECK_SECONDS:.0f} s"
     except Exception as error:

@@ -14,7 +14,10 @@ _ACCEPTED = re.compile(rb"[A-Za-z0-9._-]{1,100}")
 
 
 class RequestIds:
-    """ASGI middleware: a client's own x-request-id is kept when it is well-formed."""
+    """ASGI middleware: a client's own x-request-id is kept when it is well-formed.
+
+    The request carries the id on, so that a service which it is passed to logs the same one.
+    """
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -28,6 +31,8 @@ class RequestIds:
         request_id = (
             given if _ACCEPTED.fullmatch(given) else f"req-{secrets.token_hex(12)}".encode()
         )
+        others = [header for header in scope["headers"] if header[0] != HEADER]
+        scope = {**scope, "headers": [*others, (HEADER, request_id)]}
         began = time.perf_counter()
 
         async def send_marked(message: Message) -> None:

@@ -15,6 +15,7 @@ from starlette.exceptions import HTTPException
 
 from services.common import errors
 from services.common.web.app import create_app
+from services.common.web.database_errors import install_database_errors
 
 
 class Item(BaseModel):
@@ -39,6 +40,7 @@ def app() -> FastAPI:
         keyless_hosts=[],
         larger_bodies={},
     )
+    install_database_errors(app)
 
     @app.post("/items")
     def make(item: Item) -> Item:

@@ -1,0 +1,17 @@
+"""Requests for tools that the OpenAPI description shows."""
+
+from fastapi.openapi.models import Example
+
+PROGRAM: dict[str, Example] = {
+    "python": {
+        "summary": "A Python program that reads its input",
+        "value": {"language": "python", "code": "print(1 + int(input()))", "stdin": "41"},
+    },
+}
+
+CELLS: dict[str, Example] = {
+    "cells": {
+        "summary": "Two cells, the second with what the first has made",
+        "value": {"cells": ["import math\nradius = 2", "math.pi * radius**2"]},
+    },
+}

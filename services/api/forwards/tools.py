@@ -1,0 +1,36 @@
+"""The tool services that the gateway knows."""
+
+from services.api.forwards.examples import CELLS, PROGRAM
+from services.api.forwards.service import ToolRoute, ToolService
+from services.api.settings import ApiSettings
+from services.common.contracts.sandbox import RunCodeRequest, RunCodeResponse
+from services.common.contracts.sandbox_jupyter import RunJupyterRequest, RunJupyterResponse
+
+
+def tool_services(settings: ApiSettings) -> tuple[ToolService, ...]:
+    """Every tool service, as the settings place it."""
+    return (sandbox(settings),)
+
+
+def sandbox(settings: ApiSettings) -> ToolService:
+    """The code sandbox."""
+    key = settings.sandbox_api_key
+    return ToolService(
+        name="sandbox",
+        url=settings.sandbox_url,
+        api_key=key.get_secret_value() if key is not None else None,
+        start="`temper serve sandbox` starts it, TEMPER_SANDBOX_URL says where it is",
+        routes=(
+            ToolRoute("/run_code", "Run code", RunCodeRequest, RunCodeResponse, PROGRAM),
+            ToolRoute(
+                "/run_jupyter",
+                "Run the cells of a notebook",
+                RunJupyterRequest,
+                RunJupyterResponse,
+                CELLS,
+            ),
+        ),
+        body_bytes=settings.sandbox_max_body_bytes,
+        seconds=settings.tool_call_seconds,
+        calls=settings.max_tool_calls,
+    )

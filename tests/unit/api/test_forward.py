@@ -1,0 +1,235 @@
+"""Requests to tools are passed on as they come, and their answers passed back."""
+
+import base64
+import gzip
+import http.client
+import threading
+from collections.abc import Iterator
+
+import httpx
+import pytest
+
+from services.api.forwards.headers import passed_back, passed_on
+from services.common.web.auth import hash_key
+from tests.unit.api.tool_upstream import (
+    ANSWER,
+    STEP_SECONDS,
+    Exchange,
+    ToolUpstream,
+    answering,
+    running_api,
+    running_upstream,
+)
+
+KEY = "temper-client-key"
+OWN_KEY = "temper-gateway-key"
+BEARER = {"Authorization": f"Bearer {KEY}"}
+
+
+@pytest.fixture(scope="module")
+def shared_upstream() -> Iterator[ToolUpstream]:
+    with running_upstream() as upstream:
+        yield upstream
+
+
+@pytest.fixture(scope="module")
+def gateway(
+    shared_upstream: ToolUpstream, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[str]:
+    settings = {
+        "sandbox_url": shared_upstream.url,
+        "sandbox_api_key": OWN_KEY,
+        "api_key_hashes": hash_key(KEY),
+    }
+    with running_api(tmp_path_factory.mktemp("gateway"), settings) as url:
+        yield url
+
+
+@pytest.fixture
+def upstream(shared_upstream: ToolUpstream) -> ToolUpstream:
+    shared_upstream.behaviour = answering()
+    shared_upstream.received.clear()
+    return shared_upstream
+
+
+@pytest.fixture
+def http_client(gateway: str) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=gateway, headers=BEARER, timeout=STEP_SECONDS) as client:
+        yield client
+
+
+@pytest.fixture
+def connection(gateway: str) -> Iterator[http.client.HTTPConnection]:
+    connection = http.client.HTTPConnection(gateway.partition("//")[2], timeout=STEP_SECONDS)
+    yield connection
+    connection.close()
+
+
+@pytest.mark.parametrize("path", ["/run_code", "/run_jupyter"])
+def test_request_and_answer_are_the_same_on_both_sides(
+    upstream: ToolUpstream, http_client: httpx.Client, path: str
+) -> None:
+    body = b'{"code": "\xff", "unknown": 1'  # whatever it is: the service is the one to judge
+
+    answer = http_client.post(path, content=body, headers={"Content-Type": "application/json"})
+
+    (received,) = upstream.received
+    assert (received.path, received.body) == (path, body)
+    assert received.headers["content-type"] == "application/json"
+    assert (answer.status_code, answer.content) == (200, ANSWER)
+
+
+@pytest.mark.parametrize("status", [201, 307, 400, 401, 422, 429, 500, 503, 504])
+def test_any_status_is_passed_back_with_its_headers(
+    upstream: ToolUpstream, http_client: httpx.Client, status: int
+) -> None:
+    upstream.behaviour = answering(
+        status, b"why", Retry_After="7", X_Request_Id="not-this", Location="http://127.0.0.1:9/"
+    )
+
+    answer = http_client.post("/run_code", content=b"{}")
+
+    assert (answer.status_code, answer.content) == (status, b"why")
+    assert answer.headers["retry-after"] == "7"
+    for single in ("date", "server", "x-request-id", "content-length"):
+        assert len(answer.headers.get_list(single)) == 1
+    assert answer.headers["x-request-id"] != "not-this"
+
+
+def test_an_answer_without_a_body_is_passed_back(
+    upstream: ToolUpstream, http_client: httpx.Client
+) -> None:
+    upstream.behaviour = answering(200, b"")
+
+    assert http_client.post("/run_code").content == b""
+    assert upstream.received[0].body == b""
+
+
+def test_a_compressed_answer_stays_as_it_is(
+    upstream: ToolUpstream, http_client: httpx.Client
+) -> None:
+    packed = gzip.compress(b"a" * 1000)
+    upstream.behaviour = answering(200, packed, Content_Encoding="gzip")
+
+    answer = http_client.post("/run_code", headers={"Accept-Encoding": "gzip"})
+
+    assert upstream.received[0].headers["accept-encoding"] == "gzip"
+    assert answer.headers["content-length"] == str(len(packed))
+    assert answer.content == b"a" * 1000
+
+
+def test_nothing_that_is_for_the_gateway_reaches_the_service(
+    upstream: ToolUpstream, http_client: httpx.Client
+) -> None:
+    http_client.post(
+        "/run_code",
+        headers={"Cookie": "a=b", "Proxy-Authorization": "Basic eDp5", "X-Request-Id": "mine"},
+        content=b"{}",
+    )
+
+    received = upstream.received[0].headers
+    assert received["authorization"] == f"Bearer {OWN_KEY}"
+    assert received["host"] == upstream.url.partition("//")[2]
+    assert received["x-request-id"] == "mine"
+    assert KEY not in str(received)
+    assert received.keys().isdisjoint({"cookie", "proxy-authorization"})
+
+
+def test_headers_of_one_hop_stay_on_it() -> None:
+    headers = [
+        (b"Connection", b"keep-alive, X-Hop"),
+        (b"X-Hop", b"1"),
+        (b"Keep-Alive", b"timeout=5"),
+        (b"TE", b"trailers"),
+        (b"Upgrade", b"websocket"),
+        (b"Transfer-Encoding", b"chunked"),
+        (b"Content-Length", b"9"),  # not to be believed beside the one above
+        (b"X-Kept", b"\xe9"),
+    ]
+
+    assert passed_on(headers) == [("x-kept", "\xe9")]
+    assert passed_back(headers) == [(b"x-kept", b"\xe9")]
+
+
+def test_requests_share_a_connection(upstream: ToolUpstream, http_client: httpx.Client) -> None:
+    for _ in range(3):
+        http_client.post("/run_code", content=b"{}")
+
+    assert len({received.client for received in upstream.received}) == 1
+
+
+@pytest.mark.parametrize("credentials", [BEARER["Authorization"], "Basic", None])
+def test_a_key_is_taken_as_bearer_and_as_the_password_of_a_url(
+    upstream: ToolUpstream, gateway: str, credentials: str | None
+) -> None:
+    if credentials == "Basic":
+        credentials = f"Basic {base64.b64encode(f'x:{KEY}'.encode()).decode()}"
+    headers = {"Authorization": credentials} if credentials else {}
+
+    answer = httpx.post(f"{gateway}/run_code", content=b"{}", headers=headers)
+
+    assert answer.status_code == (200 if credentials else 401)
+    assert len(upstream.received) == (1 if credentials else 0)
+    if credentials is None:
+        assert answer.json()["error"]["code"] == "invalid_api_key"
+
+
+def test_a_key_in_a_url_opens_tools_alone(gateway: str) -> None:
+    assert httpx.get(f"{gateway}/v1/jobs", auth=("x", KEY)).status_code == 401
+
+
+def test_the_service_reads_a_request_that_still_comes(
+    upstream: ToolUpstream, connection: http.client.HTTPConnection
+) -> None:
+    first_came = threading.Event()
+    pieces = []
+
+    def behave(exchange: Exchange) -> None:
+        while piece := exchange.read_piece():
+            pieces.append(piece)
+            first_came.set()
+        exchange.begin(200, content_length="0")
+
+    upstream.behaviour = behave
+    connection.putrequest("POST", "/run_code")
+    for name, value in {**BEARER, "Transfer-Encoding": "chunked"}.items():
+        connection.putheader(name, value)
+    connection.endheaders()
+    connection.send(b"5\r\nfirst\r\n")
+    assert first_came.wait(STEP_SECONDS)
+    connection.send(b"6\r\nsecond\r\n0\r\n\r\n")
+
+    assert connection.getresponse().status == 200
+    assert pieces == [b"first", b"second"]
+
+
+def test_the_client_reads_an_answer_that_still_comes(
+    upstream: ToolUpstream, connection: http.client.HTTPConnection
+) -> None:
+    first_was_read = threading.Event()
+
+    def behave(exchange: Exchange) -> None:
+        exchange.read_body()
+        exchange.begin(200, transfer_encoding="chunked")
+        exchange.send_chunk(b"first")
+        if first_was_read.wait(STEP_SECONDS):
+            exchange.send_chunk(b"second")
+        exchange.send_chunk(b"")
+
+    upstream.behaviour = behave
+    connection.request("POST", "/run_code", b"{}", BEARER)
+    answer = connection.getresponse()
+
+    assert answer.read(5) == b"first"
+    first_was_read.set()
+    assert answer.read() == b"second"
+
+
+def test_megabytes_go_both_ways(upstream: ToolUpstream, http_client: httpx.Client) -> None:
+    body = bytes(range(256)) * (80 << 10)  # 20 MiB
+    upstream.behaviour = answering(200, body[::-1])
+
+    answer = http_client.post("/run_code", content=body)
+
+    assert upstream.received[0].body == body
+    assert answer.content == body[::-1]

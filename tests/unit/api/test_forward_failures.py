@@ -1,0 +1,252 @@
+"""What a client of a tool is told when the tool's service is away, breaks off or hangs."""
+
+import contextlib
+import http.client
+import json
+import socket
+import struct
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.support.processes import free_port
+from tests.support.waiting import wait_for
+from tests.unit.api.tool_upstream import (
+    ANSWER,
+    STEP_SECONDS,
+    Exchange,
+    ToolUpstream,
+    answering,
+    running_api,
+    running_upstream,
+)
+
+
+@pytest.fixture
+def upstream() -> Iterator[ToolUpstream]:
+    with running_upstream() as upstream:
+        yield upstream
+
+
+Start = Callable[..., httpx.Client]
+
+
+@pytest.fixture
+def start(upstream: ToolUpstream, tmp_path: Path) -> Iterator[Start]:
+    """Starts a gateway with settings and hands out a client of it."""
+    with contextlib.ExitStack() as stack:
+
+        def started(**settings: object) -> httpx.Client:
+            url = stack.enter_context(
+                running_api(tmp_path / "home", {"sandbox_url": upstream.url, **settings})
+            )
+            return stack.enter_context(httpx.Client(base_url=url, timeout=STEP_SECONDS))
+
+        yield started
+
+
+def cut(exchange: Exchange) -> None:
+    """End the connection at once, as a process that is killed does."""
+    exchange.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    exchange.connection.close()
+    exchange.close_connection = True
+
+
+def error_of(answer: httpx.Response) -> dict[str, str]:
+    error: dict[str, str] = answer.json()["error"]
+    return error
+
+
+def test_a_service_that_is_away_is_named_with_what_starts_it(start: Start) -> None:
+    client = start(sandbox_url=f"http://127.0.0.1:{free_port()}")
+
+    answer = client.post("/run_code", json={})
+
+    assert answer.status_code == 503
+    assert error_of(answer)["code"] == "sandbox_unavailable"
+    assert "`temper serve sandbox` starts it" in error_of(answer)["message"]
+    assert answer.headers["retry-after"]
+    assert client.get("/readyz").status_code == 200  # jobs do not need it
+
+
+def test_a_service_that_comes_back_is_found_again(start: Start, upstream: ToolUpstream) -> None:
+    client = start()
+    assert client.post("/run_code", json={}).content == ANSWER
+    upstream.behaviour = cut
+    assert client.post("/run_code", json={}).status_code == 502
+    upstream.behaviour = answering()
+
+    assert client.post("/run_code", json={}).content == ANSWER
+
+
+def test_a_service_that_dies_before_it_answers_is_a_bad_gateway(
+    start: Start, upstream: ToolUpstream
+) -> None:
+    def behave(exchange: Exchange) -> None:
+        exchange.read_body()
+        cut(exchange)
+
+    upstream.behaviour = behave
+
+    answer = start().post("/run_code", json={})
+
+    assert answer.status_code == 502
+    assert error_of(answer)["code"] == "bad_gateway"
+    assert upstream.url not in answer.text
+
+
+@pytest.mark.parametrize("framing", [{"content_length": "1000"}, {"transfer_encoding": "chunked"}])
+def test_half_an_answer_is_never_taken_for_a_whole_one(
+    start: Start, upstream: ToolUpstream, framing: dict[str, str]
+) -> None:
+    seen = threading.Event()
+
+    def behave(exchange: Exchange) -> None:
+        exchange.read_body()
+        exchange.begin(200, **framing)
+        half = b'{"status": "Success", '
+        if "content_length" in framing:
+            exchange.wfile.write(half)
+        else:
+            exchange.send_chunk(half)
+        seen.wait(STEP_SECONDS)  # the client has the beginning
+        cut(exchange)
+
+    upstream.behaviour = behave
+    with start().stream("POST", "/run_code", json={}) as answer:
+        assert answer.status_code == 200
+        pieces = answer.iter_raw()
+        assert next(pieces)
+        seen.set()
+        with pytest.raises(httpx.RemoteProtocolError):
+            list(pieces)
+
+
+def test_a_service_that_hangs_is_a_timeout(start: Start, upstream: ToolUpstream) -> None:
+    over = threading.Event()
+
+    def behave(_: Exchange) -> None:
+        over.wait(STEP_SECONDS)
+
+    upstream.behaviour = behave
+
+    answer = start(tool_call_seconds=0.2).post("/run_code", json={})
+
+    over.set()
+    assert answer.status_code == 504
+    assert error_of(answer)["code"] == "timed_out"
+    assert answer.headers["retry-after"]
+
+
+def test_a_client_that_leaves_takes_its_request_along(start: Start, upstream: ToolUpstream) -> None:
+    working, ended = threading.Event(), threading.Event()
+
+    def behave(exchange: Exchange) -> None:
+        exchange.read_body()
+        working.set()
+        assert exchange.rfile.read(1) == b""  # until the connection ends
+        ended.set()
+
+    upstream.behaviour = behave
+    url = start().base_url
+    connection = http.client.HTTPConnection(url.host, url.port, timeout=STEP_SECONDS)
+    connection.request("POST", "/run_code", b"{}")
+    assert working.wait(STEP_SECONDS)
+    assert not ended.is_set()
+
+    connection.close()
+
+    assert ended.wait(STEP_SECONDS)
+
+
+def test_a_client_that_leaves_amid_its_request_takes_it_along(
+    start: Start, upstream: ToolUpstream
+) -> None:
+    came, ended = threading.Event(), threading.Event()
+
+    def behave(exchange: Exchange) -> None:
+        came.set()
+        assert exchange.rfile.read(1000) == b"the beginning"
+        ended.set()
+
+    upstream.behaviour = behave
+    url = start().base_url
+    connection = http.client.HTTPConnection(url.host, url.port, timeout=STEP_SECONDS)
+    connection.putrequest("POST", "/run_code")
+    connection.putheader("Content-Length", "1000")
+    connection.endheaders(b"the beginning")
+    assert came.wait(STEP_SECONDS)
+
+    connection.close()
+
+    assert ended.wait(STEP_SECONDS)
+
+
+def test_a_client_that_stops_reading_stops_the_service(
+    start: Start, upstream: ToolUpstream
+) -> None:
+    """What the service sends is not collected on the way."""
+    piece, most = bytes(1 << 16), 4000  # 250 MiB
+    sent = 0
+    stalled = threading.Event()
+
+    def behave(exchange: Exchange) -> None:
+        nonlocal sent
+        exchange.read_body()
+        exchange.begin(200, content_length=str(len(piece) * most))
+        exchange.connection.settimeout(1.0)
+        try:
+            while sent < most:
+                exchange.wfile.write(piece)
+                sent += 1
+        except TimeoutError:
+            stalled.set()
+
+    upstream.behaviour = behave
+    with start().stream("POST", "/run_code", json={}) as answer:
+        assert answer.status_code == 200
+        assert stalled.wait(STEP_SECONDS)
+    assert sent < most
+
+
+def test_more_calls_than_allowed_are_put_off(start: Start, upstream: ToolUpstream) -> None:
+    working, over = threading.Event(), threading.Event()
+
+    def behave(exchange: Exchange) -> None:
+        exchange.read_body()
+        working.set()
+        over.wait(STEP_SECONDS)
+        exchange.begin(200, content_length="0")
+
+    upstream.behaviour = behave
+    client = start(max_tool_calls=1)
+    first = threading.Thread(target=lambda: client.post("/run_code", json={}))
+    first.start()
+    assert working.wait(STEP_SECONDS)
+
+    refused = client.post("/run_code", json={})
+    over.set()
+    first.join(STEP_SECONDS)
+
+    assert refused.status_code == 504
+    assert refused.headers["retry-after"]
+    assert wait_for(lambda: client.post("/run_code", json={}).status_code == 200, "there is room")
+
+
+@pytest.mark.parametrize("declared", [True, False])
+def test_a_request_that_is_too_large_is_refused(
+    start: Start, upstream: ToolUpstream, declared: bool
+) -> None:
+    body = json.dumps({"stdin": "x" * (3 << 20)}).encode()
+    pieces = [body[:1000], body[1000:]]
+    client = start(sandbox_max_body_bytes=1 << 20)
+
+    answer = client.post("/run_code", content=body if declared else iter(pieces))
+
+    assert answer.status_code == 413
+    assert error_of(answer)["code"] == "payload_too_large"
+    upstream.behaviour = answering()
+    assert client.post("/run_code", json={}).status_code == 200
