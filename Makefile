@@ -5,7 +5,7 @@ PY := .venv/bin/python
 PYTEST := $(PY) -m pytest --numprocesses=logical --maxprocesses=4 --dist=loadfile --timeout=600
 export TEMPER_HOME ?= $(CURDIR)/.temper
 
-.PHONY: demo test test-full core dev runtimes lint format lock
+.PHONY: demo test test-full core dev languages runtimes lint format lock
 # What one target installs the next one uses.
 .NOTPARALLEL:
 
@@ -15,7 +15,7 @@ demo: core runtimes
 test: dev runtimes lint
 	@$(PYTEST) -m "not long"
 
-test-full: dev runtimes lint
+test-full: dev languages runtimes lint
 	@$(PYTEST)
 
 core:
@@ -25,8 +25,12 @@ dev:
 	@$(PYTHON) infra/environment.py --dev
 	@$(PY) infra/testing/install.py
 
+# The compilers and interpreters that the sandbox can use, as far as the distribution has them.
+languages: dev
+	@$(PY) infra/testing/install.py --languages
+
 runtimes: core
-	@$(PY) infra/runtimes/install.py training vllm
+	@$(PY) infra/runtimes/install.py training vllm sandbox
 
 lint: dev
 	@.venv/bin/ruff check --quiet .

@@ -32,7 +32,7 @@ def install_packages(
     command = f"apt-get install {wanted}"
     if shutil.which("apt-get") is None:
         raise PackagesUnavailable(f"there is no apt-get to install {wanted} with; install it")
-    root = _as_root()
+    root = as_root()
     if root is None:
         raise PackagesUnavailable(f"installing it needs root: sudo {command}")
     apt = [*root, "env", "DEBIAN_FRONTEND=noninteractive", "apt-get", *OPTIONS]
@@ -53,23 +53,7 @@ def install_packages(
         raise PackagesUnavailable(f"`{command}` {failure}; see {log}")
 
 
-def disable_service(name: str, log: Path, lock: int) -> None:
-    """Stop a service that a package has just started, and do not start it again."""
-    command = ["service", name, "stop"]
-    if Path("/run/systemd/system").is_dir():
-        command = ["systemctl", "disable", "--now", name]
-    # Where nothing starts services, a container for one, there is nothing to stop either.
-    with suppress(CommandFailed):
-        run_logged(
-            [*(_as_root() or []), *command],
-            log=log,
-            lock=lock,
-            limit=SERVICE_SECONDS,
-            tick=lambda: None,
-        )
-
-
-def _as_root() -> list[str] | None:
+def as_root() -> list[str] | None:
     """The words before a command that make it run as root; None when nothing does."""
     if os.geteuid() == 0:
         return []
@@ -80,3 +64,19 @@ def _as_root() -> list[str] | None:
         [sudo, "-n", "true"], capture_output=True, timeout=PROBE_SECONDS, check=False
     )
     return [sudo, "-n"] if asked.returncode == 0 else None
+
+
+def disable_service(name: str, log: Path, lock: int) -> None:
+    """Stop a service that a package has just started, and do not start it again."""
+    command = ["service", name, "stop"]
+    if Path("/run/systemd/system").is_dir():
+        command = ["systemctl", "disable", "--now", name]
+    # Where nothing starts services, a container for one, there is nothing to stop either.
+    with suppress(CommandFailed):
+        run_logged(
+            [*(as_root() or []), *command],
+            log=log,
+            lock=lock,
+            limit=SERVICE_SECONDS,
+            tick=lambda: None,
+        )

@@ -21,8 +21,9 @@ OPTIONS = (
     "--no-emit-index-url",
     "--no-emit-find-links",
 )
-# torch itself is installed before the lock, from an index that has builds without CUDA. Where uv is
-# told of a folder or page with such a build (UV_FIND_LINKS), that one is asked instead.
+# Where there is a variant for GPUs, torch itself is installed before the lock, from an index that
+# has builds without CUDA. Where uv is told of a folder or page with such a build (UV_FIND_LINKS),
+# that one is asked instead.
 CPU_INDEX = (
     "--extra-index-url=https://download.pytorch.org/whl/cpu",
     "--index-strategy=unsafe-best-match",
@@ -47,7 +48,7 @@ def sources() -> dict[str, Path]:
 def compile_command(name: str, source: Path, *, upgrade: bool) -> list[str]:
     """The command, run in the folder of ``source``, that writes its lock beside it."""
     options = list(OPTIONS)
-    if name.endswith("/cpu"):
+    if name.endswith("/cpu") and source.with_name("cuda.in").exists():
         options.append("--no-emit-package=torch")
         options += () if os.environ.get("UV_FIND_LINKS") else CPU_INDEX
     options += [f"--no-emit-package={package}" for package in LEFT_OUT.get(name, ())]

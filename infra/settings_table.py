@@ -7,24 +7,38 @@ from pathlib import Path
 from pydantic_settings import BaseSettings
 
 from services.api.settings import ApiSettings
-from services.common.settings import Settings
+from services.common.settings import ProcessSettings, Settings
 from services.common.worker.settings import WorkerSettings
+from services.sandbox.settings import SandboxSettings
 
 README = Path(__file__).resolve().parents[1] / "README.md"
 MARK = "<!-- settings -->"
 _TABLE = re.compile(f"{MARK}.*?{MARK}", re.DOTALL)
 
 
+READERS: tuple[tuple[type[BaseSettings], str], ...] = (
+    (ApiSettings, "api"),
+    (WorkerSettings, "workers"),
+    (SandboxSettings, "sandbox"),
+)
+
+
 def table() -> str:
-    """The settings of every process, as a Markdown table."""
+    """The settings of every process, as a Markdown table; each variable once."""
     lines = ["| variable | default | read by | meaning |", "|---|---|---|---|"]
-    shared = set(Settings.model_fields)
-    for settings, reader in ((Settings, "all"), (ApiSettings, "api"), (WorkerSettings, "workers")):
+    listed: set[str] = set()
+    classes: tuple[type[BaseSettings], ...] = (ProcessSettings, Settings, *dict(READERS))
+    for settings in classes:
         for name, field in settings.model_fields.items():
-            if settings is not Settings and name in shared:
-                continue
-            lines.append(_row(settings, name, reader, field.description or ""))
+            if name not in listed:
+                listed.add(name)
+                lines.append(_row(settings, name, _readers(name), field.description or ""))
     return "\n".join(lines)
+
+
+def _readers(name: str) -> str:
+    readers = [reader for settings, reader in READERS if name in settings.model_fields]
+    return "all" if len(readers) == len(READERS) else ", ".join(readers)
 
 
 def _row(settings: type[BaseSettings], name: str, reader: str, meaning: str) -> str:

@@ -30,6 +30,7 @@ from temper.client import DEFAULT_URL, ClientError
 from temper.settings import ClientSettings, load_settings
 from temper.stack.detached import end_stack, start_detached
 from temper.stack.ports import any_free, is_free
+from temper.stack.services import Service
 from temper.stack.signals import STOP_SIGNALS
 from temper.stack.state import StackFile
 
@@ -123,7 +124,8 @@ def local_stack(settings: ClientSettings, out: Output) -> Iterator[str]:
     keep = os.environ.get("KEEP") == "1"
     try:
         stop = threading.Event()  # Ctrl-C interrupts us instead
-        state = start_detached(settings.home, port, START_SECONDS, settings.grace_seconds, stop)
+        ports = {Service.API: port}
+        state = start_detached(settings.home, ports, START_SECONDS, settings.grace_seconds, stop)
         url = state.url if state is not None else ""
         out.note(f"  ready at {url}")
         yield url

@@ -1,5 +1,6 @@
 """The command line of the tests' installer."""
 
+import argparse
 import os
 import signal
 import sys
@@ -11,7 +12,9 @@ from infra.debian import PackagesUnavailable
 from infra.runtimes.installer.lock import LockTimeout, exclusive
 from infra.runtimes.installer.progress import Progress
 from infra.testing.compose import compose_command, fetch_compose
+from infra.testing.languages import has_languages, install_languages
 from infra.testing.redis import has_redis, install_redis
+from infra.testing.verl import fetch_verl, has_verl
 
 STATE = Path(__file__).resolve().parents[2] / ".temper"
 LOCK_SECONDS = 1800.0
@@ -21,6 +24,11 @@ Install = Callable[[Path, int, Progress], None]
 
 def main() -> int:
     """Install what is missing; return 1 under CI when something stays missing, else 0."""
+    parser = argparse.ArgumentParser(description="Install what the tests need.")
+    parser.add_argument(
+        "--languages", action="store_true", help="the compilers of the sandbox's languages, too"
+    )
+    chosen = parser.parse_args()
     signal.signal(signal.SIGTERM, _terminated)
     STATE.mkdir(exist_ok=True)
     log = STATE / "testing.log"
@@ -32,6 +40,9 @@ def main() -> int:
             log.write_bytes(b"")
             complete &= _provide("redis-server", has_redis, install_redis, log, lock)
             complete &= _provide("docker compose", _has_compose, fetch_compose, log, lock)
+            complete &= _provide("verl", has_verl, fetch_verl, log, lock)
+            if chosen.languages:
+                complete &= _provide("languages", has_languages, install_languages, log, lock)
     except LockTimeout as error:
         print(f"tests: {error}", file=sys.stderr)
         return 1

@@ -3,6 +3,7 @@
 import json
 import os
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,11 +31,12 @@ def profile(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-def _config(command: list[str], profile: str, *options: str) -> str:
+def _config(command: list[str], profile: str, *options: str, files: Sequence[str] = ()) -> str:
+    named = [word for file in files for word in ("-f", file)]
     # What the developer's shell sets for a stack of their own does not count here.
     ignored = ("COMPOSE_", "TEMPER_", "POSTGRES_")
     checked = subprocess.run(
-        [*command, *PROFILES[profile], "config", *options],
+        [*command, *named, *PROFILES[profile], "config", *options],
         cwd=REPOSITORY,
         env={key: value for key, value in os.environ.items() if not key.startswith(ignored)},
         capture_output=True,
@@ -60,7 +62,7 @@ def test_it_is_valid(command: list[str], profile: str) -> None:
 def test_it_holds_the_gateway_its_state_and_the_workers_of_the_profile(
     services: Services, profile: str
 ) -> None:
-    assert set(services) == {"api", "redis", "postgres"} | WORKERS[profile]
+    assert set(services) == {"api", "sandbox", "redis", "postgres"} | WORKERS[profile]
 
 
 def test_ports_are_published_on_loopback_only(services: Services) -> None:
@@ -73,9 +75,48 @@ def test_ports_are_published_on_loopback_only(services: Services) -> None:
     assert all(service.get("network_mode") != "host" for service in services.values())
 
 
-def test_nothing_runs_as_root_or_with_privileges(services: Services) -> None:
+def test_nothing_but_the_sandbox_runs_as_root(services: Services) -> None:
+    users = {name: service["user"].split(":")[0] for name, service in services.items()}
+
+    assert {name for name, user in users.items() if user in {"", "0", "root"}} == {"sandbox"}
+
+
+def test_the_sandbox_can_become_other_users_and_no_more(services: Services) -> None:
+    assert {name for name, service in services.items() if service.get("cap_add")} == {"sandbox"}
+    given = set(services["sandbox"]["cap_add"])
+    assert given == {"CHOWN", "DAC_OVERRIDE", "SETGID", "SETUID"}
+
+
+def test_the_sandbox_is_bounded_and_keeps_nothing(services: Services) -> None:
+    sandbox = services["sandbox"]
+
+    assert int(sandbox["mem_limit"]) == int(sandbox["memswap_limit"]) > 0
+    assert sandbox["pids_limit"] > 0
+    assert "volumes" not in sandbox
+
+
+def test_the_sandbox_knows_no_secret_and_meets_only_the_gateway(
+    command: list[str], profile: str, services: Services
+) -> None:
+    assert set(services["sandbox"]["networks"]) == {"tools"}
+    on_its_network = {name for name, each in services.items() if "tools" in each["networks"]}
+    assert on_its_network == {"sandbox", "api"}
+    networks = json.loads(_config(command, profile, "--format", "json"))["networks"]
+    assert networks["tools"]["internal"]
+    variables = services["sandbox"]["environment"]
+    assert all(
+        name.startswith(("TEMPER_SANDBOX_", "TEMPER_LOG_", "TEMPER_ALLOW_KEYLESS"))
+        for name in variables
+    )
+    assert services["api"]["environment"]["TEMPER_SANDBOX_URL"] == "http://sandbox:8081"
+
+
+def test_jobs_run_without_the_sandbox(services: Services) -> None:
+    assert all("sandbox" not in service.get("depends_on", {}) for service in services.values())
+
+
+def test_nothing_runs_with_privileges(services: Services) -> None:
     for name, service in services.items():
-        assert service["user"].split(":")[0] not in {"", "0", "root"}, name
         assert not service.get("privileged"), name
         assert service["cap_drop"] == ["ALL"], name
         assert service["read_only"], name
@@ -92,7 +133,7 @@ def test_every_service_has_a_health_check(services: Services) -> None:
 
 def test_what_uses_the_state_waits_until_it_is_healthy(services: Services) -> None:
     for name, service in services.items():
-        if "build" in service:
+        if "state" in service["networks"] and "build" in service:
             waits = {key: value["condition"] for key, value in service["depends_on"].items()}
             assert waits == {"postgres": "service_healthy", "redis": "service_healthy"}, name
 
@@ -108,3 +149,18 @@ def test_only_the_workers_of_the_gpu_profile_ask_for_gpus(services: Services) ->
 def test_the_database_and_the_broker_are_on_a_network_of_their_own(services: Services) -> None:
     for name in ("postgres", "redis"):
         assert set(services[name]["networks"]) == {"state"}
+
+
+def test_the_sandbox_gets_its_full_isolation_by_one_more_file(
+    command: list[str], profile: str, services: Services
+) -> None:
+    files = ("docker-compose.yml", "infra/compose/sandbox-full.yml")
+    full = json.loads(_config(command, profile, "--format", "json", files=files))["services"]
+
+    sandbox = full.pop("sandbox")
+    assert {name: service for name, service in services.items() if name != "sandbox"} == full
+    assert sandbox["environment"]["TEMPER_SANDBOX_MINIMUM_TIER"] == "full"
+    assert {"no-new-privileges:true", "seccomp=unconfined"} <= set(sandbox["security_opt"])
+    assert (sandbox["user"], sandbox["cap_drop"]) == ("10001:10001", ["ALL"])
+    assert not sandbox.get("cap_add")
+    assert not sandbox.get("privileged")

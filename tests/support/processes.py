@@ -27,11 +27,18 @@ def free_port() -> int:
 class Process:
     """One process with its output in a file; ``end`` asks, ``kill`` does not."""
 
-    def __init__(self, module: str, arguments: Sequence[str], env: Mapping[str, str], log: Path):
+    def __init__(
+        self,
+        module: str,
+        arguments: Sequence[str],
+        env: Mapping[str, str],
+        log: Path,
+        launcher: Sequence[str] = (),
+    ):
         self.log = log
         with open(log, "ab") as output:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", module, *arguments],
+                [*launcher, sys.executable, "-m", module, *arguments],
                 cwd=REPOSITORY,
                 env={**os.environ, **env},
                 stdin=subprocess.DEVNULL,
@@ -69,10 +76,14 @@ class Process:
 
 @contextlib.contextmanager
 def running(
-    module: str, arguments: Sequence[str], env: Mapping[str, str], log: Path
+    module: str,
+    arguments: Sequence[str],
+    env: Mapping[str, str],
+    log: Path,
+    launcher: Sequence[str] = (),
 ) -> Iterator[Process]:
-    """A process for the length of a block."""
-    process = Process(module, arguments, env, log)
+    """A process for the length of a block; ``launcher`` is a command that becomes it."""
+    process = Process(module, arguments, env, log, launcher)
     try:
         yield process
     finally:
@@ -82,14 +93,24 @@ def running(
 @contextlib.contextmanager
 def running_gateway(env: Mapping[str, str], log: Path) -> Iterator[str]:
     """A gateway on a free port; yields its address once it is ready."""
-    port = free_port()
-    url = f"http://127.0.0.1:{port}"
-    with running("services.api", ["--port", str(port)], env, log) as process:
-        wait_for(lambda: _ready(process, url), "the gateway is ready")
+    with running_service("services.api", env, log) as (_, url):
         yield url
 
 
-def _ready(process: Process, url: str) -> bool:
+@contextlib.contextmanager
+def running_service(
+    module: str, env: Mapping[str, str], log: Path, launcher: Sequence[str] = ()
+) -> Iterator[tuple[Process, str]]:
+    """An HTTP service on a free port; yields its process and address once it is ready."""
+    port = free_port()
+    url = f"http://127.0.0.1:{port}"
+    with running(module, ["--port", str(port)], env, log, launcher) as process:
+        wait_for(lambda: is_ready(process, url), f"{module} is ready")
+        yield process, url
+
+
+def is_ready(process: Process, url: str) -> bool:
+    """Whether a service says that it is ready; fails when its process has ended."""
     assert process.returncode is None, process.tail()
     try:
         return httpx.get(f"{url}/readyz", timeout=5).status_code == 200

@@ -55,7 +55,10 @@ def declared(folder: Path) -> list[str]:
 
 
 def read_declaration(folder: Path, accelerator: str) -> Declaration:
-    """Read the declaration in ``folder``; raises `DeclarationError`."""
+    """Read the declaration in ``folder``; raises `DeclarationError`.
+
+    What is declared for the CPU alone is the same with every ``accelerator``.
+    """
     path = folder / DECLARATION
     try:
         content = path.read_bytes()
@@ -63,6 +66,8 @@ def read_declaration(folder: Path, accelerator: str) -> Declaration:
     except (OSError, ValueError) as error:
         raise DeclarationError(f"{path}: {error}") from None
     top = _Table(path, "", table, TOP_KEYS)
+    if "cuda" not in table:
+        accelerator = "cpu"
     part = top.table(accelerator, PART_KEYS)
     lock = folder / f"{accelerator}.txt"
     if not lock.is_file():

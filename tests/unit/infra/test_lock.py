@@ -46,3 +46,17 @@ def test_an_unknown_lock_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["cores"])
     assert "no such lock: cores" in capsys.readouterr().err
+
+
+def test_only_what_has_a_variant_for_gpus_asks_the_index_without_cuda(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("UV_FIND_LINKS", raising=False)
+
+    asked = {
+        name
+        for name, source in SOURCES.items()
+        if any("download.pytorch.org" in o for o in compile_command(name, source, upgrade=False))
+    }
+
+    assert asked == {"training/cpu", "vllm/cpu"}

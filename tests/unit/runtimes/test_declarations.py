@@ -10,6 +10,7 @@ from tests.support.processes import REPOSITORY
 
 DECLARATIONS = REPOSITORY / "infra" / "runtimes"
 NAMES = declared(DECLARATIONS)
+WITH_CUDA = [name for name in NAMES if (DECLARATIONS / name / "cuda.in").exists()]
 CUDA_ONLY = re.compile(r"nvidia|cuda|triton|cupy|flashinfer|deepspeed|bitsandbytes|^torch\b")
 
 
@@ -17,8 +18,8 @@ def requirements(lock: Path) -> list[str]:
     return [line for line in lock.read_text().splitlines() if re.match(r"[A-Za-z0-9]", line)]
 
 
-def test_the_runtimes_of_the_workers_are_declared() -> None:
-    assert {"training", "vllm"} <= set(NAMES)
+def test_the_runtimes_of_the_services_are_declared() -> None:
+    assert {"training", "vllm", "sandbox"} <= set(NAMES)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -41,7 +42,7 @@ def test_no_cuda_package_reaches_a_machine_without_a_gpu(name: str) -> None:
         assert declaration.torch.requirement.endswith("+cpu")
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", WITH_CUDA)
 def test_both_accelerators_agree_on_torch(name: str) -> None:
     cpu = read_declaration(DECLARATIONS / name, "cpu")
     cuda = read_declaration(DECLARATIONS / name, "cuda")
@@ -50,3 +51,18 @@ def test_both_accelerators_agree_on_torch(name: str) -> None:
     wanted = cpu.torch.requirement.removesuffix("+cpu")
     assert [line for line in requirements(cuda.lock) if line.startswith("torch==")] == [wanted]
     assert cpu.version != cuda.version
+
+
+def test_code_in_the_sandbox_finds_the_packages_that_rollouts_use() -> None:
+    declaration = read_declaration(DECLARATIONS / "sandbox", "cpu")
+
+    locked = {line.partition("==")[0] for line in requirements(declaration.lock)}
+
+    scientific = {"numpy", "scipy", "pandas", "sympy", "scikit-learn", "networkx", "matplotlib"}
+    assert scientific | {"pytest", "ipykernel", "jupyter-client"} <= locked
+
+
+def test_what_is_declared_for_the_cpu_alone_is_the_same_with_a_gpu() -> None:
+    folder = DECLARATIONS / "sandbox"
+
+    assert read_declaration(folder, "cuda") == read_declaration(folder, "cpu")

@@ -51,6 +51,14 @@ def test_a_runtime_is_made_once_and_then_reused(toys: Toys) -> None:
     assert runtime.python.exists()
 
 
+def test_a_runtime_that_needs_no_gpu_is_the_same_with_one(toys: Toys) -> None:
+    code, output = toys.install("toy", "--accelerator", "cuda")
+    assert code == 0, output
+
+    assert toys.install("toy") == (0, "runtime toy: ready, reused\n")
+    assert find_runtime(toys.home / "runtimes", "toy").accelerator is Accelerator.CPU
+
+
 def test_it_is_installed_where_the_workers_will_look(toys: Toys, tmp_path: Path) -> None:
     toys.with_home = False
     toys.variables |= {"TEMPER_HOME": str(toys.home), "TEMPER_RUNTIMES": str(tmp_path / "named")}
