@@ -1,0 +1,126 @@
+"""A run of the full tier: namespaces of its own over the minimal root."""
+
+import fcntl
+import os
+import signal
+import socket
+import struct
+
+from services.sandbox.inside import meter, program, reaper, root, stack, syscalls
+from services.sandbox.inside.confinement import confine
+from services.sandbox.inside.places import PLACES, PROXY_PORT, Configuration
+from services.sandbox.inside.syscalls import (
+    CLONE_NEWIPC,
+    CLONE_NEWNET,
+    CLONE_NEWNS,
+    CLONE_NEWPID,
+    CLONE_NEWUSER,
+    CLONE_NEWUTS,
+    MS_BIND,
+    MS_NODEV,
+    MS_NOEXEC,
+    MS_NOSUID,
+)
+
+_OF_A_RUN = CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS
+_INTERFACE_UP = 0x1 | 0x40
+_SET_INTERFACE_FLAGS = 0x8914
+_BACKLOG = 128
+
+
+class NamespacedRun:
+    """A run whose program waits, confined, for its order.
+
+    ``orders`` leads to the program. ``workspace`` is its work directory and ``processes`` its
+    /proc, both open; ``listeners`` are sockets of its network, for the service. Everything of the
+    run ends with this process.
+    """
+
+    places = PLACES
+    user = None
+
+    @stack.unseen
+    def __init__(
+        self, configuration: Configuration, channel: socket.socket, own_pid_namespace: int
+    ) -> None:
+        pipe, self._alive = os.pipe()
+        syscalls.unshare(CLONE_NEWPID)
+        self._reaper = _start_reaper(pipe)
+        os.close(pipe)
+        self.orders, orders = socket.socketpair()
+        self.program = syscalls.fork()
+        if self.program == 0:
+            os.close(self._alive)
+            program.main(orders, channel, lambda: _enter_run(configuration), PLACES)
+        orders.close()
+        syscalls.enter_pid_namespace(own_pid_namespace)
+        self.workspace, self.processes, *self.listeners = program.await_confined(self.orders)
+
+    def memory(self, limit: int) -> int:
+        """Bytes in use by processes and files; exact when above ``limit``."""
+        used = os.fstatvfs(self.workspace)
+        files = (used.f_blocks - used.f_bfree) * used.f_frsize
+        memory = meter.resident_memory(self.processes, None) + files
+        return memory if memory <= limit else meter.private_memory(self.processes, None) + files
+
+    def files(self, _most: int) -> meter.Files:
+        """Nothing to watch: the kernel bounds the files of this tier."""
+        return meter.Files(0, 0)
+
+    def end(self) -> program.Ended:
+        """End every process of the run."""
+        os.kill(self._reaper, signal.SIGKILL)
+        ended = program.wait(self.program)
+        os.waitpid(self._reaper, 0)  # returns when the namespace is empty
+        return ended
+
+    def close(self) -> None:
+        """Let go of what the run left behind, so that the kernel removes it."""
+        self.orders.close()
+        for descriptor in (self._alive, self.workspace, self.processes):
+            os.close(descriptor)
+
+
+def _start_reaper(pipe: int) -> int:
+    before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    try:
+        streams = [(os.POSIX_SPAWN_DUP2, pipe, number) for number in range(3)]
+        return os.posix_spawn(reaper.PATH, ["reaper"], {}, file_actions=streams)
+    finally:
+        signal.signal(signal.SIGCHLD, before)
+
+
+def _enter_run(configuration: Configuration) -> tuple[int, ...]:
+    """Make the namespaces and private places of this process, a program, and confine it."""
+    user, group = os.getuid(), os.getgid()
+    syscalls.unshare(_OF_A_RUN)
+    _bring_up_loopback()
+    listeners = (_listen(PROXY_PORT),) if configuration.proxied else ()
+    syscalls.set_host_name("sandbox")
+    limits = f"size={configuration.disk_bytes},nr_inodes={configuration.inodes},mode=755"
+    syscalls.mount("private", root.BUILD, "tmpfs", MS_NOSUID | MS_NODEV, limits)
+    for number, place in enumerate(PLACES):
+        os.mkdir(f"{root.BUILD}/{number}", 0o700)  # noqa: PTH102 - of a constant
+        syscalls.mount(f"{root.BUILD}/{number}", place, "", MS_BIND)
+    syscalls.detach(root.BUILD)
+    syscalls.mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC)
+    handed_over = (
+        os.open(PLACES.workspace, os.O_RDONLY | os.O_DIRECTORY),
+        os.open("/proc", os.O_RDONLY | os.O_DIRECTORY),
+        *listeners,
+    )
+    # Last: what it owns no more, the mounts and the network, no program can change.
+    syscalls.unshare(CLONE_NEWUSER)
+    root.map_user(user, group)
+    confine(configuration, PLACES, None)
+    return handed_over
+
+
+def _bring_up_loopback() -> None:
+    request = struct.pack("16sH22x", b"lo", _INTERFACE_UP)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
+        fcntl.ioctl(any_socket, _SET_INTERFACE_FLAGS, request)
+
+
+def _listen(port: int) -> int:
+    return socket.create_server(("127.0.0.1", port), backlog=_BACKLOG).detach()

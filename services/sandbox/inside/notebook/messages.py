@@ -1,0 +1,59 @@
+"""Messages between the service, the driver and the kernel, as they come out of a socket.
+
+They have the form of `services.sandbox.inside.frames`: a header and a body of bytes.
+"""
+
+import json
+import socket
+from collections.abc import Iterator, Sequence
+
+from services.sandbox.inside.frames import PREFIX, ChannelClosed, Header, encode
+
+_PIECE = 1 << 18
+
+
+def send(channel: socket.socket, header: Header, body: bytes = b"") -> None:
+    """Send a message over a blocking socket; raises `ChannelClosed`."""
+    try:
+        channel.sendall(encode(header, body_length=len(body)))
+        channel.sendall(body)
+    except (BrokenPipeError, ConnectionResetError):
+        raise ChannelClosed from None
+
+
+def split(body: bytes, sizes: Sequence[int]) -> list[bytes]:
+    """The parts, of these sizes, that a body was put together from."""
+    ends = [sum(sizes[:number]) for number in range(1, len(sizes) + 1)]
+    return [body[end - size : end] for size, end in zip(sizes, ends, strict=True)]
+
+
+class Inbox:
+    """The messages that have come whole, however they were cut on the way."""
+
+    def __init__(self, channel: socket.socket) -> None:
+        self._channel = channel
+        self._received = bytearray()
+
+    def take(self) -> Iterator[tuple[Header, bytes]]:
+        """Read what is there, without waiting; raises `ChannelClosed` after the last message."""
+        try:
+            piece = self._channel.recv(_PIECE, socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            return
+        except ConnectionResetError:
+            piece = b""
+        self._received += piece
+        yield from self._whole()
+        if not piece:
+            raise ChannelClosed
+
+    def _whole(self) -> Iterator[tuple[Header, bytes]]:
+        while len(self._received) >= PREFIX.size:
+            header_length, body_length = PREFIX.unpack_from(self._received)
+            start = PREFIX.size + header_length
+            if len(self._received) < start + body_length:
+                return
+            header = json.loads(self._received[PREFIX.size : start])
+            body = bytes(self._received[start : start + body_length])
+            del self._received[: start + body_length]
+            yield header, body

@@ -1,0 +1,32 @@
+"""What kernels need, imported before there is one, so that a fork of this process starts warm."""
+
+import importlib
+import os
+import sys
+import tempfile
+
+MODULES = (
+    *("ipykernel.ipkernel", "ipykernel.debugger", "IPython.core.completerlib"),
+    *("IPython.core.debugger", "IPython.core.logger", "IPython.core.magics.pylab"),
+    *(
+        "IPython.extensions.storemagic",
+        "pygments.formatters.html",
+        "pygments.formatters.terminal256",
+    ),
+    *("pygments.lexers.python", "stack_data", "tornado.platform.asyncio", "executing", "sqlite3"),
+    *("numpy.random", "matplotlib.pyplot", "matplotlib.backends.backend_agg"),
+    *("matplotlib_inline.backend_inline", "matplotlib.font_manager", "matplotlib.mathtext"),
+)
+"""None of them starts a thread or a ZeroMQ context: neither would survive the fork."""
+
+
+def import_all() -> None:
+    """Import `MODULES`."""
+    # A kernel works without its debugger, which is as large as the rest of it.
+    sys.modules["debugpy"] = None  # type: ignore[assignment]
+    with tempfile.TemporaryDirectory() as fonts:
+        os.environ["MPLCONFIGDIR"] = fonts  # or matplotlib would leave its list of fonts in HOME
+        for module in MODULES:
+            importlib.import_module(module)
+    del os.environ["MPLCONFIGDIR"]
+    del sys.modules["debugpy"]

@@ -1,0 +1,166 @@
+"""The system calls that Python's standard library lacks."""
+
+import ctypes
+import os
+import platform
+import struct
+
+# PyDLL keeps the interpreter lock: a clone must not come back in a child that waits for it.
+_libc = ctypes.PyDLL(None, use_errno=True)
+_libc.syscall.restype = ctypes.c_long
+
+_NUMBERS = {
+    "x86_64": {"clone": 56, "capset": 126, "pivot_root": 155, "seccomp": 317},
+    "aarch64": {"clone": 220, "capset": 91, "pivot_root": 41, "seccomp": 277},
+}
+_CALLS = _NUMBERS.get(platform.machine(), {})
+_OPENAT2 = 437
+_CLOSE_RANGE = 436
+_MOUNT_SETATTR = 442
+
+CLONE_NEWNS = 0x00020000
+CLONE_NEWUTS = 0x04000000
+CLONE_NEWIPC = 0x08000000
+CLONE_NEWUSER = 0x10000000
+CLONE_NEWPID = 0x20000000
+CLONE_NEWNET = 0x40000000
+
+MS_NOSUID = 0x2
+MS_NODEV = 0x4
+MS_NOEXEC = 0x8
+MS_RDONLY = 0x1
+MS_REMOUNT = 0x20
+MS_BIND = 0x1000
+MS_REC = 0x4000
+MS_PRIVATE = 0x40000
+MNT_DETACH = 2
+MOUNT_READ_ONLY = 0x1
+MOUNT_NOSUID = 0x2
+MOUNT_NODEV = 0x4
+
+_CHILD_SIGNAL = 17
+_CLONE_CHILD_CLEARTID = 0x00200000
+_CLONE_CHILD_SETTID = 0x01000000
+_PR_GET_TID_ADDRESS = 40
+_PR_SET_PDEATHSIG = 1
+_PR_SET_DUMPABLE = 4
+_PR_SET_CHILD_SUBREAPER = 36
+_PR_SET_NO_NEW_PRIVS = 38
+_SECCOMP_SET_MODE_FILTER = 1
+_CAPABILITY_VERSION = 0x20080522
+_MADV_COLLAPSE = 25
+_RESOLVE_BENEATH_WITHOUT_LINKS = 0x08 | 0x04 | 0x02
+_AT_FDCWD = -100
+_AT_RECURSIVE = 0x8000
+
+
+def _checked(result: int, what: str) -> int:
+    if result < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"{what}: {os.strerror(number)}")
+    return result
+
+
+def fork() -> int:
+    """Fork; 0 in the child.
+
+    Unlike os.fork this runs none of what libraries do after a fork: a process of one thread, with
+    no lock held, needs none of it but new random numbers. The C library is told the child's own
+    number: it signals its threads by that, and owns locks.
+    """
+    noted = ctypes.c_void_p()
+    known = _libc.prctl(_PR_GET_TID_ADDRESS, ctypes.byref(noted), 0, 0, 0) == 0
+    flags = _CHILD_SIGNAL | (_CLONE_CHILD_SETTID | _CLONE_CHILD_CLEARTID if known else 0)
+    # The order of the last two is another on every machine; the other one is not looked at.
+    return _checked(_libc.syscall(_CALLS["clone"], flags, 0, 0, noted, noted), "fork")
+
+
+def unshare(namespaces: int) -> None:
+    """Move this process into new namespaces."""
+    _checked(_libc.unshare(namespaces), "unshare")
+
+
+def enter_pid_namespace(descriptor: int) -> None:
+    """Have the children to come start in this pid namespace."""
+    _checked(_libc.setns(descriptor, CLONE_NEWPID), "setns")
+
+
+def mount(source: str, target: str, kind: str, flags: int, options: str = "") -> None:
+    """Mount ``source`` on ``target``."""
+    arguments = (source.encode(), target.encode(), kind.encode())
+    done = _libc.mount(*arguments, ctypes.c_ulong(flags), options.encode())
+    _checked(done, f"mount {target}")
+
+
+def restrict_mount(target: str, attributes: int) -> None:
+    """Add attributes, such as read-only, to a mount and all below it."""
+    structure = struct.pack("QQQQ", attributes, 0, 0, 0)
+    done = _libc.syscall(
+        *(_MOUNT_SETATTR, _AT_FDCWD, target.encode(), _AT_RECURSIVE, structure, len(structure))
+    )
+    _checked(done, f"mount_setattr {target}")
+
+
+def detach(target: str) -> None:
+    """Take a mount out of the tree; what holds it open keeps it."""
+    _checked(_libc.umount2(target.encode(), MNT_DETACH), f"umount {target}")
+
+
+def pivot_root(folder: str) -> None:
+    """Make ``folder``, a mount, the root; nothing of the old tree can be reached afterwards."""
+    os.chdir(folder)
+    _checked(_libc.syscall(_CALLS["pivot_root"], b".", b"."), "pivot_root")
+    detach(".")
+    os.chdir("/")
+
+
+def set_host_name(name: str) -> None:
+    """Name this UTS namespace."""
+    _checked(_libc.sethostname(name.encode(), len(name)), "sethostname")
+
+
+def die_with_parent() -> None:
+    """Have the kernel send SIGKILL when the parent ends."""
+    _checked(_libc.prctl(_PR_SET_PDEATHSIG, 9, 0, 0, 0), "PR_SET_PDEATHSIG")
+
+
+def set_dumpable(dumpable: bool) -> None:
+    """Whether processes of the same user may look into this one's memory."""
+    _checked(_libc.prctl(_PR_SET_DUMPABLE, int(dumpable), 0, 0, 0), "PR_SET_DUMPABLE")
+
+
+def adopt_orphans() -> None:
+    """Become the parent of descendants whose parent ends."""
+    _checked(_libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0), "PR_SET_CHILD_SUBREAPER")
+
+
+def renounce_privileges() -> None:
+    """Give up all capabilities, and gaining any by executing a file."""
+    _checked(_libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "PR_SET_NO_NEW_PRIVS")
+    header, none = struct.pack("Ii", _CAPABILITY_VERSION, 0), bytes(24)
+    _checked(_libc.syscall(_CALLS["capset"], header, none), "capset")
+
+
+def install_filter(program: bytes) -> None:
+    """Install a seccomp filter: an array of struct sock_filter."""
+    instructions = ctypes.create_string_buffer(program, len(program))
+    structure = struct.pack("HxxxxxxQ", len(program) // 8, ctypes.addressof(instructions))
+    done = _libc.syscall(_CALLS["seccomp"], _SECCOMP_SET_MODE_FILTER, 0, structure)
+    _checked(done, "seccomp")
+
+
+def open_beneath(folder: int, path: str, flags: int, mode: int = 0) -> int:
+    """Open ``path`` below the open ``folder``, through no link and out of no mount."""
+    structure = struct.pack("QQQ", flags | os.O_CLOEXEC, mode, _RESOLVE_BENEATH_WITHOUT_LINKS)
+    opened = _libc.syscall(_OPENAT2, folder, path.encode(), structure, len(structure))
+    return _checked(opened, f"open {path}")
+
+
+def close_from(descriptor: int) -> None:
+    """Close every descriptor from this number on."""
+    _checked(_libc.syscall(_CLOSE_RANGE, descriptor, 0xFFFFFFFF, 0), "close_range")
+
+
+def use_huge_pages(start: int, length: int) -> None:
+    """Back this memory by huge pages, where the kernel can: a fork then copies far less."""
+    _libc.madvise(ctypes.c_void_p(start), ctypes.c_size_t(length), _MADV_COLLAPSE)

@@ -1,0 +1,97 @@
+"""One control group: what the processes in it may use together, and what they did use."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from services.sandbox.isolation.cgroup_memory import FirstVersion, GroupMemory, SecondVersion
+from services.sandbox.isolation.cgroup_removal import kill_all, processes_in, remove
+from services.sandbox.isolation.controllers import Controller
+from services.sandbox.isolation.hierarchy import Hierarchy
+
+_CPU_PERIOD_MICROSECONDS = 100_000
+
+
+class Cgroup:
+    """A group of one name in each of ``hierarchies``.
+
+    Limits of a controller that no hierarchy has are not set, and what it would count is None.
+    Every operation may raise OSError.
+    """
+
+    def __init__(self, name: str, hierarchies: Sequence[Hierarchy]) -> None:
+        self._folders = [hierarchy.folder / name for hierarchy in hierarchies]
+        self._memory: GroupMemory | None = None
+        self._pids: Path | None = None
+        self._cpu: Path | None = None
+        for hierarchy, folder in zip(hierarchies, self._folders, strict=True):
+            folder.mkdir()
+            if Controller.MEMORY in hierarchy.controllers:
+                kind = FirstVersion if hierarchy.version == 1 else SecondVersion
+                self._memory = kind(folder)
+            if Controller.PIDS in hierarchy.controllers:
+                self._pids = folder / "pids.max"
+            if Controller.CPU in hierarchy.controllers:
+                self._cpu = folder / ("cpu.cfs_quota_us" if hierarchy.version == 1 else "cpu.max")
+
+    def add(self, pid: int) -> None:
+        """Move a process here, with all its threads; what it starts from now on is here too."""
+        for folder in self._folders:
+            (folder / "cgroup.procs").write_text(str(pid))
+
+    def set_memory_limit(self, limit: int | None) -> None:
+        """Hold the group to so many bytes of memory and swap together; None lifts the limit."""
+        if self._memory is not None:
+            self._memory.set_limit(limit)
+
+    def set_pids_limit(self, limit: int | None) -> None:
+        """Hold the group to so many processes and threads; None lifts the limit."""
+        if self._pids is not None:
+            self._pids.write_text("max" if limit is None else str(limit))
+
+    def set_cpu_limit(self, cores: float | None) -> None:
+        """Hold the group to so many processors' time; None lifts the limit."""
+        if self._cpu is None:
+            return
+        quota = None if cores is None else int(cores * _CPU_PERIOD_MICROSECONDS)
+        if self._cpu.name == "cpu.max":
+            self._cpu.write_text(f"{'max' if quota is None else quota} {_CPU_PERIOD_MICROSECONDS}")
+        else:
+            self._cpu.write_text(str(-1 if quota is None else quota))
+
+    def usage(self) -> int | None:
+        """Return the bytes of memory in use."""
+        return None if self._memory is None else self._memory.usage()
+
+    def held(self) -> int | None:
+        """Return the bytes in use that only their owner can give back: no cached files."""
+        return None if self._memory is None else self._memory.held()
+
+    def reset_peak(self) -> None:
+        """Begin to count the peak of memory anew."""
+        if self._memory is not None:
+            self._memory.reset_peak()
+
+    def peak(self) -> int | None:
+        """Return the most memory in use since `reset_peak`; None also where a peak cannot be
+        reset (cgroup v2 before Linux 6.12)."""
+        return None if self._memory is None else self._memory.peak()
+
+    def oom_kills(self) -> int:
+        """Return how many processes were killed at the memory limit since the group was made."""
+        return 0 if self._memory is None else self._memory.oom_kills()
+
+    def processes(self) -> set[int]:
+        """Return the ids of the processes in the group."""
+        return {pid for folder in self._folders for pid in processes_in(folder)}
+
+    def kill(self) -> None:
+        """Kill every process in the group; waits for their end, at most 5 seconds."""
+        for folder in self._folders:
+            kill_all(folder)
+
+    def remove(self) -> None:
+        """Kill what is in the group and remove it; waits for the kernel, at most 5 seconds."""
+        if self._memory is not None:
+            self._memory.close()
+        for folder in self._folders:
+            remove(folder)

@@ -1,0 +1,94 @@
+"""Ending what is in a control group, and removing it, within bounds of time."""
+
+import errno
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+_MOST_SECONDS = 5.0
+_PAUSE_SECONDS = 0.002
+
+
+def processes_in(folder: Path) -> list[int]:
+    """Return the ids of the processes in the group at ``folder``; none when it is gone.
+
+    A process that cannot be seen from here is 0.
+    """
+    try:
+        return [int(line) for line in (folder / "cgroup.procs").read_text().split()]
+    except OSError:
+        return []
+
+
+def kill_all(folder: Path) -> None:
+    """Kill every process in the group at ``folder``, however fast it starts others.
+
+    Raises TimeoutError when one of them does not die within 5 seconds.
+    """
+    limit = folder / "pids.max"
+    before = limit.read_text() if limit.exists() else None
+    try:
+        for _ in _until(lambda: not processes_in(folder), f"processes of {folder} do not die"):
+            if before is not None:
+                limit.write_text("0")
+            _signal_all(folder)
+    finally:
+        if before is not None:
+            limit.write_text(before)
+
+
+def remove(folder: Path) -> None:
+    """Kill what is in the group at ``folder`` and the groups in it, and remove them all.
+
+    A group that is gone already is fine. Raises TimeoutError after 5 seconds.
+    """
+    for inner in _groups_in(folder):
+        remove(inner)
+    kill_all(folder)
+    for file, text in (("memory.force_empty", "0"), ("memory.reclaim", "1T")):
+        # Pages left in a cache would keep the kernel's side of the group alive.
+        with suppress(OSError):
+            (folder / file).write_text(text)
+    for _ in _until(lambda: _removed(folder), f"{folder} stays busy"):
+        kill_all(folder)
+
+
+def _signal_all(folder: Path) -> None:
+    try:
+        (folder / "cgroup.kill").write_text("1")
+    except OSError:  # cgroup v1, or a kernel before 5.14
+        for pid in filter(None, processes_in(folder)):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+
+def _groups_in(folder: Path) -> list[Path]:
+    try:
+        return [inner for inner in folder.iterdir() if inner.is_dir()]
+    except FileNotFoundError:
+        return []
+
+
+def _removed(folder: Path) -> bool:
+    try:
+        folder.rmdir()
+    except FileNotFoundError:
+        return True
+    except OSError as busy:
+        if busy.errno != errno.EBUSY:
+            raise
+        return False
+    return True
+
+
+def _until(done: Callable[[], bool], what: str) -> Iterator[None]:
+    """Yield for another try until ``done``; raises TimeoutError saying ``what``."""
+    deadline = time.monotonic() + _MOST_SECONDS
+    while not done():
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"{what} within {_MOST_SECONDS:.0f} seconds")
+        yield
+        time.sleep(_PAUSE_SECONDS)

@@ -1,0 +1,77 @@
+"""The seccomp program of a tier: an allow-list of system calls, built for the running machine.
+
+Calls of another convention (32-bit x86, x32) kill the process; calls that the list does not know
+are answered with ENOSYS. It must be loaded last, since it takes away the means to load another.
+"""
+
+import ctypes
+import errno
+import platform
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from services.common.errors import ConfigurationError
+from services.sandbox.isolation.arguments import argument_rules
+from services.sandbox.isolation.bpf import ALLOW, Rule, assemble, error
+from services.sandbox.isolation.syscalls import ALLOWED, PRIVATE_IPC, REFUSED, WITHOUT_EFFECT
+from services.sandbox.isolation.tier import Tier
+
+
+@dataclass(frozen=True)
+class _Machine:
+    """A calling convention: its AUDIT_ARCH constant and the numbers that are not its own."""
+
+    architecture: int
+    forbidden: range
+
+
+_MACHINES = {
+    # numbers with bit 30 are x32's; -1 is nobody's, and programs try it
+    "x86_64": _Machine(0xC000_003E, range(0x4000_0000, 0xFFFF_FFFF)),
+    "aarch64": _Machine(0xC000_00B7, range(0)),
+}
+
+
+def compile_filter(
+    tier: Tier, *, scoped_sockets: bool, memory_counted: bool, machine: str | None = None
+) -> bytes:
+    """Return the program, an array of ``struct sock_filter``.
+
+    ``scoped_sockets`` says that Landlock keeps abstract sockets apart: without it programs of the
+    container tier get connected pairs only. ``memory_counted`` says that a control group counts
+    all memory: without it programs get none that belongs to no process and no file. ``machine``
+    is a name as ``uname -m`` prints it, the running one's by default. Raises `ConfigurationError`
+    when it is not known or libseccomp is missing.
+    """
+    name = machine or platform.machine()
+    if name not in _MACHINES:
+        known = ", ".join(_MACHINES)
+        raise ConfigurationError(f"the sandbox knows the system calls of {known}, not of {name}")
+    full, convention = tier is Tier.FULL, _MACHINES[name]
+    arguments = argument_rules(own_network=full, own_processes=full, sockets=full or scoped_sockets)
+    rules = {
+        **{name: Rule(ALLOW) for name in ALLOWED},
+        **{name: Rule(ALLOW) for name in PRIVATE_IPC if full and memory_counted},
+        **{name: Rule(error(errno.EPERM)) for name in REFUSED},
+        **{name: Rule(error(0)) for name in WITHOUT_EFFECT},
+        **arguments,
+    }
+    return assemble(
+        convention.architecture,
+        _by_number(rules, convention.architecture),
+        unknown=Rule(error(errno.ENOSYS)),
+        forbidden=convention.forbidden,
+    )
+
+
+def _by_number(rules: Mapping[str, Rule], architecture: int) -> dict[int, Rule]:
+    """Look the names up in libseccomp's table; those that the machine lacks fall away."""
+    try:
+        resolve = ctypes.CDLL("libseccomp.so.2").seccomp_syscall_resolve_name_arch
+    except (OSError, AttributeError) as missing:
+        raise ConfigurationError(
+            "libseccomp is missing: install it (Debian and Ubuntu: apt-get install libseccomp2)"
+        ) from missing
+    resolve.argtypes, resolve.restype = (ctypes.c_uint32, ctypes.c_char_p), ctypes.c_int
+    numbers = {resolve(architecture, name.encode()): rule for name, rule in rules.items()}
+    return {number: rule for number, rule in numbers.items() if number >= 0}

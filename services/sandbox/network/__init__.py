@@ -1,0 +1,1 @@
+"""The way out of a run: a proxy that leads to the destinations an operator lists."""

@@ -1,0 +1,108 @@
+"""Connecting to what programs ask for, as far as the allow-list goes."""
+
+import asyncio
+import socket
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from enum import StrEnum
+from ipaddress import IPv4Address, ip_address
+
+from aiohappyeyeballs import AddrInfoType, start_connection
+
+from services.sandbox.network.allow import AllowList
+from services.sandbox.network.destinations import Address, Destination, plain
+
+SETTING = "TEMPER_SANDBOX_NETWORK_ALLOW"
+CONNECT_SECONDS = 10.0
+
+_HEAD_START_SECONDS = 0.25
+_MOST_ADDRESSES = 8
+_LOOKUPS_AT_ONCE = 8
+
+
+class Result(StrEnum):
+    """What came of a connection that a program made to the proxy."""
+
+    ALLOWED = "allowed"
+    REFUSED = "refused"  # not on the list
+    UNREACHABLE = "unreachable"
+    MALFORMED = "malformed"  # no request, or none that a proxy can carry out
+
+
+class NotConnected(Exception):
+    """No connection was made; ``message`` is a sentence for the program."""
+
+    def __init__(self, result: Result, status: int, message: str) -> None:
+        super().__init__(message)
+        self.result = result
+        self.status = status
+        self.message = message
+
+
+class Connector:
+    """Connects to allowed destinations directly: no proxy of the service's own is used.
+
+    A name is looked up once, and the connection goes to the very address that was checked.
+    """
+
+    def __init__(self, allow: AllowList) -> None:
+        self._allow = allow
+        # Of its own, so that slow answers keep nothing else of the service waiting.
+        self._lookups = ThreadPoolExecutor(_LOOKUPS_AT_ONCE, thread_name_prefix="lookup")
+
+    async def connect(self, destination: Destination) -> socket.socket:
+        """A connected, non-blocking socket; raises `NotConnected`."""
+        if not self._allow.allows(destination):
+            raise NotConnected(
+                Result.REFUSED, 403, f"{destination} is not listed in {SETTING} of this sandbox"
+            )
+        try:
+            async with asyncio.timeout(CONNECT_SECONDS):
+                addresses = await self._addresses(destination)
+                return await start_connection(
+                    [_info(address, destination.port) for address in addresses],
+                    happy_eyeballs_delay=_HEAD_START_SECONDS,
+                )
+        except TimeoutError:
+            raise _unreachable(504, destination, "no answer in time") from None
+        except (OSError, RuntimeError) as error:  # the latter is uvloop's
+            reason = getattr(error, "strerror", None) or "no connection"
+            raise _unreachable(502, destination, reason) from None
+
+    def close(self) -> None:
+        """Look up nothing more."""
+        self._lookups.shutdown(wait=False, cancel_futures=True)
+
+    async def _addresses(self, destination: Destination) -> Sequence[Address]:
+        """The addresses to try; raises `NotConnected` when there is none that is allowed."""
+        if not isinstance(destination.host, str):
+            return [destination.host]
+        loop = asyncio.get_running_loop()
+        found = await loop.run_in_executor(self._lookups, _look_up, destination.host)
+        allowed = [each for each in found if self._allow.leads_to(each, destination.port)]
+        if found and not allowed:
+            hidden = Destination(found[0], destination.port)
+            raise NotConnected(
+                Result.REFUSED,
+                403,
+                f"{destination} stands for {hidden}, which is not public, and for such addresses "
+                f"{SETTING} of this sandbox must list the address itself",
+            )
+        return allowed[:_MOST_ADDRESSES]
+
+
+def _look_up(name: str) -> list[Address]:
+    found = socket.getaddrinfo(name.encode(), None, type=socket.SOCK_STREAM)
+    addresses = (str(where[0]).partition("%")[0] for *_, where in found)
+    return list(dict.fromkeys(plain(ip_address(address)) for address in addresses))
+
+
+def _info(address: Address, port: int) -> AddrInfoType:
+    if isinstance(address, IPv4Address):
+        return socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", (str(address), port)
+    where = (str(address), port, 0, 0)
+    return socket.AF_INET6, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", where
+
+
+def _unreachable(status: int, destination: Destination, reason: str) -> NotConnected:
+    return NotConnected(Result.UNREACHABLE, status, f"{destination} cannot be reached: {reason}")

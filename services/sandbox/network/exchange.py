@@ -1,0 +1,142 @@
+"""What the proxy does on one connection: a tunnel, or one plain request and its answer."""
+
+import asyncio
+import contextlib
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import h11
+
+from services.sandbox.network.connecting import Connector, NotConnected, Result
+from services.sandbox.network.destinations import Destination
+from services.sandbox.network.line import Line, Spend, relay
+from services.sandbox.network.messages import Speaker, passed_on
+
+_URL = re.compile(rb"http://(?P<host>[^/?#]*?)(?P<port>:[0-9]*)?(?P<path>[/?][^#]*)?(#.*)?", re.I)
+_LONGEST_SENTENCE = 500
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """Serves a client; ``count`` is told once what came of its request."""
+
+    connector: Connector
+    spend: Spend
+    count: Callable[[Result], None]
+
+    async def serve(self, line: Line) -> None:
+        """Answer the client's one request; raises OSError when its line breaks."""
+        client = Speaker(line, h11.SERVER)
+        request = None
+        try:
+            request = await client.first()
+            if not isinstance(request, h11.Request):
+                return  # it went away
+            if request.method == b"CONNECT":
+                await self._tunnel(request, client)
+            else:
+                await self._forward(request, client)
+        except NotConnected as refusal:
+            self.count(refusal.result)
+            await _answer(client, request, refusal.status, refusal.message)
+        except h11.RemoteProtocolError as error:
+            self.count(Result.MALFORMED)
+            await _answer(client, request, error.error_status_hint, str(error))
+
+    async def _tunnel(self, request: h11.Request, client: Speaker) -> None:
+        destination = _destination(request.target)
+        if not isinstance(await client.next(), h11.EndOfMessage):
+            raise _malformed("CONNECT takes no body")
+        with await self.connector.connect(destination) as connection:
+            self.count(Result.ALLOWED)
+            await client.send(h11.Response(status_code=200, headers=[], reason=b"Connected"))
+            other = Line(connection, self.spend)
+            await other.send(client.rest())
+            await relay(client.line, other)
+
+    async def _forward(self, request: h11.Request, client: Speaker) -> None:
+        url = _URL.fullmatch(request.target)
+        if url is None:
+            raise _malformed("this is a proxy for http URLs, and by CONNECT for all else")
+        port = url["port"] or b""
+        destination = _destination(url["host"] + (port if len(port) > 1 else b":80"))
+        host = b"host", url["host"] + port
+        path = (url["path"] or b"").removeprefix(b"/")
+        others = [header for header in passed_on(request.headers) if header[0] != b"host"]
+        rewritten = h11.Request(method=request.method, target=b"/" + path, headers=[host, *others])
+        with await self.connector.connect(destination) as connection:
+            self.count(Result.ALLOWED)
+            server = Speaker(Line(connection, self.spend), h11.CLIENT)
+            if await _carried_out(rewritten, client, server):
+                await client.close_gently()
+            elif not client.has_begun:
+                await _answer(client, request, 502, f"{destination} gave no answer to a request")
+
+
+async def _carried_out(request: h11.Request, client: Speaker, server: Speaker) -> bool:
+    """Send the request on, and the answer back; whether all of it was."""
+    asking = asyncio.create_task(_ask_and_wait(request, client, server))
+    answering = asyncio.create_task(_pass_answer(server, client))
+    both = (asking, answering)
+    try:
+        await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+        return answering.done() and answering.result()
+    finally:
+        for task in both:
+            task.cancel()
+        await asyncio.wait(both)
+
+
+async def _ask_and_wait(request: h11.Request, client: Speaker, server: Speaker) -> None:
+    """Send the request on, as far as it is wanted; returns when the client goes away."""
+    with contextlib.suppress(OSError, h11.ProtocolError):
+        await server.send(request)
+        while isinstance(event := await client.next(), h11.Data):
+            await server.send(event)
+        await server.send(h11.EndOfMessage())
+    with contextlib.suppress(OSError):
+        while await client.line.receive():
+            pass
+
+
+async def _pass_answer(server: Speaker, client: Speaker) -> bool:
+    with contextlib.suppress(OSError, h11.ProtocolError):
+        while not isinstance(event := await server.next(), h11.EndOfMessage):
+            if isinstance(event, h11.Response):
+                event = h11.Response(
+                    status_code=event.status_code,
+                    reason=event.reason,
+                    headers=passed_on(event.headers),
+                )
+            await client.send(event)
+        await client.send(h11.EndOfMessage())
+        return True
+    return False
+
+
+def _destination(text: bytes) -> Destination:
+    try:
+        return Destination.parse(text.decode("ascii"))
+    except ValueError as error:
+        raise _malformed(str(error)) from None
+
+
+def _malformed(message: str) -> NotConnected:
+    return NotConnected(Result.MALFORMED, 400, message)
+
+
+async def _answer(client: Speaker, request: h11.Event | None, status: int, message: str) -> None:
+    """Say why there is no other answer: also where a client shows it, in the status line."""
+    text = message[:_LONGEST_SENTENCE].encode("ascii", "replace")
+    body = text + b"\n"
+    headers = [
+        ("content-type", "text/plain"),
+        ("content-length", str(len(body))),
+        ("connection", "close"),
+    ]
+    await client.send(h11.Response(status_code=status, headers=headers, reason=text))
+    if not (isinstance(request, h11.Request) and request.method == b"HEAD"):
+        await client.send(h11.Data(data=body))
+    await client.send(h11.EndOfMessage())
+    await client.close_gently()

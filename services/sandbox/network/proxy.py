@@ -1,0 +1,141 @@
+"""The proxy that a run finds on its own loopback interface, and that the service serves."""
+
+import asyncio
+import functools
+import logging
+import resource
+import socket
+from collections import Counter
+from collections.abc import Coroutine
+
+from services.sandbox.descriptors import readable
+from services.sandbox.network.allow import AllowList
+from services.sandbox.network.connecting import Connector, Result
+from services.sandbox.network.exchange import Exchange
+from services.sandbox.network.line import Line
+from services.sandbox.network.pace import Pace
+
+logger = logging.getLogger(__name__)
+
+CONNECTIONS = 32
+"""Of one run at once; more wait."""
+
+IDLE_SECONDS = 300.0
+
+_CONNECTIONS_OF_ALL = 512
+_RUN_BYTES_A_SECOND = 32 << 20
+_BYTES_A_SECOND_OF_ALL = 128 << 20
+_STEP_BYTES = 16 << 10
+_CONNECTION_BYTES = 256 << 10
+_RETRY_SECONDS = 0.1
+
+
+class Network:
+    """Opens the network of runs as far as ``allow`` goes.
+
+    What that takes of the event loop is bounded, for each run and for all: bytes stand for it,
+    of which a step costs some and a connection many, however few it carries.
+    """
+
+    def __init__(self, allow: AllowList) -> None:
+        self.results = Counter[Result]()
+        self.connector = Connector(allow)
+        self.pace = Pace(_BYTES_A_SECOND_OF_ALL)
+        self.places = asyncio.Semaphore(_most_connections())
+
+    def proxy(self, listener: int) -> "Proxy":
+        """The proxy of a run, which takes over the descriptor of a listening socket."""
+        return Proxy(self, socket.socket(fileno=listener))
+
+    def count(self, result: Result) -> None:
+        """Count what came of a request."""
+        self.results[result] += 1
+
+    def close(self) -> None:
+        """Connect to nothing more."""
+        self.connector.close()
+
+
+class Proxy:
+    """Serves one run, from `started` to `finish`."""
+
+    def __init__(self, network: Network, listener: socket.socket) -> None:
+        listener.setblocking(False)
+        self._network = network
+        self._listener = listener
+        self._pace = Pace(_RUN_BYTES_A_SECOND)
+        self._places = asyncio.Semaphore(CONNECTIONS)
+        self._tasks = set[asyncio.Task[None]]()
+
+    def started(self) -> None:
+        """Begin: the program runs."""
+        self._in_background(self._accept(), self._listener)
+
+    def finish(self) -> None:
+        """Break all off; it is closed as soon as the event loop goes on."""
+        for task in self._tasks:
+            task.cancel()
+
+    def discard(self) -> None:
+        """Close without ever having been started."""
+        self._listener.close()
+
+    async def _accept(self) -> None:
+        while True:
+            await self._places.acquire()
+            connection = await self._next_connection()
+            task = self._in_background(self._serve(connection), connection)
+            task.add_done_callback(lambda _: self._places.release())
+            await asyncio.sleep(self._reserve(_CONNECTION_BYTES))
+
+    async def _next_connection(self) -> socket.socket:
+        while True:
+            await readable(self._listener)
+            try:
+                return self._listener.accept()[0]
+            except BlockingIOError:
+                continue
+            except OSError as error:  # there is no descriptor for it
+                logger.warning("a program's connection was not accepted: %s", error.strerror)
+                await asyncio.sleep(_RETRY_SECONDS)
+
+    async def _serve(self, connection: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            async with self._network.places, asyncio.timeout(IDLE_SECONDS) as idle:
+
+                async def spend(amount: int) -> None:
+                    if not idle.expired():
+                        idle.reschedule(loop.time() + IDLE_SECONDS)
+                    await asyncio.sleep(self._reserve(max(amount, _STEP_BYTES)))
+
+                exchange = Exchange(self._network.connector, spend, self._network.count)
+                await exchange.serve(Line(connection, spend))
+        except OSError:  # it broke or was idle
+            pass
+
+    def _reserve(self, amount: int) -> float:
+        return max(self._pace.reserve(amount), self._network.pace.reserve(amount))
+
+    def _in_background(
+        self, work: Coroutine[None, None, None], closing: socket.socket
+    ) -> "asyncio.Task[None]":
+        """Do something for which a socket is needed until it is done."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(functools.partial(self._done, closing))
+        return task
+
+    def _done(self, closing: socket.socket, task: "asyncio.Task[None]") -> None:
+        closing.close()
+        self._tasks.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            logger.error("the proxy of a run failed", exc_info=task.exception())
+
+
+def _most_connections() -> int:
+    """So many that each can have its two descriptors, and the service as many for itself."""
+    descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if descriptors == resource.RLIM_INFINITY:
+        return _CONNECTIONS_OF_ALL
+    return min(_CONNECTIONS_OF_ALL, descriptors // 4)

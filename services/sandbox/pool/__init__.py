@@ -1,0 +1,1 @@
+"""The pool: warm processes of which every program gets a fresh fork."""

@@ -1,0 +1,175 @@
+"""The pool of slots: where every program finds a fresh sandbox."""
+
+import asyncio
+import functools
+import heapq
+import logging
+import shutil
+import time
+from pathlib import Path
+
+from services.sandbox.execution import (
+    Ending,
+    Execution,
+    Outcome,
+    OutputListener,
+    SandboxFailure,
+)
+from services.sandbox.inside.places import Configuration
+from services.sandbox.isolation.cgroups import Cgroups
+from services.sandbox.network.proxy import Network
+from services.sandbox.pool.capacity import Capacity
+from services.sandbox.pool.profiles import ALL, BASE, NOTEBOOK, Profile, choose_profile
+from services.sandbox.pool.runs import SlotLost
+from services.sandbox.pool.sessions import SessionProcess
+from services.sandbox.pool.shelf import Shelf
+from services.sandbox.pool.slots import Slot
+from services.sandbox.pool.zygotes import Zygote
+
+logger = logging.getLogger(__name__)
+
+_ATTEMPTS = 3
+_SPARE_SLOTS = 2
+_OWN_PROCESSES = 2  # of a slot: itself and the reaper of its run
+_IDLE_SECONDS = 60.0
+_NOT_STARTED = Outcome(
+    ending=Ending.TIMED_OUT,
+    return_code=None,
+    stdout=b"",
+    stderr=b"",
+    stdout_cut=False,
+    stderr_cut=False,
+    wall_seconds=0.0,
+    cpu_seconds=0.0,
+    peak_memory_bytes=0,
+    files={},
+)
+
+
+class Pool:
+    """Runs programs in slots of warm processes; a `Runner`.
+
+    ``capacity`` bounds what runs at once; more wait. ``first_user`` is the user id, as its zygote
+    counts, of slot 0 where slots have their own. ``network`` is what programs may reach, None when
+    nothing; it ends with the pool.
+    """
+
+    def __init__(
+        self,
+        python: Path,
+        configuration: Configuration,
+        cgroups: Cgroups,
+        *,
+        first_user: int | None,
+        capacity: Capacity,
+        network: Network | None,
+    ) -> None:
+        self.network = network
+        self._configuration = configuration
+        self._cgroups = cgroups
+        self._first_user = first_user
+        self._capacity = capacity
+        most_slots = capacity.programs + _SPARE_SLOTS
+        self._free_numbers = list(range(len(ALL) * most_slots + capacity.sessions))
+        self._zygotes = {profile: Zygote(profile, python, configuration) for profile in ALL}
+        self._shelves = {
+            profile: Shelf(
+                capacity.sessions if profile is NOTEBOOK else most_slots,
+                functools.partial(self._make_slot, profile),
+            )
+            for profile in ALL
+        }
+        self._places = asyncio.Semaphore(capacity.programs)
+        self._without = set[Profile]()
+        self._chores: list[asyncio.Task[None]] = []
+
+    async def start(self) -> None:
+        """Start the first zygote, and the others in the background; raises `SandboxFailure`."""
+        await self._zygotes[BASE].warm_up()
+        self._chores = [
+            asyncio.create_task(self._warm_up_others()),
+            asyncio.create_task(self._retire_idle_slots()),
+        ]
+
+    async def close(self) -> None:
+        """End every program and process."""
+        for chore in self._chores:
+            chore.cancel()
+        await asyncio.gather(*self._chores, return_exceptions=True)
+        await asyncio.gather(*(shelf.close() for shelf in self._shelves.values()))
+        await asyncio.gather(*(zygote.close() for zygote in self._zygotes.values()))
+        if self.network is not None:
+            self.network.close()
+        await asyncio.to_thread(shutil.rmtree, self._configuration.root, ignore_errors=True)
+
+    async def run(self, execution: Execution, listener: OutputListener | None = None) -> Outcome:
+        """Run it to its end; raises `SandboxFailure`. Cancelling this ends the program."""
+        if execution.limits.seconds <= 0:
+            return _NOT_STARTED
+        profile = choose_profile(execution.command, execution.imports)
+        # Without its warm packages a program still runs, only slower.
+        shelf = self._shelves[BASE if profile in self._without else profile]
+        async with self._places:
+            for attempt in range(1, _ATTEMPTS + 1):
+                try:
+                    return await _run_in(shelf, execution, listener)
+                except SlotLost as lost:
+                    logger.warning("a run was lost (attempt %d): %s", attempt, lost)
+                    # What was streamed cannot be taken back; otherwise a run leaves no trace.
+                    if attempt == _ATTEMPTS or listener is not None:
+                        raise SandboxFailure(f"the sandbox failed: {lost}") from lost
+        raise AssertionError("unreachable")
+
+    async def open_session(self, execution: Execution) -> SessionProcess:
+        """Start a notebook's driver, with the files, environment and memory of ``execution``.
+
+        Its command and time limit do not matter. Raises `SandboxFailure`.
+        """
+        return await SessionProcess.start(self._shelves[NOTEBOOK], execution)
+
+    async def _make_slot(self, profile: Profile) -> Slot:
+        number = heapq.heappop(self._free_numbers)
+        user = None if self._first_user is None else self._first_user + number
+        free = functools.partial(heapq.heappush, self._free_numbers, number)
+        try:
+            cgroup = self._cgroups.create(f"slot-{number}")
+        except BaseException:
+            free()
+            raise
+        try:
+            cgroup.set_pids_limit(self._capacity.processes + _OWN_PROCESSES)
+            cgroup.set_cpu_limit(self._capacity.cores)
+            process = await self._zygotes[profile].fork_slot(user)
+        except BaseException:
+            cgroup.remove()
+            free()
+            raise
+        slot = Slot(number, process, cgroup, self.network, free)
+        await slot.start()
+        return slot
+
+    async def _warm_up_others(self) -> None:
+        for profile, zygote in self._zygotes.items():
+            try:
+                await zygote.warm_up()
+            except SandboxFailure as failure:
+                logger.warning("%s", failure)
+                self._without.add(profile)
+            logger.debug("zygote %s is warm", profile.name)
+
+    async def _retire_idle_slots(self) -> None:
+        while True:
+            await asyncio.sleep(_IDLE_SECONDS / 4)
+            for shelf in self._shelves.values():
+                await shelf.retire(time.monotonic() - _IDLE_SECONDS)
+
+
+async def _run_in(shelf: Shelf, execution: Execution, listener: OutputListener | None) -> Outcome:
+    slot = await shelf.take()
+    try:
+        run = await slot.begin(
+            execution, execution.command, seconds=execution.limits.seconds, listener=listener
+        )
+        return await run.outcome()
+    finally:
+        shelf.give_back(slot)

@@ -1,0 +1,122 @@
+"""The slots of one profile, kept with a fresh sandbox waiting in each."""
+
+import asyncio
+import logging
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable, Coroutine
+
+from services.sandbox.execution import SandboxFailure
+from services.sandbox.pool.runs import SlotLost
+from services.sandbox.pool.slots import Slot
+
+logger = logging.getLogger(__name__)
+
+
+class Shelf:
+    """Hands out slots that are ready; makes more, up to ``most``, when there is none."""
+
+    def __init__(self, most: int, make: Callable[[], Awaitable[Slot]]) -> None:
+        self._most = most
+        self._make = make
+        self._slots = set[Slot]()
+        self._in_the_making = 0
+        self._ready: list[Slot] = []
+        self._waiting: deque[asyncio.Future[Slot]] = deque()
+        self._tasks = set[asyncio.Task[None]]()
+        self._closed = False
+
+    async def take(self) -> Slot:
+        """A ready slot, to be given back; raises `SandboxFailure`."""
+        while self._ready:
+            slot = self._ready.pop()
+            if slot.is_alive():
+                return slot
+            self._in_background(self._end(slot))
+        if len(self._slots) + self._in_the_making < self._most:
+            self._in_the_making += 1
+            self._in_background(self._add())
+        place: asyncio.Future[Slot] = asyncio.get_running_loop().create_future()
+        self._waiting.append(place)
+        try:
+            return await place
+        except asyncio.CancelledError:
+            if place.done() and not place.cancelled() and place.exception() is None:
+                self._hand_out(place.result())
+            raise
+
+    def give_back(self, slot: Slot) -> None:
+        """Take a slot back after a run; it prepares its next sandbox by itself."""
+        slot.last_used = time.monotonic()
+        self._in_background(self._prepare(slot))
+
+    async def retire(self, unused_since: float) -> None:
+        """End slots that nobody wanted for long."""
+        old = [slot for slot in self._ready if slot.last_used < unused_since]
+        self._ready = [slot for slot in self._ready if slot not in old]
+        await asyncio.gather(*(self._end(slot) for slot in old))
+
+    async def close(self) -> None:
+        """End all slots and what runs in them."""
+        self._closed = True
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(*(self._end(slot) for slot in list(self._slots)))
+
+    async def _add(self) -> None:
+        try:
+            slot = await self._make()
+        except (SandboxFailure, SlotLost, OSError) as error:
+            self._refuse(error)
+            return
+        finally:
+            self._in_the_making -= 1
+        self._slots.add(slot)
+        await self._prepare(slot)
+
+    async def _prepare(self, slot: Slot) -> None:
+        try:
+            if not slot.broken:
+                await slot.prepare()
+        except SlotLost as lost:
+            logger.warning("slot %d: %s", slot.number, lost)
+        if not slot.broken:
+            self._hand_out(slot)
+            return
+        await self._end(slot)
+        self._replace()
+
+    def _replace(self) -> None:
+        """Make another slot if somebody waits for the one that was lost."""
+        if self._waiting and not self._closed:
+            self._in_the_making += 1
+            self._in_background(self._add())
+
+    def _hand_out(self, slot: Slot) -> None:
+        while self._waiting:
+            place = self._waiting.popleft()
+            if not place.done():
+                place.set_result(slot)
+                return
+        self._ready.append(slot)
+
+    def _refuse(self, error: Exception) -> None:
+        """No slot can be made: tell one who waits, unless another slot will come to it."""
+        if self._slots:
+            logger.warning("no further slot: %s", error)
+            return
+        while self._waiting:
+            place = self._waiting.popleft()
+            if not place.done():
+                place.set_exception(SandboxFailure(f"no sandbox can be made: {error}"))
+                return
+
+    async def _end(self, slot: Slot) -> None:
+        self._slots.discard(slot)
+        await slot.close()
+
+    def _in_background(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)

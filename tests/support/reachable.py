@@ -1,0 +1,53 @@
+"""Starts a command where every user can reach given paths, as they can in a container.
+
+    python -m tests.support.reachable PATH... -- COMMAND...
+
+Needs root. The folders on the way to a path that are closed to others are, for the command alone,
+covered by folders that hold nothing but the way to the path.
+"""
+
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+from services.sandbox.inside import syscalls
+from services.sandbox.inside.syscalls import CLONE_NEWNS, MS_BIND, MS_PRIVATE, MS_REC
+
+
+def launcher(tier: str, python: Path) -> list[str]:
+    """What to start a sandbox of a tier by, whose programs run this interpreter.
+
+    In a container every user can reach it; here it may lie in a home.
+    """
+    if tier == "full":
+        return []
+    paths = [str(python.resolve().parents[1]), str(python.parents[1])]
+    return [sys.executable, "-m", "tests.support.reachable", *paths, "--"]
+
+
+def main(arguments: list[str]) -> None:
+    """Open the ways and become the command."""
+    split = arguments.index("--")
+    syscalls.unshare(CLONE_NEWNS)
+    syscalls.mount("none", "/", "", MS_REC | MS_PRIVATE)
+    for path in map(Path, arguments[:split]):
+        _open_way(path)
+    command = arguments[split + 1 :]
+    os.execv(command[0], command)
+
+
+def _open_way(path: Path) -> None:
+    closed = [folder for folder in path.parents if not folder.stat().st_mode & 0o001]
+    if not closed:
+        return
+    with tempfile.TemporaryDirectory() as kept:
+        syscalls.mount(str(path), kept, "", MS_BIND | MS_REC)
+        syscalls.mount("way", str(closed[-1]), "tmpfs", 0, "mode=755")
+        path.mkdir(parents=True)
+        syscalls.mount(kept, str(path), "", MS_BIND | MS_REC)
+        syscalls.detach(kept)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

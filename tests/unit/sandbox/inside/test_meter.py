@@ -1,0 +1,99 @@
+"""What is counted of a run where no control group counts it."""
+
+import mmap
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from services.sandbox.inside import meter
+from tests.support.waiting import wait_for
+
+MEGABYTE = 1 << 20
+
+
+@pytest.fixture
+def processes() -> Iterator[int]:
+    descriptor = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY)
+    yield descriptor
+    os.close(descriptor)
+
+
+def open_folder(path: Path) -> int:
+    return os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+
+
+def holding(size: int, *, forks: int, user: int) -> "subprocess.Popen[bytes]":
+    """Processes of ``user`` that share so many bytes, each a fork of the first."""
+    program = (
+        f"import os, sys\nos.setresuid({user}, {user}, {user})\nheld = b'x' * {size}\n"
+        f"for _ in range({forks}):\n"
+        "    if os.fork() == 0:\n        sys.stdin.read()\n        os._exit(0)\n"
+        "print('ready', flush=True)\nsys.stdin.read()\n"
+    )
+    return subprocess.Popen(
+        [sys.executable, "-I", "-S", "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can start processes of another user")
+def test_memory_that_forks_share_is_private_once(processes: int) -> None:
+    user = 1_800_000_000 + os.getpid() % 100_000
+    with holding(60 * MEGABYTE, forks=2, user=user) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready\n"
+
+        resident = meter.resident_memory(processes, user)
+        private = meter.private_memory(processes, user)
+        process.communicate(b"")
+
+    assert 180 * MEGABYTE < resident < 300 * MEGABYTE
+    assert 60 * MEGABYTE < private < 100 * MEGABYTE
+    wait_for(lambda: meter.resident_memory(processes, user) == 0, "nothing is counted")
+
+
+def test_shared_memory_counts_as_memory(processes: int) -> None:
+    before = meter.resident_memory(processes, os.getuid())
+    with mmap.mmap(-1, 50 * MEGABYTE) as shared:
+        shared.write(b"x" * (50 * MEGABYTE))
+
+        after = meter.resident_memory(processes, os.getuid())
+
+    assert after - before > 40 * MEGABYTE
+
+
+def test_files_are_counted_by_what_they_occupy(tmp_path: Path) -> None:
+    (tmp_path / "a/b").mkdir(parents=True)
+    (tmp_path / "a/b/full").write_bytes(os.urandom(MEGABYTE))
+    with (tmp_path / "a/sparse").open("wb") as sparse:
+        sparse.truncate(100 * MEGABYTE)
+    (tmp_path / "link").symlink_to("/usr")
+
+    folder = open_folder(tmp_path)
+    size, number = meter.files_below(folder, 1000)
+    os.close(folder)
+
+    assert number == 5
+    assert MEGABYTE <= size < 2 * MEGABYTE
+
+
+def test_counting_ends_beyond_the_bound(tmp_path: Path) -> None:
+    for number in range(20):
+        (tmp_path / f"{number}").mkdir()
+        (tmp_path / f"{number}/file").touch()
+
+    folder = open_folder(tmp_path)
+    found = meter.files_below(folder, 25)
+    os.close(folder)
+
+    assert 25 < found.number <= 40
+
+
+def test_a_tree_too_deep_to_walk_is_beyond_any_bound(deep_tree: Path) -> None:
+    folder = open_folder(deep_tree)
+
+    assert meter.files_below(folder, 100_000).number > 100_000
+    os.close(folder)

@@ -1,0 +1,81 @@
+"""A table of system calls becomes a program that decides every call as the table says."""
+
+from collections.abc import Mapping
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from services.sandbox.isolation.bpf import ALLOW, KILL, Clause, Match, Rule, assemble, error
+from tests.unit.sandbox.isolation.bpf_machine import evaluate
+
+MACHINE = 0xC000_003E
+UNKNOWN = Rule(error(38))
+FOREIGN = range(0x4000_0000, 0xFFFF_FFFF)
+
+words = st.one_of(st.integers(0, 20), st.integers(0, 2**32 - 1))
+actions = st.sampled_from([ALLOW, KILL, error(1), error(22), error(0)])
+matches = st.builds(
+    Match,
+    st.integers(0, 5),
+    st.lists(words, min_size=1, max_size=60, unique=True).map(tuple),
+    st.sampled_from([0xFFFF_FFFF, 0xFF, 0xF000]),
+)
+clauses = st.builds(Clause, st.lists(matches, min_size=1, max_size=3).map(tuple), actions)
+rules = st.builds(Rule, actions, st.lists(clauses, max_size=4).map(tuple))
+numbers = st.one_of(st.integers(0, 600), st.sampled_from([0x3FFF_FFFF, 0x4000_0001, 2**32 - 1]))
+arguments = st.lists(
+    st.one_of(st.integers(0, 20), st.integers(0, 2**64 - 1)), min_size=6, max_size=6
+)
+
+
+def decide(table: Mapping[int, Rule], number: int, arguments: list[int]) -> int:
+    """What the table says."""
+    if number in FOREIGN:
+        return KILL
+    rule = table.get(number, UNKNOWN)
+    for clause in rule.clauses:
+        if all(arguments[m.argument] & m.mask in m.values for m in clause.matches):
+            return clause.action
+    return rule.otherwise
+
+
+@given(
+    st.dictionaries(st.integers(0, 600), rules, max_size=120),
+    st.lists(st.tuples(numbers, arguments), min_size=1, max_size=20),
+)
+def test_every_call_is_decided_as_the_table_says(
+    table: dict[int, Rule], calls: list[tuple[int, list[int]]]
+) -> None:
+    program = assemble(MACHINE, table, unknown=UNKNOWN, forbidden=FOREIGN)
+
+    for number, given_arguments in calls:
+        words_only = [argument & 0xFFFF_FFFF for argument in given_arguments]
+        assert evaluate(program, MACHINE, number, given_arguments) == decide(
+            table, number, words_only
+        )
+
+
+@given(words.filter(lambda machine: machine != MACHINE), numbers)
+def test_a_call_of_another_machine_kills(machine: int, number: int) -> None:
+    program = assemble(MACHINE, {1: Rule(ALLOW)}, unknown=UNKNOWN, forbidden=FOREIGN)
+
+    assert evaluate(program, machine, number, [0] * 6) == KILL
+
+
+def test_rules_with_much_to_say_do_not_break_the_jumps_over_them() -> None:
+    long = Rule(error(1), (Clause((Match(0, tuple(range(200))),), ALLOW),) * 3)
+    table = dict.fromkeys(range(0, 10, 2), long)
+
+    program = assemble(MACHINE, table, unknown=UNKNOWN, forbidden=FOREIGN)
+
+    assert evaluate(program, MACHINE, 8, [199, 0, 0, 0, 0, 0]) == ALLOW
+    assert evaluate(program, MACHINE, 8, [200, 0, 0, 0, 0, 0]) == error(1)
+    assert evaluate(program, MACHINE, 9, [0] * 6) == error(38)
+
+
+def test_a_table_beyond_the_kernel_s_size_is_refused() -> None:
+    long = Rule(error(1), (Clause((Match(0, tuple(range(200))),), ALLOW),))
+
+    with pytest.raises(ValueError, match="longer"):
+        assemble(MACHINE, dict.fromkeys(range(0, 60, 2), long), unknown=UNKNOWN, forbidden=FOREIGN)

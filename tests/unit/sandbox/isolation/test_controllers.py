@@ -1,0 +1,53 @@
+"""The control groups of a process are found whatever version and mounts a machine has."""
+
+from pathlib import Path
+
+import pytest
+
+from services.sandbox.isolation.controllers import Controller, Place, find_places
+
+FIRST_VERSION_MOUNTS = """\
+30 24 0:26 / /sys/fs/cgroup rw,relatime - tmpfs tmpfs rw,mode=755
+31 30 0:27 / /sys/fs/cgroup/cpu,cpuacct rw,relatime shared:9 - cgroup cgroup rw,cpu,cpuacct
+32 30 0:28 / /sys/fs/cgroup/memory rw,relatime - cgroup cgroup rw,memory
+33 30 0:29 / /sys/fs/cgroup/systemd rw,relatime - cgroup cgroup rw,xattr,name=systemd
+"""
+
+
+def test_every_controller_of_the_first_version_has_its_own_folder() -> None:
+    groups = "4:memory:/jobs/7\n3:cpu,cpuacct:/\n2:pids:/jobs/7\n1:name=systemd:/x\n0::/\n"
+
+    assert find_places(groups, FIRST_VERSION_MOUNTS) == [
+        Place(Path("/sys/fs/cgroup/memory/jobs/7"), 1, frozenset({Controller.MEMORY}), alone=False),
+        Place(Path("/sys/fs/cgroup/cpu,cpuacct"), 1, frozenset({Controller.CPU}), alone=True),
+    ]
+
+
+def test_a_container_without_its_own_view_of_groups_sees_the_end_of_its_path() -> None:
+    mounts = "32 30 0:28 /docker/f00 /sys/fs/cgroup/memory ro - cgroup cgroup ro,memory\n"
+
+    (place,) = find_places("4:memory:/docker/f00/inner\n", mounts)
+
+    assert place.folder == Path("/sys/fs/cgroup/memory/inner")
+
+
+def test_a_group_outside_of_what_is_mounted_is_left_out() -> None:
+    mounts = "32 30 0:28 /docker/f00 /sys/fs/cgroup/memory ro - cgroup cgroup ro,memory\n"
+
+    assert find_places("4:memory:/elsewhere\n", mounts) == []
+
+
+@pytest.mark.parametrize(("group", "alone"), [("/", True), ("/user.slice/a.scope", False)])
+def test_the_second_version_has_one_folder_with_what_it_offers(
+    tmp_path: Path, group: str, alone: bool
+) -> None:
+    root = tmp_path / "control groups"
+    folder = root / group.lstrip("/")
+    folder.mkdir(parents=True)
+    (folder / "cgroup.controllers").write_text("cpuset cpu io memory hugetlb pids\n")
+    escaped = str(root).replace(" ", r"\040")
+    mounts = f"30 24 0:26 / {escaped} rw shared:4 - cgroup2 cgroup2 rw,nsdelegate\n"
+
+    assert find_places(f"0::{group}\n", mounts) == [
+        Place(folder, 2, frozenset(Controller), alone=alone)
+    ]
