@@ -1,0 +1,95 @@
+"""What runs programs, put together from the settings for the life of the process."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from services.common.process.runtimes import find_runtime
+from services.sandbox.isolation.cgroups import find_cgroups
+from services.sandbox.isolation.tier import Tier
+from services.sandbox.isolation.tiers import Isolation, choose_tier
+from services.sandbox.languages.catalogue import gpu_devices, visible_paths
+from services.sandbox.languages.preparation import prepare_in_background
+from services.sandbox.languages.registry import Languages
+from services.sandbox.network.allow import AllowList
+from services.sandbox.network.proxy import Network
+from services.sandbox.pool.assembly import create_pool
+from services.sandbox.pool.capacity import Capacity
+from services.sandbox.pool.pool import Pool
+from services.sandbox.settings import SandboxSettings
+
+RUNTIME = "sandbox"
+CGROUP_PREFIX = "temper-sandbox"
+
+
+@dataclass(frozen=True)
+class Engine:
+    """A running pool, how it isolates programs, and the languages on top of it."""
+
+    pool: Pool
+    isolation: Isolation
+    languages: Languages
+
+
+@asynccontextmanager
+async def running_engine(settings: SandboxSettings) -> AsyncIterator[Engine]:
+    """Start the pool, and end it with all that it runs.
+
+    Raises `ConfigurationError` where programs cannot be isolated as the settings demand,
+    `RuntimeMissing`, and `SandboxFailure`.
+    """
+    python = find_runtime(settings.runtimes_folder, RUNTIME).python
+    cgroups = find_cgroups(CGROUP_PREFIX)
+    try:
+        reachable = settings.sandbox_network_allow
+        isolation = choose_tier(
+            settings.sandbox_minimum_tier, settings.sandbox_tier, cgroups, reachable
+        )
+        prepared = _make_prepared_folder(settings.prepared_folder, isolation.tier)
+        shown = [*visible_paths(), *([str(prepared)] if prepared is not None else [])]
+        network = Network(AllowList(reachable)) if reachable else None
+        gpus = gpu_devices() if settings.sandbox_gpu else ()
+        capacity = _capacity(settings)
+        pool = create_pool(python, isolation, cgroups, capacity, shown, network, gpus)
+        cache_bytes = settings.sandbox_compile_cache_mb << 20
+        languages = Languages(pool, cache_bytes=cache_bytes, prepared=prepared)
+        try:
+            await pool.start()
+            async with _preparing(prepared):
+                yield Engine(pool, isolation, languages)
+        finally:
+            await pool.close()
+    finally:
+        cgroups.close()
+
+
+def _make_prepared_folder(folder: Path, tier: Tier) -> Path | None:
+    """The folder of what compilers read ready-made; None where programs could not reach it."""
+    folder.mkdir(parents=True, exist_ok=True, mode=0o755)
+    is_open = all(parent.stat().st_mode & 0o001 for parent in (folder, *folder.parents))
+    return folder if tier is Tier.FULL or is_open else None
+
+
+@asynccontextmanager
+async def _preparing(folder: Path | None) -> AsyncIterator[None]:
+    if folder is None:
+        yield
+        return
+    preparation = asyncio.create_task(prepare_in_background(folder))
+    try:
+        yield
+    finally:
+        preparation.cancel()
+        await asyncio.gather(preparation, return_exceptions=True)
+
+
+def _capacity(settings: SandboxSettings) -> Capacity:
+    return Capacity(
+        programs=settings.concurrency,
+        sessions=settings.sandbox_max_sessions,
+        processes=settings.sandbox_processes,
+        disk_bytes=settings.sandbox_disk_mb << 20,
+        cores=settings.sandbox_cores,
+    )

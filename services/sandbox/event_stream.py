@@ -1,0 +1,137 @@
+"""Answers that come bit by bit: what some work tells meanwhile, as server-sent events."""
+
+import asyncio
+import contextlib
+import functools
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+from fastapi import Response
+from fastapi.sse import KEEPALIVE_COMMENT, format_sse_event
+from pydantic import BaseModel
+from starlette.types import Receive, Scope, Send
+
+from services.common.errors import TemperError
+from services.common.web.disconnect import ClientGone, ServiceEnding, while_connected
+from services.common.web.errors import error_answer
+
+PING_SECONDS = 15.0
+# Neither caches nor proxies may hold back what has been sent.
+HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+
+
+def described_events(meaning: str, *names: str) -> dict[int | str, dict[str, Any]]:
+    """How a route that answers with such a stream declares it to OpenAPI."""
+    fields = {"event": {"enum": list(names)}, "data": {"type": "string"}}
+    schema = {"type": "object", "properties": fields, "required": list(fields)}
+    return {200: {"description": meaning, "content": {"text/event-stream": {"schema": schema}}}}
+
+
+class Events:
+    """What happens, until somebody takes it; ``begin`` says that the work was let in."""
+
+    def __init__(self) -> None:
+        self._there_is = asyncio.Event()
+        self._frames = bytearray()
+
+    def begin(self) -> None:
+        """From now on the answer is a stream, and no longer an error."""
+        self.wake()
+
+    def tell(self, name: str, data: BaseModel) -> None:
+        """Something has happened."""
+        self._frames += _frame(name, data)
+        self.wake()
+
+    def wake(self) -> None:
+        """End a waiting."""
+        self._there_is.set()
+
+    async def wait(self, seconds: float | None = None) -> bool:
+        """Wait until there is something, at most so long; whether there is."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self._there_is.wait()
+        except TimeoutError:
+            return False
+        self._there_is.clear()
+        return True
+
+    def finish(self) -> None:
+        """Nothing more will happen: what was held back is told with the next `take`."""
+
+    def take(self) -> bytes:
+        """All that has happened since."""
+        frames = bytes(self._frames)
+        self._frames.clear()
+        return frames
+
+
+Told = TypeVar("Told", bound=Events)
+
+
+class EventStream(Response):
+    """Does some work and sends what it tells; the last event, ``result``, is what it returns.
+
+    An error before it begins is answered as such. When the client hangs up, it is cancelled.
+    """
+
+    media_type = "text/event-stream"
+
+    def __init__(
+        self, work: Callable[[Told], Coroutine[Any, Any, BaseModel]], events: Told
+    ) -> None:
+        super().__init__(headers=HEADERS)
+        del self.headers["content-length"]
+        self._work = functools.partial(work, events)
+        self._events = events
+        self._has_begun = False
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Work and send."""
+        with contextlib.suppress(ClientGone):
+            try:
+                await while_connected(receive, self._serve(scope, receive, send))
+            except ServiceEnding as ending:
+                if not self._has_begun:
+                    await error_answer(ending)(scope, receive, send)
+
+    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        working = asyncio.ensure_future(self._work())
+        working.add_done_callback(lambda _: self._events.wake())
+        try:
+            await self._events.wait()
+            if working.done() and isinstance(refusal := working.exception(), TemperError):
+                await error_answer(refusal)(scope, receive, send)
+            else:
+                await self._send_events(working, send)
+        finally:
+            if not working.done():
+                working.cancel()
+                await asyncio.wait((working,))
+
+    async def _send_events(self, working: "asyncio.Future[BaseModel]", send: Send) -> None:
+        headers = {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
+        self._has_begun = True
+        await send(headers)
+        is_over = False
+        while not is_over:
+            is_over = working.done()
+            if is_over:
+                self._events.finish()
+            frames = self._events.take()
+            if is_over:
+                frames += _frame("result", working.result())
+            if frames:
+                await _send_part(send, frames)
+            elif not await self._events.wait(PING_SECONDS):
+                await _send_part(send, KEEPALIVE_COMMENT)
+        await send({"type": "http.response.body", "body": b""})
+
+
+def _frame(name: str, data: BaseModel) -> bytes:
+    return format_sse_event(event=name, data_str=data.model_dump_json())
+
+
+async def _send_part(send: Send, frames: bytes) -> None:
+    await send({"type": "http.response.body", "body": frames, "more_body": True})

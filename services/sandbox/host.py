@@ -1,0 +1,63 @@
+"""/v1/ping, /v1/languages and /v1/isolation: what this host offers."""
+
+from fastapi import APIRouter
+
+from services.common.contracts.sandbox_host import (
+    IsolationMeasure,
+    IsolationReport,
+    LanguageList,
+    LanguageStatus,
+)
+from services.common.errors import AuthenticationFailed
+from services.common.web.errors import documented_errors
+from services.sandbox.context import Principal, Sandbox
+
+router = APIRouter(prefix="/v1", tags=["host"])
+
+
+@router.get("/ping", summary="Is anybody there?")
+async def ping() -> str:
+    """Answer "pong", to whoever asks."""
+    return "pong"
+
+
+@router.get(
+    "/languages",
+    summary="List languages",
+    responses=documented_errors(AuthenticationFailed),
+)
+async def languages(sandbox: Sandbox, _principal: Principal) -> LanguageList:
+    """Say of each language whether it works here, in which version, or how to add it."""
+    return LanguageList(
+        languages=[
+            LanguageStatus(
+                language=each.language,
+                available=each.available,
+                version=each.version,
+                message=each.message,
+            )
+            for each in await sandbox.runs.languages.available()
+        ]
+    )
+
+
+@router.get(
+    "/isolation",
+    summary="Tell how programs are isolated",
+    responses=documented_errors(AuthenticationFailed),
+)
+async def isolation(sandbox: Sandbox, _principal: Principal) -> IsolationReport:
+    """Say what is enforced on programs, and what is not."""
+    chosen = sandbox.isolation
+    return IsolationReport(
+        tier=chosen.tier,
+        minimum_tier=sandbox.settings.sandbox_minimum_tier,
+        not_stronger=chosen.not_stronger,
+        landlock_abi=chosen.landlock_abi,
+        measures=[
+            IsolationMeasure(
+                name=measure.name, enforced=measure.enforced, description=measure.description
+            )
+            for measure in chosen.measures
+        ],
+    )

@@ -1,0 +1,1 @@
+"""The languages: a declaration each, and what turns one into executions."""

@@ -1,0 +1,115 @@
+"""Which languages work here: each toolchain is asked for its version, inside the sandbox."""
+
+import asyncio
+import re
+import time
+from dataclasses import dataclass
+
+from services.sandbox.execution import (
+    Ending,
+    Execution,
+    Limits,
+    Outcome,
+    Runner,
+    SandboxFailure,
+)
+from services.sandbox.languages.catalogue import LANGUAGES
+from services.sandbox.languages.declaration import Language
+from services.sandbox.languages.placeholders import fill, fill_command
+from services.sandbox.languages.toolchains import Toolchain, ToolchainMissing, find_toolchain
+
+_LIMITS = Limits(seconds=30.0, memory_bytes=1 << 30, output_bytes=64 * 1024)
+_AT_ONCE = 2
+_RETRY_SECONDS = 60.0
+"""A toolchain that failed is asked again after this long: it may have been the load."""
+
+_VERSION = re.compile(r"\d+(?:\.\d+)+(?:[-+~]?\w+)?")
+_SHOWN = 300
+
+
+@dataclass(frozen=True)
+class Availability:
+    """Whether a language works here, in which version; ``message`` says why it does not."""
+
+    language: str
+    available: bool
+    version: str | None
+    message: str
+
+
+@dataclass(frozen=True)
+class _Known:
+    """What a probe told of a toolchain, and until when that is believed."""
+
+    identity: str
+    until: float
+    availability: Availability
+
+
+class Probes:
+    """Asks each toolchain once, a few at a time, and again when it changes."""
+
+    def __init__(self, runner: Runner) -> None:
+        self._runner = runner
+        self._known: dict[str, _Known] = {}
+        self._asking = {name: asyncio.Lock() for name in LANGUAGES}
+        self._places = asyncio.Semaphore(_AT_ONCE)
+
+    async def all(self) -> tuple[Availability, ...]:
+        """All languages, in the order of the catalogue."""
+        asked = (self._of(language) for language in LANGUAGES.values())
+        return tuple(await asyncio.gather(*asked))
+
+    async def _of(self, language: Language) -> Availability:
+        try:
+            toolchain = find_toolchain(language)
+        except ToolchainMissing as error:
+            return Availability(language.name, False, None, error.message)
+        async with self._asking[language.name]:
+            known = self._known.get(language.name)
+            if (
+                known is None
+                or known.identity != toolchain.identity
+                or time.monotonic() > known.until
+            ):
+                async with self._places:
+                    availability = await self._ask(language, toolchain)
+                lasts = float("inf") if availability.available else _RETRY_SECONDS
+                known = _Known(toolchain.identity, time.monotonic() + lasts, availability)
+                self._known[language.name] = known
+            return known.availability
+
+    async def _ask(self, language: Language, toolchain: Toolchain) -> Availability:
+        try:
+            outcome = await self._runner.run(_probe(language, toolchain))
+        except SandboxFailure as error:
+            return _broken(language, error.message)
+        text = (outcome.stdout + b"\n" + outcome.stderr).decode("utf-8", "replace")
+        if outcome.ending is Ending.EXITED and outcome.return_code == 0:
+            version = _VERSION.search(text)
+            return Availability(language.name, True, version[0] if version else None, "")
+        return _broken(language, _reason(outcome, text))
+
+
+def _probe(language: Language, toolchain: Toolchain) -> Execution:
+    environment = {name: fill(text, toolchain.paths) for name, text in language.environment.items()}
+    return Execution(
+        command=fill_command(language.probe, toolchain.paths, toolchain.programs),
+        limits=_LIMITS,
+        files={name: text.encode() for name, text in language.probe_files.items()},
+        environment={name: text for name, text in environment.items() if text is not None},
+    )
+
+
+def _reason(outcome: Outcome, text: str) -> str:
+    if outcome.ending is Ending.TIMED_OUT:
+        return f"it did not tell its version within {_LIMITS.seconds:.0f} s"
+    if outcome.ending is Ending.OUT_OF_MEMORY:
+        return "it ran out of memory"
+    lines = [line for line in text.splitlines() if line.strip()]
+    return lines[-1][:_SHOWN] if lines else f"it ended with code {outcome.return_code}"
+
+
+def _broken(language: Language, reason: str) -> Availability:
+    message = f"The language {language.name} is installed but does not work here: {reason}"
+    return Availability(language.name, False, None, message)

@@ -1,0 +1,119 @@
+"""Compilations that are done once: remembered while there is room, and shared while under way.
+
+Only successes are remembered. A failure may have come from a limit or from the machine, and is
+shared with nobody but those who already waited for it.
+"""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Hashable
+from dataclasses import dataclass, field
+
+from services.sandbox.execution import Ending, Outcome
+
+Compile = Callable[[], Awaitable[Outcome]]
+
+
+@dataclass(frozen=True)
+class Compilation:
+    """A compilation's outcome, and whether it was ``cached``: done for somebody earlier."""
+
+    outcome: Outcome
+    cached: bool
+
+
+@dataclass
+class _Flight:
+    """A compilation under way, and how many wait for it."""
+
+    task: asyncio.Task[Outcome]
+    waiting: int = 0
+
+
+@dataclass
+class CompileCache:
+    """Remembers what compilers made, up to ``capacity`` bytes; the least recently used goes.
+
+    Counters: ``hits`` were remembered, ``shared`` were under way already, ``misses`` were
+    compiled; ``held_bytes`` is what is remembered.
+    """
+
+    capacity: int
+    hits: int = 0
+    shared: int = 0
+    misses: int = 0
+    held_bytes: int = 0
+    _held: OrderedDict[str, Outcome] = field(default_factory=OrderedDict)
+    _flights: dict[Hashable, _Flight] = field(default_factory=dict)
+
+    @property
+    def entries(self) -> int:
+        """How many compilations are remembered."""
+        return len(self._held)
+
+    async def get(self, key: str, limits: Hashable, compile_now: Compile) -> Compilation:
+        """The compilation ``key``: remembered, awaited, or done now by ``compile_now``.
+
+        Those with equal ``key`` and ``limits`` share one compilation. It goes on while anyone
+        waits for it, whoever was first, and is cancelled with the last; its error reaches all.
+        """
+        held = self._held.get(key)
+        if held is not None:
+            self._held.move_to_end(key)
+            self.hits += 1
+            return Compilation(held, cached=True)
+        flight = self._flights.get((key, limits))
+        joined = flight is not None
+        if flight is None:
+            self.misses += 1
+            flight = self._start(key, limits, compile_now)
+        else:
+            self.shared += 1
+        return Compilation(await self._wait((key, limits), flight), cached=joined)
+
+    def _start(self, key: str, limits: Hashable, compile_now: Compile) -> _Flight:
+        async def compile_and_remember() -> Outcome:
+            try:
+                outcome = await compile_now()
+                self._remember(key, outcome)
+                return outcome
+            finally:
+                self._land((key, limits), flight)
+
+        flight = _Flight(asyncio.create_task(compile_and_remember()))
+        self._flights[key, limits] = flight
+        return flight
+
+    async def _wait(self, key: Hashable, flight: _Flight) -> Outcome:
+        flight.waiting += 1
+        try:
+            return await asyncio.shield(flight.task)
+        finally:
+            flight.waiting -= 1
+            if not flight.waiting and not flight.task.done():
+                self._land(key, flight)
+                flight.task.cancel()
+                await asyncio.gather(flight.task, return_exceptions=True)
+
+    def _land(self, key: Hashable, flight: _Flight) -> None:
+        """Let nobody join any more; another flight may already have the key."""
+        if self._flights.get(key) is flight:
+            del self._flights[key]
+
+    def _remember(self, key: str, outcome: Outcome) -> None:
+        size = _size(outcome)
+        succeeded = outcome.ending is Ending.EXITED and outcome.return_code == 0
+        whole = bool(outcome.files) and not outcome.left_out
+        # Under other limits the same may have been compiled meanwhile.
+        if not succeeded or not whole or size > self.capacity or key in self._held:
+            return
+        self.held_bytes += size
+        self._held[key] = outcome
+        while self.held_bytes > self.capacity:
+            _, oldest = self._held.popitem(last=False)
+            self.held_bytes -= _size(oldest)
+
+
+def _size(outcome: Outcome) -> int:
+    files = sum(len(name) + len(content) for name, content in outcome.files.items())
+    return files + len(outcome.stdout) + len(outcome.stderr)

@@ -1,0 +1,129 @@
+"""Languages that are compiled to a program of the machine, or of a small virtual one."""
+
+from services.sandbox.execution import Executable
+from services.sandbox.languages.code import verilog_names
+from services.sandbox.languages.declaration import Language, Preparation
+
+_PROGRAM = Executable(("./main",))
+_CPP = ("g++", "-std=c++17", "-O2", "-pthread")
+_LIBRARIES = ("/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64")
+
+CPP = Language(
+    name="cpp",
+    source="main.cpp",
+    compile=(
+        *_CPP,
+        "-I{prepared}",
+        "-o",
+        "main",
+        "main.cpp",
+        "-lm",
+        "-Wl,--as-needed",
+        "{ssl}",
+        "{crypto}",
+    ),
+    artefacts=("main",),
+    run=_PROGRAM,
+    probe=Executable(("g++", "-dumpfullversion")),
+    # Programs of contests include the hash functions of OpenSSL and expect them linked.
+    optional={
+        name: "|".join(f"{folder}/lib{name}.so" for folder in _LIBRARIES)
+        for name in ("ssl", "crypto")
+    },
+    debian=("g++",),
+    preparation=Preparation(
+        command=(*_CPP, "-x", "c++-header", "bits/all.h", "-o", "bits/stdc++.h.gch"),
+        products=("bits/stdc++.h.gch",),
+        files={"bits/all.h": "#include <bits/stdc++.h>\n"},
+    ),
+)
+
+# Fast code that still checks overflows, as a build for debugging does.
+RUST = Language(
+    name="rust",
+    source="main.rs",
+    compile=(
+        "rustc",
+        "--edition=2021",
+        "-Copt-level=2",
+        "-Cdebug-assertions=yes",
+        "-Cstrip=debuginfo",
+        "-o",
+        "main",
+        "main.rs",
+    ),
+    artefacts=("main",),
+    run=_PROGRAM,
+    probe=Executable(("rustc", "--version")),
+    programs=("cc",),
+    debian=("rustc",),
+)
+
+CSHARP = Language(
+    name="csharp",
+    source="main.cs",
+    compile=("mcs", "-optimize", "-r:System.Numerics", "-out:main.exe", "main.cs"),
+    artefacts=("main.exe",),
+    run=Executable(("mono", "main.exe")),
+    probe=Executable(("mcs", "--version")),
+    environment={"MONO_GC_PARAMS": "max-heap-size={heap}m"},
+    debian=("mono-mcs", "mono-runtime", "libmono-system-numerics4.0-cil"),
+    visible=("/etc/mono",),
+)
+
+D_UT = Language(
+    name="D_ut",
+    source="main.d",
+    compile=("dmd|ldmd2", "-unittest", "-main", "-of=main", "main.d"),
+    artefacts=("main",),
+    run=_PROGRAM,
+    probe=Executable(("dmd|ldmd2", "--version")),
+    programs=("cc",),
+    debian=("ldc",),
+    visible=("/etc/ldc2.conf", "/etc/dmd.conf"),
+)
+
+SWIFT = Language(
+    name="swift",
+    source="main.swift",
+    compile=("swiftc", "-O", "-o", "main", "main.swift"),
+    artefacts=("main",),
+    run=_PROGRAM,
+    probe=Executable(("swiftc", "--version")),
+    elsewhere="Swift from swift.org, below /usr/local",
+)
+
+VERILOG = Language(
+    name="verilog",
+    source="main.sv",
+    compile=(
+        "iverilog",
+        "-Wall",
+        "-Winfloop",
+        "-Wno-timescale",
+        "-g2012",
+        "-s{top}",
+        "-o",
+        "main.vvp",
+        "main.sv",
+    ),
+    artefacts=("main.vvp",),
+    run=Executable(("vvp", "-n", "main.vvp")),
+    probe=Executable(("iverilog", "-V")),
+    facts=verilog_names,
+    debian=("iverilog",),
+)
+
+CUDA = Language(
+    name="cuda",
+    source="main.cu",
+    compile=("nvcc", "-std=c++17", "-O2", "-o", "main", "main.cu"),
+    artefacts=("main",),
+    run=_PROGRAM,
+    probe=Executable(("nvcc", "--version")),
+    programs=("g++",),
+    elsewhere="the CUDA toolkit from developer.nvidia.com, with nvcc on the PATH",
+    compiler_mb=4096,
+)
+
+FAMILY = (CPP, RUST, CSHARP, D_UT, SWIFT, VERILOG, CUDA)

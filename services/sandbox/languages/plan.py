@@ -1,0 +1,130 @@
+"""From a declaration, a toolchain and code to what is compiled and run."""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from services.sandbox.execution import Executable, Execution, Limits, PythonFile, PythonModule
+from services.sandbox.languages.code import python_imports
+from services.sandbox.languages.declaration import Language
+from services.sandbox.languages.placeholders import (
+    fill,
+    fill_command,
+    fill_words,
+    with_program,
+    with_sources,
+)
+from services.sandbox.languages.preparation import prepared_folder
+from services.sandbox.languages.toolchains import Toolchain
+
+_HEAP_SHARE = 0.65
+_LEAST_HEAP_MB = 16
+_MEBIBYTE = 1 << 20
+
+
+@dataclass(frozen=True)
+class Source:
+    """Code in a language, with the files that belong to it by their checked paths."""
+
+    language: str
+    code: bytes
+    files: Mapping[str, bytes] = field(default_factory=dict)
+
+
+class Plan:
+    """How one source is compiled and run, whatever the limits and the input."""
+
+    def __init__(
+        self, language: Language, toolchain: Toolchain, source: Source, prepared: Path | None
+    ) -> None:
+        self._language = language
+        self._toolchain = toolchain
+        facts = language.facts(source.code) if language.facts else {}
+        folder = prepared_folder(prepared, language, toolchain)
+        self._values = {**facts, **toolchain.paths, "prepared": str(folder or "")}
+        self._file = fill(language.source, self._values) or language.source
+        self._files = _files(language, source, self._file)
+        self._imports = _imports(language, source.code)
+
+    @property
+    def compiled(self) -> bool:
+        """Whether there is anything to compile."""
+        return bool(self._language.compile)
+
+    @property
+    def size(self) -> int:
+        """Bytes of all its files."""
+        return sum(len(content) for content in self._files.values())
+
+    def key(self) -> str:
+        """Equal for what compiles to the same, and for nothing else."""
+        digest = hashlib.sha256()
+        words = (self._language.name, self._toolchain.identity, *self._compile_words())
+        parts = [word.encode() for word in words]
+        for name, content in sorted(self._files.items()):
+            parts += [name.encode(), content]
+        for part in parts:
+            digest.update(len(part).to_bytes(8, "big"))
+            digest.update(part)
+        return digest.hexdigest()
+
+    def compilation(self, limits: Limits) -> Execution:
+        """The compiler's run; it gets the memory that it needs, were it more than the limit."""
+        memory = max(limits.memory_bytes, self._language.compiler_mb * _MEBIBYTE)
+        limits = Limits(limits.seconds, memory, limits.output_bytes)
+        values = self._with_heap(limits)
+        return Execution(
+            command=Executable(fill_words(self._compile_words(), values)),
+            limits=limits,
+            files=self._files,
+            environment=self._environment(values),
+            fetch=self._language.artefacts,
+        )
+
+    def execution(
+        self, limits: Limits, artefacts: Mapping[str, bytes], stdin: bytes, fetch: tuple[str, ...]
+    ) -> Execution:
+        """The program's run on ``stdin``, with what its compilation made."""
+        values = self._with_heap(limits)
+        return Execution(
+            command=fill_command(self._language.run, values, self._toolchain.programs),
+            limits=limits,
+            files={**self._files, **artefacts},
+            executable_files=frozenset(artefacts),
+            environment=self._environment(values),
+            stdin=stdin,
+            fetch=fetch,
+            imports=self._imports,
+        )
+
+    def _compile_words(self) -> tuple[str, ...]:
+        words = with_program(self._language.compile, self._toolchain.programs)
+        return with_sources(words, self._file, self._files)
+
+    def _with_heap(self, limits: Limits) -> Mapping[str, str]:
+        heap = int(limits.memory_bytes * _HEAP_SHARE) // _MEBIBYTE
+        return {**self._values, "heap": str(max(_LEAST_HEAP_MB, heap))}
+
+    def _environment(self, values: Mapping[str, str]) -> dict[str, str]:
+        filled = {name: fill(text, values) for name, text in self._language.environment.items()}
+        return {name: text for name, text in filled.items() if text is not None}
+
+
+def _files(language: Language, source: Source, name: str) -> dict[str, bytes]:
+    """The given files and what comes with them; no code at all leaves a given file in place."""
+    files = dict(source.files)
+    files.update((path, text.encode()) for path, text in language.support.items())
+    if source.code or name not in files:
+        files[name] = language.rewrite(source.code) if language.rewrite else source.code
+    return files
+
+
+def _imports(language: Language, code: bytes) -> frozenset[str]:
+    match language.run:
+        case PythonFile():
+            return python_imports(code)
+        case PythonModule(module):
+            return python_imports(code) | {module}
+        case _:
+            return frozenset()

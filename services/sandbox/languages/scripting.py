@@ -1,0 +1,94 @@
+"""Languages whose interpreter is given the source as it is."""
+
+from services.sandbox.execution import Executable
+from services.sandbox.languages.code import with_php_tag
+from services.sandbox.languages.declaration import Language
+
+BASH = Language(
+    name="bash",
+    source="main.sh",
+    run=Executable(("bash", "main.sh")),
+    probe=Executable(("bash", "--version")),
+    debian=("bash",),
+)
+
+PERL = Language(
+    name="perl",
+    source="main.pl",
+    run=Executable(("perl", "main.pl")),
+    probe=Executable(("perl", "-e", 'printf "%vd", $^V')),
+    debian=("perl",),
+    visible=("/etc/perl",),
+)
+
+RUBY = Language(
+    name="ruby",
+    source="main.rb",
+    run=Executable(("ruby", "main.rb")),
+    probe=Executable(("ruby", "--version")),
+    debian=("ruby",),
+)
+
+LUA = Language(
+    name="lua",
+    source="main.lua",
+    run=Executable(("lua5.4|lua|lua5.3", "main.lua")),
+    probe=Executable(("lua5.4|lua|lua5.3", "-v")),
+    debian=("lua5.4",),
+)
+
+PHP = Language(
+    name="php",
+    source="main.php",
+    run=Executable(("php", "-f", "main.php")),
+    probe=Executable(("php", "--version")),
+    rewrite=with_php_tag,
+    debian=("php-cli", "php-mbstring"),
+    visible=("/etc/php",),
+)
+
+R = Language(
+    name="R",
+    source="main.R",
+    run=Executable(("Rscript", "main.R")),
+    probe=Executable(("Rscript", "--version")),
+    debian=("r-base-core",),
+    visible=("/etc/R",),
+)
+
+JULIA = Language(
+    name="julia",
+    source="main.jl",
+    run=Executable(("julia", "--startup-file=no", "main.jl")),
+    probe=Executable(("julia", "--version")),
+    elsewhere="Julia from julialang.org, below /usr/local",
+    visible=("/etc/julia",),
+)
+
+RACKET = Language(
+    name="racket",
+    source="main.rkt",
+    run=Executable(("racket", "main.rkt")),
+    probe=Executable(("racket", "--version")),
+    debian=("racket",),
+    visible=("/etc/racket",),
+)
+
+# The shell's own results: columns between bars, no header; the first error ends the script.
+SQL = Language(
+    name="sql",
+    source="main.sql",
+    run=Executable(("sqlite3", "-batch", "-bail", ":memory:", ".read main.sql")),
+    probe=Executable(("sqlite3", "--version")),
+    debian=("sqlite3",),
+)
+
+LEAN = Language(
+    name="lean",
+    source="Main.lean",
+    run=Executable(("lean", "Main.lean")),
+    probe=Executable(("lean", "--version")),
+    elsewhere="Lean 4 from lean-lang.org, below /usr/local",
+)
+
+FAMILY = (BASH, PERL, RUBY, LUA, PHP, R, JULIA, RACKET, SQL, LEAN)

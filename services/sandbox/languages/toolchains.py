@@ -1,0 +1,101 @@
+"""Where the programs of a language are on this machine, or what of them is missing."""
+
+import shutil
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from services.common.errors import TemperError
+from services.sandbox.execution import Executable
+from services.sandbox.languages.declaration import Language
+
+SEARCH_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+"""Where programs are looked up, in the sandbox and outside of it."""
+
+_RELATIVE = "./"
+
+
+class ToolchainMissing(TemperError):
+    """A language cannot run here; the message says what is missing and how to add it."""
+
+    code = "toolchain_missing"
+
+
+@dataclass(frozen=True)
+class Toolchain:
+    """A toolchain as it was found.
+
+    ``programs`` are the chosen names by what commands call them, ``paths`` those of the
+    declaration's ``present`` and ``optional``. ``identity`` changes with what is installed, and
+    ``compiler`` with the compiler alone.
+    """
+
+    programs: Mapping[str, str]
+    paths: Mapping[str, str]
+    identity: str
+    compiler: str
+
+
+def find_toolchain(language: Language) -> Toolchain:
+    """Look it up; raises `ToolchainMissing`. Starts nothing: a few looks at the file system."""
+    programs: dict[str, str] = {}
+    marks: list[str] = []
+    for names in _programs(language):
+        path = _first_program(names)
+        if path is None:
+            raise ToolchainMissing(_sentence(language, names.split("|")[0]))
+        programs[names] = Path(path).name
+        marks.append(_mark(path))
+    paths: dict[str, str] = {}
+    for name, patterns in language.present.items():
+        found = _first_path(patterns)
+        if found is None:
+            raise ToolchainMissing(_sentence(language, patterns.split("|")[0]))
+        paths[name] = found
+    for name, patterns in language.optional.items():
+        paths[name] = _first_path(patterns) or ""
+    identity = " ".join((*marks, *paths.values()))
+    return Toolchain(programs, paths, identity, compiler=marks[0] if language.compile else "")
+
+
+def existing(pattern: str) -> list[str]:
+    """The absolute paths of this machine that are like ``pattern``."""
+    if "*" not in pattern:
+        return [pattern] if Path(pattern).exists() else []
+    return sorted(str(path) for path in Path("/").glob(pattern.lstrip("/")))
+
+
+def _programs(language: Language) -> Iterable[str]:
+    """The programs of the commands, alternatives together, each once."""
+    names = [*language.compile[:1], *language.programs]
+    for command in (language.run, language.probe):
+        if isinstance(command, Executable):
+            names.append(command.arguments[0])
+    return dict.fromkeys(name for name in names if not name.startswith(_RELATIVE))
+
+
+def _first_program(names: str) -> str | None:
+    found = (shutil.which(name, path=SEARCH_PATH) for name in names.split("|"))
+    return next((path for path in found if path), None)
+
+
+def _first_path(patterns: str) -> str | None:
+    return next((path for pattern in patterns.split("|") for path in existing(pattern)), None)
+
+
+def _mark(path: str) -> str:
+    """A program's file, so that another version is another mark."""
+    real = Path(path).resolve()
+    state = real.stat()
+    return f"{real}:{state.st_mtime_ns}:{state.st_size}"
+
+
+def _sentence(language: Language, missing: str) -> str:
+    text = f"The language {language.name} is not installed in this sandbox: {missing} is missing."
+    if language.debian:
+        text += f" Install it with: apt-get install {' '.join(language.debian)}"
+        if language.npm:
+            text += f", or: npm install --global {' '.join(language.npm)}"
+    else:
+        text += f" It needs {language.elsewhere}"
+    return f"{text}."

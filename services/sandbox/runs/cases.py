@@ -1,0 +1,143 @@
+"""One code, compiled once, against many inputs."""
+
+import asyncio
+from dataclasses import dataclass, replace
+
+from services.common.contracts.sandbox import RunStatus
+from services.common.contracts.sandbox_cases import (
+    Case,
+    CaseResult,
+    CaseStatus,
+    RunCasesRequest,
+    RunCasesResponse,
+)
+from services.sandbox.execution import Ending, Outcome, SandboxFailure
+from services.sandbox.languages.registry import Build
+from services.sandbox.runs.matching import matches
+from services.sandbox.runs.program import Program, check_program
+from services.sandbox.runs.results import command_result, failed_result
+from services.sandbox.runs.service import Compiled, Runs
+
+STREAMS_ANSWERED = 4
+"""An answer holds as much output as so many streams of one program; the cases share it."""
+LEAST_SHARE_BYTES = 1024
+
+
+@dataclass(frozen=True)
+class CasesRun:
+    """A checked request for many runs."""
+
+    request: RunCasesRequest
+    program: Program
+
+
+def check_cases(runs: Runs, request: RunCasesRequest) -> CasesRun:
+    """What a request asks for; raises `Unprocessable`."""
+    return CasesRun(request, check_program(request, runs.settings))
+
+
+async def run_cases(runs: Runs, cases: CasesRun) -> RunCasesResponse:
+    """Compile in one place, then run every case in a place of its own; raises `QueueFull`."""
+    async with runs.place(cases.program.patience):
+        compiled = await runs.compile(cases.program)
+    if compiled.build is None:
+        results = [CaseResult(status=CaseStatus.NOT_RUN) for _ in cases.request.cases]
+    else:
+        results = await _Round(runs, cases, compiled.build).run()
+    return _response(compiled, results)
+
+
+def _response(compiled: Compiled, results: list[CaseResult]) -> RunCasesResponse:
+    status, message = compiled.status, compiled.message
+    if any(result.status is not CaseStatus.PASSED for result in results):
+        status = max(status, RunStatus.FAILED, key=list(RunStatus).index)
+    for result in results:
+        if result.status is CaseStatus.SANDBOX_ERROR and result.run_result is not None:
+            status, message = RunStatus.SANDBOX_ERROR, result.run_result.stderr or ""
+            break
+    return RunCasesResponse(
+        status=status,
+        message=message,
+        compile_result=compiled.result,
+        passed=sum(result.status is CaseStatus.PASSED for result in results),
+        cases=results,
+    )
+
+
+class _Round:
+    """The runs of one request, as many at once as there are places.
+
+    When it stops on the first failure, the result is as if they had run one after another: those
+    before that case are done, and those after it count as not run.
+    """
+
+    def __init__(self, runs: Runs, cases: CasesRun, build: Build) -> None:
+        self._runs = runs
+        self._build = build
+        self._program = cases.program
+        self._request = cases.request
+        count = len(cases.request.cases)
+        self._results = [CaseResult(status=CaseStatus.NOT_RUN)] * count
+        self._share = _share(runs.settings.sandbox_output_bytes, count)
+        self._at_once = asyncio.Semaphore(runs.admission.places)
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def run(self) -> list[CaseResult]:
+        """Run them; raises `QueueFull`."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                for index, case in enumerate(self._request.cases):
+                    self._tasks.append(group.create_task(self._turn(index, case)))
+        except ExceptionGroup as failures:
+            raise failures.exceptions[0] from None
+        return self._results
+
+    async def _turn(self, index: int, case: Case) -> None:
+        async with self._at_once, self._runs.place(self._runs.settings.sandbox_queue_seconds):
+            result = await self._run(case)
+        self._results[index] = result
+        if self._request.stop_on_first_failure and result.status is not CaseStatus.PASSED:
+            for later in range(index + 1, len(self._tasks)):
+                self._tasks[later].cancel()
+                self._results[later] = CaseResult(status=CaseStatus.NOT_RUN)
+
+    async def _run(self, case: Case) -> CaseResult:
+        stdin = (case.stdin or "").encode()
+        try:
+            outcome = await self._runs.run(self._program, self._build, stdin)
+        except SandboxFailure as failure:
+            result = failed_result(failure.message)
+            return CaseResult(status=CaseStatus.SANDBOX_ERROR, run_result=result)
+        matched = self._matched(case, outcome)
+        return CaseResult(
+            status=_status(outcome, matched),
+            run_result=command_result(_cut(outcome, self._share)),
+            matched=matched,
+        )
+
+    def _matched(self, case: Case, outcome: Outcome) -> bool | None:
+        if case.expected_output is None or outcome.ending is not Ending.EXITED:
+            return None
+        return not outcome.stdout_cut and matches(
+            outcome.stdout, case.expected_output, self._request.match
+        )
+
+
+def _status(outcome: Outcome, matched: bool | None) -> CaseStatus:
+    if outcome.return_code != 0:
+        return CaseStatus.FAILED
+    return CaseStatus.WRONG_OUTPUT if matched is False else CaseStatus.PASSED
+
+
+def _share(output_bytes: int, cases: int) -> int:
+    return min(output_bytes, max(LEAST_SHARE_BYTES, STREAMS_ANSWERED * output_bytes // cases))
+
+
+def _cut(outcome: Outcome, share: int) -> Outcome:
+    return replace(
+        outcome,
+        stdout=outcome.stdout[:share],
+        stderr=outcome.stderr[:share],
+        stdout_cut=outcome.stdout_cut or len(outcome.stdout) > share,
+        stderr_cut=outcome.stderr_cut or len(outcome.stderr) > share,
+    )

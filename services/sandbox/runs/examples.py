@@ -1,0 +1,40 @@
+"""Requests that the OpenAPI description shows."""
+
+from fastapi.openapi.models import Example
+
+PROGRAM: dict[str, Example] = {
+    "python": {
+        "summary": "A Python program that reads its input",
+        "value": {
+            "language": "python",
+            "code": "print(sum(map(int, input().split())))",
+            "stdin": "1 2 3",
+        },
+    },
+    "files": {
+        "summary": "A C++ program that reads a file and writes one",
+        "value": {
+            "language": "cpp",
+            "code": '#include <fstream>\nint main() { std::ifstream in("n.txt"); int n; in >> n; '
+            'std::ofstream("double.txt") << 2 * n; }',
+            "files": {"n.txt": "MjE="},
+            "fetch_files": ["double.txt"],
+            "compile_timeout": 20,
+        },
+    },
+}
+
+CASES: dict[str, Example] = {
+    "sums": {
+        "summary": "A program with two inputs, and what it should print",
+        "value": {
+            "language": "python",
+            "code": "print(sum(map(int, input().split())))",
+            "cases": [
+                {"stdin": "1 2", "expected_output": "3"},
+                {"stdin": "4 5 6", "expected_output": "15"},
+            ],
+            "stop_on_first_failure": True,
+        },
+    },
+}

@@ -1,0 +1,153 @@
+"""Compiling and running checked programs, and telling what came of them."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from services.common.contracts.sandbox import (
+    CommandResult,
+    RunCodeRequest,
+    RunCodeResponse,
+    RunStatus,
+)
+from services.sandbox.admission import Admission
+from services.sandbox.execution import Outcome, OutputListener, SandboxFailure
+from services.sandbox.languages.registry import Build, Languages
+from services.sandbox.languages.toolchains import ToolchainMissing
+from services.sandbox.metrics import RunMetrics
+from services.sandbox.paths import clean_paths
+from services.sandbox.runs.program import Program, check_program
+from services.sandbox.runs.results import (
+    command_result,
+    encode_files,
+    failed_result,
+    run_status,
+)
+from services.sandbox.settings import SandboxSettings
+
+CompilationListener = Callable[[CommandResult], None]
+"""Called with what came of the compiler, where there is one."""
+
+
+@dataclass(frozen=True)
+class CodeRun:
+    """A checked request for one run. ``fetch`` are the asked-for paths by their clean form."""
+
+    program: Program
+    stdin: bytes
+    fetch: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """A program ready to run; without a ``build`` there is none, and ``status`` says so."""
+
+    build: Build | None
+    result: CommandResult | None = None
+    status: RunStatus = RunStatus.SUCCESS
+    message: str = ""
+
+
+@dataclass(frozen=True)
+class Runs:
+    """All that running code for clients takes."""
+
+    settings: SandboxSettings
+    admission: Admission
+    languages: Languages
+    metrics: RunMetrics
+
+    def check(self, request: RunCodeRequest) -> CodeRun:
+        """What a request asks for; raises `Unprocessable`."""
+        return CodeRun(
+            program=check_program(request, self.settings),
+            stdin=(request.stdin or "").encode(),
+            fetch=clean_paths(request.fetch_files, "fetch_files"),
+        )
+
+    @asynccontextmanager
+    async def place(self, patience: float) -> AsyncIterator[None]:
+        """Hold a place for a program, got within ``patience`` seconds; raises `QueueFull`."""
+        loop = asyncio.get_running_loop()
+        asked = loop.time()
+        async with self.admission.place(patience):
+            self.metrics.waited(loop.time() - asked)
+            yield
+
+    async def execute(
+        self,
+        run: CodeRun,
+        listener: OutputListener | None = None,
+        compiled: CompilationListener | None = None,
+    ) -> RunCodeResponse:
+        """Compile and run in the caller's place. A fault of the sandbox is part of the answer."""
+        compilation = await self.compile(run.program)
+        if compilation.result is not None and compiled is not None:
+            compiled(compilation.result)
+        if compilation.build is None:
+            return RunCodeResponse(
+                status=compilation.status,
+                message=compilation.message,
+                compile_result=compilation.result,
+            )
+        try:
+            outcome = await self.run(
+                run.program, compilation.build, run.stdin, tuple(run.fetch), listener
+            )
+        except SandboxFailure as failure:
+            result, files, message = failed_result(failure.message), {}, failure.message
+        else:
+            result, message = command_result(outcome), _left_out(outcome)
+            files = encode_files(outcome.files, run.fetch)
+        return RunCodeResponse(
+            status=run_status(compilation.result, result),
+            message=message,
+            compile_result=compilation.result,
+            run_result=result,
+            files=files,
+        )
+
+    async def compile(self, program: Program) -> Compiled:
+        """Make a program ready to run, in the caller's place."""
+        language = program.source.language
+        try:
+            build = await self.languages.build(program.source, program.compiling)
+        except ToolchainMissing as missing:
+            self.metrics.not_run(language, "toolchain_missing")
+            return Compiled(None, None, RunStatus.SANDBOX_ERROR, missing.message)
+        except SandboxFailure as failure:
+            self.metrics.not_run(language, "sandbox_error")
+            failed = failed_result(failure.message)
+            return Compiled(None, failed, RunStatus.SANDBOX_ERROR, failure.message)
+        result = command_result(build.outcome) if build.outcome is not None else None
+        if build.ready:
+            return Compiled(build, result)
+        self.metrics.not_run(language, "compilation_failed")
+        return Compiled(None, result, run_status(result))
+
+    async def run(
+        self,
+        program: Program,
+        build: Build,
+        stdin: bytes,
+        fetch: tuple[str, ...] = (),
+        listener: OutputListener | None = None,
+    ) -> Outcome:
+        """Run what was built, in the caller's place; raises `SandboxFailure`."""
+        language = program.source.language
+        try:
+            outcome = await self.languages.run(
+                build, program.running, stdin=stdin, fetch=fetch, listener=listener
+            )
+        except SandboxFailure:
+            self.metrics.not_run(language, "sandbox_error")
+            raise
+        self.metrics.ran(language, outcome)
+        return outcome
+
+
+def _left_out(outcome: Outcome) -> str:
+    if not outcome.left_out:
+        return ""
+    return "too large to be fetched: " + ", ".join(outcome.left_out[:20])

@@ -1,0 +1,1 @@
+"""Notebooks: cells that run in a kernel which keeps its state and its files."""

@@ -1,0 +1,106 @@
+"""Running a cell within its time, and what came of it in the words of the wire."""
+
+import asyncio
+import signal
+import time
+
+from services.common.contracts.sandbox_sessions import CellError, CellResult, CellStatus
+from services.sandbox.execution import Stream
+from services.sandbox.sessions.notebook import CellEnd, Death, Notebook
+from services.sandbox.sessions.outputs import CellOutputs
+
+INTERRUPT_SECONDS = 3.0
+"""What a cell has to stop by itself, before its kernel is replaced."""
+REPLACE_SECONDS = 15.0
+
+
+async def run_cell(
+    notebook: Notebook, code: str, seconds: float, outputs: CellOutputs
+) -> CellResult:
+    """Run a cell, and stop it after ``seconds``. Cancelling this stops it, too.
+
+    A kernel that is still being started is waited for first.
+    """
+    await notebook.is_ready()
+    began = time.monotonic()
+    running = asyncio.ensure_future(notebook.execute(code, outputs))
+    try:
+        await asyncio.wait((running,), timeout=max(0.0, seconds))
+        timed_out = not running.done()
+        if timed_out:
+            await _stop(notebook, running)
+    except asyncio.CancelledError:
+        await _stop(notebook, running)
+        raise
+    outputs.close()
+    return _result(notebook, running.result(), outputs, time.monotonic() - began, timed_out)
+
+
+async def _stop(notebook: Notebook, running: "asyncio.Future[CellEnd]") -> None:
+    """Interrupt a cell; if that does not end it, its kernel; if that does not, the notebook."""
+    await notebook.interrupt()
+    if await _is_over(running, INTERRUPT_SECONDS):
+        return
+    await notebook.restart()
+    if await _is_over(running, REPLACE_SECONDS):
+        return
+    await notebook.end("its kernel could not be replaced")
+    await running
+
+
+async def _is_over(running: "asyncio.Future[CellEnd]", seconds: float) -> bool:
+    done, _ = await asyncio.wait((running,), timeout=seconds)
+    return bool(done)
+
+
+def _result(
+    notebook: Notebook, end: CellEnd, outputs: CellOutputs, seconds: float, timed_out: bool
+) -> CellResult:
+    cut = outputs.cut | set(end.done.cut if end.done else ())
+    return CellResult(
+        status=_status(end, timed_out),
+        execution_count=end.done.count if end.done else None,
+        stdout=outputs.text(Stream.STDOUT),
+        stderr=outputs.text(Stream.STDERR),
+        display=outputs.display,
+        error=_error(notebook, end) or outputs.error,
+        execution_time=seconds,
+        kernel_restarted=end.death is not None,
+        stdout_truncated="stdout" in cut,
+        stderr_truncated="stderr" in cut,
+        display_truncated="display" in cut,
+    )
+
+
+def _status(end: CellEnd, timed_out: bool) -> CellStatus:
+    if end.done is None and end.death is None:
+        return CellStatus.SESSION_ENDED
+    if timed_out:
+        return CellStatus.TIMED_OUT
+    if end.interrupted:
+        return CellStatus.INTERRUPTED
+    if end.done is None:
+        return CellStatus.KERNEL_DIED
+    return CellStatus.OK if end.done.ok else CellStatus.ERROR
+
+
+def _error(notebook: Notebook, end: CellEnd) -> CellError | None:
+    if end.death is not None:
+        when = "" if end.begun else "before the cell could be run: "
+        lost = "another one has taken its place; variables are lost, files are kept"
+        return CellError(ename="KernelDied", evalue=f"{when}{words_for(end.death)}; {lost}")
+    if end.done is None:
+        return CellError(ename="SessionEnded", evalue=notebook.end_reason)
+    return None
+
+
+def words_for(death: Death) -> str:
+    """How a kernel ended."""
+    if death.out_of_memory:
+        return "the kernel used more memory than it may"
+    if death.return_code >= 0:
+        return f"the kernel ended with return code {death.return_code}"
+    try:
+        return f"the kernel was ended by {signal.Signals(-death.return_code).name}"
+    except ValueError:
+        return f"the kernel was ended by signal {-death.return_code}"

@@ -1,0 +1,154 @@
+"""Running a notebook's cells in a kernel of their own."""
+
+import math
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from services.common.contracts.sandbox import CommandResult, CommandStatus, RunStatus
+from services.common.contracts.sandbox_jupyter import (
+    JupyterCell,
+    RunJupyterRequest,
+    RunJupyterResponse,
+)
+from services.common.contracts.sandbox_sessions import CellResult, CellStatus
+from services.sandbox.admission import Admission
+from services.sandbox.execution import SandboxFailure
+from services.sandbox.limits import CLIENT_SLACK_SECONDS, check_seconds, memory_bytes
+from services.sandbox.paths import clean_paths, decode_files
+from services.sandbox.runs.results import encode_files
+from services.sandbox.sessions.cells import run_cell
+from services.sandbox.sessions.notebook import Notebook, NotEnoughMemory
+from services.sandbox.sessions.notebooks import Notebooks
+from services.sandbox.sessions.outputs import CellOutputs, Room
+from services.sandbox.settings import SandboxSettings
+
+KILLED = -9
+
+
+@dataclass(frozen=True)
+class CellsRun:
+    """A checked request. ``fetch`` are the asked-for paths by their clean form."""
+
+    request: RunJupyterRequest
+    files: Mapping[str, bytes]
+    fetch: Mapping[str, str]
+    memory_bytes: int
+
+    @property
+    def cell_seconds(self) -> float:
+        """What each cell may take."""
+        return self.request.cell_timeout if self.request.cell_timeout > 0 else math.inf
+
+
+def check_cells(request: RunJupyterRequest, settings: SandboxSettings) -> CellsRun:
+    """What a request asks for; raises `Unprocessable`."""
+    check_seconds(request.total_timeout, "total_timeout", settings)
+    return CellsRun(
+        request=request,
+        files=decode_files(request.files, "files"),
+        fetch=clean_paths(request.fetch_files, "fetch_files"),
+        memory_bytes=memory_bytes(request.memory_limit_MB, "memory_limit_MB", settings),
+    )
+
+
+async def run_jupyter(
+    notebooks: Notebooks, admission: Admission, run: CellsRun
+) -> RunJupyterResponse:
+    """Run the cells in one place; raises `QueueFull`. Cancelling this ends them."""
+    patience = min(CLIENT_SLACK_SECONDS, notebooks.settings.sandbox_queue_seconds)
+    async with admission.place(patience):
+        began = time.monotonic()
+        try:
+            notebook = await notebooks.open(run.files, run.memory_bytes, tuple(run.fetch))
+        except NotEnoughMemory as error:
+            driver = CommandResult(
+                status=CommandStatus.FINISHED,
+                execution_time=time.monotonic() - began,
+                return_code=KILLED,
+                stdout="",
+                stderr="",
+                out_of_memory=True,
+            )
+            return RunJupyterResponse(status=RunStatus.FAILED, message=error.message, driver=driver)
+        except SandboxFailure as failure:
+            return RunJupyterResponse(status=RunStatus.SANDBOX_ERROR, message=failure.message)
+        try:
+            results = await _run_cells(notebook, notebooks.room(), run, began)
+        finally:
+            await notebook.end("its cells were run")
+    return _response(run, results, notebook, time.monotonic() - began)
+
+
+async def _run_cells(
+    notebook: Notebook, room: Room, run: CellsRun, began: float
+) -> list[CellResult]:
+    """What came of each cell up to the one that was the last, for whatever reason."""
+    end = began + run.request.total_timeout
+    results: list[CellResult] = []
+    for code in run.request.cells:
+        seconds = min(run.cell_seconds, end - time.monotonic())
+        if seconds <= 0:
+            break
+        result = await run_cell(notebook, code, seconds, CellOutputs(room))
+        results.append(result)
+        if result.kernel_restarted or result.status is CellStatus.SESSION_ENDED:
+            break
+    return results
+
+
+def _response(
+    run: CellsRun, results: list[CellResult], notebook: Notebook, seconds: float
+) -> RunJupyterResponse:
+    outcome = notebook.outcome
+    if outcome is None:
+        return RunJupyterResponse(status=RunStatus.SANDBOX_ERROR, message=notebook.end_reason)
+    end = _end(run, results)
+    timed_out = end is CellStatus.TIMED_OUT
+    return_code = 0 if end is CellStatus.OK else notebook.return_code or KILLED
+    driver = CommandResult(
+        status=CommandStatus.TIME_LIMIT_EXCEEDED if timed_out else CommandStatus.FINISHED,
+        execution_time=seconds,
+        return_code=None if timed_out else return_code,
+        stdout="",
+        stderr="",
+        cpu_time=outcome.cpu_seconds,
+        peak_memory_mb=outcome.peak_memory_bytes / (1 << 20),
+        out_of_memory=notebook.ran_out_of_memory,
+    )
+    return RunJupyterResponse(
+        status=RunStatus.SUCCESS if end is CellStatus.OK else RunStatus.FAILED,
+        message=_message(end, results),
+        driver=driver,
+        cells=[_view(result) for result in results],
+        files=encode_files(outcome.files, run.fetch),
+    )
+
+
+def _end(run: CellsRun, results: list[CellResult]) -> CellStatus:
+    """What the cells came to together: OK, TIMED_OUT, or how the kernel was lost."""
+    statuses = [result.status for result in results]
+    if CellStatus.TIMED_OUT in statuses:
+        return CellStatus.TIMED_OUT
+    if statuses and statuses[-1] in (CellStatus.KERNEL_DIED, CellStatus.SESSION_ENDED):
+        return statuses[-1]
+    return CellStatus.OK if len(statuses) == len(run.request.cells) else CellStatus.TIMED_OUT
+
+
+def _message(end: CellStatus, results: list[CellResult]) -> str:
+    if end is CellStatus.OK:
+        return ""
+    if end is CellStatus.TIMED_OUT:
+        late = [number for number, each in enumerate(results, 1) if each.status is end]
+        return f"cell {late[0] if late else len(results) + 1} was not done in time"
+    error = results[-1].error
+    return f"cell {len(results)}: {error.evalue if error is not None else end}"
+
+
+def _view(result: CellResult) -> JupyterCell:
+    return JupyterCell(
+        stdout=result.stdout,
+        stderr=result.stderr,
+        display=result.display,
+        error=[result.error] if result.error is not None else [],
+    )

@@ -1,0 +1,109 @@
+"""What the driver of a notebook tells the service, which it lists in its own module.
+
+The driver runs beside the user's code, which may have put itself in its place. Every message is
+therefore checked, and what is none, or comes unasked, ends the notebook.
+"""
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+
+from services.sandbox.execution import Stream
+from services.sandbox.inside.notebook.bounds import (
+    MOST_ENTRIES,
+    MOST_NAME_LENGTH,
+    MOST_REPRESENTATIONS,
+    MOST_TRACEBACK_LINES,
+    MOST_TYPE_LENGTH,
+    MOST_VALUE_LENGTH,
+)
+
+
+class ProtocolBroken(Exception):
+    """What came is no message of a driver, or none that could come now."""
+
+
+class _Message(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class Ready(_Message):
+    """A kernel waits for cells."""
+
+    type: Literal["ready"]
+
+
+class Printed(_Message):
+    """The running cell wrote the bytes of the body."""
+
+    type: Literal["stream"]
+    name: Annotated[Stream, Field(strict=False)]
+
+
+class Representation(_Message):
+    """One of the texts that the body is made of; ``json`` says that it is JSON."""
+
+    type: Annotated[str, Field(max_length=MOST_TYPE_LENGTH)]
+    json_: Annotated[bool, Field(alias="json")]
+    size: Annotated[int, Field(ge=0)]
+
+
+class Shown(_Message):
+    """The running cell showed something, in one or several representations."""
+
+    type: Literal["display"]
+    items: Annotated[list[Representation], Field(max_length=MOST_REPRESENTATIONS)]
+
+
+class Raised(_Message):
+    """The running cell raised an exception."""
+
+    type: Literal["error"]
+    ename: Annotated[str, Field(max_length=MOST_NAME_LENGTH)]
+    evalue: Annotated[str, Field(max_length=MOST_VALUE_LENGTH)]
+    traceback: Annotated[list[str], Field(max_length=MOST_TRACEBACK_LINES)]
+
+
+class Done(_Message):
+    """The running cell is over."""
+
+    type: Literal["done"]
+    ok: bool
+    count: Annotated[int, Field(ge=0)] | None
+    cut: list[Literal["stdout", "stderr", "display"]]
+
+
+class Died(_Message):
+    """The kernel has ended, and with it the cell, if one ran; another is started."""
+
+    type: Literal["died"]
+    return_code: Annotated[int, Field(ge=-255, le=255)]
+
+
+class Entry(_Message):
+    """A file in the work directory."""
+
+    path: str
+    bytes: Annotated[int, Field(ge=0)]
+    modified: int
+
+
+class FileAnswer(_Message):
+    """The answer to what was asked about files: an error number, or what was found."""
+
+    type: Literal["file"]
+    error: Annotated[int, Field(ge=1, le=4095)] | None
+    entries: Annotated[list[Entry], Field(max_length=MOST_ENTRIES)]
+
+
+Message = Ready | Printed | Shown | Raised | Done | Died | FileAnswer
+
+_MESSAGE: TypeAdapter[Message] = TypeAdapter(Annotated[Message, Field(discriminator="type")])
+
+
+def read_message(header: bytes) -> Message:
+    """The message that a header stands for; raises `ProtocolBroken`."""
+    try:
+        return _MESSAGE.validate_json(header)
+    except ValidationError as error:
+        raise ProtocolBroken(f"no message of a driver: {error.errors()[0]['type']}") from None

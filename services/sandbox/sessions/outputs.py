@@ -1,0 +1,133 @@
+"""What a cell has given out so far, as its driver tells it."""
+
+import codecs
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import BaseModel
+from pydantic_core import from_json
+
+from services.common.contracts.sandbox import OutputPiece
+from services.common.contracts.sandbox_sessions import CellError, MimeBundle
+from services.common.contracts.sandbox_sessions import Shown as ShownPiece
+from services.sandbox.execution import Stream
+from services.sandbox.inside.notebook.bounds import (
+    GATHERED_BYTES,
+    GATHERING_SECONDS,
+    MOST_DISPLAYS,
+    MOST_ERRORS,
+)
+from services.sandbox.sessions.messages import (
+    Printed,
+    ProtocolBroken,
+    Raised,
+    Representation,
+    Shown,
+)
+
+MESSAGES_A_SECOND = 4 / GATHERING_SECONDS
+"""Of what is gathered: of two streams, and twice as many as should come."""
+MESSAGES_AT_ONCE = 4 * (MOST_DISPLAYS + MOST_ERRORS)
+"""Each thing that is shown can send off what was gathered of both streams."""
+
+CellListener = Callable[[str, BaseModel], None]
+"""Called with the name and the data of each thing that a running cell gives out."""
+
+
+@dataclass
+class Room:
+    """Bytes that may still be taken of each stream, and of all that is shown."""
+
+    stdout: int
+    stderr: int
+    display: int
+
+    def take(self, part: str, size: int) -> None:
+        """Use some of it; raises `ProtocolBroken` when there is not so much."""
+        left = getattr(self, part) - size
+        if left < 0:
+            raise ProtocolBroken(f"{part} is longer than it may be")
+        setattr(self, part, left)
+
+
+class CellOutputs:
+    """Collects what a cell gives out, in the ``room`` there is, which gets less by it."""
+
+    def __init__(self, room: Room, listener: CellListener | None = None) -> None:
+        self.room = room
+        self.display: list[MimeBundle] = []
+        self.error: CellError | None = None
+        self.cut = set[str]()
+        self._listener = listener
+        self._began = time.monotonic()
+        self._messages = 0
+        self._errors = 0
+        self._most_messages = MESSAGES_AT_ONCE + 2 * (room.stdout + room.stderr) // GATHERED_BYTES
+        self._pieces: Mapping[Stream, list[str]] = {stream: [] for stream in Stream}
+        self._decoders = {
+            stream: codecs.getincrementaldecoder("utf-8")("replace") for stream in Stream
+        }
+
+    def take(self, message: Printed | Shown | Raised, body: bytes) -> None:
+        """Add what a message brings; raises `ProtocolBroken`."""
+        self._messages += 1
+        passed = time.monotonic() - self._began
+        if self._messages > self._most_messages + MESSAGES_A_SECOND * passed:
+            raise ProtocolBroken("there are too many messages")
+        match message:
+            case Printed(name=stream):
+                self.room.take(stream, len(body))
+                self._add(stream, self._decoders[stream].decode(body))
+            case Shown(items=items):
+                self.room.take("display", len(body))
+                if bundle := _bundle(items, body, self.cut):
+                    self._show(bundle)
+            case Raised():
+                self._errors += 1
+                if self._errors > MOST_ERRORS:
+                    raise ProtocolBroken("there are too many errors")
+                self.error = CellError(
+                    ename=message.ename, evalue=message.evalue, traceback=message.traceback
+                )
+                self._tell("error", self.error)
+
+    def close(self) -> None:
+        """Nothing more comes: half a character stays one."""
+        for stream, decoder in self._decoders.items():
+            self._add(stream, decoder.decode(b"", final=True))
+
+    def text(self, stream: Stream) -> str:
+        """All that was written to a stream."""
+        return "".join(self._pieces[stream])
+
+    def _add(self, stream: Stream, text: str) -> None:
+        if text:
+            self._pieces[stream].append(text)
+            self._tell(stream, OutputPiece(text=text))
+
+    def _show(self, bundle: MimeBundle) -> None:
+        if len(self.display) == MOST_DISPLAYS:
+            raise ProtocolBroken("too much is shown")
+        self.display.append(bundle)
+        self._tell("display", ShownPiece(data=bundle))
+
+    def _tell(self, name: str, data: BaseModel) -> None:
+        if self._listener is not None:
+            self._listener(name, data)
+
+
+def _bundle(items: list[Representation], body: bytes, cut: set[str]) -> MimeBundle:
+    if sum(item.size for item in items) != len(body):
+        raise ProtocolBroken("the body of what is shown has another size")
+    bundle: dict[str, Any] = {}
+    start = 0
+    for item in items:
+        text = body[start : start + item.size].decode(errors="replace")
+        start += item.size
+        try:
+            bundle[item.type] = from_json(text, allow_inf_nan=False) if item.json_ else text
+        except ValueError:  # not what other parsers call JSON: NaN, or nested very deeply
+            cut.add("display")
+    return bundle

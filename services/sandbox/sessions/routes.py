@@ -1,0 +1,143 @@
+"""/v1/sessions."""
+
+from typing import Any
+
+from fastapi import APIRouter, Request, Response
+
+from services.common.contracts.pages import DEFAULT_LIMIT, Deleted, Page
+from services.common.contracts.sandbox_sessions import (
+    CellResult,
+    CreateSession,
+    ExecuteCell,
+    Session,
+)
+from services.common.errors import (
+    AuthenticationFailed,
+    Conflict,
+    InvalidRequest,
+    NotFound,
+    PayloadTooLarge,
+    Unavailable,
+    Unprocessable,
+)
+from services.common.web.errors import documented_errors
+from services.common.web.json_body import documented_body, read_body
+from services.common.web.paging import After, Limit, page_of
+from services.sandbox.admission import QueueFull
+from services.sandbox.answers import answer_to
+from services.sandbox.context import Principal, Sandbox
+from services.sandbox.event_stream import Events, EventStream
+from services.sandbox.sessions.examples import CREATE, EXECUTE
+
+router = APIRouter(
+    prefix="/v1/sessions", tags=["sessions"], responses=documented_errors(AuthenticationFailed)
+)
+
+_EXECUTION = documented_errors(NotFound, Conflict, PayloadTooLarge, Unprocessable, QueueFull)
+_STREAM: dict[int | str, dict[str, Any]] = {
+    200: {
+        "description": "Events `stdout`, `stderr`, `display` and `error` while the cell runs, and "
+        "at the end `result`, whose data is the answer of /execute.",
+        "content": {"text/event-stream": {"schema": {"type": "string"}}},
+    }
+}
+
+
+@router.post(
+    "",
+    summary="Create a session",
+    openapi_extra=documented_body(CreateSession, CREATE),
+    response_class=Response,
+    responses=documented_errors(PayloadTooLarge, Unprocessable, Unavailable)
+    | {200: {"model": Session}},
+)
+async def create(request: Request, sandbox: Sandbox, principal: Principal) -> Response:
+    """Start a Python kernel that keeps variables and files from cell to cell."""
+    body = await read_body(request, CreateSession)
+    return await answer_to(request, sandbox.sessions.create(principal, body))
+
+
+@router.get("", summary="List sessions", responses=documented_errors(InvalidRequest, NotFound))
+async def list_all(
+    sandbox: Sandbox, principal: Principal, after: After = None, limit: Limit = DEFAULT_LIMIT
+) -> Page[Session]:
+    """List your sessions, newest first."""
+    views = [session.view() for session in sandbox.sessions.of(principal)]
+    if after is not None:
+        behind = [view.id for view in views].index(sandbox.sessions.get(principal, after).id)
+        views = views[behind + 1 :]
+    return page_of(views[:limit], len(views) > limit)
+
+
+@router.get("/{session_id}", summary="Show a session", responses=documented_errors(NotFound))
+async def get(sandbox: Sandbox, principal: Principal, session_id: str) -> Session:
+    """Show one of your sessions."""
+    return sandbox.sessions.get(principal, session_id).view()
+
+
+@router.delete("/{session_id}", summary="End a session", responses=documented_errors(NotFound))
+async def delete(sandbox: Sandbox, principal: Principal, session_id: str) -> Deleted:
+    """End a session with all that it runs, and forget it and its files."""
+    await sandbox.sessions.delete(principal, session_id)
+    return Deleted(id=session_id, object="session")
+
+
+@router.post(
+    "/{session_id}/execute",
+    summary="Execute a cell",
+    openapi_extra=documented_body(ExecuteCell, EXECUTE),
+    response_class=Response,
+    responses=_EXECUTION | {200: {"model": CellResult}},
+)
+async def execute(
+    request: Request, sandbox: Sandbox, principal: Principal, session_id: str
+) -> Response:
+    """Run a cell; one at a time in a session. It is interrupted when you hang up."""
+    cell = await read_body(request, ExecuteCell)
+    return await answer_to(request, sandbox.sessions.execute(principal, session_id, cell))
+
+
+@router.post(
+    "/{session_id}/execute/stream",
+    summary="Execute a cell and follow its output",
+    openapi_extra=documented_body(ExecuteCell, EXECUTE),
+    response_class=Response,
+    responses=_EXECUTION | _STREAM,
+)
+async def stream(
+    request: Request, sandbox: Sandbox, principal: Principal, session_id: str
+) -> EventStream:
+    """Do what /execute does, and send the output as it comes, as server-sent events."""
+    cell = await read_body(request, ExecuteCell)
+    sessions = sandbox.sessions
+
+    async def work(events: Events) -> CellResult:
+        return await sessions.execute(principal, session_id, cell, events.tell, events.begin)
+
+    return EventStream(work, Events())
+
+
+@router.post(
+    "/{session_id}/interrupt",
+    summary="Interrupt the running cell",
+    responses=documented_errors(NotFound, Conflict),
+)
+async def interrupt(sandbox: Sandbox, principal: Principal, session_id: str) -> Session:
+    """Have the running cell, if there is one, raise KeyboardInterrupt."""
+    session = sandbox.sessions.get(principal, session_id)
+    with session.used() as notebook:
+        await notebook.interrupt()
+    return session.view()
+
+
+@router.post(
+    "/{session_id}/restart",
+    summary="Replace the kernel",
+    responses=documented_errors(NotFound, Conflict),
+)
+async def restart(sandbox: Sandbox, principal: Principal, session_id: str) -> Session:
+    """End the kernel and what it runs, and start another: variables are lost, files kept."""
+    session = sandbox.sessions.get(principal, session_id)
+    with session.used() as notebook:
+        await notebook.restart()
+    return session.view()

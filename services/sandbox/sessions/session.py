@@ -1,0 +1,106 @@
+"""A session: a notebook that belongs to somebody, from its creation to its end."""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from services.common.contracts.sandbox_sessions import Session, SessionStatus
+from services.common.errors import Conflict
+from services.sandbox.sessions.notebook import Notebook, NotebookEnded
+
+
+class OpenSession:
+    """A notebook and what is remembered of it.
+
+    ``idle_timeout`` are the seconds after which it ends when nobody uses it, ``lifetime`` those
+    after which it ends in any case, and ``memory_bytes`` is what it may use.
+    """
+
+    def __init__(
+        self,
+        session_id: str,
+        owner: str,
+        notebook: Notebook,
+        *,
+        idle_timeout: float,
+        lifetime: float,
+        memory_bytes: int,
+    ) -> None:
+        self.id = session_id
+        self.owner = owner
+        self.notebook = notebook
+        self.idle_timeout = idle_timeout
+        self._memory_bytes = memory_bytes
+        self._created = self._last_used = time.monotonic()
+        self._last_moment = self._created + lifetime
+        self._requests = 0
+        self._executing = False
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether nothing of it is left."""
+        return self.notebook.ended_at is not None
+
+    @property
+    def expires_at(self) -> float:
+        """When it ends if nobody uses it until then, or is forgotten if it has ended.
+
+        It is a time of `time.monotonic`.
+        """
+        if self.notebook.ended_at is not None:
+            return self.notebook.ended_at + self.idle_timeout
+        idle_since = time.monotonic() if self._requests else self._last_used
+        return min(idle_since + self.idle_timeout, self._last_moment)
+
+    async def end(self) -> None:
+        """End it, as its time has come."""
+        is_old = time.monotonic() >= self._last_moment
+        reason = "it was as old as one may get" if is_old else "nobody used it for so long"
+        await self.notebook.end(reason)
+
+    @contextmanager
+    def used(self) -> Iterator[Notebook]:
+        """Use its notebook; raises `Conflict` when it has ended, or ends meanwhile."""
+        self._requests += 1
+        try:
+            if self.has_ended:
+                raise NotebookEnded
+            yield self.notebook
+        except NotebookEnded:
+            reason = self.notebook.end_reason
+            raise Conflict(f"the session has ended: {reason}", code="session_ended") from None
+        finally:
+            self._requests -= 1
+            self._last_used = time.monotonic()
+
+    @contextmanager
+    def executing(self) -> Iterator[Notebook]:
+        """Use its notebook to run a cell; raises `Conflict` while another one runs, too."""
+        if self._executing:
+            raise Conflict("another cell of the session runs", code="session_busy")
+        self._executing = True
+        try:
+            with self.used() as notebook:
+                yield notebook
+        finally:
+            self._executing = False
+
+    def view(self) -> Session:
+        """The session as the wire shows it."""
+        status = SessionStatus.BUSY if self._executing else SessionStatus.IDLE
+        return Session(
+            id=self.id,
+            status=SessionStatus.ENDED if self.has_ended else status,
+            created_at=_date(self._created),
+            last_used_at=_date(self._last_used),
+            expires_at=_date(self.expires_at),
+            idle_timeout=self.idle_timeout,
+            memory_limit_mb=self._memory_bytes >> 20,
+            restarts=self.notebook.restarts,
+            end_reason=self.notebook.end_reason if self.has_ended else None,
+        )
+
+
+def _date(moment: float) -> int:
+    """A time of `time.monotonic` in seconds since 1970."""
+    return round(time.time() - time.monotonic() + moment)

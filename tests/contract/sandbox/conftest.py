@@ -1,0 +1,51 @@
+"""One sandbox service for all contract tests of a test process."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.support.sandbox import running_sandbox
+
+
+@pytest.fixture(scope="session")
+def sandbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Its address."""
+    with running_sandbox(tmp_path_factory.mktemp("sandbox")) as service:
+        yield service.url
+
+
+@pytest.fixture(scope="session")
+def languages(sandbox: str) -> dict[str, bool]:
+    """Every language that the service knows, and whether it works here."""
+    listed = httpx.get(f"{sandbox}/v1/languages", timeout=60).raise_for_status().json()
+    return {language["language"]: language["available"] for language in listed["languages"]}
+
+
+@pytest.fixture(scope="session")
+def needs_language(languages: dict[str, bool]) -> Callable[[str], None]:
+    """Skips the test where a language does not work."""
+
+    def check(name: str) -> None:
+        if not languages[name]:
+            pytest.skip(f"{name} has no toolchain here")
+
+    return check
+
+
+@pytest.fixture
+def missing_language(languages: dict[str, bool]) -> str:
+    """A language that does not work here."""
+    missing = [name for name, available in languages.items() if not available]
+    if not missing:
+        pytest.skip("every language has its toolchain here")
+    return missing[0]
+
+
+@pytest.fixture
+def one_place(tmp_path: Path) -> Iterator[str]:
+    """The address of a service that runs one program at a time, and lets none wait long."""
+    settings = {"TEMPER_SANDBOX_CONCURRENCY": "1", "TEMPER_SANDBOX_QUEUE_SECONDS": "0.5"}
+    with running_sandbox(tmp_path, **settings) as service:
+        yield service.url

@@ -1,0 +1,59 @@
+"""A sandbox without a place for a program in time: its clients try again, and succeed."""
+
+import json
+import logging
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+
+import httpx
+import pytest
+from sandbox_fusion import RunCodeRequest, run_code
+
+from infra.testing.verl import has_verl, verl_folder
+from tests.contract.sandbox.verl_modules import verl_importable
+from tests.support.waiting import wait_for
+
+HOLD = "import time\nprint('begun', flush=True)\ntime.sleep(600)"
+
+
+@pytest.fixture
+def occupied(one_place: str) -> Iterator[Callable[[], None]]:
+    """A program has the only place; the function ends it."""
+    body = {"code": HOLD, "language": "python", "run_timeout": 300}
+    with ExitStack() as stack:
+        stream = httpx.stream("POST", f"{one_place}/v1/run_code/stream", json=body, timeout=60)
+        lines = stack.enter_context(stream).iter_lines()
+        assert any("begun" in line for line in lines)
+        yield stack.close
+
+
+def test_the_sdk_s_program_runs_when_the_sandbox_is_free_again(
+    one_place: str, occupied: Callable[[], None], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG, "sandbox_fusion")
+    request = RunCodeRequest(code="print(42)", language="python")
+
+    with ThreadPoolExecutor(1) as thread:
+        call = thread.submit(run_code, request, one_place)
+        wait_for(lambda: "responded with code 504" in caplog.text, "a refusal")
+        occupied()
+        response = call.result(60)
+
+    assert response.run_result.stdout == "42\n"
+
+
+def test_verl_s_program_runs_when_the_sandbox_is_free_again(
+    one_place: str, occupied: Callable[[], None], caplog: pytest.LogCaptureFixture
+) -> None:
+    if not has_verl():
+        pytest.skip("verl has not been fetched; `make dev` says why")
+    with verl_importable(verl_folder()) as load, ThreadPoolExecutor(1) as thread:
+        ask = load("utils.reward_score.sandbox_fusion.utils").call_sandbox_api
+        call = thread.submit(ask, f"{one_place}/run_code", "print(42)", None, 5, 5, 1024, "python")
+        wait_for(lambda: "Gateway Timeout (504)" in caplog.text, "a refusal")
+        occupied()
+        answer, problem = call.result(60)
+
+    assert problem is None
+    assert answer["run_result"]["stdout"] == "42\n", json.dumps(answer)

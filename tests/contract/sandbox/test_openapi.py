@@ -1,0 +1,104 @@
+"""The OpenAPI description holds for what the sandbox answers, whatever it is sent."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, given, settings
+from schemathesis import GenerationMode
+from schemathesis.checks import positive_data_acceptance
+from schemathesis.core.result import Ok
+from schemathesis.schemas import APIOperation
+from schemathesis.specs.openapi.schemas import OpenApiSchema
+
+from services.common.web.auth import hash_key
+from tests.support.sandbox import Sandbox, running_sandbox
+
+KEY = "temper-openapi"
+HEADERS = {"Authorization": f"Bearer {KEY}"}
+EXAMPLES = 20
+PATHS = ("/run_code", "/v1/run_code/stream", "/v1/run_cases", "/v1/languages", "/v1/isolation")
+
+Case = schemathesis.Case[Any]
+# What the description cannot say, such as which paths lead upwards, may refuse a valid body.
+TOO_STRICT = [positive_data_acceptance]
+
+
+@dataclass(frozen=True)
+class Described:
+    """A sandbox that asks for a key, and its description of itself."""
+
+    sandbox: Sandbox
+    api: OpenApiSchema
+
+
+@pytest.fixture(scope="module")
+def described(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Described]:
+    folder = tmp_path_factory.mktemp("openapi")
+    with running_sandbox(folder, TEMPER_API_KEY_HASHES=hash_key(KEY)) as sandbox:
+        document = sandbox.http.get("/openapi.json").json()
+        for body in _bodies(document):
+            _keep_quick(body["schema"]["properties"])
+        api = schemathesis.openapi.from_dict(document)
+        # Parameters that a route does not know are ignored.
+        api.config.generation.update(with_security_parameters=False, allow_extra_parameters=False)
+        yield Described(sandbox, api)
+    assert "Traceback" not in Path(folder / "sandbox.log").read_text()
+
+
+def _bodies(document: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    for path in PATHS:
+        for operation in document["paths"][path].values():
+            if "requestBody" in operation:
+                yield operation["requestBody"]["content"]["application/json"]
+
+
+def _keep_quick(fields: dict[str, Any]) -> None:
+    """Try what is quick: languages without a compiler, and few cases."""
+    fields["language"]["enum"] = ["python", "bash"]
+    if "cases" in fields:
+        fields["cases"]["maxItems"] = 3
+
+
+@pytest.mark.parametrize("mode", list(GenerationMode))
+def test_every_answer_is_as_described(
+    described: Described, mode: GenerationMode, subtests: pytest.Subtests
+) -> None:
+    for operation in _operations(described.api):
+        if mode is GenerationMode.NEGATIVE and not operation.body:
+            continue  # there is nothing to send
+
+        @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
+        @given(case=operation.as_strategy(generation_mode=mode))
+        def check(case: Case) -> None:
+            case.call_and_validate(
+                base_url=described.sandbox.url,
+                headers=HEADERS,
+                excluded_checks=TOO_STRICT,
+                timeout=60,
+            )
+
+        with subtests.test(operation.label):
+            check()
+
+
+def _operations(api: OpenApiSchema) -> Iterator[APIOperation[Any, Any, Any, Any]]:
+    for result in api.get_all_operations():
+        assert isinstance(result, Ok), result
+        operation = result.ok()
+        if operation.path in PATHS:
+            yield operation
+
+
+def test_every_example_of_the_description_works(described: Described) -> None:
+    document = described.sandbox.http.get("/openapi.json").json()
+    for path in PATHS:
+        for operation in document["paths"][path].values():
+            content = operation.get("requestBody", {"content": {"application/json": {}}})
+            for example in content["content"]["application/json"].get("examples", {}).values():
+                answer = described.sandbox.http.post(path, json=example["value"], headers=HEADERS)
+                assert answer.status_code == 200, answer.text
+                assert '"Success"' in answer.text

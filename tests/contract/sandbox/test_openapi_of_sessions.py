@@ -1,0 +1,80 @@
+"""The OpenAPI description holds for what sessions and notebooks answer, whatever they are sent."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, given, settings
+from schemathesis import GenerationMode
+from schemathesis.checks import not_a_server_error, positive_data_acceptance
+from schemathesis.core.result import Ok
+from schemathesis.specs.openapi.schemas import OpenApiSchema
+
+from tests.support.sandbox import Sandbox, running_sandbox
+
+EXAMPLES = 10
+# What the description cannot say, such as which paths lead upwards, may refuse a valid body. To
+# have too many sessions is an error of the server by its number alone.
+EXCLUDED = [positive_data_acceptance, not_a_server_error]
+
+Case = schemathesis.Case[Any]
+
+
+@dataclass(frozen=True)
+class Described:
+    """A service with a session in it, and its description of itself."""
+
+    sandbox: Sandbox
+    api: OpenApiSchema
+    session: str
+
+
+@pytest.fixture(scope="module")
+def described(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Described]:
+    folder = tmp_path_factory.mktemp("openapi")
+    with running_sandbox(folder, TEMPER_SANDBOX_MAX_SESSIONS="2") as sandbox:
+        api = schemathesis.openapi.from_dict(sandbox.http.get("/openapi.json").json())
+        api.config.generation.update(allow_extra_parameters=False)
+        session = sandbox.http.post("/v1/sessions", json={}).json()["id"]
+        yield Described(sandbox, api, session)
+    assert "Traceback" not in Path(folder / "sandbox.log").read_text()
+
+
+@pytest.mark.parametrize("mode", list(GenerationMode))
+def test_every_answer_is_as_described(
+    described: Described, mode: GenerationMode, subtests: pytest.Subtests
+) -> None:
+    for result in described.api.get_all_operations():
+        assert isinstance(result, Ok), result
+        operation = result.ok()
+        if "session" not in operation.path and "jupyter" not in operation.path:
+            continue
+        if mode is GenerationMode.NEGATIVE and not operation.body:
+            continue  # there is nothing to send
+
+        @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
+        @given(case=operation.as_strategy(generation_mode=mode))
+        def check(case: Case) -> None:
+            if "session_id" in case.path_parameters and case.method != "DELETE":
+                case.path_parameters["session_id"] = described.session
+            if isinstance(case.body, dict):
+                case.body.pop("timeout", None)  # long ones would be waited for
+            case.call_and_validate(
+                base_url=described.sandbox.url, excluded_checks=EXCLUDED, timeout=60
+            )
+
+        with subtests.test(operation.label):
+            check()
+
+
+def test_every_example_of_the_description_works(described: Described) -> None:
+    document = described.sandbox.http.get("/openapi.json").json()
+    for path in ("/run_jupyter", "/v1/sessions/{session_id}/execute"):
+        content = document["paths"][path]["post"]["requestBody"]["content"]["application/json"]
+        for example in content["examples"].values():
+            place = path.format(session_id=described.session)
+            answer = described.sandbox.http.post(place, json=example["value"])
+            assert answer.json()["status"] in ("Success", "ok"), answer.text

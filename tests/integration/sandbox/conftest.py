@@ -1,0 +1,16 @@
+"""One sandbox service for the integration tests of a test process that need no other."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.sandbox import Sandbox, running_sandbox
+
+
+@pytest.fixture(scope="session")
+def sandbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
+    """A service with the settings that nobody changed, which must not have failed by itself."""
+    folder = tmp_path_factory.mktemp("sandbox")
+    with running_sandbox(folder) as sandbox:
+        yield sandbox
+    assert "Traceback" not in (folder / "sandbox.log").read_text()

@@ -1,0 +1,123 @@
+"""What a running service holds of the machine, in numbers that can be compared."""
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+SHARED_FOLDERS = (Path("/tmp"), Path("/var/tmp"), Path("/dev/shm"))
+
+
+@dataclass(frozen=True)
+class Footprint:
+    """What must be the same after any number of programs.
+
+    The tuples have an entry for each process, or folder of control groups, in ascending order.
+    """
+
+    processes: int
+    threads_below: tuple[int, ...]
+    descriptors: tuple[int, ...]
+    mounts: tuple[int, ...]
+    mounts_of_the_machine: int
+    groups: tuple[int, ...]
+    files: tuple[str, ...]
+    strays: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Bytes: of all processes, and charged to the control groups of the programs."""
+
+    processes: int
+    groups: int
+
+
+def footprint(
+    service: int, groups: Iterable[Path], folders: Iterable[Path], token: str
+) -> Footprint:
+    """Look at a service that nobody is calling.
+
+    ``groups`` are its folders of control groups and ``folders`` all else that it may write to;
+    ``token`` is in the name of every file that a program has tried to write elsewhere.
+    """
+    pids = [process.pid for process in tree(service)]
+    return Footprint(
+        processes=len(pids),
+        threads_below=_each(_entries(f"/proc/{pid}/task") for pid in pids if pid != service),
+        descriptors=_each(_entries(f"/proc/{pid}/fd") for pid in pids),
+        mounts=_each(_lines(f"/proc/{pid}/mountinfo") for pid in pids),
+        mounts_of_the_machine=_lines("/proc/self/mountinfo"),
+        groups=_each(sum(len(names) for _, names, _ in os.walk(folder)) for folder in groups),
+        files=tuple(sorted(str(path) for folder in folders for path in folder.rglob("*"))),
+        strays=tuple(
+            sorted(
+                str(path)
+                for folder in SHARED_FOLDERS
+                for path in folder.iterdir()
+                if token in path.name
+            )
+        ),
+    )
+
+
+def memory(service: int, groups: Iterable[Path]) -> Memory:
+    """The memory of a service that nobody is calling."""
+    return Memory(
+        processes=sum(_proportional_set_size(process.pid) for process in tree(service)),
+        groups=sum(_charged(folder) for folder in groups),
+    )
+
+
+def tree(pid: int) -> list[psutil.Process]:
+    """A process and all below it."""
+    process = psutil.Process(pid)
+    return [process, *process.children(recursive=True)]
+
+
+def living(processes: Iterable[psutil.Process]) -> list[psutil.Process]:
+    """Those that still run."""
+    return [
+        process
+        for process in processes
+        if process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    ]
+
+
+def group_folders(service: int) -> tuple[Path, ...]:
+    """The folders of control groups that a service has taken hold of: it keeps them open."""
+    opened = {entry.readlink() for entry in Path(f"/proc/{service}/fd").iterdir()}
+    return tuple(
+        sorted(path for path in opened if path.is_relative_to("/sys/fs/cgroup") and path.is_dir())
+    )
+
+
+def slots(groups: Iterable[Path]) -> int:
+    """How many slots the service keeps: each has a group of its own in every folder."""
+    return max(sum(1 for entry in folder.iterdir() if entry.is_dir()) for folder in groups)
+
+
+def _charged(folder: Path) -> int:
+    for name in ("memory.usage_in_bytes", "memory.current"):
+        if (folder / name).exists():
+            return int((folder / name).read_text())
+    return 0
+
+
+def _proportional_set_size(pid: int) -> int:
+    lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:"))
+
+
+def _entries(folder: str) -> int:
+    return sum(1 for _ in Path(folder).iterdir())
+
+
+def _lines(path: str) -> int:
+    return len(Path(path).read_text().splitlines())
+
+
+def _each(numbers: Iterable[int]) -> tuple[int, ...]:
+    return tuple(sorted(numbers))

@@ -1,0 +1,71 @@
+"""Programs that use up what a disk has."""
+
+from tests.support.sandbox import Sandbox
+
+
+def test_the_disk_is_bounded(sandbox: Sandbox) -> None:
+    code = """
+try:
+    for n in range(100):
+        with open(f'{n}', 'wb') as f:
+            for _ in range(8): f.write(bytes(1 << 20))
+except OSError as error: print(error.errno)
+"""
+    answer = sandbox.run(code, memory_limit_MB=1024, run_timeout=20)
+    # In the container tier it is watched, and the program is ended at the bound.
+    assert answer["run_result"]["stdout"] == "28\n" or answer["status"] == "Failed"
+
+
+def test_one_file_is_bounded(sandbox: Sandbox) -> None:
+    code = """
+try:
+    with open('big', 'wb') as f:
+        f.seek(10 << 30); f.write(b'x')
+except OSError as error: print(error.errno)
+"""
+    assert sandbox.output(code) == "27\n"
+
+
+def test_the_number_of_files_is_bounded(sandbox: Sandbox) -> None:
+    code = """
+try:
+    for n in range(10**6): open(f'{n}', 'x').close()
+except OSError as error: print(error.errno)
+"""
+    answer = sandbox.run(code, run_timeout=30)
+    assert answer["run_result"]["stdout"] == "28\n" or answer["status"] == "Failed"
+
+
+def test_descriptors_are_bounded(sandbox: Sandbox) -> None:
+    code = """
+import os
+try:
+    while True: os.dup(0)
+except OSError as error: print(error.errno)
+"""
+    assert sandbox.output(code) == "24\n"
+
+
+def test_a_tree_of_any_depth_is_cleared_away(sandbox: Sandbox) -> None:
+    code = """
+import os
+for _ in range(3000):
+    os.mkdir('d'); os.chdir('d')
+print('deep')
+"""
+    # In the container tier, where files are watched, such a tree may be taken for too many.
+    assert sandbox.run(code)["run_result"]["return_code"] in (0, -9)
+
+
+def test_the_system_is_read_only(sandbox: Sandbox) -> None:
+    code = """
+import os
+written = []
+folders = '/ /usr /usr/bin /etc /dev /bin /lib /root /home /var /proc/sys/kernel'.split()
+for folder in (*folders, os.path.dirname(os.__file__)):
+    try: open(f'{folder}/planted', 'w').close()
+    except OSError: continue
+    written.append(folder)
+print(written)
+"""
+    assert sandbox.output(code) == "[]\n"

@@ -1,0 +1,84 @@
+"""Programs that want all the memory, by every way there is to it."""
+
+import pytest
+
+from tests.support.sandbox import Sandbox
+
+LIMIT_MB = 128
+WAYS = {
+    "heap": "x = []\nwhile True: x.append(bytearray(1 << 20))",
+    "one piece": "x = bytearray(1 << 30)",
+    "private mapping": """
+import mmap
+m = mmap.mmap(-1, 1 << 30, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+for i in range(0, len(m), 4096): m[i] = 1
+""",
+    "shared mapping": """
+import mmap
+m = mmap.mmap(-1, 1 << 30)
+for i in range(0, len(m), 4096): m[i] = 1
+""",
+    "memfd": """
+import os, sys
+try: fd = os.memfd_create('x')
+except OSError: sys.exit(3)
+try:
+    for _ in range(1024): os.write(fd, bytes(1 << 20))
+except OSError: sys.exit(3)
+""",
+    "files": """
+import os
+for n in range(64):
+    with open(f'/dev/shm/{n}', 'wb') as f:
+        for _ in range(16): f.write(bytes(1 << 20))
+""",
+    "children": """
+import os, time
+for _ in range(30):
+    if os.fork() == 0:
+        x = bytearray(32 << 20)
+        time.sleep(30)
+        os._exit(0)
+time.sleep(30)
+""",
+    "pipes": """
+import os, fcntl, time
+kept = []
+try:
+    while True:
+        r, w = os.pipe(); kept += (r, w)
+        fcntl.fcntl(w, 1031, 1 << 20)
+        os.set_blocking(w, False); os.write(w, bytes(1 << 20))
+except OSError: raise SystemExit(3)
+""",
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_memory_is_bounded(sandbox: Sandbox, way: str) -> None:
+    answer = sandbox.run(WAYS[way], memory_limit_MB=LIMIT_MB, run_timeout=20)
+    result = answer["run_result"]
+    assert answer["status"] == "Failed", answer
+    assert result["peak_memory_mb"] < 2 * LIMIT_MB
+    assert result["status"] == "Finished" or way == "children", result
+
+
+def test_running_out_of_memory_is_told(sandbox: Sandbox) -> None:
+    result = sandbox.run(WAYS["heap"], memory_limit_MB=LIMIT_MB)["run_result"]
+    assert result["return_code"] == -9
+    assert result["out_of_memory"] is True
+
+
+@pytest.mark.parametrize("limit", [256, 1024])
+def test_numpy_starts_within_a_small_limit(sandbox: Sandbox, limit: int) -> None:
+    code = "import numpy as np\nprint((np.eye(500) @ np.eye(500)).trace())"
+    assert sandbox.output(code, memory_limit_MB=limit) == "500.0\n"
+
+
+def test_address_space_is_not_memory(sandbox: Sandbox) -> None:
+    code = """
+import mmap
+m = mmap.mmap(-1, 8 << 30, flags=mmap.MAP_PRIVATE | mmap.MAP_NORESERVE | mmap.MAP_ANONYMOUS)
+print(len(m))
+"""
+    assert sandbox.output(code, memory_limit_MB=LIMIT_MB) == f"{8 << 30}\n"

@@ -1,0 +1,184 @@
+"""Programs that want to talk to somebody outside."""
+
+import contextlib
+import os
+import socket
+import subprocess
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.sandbox import Sandbox
+
+FAMILIES = range(64)
+
+
+@pytest.fixture
+def listener() -> Iterator[socket.socket]:
+    """A server on the loopback interface of this machine; nobody may reach it."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.settimeout(0.2)
+        yield server
+
+
+def reached(server: socket.socket) -> bool:
+    """Whether somebody connected."""
+    try:
+        server.accept()[0].close()
+    except TimeoutError:
+        return False
+    return True
+
+
+def test_the_loopback_of_this_machine_is_not_reached(
+    sandbox: Sandbox, listener: socket.socket
+) -> None:
+    code = f"""
+import socket
+try:
+    socket.create_connection(('127.0.0.1', {listener.getsockname()[1]}), 2)
+    print('reached')
+except OSError as error: print(type(error).__name__)
+"""
+    assert sandbox.output(code) in ("ConnectionRefusedError\n", "OSError\n", "PermissionError\n")
+    assert not reached(listener)
+
+
+def test_datagrams_go_nowhere(sandbox: Sandbox) -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as server:
+        server.bind(("127.0.0.1", 0))
+        server.settimeout(0.2)
+        code = f"""
+import socket
+try:
+    s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    s.sendto(b'x', ('127.0.0.1', {server.getsockname()[1]}))
+except OSError: pass
+"""
+        assert sandbox.run(code)["status"] == "Success"
+        with pytest.raises(TimeoutError):
+            server.recv(1)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a network with another host")
+def test_other_hosts_are_not_reached(sandbox: Sandbox, tmp_path: object) -> None:
+    name = f"temper{os.getpid() % 100000}"
+    with another_host(name) as address:
+        code = f"""
+import socket
+try:
+    with socket.create_connection(('{address}', 80), 2): print('reached')
+except OSError: pass
+"""
+        with socket.create_connection((address, 80), 5):  # from here it is there
+            pass
+        assert sandbox.output(code) == ""
+
+
+@contextlib.contextmanager
+def another_host(name: str) -> Iterator[str]:
+    """A network namespace with an address of its own and a server on port 80."""
+    if subprocess.run(["which", "ip"], capture_output=True, check=False).returncode:
+        pytest.skip("the command ip is not installed (iproute2)")
+    number = os.getpid() % 250 + 1
+    here, there = f"10.213.{number}.1", f"10.213.{number}.2"
+    commands = [
+        f"ip netns add {name}",
+        f"ip link add {name}a type veth peer name {name}b netns {name}",
+        f"ip addr add {here}/24 dev {name}a",
+        f"ip link set {name}a up",
+        f"ip -n {name} addr add {there}/24 dev {name}b",
+        f"ip -n {name} link set {name}b up",
+    ]
+    try:
+        for command in commands:
+            done = subprocess.run(command.split(), capture_output=True, check=False)
+            if done.returncode:
+                pytest.skip(f"{command}: {done.stderr.decode().strip()}")
+        with served_in(name, there):
+            yield there
+    finally:
+        subprocess.run(["ip", "netns", "del", name], capture_output=True, check=False)
+
+
+@contextlib.contextmanager
+def served_in(namespace: str, address: str) -> Iterator[None]:
+    """A socket that belongs to the namespace it was made in, listening there."""
+    made: list[socket.socket] = []
+
+    def listen() -> None:
+        descriptor = os.open(f"/run/netns/{namespace}", os.O_RDONLY)
+        import ctypes
+
+        assert ctypes.CDLL(None).setns(descriptor, 0x40000000) == 0  # this thread's alone
+        os.close(descriptor)
+        made.append(socket.create_server((address, 80)))
+
+    thread = threading.Thread(target=listen)
+    thread.start()
+    thread.join()
+    with made[0]:
+        yield
+
+
+def test_no_family_of_sockets_leads_out(sandbox: Sandbox, is_full: bool) -> None:
+    code = f"""
+import socket
+made = []
+for family in range({len(FAMILIES)}):
+    for kind in (1, 2, 3, 5):
+        try: socket.socket(family, kind).close()
+        except OSError: continue
+        made.append(family)
+        break
+print(made)
+"""
+    unix, inet, inet6, netlink = 1, 2, 10, 16
+    allowed = {unix, inet, inet6, netlink} if is_full else {unix}
+    assert set(eval_list(sandbox.output(code))) <= allowed
+
+
+def eval_list(text: str) -> list[int]:
+    """The numbers of a printed list."""
+    return [int(number) for number in text.strip().strip("[]").split(",") if number.strip()]
+
+
+def test_abstract_sockets_of_this_machine_are_not_reached(sandbox: Sandbox) -> None:
+    name = f"temper-test-{os.getpid()}"
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind("\0" + name)
+        server.listen()
+        server.settimeout(0.2)
+        code = f"""
+import socket
+try:
+    socket.socket(socket.AF_UNIX).connect('\\0{name}')
+    print('reached')
+except OSError as error: print(type(error).__name__)
+"""
+        assert "reached" not in sandbox.output(code)
+        assert not reached(server)
+
+
+def test_a_server_and_its_client_work_within_a_program(sandbox: Sandbox, is_full: bool) -> None:
+    if not is_full:
+        pytest.skip("programs have no network of their own in the container tier")
+    code = """
+import http.server, threading, urllib.request
+server = http.server.ThreadingHTTPServer(('localhost', 0), http.server.SimpleHTTPRequestHandler)
+threading.Thread(target=server.serve_forever, daemon=True).start()
+print(urllib.request.urlopen(f'http://localhost:{server.server_port}/').status)
+server.shutdown()
+"""
+    assert sandbox.output(code) == "200\n"
+
+
+def test_connected_pairs_work(sandbox: Sandbox) -> None:
+    code = """
+import asyncio, socket
+a, b = socket.socketpair()
+a.send(b'x')
+print(b.recv(1), asyncio.run(asyncio.sleep(0, 'slept')))
+"""
+    assert sandbox.output(code) == "b'x' slept\n"

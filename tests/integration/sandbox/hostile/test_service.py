@@ -1,0 +1,58 @@
+"""Clients that go away, and processes of the service that die or hang."""
+
+import os
+import signal
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.integration.sandbox.hostile.test_processes import processes_with
+from tests.support.sandbox import Sandbox
+from tests.support.waiting import wait_for
+
+
+def zygotes(sandbox: Sandbox) -> list[int]:
+    """The service's own children: one for each set of warm packages, and its helpers."""
+    path = f"/proc/{sandbox.process.pid}/task/{sandbox.process.pid}/children"
+    with open(path) as file:
+        return [int(pid) for pid in file.read().split()]
+
+
+def are_gone(pids: list[int]) -> bool:
+    """Whether none of these is among the living."""
+    states = [Path(f"/proc/{pid}/stat") for pid in pids]
+    return all(not state.exists() or ") Z " in state.read_text() for state in states)
+
+
+def test_a_client_that_goes_away_ends_its_program(sandbox: Sandbox) -> None:
+    mark = f"left-alone-{os.getpid()}"
+    code = f"import os\nos.execv('/bin/sleep', ['{mark}', '600'])"
+    body = {"code": code, "language": "python", "run_timeout": 200}
+    with pytest.raises(httpx.ReadTimeout):
+        sandbox.http.post("/run_code", json=body, timeout=httpx.Timeout(30, read=2))
+    wait_for(lambda: not processes_with(mark), "the program has ended")
+
+
+def test_killed_zygotes_are_replaced(sandbox: Sandbox) -> None:
+    before = zygotes(sandbox)
+    for pid in before:
+        os.kill(pid, signal.SIGKILL)
+    assert sandbox.output("import numpy\nprint(numpy.arange(3).sum())") == "3\n"
+    assert are_gone(before)
+
+
+def test_a_run_whose_zygote_is_killed_is_run_again(sandbox: Sandbox) -> None:
+    with sandbox.started("import time; time.sleep(2); print('done')", run_timeout=20) as answer:
+        for pid in zygotes(sandbox):
+            os.kill(pid, signal.SIGKILL)
+    assert answer()["run_result"]["stdout"] == "done\n"
+
+
+def test_stopped_zygotes_are_replaced(sandbox: Sandbox) -> None:
+    stopped = zygotes(sandbox)
+    for pid in stopped:
+        os.kill(pid, signal.SIGSTOP)
+    programs = [f"print({number})" for number in range(12)]
+    answers = [sandbox.output(program, run_timeout=30) for program in programs]
+    assert answers == [f"{number}\n" for number in range(12)]

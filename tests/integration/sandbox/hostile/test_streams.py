@@ -1,0 +1,63 @@
+"""Programs whose output never ends or is no text, and input that nobody reads."""
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.support.sandbox import Sandbox
+
+KEPT = 8 << 20
+
+
+def test_endless_output_is_cut_and_ends_with_its_time(sandbox: Sandbox) -> None:
+    result = sandbox.run("while True: print('x' * 1000)", run_timeout=2)["run_result"]
+    assert result["status"] == "TimeLimitExceeded"
+    assert len(result["stdout"]) == KEPT
+    assert result["stdout_truncated"] is True
+
+
+def test_a_hundred_megabytes_are_drained(sandbox: Sandbox) -> None:
+    code = """
+import sys
+for _ in range(100): sys.stdout.write('x' * (1 << 20))
+sys.stderr.write('written')
+"""
+    result = sandbox.run(code, run_timeout=60)["run_result"]
+    assert result["return_code"] == 0
+    assert result["stderr"] == "written"
+    assert len(result["stdout"]) == KEPT
+
+
+def test_input_may_stay_unread(sandbox: Sandbox) -> None:
+    assert sandbox.output("print('done')", stdin="x" * (50 << 20)) == "done\n"
+
+
+def test_much_input_arrives(sandbox: Sandbox) -> None:
+    code = "import sys\nprint(len(sys.stdin.read()))"
+    assert sandbox.output(code, stdin="é" * (20 << 20)) == f"{20 << 20}\n"
+
+
+def test_bytes_that_are_no_text_are_replaced_and_the_rest_kept(sandbox: Sandbox) -> None:
+    code = r"import os; os.write(1, b'before \xff\xfe \x00 after \xc3\xa9')"
+    assert sandbox.output(code) == "before �� \x00 after é"
+
+
+def sent_escaped(sandbox: Sandbox, **body: str) -> dict[str, Any]:
+    """An answer to a request whose JSON is ASCII: only so can it hold half of a character."""
+    headers = {"content-type": "application/json"}
+    answer = sandbox.http.post("/run_code", content=json.dumps(body), headers=headers)
+    assert answer.status_code == 200, answer.text
+    return dict(answer.json())
+
+
+@pytest.mark.parametrize("code", ["print('\ud800')", "print(1)\x00"])
+def test_text_that_is_no_unicode_is_answered(sandbox: Sandbox, code: str) -> None:
+    answer = sent_escaped(sandbox, code=code, language="python")
+    assert answer["run_result"]["status"] == "Finished"
+
+
+def test_a_surrogate_in_the_input_reaches_the_program_as_something(sandbox: Sandbox) -> None:
+    code = "import sys\nprint(len(sys.stdin.buffer.read()) > 0)"
+    answer = sent_escaped(sandbox, code=code, language="python", stdin="\udfff")
+    assert answer["run_result"]["stdout"] == "True\n"

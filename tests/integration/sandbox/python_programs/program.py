@@ -1,0 +1,31 @@
+"""A program that is run twice: by Python itself, and in the sandbox."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from textwrap import dedent
+
+from services.sandbox.execution import PythonFile, PythonModule
+
+MAIN = PythonFile("main.py")
+
+
+@dataclass(frozen=True)
+class Program:
+    """A file ``main.py``, or whatever ``command`` says, with what it finds.
+
+    ``known_difference`` is the reason why it cannot end the same in the sandbox.
+    """
+
+    source: str | bytes
+    stdin: bytes = b""
+    files: Mapping[str, bytes] = field(default_factory=dict)
+    command: PythonFile | PythonModule = MAIN
+    imports: frozenset[str] = frozenset()
+    known_difference: str | None = None
+
+    @property
+    def all_files(self) -> dict[str, bytes]:
+        """All that lies in the work directory, by name."""
+        source = self.source
+        main = source if isinstance(source, bytes) else dedent(source).lstrip("\n").encode()
+        return {"main.py": main, **self.files}

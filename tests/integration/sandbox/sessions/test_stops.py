@@ -1,0 +1,164 @@
+"""Whatever a cell does, it can be stopped, and its session says what is left."""
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.integration.sandbox.sessions.client import SessionClient
+from tests.support.waiting import wait_for
+
+STUBBORN = """
+while True:
+    try:
+        while True:
+            pass
+    except BaseException:
+        pass
+"""
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "while True: pass",
+        "import time\ntime.sleep(100)",
+        "import asyncio\nawait asyncio.sleep(100)",
+        "!sleep 100",
+        "import subprocess\nsubprocess.run(['sleep', '100'])",
+        "import threading\nthreading.Event().wait()",
+    ],
+)
+def test_a_cell_that_takes_too_long_is_interrupted_and_the_state_kept(
+    session: SessionClient, code: str
+) -> None:
+    session.execute("x = 'kept'")
+    answer = session.execute(f"print('so far', flush=True)\n{code}", timeout=1)
+    assert (answer["status"], answer["stdout"]) == ("timed_out", "so far\n")
+    assert not answer["kernel_restarted"]
+    assert session.value("x") == "'kept'"
+
+
+def test_a_cell_that_cannot_be_interrupted_costs_its_kernel_but_no_files(
+    session: SessionClient,
+) -> None:
+    session.execute("x = 1\nopen('kept.txt', 'w').write('kept')")
+    answer = session.execute(f"print('so far', flush=True)\n{STUBBORN}", timeout=1)
+    assert (answer["status"], answer["stdout"]) == ("timed_out", "so far\n")
+    assert answer["kernel_restarted"]
+    assert answer["error"]["ename"] == "KernelDied"
+    assert session.execute("x")["error"]["ename"] == "NameError"
+    assert session.value("open('kept.txt').read()") == "'kept'"
+    assert session.show()["restarts"] == 1
+
+
+def in_background(work: Callable[[], Any]) -> Callable[[], Any]:
+    """Start some work; its result is what the returned function gives."""
+    results: list[Any] = []
+    thread = threading.Thread(target=lambda: results.append(work()))
+    thread.start()
+
+    def result() -> Any:
+        thread.join(60)
+        return results[0]
+
+    return result
+
+
+@pytest.mark.parametrize(
+    ("how", "code", "restarted"),
+    [("interrupt", "while True: pass", False), ("restart", STUBBORN, True)],
+)
+def test_another_request_stops_a_cell(
+    session: SessionClient, how: str, code: str, restarted: bool
+) -> None:
+    marked = f"open('begun', 'w').close()\n{code}"
+    result = in_background(lambda: session.execute(marked, timeout=60))
+    wait_for(lambda: session.download("begun").status_code == 200, "the cell runs")
+    assert session.http.post(f"{session.path}/{how}").status_code == 200
+    answer = result()
+    assert (answer["status"], answer["kernel_restarted"]) == ("interrupted", restarted)
+    assert session.value("1 + 1") == "2"
+
+
+def test_a_cell_ends_with_the_client_that_waits_for_it(session: SessionClient) -> None:
+    body = {"code": "x = 5\nopen('begun', 'w').close()\nwhile True: pass", "timeout": 100}
+    with (
+        httpx.Client(base_url=session.http.base_url) as leaving,
+        pytest.raises(httpx.ReadTimeout),
+    ):
+        leaving.post(f"{session.path}/execute", json=body, timeout=2)
+    wait_for(lambda: session.show()["status"] == "idle", "the cell is over")
+    assert session.value("x") == "5"
+
+
+def test_a_stream_ends_with_the_client_that_reads_it(session: SessionClient) -> None:
+    for name, _ in session.stream("x = 6\nwhile True: print('more', flush=True)", timeout=100):
+        assert name == "stdout"
+        break
+    wait_for(lambda: session.show()["status"] == "idle", "the cell is over")
+    assert session.value("x") == "6"
+
+
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        ("import os\nos._exit(3)", "return code 3"),
+        ("import os, signal\nos.kill(os.getpid(), signal.SIGKILL)", "SIGKILL"),
+        ("import ctypes\nctypes.string_at(0)", "SIGSEGV"),
+    ],
+)
+def test_the_death_of_a_kernel_is_told_and_another_takes_its_place(
+    session: SessionClient, code: str, words: str
+) -> None:
+    session.execute("x = 1")
+    answer = session.execute(f"print('last words', flush=True)\n{code}")
+    assert (answer["status"], answer["stdout"]) == ("kernel_died", "last words\n")
+    assert answer["kernel_restarted"]
+    assert words in answer["error"]["evalue"]
+    again = session.execute("x")
+    assert (again["error"]["ename"], again["execution_count"]) == ("NameError", 1)
+
+
+def test_a_crash_says_where(session: SessionClient) -> None:
+    answer = session.execute("import ctypes\ndef here():\n    ctypes.string_at(0)\nhere()")
+    assert "in here" in answer["stderr"]
+
+
+def test_a_death_between_cells_is_told_by_the_next_one(session: SessionClient) -> None:
+    session.execute("import os, threading\nthreading.Timer(0.2, os._exit, [7]).start()")
+    wait_for(lambda: session.show()["restarts"] == 1, "the kernel has died")
+    answer = session.execute("print('not run')")
+    assert (answer["status"], answer["stdout"]) == ("kernel_died", "")
+    assert "before the cell" in answer["error"]["evalue"]
+    assert session.printed("print('run')") == "run\n"
+
+
+def test_running_out_of_memory_is_told_and_leaves_a_session_or_says_so(
+    open_session: Callable[..., SessionClient],
+) -> None:
+    session = open_session(memory_limit_mb=200)
+    assert session.value("import numpy\nnumpy.zeros(1_000_000).nbytes") == "8000000"
+    answer = session.execute(
+        "blocks = []\nwhile True:\n    blocks.append(bytearray(b'x' * (8 << 20)))"
+    )
+    assert answer["status"] in ("kernel_died", "session_ended")
+    assert "memory" in answer["error"]["evalue"]
+    if answer["status"] == "kernel_died":
+        assert session.value("1 + 1") == "2"
+
+
+def test_a_cell_that_kills_all_it_can_ends_its_session_alone(
+    open_session: Callable[..., SessionClient],
+) -> None:
+    victim, other = open_session(), open_session()
+    answer = victim.execute("import os, signal\nos.kill(-1, signal.SIGKILL)\nos._exit(1)")
+    assert answer["status"] == "session_ended"
+    shown = victim.show()
+    assert shown["status"] == "ended"
+    assert shown["end_reason"]
+    refused = victim.http.post(f"{victim.path}/execute", json={"code": "1"})
+    assert (refused.status_code, refused.json()["error"]["code"]) == (409, "session_ended")
+    assert other.value("1 + 1") == "2"

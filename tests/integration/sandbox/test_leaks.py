@@ -1,0 +1,159 @@
+"""After any number of programs the service holds what it held before them."""
+
+import asyncio
+import os
+import random
+import uuid
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import aiohttp
+import httpx
+import psutil
+import pytest
+
+from tests.integration.sandbox.footprint import (
+    Footprint,
+    Memory,
+    footprint,
+    group_folders,
+    living,
+    memory,
+    slots,
+    tree,
+)
+from tests.integration.sandbox.mixed_runs import Run, runs
+from tests.integration.sandbox.mixed_sessions import SESSIONS, SessionUse
+from tests.support.processes import Process, running_service
+from tests.support.runtimes import FOLDER, installed_runtime
+from tests.support.waiting import wait_for
+
+Case = Run | SessionUse
+
+AT_ONCE = 16
+WARM_UP = 300
+TOLERANCE = 4 << 20
+"""Bytes that the memory of all processes may differ by: allocators round, and keep some."""
+THREADS = 4 + (os.cpu_count() or 1)
+"""Of asyncio's executor: how many it has started is chance, but it has no more."""
+
+PATIENCE = aiohttp.ClientTimeout(total=120)
+# The service gives up idle slots after a minute.
+SETTLE_SECONDS = 150.0
+
+
+@dataclass(frozen=True)
+class Service:
+    """A running service, what it may write to, and the mark of its programs' files."""
+
+    url: str
+    process: Process
+    groups: tuple[Path, ...]
+    folders: tuple[Path, ...]
+    token: str
+
+    @property
+    def temporary(self) -> Path:
+        return self.folders[0]
+
+    def footprint(self) -> Footprint:
+        return footprint(self.process.pid, self.groups, self.folders, self.token)
+
+    def threads(self) -> int:
+        return psutil.Process(self.process.pid).num_threads()
+
+    def memory(self) -> Memory:
+        return memory(self.process.pid, self.groups)
+
+    def settle(self) -> None:
+        """Wait until it keeps no slot for a next program."""
+        wait_for(lambda: slots(self.groups) == 0, "idle slots are gone", SETTLE_SECONDS)
+
+
+@pytest.fixture
+def service(tmp_path: Path) -> Iterator[Service]:
+    installed_runtime("sandbox")
+    folders = (tmp_path / "tmp", tmp_path / "home")
+    for folder in folders:
+        folder.mkdir()
+    settings = {
+        "TMPDIR": str(folders[0]),
+        "TEMPER_HOME": str(folders[1]),
+        "TEMPER_RUNTIMES": str(FOLDER),
+        "TEMPER_SANDBOX_CONCURRENCY": "4",
+    }
+    module = "tests.integration.sandbox.orphanage"
+    with running_service(module, settings, tmp_path / "log") as (process, url):
+        groups = group_folders(process.pid)
+        if not groups:
+            pytest.skip("slots are counted by their control groups, which cannot be made here")
+        yield Service(url, process, groups, folders, f"leak{uuid.uuid4().hex}")
+
+
+@pytest.mark.parametrize(
+    "number", [300, pytest.param(10_000, marks=[pytest.mark.long, pytest.mark.timeout(7200)])]
+)
+def test_mixed_runs_leave_nothing_behind(service: Service, number: int) -> None:
+    kinds = _kinds(service)
+    _drill(service, [*kinds, *kinds, *_mixed(kinds, WARM_UP, seed=1)])
+    service.settle()
+    before, memory_before, threads = service.footprint(), service.memory(), service.threads()
+
+    _drill(service, _mixed(kinds, number, seed=2))
+    service.settle()
+
+    # The kernel gives some things back a moment after the last process.
+    with suppress(AssertionError):
+        wait_for(lambda: service.footprint() == before, "the footprint is the same")
+    assert service.footprint() == before
+    assert service.threads() <= threads + THREADS
+    memory_after = service.memory()
+    assert memory_after.processes < memory_before.processes + TOLERANCE
+    assert memory_after.groups < memory_before.groups + TOLERANCE
+
+
+def test_a_service_that_ends_leaves_nothing_behind(service: Service) -> None:
+    kinds = _kinds(service)
+    _drill(service, kinds)
+    processes = tree(service.process.pid)
+    mounts = service.footprint().mounts_of_the_machine
+
+    assert service.process.end() == 0, service.process.tail()
+
+    wait_for(lambda: not living(processes), "all processes have ended")
+    assert [folder for folder in service.groups if folder.exists()] == []
+    assert list(service.temporary.rglob("*")) == []
+    assert len(Path("/proc/self/mountinfo").read_text().splitlines()) == mounts
+
+
+def _kinds(service: Service) -> list[Case]:
+    listed = httpx.get(f"{service.url}/v1/languages", timeout=60).raise_for_status().json()
+    working = {each["language"] for each in listed["languages"] if each["available"]}
+    return [*runs(service.token, working), *SESSIONS]
+
+
+def _mixed(kinds: list[Case], number: int, seed: int) -> list[Case]:
+    """So many cases in random order, every kind by its weight."""
+    return random.Random(seed).choices(kinds, [kind.weight for kind in kinds], k=number)
+
+
+def _drill(service: Service, sequence: Iterable[Case]) -> None:
+    """Send the requests, many at once; all must be answered as they should."""
+    wrong = asyncio.run(_send_all(service.url, iter(sequence)))
+    assert not wrong, wrong[:5]
+
+
+async def _send_all(url: str, sequence: Iterator[Case]) -> list[str]:
+    wrong: list[str] = []
+
+    async def one_after_another(client: aiohttp.ClientSession) -> None:
+        for case in sequence:
+            problem = await case.carry_out(client)
+            if problem is not None:
+                wrong.append(f"{case.name}: {problem}")
+
+    async with aiohttp.ClientSession(url, timeout=PATIENCE) as client:
+        await asyncio.gather(*(one_after_another(client) for _ in range(AT_ONCE)))
+    return wrong

@@ -1,0 +1,160 @@
+"""A Python program ends in the sandbox as it does when Python itself runs it."""
+
+import re
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from _pytest.mark.structures import ParameterSet
+
+from services.sandbox.execution import Execution, Limits, Outcome, PythonFile
+from services.sandbox.pool.orders import BASIC_ENVIRONMENT
+from tests.integration.sandbox.python_programs import (
+    concurrency,
+    endings,
+    errors,
+    modules,
+    packages,
+    streams,
+    surroundings,
+)
+from tests.integration.sandbox.python_programs.program import Program
+from tests.support.runtimes import installed_runtime
+from tests.support.sandbox_pool import PoolInThread, running_pool
+
+pytestmark = pytest.mark.runtime
+
+LIMITS = Limits(seconds=60, memory_bytes=1 << 30, output_bytes=16 << 20)
+SUBJECTS = (errors, endings, streams, surroundings, modules, concurrency, packages)
+WHAT_DIFFERS_ANYWAY = (
+    (re.compile(rb"0x[0-9a-f]{6,}"), b"ADDRESS"),
+    (re.compile(rb"(?<=object refcount : )\d+"), b"COUNT"),
+    (re.compile(rb"\b\d+\.\d\d+s\b"), b"TIME"),
+    (re.compile(rb"=+ (?=.* in TIME)|(?<=in TIME) =+"), b""),
+)
+
+
+@dataclass(frozen=True)
+class Ended:
+    """What a user sees of a program that ended."""
+
+    return_code: int | None
+    stdout: bytes
+    stderr: bytes
+    files: dict[str, bytes]
+
+
+@pytest.fixture(scope="module")
+def sandbox() -> Iterator[PoolInThread]:
+    with running_pool() as pool:
+        yield pool
+
+
+def cases() -> list[ParameterSet]:
+    found = []
+    for subject in SUBJECTS:
+        area = subject.__name__.rpartition(".")[2]
+        for name, program in subject.PROGRAMS.items():
+            marks = []
+            if program.known_difference is not None:
+                marks.append(pytest.mark.xfail(reason=program.known_difference, strict=True))
+            found.append(pytest.param(program, id=f"{area}: {name}", marks=marks))
+    return found
+
+
+@pytest.mark.parametrize("program", cases())
+def test_ends_as_in_python(program: Program, sandbox: PoolInThread, tmp_path: Path) -> None:
+    expected = by_python(program, tmp_path)
+
+    outcome = sandbox.call(sandbox.pool.run(execution(program)))
+
+    assert seen(outcome) == expected
+
+
+def execution(program: Program) -> Execution:
+    return Execution(
+        program.command,
+        LIMITS,
+        files=program.all_files,
+        stdin=program.stdin,
+        fetch=("*.txt",),
+        imports=program.imports,
+    )
+
+
+def by_python(program: Program, folder: Path) -> Ended:
+    """Run it by the same interpreter, in a folder of its own."""
+    workspace, temporary = folder / "workspace", folder / "tmp"
+    for place in (workspace, temporary):
+        place.mkdir()
+    for name, data in program.all_files.items():
+        (workspace / name).parent.mkdir(parents=True, exist_ok=True)
+        (workspace / name).write_bytes(data)
+    places = {"HOME": str(workspace), "PWD": str(workspace), "TMPDIR": str(temporary)}
+    command = program.command
+    what = [command.file] if isinstance(command, PythonFile) else ["-m", command.module]
+    ended = subprocess.run(
+        [str(installed_runtime("sandbox").python), *what, *command.arguments],
+        cwd=workspace,
+        env={**BASIC_ENVIRONMENT, **places},
+        stdin=None if program.stdin else subprocess.DEVNULL,
+        input=program.stdin or None,
+        capture_output=True,
+        timeout=60,
+        check=False,
+        umask=0o022,
+    )
+
+    def as_there(output: bytes) -> bytes:
+        return without_chance(output.replace(str(folder).encode(), b""))
+
+    files = {path.name: path.read_bytes() for path in workspace.glob("*.txt")}
+    return Ended(ended.returncode, as_there(ended.stdout), as_there(ended.stderr), files)
+
+
+def seen(outcome: Outcome) -> Ended:
+    output = without_chance(outcome.stdout), without_chance(outcome.stderr)
+    return Ended(outcome.return_code, *output, dict(outcome.files))
+
+
+def without_chance(output: bytes) -> bytes:
+    """Replace what is another in every run."""
+    for pattern, word in WHAT_DIFFERS_ANYWAY:
+        output = pattern.sub(word, output)
+    return output
+
+
+RANDOM = """
+import os, random, secrets, ssl, tempfile, uuid
+print(random.random(), random.Random().random(), random.SystemRandom().random(), sep="\\n")
+print(secrets.token_hex(), os.urandom(8), ssl.RAND_bytes(8), uuid.uuid4(), sep="\\n")
+print(tempfile.mktemp())
+"""
+RANDOM_OF_PACKAGES = """
+import numpy, scipy.stats, networkx, sklearn.utils, sympy.core.random
+print(numpy.random.rand(), numpy.random.default_rng().random(), sep="\\n")
+print(scipy.stats.norm.rvs(), sklearn.utils.shuffle(range(50)), sep="\\n")
+print(networkx.gnp_random_graph(40, 0.5).edges)
+print(sympy.core.random.random(), sympy.core.random._assumptions_rng.random(), sep="\\n")
+"""
+
+
+@pytest.mark.parametrize(
+    ("source", "imports"),
+    [
+        (RANDOM, set()),
+        (RANDOM_OF_PACKAGES, {"numpy", "scipy", "networkx", "sklearn", "sympy"}),
+    ],
+    ids=["standard library", "packages"],
+)
+def test_every_run_draws_its_own_random_numbers(
+    source: str, imports: set[str], sandbox: PoolInThread
+) -> None:
+    run = execution(Program(source, imports=frozenset(imports)))
+
+    drawn = [sandbox.call(sandbox.pool.run(run)).stdout.splitlines() for _ in range(2)]
+
+    assert len(drawn[0]) == len(drawn[1]) > 5
+    assert [first for first, second in zip(*drawn, strict=True) if first == second] == []

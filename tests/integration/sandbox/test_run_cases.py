@@ -1,0 +1,117 @@
+"""One code with many inputs."""
+
+from typing import Any
+
+import pytest
+
+from tests.support.sandbox import Sandbox
+
+SUM = "print(sum(map(int, input().split())))"
+CPP_SUM = "#include <iostream>\nint main() { int a, b; std::cin >> a >> b; std::cout << a + b; }"
+
+
+def run_cases(sandbox: Sandbox, code: str, *cases: tuple[str, str | None], **fields: Any) -> Any:
+    body = {
+        "language": "python",
+        "code": code,
+        "cases": [{"stdin": stdin, "expected_output": output} for stdin, output in cases],
+        **fields,
+    }
+    answer = sandbox.http.post("/v1/run_cases", json=body)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def statuses(answer: Any) -> list[str]:
+    return [case["status"] for case in answer["cases"]]
+
+
+def test_every_case_has_its_result_in_order(sandbox: Sandbox) -> None:
+    answer = run_cases(sandbox, SUM, ("1 2", "3"), ("1 2", "4"), ("x", "3"), ("2 2", None))
+
+    assert statuses(answer) == ["Passed", "WrongOutput", "Failed", "Passed"]
+    assert [case["matched"] for case in answer["cases"]] == [True, False, False, None]
+    assert [case["run_result"]["stdout"] for case in answer["cases"]] == ["3\n", "3\n", "", "4\n"]
+    assert (answer["status"], answer["passed"], answer["message"]) == ("Failed", 2, "")
+
+
+def test_when_all_pass_it_is_a_success(sandbox: Sandbox) -> None:
+    cases = [(f"{n} {n}", str(2 * n)) for n in range(40)]
+
+    answer = run_cases(sandbox, SUM, *cases)
+
+    assert (answer["status"], answer["passed"]) == ("Success", 40)
+    assert all(case["run_result"]["cpu_time"] > 0 for case in answer["cases"])
+
+
+@pytest.mark.parametrize(("match", "status"), [("lines", "Passed"), ("exact", "WrongOutput")])
+def test_the_rule_of_matching_can_be_chosen(sandbox: Sandbox, match: str, status: str) -> None:
+    assert statuses(run_cases(sandbox, "print(1)", ("", "1"), match=match)) == [status]
+
+
+def test_it_is_compiled_once(sandbox: Sandbox) -> None:
+    answer = run_cases(sandbox, CPP_SUM, ("1 2", "3"), ("5 6", "11"), language="cpp")
+
+    assert answer["compile_result"]["return_code"] == 0
+    assert statuses(answer) == ["Passed", "Passed"]
+
+
+def test_without_a_program_no_case_is_run(sandbox: Sandbox) -> None:
+    answer = run_cases(sandbox, "int main() {", ("", ""), ("", ""), language="cpp")
+
+    assert (answer["status"], answer["passed"]) == ("Failed", 0)
+    assert statuses(answer) == ["NotRun", "NotRun"]
+    assert answer["compile_result"]["return_code"] != 0
+
+
+def test_each_case_has_its_own_time_limit(sandbox: Sandbox) -> None:
+    code = "import time; n = float(input()); time.sleep(n); print(n)"
+    answer = run_cases(sandbox, code, ("0", "0.0"), ("1000", "1000.0"), run_timeout=1)
+
+    assert statuses(answer) == ["Passed", "Failed"]
+    assert answer["cases"][1]["run_result"]["status"] == "TimeLimitExceeded"
+    assert answer["cases"][1]["matched"] is None
+
+
+def test_after_the_first_failure_nothing_counts_when_that_is_wanted(sandbox: Sandbox) -> None:
+    code = "import time\nn = int(input())\nif n == 3: 1 / 0\nif n > 3: time.sleep(1000)\nprint(n)"
+    cases = [(str(n), str(n)) for n in range(12)]
+
+    answer = run_cases(sandbox, code, *cases, stop_on_first_failure=True, run_timeout=200)
+
+    assert statuses(answer) == ["Passed"] * 3 + ["Failed"] + ["NotRun"] * 8
+    assert all(case["run_result"] is None for case in answer["cases"][4:])
+
+
+def test_an_earlier_case_that_fails_later_comes_first(sandbox: Sandbox) -> None:
+    code = "import time\nn = int(input())\nif n == 1: time.sleep(0.5)\nassert n not in (1, 2)"
+    cases = [(str(n), None) for n in range(4)]
+
+    answer = run_cases(sandbox, code, *cases, stop_on_first_failure=True)
+
+    assert statuses(answer) == ["Passed", "Failed", "NotRun", "NotRun"]
+
+
+def test_large_outputs_are_matched_whole_and_answered_in_part(sandbox: Sandbox) -> None:
+    code = "print('x' * int(input()))"
+    size = 1 << 20
+    cases = [(str(size), "x" * size)] * 50
+
+    answer = run_cases(sandbox, code, *cases)
+
+    assert answer["passed"] == 50
+    results = [case["run_result"] for case in answer["cases"]]
+    assert all(result["stdout_truncated"] for result in results)
+    assert 0 < sum(len(result["stdout"]) for result in results) < 40 << 20
+
+
+@pytest.mark.parametrize(
+    "cases", [[], [{}] * 1001, ["x"], [{"stdin": 1}], [{"expected_output": []}]]
+)
+def test_bad_cases_are_answered_with_422(sandbox: Sandbox, cases: list[object]) -> None:
+    body = {"language": "python", "code": "", "cases": cases}
+
+    answer = sandbox.http.post("/v1/run_cases", json=body)
+
+    assert answer.status_code == 422
+    assert answer.json()["error"]["param"].startswith("cases")

@@ -1,0 +1,66 @@
+"""All languages of the contract are declared, each with what makes it work."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from services.sandbox.execution import Executable
+from services.sandbox.languages import catalogue
+from services.sandbox.languages.catalogue import LANGUAGES
+from services.sandbox.languages.declaration import Language
+
+DOCKERFILE = Path(catalogue.__file__).parents[1] / "Dockerfile"
+ALL = pytest.mark.parametrize("language", LANGUAGES.values(), ids=lambda language: language.name)
+
+
+def test_every_language_of_the_contract_is_declared() -> None:
+    names = (
+        "python cpp nodejs go go_test java php csharp bash typescript sql rust cuda lua R perl "
+        "D_ut ruby scala julia pytest junit kotlin_script jest verilog python_gpu lean swift racket"
+    )
+    assert set(LANGUAGES) == set(names.split())
+
+
+@ALL
+def test_what_is_not_python_says_how_to_add_it(language: Language) -> None:
+    assert language.name in ("python", "pytest") or bool(language.debian) != bool(
+        language.elsewhere
+    )
+
+
+@ALL
+def test_what_is_compiled_leaves_something_that_is_not_the_source(language: Language) -> None:
+    assert bool(language.compile) == bool(language.artefacts)
+    assert language.source not in language.artefacts
+
+
+@ALL
+def test_commands_are_words_and_not_lines_of_a_shell(language: Language) -> None:
+    words = [*language.compile]
+    if isinstance(language.run, Executable):
+        words += language.run.arguments
+    assert all(isinstance(word, str) and word for word in words)
+    assert not any(re.search(r"&&|\$\(", word) for word in words)
+
+
+def test_setting_a_machine_up_needs_no_package_to_read_the_declarations() -> None:
+    read = "import services.sandbox.languages.catalogue as c; print(len(c.LANGUAGES))"
+    run = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", f"import sys; sys.path.insert(0, '.'); {read}"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (run.stdout, run.stderr) == (f"{len(LANGUAGES)}\n", "")
+
+
+def test_the_image_holds_the_packages_of_the_languages_that_it_promises() -> None:
+    promised = "bash cpp nodejs typescript go java rust php perl ruby lua R sql"
+    installed = DOCKERFILE.read_text().replace("\\\n", " ").split()
+    for name in promised.split():
+        missing = set(LANGUAGES[name].debian) - set(installed)
+        assert not missing, name

@@ -1,0 +1,149 @@
+"""The few names that must be known of a source are found where programs of models have them."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from services.sandbox.languages.code import (
+    java_names,
+    python_imports,
+    scala_names,
+    verilog_names,
+    with_php_tag,
+)
+
+
+@pytest.mark.parametrize(
+    ("code", "modules"),
+    [
+        ("import numpy", {"numpy"}),
+        ("import numpy as np, pandas as pd", {"numpy", "pandas"}),
+        ("import scipy.stats", {"scipy"}),
+        ("from sympy.abc import x", {"sympy"}),
+        (
+            "try:\n    import numpy\nexcept ImportError:\n\tfrom pandas import *",
+            {"numpy", "pandas"},
+        ),
+        ("x = 1; import sympy", {"sympy"}),
+        ("import os # import numpy", {"os"}),
+        ("from . import numpy", set()),
+        ("important = 1\nfromage = 2\nprint('import')", set()),
+        ("import numpy\r\nimport pandas\r\n", {"numpy", "pandas"}),
+        ("", set()),
+    ],
+)
+def test_imports_of_python(code: str, modules: set[str]) -> None:
+    assert python_imports(code.encode()) == modules
+
+
+@pytest.mark.parametrize(
+    ("code", "file", "main"),
+    [
+        ("public class Main { public static void main(String[] a) {} }", "Main", "Main"),
+        ("class Main { public static void main(String[] a) {} }", "Main", "Main"),
+        (
+            "public class Solution { static public void main(String[] a) {} }",
+            "Solution",
+            "Solution",
+        ),
+        (
+            "class Helper {}\nclass Runner { public static void main(String... a) {} }",
+            "Runner",
+            "Runner",
+        ),
+        (
+            "public interface Shape {}\nclass Main { public static void main(String[] a) {} }",
+            "Shape",
+            "Main",
+        ),
+        (
+            "public class Main { public static class N {} public static void main(String[] a) {} }",
+            "Main",
+            "Main",
+        ),
+        (
+            "package a.b;\npublic final class App { public static void main(String[] a) {} }",
+            "App",
+            "a.b.App",
+        ),
+        (
+            "// public class Wrong {}\n/* public class Worse { */\npublic record Point(int x) {"
+            " String s = \"} public class Bad {\"; char c = '{';"
+            " public static void main(String[] a) {} }",
+            "Point",
+            "Point",
+        ),
+        ("public enum E { A; public static void main(String[] a) {} }", "E", "E"),
+        ("@RunWith(JUnit4.class) public class CalcTest { }", "CalcTest", "CalcTest"),
+        ("", "Main", "Main"),
+        ("this is no Java", "Main", "Main"),
+    ],
+)
+def test_the_file_and_the_main_class_of_java(code: str, file: str, main: str) -> None:
+    assert java_names(code.encode()) == {"file": file, "main": main}
+
+
+@pytest.mark.parametrize(
+    ("code", "main"),
+    [
+        ("object Main { def main(args: Array[String]): Unit = {} }", "Main"),
+        ("object Solution extends App { }", "Solution"),
+        ("object Helper { def f = 1 }\nobject Runner { def main(a: Array[String]) {} }", "Runner"),
+        ("case class P(x: Int)\nobject P { }\nobject Go extends scala.App { }", "Go"),
+        ("package a.b\nobject Main extends App", "a.b.Main"),
+        ("// object Wrong extends App\nobject Right extends App", "Right"),
+        ("object Only { }", "Only"),
+        ("@main def start() = println(1)", "start"),
+        ("", "Main"),
+    ],
+)
+def test_the_object_that_runs_in_scala(code: str, main: str) -> None:
+    assert scala_names(code.encode()) == {"main": main}
+
+
+@pytest.mark.parametrize(
+    ("code", "top"),
+    [
+        ("module tb;\nendmodule", {"top": "tb"}),
+        ("module tb (input clk); endmodule", {"top": "tb"}),
+        ("module tb_adder; endmodule", {}),
+        ("// module tb;\nmodule test; endmodule", {}),
+    ],
+)
+def test_the_test_bench_of_verilog(code: str, top: dict[str, str]) -> None:
+    assert verilog_names(code.encode()) == top
+
+
+@pytest.mark.parametrize("code", [b"<?php echo 1;", b"<h1><?= 1 ?></h1>", b"\n<?PHP echo 1;"])
+def test_php_with_a_tag_stays_as_it_is(code: bytes) -> None:
+    assert with_php_tag(code) == code
+
+
+def test_php_without_a_tag_gets_one() -> None:
+    assert with_php_tag(b"echo 1;") == b"<?php\necho 1;"
+
+
+WORDS = '/* */ // " """ \' \\ { } ; public class object void main( import from package A \0'
+PIECES = st.sampled_from([b"\n", b" ", b"\xff", *(word.encode() for word in WORDS.split(" "))])
+
+
+@given(code=st.lists(PIECES, max_size=60).map(b"".join) | st.binary(max_size=200))
+def test_any_bytes_have_names(code: bytes) -> None:
+    names = java_names(code)
+    assert names["file"]
+    assert names["main"]
+    assert scala_names(code)["main"]
+    python_imports(code)
+    verilog_names(code)
+    assert with_php_tag(code).endswith(code)
+
+
+@pytest.mark.parametrize(
+    "piece", [b"/*", b"/* *", b'"', b'"""', b"'", b"import ", b" ", b"public "]
+)
+def test_a_hostile_source_takes_no_longer_than_a_large_one(piece: bytes) -> None:
+    code = piece * (1_000_000 // len(piece))  # squared, this would outlast the test's time limit
+    java_names(code)
+    scala_names(code)
+    verilog_names(code)
+    python_imports(code)

@@ -1,0 +1,90 @@
+"""Work is prepared once for each compiler, and what fails is done without."""
+
+import fcntl
+import os
+from pathlib import Path
+
+import pytest
+
+from services.sandbox.languages import prepare as module
+from services.sandbox.languages.declaration import Language, Preparation
+from services.sandbox.languages.prepare import prepare
+from tests.unit.sandbox.languages.toys import AddProgram, toy
+
+COUNT_AND_MAKE = 'echo x >> "$COUNT"; cat given.txt > made.txt; pwd >> made.txt'
+
+
+@pytest.fixture
+def language(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, add_program: AddProgram) -> Language:
+    add_program("toy")
+    add_program("toyc", COUNT_AND_MAKE)
+    monkeypatch.setattr(
+        module, "SEARCH_PATH", f"{tmp_path / 'programs'}{os.pathsep}/usr/bin{os.pathsep}/bin"
+    )
+    language = toy(
+        preparation=Preparation(
+            command=("toyc",),
+            products=("made.txt",),
+            files={"given.txt": "given\n"},
+            environment={"COUNT": str(tmp_path / "count")},
+        )
+    )
+    monkeypatch.setattr(module, "LANGUAGES", {"toy": language})
+    return language
+
+
+def _made(root: Path) -> list[Path]:
+    return sorted(root.glob("*/made.txt"))
+
+
+@pytest.mark.usefixtures("language")
+def test_it_is_prepared_once(tmp_path: Path) -> None:
+    root = tmp_path / "prepared"
+    prepare(root)
+    prepare(root)
+    (made,) = _made(root)
+    assert made.read_text().startswith("given\n")
+    assert (tmp_path / "count").read_text() == "x\n"
+
+
+@pytest.mark.usefixtures("language")
+def test_another_compiler_is_prepared_for_and_the_earlier_work_removed(
+    tmp_path: Path, add_program: AddProgram
+) -> None:
+    root = tmp_path / "prepared"
+    prepare(root)
+    (before,) = _made(root)
+    add_program("toyc", f"{COUNT_AND_MAKE}; true")
+    prepare(root)
+    (after,) = _made(root)
+    assert before != after
+
+
+@pytest.mark.usefixtures("language")
+def test_a_compiler_that_fails_leaves_nothing(
+    tmp_path: Path, add_program: AddProgram, capfd: pytest.CaptureFixture[str]
+) -> None:
+    add_program("toyc", "touch made.txt; exit 3")
+    root = tmp_path / "prepared"
+    prepare(root)
+    assert [path.name for path in root.iterdir()] == ["lock"]
+    assert "toyc" in capfd.readouterr().err
+
+
+@pytest.mark.usefixtures("language")
+def test_remains_of_a_killed_process_are_removed(tmp_path: Path) -> None:
+    root = tmp_path / "prepared"
+    (root / "tmpabc" / "work").mkdir(parents=True)
+    prepare(root)
+    assert not (root / "tmpabc").exists()
+
+
+@pytest.mark.usefixtures("language")
+def test_while_another_process_prepares_nothing_is_touched(tmp_path: Path) -> None:
+    root = tmp_path / "prepared"
+    (root / "theirs").mkdir(parents=True)
+    with (root / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        prepare(root)
+    assert (root / "theirs").exists()
+    assert _made(root) == []

@@ -1,0 +1,131 @@
+"""A cell gives out no more than there is room for, in texts that every parser takes."""
+
+import json
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from services.sandbox.inside.frames import Header
+from services.sandbox.inside.notebook.bounds import (
+    MOST_DISPLAYS,
+    MOST_TRACEBACK_LENGTH,
+    MOST_VALUE_LENGTH,
+)
+from services.sandbox.inside.notebook.cell import Cell
+
+Sent = list[tuple[Header, bytes]]
+
+
+def cell(sent: Sent, *, stream: int = 100, display: int = 100) -> Cell:
+    room = {"stdout": stream, "stderr": stream, "display": display}
+    return Cell(lambda header, body: sent.append((header, body)), "request-1", room)
+
+
+def end_of(sent: Sent) -> dict[str, Any]:
+    header, _ = sent[-1]
+    assert header["type"] == "done"
+    return header
+
+
+@given(pieces=st.lists(st.tuples(st.sampled_from(["stdout", "stderr"]), st.binary())))
+def test_what_is_printed_comes_in_order_up_to_the_room(pieces: list[tuple[str, bytes]]) -> None:
+    sent: Sent = []
+    running = cell(sent, stream=50)
+    for stream, piece in pieces:
+        running.printed(stream, piece)
+    running.ended()
+    for stream in ("stdout", "stderr"):
+        written = b"".join(piece for name, piece in pieces if name == stream)
+        got = b"".join(body for header, body in sent if header.get("name") == stream)
+        assert got == written[:50]
+        assert (stream in end_of(sent)["cut"]) == (len(written) > 50)
+
+
+def test_many_small_pieces_are_few_messages() -> None:
+    sent: Sent = []
+    running = cell(sent, stream=10_000)
+    for _ in range(5000):
+        running.printed("stdout", b"x")
+    running.ended()
+    assert len(sent) < 20
+
+
+def test_what_was_printed_before_something_is_shown_comes_before_it() -> None:
+    sent: Sent = []
+    running = cell(sent)
+    running.printed("stdout", b"first")
+    running.shown({"text/plain": "second"})
+    running.printed("stdout", b"third")
+    running.ended()
+    assert [body for _, body in sent] == [b"first", b"second", b"third", b""]
+
+
+def test_a_representation_that_is_too_large_leaves_the_others() -> None:
+    sent: Sent = []
+    running = cell(sent, display=20)
+    running.shown({"image/png": "x" * 100, "text/plain": "<Figure>"})
+    running.ended()
+    assert sent[0][0]["items"] == [{"type": "text/plain", "json": False, "size": 8}]
+    assert end_of(sent)["cut"] == ["display"]
+
+
+def test_a_value_that_is_no_text_is_told_as_json() -> None:
+    sent: Sent = []
+    cell(sent).shown({"application/json": {"a": [1, None]}})
+    header, body = sent[0]
+    assert header["items"][0]["json"]
+    assert json.loads(body) == {"a": [1, None]}
+
+
+def test_there_is_an_end_to_what_is_shown() -> None:
+    sent: Sent = []
+    running = cell(sent, display=1 << 20)
+    for number in range(MOST_DISPLAYS + 5):
+        running.shown({"text/plain": str(number)})
+    running.ended()
+    assert len(sent) == MOST_DISPLAYS + 1
+    assert end_of(sent)["cut"] == ["display"]
+
+
+def test_something_shown_that_is_dropped_sends_nothing_off() -> None:
+    sent: Sent = []
+    running = cell(sent, stream=1 << 20, display=0)
+    for _ in range(1000):
+        running.printed("stdout", b"x")
+        running.shown({"text/plain": "much"})
+    running.ended()
+    assert len(sent) < 20
+
+
+def test_an_interrupt_waits_until_it_is_noticed() -> None:
+    interrupts: list[str] = []
+    running = cell([])
+    running.interrupt(lambda: interrupts.append("first"))
+    assert interrupts == []
+    running.counted(1)
+    running.interrupt(lambda: interrupts.append("second"))
+    assert interrupts == ["first", "second"]
+
+
+@given(value=st.text(st.characters(), max_size=20))
+def test_halves_of_surrogate_pairs_become_something_else(value: str) -> None:
+    sent: Sent = []
+    running = cell(sent, display=1000)
+    running.shown({"text/\ud800": value + "\ud800", "application/json": [value, "\udfff"]})
+    running.failed({"ename": "E\ud800", "evalue": value, "traceback": ["\udc00"]})
+    for header, body in sent:
+        json.dumps(header, ensure_ascii=False).encode()
+        body.decode()
+
+
+def test_an_endless_error_is_cut() -> None:
+    sent: Sent = []
+    running = cell(sent)
+    content = {"ename": "E" * 999, "evalue": "v" * (1 << 20), "traceback": ["t" * 100_000] * 50}
+    running.failed(content)
+    running.ended()
+    header = sent[0][0]
+    assert len(header["evalue"]) == MOST_VALUE_LENGTH
+    assert sum(map(len, header["traceback"])) == MOST_TRACEBACK_LENGTH
+    assert not end_of(sent)["ok"]

@@ -1,0 +1,63 @@
+"""Messages come out of a socket as they were put in, however it cuts them."""
+
+import contextlib
+import socket
+from collections.abc import Iterable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from services.sandbox.inside.frames import ChannelClosed, Header, encode
+from services.sandbox.inside.notebook.messages import Inbox, split
+
+MESSAGES = st.lists(st.tuples(st.dictionaries(st.text(), st.integers()), st.binary(max_size=300)))
+
+
+def received(pieces: Iterable[bytes]) -> list[tuple[Header, bytes]]:
+    """All messages that an inbox finds in a stream that comes in these pieces, and then ends."""
+    found = []
+    sender, receiver = socket.socketpair()
+    with receiver, contextlib.suppress(ChannelClosed):
+        inbox = Inbox(receiver)
+        with sender:
+            for piece in pieces:
+                sender.sendall(piece)
+                found += list(inbox.take())
+        while True:
+            found += list(inbox.take())
+    return found
+
+
+@given(messages=MESSAGES, cuts=st.lists(st.integers(1, 40), min_size=1))
+def test_cuts_do_not_matter(messages: list[tuple[Header, bytes]], cuts: list[int]) -> None:
+    stream = b"".join(encode(header, body_length=len(body)) + body for header, body in messages)
+    pieces: list[bytes] = []
+    start = 0
+    while start < len(stream):
+        size = cuts[len(pieces) % len(cuts)]
+        pieces.append(stream[start : start + size])
+        start += size
+    assert received(pieces) == messages
+
+
+@given(message=st.tuples(st.just({"type": "x"}), st.binary(max_size=50)), lost=st.integers(1, 30))
+def test_a_message_without_its_end_is_none(message: tuple[Header, bytes], lost: int) -> None:
+    header, body = message
+    stream = encode(header, body_length=len(body)) + body
+    assert received([stream, stream[:-lost]]) == [message]
+
+
+def test_nothing_there_is_no_end() -> None:
+    sender, receiver = socket.socketpair()
+    with sender, receiver:
+        inbox = Inbox(receiver)
+        assert list(inbox.take()) == []
+        sender.close()
+        with pytest.raises(ChannelClosed):
+            list(inbox.take())
+
+
+@given(st.lists(st.binary()))
+def test_parts_are_found_again(parts: list[bytes]) -> None:
+    assert split(b"".join(parts), [len(part) for part in parts]) == parts

@@ -1,0 +1,48 @@
+"""When an output is the expected one."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from services.common.contracts.sandbox_cases import Match
+from services.sandbox.runs.matching import matches
+
+
+@pytest.mark.parametrize(
+    ("stdout", "expected"),
+    [
+        (b"3\n", "3"),
+        (b"3", "3\n\n"),
+        (b"1 2 \n3\t\n", "1 2\n3"),
+        (b"a\r\nb\r\n", "a\nb\n"),
+        (b"", "\n  \n"),
+        ("é\n".encode(), "é"),
+    ],
+)
+def test_white_space_at_the_ends_does_not_count(stdout: bytes, expected: str) -> None:
+    assert matches(stdout, expected, Match.LINES)
+    assert not matches(stdout, expected, Match.EXACT)
+
+
+@pytest.mark.parametrize(
+    ("stdout", "expected"),
+    [
+        (b"3", "4"),
+        (b" 3", "3"),
+        (b"\n3", "3"),
+        (b"1  2", "1 2"),
+        (b"a\n\nb", "a\nb"),
+        (b"A", "a"),
+        (b"3.0", "3"),
+        (b"\xff", "\ufffd"),
+    ],
+)
+@pytest.mark.parametrize("rule", list(Match))
+def test_everything_else_counts(stdout: bytes, expected: str, rule: Match) -> None:
+    assert not matches(stdout, expected, rule)
+
+
+@given(st.text())
+def test_what_is_printed_as_expected_matches(text: str) -> None:
+    for rule in Match:
+        assert matches(text.encode(), text, rule)

@@ -1,0 +1,84 @@
+"""What a request may ask for."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from services.common.contracts.sandbox import Language, RunCodeRequest
+from services.common.errors import Unprocessable
+from services.sandbox.languages.catalogue import LANGUAGES
+from services.sandbox.runs.program import Program, check_program
+from services.sandbox.settings import SandboxSettings
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> SandboxSettings:
+    return SandboxSettings(
+        home=tmp_path,
+        sandbox_max_run_seconds=100,
+        sandbox_memory_mb=200,
+        sandbox_max_memory_mb=300,
+        sandbox_queue_seconds=25,
+    )
+
+
+def check(settings: SandboxSettings, **fields: Any) -> Program:
+    body = {"code": "1", "language": "python", **fields}
+    return check_program(RunCodeRequest.model_validate(body), settings)
+
+
+@pytest.mark.parametrize("asked", [None, -1, 0, -(10**30)])
+def test_without_a_memory_limit_the_operators_default_holds(
+    settings: SandboxSettings, asked: int | None
+) -> None:
+    assert check(settings, memory_limit_MB=asked).running.memory_bytes == 200 << 20
+    assert check(settings).running.memory_bytes == 200 << 20
+    assert check(settings, memory_limit_MB=300).running.memory_bytes == 300 << 20
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("compile_timeout", 100.1),
+        ("run_timeout", 1e308),
+        ("memory_limit_MB", 301),
+        ("memory_limit_MB", 10**30),
+    ],
+)
+def test_what_is_above_the_operators_bound_is_refused_by_its_name(
+    settings: SandboxSettings, field: str, value: float
+) -> None:
+    with pytest.raises(Unprocessable, match="TEMPER_SANDBOX_MAX_") as refusal:
+        check(settings, **{field: value})
+
+    assert refusal.value.param == field
+
+
+@pytest.mark.parametrize("seconds", [float("nan"), float("inf"), "soon", None])
+def test_a_time_limit_is_a_finite_number(settings: SandboxSettings, seconds: object) -> None:
+    with pytest.raises(ValidationError):
+        check(settings, run_timeout=seconds)
+
+
+def test_a_time_limit_of_less_than_nothing_is_left_to_the_runner(
+    settings: SandboxSettings,
+) -> None:
+    assert check(settings, run_timeout=-1e308).running.seconds < 0
+
+
+def test_patience_is_what_the_client_waits_beyond_what_the_program_may_take(
+    settings: SandboxSettings,
+) -> None:
+    python = check(settings, compile_timeout=7, run_timeout=30)
+    compiled = check(settings, language="cpp", compile_timeout=7, run_timeout=30)
+    long = check(settings, compile_timeout=90)
+
+    assert (python.patience, compiled.patience) == (17, 10)
+    assert long.patience == 25  # of the settings
+    assert check(settings, compile_timeout=-90).patience == 10
+
+
+def test_every_language_that_may_be_named_is_declared() -> None:
+    assert set(LANGUAGES) == set(Language)

@@ -1,0 +1,75 @@
+"""The rules by which results add up."""
+
+import pytest
+
+from services.common.contracts.sandbox import CommandResult, CommandStatus, RunStatus
+from services.sandbox.execution import Ending, Outcome
+from services.sandbox.runs.results import command_result, failed_result, run_status
+
+
+def outcome(ending: Ending, return_code: int | None, stdout: bytes = b"") -> Outcome:
+    return Outcome(
+        ending=ending,
+        return_code=return_code,
+        stdout=stdout,
+        stderr=b"",
+        stdout_cut=True,
+        stderr_cut=False,
+        wall_seconds=0.5,
+        cpu_seconds=0.25,
+        peak_memory_bytes=3 << 20,
+        files={},
+    )
+
+
+FINE = command_result(outcome(Ending.EXITED, 0))
+WRONG = command_result(outcome(Ending.EXITED, 1))
+SLOW = command_result(outcome(Ending.TIMED_OUT, None))
+LOST = failed_result("the zygote ended")
+
+
+@pytest.mark.parametrize(
+    ("results", "status"),
+    [
+        ((None, FINE), RunStatus.SUCCESS),
+        ((FINE, FINE), RunStatus.SUCCESS),
+        ((FINE, WRONG), RunStatus.FAILED),
+        ((FINE, SLOW), RunStatus.FAILED),
+        ((WRONG, None), RunStatus.FAILED),
+        ((SLOW, None), RunStatus.FAILED),
+        ((FINE, LOST), RunStatus.SANDBOX_ERROR),
+        ((LOST, None), RunStatus.SANDBOX_ERROR),
+        ((LOST, WRONG), RunStatus.SANDBOX_ERROR),
+    ],
+)
+def test_one_error_of_the_sandbox_counts_more_than_one_of_the_code(
+    results: tuple[CommandResult | None, ...], status: RunStatus
+) -> None:
+    assert run_status(*results) is status
+
+
+def test_a_time_out_has_no_return_code_and_keeps_its_output() -> None:
+    result = command_result(outcome(Ending.TIMED_OUT, None, b"so far"))
+
+    assert result.status is CommandStatus.TIME_LIMIT_EXCEEDED
+    assert (result.return_code, result.stdout) == (None, "so far")
+
+
+def test_death_by_a_signal_and_by_memory_are_finished_programs() -> None:
+    killed = command_result(outcome(Ending.EXITED, -11))
+    swollen = command_result(outcome(Ending.OUT_OF_MEMORY, -9))
+
+    assert (killed.status, killed.return_code) == (CommandStatus.FINISHED, -11)
+    assert (swollen.status, swollen.return_code) == (CommandStatus.FINISHED, -9)
+    assert (killed.out_of_memory, swollen.out_of_memory) == (False, True)
+
+
+def test_figures_and_cuts_are_passed_on() -> None:
+    assert (FINE.execution_time, FINE.cpu_time, FINE.peak_memory_mb) == (0.5, 0.25, 3.0)
+    assert (FINE.stdout_truncated, FINE.stderr_truncated) == (True, False)
+
+
+def test_only_the_bytes_that_are_no_text_are_replaced() -> None:
+    result = command_result(outcome(Ending.EXITED, 0, b"a\xffb\0c\r\n\xe2\x82"))
+
+    assert result.stdout == "a\ufffdb\0c\r\n\ufffd"

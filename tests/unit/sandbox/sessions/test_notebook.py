@@ -1,0 +1,229 @@
+"""A driver that is not what it was costs the notebook, and nothing else."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from services.sandbox.execution import Ending, SandboxFailure
+from services.sandbox.inside.frames import LARGEST_HEADER, PREFIX, encode
+from services.sandbox.sessions.notebook import CellEnd, Notebook, NotebookEnded, NotEnoughMemory
+from services.sandbox.sessions.outputs import CellOutputs, Room
+from tests.unit.sandbox.sessions.scripted import (
+    MOST_BYTES,
+    ROOM,
+    ScriptedDriver,
+    scripted_notebook,
+    start,
+)
+
+DONE = {"type": "done", "ok": True, "count": 1, "cut": []}
+SECONDS = 20.0
+
+
+def outputs() -> CellOutputs:
+    return CellOutputs(Room(ROOM, ROOM, ROOM))
+
+
+def run(work: Coroutine[Any, Any, None]) -> None:
+    asyncio.run(asyncio.wait_for(work, 60))
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(SECONDS):
+        while not condition():  # noqa: ASYNC110 - nobody tells of it
+            await asyncio.sleep(0)
+
+
+async def ended(notebook: Notebook) -> None:
+    await until(lambda: notebook.ended_at is not None)
+
+
+async def begin(notebook: Notebook, driver: ScriptedDriver) -> "asyncio.Task[CellEnd]":
+    """A cell that the driver has been asked to run."""
+    running = asyncio.create_task(notebook.execute("code", outputs()))
+    header, body = await driver.heard()
+    assert (header["type"], body) == ("execute", b"code")
+    return running
+
+
+def test_a_cell_runs_to_its_end_and_the_next_one_follows() -> None:
+    async def work() -> None:
+        async with scripted_notebook() as (notebook, driver):
+            for _ in range(2):
+                running = await begin(notebook, driver)
+                await driver.tell({"type": "stream", "name": "stdout"}, b"text")
+                await driver.tell(DONE)
+                end = await running
+                assert end.done is not None
+                assert end.death is None
+
+    run(work())
+
+
+BROKEN: list[bytes] = [
+    b"\xff" * 64,
+    PREFIX.pack(LARGEST_HEADER + 1, 0),
+    PREFIX.pack(2, MOST_BYTES + 1) + b"{}",
+    PREFIX.pack(2, 1 << 63) + b"{}",
+    encode({"type": "unknown"}),
+    encode({"no": "type"}),
+    encode({"type": "done", "ok": "yes", "count": 1, "cut": []}),
+    encode({"type": "done", "ok": True, "count": -1, "cut": []}),
+    encode({"type": "died", "return_code": 10**30}),
+    encode({"type": "stream", "name": "stdin"}),
+    encode({"type": "ready", "more": 1}),
+    encode({"type": "file", "error": None, "entries": []}),  # nobody asked
+    encode({"type": "stream", "name": "stdout"}, body_length=ROOM + 1) + b"x" * (ROOM + 1),
+    encode({"type": "display", "items": [{"type": "a", "json": False, "size": 5}]}),
+    encode({"type": "display", "items": [{"type": "a", "json": False, "size": 1}] * 100}),
+    encode({"type": "error", "ename": "E" * 9999, "evalue": "", "traceback": []}),
+    encode({"type": "stream", "name": "stdout"}) * 100_000,
+    encode({"type": "error", "ename": "", "evalue": "", "traceback": []}) * 1000,
+    encode({"type": "error", "ename": "", "evalue": "", "traceback": [""] * 100_000}),
+    encode({"type": "ready"}),  # it was
+]
+
+
+@pytest.mark.parametrize("data", BROKEN, ids=range(len(BROKEN)))
+def test_what_no_driver_would_say_ends_the_notebook_and_its_cell(data: bytes) -> None:
+    async def work() -> None:
+        async with scripted_notebook() as (notebook, driver):
+            running = await begin(notebook, driver)
+            writing = asyncio.create_task(driver.write(data))
+            end = await running
+            await asyncio.gather(writing, return_exceptions=True)
+            assert end == CellEnd()
+            assert notebook.ended_at is not None
+            assert "its driver is not what it was" in notebook.end_reason
+            assert await notebook.execute("more", outputs()) == CellEnd()
+            with pytest.raises(NotebookEnded):
+                await notebook.ask({"type": "list", "after": "", "limit": 1})
+
+    run(work())
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.binary(min_size=1, max_size=200) | st.text().map(lambda s: encode({"type": s})))
+def test_garbage_ends_the_notebook_or_waits_for_its_rest(data: bytes) -> None:
+    async def work() -> None:
+        async with scripted_notebook() as (notebook, driver):
+            await driver.write(data)
+            driver.hang_up()
+            assert await notebook.execute("code", outputs()) in (CellEnd(),)
+
+    run(work())
+
+
+@pytest.mark.parametrize("header", [DONE, {"type": "stream", "name": "stdout"}])
+def test_output_without_a_cell_ends_the_notebook(header: dict[str, Any]) -> None:
+    async def work() -> None:
+        async with scripted_notebook() as (notebook, driver):
+            await driver.tell(header)
+            await ended(notebook)
+
+    run(work())
+
+
+def test_a_death_in_a_cell_is_told_with_it() -> None:
+    async def work() -> None:
+        async with scripted_notebook() as (notebook, driver):
+            running = await begin(notebook, driver)
+            driver.memory_kills = 1
+            await driver.tell({"type": "died", "return_code": -9})
+            end = await running
+            assert end.death is not None
+            assert (end.death.return_code, end.death.out_of_memory) == (-9, True)
+            assert notebook.restarts == 1
+            await driver.tell({"type": "ready"})
+            await begin(notebook, driver)
+
+    run(work())
+
+
+def test_a_death_between_cells_is_told_by_the_next_one_which_is_not_run() -> None:
+    async def work() -> None:
+        async with scripted_notebook() as (notebook, driver):
+            await driver.tell({"type": "died", "return_code": 3})
+            await driver.tell({"type": "ready"})
+            await until(lambda: notebook.restarts == 1)
+            end = await notebook.execute("code", outputs())
+            assert end.death is not None
+            assert not end.begun
+            await begin(notebook, driver)
+
+    run(work())
+
+
+def test_a_death_that_was_asked_for_is_no_news() -> None:
+    async def work() -> None:
+        async with scripted_notebook() as (notebook, driver):
+            await notebook.restart()
+            assert (await driver.heard())[0] == {"type": "restart"}
+            await driver.tell({"type": "died", "return_code": -9})
+            await driver.tell({"type": "ready"})
+            await until(lambda: notebook.restarts == 1)
+            await begin(notebook, driver)
+
+    run(work())
+
+
+def test_a_kernel_that_dies_for_ever_ends_the_notebook() -> None:
+    async def work() -> None:
+        async with scripted_notebook() as (notebook, driver):
+            message = encode({"type": "died", "return_code": 1}) + encode({"type": "ready"})
+            writing = asyncio.create_task(driver.write(message * 10_000))
+            await ended(notebook)
+            await asyncio.gather(writing, return_exceptions=True)
+
+    run(work())
+
+
+def test_an_end_of_the_driver_ends_the_cell() -> None:
+    async def work() -> None:
+        async with scripted_notebook() as (notebook, driver):
+            running = await begin(notebook, driver)
+            driver.outcome = replace(driver.outcome, ending=Ending.OUT_OF_MEMORY)
+            driver.hang_up()
+            assert await running == CellEnd()
+            assert notebook.end_reason == "it used more memory than it may"
+            assert notebook.ran_out_of_memory
+
+    run(work())
+
+
+def test_an_answer_is_not_lost_on_whoever_asks_next() -> None:
+    async def work() -> None:
+        async with scripted_notebook() as (notebook, driver):
+            asked = asyncio.create_task(notebook.ask({"type": "read", "path": "a"}))
+            await driver.heard()
+            asked.cancel()
+            other = asyncio.create_task(notebook.ask({"type": "read", "path": "b"}))
+            await driver.tell({"type": "file", "error": None, "entries": []}, b"a")
+            header, _ = await driver.heard()
+            assert header["path"] == "b"
+            await driver.tell({"type": "file", "error": None, "entries": []}, b"b")
+            assert (await other)[1] == b"b"
+
+    run(work())
+
+
+def test_a_kernel_that_does_not_start_says_why() -> None:
+    async def work() -> None:
+        driver = ScriptedDriver()
+        driver.outcome = replace(driver.outcome, stderr=b"Traceback\nImportError: zmq")
+        driver.hang_up()
+        with pytest.raises(SandboxFailure, match="ImportError: zmq"):
+            await start(driver)
+        driver = ScriptedDriver()
+        driver.outcome = replace(driver.outcome, ending=Ending.OUT_OF_MEMORY)
+        driver.hang_up()
+        with pytest.raises(NotEnoughMemory):
+            await start(driver)
+        assert driver.closed
+
+    run(work())

@@ -1,0 +1,86 @@
+"""What a driver tells becomes what the wire shows, in the room that there is."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import BaseModel
+
+from services.common.contracts.sandbox import OutputPiece
+from services.common.contracts.sandbox_sessions import CellResult, CellStatus
+from services.sandbox.execution import Stream
+from services.sandbox.sessions.messages import (
+    Message,
+    Printed,
+    ProtocolBroken,
+    Raised,
+    Representation,
+    Shown,
+    read_message,
+)
+from services.sandbox.sessions.outputs import CellOutputs, Room
+
+BIG = 1 << 20
+PRINTED = Printed(type="stream", name=Stream.STDOUT)
+
+
+def shown(kind: str, content: bytes, *, is_json: bool = False) -> tuple[Shown, bytes]:
+    item = Representation.model_validate({"type": kind, "json": is_json, "size": len(content)})
+    return Shown(type="display", items=[item]), content
+
+
+@given(pieces=st.lists(st.binary(min_size=1)))
+def test_bytes_are_told_once_and_as_text_however_they_are_cut(pieces: list[bytes]) -> None:
+    told: list[str] = []
+
+    def listen(name: str, data: BaseModel) -> None:
+        assert name == Stream.STDOUT
+        assert isinstance(data, OutputPiece)
+        told.append(data.text)
+
+    outputs = CellOutputs(Room(BIG, BIG, BIG), listen)
+    for piece in pieces:
+        outputs.take(PRINTED, piece)
+    outputs.close()
+    assert outputs.text(Stream.STDOUT) == b"".join(pieces).decode(errors="replace")
+    assert "".join(told) == outputs.text(Stream.STDOUT)
+
+
+def test_cells_can_share_the_room() -> None:
+    room = Room(stdout=10, stderr=10, display=10)
+    CellOutputs(room).take(PRINTED, b"12345678")
+    with pytest.raises(ProtocolBroken):
+        CellOutputs(room).take(PRINTED, b"12345678")
+
+
+@pytest.mark.parametrize("content", [b"[NaN]", b"[" * 10_000 + b"]" * 10_000, b"{", b'"\\ud800"'])
+def test_json_that_others_cannot_read_is_left_out(content: bytes) -> None:
+    outputs = CellOutputs(Room(BIG, BIG, BIG))
+    outputs.take(*shown("application/json", content, is_json=True))
+    assert outputs.display == []
+    assert outputs.cut == {"display"}
+
+
+@given(value=st.recursive(st.none() | st.integers() | st.text(), st.lists, max_leaves=20))
+def test_json_is_shown_as_what_it_stands_for(value: object) -> None:
+    outputs = CellOutputs(Room(BIG, BIG, BIG))
+    outputs.take(*shown("application/json", json.dumps(value).encode(), is_json=True))
+    assert outputs.display == [{"application/json": value}]
+    answer = CellResult(status=CellStatus.OK, display=outputs.display).model_dump_json()
+    assert json.loads(answer)["display"] == [{"application/json": value}]
+
+
+@given(st.binary() | st.text().map(str.encode))
+def test_no_header_is_anything_but_a_message_or_refused(header: bytes) -> None:
+    with pytest.raises(ProtocolBroken):
+        read_message(header)
+
+
+@given(
+    st.builds(
+        Raised, type=st.just("error"), ename=st.text(max_size=9), evalue=st.text(), traceback=...
+    )
+)
+def test_an_error_comes_through_as_it_was(message: Message) -> None:
+    assert read_message(message.model_dump_json().encode()) == message

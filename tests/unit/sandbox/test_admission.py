@@ -1,0 +1,206 @@
+"""The queue is fair, loses no place, and refuses whom it cannot serve in time."""
+
+import asyncio
+import contextlib
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    Bundle,
+    RuleBasedStateMachine,
+    invariant,
+    rule,
+)
+
+from services.sandbox.admission import Admission, QueueFull
+from tests.support.virtual_time import VirtualLoop, run_in_virtual_time
+
+PLACES = 2
+
+
+class Guest:
+    """A request: it asks for a place and keeps it until it is told to go."""
+
+    def __init__(self, admission: Admission, patience: float) -> None:
+        self.deadline = asyncio.get_running_loop().time() + patience
+        self.is_in = False
+        self.may_go = asyncio.Event()
+        self.task = asyncio.ensure_future(self._stay(admission, patience))
+
+    async def _stay(self, admission: Admission, patience: float) -> None:
+        async with admission.place(patience):
+            self.is_in = True
+            await self.may_go.wait()
+            self.is_in = False
+
+    @property
+    def was_refused(self) -> bool:
+        return self.task.done() and not self.task.cancelled() and self.task.exception() is not None
+
+
+class Queue(RuleBasedStateMachine):
+    """Guests come, lose patience, hang up and leave, in any order."""
+
+    waiting = Bundle("waiting")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.loop = VirtualLoop()
+        self.admission = Admission(PLACES)
+        self.guests: list[Guest] = []  # in order of arrival, those who are neither out nor gone
+
+    def teardown(self) -> None:
+        for guest in self.guests:
+            guest.task.cancel()
+        self.loop.settle()
+        assert (self.admission.running, self.admission.waiting) == (0, 0)
+        self.loop.close()
+
+    @rule(patience=st.floats(0.5, 100))
+    def come(self, patience: float) -> None:
+        async def make() -> Guest:
+            return Guest(self.admission, patience)
+
+        self.guests.append(self.loop.run_until_complete(make()))
+        self._settle()
+
+    @rule(index=st.integers(0, 50))
+    def leave(self, index: int) -> None:
+        inside = [guest for guest in self.guests if guest.is_in]
+        if inside:
+            inside[index % len(inside)].may_go.set()
+        self._settle()
+
+    @rule(index=st.integers(0, 50))
+    def hang_up(self, index: int) -> None:
+        if self.guests:
+            self.guests[index % len(self.guests)].task.cancel()
+        self._settle()
+
+    @rule(first=st.integers(0, 50), second=st.integers(0, 50), turns=st.integers(0, 3))
+    def leave_and_hang_up_at_once(self, first: int, second: int, turns: int) -> None:
+        """Somebody hangs up so many turns of the loop after another begins to leave."""
+        inside = [guest for guest in self.guests if guest.is_in]
+        outside = [guest for guest in self.guests if not guest.is_in]
+        if inside and outside:
+            inside[first % len(inside)].may_go.set()
+            self._in_turns(turns, outside[second % len(outside)].task)
+        self._settle()
+
+    def _in_turns(self, turns: int, task: "asyncio.Task[None]") -> None:
+        if turns == 0:
+            task.cancel()
+        else:
+            self.loop.call_soon(self._in_turns, turns - 1, task)
+
+    @rule(seconds=st.floats(0.1, 30))
+    def wait(self, seconds: float) -> None:
+        self.loop.run_until_complete(asyncio.sleep(seconds))
+        self._settle()
+
+    @invariant()
+    def places_are_neither_lost_nor_doubled(self) -> None:
+        inside = sum(guest.is_in for guest in self.guests)
+        assert inside == self.admission.running == min(PLACES, len(self.guests))
+        assert self.admission.waiting == len(self.guests) - inside
+
+    @invariant()
+    def who_came_first_is_in_first(self) -> None:
+        states = [guest.is_in for guest in self.guests]
+        assert states == sorted(states, reverse=True)
+
+    @invariant()
+    def nobody_waits_beyond_his_patience(self) -> None:
+        assert all(guest.is_in or guest.deadline > self.loop.time() for guest in self.guests)
+
+    def _settle(self) -> None:
+        self.loop.settle()
+        for guest in [guest for guest in self.guests if guest.task.done()]:
+            self.guests.remove(guest)
+            if guest.was_refused:
+                assert isinstance(guest.task.exception(), QueueFull)
+                assert self.admission.running == PLACES
+
+
+TestQueue = Queue.TestCase
+TestQueue.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+
+
+async def visit(admission: Admission, seconds: float, patience: float) -> float | None:
+    """Use a place for so long; the seconds waited for it, or None when it was refused."""
+    loop = asyncio.get_running_loop()
+    came = loop.time()
+    with contextlib.suppress(QueueFull):
+        async with admission.place(patience):
+            waited = loop.time() - came
+            await asyncio.sleep(seconds)
+            return waited
+    return None
+
+
+@pytest.mark.parametrize("seconds", [0.005, 0.05, 0.4])
+def test_a_burst_of_short_programs_is_never_refused(seconds: float) -> None:
+    async def burst() -> list[float | None]:
+        admission = Admission(4)
+        return await asyncio.gather(*(visit(admission, seconds, 30.0) for _ in range(256)))
+
+    assert None not in run_in_virtual_time(burst())
+
+
+def test_short_programs_after_long_ones_are_not_judged_by_those() -> None:
+    async def both() -> list[float | None]:
+        admission = Admission(4)
+        await asyncio.gather(*(visit(admission, 30.0, 100.0) for _ in range(12)))
+        return await asyncio.gather(*(visit(admission, 0.01, 20.0) for _ in range(256)))
+
+    assert None not in run_in_virtual_time(both())
+
+
+def test_a_request_that_would_wait_in_vain_is_refused_at_once() -> None:
+    async def crowd() -> tuple[float, QueueFull]:
+        loop = asyncio.get_running_loop()
+        admission = Admission(4)
+        crowd = [asyncio.ensure_future(visit(admission, 30.0, 500.0)) for _ in range(100)]
+        await asyncio.sleep(40.0)
+        asked = loop.time()
+        with pytest.raises(QueueFull) as refusal:
+            await admission.enter(patience=20.0)
+        for visitor in crowd:
+            visitor.cancel()
+        return loop.time() - asked, refusal.value
+
+    waited, refusal = run_in_virtual_time(crowd())
+
+    assert waited == 0
+    assert refusal.retry_after >= 1
+    assert "requests wait" in refusal.message
+
+
+def test_a_request_whose_turn_does_not_come_is_refused_when_its_time_is_over() -> None:
+    async def wait() -> float:
+        loop = asyncio.get_running_loop()
+        admission = Admission(1)
+        await admission.enter(1.0)
+        asked = loop.time()
+        with pytest.raises(QueueFull, match="within 20 s"):
+            await admission.enter(20.0)
+        assert admission.waiting == 0
+        return loop.time() - asked
+
+    assert run_in_virtual_time(wait()) == pytest.approx(20.0)
+
+
+def test_a_queue_that_moves_on_takes_new_requests_again() -> None:
+    async def crowd() -> list[float | None]:
+        admission = Admission(2)
+        old = [asyncio.ensure_future(visit(admission, 10.0, 1000.0)) for _ in range(20)]
+        await asyncio.sleep(30.0)
+        refused = await visit(admission, 0.1, 5.0)
+        await asyncio.gather(*old)
+        return [refused, await visit(admission, 0.1, 5.0)]
+
+    refused, taken = run_in_virtual_time(crowd())
+
+    assert refused is None
+    assert taken == 0

@@ -1,0 +1,80 @@
+"""What all clients together may make the service hold."""
+
+import asyncio
+
+import pytest
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from services.common.errors import GatewayTimeout
+from services.sandbox.held_bytes import HeldBytes
+
+LIMIT = 100
+
+
+class Held:
+    """An application that reads a body, waits to be let go, and answers."""
+
+    def __init__(self, answer: int = 0) -> None:
+        self.answer = answer
+        self.has_read = asyncio.Event()
+        self.may_go = asyncio.Event()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        while (await receive()).get("more_body"):
+            pass
+        self.has_read.set()
+        await self.may_go.wait()
+        await send({"type": "http.response.body", "body": bytes(self.answer)})
+
+
+async def ask(app: ASGIApp, *chunks: int, taken: asyncio.Event | None = None) -> None:
+    """Send a body of chunks of so many bytes, and take the answer when it is ``taken``."""
+    waiting: list[Message] = [
+        {"type": "http.request", "body": bytes(size), "more_body": True} for size in chunks
+    ]
+    waiting.append({"type": "http.request", "body": b""})
+
+    async def receive() -> Message:
+        return waiting.pop(0)
+
+    async def send(_message: Message) -> None:
+        if taken is not None:
+            await taken.wait()
+
+    await app({"type": "http", "path": "/"}, receive, send)
+
+
+def test_what_would_be_too_much_together_is_refused_and_fits_afterwards() -> None:
+    async def run() -> None:
+        application = Held()
+        app = HeldBytes(application, limit=LIMIT)
+        first = asyncio.ensure_future(ask(app, 30, 30))
+        await application.has_read.wait()
+
+        for _ in range(3):
+            with pytest.raises(GatewayTimeout, match="holds all the requests it can"):
+                await ask(app, 30, 11)
+
+        application.may_go.set()
+        await first
+        await ask(app, 50, 50)
+
+    asyncio.run(run())
+
+
+def test_an_answer_counts_while_it_is_sent() -> None:
+    async def run() -> None:
+        application = Held(answer=90)
+        application.may_go.set()
+        app = HeldBytes(application, limit=LIMIT)
+        slowly = asyncio.Event()
+        sending = asyncio.ensure_future(ask(app, taken=slowly))
+        await application.has_read.wait()
+        await asyncio.sleep(0)
+        with pytest.raises(GatewayTimeout):
+            await ask(app, 20)
+        slowly.set()
+        await sending
+        await ask(app, 20)
+
+    asyncio.run(run())

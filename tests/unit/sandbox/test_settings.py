@@ -1,0 +1,56 @@
+"""Settings of the sandbox as they are read from the environment."""
+
+import pytest
+from pydantic import ValidationError
+
+from services.common.web.auth import hash_key
+from services.sandbox.isolation.tier import Tier
+from services.sandbox.settings import SandboxSettings
+
+
+@pytest.fixture(autouse=True)
+def _clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in SandboxSettings.model_fields:
+        monkeypatch.delenv(f"TEMPER_{name.upper()}", raising=False)
+
+
+def test_by_default_programs_reach_no_network_and_never_less_than_four_run() -> None:
+    settings = SandboxSettings()
+
+    assert settings.sandbox_network_allow == []
+    assert settings.concurrency >= 4
+
+
+def test_values_are_read_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TEMPER_SANDBOX_CONCURRENCY", "3")
+    monkeypatch.setenv("TEMPER_SANDBOX_MINIMUM_TIER", "full")
+    monkeypatch.setenv("TEMPER_SANDBOX_NETWORK_ALLOW", "mirror.example:443, 10.0.0.1:80")
+    monkeypatch.setenv("TEMPER_API_KEY_HASHES", hash_key("k"))
+
+    settings = SandboxSettings()
+
+    assert settings.concurrency == 3
+    assert settings.sandbox_minimum_tier is Tier.FULL
+    assert settings.sandbox_network_allow == ["mirror.example:443", "10.0.0.1:80"]
+    assert settings.keyless_hosts is None
+
+
+@pytest.mark.parametrize("address", ["host", "host:", ":80", "host:0", "host:65536", "host:²"])
+def test_what_is_no_address_is_refused(monkeypatch: pytest.MonkeyPatch, address: str) -> None:
+    monkeypatch.setenv("TEMPER_SANDBOX_NETWORK_ALLOW", address)
+
+    with pytest.raises(ValidationError, match="is not HOST:PORT"):
+        SandboxSettings()
+
+
+def test_a_default_above_the_bound_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TEMPER_SANDBOX_MEMORY_MB", "4097")
+
+    with pytest.raises(ValidationError, match="is above TEMPER_SANDBOX_MAX_MEMORY_MB"):
+        SandboxSettings()
+
+
+def test_where_the_database_is_does_not_concern_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TEMPER_DATABASE_URL", "postgresql://secret@host/db")
+
+    assert "secret" not in SandboxSettings().model_dump_json()
