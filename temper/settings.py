@@ -34,6 +34,9 @@ class ClientSettings(BaseSettings):
     api_key_hashes: str = Field(
         default="", repr=False, description="What the gateway of a local stack will accept."
     )
+    sandbox_url: str = Field(
+        default="", description="A sandbox that runs elsewhere; empty: temper up starts one."
+    )
     grace_seconds: float = Field(
         default=15.0, ge=0.1, le=600.0, description="From asking a process to end to killing it."
     )

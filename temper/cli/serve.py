@@ -6,14 +6,18 @@ from typing import Annotated
 import typer
 
 from temper.settings import load_settings
-from temper.stack.services import Service, command, environment
+from temper.stack.services import PORT_OPTIONS, Service, command, environment
 
 ServiceArgument = Annotated[
-    Service, typer.Argument(help="api is the gateway with its dispatcher; the others are workers.")
+    Service,
+    typer.Argument(
+        help="api is the gateway with its dispatcher, sandbox runs code; the others are workers."
+    ),
 ]
-HostOption = Annotated[str | None, typer.Option(help="Where the gateway listens: 127.0.0.1.")]
+HostOption = Annotated[str | None, typer.Option(help="Where it listens: 127.0.0.1.")]
 PortOption = Annotated[
-    int | None, typer.Option(min=1, max=65535, help="Port of the gateway: 8080.")
+    int | None,
+    typer.Option(min=1, max=65535, help="Port of the gateway: 8080, of the sandbox: 8081."),
 ]
 LogJsonOption = Annotated[bool, typer.Option("--json", help="Log one JSON object a line.")]
 
@@ -29,11 +33,11 @@ def serve(
     arguments = [
         part for name, value in given.items() if value is not None for part in (name, str(value))
     ]
-    if arguments and service is not Service.API:
+    if arguments and service not in PORT_OPTIONS:
         raise typer.BadParameter(
-            f"{service.value} listens nowhere: --host and --port are the api's"
+            f"{service.value} listens nowhere: --host and --port are the api's and the sandbox's"
         )
-    variables = environment(str(load_settings().home))
+    variables = environment(service, str(load_settings().home))
     if as_json:
         variables["TEMPER_LOG_JSON"] = "true"
     line = command(service, arguments)

@@ -2,6 +2,7 @@
 
 import threading
 import time
+from collections.abc import Mapping
 from typing import Annotated
 
 import typer
@@ -14,17 +15,25 @@ from temper.cli.output import JsonOption, Output
 from temper.client import Temper
 from temper.settings import ClientSettings, load_settings
 from temper.stack.access import access_of
+from temper.stack.addresses import addresses_of
 from temper.stack.child import Died, Restarted
 from temper.stack.detached import end_stack, start_detached
-from temper.stack.ports import LOOPBACK, any_free
-from temper.stack.services import Address
+from temper.stack.services import Address, Service
 from temper.stack.signals import stop_requested
-from temper.stack.state import StackFile, StackState, StackStatus
+from temper.stack.state import AbsentService, StackFile, StackState, StackStatus
 from temper.stack.supervisor import Stack
 
 Port = Annotated[
     int | None,
     typer.Option(min=0, max=65535, help="Port of the gateway; 0 takes any free one.  [8080]"),
+]
+SandboxPort = Annotated[
+    int | None,
+    typer.Option(
+        min=0,
+        max=65535,
+        help="Port of the sandbox.  [8081, or any free one where that is taken or --port is 0]",
+    ),
 ]
 Detach = Annotated[bool, typer.Option("--detach", "-d", help="Return once the stack is ready.")]
 Timeout = Annotated[
@@ -40,19 +49,21 @@ class Ended(BaseModel):
 
 def up(
     port: Port = None,
+    sandbox_port: SandboxPort = None,
     detach: Detach = False,
     timeout: Timeout = 90.0,
     as_json: JsonOption = False,
 ) -> None:
-    """Start the gateway and its workers on this machine; Ctrl-C ends them all."""
+    """Start the gateway, its workers and the sandbox on this machine; Ctrl-C ends them all."""
     out = Output(as_json)
     settings = load_settings()
-    chosen = default_port(settings) if port is None else port or any_free()
+    chosen = default_port(settings) if port is None else port
     with stop_requested() as stop:
         if detach:
-            _up_detached(out, settings, chosen, timeout, stop)
+            _up_detached(out, settings, chosen, sandbox_port, timeout, stop)
         else:
-            _up_here(out, settings, Address(LOOPBACK, chosen), timeout, stop)
+            addresses = addresses_of(settings, chosen, sandbox_port)
+            _up_here(out, settings, addresses, timeout, stop)
 
 
 def down(as_json: JsonOption = False) -> None:
@@ -69,16 +80,15 @@ def down(as_json: JsonOption = False) -> None:
 def _up_here(
     out: Output,
     settings: ClientSettings,
-    address: Address,
+    addresses: Mapping[Service, Address],
     timeout: float,
     stop: threading.Event,
 ) -> None:
     begun = time.monotonic()
-    access = access_of(settings)
-    grace, variables = settings.grace_seconds, access.gateway_variables
+    access = access_of(settings, addresses.get(Service.SANDBOX))
     with (
-        Temper(address.url, access.api_key) as client,
-        Stack(settings.home, address, client, grace, variables) as stack,
+        Temper(addresses[Service.API].url, access.api_key) as client,
+        Stack(settings.home, addresses, client, settings.grace_seconds, access.variables) as stack,
     ):
         if stack.leftovers:
             out.note(f"ended what a killed stack had left: {', '.join(stack.leftovers)}")
@@ -94,7 +104,10 @@ def _up_here(
     out.note("the stack has ended")
 
 
-def _report(out: Output, event: Died | Restarted) -> None:
+def _report(out: Output, event: Died | Restarted | AbsentService) -> None:
+    if isinstance(event, AbsentService):
+        out.note(_without(event), "red")
+        return
     if isinstance(event, Restarted):
         out.note(f"{event.service.name.value} runs again as process {event.service.process.pid}")
         return
@@ -107,6 +120,7 @@ def _up_detached(
     out: Output,
     settings: ClientSettings,
     port: int,
+    sandbox_port: int | None,
     timeout: float,
     stop: threading.Event,
 ) -> None:
@@ -117,7 +131,8 @@ def _up_detached(
         return
     begun = time.monotonic()
     out.note(f"starting the stack in {settings.home}")
-    state = start_detached(settings.home, port, timeout, settings.grace_seconds, stop)
+    ports = {Service.API: port, Service.SANDBOX: sandbox_port}
+    state = start_detached(settings.home, ports, timeout, settings.grace_seconds, stop)
     if state is None:
         raise typer.Exit(ExitCode.INTERRUPTED)
     _print(out, state, time.monotonic() - begun)
@@ -130,4 +145,12 @@ def _print(out: Output, state: StackState, seconds: float | None) -> None:
         return
     out.line(f"ready at {state.url}" + ("" if seconds is None else f" after {duration(seconds)}"))
     for service in state.services:
-        out.line(f"  {service.name.value.ljust(10)} process {service.process.pid}  {service.log}")
+        where = f"  {service.url}" if service.url and service.url != state.url else ""
+        name = service.name.value.ljust(10)
+        out.line(f"  {name} process {service.process.pid}  {service.log}{where}")
+    for absent in state.absent:
+        out.note(_without(absent), "red")
+
+
+def _without(service: AbsentService) -> str:
+    return f"without the {service.name.value}: {service.reason} (its log is {service.log})"

@@ -67,6 +67,7 @@ class Child:
         raise ServiceDied(
             f"{self._service.value} ended with {how}; its log is {self._log}",
             logs.last_lines(self._log),
+            status=status,
         )
 
     def keep_alive(self) -> Died | Restarted | None:
@@ -94,7 +95,9 @@ class Child:
             delay = self._restarts.after_death(now)
             if delay is None:
                 often = f"after {MOST_RESTARTS} restarts within {WITHIN_SECONDS:g} s"
-                raise ServiceDied(f"{death.message}; {often}", death.last_lines) from None
+                raise ServiceDied(
+                    f"{death.message}; {often}", death.last_lines, status=death.status
+                ) from None
             self._restart_at = now + delay
             return Died(death, delay)
         return None

@@ -6,30 +6,39 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
+from temper.stack.ending import end_leftovers, longest_shutdown
 from temper.stack.errors import AlreadyRunning, NotReady, StackError
 from temper.stack.logs import last_lines
 from temper.stack.processes import KILL_SECONDS, ProcessIdentity
+from temper.stack.services import PORT_OPTIONS, Service
 from temper.stack.state import StackFile, StackLock, StackState, StackStatus
-from temper.stack.supervisor import already_running, end_leftovers, longest_shutdown
+from temper.stack.supervisor import already_running
 
 POLL_SECONDS = 0.1
 
 
 def start_detached(
-    home: Path, port: int, timeout: float, grace_seconds: float, stop: threading.Event
+    home: Path,
+    ports: Mapping[Service, int | None],
+    timeout: float,
+    grace_seconds: float,
+    stop: threading.Event,
 ) -> StackState | None:
     """Start ``temper up`` in a session of its own and return its state once it is ready.
 
-    When ``stop`` is set first it is ended, and None returned. Raises `StackError` with the last
-    lines of its messages, which go to ``logs/up.log``, when it ends before it is ready.
+    Services listen on their ``ports``, those of None on their usual ones. When ``stop`` is set
+    first it is ended, and None returned. Raises `StackError` with the last lines of its messages,
+    which go to ``logs/up.log``, when it ends before it is ready.
     """
     log = home / "logs" / "up.log"
     log.parent.mkdir(parents=True, exist_ok=True)
+    options = [f"{PORT_OPTIONS[name]}={port}" for name, port in ports.items() if port is not None]
     with open(log, "wb") as output:
         child = subprocess.Popen(
-            [sys.executable, "-P", "-m", "temper", "up", f"--port={port}", f"--timeout={timeout}"],
+            [sys.executable, "-P", "-m", "temper", "up", *options, f"--timeout={timeout}"],
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,

@@ -28,9 +28,13 @@ class PortTaken(StackError):
 
 
 class ServiceDied(StackError):
-    """A service ended that should not have."""
+    """A service ended that should not have, with ``status``: an exit code, or minus a signal."""
 
     code = "service_died"
+
+    def __init__(self, message: str, last_lines: Sequence[str] = (), *, status: int) -> None:
+        super().__init__(message, last_lines)
+        self.status = status
 
 
 class NotReady(StackError):

@@ -26,6 +26,16 @@ class RunningService(BaseModel):
     name: Service
     process: ProcessIdentity
     log: Path
+    url: str | None = None
+    """Where it listens, if it does."""
+
+
+class AbsentService(BaseModel):
+    """A service that the stack goes on without, and why."""
+
+    name: Service
+    reason: str
+    log: Path
 
 
 class StackState(BaseModel):
@@ -35,6 +45,7 @@ class StackState(BaseModel):
     url: str
     supervisor: ProcessIdentity
     services: list[RunningService]
+    absent: list[AbsentService] = []
     started_at: float
 
 

@@ -4,51 +4,67 @@ import os
 import threading
 import time
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from temper.client import Temper, Unreachable
+from temper.client import Temper
 from temper.stack import logs
 from temper.stack.child import Child, Died, Restarted
-from temper.stack.errors import AlreadyRunning, NotReady, PortTaken
+from temper.stack.ending import SHUTDOWN_MARGIN, end_leftovers, end_services
+from temper.stack.errors import AlreadyRunning, NotReady, PortTaken, ServiceDied
 from temper.stack.ports import is_free
-from temper.stack.processes import KILL_SECONDS, ProcessIdentity, end_group, identify
-from temper.stack.services import WORKERS, Address, Service, command, environment
-from temper.stack.state import StackFile, StackLock, StackState, StackStatus
+from temper.stack.processes import identify
+from temper.stack.readiness import not_ready
+from temper.stack.services import (
+    DISPENSABLE,
+    PORT_OPTIONS,
+    WORKERS,
+    Address,
+    Service,
+    command,
+    environment,
+)
+from temper.stack.state import (
+    AbsentService,
+    RunningService,
+    StackFile,
+    StackLock,
+    StackState,
+    StackStatus,
+)
 
 CHECK_SECONDS = 0.2
-SHUTDOWN_MARGIN = 10.0
-"""What a worker gets to end beyond the grace that it gives the processes of its jobs."""
+REFUSED = 2
+"""Exit code of a service that cannot work as it is set up here; its last line says why."""
 
 
 class Stack:
     """The services of one ``temper up``. Use in a ``with``: leaving it ends them all.
 
     Entering it takes the lock of the home folder, raising `AlreadyRunning` when another stack
-    has it, and ends what a killed stack may have left; ``leftovers`` names that. The gateway
-    alone gets the ``gateway_variables`` into its environment.
+    has it, and ends what a killed stack may have left; ``leftovers`` names that. Started are the
+    workers and what has one of the ``addresses``, each with its ``variables`` in its environment.
     """
 
     def __init__(
         self,
         home: Path,
-        address: Address,
+        addresses: Mapping[Service, Address],
         client: Temper,
         grace_seconds: float,
-        gateway_variables: Mapping[str, str],
+        variables: Mapping[Service, Mapping[str, str]],
     ) -> None:
         self.home = home
-        self.address = address
+        self.addresses = addresses
         self.client = client
         self.grace_seconds = grace_seconds + SHUTDOWN_MARGIN
-        self.gateway_variables = gateway_variables
+        self.variables = variables
         self.leftovers: list[str] = []
         self._lock = StackLock(home)
         self._file = StackFile(home)
         self._children: list[Child] = []
         self.state = StackState(
             status=StackStatus.STARTING,
-            url=address.url,
+            url=addresses[Service.API].url,
             supervisor=identify(os.getpid()),
             services=[],
             started_at=time.time(),
@@ -59,8 +75,10 @@ class Stack:
             raise AlreadyRunning(already_running(self._file.read()))
         try:
             self.leftovers = end_leftovers(self._file, self.grace_seconds)
-            if not is_free(self.address.port):
-                raise PortTaken(f"port {self.address.port} is taken: choose another with --port")
+            for service, address in self.addresses.items():
+                if not is_free(address.port):
+                    option = PORT_OPTIONS[service]
+                    raise PortTaken(f"port {address.port} is taken: choose another with {option}")
             self._save(StackStatus.STARTING)
         except BaseException:
             self._lock.release()
@@ -76,21 +94,24 @@ class Stack:
     def start(self) -> None:
         """Start all services."""
         (self.home / "logs").mkdir(parents=True, exist_ok=True)
-        host, port = self.address.host, str(self.address.port)
-        self._start(Service.API, ["--host", host, "--port", port], self.gateway_variables)
+        for service, address in self.addresses.items():
+            self._start(service, ["--host", address.host, "--port", str(address.port)])
         for worker in WORKERS:
-            self._start(worker, [], {})
+            self._start(worker, [])
 
     def wait_ready(self, stop: threading.Event, timeout: float) -> bool:
-        """Wait until the gateway is ready and every worker has signed on.
+        """Wait until everything that listens is ready and every worker has signed on.
 
-        Return False when ``stop`` was set first. Raise `ServiceDied` when a service ends, and
-        `NotReady` after ``timeout`` seconds.
+        Return False when ``stop`` was set first. Raise `ServiceDied` when a service ends that
+        jobs need, and `NotReady` after ``timeout`` seconds.
         """
         deadline = time.monotonic() + timeout
-        while missing := self._missing():
-            for child in self._children:
-                child.check_alive()
+        while missing := not_ready(self.client, self.state.services):
+            for child in tuple(self._children):
+                try:
+                    child.check_alive()
+                except ServiceDied as death:
+                    self._go_on_without(child, death)
             if time.monotonic() > deadline:
                 raise NotReady(f"after {timeout:g} s still waiting for: {', '.join(missing)}")
             if stop.wait(CHECK_SECONDS):
@@ -98,44 +119,60 @@ class Stack:
         self._save(StackStatus.READY)
         return True
 
-    def watch(self, stop: threading.Event, report: Callable[[Died | Restarted], None]) -> None:
+    def watch(
+        self,
+        stop: threading.Event,
+        report: Callable[[Died | Restarted | AbsentService], None],
+    ) -> None:
         """Keep the services alive until ``stop`` is set.
 
-        Each death and each restart is handed to ``report``. Raise `ServiceDied` when a service
-        dies too often.
+        Each death, each restart and each service that is given up is handed to ``report``. Raise
+        `ServiceDied` when a service that jobs need dies too often.
         """
         while not stop.wait(CHECK_SECONDS):
-            for child in self._children:
-                event = child.keep_alive()
-                if isinstance(event, Restarted):
-                    self._save(StackStatus.READY)
+            for child in tuple(self._children):
+                event = self._kept_alive(child)
                 if event is not None:
+                    self._save(StackStatus.READY)
                     report(event)
                 logs.bound(child.running.log)
 
-    def _start(self, service: Service, arguments: list[str], variables: Mapping[str, str]) -> None:
+    def _kept_alive(self, child: Child) -> Died | Restarted | AbsentService | None:
+        try:
+            return child.keep_alive()
+        except ServiceDied as death:
+            return self._go_on_without(child, death)
+
+    def _go_on_without(self, child: Child, death: ServiceDied) -> AbsentService:
+        """Give up a service that jobs do not need; raise its death when they do."""
+        service = child.running
+        if service.name not in DISPENSABLE:
+            raise death
+        self._children.remove(child)
+        says_why = death.status == REFUSED and death.last_lines
+        reason = death.last_lines[-1] if says_why else death.message
+        absent = AbsentService(name=service.name, reason=reason, log=service.log)
+        self.state.absent.append(absent)
+        self._save(self.state.status)
+        return absent
+
+    def _start(self, service: Service, arguments: list[str]) -> None:
         log = self.home / "logs" / f"{service.value}.log"
-        variables = {**environment(str(self.home)), **variables}
+        variables = {
+            **environment(service, str(self.home)),
+            **self.variables.get(service, {}),
+        }
         self._children.append(Child(service, command(service, arguments), variables, log))
         self._save(StackStatus.STARTING)
 
-    def _missing(self) -> list[str]:
-        try:
-            if not self.client.is_ready():
-                return [Service.API.value]
-            signed_on = {worker.id for worker in self.client.workers()}
-        except Unreachable:
-            return [Service.API.value]
-        return [
-            service.name.value
-            for service in self.state.services
-            if service.name in WORKERS and not _is_signed_on(service.process, signed_on)
-        ]
-
     def _save(self, status: StackStatus) -> None:
         self.state.status = status
-        self.state.services = [child.running for child in self._children]
+        self.state.services = [self._with_url(child.running) for child in self._children]
         self._file.write(self.state)
+
+    def _with_url(self, service: RunningService) -> RunningService:
+        address = self.addresses.get(service.name)
+        return service.model_copy(update={"url": address.url if address else None})
 
     def _stop(self) -> None:
         self._save(StackStatus.STOPPING)
@@ -143,36 +180,6 @@ class Stack:
         for child in self._children:
             child.wait(self.grace_seconds)  # reaps it
         self._file.remove()
-
-
-def longest_shutdown(grace_seconds: float) -> float:
-    """Return the seconds within which a stack has ended, come what may."""
-    return 2 * (grace_seconds + SHUTDOWN_MARGIN + KILL_SECONDS)
-
-
-def end_services(state: StackState, grace_seconds: float) -> list[str]:
-    """End what lives of a stack, workers first: they end the processes of their jobs.
-
-    Return the names of the services that had to be ended.
-    """
-    alive = [service for service in state.services if service.process.is_alive]
-    workers = [service.process for service in alive if service.name in WORKERS]
-    others = [service.process for service in alive if service.name not in WORKERS]
-    for group in (workers, others):
-        if group:
-            with ThreadPoolExecutor(len(group)) as threads:
-                list(threads.map(lambda process: end_group(process, grace_seconds), group))
-    return [service.name.value for service in alive]
-
-
-def end_leftovers(file: StackFile, grace_seconds: float) -> list[str]:
-    """End the services of a stack whose supervisor was killed; the caller holds the lock."""
-    state = file.read()
-    if state is None:
-        return []
-    ended = end_services(state, grace_seconds)
-    file.remove()
-    return ended
 
 
 def already_running(state: StackState | None) -> str:
@@ -183,8 +190,3 @@ def already_running(state: StackState | None) -> str:
         f"the stack is already {state.status.value} at {state.url} "
         f"(process {state.supervisor.pid}); temper down ends it"
     )
-
-
-def _is_signed_on(process: ProcessIdentity, worker_ids: set[str]) -> bool:
-    # A worker's id is <host>:<pid>.
-    return any(worker.rpartition(":")[2] == str(process.pid) for worker in worker_ids)

@@ -5,83 +5,18 @@ import json
 import os
 import signal
 import socket
-import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from temper.client import ApiError, Temper, Unreachable
-from temper.stack.processes import ProcessIdentity, group_members
+from temper.stack.processes import ProcessIdentity
 from temper.stack.services import WORKERS, Service
-from temper.stack.state import StackFile, StackState, StackStatus
-
-DEADLINE = 120.0
-
-
-class Home:
-    """A home folder, and the commands run on it."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.file = StackFile(path)
-        self.started: list[subprocess.Popen[str]] = []
-        self.variables: dict[str, str] = {}
-
-    def command(self, *arguments: str) -> list[str]:
-        return [sys.executable, "-m", "temper", *arguments]
-
-    def environment(self) -> dict[str, str]:
-        kept = {name: value for name, value in os.environ.items() if "TEMPER" not in name}
-        own = {"TEMPER_HOME": str(self.path), "TEMPER_GRACE_SECONDS": "5"}
-        return {**kept, **own, **self.variables}
-
-    def start(self, *arguments: str) -> "subprocess.Popen[str]":
-        process = subprocess.Popen(
-            self.command(*arguments),
-            env=self.environment(),
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        self.started.append(process)
-        return process
-
-    def run(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
-        return subprocess.run(
-            self.command(*arguments),
-            env=self.environment(),
-            capture_output=True,
-            text=True,
-            timeout=DEADLINE,
-            check=False,
-        )
-
-    def up(self) -> tuple["subprocess.Popen[str]", StackState]:
-        """Start a stack in the foreground and wait until it is ready."""
-        process = self.start("up", "--port", "0", "--timeout", str(DEADLINE))
-        state = until(lambda: self.ready_state(process))
-        return process, state
-
-    def ready_state(self, process: "subprocess.Popen[str]") -> StackState | None:
-        assert process.poll() is None, process.communicate()
-        state = self.file.running()
-        return state if state and state.status is StackStatus.READY else None
-
-
-def until(get: Callable[[], StackState | None]) -> StackState:
-    deadline = time.monotonic() + DEADLINE
-    while time.monotonic() < deadline:
-        if (value := get()) is not None:
-            return value
-        time.sleep(0.1)
-    raise AssertionError("it did not happen in time")
-
-
-def processes(state: StackState) -> dict[Service, ProcessIdentity]:
-    return {service.name: service.process for service in state.services}
+from temper.stack.state import StackState
+from tests.support.stack import DEADLINE, Home, home_in, nothing_is_left, processes
+from tests.support.waiting import wait_for
 
 
 def signed_on(client: Temper, expected: dict[Service, ProcessIdentity]) -> bool:
@@ -95,18 +30,10 @@ def signed_on(client: Temper, expected: dict[Service, ProcessIdentity]) -> bool:
     return all(str(expected[worker].pid) in known for worker in WORKERS)
 
 
-def nothing_is_left(state: StackState) -> bool:
-    return not any(group_members(process.pid) for process in processes(state).values())
-
-
 @pytest.fixture
 def home(tmp_path: Path) -> Iterator[Home]:
-    home = Home(tmp_path / "home")
-    yield home
-    home.run("down")
-    for process in home.started:
-        process.kill()
-        process.communicate()
+    with home_in(tmp_path / "home") as home:
+        yield home
 
 
 def test_up_starts_everything_and_a_signal_ends_it(home: Home) -> None:
@@ -141,17 +68,17 @@ def test_a_service_that_dies_is_started_again_and_the_others_go_on(
         state = home.ready_state(process)
         return state if state and processes(state)[victim] != former[victim] else None
 
-    state = until(with_another)
+    state = wait_for(with_another, "it runs again", DEADLINE)
     now = processes(state)
-    assert all(now[name] == former[name] for name in Service if name is not victim)
+    assert all(now[name] == former[name] for name in former if name is not victim)
     with Temper(state.url) as client:
-        until(lambda: state if signed_on(client, now) else None)
+        wait_for(lambda: signed_on(client, now), "all are signed on", DEADLINE)
 
     process.terminate()
     _, said = process.communicate(timeout=DEADLINE)
     assert process.returncode == 0
     assert f"{victim} ended with signal 9" in said
-    assert "ready." in said or "running on" in said  # a line of its log
+    assert "ready." in said or "listening on" in said  # a line of its log
     assert f"{victim} runs again as process {now[victim].pid}" in said
     assert nothing_is_left(before)
     assert nothing_is_left(state)
@@ -236,13 +163,16 @@ def test_a_stack_that_cannot_start_says_why(home: Home) -> None:
     assert home.file.read() is None
 
 
-def test_a_taken_port_is_named_before_anything_starts(home: Home) -> None:
+@pytest.mark.parametrize("option", ["--port", "--sandbox-port"])
+def test_a_taken_port_is_named_before_anything_starts(home: Home, option: str) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
 
-        started = home.run("up", "--port", str(port))
+        ports = {"--port": "0", "--sandbox-port": "0"} | {option: str(port)}
+        started = home.run("up", *(word for pair in ports.items() for word in pair))
 
     assert started.returncode == 1
-    assert f"port {port} is taken" in started.stderr
+    assert f"port {port} is taken: choose another with {option}" in " ".join(started.stderr.split())
+    assert not (home.path / "logs").exists()

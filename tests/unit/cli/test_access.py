@@ -1,21 +1,34 @@
-"""Settings of the command line, and the key with which it asks its own gateway."""
+"""Settings of the command line, and how the services of its stack find and accept each other."""
 
+import contextlib
 import hashlib
+import socket
 from pathlib import Path
 
 import pytest
 
 from temper.settings import ClientSettings
 from temper.stack.access import access_of
+from temper.stack.addresses import addresses_of
+from temper.stack.ports import LOOPBACK, any_free
+from temper.stack.services import SANDBOX_PORT, Address, Service
 
 HASH = "a" * 64
+SANDBOX = Address(LOOPBACK, 1234)
 
 
 @pytest.fixture(autouse=True)
 def _clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
-    for name in ("TEMPER_HOME", "TEMPER_API_KEY", "TEMPER_API_KEY_HASHES"):
+    for name in (
+        *("TEMPER_HOME", "TEMPER_API_KEY", "TEMPER_API_KEY_HASHES"),
+        *("TEMPER_SANDBOX_URL", "TEMPER_SANDBOX_API_KEY"),
+    ):
         monkeypatch.delenv(name, raising=False)
+
+
+def hash_of(key: str) -> str:
+    return hashlib.sha256(key.encode()).hexdigest()
 
 
 def test_a_gateway_with_keys_gets_another_one_for_the_command_itself(
@@ -23,11 +36,11 @@ def test_a_gateway_with_keys_gets_another_one_for_the_command_itself(
 ) -> None:
     monkeypatch.setenv("TEMPER_API_KEY_HASHES", HASH)
 
-    access, another = access_of(ClientSettings()), access_of(ClientSettings())
+    access, another = access_of(ClientSettings(), None), access_of(ClientSettings(), None)
 
     assert access.api_key is not None
-    own = hashlib.sha256(access.api_key.encode()).hexdigest()
-    assert access.gateway_variables == {"TEMPER_API_KEY_HASHES": f"{HASH},{own}"}
+    accepted = access.variables[Service.API]["TEMPER_API_KEY_HASHES"]
+    assert accepted == f"{HASH},{hash_of(access.api_key)}"
     assert access.api_key not in repr(access)
     assert access.api_key != another.api_key
 
@@ -36,18 +49,68 @@ def test_the_users_own_key_is_used_where_there_is_one(monkeypatch: pytest.Monkey
     monkeypatch.setenv("TEMPER_API_KEY_HASHES", HASH)
     monkeypatch.setenv("TEMPER_API_KEY", "mine")
 
-    access = access_of(ClientSettings())
+    access = access_of(ClientSettings(), None)
 
-    assert (access.api_key, dict(access.gateway_variables)) == ("mine", {})
+    assert access.api_key == "mine"
+    assert access.variables[Service.API] == {}
 
 
 @pytest.mark.parametrize("hashes", ["", " , "])
-def test_a_gateway_without_keys_stays_without(hashes: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stack_without_keys_stays_without(hashes: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TEMPER_API_KEY_HASHES", hashes)
 
-    access = access_of(ClientSettings())
+    access = access_of(ClientSettings(), SANDBOX)
 
-    assert (access.api_key, dict(access.gateway_variables)) == (None, {})
+    assert access.api_key is None
+    assert access.variables[Service.API] == {"TEMPER_SANDBOX_URL": "http://127.0.0.1:1234"}
+    assert access.variables[Service.SANDBOX] == {}
+
+
+def test_the_sandbox_of_a_stack_with_keys_accepts_the_gateways_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("TEMPER_API_KEY_HASHES", HASH)
+    monkeypatch.setenv("TEMPER_API_KEY", "mine")
+
+    access = access_of(ClientSettings(), SANDBOX)
+
+    key = access.variables[Service.API]["TEMPER_SANDBOX_API_KEY"]
+    assert access.variables[Service.SANDBOX] == {
+        "TEMPER_API_KEY_HASHES": f"{HASH},{hash_of(key)}",
+    }
+    assert key not in repr(access)
+
+
+def test_the_sandbox_listens_where_it_is_looked_for_unless_that_is_taken() -> None:
+    settings = ClientSettings()
+    with socket.socket() as taken:
+        taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        with contextlib.suppress(OSError):  # somebody else's already
+            taken.bind((LOOPBACK, SANDBOX_PORT))
+        taken.listen()
+        elsewhere = addresses_of(settings, 8080, None)[Service.SANDBOX].port
+
+    assert elsewhere not in (0, SANDBOX_PORT)
+    assert addresses_of(settings, 8080, 4321)[Service.SANDBOX].port == 4321
+
+
+def test_a_stack_on_any_port_leaves_the_usual_one_of_the_sandbox_to_others() -> None:
+    addresses = addresses_of(ClientSettings(), 0, None)
+
+    assert addresses[Service.SANDBOX].port not in (0, SANDBOX_PORT)
+    assert addresses[Service.API].port != 0
+
+
+def test_no_sandbox_is_started_where_another_one_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TEMPER_API_KEY_HASHES", HASH)
+    monkeypatch.setenv("TEMPER_SANDBOX_URL", f"http://127.0.0.1:{any_free()}")
+    settings = ClientSettings()
+
+    addresses = addresses_of(settings, 8080, None)
+
+    assert set(addresses) == {Service.API}
+    variables = access_of(settings, None).variables[Service.API]
+    assert variables.keys().isdisjoint({"TEMPER_SANDBOX_URL", "TEMPER_SANDBOX_API_KEY"})
 
 
 def test_an_empty_variable_means_the_default(

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from temper.stack.ending import end_leftovers
 from temper.stack.logs import MAX_BYTES, bound, last_lines
 from temper.stack.processes import ProcessIdentity, identify
 from temper.stack.services import Service, environment
 from temper.stack.state import StackFile, StackLock, StackState, StackStatus
-from temper.stack.supervisor import end_leftovers
 
 
 def state(supervisor: ProcessIdentity) -> StackState:
@@ -61,9 +61,35 @@ def test_an_unreadable_state_is_no_stack(tmp_path: Path, content: str) -> None:
 
 
 def test_services_do_not_get_the_key_of_the_client() -> None:
-    variables = environment("/home", {"TEMPER_API_KEY": "secret", "PATH": "/bin"})
+    variables = environment(Service.API, "/home", {"TEMPER_API_KEY": "secret", "PATH": "/bin"})
 
     assert variables == {"TEMPER_HOME": "/home", "PATH": "/bin"}
+
+
+def test_the_sandbox_gets_its_settings_and_nothing_else_of_ours() -> None:
+    own = {
+        "PATH": "/bin",
+        "LC_ALL": "C.UTF-8",
+        "TEMPER_SANDBOX_CONCURRENCY": "8",
+        "TEMPER_API_KEY_HASHES": "a" * 64,
+        "TEMPER_RUNTIMES": "/runtimes",
+    }
+    others = {
+        "TEMPER_API_KEY": "secret",
+        "TEMPER_SANDBOX_API_KEY": "secret",
+        "TEMPER_SANDBOX_URL": "http://127.0.0.1:1",
+        "TEMPER_DATABASE_URL": "postgresql://u:secret@h/d",
+        "TEMPER_BROKER_URL": "redis://:secret@h",
+        "TEMPER_ENDPOINT_KEYS": '{"http://h:1": "secret"}',
+        "HF_TOKEN": "secret",
+        "AWS_SECRET_ACCESS_KEY": "secret",
+        "LD_PRELOAD": "/x.so",
+        "PYTHONPATH": "/x",
+    }
+
+    variables = environment(Service.SANDBOX, "/home", own | others)
+
+    assert variables == own | {"TEMPER_HOME": "/home"}
 
 
 def test_every_service_has_a_module_to_run() -> None:

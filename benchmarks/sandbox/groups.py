@@ -1,0 +1,101 @@
+"""A control group that counts the CPU time of a server and of everything it starts."""
+
+import contextlib
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Protocol
+
+REMOVAL_SECONDS = 5.0
+
+
+class Account(Protocol):
+    """Where the CPU time of many processes is read together."""
+
+    method: str
+
+    def add(self, pid: int) -> None:
+        """Count a process, and all that it starts from now on."""
+        ...
+
+    def read(self) -> tuple[float, float]:
+        """User and system seconds so far."""
+        ...
+
+
+class GroupV1:
+    """A group of version 1's cpuacct controller."""
+
+    method = "cgroup cpuacct"
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def add(self, pid: int) -> None:
+        """Move a process into the group."""
+        (self._folder / "cgroup.procs").write_text(str(pid))
+
+    def read(self) -> tuple[float, float]:
+        """User and system seconds of all processes that have ever been in it."""
+        user, system = (
+            int((self._folder / f"cpuacct.usage_{mode}").read_text()) for mode in ("user", "sys")
+        )
+        return user / 1e9, system / 1e9
+
+
+class GroupV2(GroupV1):
+    """A group of the unified hierarchy."""
+
+    method = "cgroup v2 cpu.stat"
+
+    def read(self) -> tuple[float, float]:
+        """User and system seconds of all processes that have ever been in it."""
+        lines = (self._folder / "cpu.stat").read_text().splitlines()
+        values = {name: int(value) for name, value in map(str.split, lines)}
+        return values["user_usec"] / 1e6, values["system_usec"] / 1e6
+
+
+@contextlib.contextmanager
+def new_group() -> Iterator[Account]:
+    """An empty group for the length of a block; raises OSError where none can be made."""
+    parent, kind = _own_group()
+    folder = parent / f"temper-benchmark-{os.getpid()}-{time.monotonic_ns()}"
+    folder.mkdir()
+    try:
+        yield kind(folder)
+    finally:
+        _remove(folder)
+
+
+def _own_group() -> tuple[Path, type[GroupV1]]:
+    groups = dict(line.split(":", 2)[1:] for line in _lines("/proc/self/cgroup"))
+    for line in _lines("/proc/mounts"):
+        _, place, kind, options, *_ = line.split()
+        if kind == "cgroup" and "cpuacct" in options.split(","):
+            own = next(path for names, path in groups.items() if "cpuacct" in names.split(","))
+            return _inside(place, own), GroupV1
+        if kind == "cgroup2" and place == "/sys/fs/cgroup":
+            return _inside(place, groups[""]), GroupV2
+    raise FileNotFoundError("no control groups are mounted")
+
+
+def _inside(mount: str, group: str) -> Path:
+    """A group's folder; in a container its path may be that of the host, and then is not there."""
+    folder = Path(mount + group)
+    return folder if folder.is_dir() else Path(mount)
+
+
+def _remove(folder: Path) -> None:
+    deadline = time.monotonic() + REMOVAL_SECONDS
+    while folder.exists():
+        try:
+            folder.rmdir()
+        except OSError:  # its last processes are being reaped
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.05)
+
+
+def _lines(path: str) -> list[str]:
+    return Path(path).read_text().splitlines()

@@ -1,0 +1,94 @@
+"""The sandbox of a local stack: reached through the gateway, kept alive, and dispensable."""
+
+import hashlib
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from temper.client import Temper
+from temper.stack.services import Service
+from temper.stack.state import StackState
+from tests.support.runtimes import FOLDER, installed_runtime
+from tests.support.stack import DEADLINE, Home, home_in, nothing_is_left, processes
+from tests.support.waiting import wait_for
+
+PROGRAM = {"language": "python", "code": "print(1 + 1)"}
+KEY = "the user's"
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Iterator[Home]:
+    with home_in(tmp_path / "home") as home:
+        yield home
+
+
+@pytest.fixture
+def with_runtime(home: Home) -> Home:
+    """A home whose sandbox finds its interpreter."""
+    installed_runtime("sandbox")
+    home.variables["TEMPER_RUNTIMES"] = str(FOLDER)
+    return home
+
+
+def run_code(url: str, key: str | None = None) -> httpx.Response:
+    headers = {"Authorization": f"Bearer {key}"} if key else {}
+    return httpx.post(f"{url}/run_code", json=PROGRAM, headers=headers, timeout=DEADLINE)
+
+
+def test_a_sandbox_that_refuses_to_start_is_named_and_done_without(home: Home) -> None:
+    process, state = home.up()
+
+    with Temper(state.url) as client:
+        assert len(client.workers()) == 2
+    assert run_code(state.url).status_code == 503
+    (absent,) = state.absent
+    assert absent.name is Service.SANDBOX
+    assert "runtime 'sandbox' is not installed" in absent.reason
+    process.terminate()
+    _, said = process.communicate(timeout=DEADLINE)
+    assert process.returncode == 0
+    assert f"without the sandbox: {absent.reason}" in " ".join(said.split())
+
+
+@pytest.mark.runtime
+def test_programs_run_through_a_gateway_that_wants_keys(with_runtime: Home) -> None:
+    home = with_runtime
+    home.variables["TEMPER_API_KEY_HASHES"] = hashlib.sha256(KEY.encode()).hexdigest()
+    process, state = home.up()
+
+    answer = run_code(state.url, KEY)
+    assert answer.status_code == 200, answer.text
+    assert answer.json()["run_result"]["stdout"] == "2\n"
+    assert run_code(state.url).status_code == 401
+    (url,) = [service.url for service in state.services if service.name is Service.SANDBOX]
+    assert url is not None
+    assert run_code(url).status_code == 401
+    assert run_code(url, KEY).status_code == 200
+
+    process.terminate()
+    process.communicate(timeout=DEADLINE)
+    assert process.returncode == 0
+    assert nothing_is_left(state)
+
+
+@pytest.mark.runtime
+def test_a_sandbox_that_dies_is_started_again_where_it_was(with_runtime: Home) -> None:
+    process, state = with_runtime.up()
+    former = processes(state)[Service.SANDBOX]
+
+    os.kill(former.pid, signal.SIGKILL)
+
+    def with_another() -> StackState | None:
+        now = with_runtime.ready_state(process)
+        return now if now and processes(now)[Service.SANDBOX] != former else None
+
+    now = wait_for(with_another, "it runs again", DEADLINE)
+    wait_for(lambda: run_code(state.url).status_code == 200, "programs run again", DEADLINE)
+    process.terminate()
+    process.communicate(timeout=DEADLINE)
+    assert nothing_is_left(state)
+    assert nothing_is_left(now)
