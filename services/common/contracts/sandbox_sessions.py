@@ -12,11 +12,15 @@ MimeBundle = dict[str, Any]
 """One thing that was shown, by media type: ``text/plain``, ``image/png`` (in base64), ..."""
 
 
+LEAST_MEMORY_MB = 32
+"""What a kernel needs to start."""
+
+
 class CreateSession(Request):
     """The body of POST /v1/sessions."""
 
     language: Literal["python"] = "python"
-    memory_limit_mb: Annotated[int, Field(ge=1)] | None = Field(
+    memory_limit_mb: Annotated[int, Field(ge=LEAST_MEMORY_MB)] | None = Field(
         default=None, description="Real memory of all its processes; null: the service's default."
     )
     idle_timeout: Annotated[float, Field(ge=1)] | None = Field(

@@ -125,7 +125,14 @@ class Pool:
 
         Its command and time limit do not matter. Raises `SandboxFailure`.
         """
-        return await SessionProcess.start(self._shelves[NOTEBOOK], execution)
+        for attempt in range(1, _ATTEMPTS + 1):
+            try:
+                return await SessionProcess.start(self._shelves[NOTEBOOK], execution)
+            except SlotLost as lost:
+                logger.warning("a session was lost (attempt %d): %s", attempt, lost)
+                if attempt == _ATTEMPTS:
+                    raise SandboxFailure(f"no session could be started: {lost}") from lost
+        raise AssertionError("unreachable")
 
     async def _make_slot(self, profile: Profile) -> Slot:
         number = heapq.heappop(self._free_numbers)
@@ -145,7 +152,11 @@ class Pool:
             free()
             raise
         slot = Slot(number, process, cgroup, self.network, free)
-        await slot.start()
+        try:
+            await slot.start()
+        except BaseException:
+            await slot.close()
+            raise
         return slot
 
     async def _warm_up_others(self) -> None:

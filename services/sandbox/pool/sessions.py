@@ -21,7 +21,7 @@ class SessionProcess:
 
     @classmethod
     async def start(cls, shelf: Shelf, execution: Execution) -> Self:
-        """Start a driver in a slot of ``shelf``; raises `SandboxFailure`."""
+        """Start a driver in a slot of ``shelf``; raises `SandboxFailure` and `SlotLost`."""
         own_end, other_end = socket.socketpair()
         own_end.setblocking(False)
         slot = await shelf.take()
@@ -29,11 +29,9 @@ class SessionProcess:
             with other_end:
                 channel = other_end.fileno()
                 run = await slot.begin(execution, Notebook(), seconds=None, channel=channel)
-        except BaseException as error:
+        except BaseException:
             own_end.close()
             shelf.give_back(slot)
-            if isinstance(error, SlotLost):
-                raise SandboxFailure(f"no session could be started: {error}") from error
             raise
         return cls(shelf, slot, run, own_end)
 

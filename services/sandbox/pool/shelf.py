@@ -12,6 +12,8 @@ from services.sandbox.pool.slots import Slot
 
 logger = logging.getLogger(__name__)
 
+_CLOSED = "the sandbox is being shut down"
+
 
 class Shelf:
     """Hands out slots that are ready; makes more, up to ``most``, when there is none."""
@@ -28,14 +30,14 @@ class Shelf:
 
     async def take(self) -> Slot:
         """A ready slot, to be given back; raises `SandboxFailure`."""
+        if self._closed:
+            raise SandboxFailure(_CLOSED)
         while self._ready:
             slot = self._ready.pop()
             if slot.is_alive():
                 return slot
-            self._in_background(self._end(slot))
-        if len(self._slots) + self._in_the_making < self._most:
-            self._in_the_making += 1
-            self._in_background(self._add())
+            self._in_background(self._exchange(slot))
+        self._add_one()
         place: asyncio.Future[Slot] = asyncio.get_running_loop().create_future()
         self._waiting.append(place)
         try:
@@ -57,17 +59,26 @@ class Shelf:
         await asyncio.gather(*(self._end(slot) for slot in old))
 
     async def close(self) -> None:
-        """End all slots and what runs in them."""
+        """End all slots and what runs in them; who waits for one gets `SandboxFailure`."""
         self._closed = True
+        for place in self._waiting:
+            if not place.done():
+                place.set_exception(SandboxFailure(_CLOSED))
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await asyncio.gather(*(self._end(slot) for slot in list(self._slots)))
 
+    def _add_one(self) -> None:
+        """Make another slot, if there may be one."""
+        if len(self._slots) + self._in_the_making < self._most:
+            self._in_the_making += 1
+            self._in_background(self._add())
+
     async def _add(self) -> None:
         try:
             slot = await self._make()
-        except (SandboxFailure, SlotLost, OSError) as error:
+        except Exception as error:  # whatever it is, nobody shall wait for ever
             self._refuse(error)
             return
         finally:
@@ -81,17 +92,16 @@ class Shelf:
                 await slot.prepare()
         except SlotLost as lost:
             logger.warning("slot %d: %s", slot.number, lost)
-        if not slot.broken:
+        if slot.broken:
+            await self._exchange(slot)
+        else:
             self._hand_out(slot)
-            return
-        await self._end(slot)
-        self._replace()
 
-    def _replace(self) -> None:
-        """Make another slot if somebody waits for the one that was lost."""
+    async def _exchange(self, slot: Slot) -> None:
+        """End a slot that was lost, and make another if somebody waits for one."""
+        await self._end(slot)
         if self._waiting and not self._closed:
-            self._in_the_making += 1
-            self._in_background(self._add())
+            self._add_one()
 
     def _hand_out(self, slot: Slot) -> None:
         while self._waiting:
@@ -113,8 +123,11 @@ class Shelf:
                 return
 
     async def _end(self, slot: Slot) -> None:
-        self._slots.discard(slot)
-        await slot.close()
+        try:
+            await slot.close()
+        except Exception:
+            logger.exception("slot %d does not end", slot.number)
+        self._slots.discard(slot)  # no earlier: until then its number is taken
 
     def _in_background(self, work: Coroutine[None, None, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)

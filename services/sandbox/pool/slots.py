@@ -49,6 +49,7 @@ class Slot:
         self._places: Mapping[str, str] | None = None
         self._idle_usage: int | None = None
         self._memory_limit: int | None = None
+        self._closing: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
         """Let the slot prepare its first run; raises `SlotLost`."""
@@ -124,15 +125,24 @@ class Slot:
         return not self.broken and not poll.poll(0)
 
     async def close(self) -> None:
-        """End whatever runs here; the slot's place and number are free afterwards."""
+        """End whatever runs here; the slot's place and number are free afterwards.
+
+        Raises TimeoutError, OSError.
+        """
+        if self._closing is None:
+            self._closing = asyncio.create_task(self._close())
+        await asyncio.shield(self._closing)
+
+    async def _close(self) -> None:
         self.broken = True
-        self._process.channel.close()
         if self._proxy is not None:
             self._proxy.discard()
         with contextlib.suppress(ProcessLookupError):
             signal.pidfd_send_signal(self._process.pidfd, signal.SIGKILL)
         async with asyncio.timeout(_OVERTIME_SECONDS):
             await readable(self._process.pidfd)
+        await asyncio.sleep(0)  # who waits for its answer hears first that it ended
+        self._process.channel.close()
         os.close(self._process.pidfd)
         await asyncio.to_thread(self._cgroup.remove)  # and whatever is still in it
         self._free()
@@ -162,9 +172,12 @@ class Slot:
             await asyncio.sleep(0.005)
 
     def _limit_memory(self, limit: int) -> None:
-        """Allow a run so much on top of what the waiting slot holds itself."""
+        """Allow a run so much on top of what the waiting slot holds itself; raises `SlotLost`."""
         if limit != self._memory_limit:
-            self._cgroup.set_memory_limit(limit + (self._idle_usage or 0))
+            try:
+                self._cgroup.set_memory_limit(limit + (self._idle_usage or 0))
+            except OSError as error:  # more than that remains of earlier runs
+                raise self._lost(f"its memory cannot be limited: {error.strerror}") from error
             self._memory_limit = limit
         self._cgroup.reset_peak()
 

@@ -83,6 +83,7 @@ class Zygote:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 cwd="/",
+                start_new_session=True,  # what Ctrl-C ends is the service, and it ends this
                 env={**BASIC_ENVIRONMENT, "PYTHONPATH": str(REPOSITORY)},
             )
         channel = self._channel = Channel(own_end)

@@ -78,7 +78,8 @@ def test_numpy_starts_within_a_small_limit(sandbox: Sandbox, limit: int) -> None
 def test_address_space_is_not_memory(sandbox: Sandbox) -> None:
     code = """
 import mmap
-m = mmap.mmap(-1, 8 << 30, flags=mmap.MAP_PRIVATE | mmap.MAP_NORESERVE | mmap.MAP_ANONYMOUS)
+NO_RESERVE = 0x4000
+m = mmap.mmap(-1, 8 << 30, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | NO_RESERVE)
 print(len(m))
 """
     assert sandbox.output(code, memory_limit_MB=LIMIT_MB) == f"{8 << 30}\n"

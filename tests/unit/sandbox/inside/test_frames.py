@@ -36,8 +36,13 @@ def ends() -> Iterator[tuple[socket.socket, socket.socket]]:
 def received(data: bytes) -> tuple[frames.Header, bytes]:
     """What is received when these bytes come, and then nothing more."""
     ours, theirs = socket.socketpair()
-    with ours, theirs:
-        sender = threading.Thread(target=lambda: (ours.sendall(data), ours.close()))
+    with theirs:
+
+        def send() -> None:
+            with ours:
+                ours.sendall(data)
+
+        sender = threading.Thread(target=send)
         sender.start()
         try:
             header, _ = frames.receive(theirs)

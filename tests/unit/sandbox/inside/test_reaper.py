@@ -1,6 +1,7 @@
 """The first process of a run's pid namespace: a few machine instructions."""
 
 import os
+import platform
 import signal
 import subprocess
 from collections.abc import Callable, Iterator
@@ -123,7 +124,7 @@ def test_its_end_is_the_end_of_all(executable: Path) -> None:
 
 
 def test_other_machines_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reaper.platform, "machine", lambda: "riscv64")
+    monkeypatch.setattr(platform, "machine", lambda: "riscv64")
 
     with pytest.raises(OSError, match="riscv64"):
         reaper.executable()
