@@ -49,6 +49,9 @@ class FirstVersion:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._with_swap = folder / "memory.memsw.limit_in_bytes"
+        self._usage = _OpenFile(folder / "memory.usage_in_bytes", os.O_RDONLY)
+        self._peak = _OpenFile(folder / "memory.max_usage_in_bytes", os.O_RDWR)
+        self._kills = _OpenFile(folder / "memory.oom_control", os.O_RDONLY)
 
     def set_limit(self, limit: int | None) -> None:
         value = -1 if limit is None else limit
@@ -63,23 +66,24 @@ class FirstVersion:
             self._write_all(files[::-1], value)
 
     def usage(self) -> int:
-        return int((self._folder / "memory.usage_in_bytes").read_text())
+        return int(self._usage.read())
 
     def held(self) -> int:
-        statistics = self._folder / "memory.stat"
-        return _counter(statistics, "rss") + _counter(statistics, "shmem")
+        statistics = (self._folder / "memory.stat").read_bytes()
+        return _counter(statistics, b"rss") + _counter(statistics, b"shmem")
 
     def reset_peak(self) -> None:
-        (self._folder / "memory.max_usage_in_bytes").write_text("0")
+        self._peak.write(b"0")
 
     def peak(self) -> int:
-        return int((self._folder / "memory.max_usage_in_bytes").read_text())
+        return int(self._peak.read())
 
     def oom_kills(self) -> int:
-        return _counter(self._folder / "memory.oom_control", "oom_kill")
+        return _counter(self._kills.read(), b"oom_kill")
 
     def close(self) -> None:
-        """Nothing is held open."""
+        for file in (self._usage, self._peak, self._kills):
+            file.close()
 
     def _write_all(self, files: list[Path], value: int) -> None:
         for file in files:
@@ -92,10 +96,12 @@ class SecondVersion:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+        self._usage = _OpenFile(folder / "memory.current", os.O_RDONLY)
+        self._kills = _OpenFile(folder / "memory.events", os.O_RDONLY)
         # A peak can be reset from Linux 6.12 on, for the descriptor that asked alone.
-        self._peak: int | None = None
+        self._peak: _OpenFile | None = None
         with suppress(OSError):
-            self._peak = os.open(folder / "memory.peak", os.O_RDWR | os.O_CLOEXEC)
+            self._peak = _OpenFile(folder / "memory.peak", os.O_RDWR)
         with suppress(FileNotFoundError):
             (folder / "memory.swap.max").write_text("0")
 
@@ -103,34 +109,51 @@ class SecondVersion:
         (self._folder / "memory.max").write_text("max" if limit is None else str(limit))
 
     def usage(self) -> int:
-        return int((self._folder / "memory.current").read_text())
+        return int(self._usage.read())
 
     def held(self) -> int:
-        statistics = self._folder / "memory.stat"
-        return _counter(statistics, "anon") + _counter(statistics, "shmem")
+        statistics = (self._folder / "memory.stat").read_bytes()
+        return _counter(statistics, b"anon") + _counter(statistics, b"shmem")
 
     def reset_peak(self) -> None:
         if self._peak is not None:
             try:
-                os.write(self._peak, b"reset\n")
+                self._peak.write(b"reset\n")
             except OSError:
-                self.close()
+                self._peak.close()
+                self._peak = None
 
     def peak(self) -> int | None:
-        return None if self._peak is None else int(os.pread(self._peak, 32, 0))
+        return None if self._peak is None else int(self._peak.read())
 
     def oom_kills(self) -> int:
-        return _counter(self._folder / "memory.events", "oom_kill")
+        return _counter(self._kills.read(), b"oom_kill")
 
     def close(self) -> None:
-        if self._peak is not None:
-            os.close(self._peak)
-            self._peak = None
+        for file in (self._usage, self._kills, self._peak):
+            if file is not None:
+                file.close()
 
 
-def _counter(file: Path, name: str) -> int:
-    for line in file.read_text().splitlines():
-        key, _, value = line.partition(" ")
+class _OpenFile:
+    """A file of the kernel that is asked for often: opening it anew costs more than reading."""
+
+    def __init__(self, path: Path, mode: int) -> None:
+        self._descriptor = os.open(path, mode | os.O_CLOEXEC)
+
+    def read(self) -> bytes:
+        return os.pread(self._descriptor, 4096, 0)
+
+    def write(self, text: bytes) -> None:
+        os.pwrite(self._descriptor, text, 0)
+
+    def close(self) -> None:
+        os.close(self._descriptor)
+
+
+def _counter(lines: bytes, name: bytes) -> int:
+    for line in lines.splitlines():
+        key, _, value = line.partition(b" ")
         if key == name:
             return int(value)
     return 0

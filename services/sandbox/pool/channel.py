@@ -39,11 +39,14 @@ class Channel:
         """Send a message; raises `ChannelClosed`. The other end closes nothing of ours."""
         loop = asyncio.get_running_loop()
         bodies = list(bodies)
-        data = encode(header, body_length=sum(map(len, bodies)))
+        length = sum(map(len, bodies))
+        data = encode(header, body_length=length)
+        if length <= _PIECE:  # most are: one call, and one wake-up of the receiver
+            data, bodies = b"".join((data, *bodies)), []
         try:
             sent = socket.send_fds(self._socket, [data], descriptors) if descriptors else 0
             if sent < len(data):
-                await loop.sock_sendall(self._socket, data[sent:])
+                await loop.sock_sendall(self._socket, memoryview(data)[sent:])
             for body in bodies:
                 await loop.sock_sendall(self._socket, body)
         except (BrokenPipeError, ConnectionResetError):

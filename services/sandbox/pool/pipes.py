@@ -8,6 +8,8 @@ from services.sandbox.execution import OutputListener, Stream
 
 _PIECE = 1 << 18
 _PIPE_HOLDS = 1 << 16
+_MOST_LEFT = 256
+"""A pipe holds no more pieces, however large a program has made it."""
 
 
 class Output:
@@ -37,9 +39,10 @@ class Output:
         asyncio.get_running_loop().add_reader(self._read_end, self._read)
 
     def finish(self) -> None:
-        """Take what is left, when no process of the program is alive, and close."""
-        while self._open and self._read():
-            pass
+        """Take what is left and close: the program ended, or is lost and may even write on."""
+        for _ in range(_MOST_LEFT):
+            if not self._open or not self._read():
+                break
         self._close()
 
     def discard(self) -> None:

@@ -7,7 +7,6 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
 
 from services.sandbox.execution import SandboxFailure
-from services.sandbox.pool.runs import SlotLost
 from services.sandbox.pool.slots import Slot
 
 logger = logging.getLogger(__name__)
@@ -56,14 +55,12 @@ class Shelf:
         """End slots that nobody wanted for long."""
         old = [slot for slot in self._ready if slot.last_used < unused_since]
         self._ready = [slot for slot in self._ready if slot not in old]
-        await asyncio.gather(*(self._end(slot) for slot in old))
+        await asyncio.gather(*(self._exchange(slot) for slot in old))
 
     async def close(self) -> None:
         """End all slots and what runs in them; who waits for one gets `SandboxFailure`."""
         self._closed = True
-        for place in self._waiting:
-            if not place.done():
-                place.set_exception(SandboxFailure(_CLOSED))
+        self._disappoint(_CLOSED)
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -76,13 +73,16 @@ class Shelf:
             self._in_background(self._add())
 
     async def _add(self) -> None:
+        failure: Exception | None = None
         try:
             slot = await self._make()
         except Exception as error:  # whatever it is, nobody shall wait for ever
-            self._refuse(error)
-            return
+            failure = error
         finally:
             self._in_the_making -= 1
+        if failure is not None:
+            self._refuse(failure)
+            return
         self._slots.add(slot)
         await self._prepare(slot)
 
@@ -90,15 +90,16 @@ class Shelf:
         try:
             if not slot.broken:
                 await slot.prepare()
-        except SlotLost as lost:
-            logger.warning("slot %d: %s", slot.number, lost)
+        except Exception as error:
+            slot.broken = True
+            logger.warning("slot %d: %s", slot.number, error)
         if slot.broken:
             await self._exchange(slot)
         else:
             self._hand_out(slot)
 
     async def _exchange(self, slot: Slot) -> None:
-        """End a slot that was lost, and make another if somebody waits for one."""
+        """End a slot, and make another if somebody waits for one."""
         await self._end(slot)
         if self._waiting and not self._closed:
             self._add_one()
@@ -112,15 +113,17 @@ class Shelf:
         self._ready.append(slot)
 
     def _refuse(self, error: Exception) -> None:
-        """No slot can be made: tell one who waits, unless another slot will come to it."""
-        if self._slots:
+        """No slot can be made: tell those who wait, unless another will come to them."""
+        if self._slots or self._in_the_making:
             logger.warning("no further slot: %s", error)
             return
-        while self._waiting:
-            place = self._waiting.popleft()
+        self._disappoint(f"no sandbox can be made: {error}")
+
+    def _disappoint(self, reason: str) -> None:
+        for place in self._waiting:
             if not place.done():
-                place.set_exception(SandboxFailure(f"no sandbox can be made: {error}"))
-                return
+                place.set_exception(SandboxFailure(reason))
+        self._waiting.clear()
 
     async def _end(self, slot: Slot) -> None:
         try:

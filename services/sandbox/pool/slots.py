@@ -53,7 +53,8 @@ class Slot:
 
     async def start(self) -> None:
         """Let the slot prepare its first run; raises `SlotLost`."""
-        self._cgroup.add(self._process.pid)
+        # In a thread: the kernel may take a while to let everybody else pass.
+        await asyncio.to_thread(self._cgroup.add, self._process.pid)
         await self._send({"start": True})
 
     async def prepare(self) -> None:
