@@ -84,7 +84,7 @@ def test_nothing_but_the_sandbox_runs_as_root(services: Services) -> None:
 def test_the_sandbox_can_become_other_users_and_no_more(services: Services) -> None:
     assert {name for name, service in services.items() if service.get("cap_add")} == {"sandbox"}
     given = set(services["sandbox"]["cap_add"])
-    assert given == {"CHOWN", "DAC_OVERRIDE", "SETGID", "SETUID"}
+    assert given == {"CHOWN", "DAC_OVERRIDE", "KILL", "SETGID", "SETUID"}
 
 
 def test_the_sandbox_is_bounded_and_keeps_nothing(services: Services) -> None:

@@ -9,6 +9,7 @@ covered by folders that hold nothing but the way to the path.
 import os
 import sys
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 
 from services.sandbox.inside import syscalls
@@ -22,19 +23,28 @@ def launcher(tier: str, python: Path) -> list[str]:
     """
     if tier == "full":
         return []
-    paths = [str(python.resolve().parents[1]), str(python.parents[1])]
-    return [sys.executable, "-m", "tests.support.reachable", *paths, "--"]
+    return [sys.executable, "-m", "tests.support.reachable", *way_to(python), "--"]
 
 
 def main(arguments: list[str]) -> None:
     """Open the ways and become the command."""
     split = arguments.index("--")
-    syscalls.unshare(CLONE_NEWNS)
-    syscalls.mount("none", "/", "", MS_REC | MS_PRIVATE)
-    for path in map(Path, arguments[:split]):
-        _open_way(path)
+    open_ways(arguments[:split])
     command = arguments[split + 1 :]
     os.execv(command[0], command)
+
+
+def open_ways(paths: Iterable[str]) -> None:
+    """Let every user reach the paths, as this thread and what it starts from now on see them."""
+    syscalls.unshare(CLONE_NEWNS)
+    syscalls.mount("none", "/", "", MS_REC | MS_PRIVATE)
+    for path in map(Path, paths):
+        _open_way(path)
+
+
+def way_to(python: Path) -> list[str]:
+    """The paths that programs of this interpreter must reach."""
+    return [str(python.resolve().parents[1]), str(python.parents[1])]
 
 
 def _open_way(path: Path) -> None:

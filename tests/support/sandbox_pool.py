@@ -3,15 +3,18 @@
 import asyncio
 import threading
 from collections.abc import Coroutine, Iterable, Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from services.sandbox.isolation.cgroups import find_cgroups
+from services.sandbox.isolation.cgroups import Cgroups, find_cgroups
+from services.sandbox.isolation.controllers import Controller
 from services.sandbox.isolation.tier import Tier
-from services.sandbox.isolation.tiers import choose_tier
+from services.sandbox.isolation.tiers import Isolation, choose_tier
 from services.sandbox.pool.assembly import create_pool
 from services.sandbox.pool.capacity import Capacity
 from services.sandbox.pool.pool import Pool
+from tests.support.reachable import open_ways, way_to
 from tests.support.runtimes import installed_runtime
 
 START_SECONDS = 60.0
@@ -28,31 +31,53 @@ class PoolInThread:
 
     def call(self, work: Coroutine[Any, Any, Value]) -> Value:
         """The result of a coroutine that uses the pool."""
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(CALL_SECONDS)
+        return self.begin(work).result(CALL_SECONDS)
+
+    def begin(self, work: Coroutine[Any, Any, Value]) -> "Future[Value]":
+        """Start a coroutine that uses the pool; to cancel what is returned cancels it."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop)
 
 
 @contextmanager
 def running_pool(
-    toolchains: Iterable[str] = (), *, programs: int = 4, devices: Iterable[str] = ()
+    toolchains: Iterable[str] = (),
+    *,
+    programs: int = 4,
+    devices: Iterable[str] = (),
+    tier: Tier | None = None,
+    groups: bool = True,
 ) -> Iterator[PoolInThread]:
-    """A pool with the runtime `sandbox`, in the strongest tier that works here."""
+    """A pool with the runtime `sandbox`, in the strongest tier that works here or in ``tier``.
+
+    Without ``groups`` it finds no control groups to use.
+    """
     python = installed_runtime("sandbox").python
-    cgroups = find_cgroups("temper-test")
-    isolation = choose_tier(Tier.CONTAINER, None, cgroups)
+    cgroups = find_cgroups("temper-test") if groups else Cgroups([], dict.fromkeys(Controller, ""))
     capacity = Capacity(programs=programs, sessions=1, processes=256, disk_bytes=512 << 20)
-    pool = create_pool(python, isolation, cgroups, capacity, toolchains, devices=devices)
+
+    async def start() -> Pool:
+        # In the thread of the loop, which starts all processes: its view of the files is theirs.
+        if tier is Tier.CONTAINER:
+            open_ways(way_to(python))
+        isolation = choose_tier(Tier.CONTAINER, tier, cgroups)
+        users.append(isolation)
+        pool = create_pool(python, isolation, cgroups, capacity, toolchains, devices=devices)
+        await pool.start()
+        return pool
+
+    users: list[Isolation] = []  # held as long as the pool has processes
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
-    running = PoolInThread(loop, pool)
     try:
-        running.call(pool.start())
-        yield running
-    finally:
+        starting = asyncio.run_coroutine_threadsafe(start(), loop)
+        running = PoolInThread(loop, starting.result(START_SECONDS))
         try:
-            running.call(pool.close())
+            yield running
         finally:
-            loop.call_soon_threadsafe(loop.stop)
-            thread.join(START_SECONDS)
-            loop.close()
-            cgroups.close()
+            running.call(running.pool.close())
+    finally:
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join(START_SECONDS)
+        loop.close()
+        cgroups.close()

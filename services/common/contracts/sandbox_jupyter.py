@@ -13,6 +13,8 @@ from services.common.contracts.sandbox import (
     CommandResult,
     EncodedFiles,
     FetchedPaths,
+    Megabytes,
+    Number,
     RunStatus,
 )
 from services.common.contracts.sandbox_sessions import CellError, MimeBundle
@@ -24,12 +26,12 @@ class RunJupyterRequest(BaseModel):
     model_config = ConfigDict(extra="ignore", allow_inf_nan=False)
 
     cells: list[str] = Field(description="The code of each.", examples=[["x = 6 * 7", "x"]])
-    cell_timeout: float = Field(
+    cell_timeout: Number = Field(
         default=0, description="Seconds that each cell may take; none of its own at zero or less."
     )
-    total_timeout: float = Field(default=45, description="Seconds that all may take together.")
+    total_timeout: Number = Field(default=45, description="Seconds that all may take together.")
     kernel: Literal["python3"] = "python3"
-    memory_limit_MB: int | None = Field(
+    memory_limit_MB: Megabytes | None = Field(
         default=-1, description="Real memory; null, zero or less: the service's default."
     )
     files: EncodedFiles = {}

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from services.common.contracts.base import Request, Resource
-from services.common.contracts.sandbox import EncodedFiles
+from services.common.contracts.sandbox import EncodedFiles, Megabytes, Number
 
 MimeBundle = dict[str, Any]
 """One thing that was shown, by media type: ``text/plain``, ``image/png`` (in base64), ..."""
@@ -20,10 +20,10 @@ class CreateSession(Request):
     """The body of POST /v1/sessions."""
 
     language: Literal["python"] = "python"
-    memory_limit_mb: Annotated[int, Field(ge=LEAST_MEMORY_MB)] | None = Field(
+    memory_limit_mb: Annotated[Megabytes, Field(ge=LEAST_MEMORY_MB)] | None = Field(
         default=None, description="Real memory of all its processes; null: the service's default."
     )
-    idle_timeout: Annotated[float, Field(ge=1)] | None = Field(
+    idle_timeout: Annotated[Number, Field(ge=1)] | None = Field(
         default=None,
         description="Seconds without a request after which it is ended; null: the service's "
         "default, which is also the most.",
@@ -61,7 +61,7 @@ class ExecuteCell(Request):
     """The body of POST /v1/sessions/{session_id}/execute."""
 
     code: str = Field(description="The cell.", examples=["import math\nmath.sqrt(2)"])
-    timeout: float = Field(
+    timeout: Number = Field(
         default=60.0,
         gt=0,
         description="Seconds that the cell may take; then it is interrupted, and its kernel is "

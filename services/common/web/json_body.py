@@ -13,8 +13,9 @@ from fastapi import Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.openapi.models import Example
 from pydantic import BaseModel, ValidationError
+from starlette.requests import ClientDisconnect
 
-from services.common.errors import Unprocessable
+from services.common.errors import InvalidRequest, Unprocessable
 from services.common.web.validation import describe_problems
 
 MAX_VALUES = 200_000
@@ -25,8 +26,12 @@ Body = TypeVar("Body", bound=BaseModel)
 
 
 async def read_body(request: Request, model: type[Body]) -> Body:
-    """The body of a request; raises `Unprocessable`, and what the reading of it raises."""
-    return parse_body(await request.body(), model)
+    """The body of a request; raises `InvalidRequest`, and what the reading of it raises."""
+    try:
+        body = await request.body()
+    except ClientDisconnect:
+        raise InvalidRequest("the client hung up before it had sent its request") from None
+    return parse_body(body, model)
 
 
 def parse_body(body: bytes, model: type[Body]) -> Body:

@@ -9,6 +9,7 @@ from services.sandbox.inside.places import Configuration, Places
 
 _STACK_BYTES = 64 << 20
 _LOCKED_BYTES = 8 << 20
+_LOWEST_PRIORITY = 19
 
 
 def limit_resources(configuration: Configuration) -> None:
@@ -29,6 +30,8 @@ def confine(configuration: Configuration, places: Places, user: int | None) -> N
     In the container tier it becomes ``user``.
     """
     os.setsid()
+    if configuration.sampled:
+        os.nice(_LOWEST_PRIORITY)  # however many there are, what counts them gets its turn
     _die_first_when_memory_runs_out()
     resource.setrlimit(resource.RLIMIT_NPROC, (configuration.processes, configuration.processes))
     own = () if user is None else (f"/proc/{os.getpid()}",)

@@ -19,6 +19,7 @@ from services.sandbox.inside.places import Configuration, Places
 
 _SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - swept after each run
 _END_SECONDS = 10.0
+_MOST_SHARED_FILES = 10_000
 
 
 class ContainedRun:
@@ -51,11 +52,9 @@ class ContainedRun:
 
     def memory(self, limit: int) -> int:
         """Bytes in use by processes and shared memory; exact when above ``limit``."""
-        shared = sum(
-            entry.stat(follow_symlinks=False).st_size for entry in self._in_shared_memory()
-        )
+        shared = sum(_size(entry) for entry in self._in_shared_memory())
         memory = meter.resident_memory(self.processes, self.user) + shared
-        return memory if memory <= limit else self._private_memory() + shared
+        return memory if memory <= limit else self._private_memory(limit) + shared
 
     def files(self, most: int) -> meter.Files:
         """What lies in the run's folders."""
@@ -67,14 +66,14 @@ class ContainedRun:
         self._sweep_shared_memory()
         return ended
 
-    def _private_memory(self) -> int:
+    def _private_memory(self, limit: int) -> int:
         """Only one of the same user may look into its processes."""
         read_end, write_end = os.pipe()
         child = syscalls.fork()
         if child == 0:
             try:
                 become(self.user)
-                memory = meter.private_memory(self.processes, self.user)
+                memory = meter.private_memory(self.processes, self.user, limit)
                 os.write(write_end, str(memory).encode())
             finally:
                 os._exit(0)
@@ -114,20 +113,40 @@ class ContainedRun:
 
     def _sweep(self) -> None:
         if self._folder.exists():
-            # rm finds its way in a tree that is deeper than Python's recursion.
-            command = ["/bin/rm", "-rf", "--one-file-system", "--", str(self._folder)]
-            subprocess.run(command, check=True)
+            _remove(self._folder)
         self._sweep_shared_memory()
 
     def _sweep_shared_memory(self) -> None:
         for entry in self._in_shared_memory():
-            Path(entry.path).unlink(missing_ok=True)
+            if entry.is_dir(follow_symlinks=False):
+                _remove(Path(entry.path))
+            else:
+                Path(entry.path).unlink(missing_ok=True)
 
     def _in_shared_memory(self) -> "Iterator[os.DirEntry[str]]":
         for entry in os.scandir(_SHARED_MEMORY):
             with contextlib.suppress(FileNotFoundError):  # others come and go there
                 if entry.stat(follow_symlinks=False).st_uid == self.user:
                     yield entry
+
+
+def _size(entry: "os.DirEntry[str]") -> int:
+    """Bytes of a file, or of all that is in a folder, of shared memory."""
+    with contextlib.suppress(OSError):  # it was removed, or replaced, meanwhile
+        if not entry.is_dir(follow_symlinks=False):
+            return entry.stat(follow_symlinks=False).st_blocks * meter.BLOCK
+        folder = os.open(entry.path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        try:
+            return meter.files_below(folder, _MOST_SHARED_FILES).size
+        finally:
+            os.close(folder)
+    return 0
+
+
+def _remove(folder: Path) -> None:
+    # rm finds its way in a tree that is deeper than Python's recursion.
+    command = ["/bin/rm", "-rf", "--one-file-system", "--", str(folder)]
+    subprocess.run(command, check=True)
 
 
 def become(user: int) -> None:
@@ -148,7 +167,17 @@ def kill_all(user: int) -> None:
             pass
         finally:
             os._exit(0)
-    os.waitpid(child, 0)
+    with contextlib.suppress(ChildProcessError):  # a zygote leaves its children to the kernel
+        os.waitpid(child, 0)
+
+
+def end_user(user: int) -> None:
+    """End what is left of a slot that died; raises TimeoutError."""
+    deadline = time.monotonic() + _END_SECONDS
+    while meter.has_processes(user):
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"processes of user {user} did not end")
+        kill_all(user)
 
 
 def _confine(configuration: Configuration, places: Places, user: int) -> tuple[int, ...]:

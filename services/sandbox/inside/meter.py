@@ -1,11 +1,14 @@
 """What a run holds where the kernel does not bound it: sums, sampled by its slot."""
 
 import os
+import time
 from collections.abc import Iterator
 from typing import NamedTuple
 
+LONGEST_SECONDS = 1.0
 _KIBIBYTE = 1024
-_BLOCK = 512
+BLOCK = 512
+"""What the kernel counts the size of files in, in bytes."""
 _FIRST_PROCESS = "1"
 
 
@@ -24,21 +27,34 @@ def resident_memory(processes: int, user: int | None) -> int:
     return sum(resident for _, resident in _processes(processes, user))
 
 
-def private_memory(processes: int, user: int | None) -> int:
-    """The same, each page divided among those who share it: exact, and slow.
+def private_memory(processes: int, user: int | None, limit: int) -> int:
+    """The same, each page divided among those who share it: exact up to ``limit``, and slow.
 
-    To be called by somebody who may look into the processes; of one that keeps itself closed,
-    everything resident is counted.
+    To be called by somebody who may look into the processes; of one that keeps itself closed, and
+    of those that are left after `LONGEST_SECONDS`, everything resident is counted.
     """
     total = 0
+    end = time.monotonic() + LONGEST_SECONDS
     for pid, resident in _processes(processes, user):
-        shares = [
-            int(line.split()[1]) * _KIBIBYTE
-            for line in _lines(processes, f"{pid}/smaps_rollup")
-            if line.startswith((b"Pss_Anon:", b"Pss_Shmem:"))
-        ]
-        total += sum(shares) if shares else resident
+        if total > limit:
+            break
+        total += resident if time.monotonic() > end else _share(processes, pid) or resident
     return total
+
+
+def _share(processes: int, pid: str) -> int:
+    lines = _lines(processes, f"{pid}/smaps_rollup")
+    shares = (line for line in lines if line.startswith((b"Pss_Anon:", b"Pss_Shmem:")))
+    return sum(int(line.split()[1]) * _KIBIBYTE for line in shares)
+
+
+def has_processes(user: int) -> bool:
+    """Whether any process of this machine is the user's."""
+    processes = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        return any(_processes(processes, user))
+    finally:
+        os.close(processes)
 
 
 def files_below(folder: int, most: int) -> Files:
@@ -57,7 +73,7 @@ def files_below(folder: int, most: int) -> Files:
 
 def _size(name: str, folder: int) -> int:
     try:
-        return os.stat(name, dir_fd=folder, follow_symlinks=False).st_blocks * _BLOCK
+        return os.stat(name, dir_fd=folder, follow_symlinks=False).st_blocks * BLOCK
     except OSError:
         return 0  # it was removed meanwhile
 

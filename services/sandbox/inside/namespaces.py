@@ -1,10 +1,8 @@
 """A run of the full tier: namespaces of its own over the minimal root."""
 
-import fcntl
 import os
 import signal
 import socket
-import struct
 
 from services.sandbox.inside import meter, program, reaper, root, stack, syscalls
 from services.sandbox.inside.confinement import confine
@@ -23,8 +21,6 @@ from services.sandbox.inside.syscalls import (
 )
 
 _OF_A_RUN = CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS
-_INTERFACE_UP = 0x1 | 0x40
-_SET_INTERFACE_FLAGS = 0x8914
 _BACKLOG = 128
 
 
@@ -61,7 +57,9 @@ class NamespacedRun:
         used = os.fstatvfs(self.workspace)
         files = (used.f_blocks - used.f_bfree) * used.f_frsize
         memory = meter.resident_memory(self.processes, None) + files
-        return memory if memory <= limit else meter.private_memory(self.processes, None) + files
+        return (
+            memory if memory <= limit else meter.private_memory(self.processes, None, limit) + files
+        )
 
     def files(self, _most: int) -> meter.Files:
         """Nothing to watch: the kernel bounds the files of this tier."""
@@ -94,7 +92,7 @@ def _enter_run(configuration: Configuration) -> tuple[int, ...]:
     """Make the namespaces and private places of this process, a program, and confine it."""
     user, group = os.getuid(), os.getgid()
     syscalls.unshare(_OF_A_RUN)
-    _bring_up_loopback()
+    syscalls.bring_up_loopback()
     listeners = (_listen(PROXY_PORT),) if configuration.proxied else ()
     syscalls.set_host_name("sandbox")
     limits = f"size={configuration.disk_bytes},nr_inodes={configuration.inodes},mode=755"
@@ -114,12 +112,6 @@ def _enter_run(configuration: Configuration) -> tuple[int, ...]:
     root.map_user(user, group)
     confine(configuration, PLACES, None)
     return handed_over
-
-
-def _bring_up_loopback() -> None:
-    request = struct.pack("16sH22x", b"lo", _INTERFACE_UP)
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
-        fcntl.ioctl(any_socket, _SET_INTERFACE_FLAGS, request)
 
 
 def _listen(port: int) -> int:

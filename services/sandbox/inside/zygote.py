@@ -17,10 +17,21 @@ import sys
 from pathlib import Path
 from typing import NoReturn
 
-from services.sandbox.inside import frames, interpreter, rehearsals, root, slot, stack, syscalls
+from services.sandbox.inside import (
+    container,
+    frames,
+    interpreter,
+    rehearsals,
+    root,
+    slot,
+    stack,
+    syscalls,
+)
 from services.sandbox.inside.places import Configuration
 
 _HUGE_PAGE = 2 << 20
+_IGNORED_BY_OTHERS = (signal.SIGHUP, signal.SIGQUIT, signal.SIGTERM, signal.SIGTSTP)
+"""Signals that what starts a service in the background may have it ignore."""
 
 
 @stack.unseen
@@ -48,13 +59,16 @@ def main(descriptor: int) -> NoReturn:
     frames.send(channel, {"ready": True, "missing": missing})
     with contextlib.suppress(frames.ChannelClosed):
         while True:
-            _fork_slot(channel, configuration)
+            _serve(channel, configuration)
     os._exit(0)
 
 
 @stack.unseen
-def _fork_slot(channel: socket.socket, configuration: Configuration) -> None:
+def _serve(channel: socket.socket, configuration: Configuration) -> None:
     request, descriptors = frames.receive(channel)
+    if "end_user" in request:
+        _end_user(channel, request["end_user"])
+        return
     pid = os.fork()
     if pid == 0:
         channel.close()
@@ -65,10 +79,20 @@ def _fork_slot(channel: socket.socket, configuration: Configuration) -> None:
     os.close(pidfd)
 
 
+def _end_user(channel: socket.socket, user: int) -> None:
+    try:
+        container.end_user(user)
+        frames.send(channel, {"ended": True})
+    except TimeoutError as error:
+        frames.send(channel, {"failure": str(error)})
+
+
 def _leave_the_service(environment: dict[str, str]) -> None:
     """Forget where this was started from; programs inherit what is left."""
     os.environ.clear()
     os.environ.update(environment)
+    for number in _IGNORED_BY_OTHERS:
+        signal.signal(number, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
     code = Path(__file__).parents[3]
     sys.path[:] = [path for path in sys.path if path != str(code)]

@@ -21,6 +21,9 @@ _NEW_NAMESPACES = (
     | 0x4000_0000  # network
 )
 
+_SIBLING = 0x8000
+"""A child of the program's own parent, the slot, which would have to wait for it."""
+
 _PROCESS_OPTIONS = (
     *(1, 2, 3, 4),  # signal at the parent's death; dumpable
     *(7, 8, 23, 24, 27, 28, 38, 39, 47),  # capabilities and no-new-privileges: only ever fewer
@@ -62,7 +65,8 @@ def argument_rules(*, own_network: bool, own_processes: bool, sockets: bool) -> 
     """
     return {
         "clone": Rule(
-            error(errno.EPERM), (Clause((Match(0, (0,), mask=_NEW_NAMESPACES),), ALLOW),)
+            error(errno.EPERM),
+            (Clause((Match(0, (0,), mask=_NEW_NAMESPACES | _SIBLING),), ALLOW),),
         ),
         "mknod": _nodes(mode=1),
         "mknodat": _nodes(mode=2),

@@ -8,6 +8,8 @@ from services.sandbox.execution import OutputListener, Stream
 
 _PIECE = 1 << 18
 _PIPE_HOLDS = 1 << 16
+_WRITABLE, _READABLE = 0o622, 0o644
+"""For a program, another user than the service, that opens /dev/stdout or /dev/stdin by name."""
 _MOST_LEFT = 256
 """A pipe holds no more pieces, however large a program has made it."""
 
@@ -20,6 +22,7 @@ class Output:
 
     def __init__(self, stream: Stream, limit: int, listener: OutputListener | None) -> None:
         self._read_end, self.write_end = os.pipe()
+        os.fchmod(self.write_end, _WRITABLE)
         os.set_blocking(self._read_end, False)
         self._stream = stream
         self._limit = limit
@@ -70,7 +73,7 @@ class Output:
 
     def _drop(self) -> bool:
         # Within the kernel: a program that floods its output takes none of the service's time.
-        dropped = os.splice(self._read_end, _nowhere(), _PIECE)
+        dropped = os.splice(self._read_end, _nowhere(), _PIECE, flags=os.SPLICE_F_NONBLOCK)
         self.cut = self.cut or dropped > 0
         if not dropped:
             self._close()
@@ -101,6 +104,7 @@ class Input:
             self.read_end = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
             return
         self.read_end, self._write_end = os.pipe()
+        os.fchmod(self.read_end, _READABLE)
         os.set_blocking(self._write_end, False)
         if len(data) <= _PIPE_HOLDS:  # all at once, before there is a reader
             self._write()

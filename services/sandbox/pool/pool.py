@@ -136,28 +136,32 @@ class Pool:
 
     async def _make_slot(self, profile: Profile) -> Slot:
         number = heapq.heappop(self._free_numbers)
-        user = None if self._first_user is None else self._first_user + number
-        free = functools.partial(heapq.heappush, self._free_numbers, number)
         try:
             cgroup = self._cgroups.create(f"slot-{number}")
         except BaseException:
-            free()
+            heapq.heappush(self._free_numbers, number)
             raise
         try:
             cgroup.set_pids_limit(self._capacity.processes + _OWN_PROCESSES)
             cgroup.set_cpu_limit(self._capacity.cores)
-            process = await self._zygotes[profile].fork_slot(user)
+            process = await self._zygotes[profile].fork_slot(self._user(number))
         except BaseException:
             cgroup.remove()
-            free()
+            heapq.heappush(self._free_numbers, number)
             raise
-        slot = Slot(number, process, cgroup, self.network, free)
-        try:
-            await slot.start()
-        except BaseException:
-            await slot.close()
-            raise
+        slot = Slot(number, process, cgroup, self.network, functools.partial(self._free, number))
+        await slot.start()
         return slot
+
+    async def _free(self, number: int) -> None:
+        """Give back the number of a slot that has ended, once nothing of it is left."""
+        user = self._user(number)
+        if user is not None and self._configuration.tier == "container":
+            await self._zygotes[BASE].end_user(user)
+        heapq.heappush(self._free_numbers, number)
+
+    def _user(self, number: int) -> int | None:
+        return None if self._first_user is None else self._first_user + number
 
     async def _warm_up_others(self) -> None:
         for profile, zygote in self._zygotes.items():

@@ -36,9 +36,9 @@ class Shelf:
             if slot.is_alive():
                 return slot
             self._in_background(self._exchange(slot))
-        self._add_one()
         place: asyncio.Future[Slot] = asyncio.get_running_loop().create_future()
         self._waiting.append(place)
+        self._make_what_is_missing()
         try:
             return await place
         except asyncio.CancelledError:
@@ -66,9 +66,11 @@ class Shelf:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await asyncio.gather(*(self._end(slot) for slot in list(self._slots)))
 
-    def _add_one(self) -> None:
-        """Make another slot, if there may be one."""
-        if len(self._slots) + self._in_the_making < self._most:
+    def _make_what_is_missing(self) -> None:
+        """Make slots for those who wait, as far as there may be more."""
+        waiting = sum(not place.done() for place in self._waiting)
+        room = self._most - len(self._slots) - self._in_the_making
+        for _ in range(min(waiting - self._in_the_making, room)):
             self._in_the_making += 1
             self._in_background(self._add())
 
@@ -99,10 +101,9 @@ class Shelf:
             self._hand_out(slot)
 
     async def _exchange(self, slot: Slot) -> None:
-        """End a slot, and make another if somebody waits for one."""
+        """End a slot, which leaves room for another."""
         await self._end(slot)
-        if self._waiting and not self._closed:
-            self._add_one()
+        self._make_what_is_missing()
 
     def _hand_out(self, slot: Slot) -> None:
         while self._waiting:

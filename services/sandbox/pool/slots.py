@@ -6,7 +6,7 @@ import os
 import select
 import signal
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
 from services.sandbox.descriptors import readable
 from services.sandbox.execution import Command, Execution, OutputListener, SandboxFailure
@@ -36,7 +36,7 @@ class Slot:
         process: SlotProcess,
         cgroup: Cgroup,
         network: Network | None,
-        free: Callable[[], None],
+        free: Callable[[], Awaitable[None]],
     ) -> None:
         self.number = number
         self.broken = False
@@ -146,7 +146,7 @@ class Slot:
         self._process.channel.close()
         os.close(self._process.pidfd)
         await asyncio.to_thread(self._cgroup.remove)  # and whatever is still in it
-        self._free()
+        await self._free()
 
     def _take_descriptor(self) -> int:
         try:

@@ -23,6 +23,7 @@ REPOSITORY = Path(__file__).resolve().parents[3]
 _SCRIPT = REPOSITORY / "services" / "sandbox" / "inside" / "zygote.py"
 _START_SECONDS = 60.0
 _FORK_SECONDS = 10.0
+_END_USER_SECONDS = 30.0
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,23 @@ class Zygote:
                     logger.warning("zygote %s does not answer: starting anew", self._profile.name)
                     await self._stop()
         raise SandboxFailure(f"the zygote {self._profile.name} does not answer")
+
+    async def end_user(self, user: int) -> None:
+        """End every process of a slot that is gone, in the container tier; raises `SandboxFailure`.
+
+        With namespaces the kernel does.
+        """
+        async with self._lock:
+            channel = await self._ensure_started()
+            try:
+                async with asyncio.timeout(_END_USER_SECONDS):
+                    await channel.send({"end_user": user})
+                    answer, _ = await channel.receive()
+            except (TimeoutError, ChannelClosed):
+                await self._stop()
+                raise SandboxFailure(f"the zygote {self._profile.name} does not answer") from None
+            if "failure" in answer:
+                raise SandboxFailure(answer["failure"])
 
     async def close(self) -> None:
         """End the process; its slots and their runs end with it."""

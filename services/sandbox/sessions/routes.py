@@ -1,7 +1,5 @@
 """/v1/sessions."""
 
-from typing import Any
-
 from fastapi import APIRouter, Request, Response
 
 from services.common.contracts.pages import DEFAULT_LIMIT, Deleted, Page
@@ -26,7 +24,7 @@ from services.common.web.paging import After, Limit, page_of
 from services.sandbox.admission import QueueFull
 from services.sandbox.answers import answer_to
 from services.sandbox.context import Principal, Sandbox
-from services.sandbox.event_stream import Events, EventStream
+from services.sandbox.event_stream import Events, EventStream, described_events
 from services.sandbox.sessions.examples import CREATE, EXECUTE
 
 router = APIRouter(
@@ -34,13 +32,11 @@ router = APIRouter(
 )
 
 _EXECUTION = documented_errors(NotFound, Conflict, PayloadTooLarge, Unprocessable, QueueFull)
-_STREAM: dict[int | str, dict[str, Any]] = {
-    200: {
-        "description": "Events `stdout`, `stderr`, `display` and `error` while the cell runs, and "
-        "at the end `result`, whose data is the answer of /execute.",
-        "content": {"text/event-stream": {"schema": {"type": "string"}}},
-    }
-}
+_STREAM = described_events(
+    "What the cell prints, shows and raises, as JSON; the last event is `result`, the answer of "
+    "/execute.",
+    *("stdout", "stderr", "display", "error", "result"),
+)
 
 
 @router.post(

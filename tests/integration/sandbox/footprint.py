@@ -94,9 +94,9 @@ def group_folders(service: int) -> tuple[Path, ...]:
     )
 
 
-def slots(groups: Iterable[Path]) -> int:
-    """How many slots the service keeps: each has a group of its own in every folder."""
-    return max(sum(1 for entry in folder.iterdir() if entry.is_dir()) for folder in groups)
+def slots(groups: Iterable[Path]) -> set[str]:
+    """The slots that the service keeps: each has a group of its own in every folder."""
+    return {entry.name for folder in groups for entry in folder.iterdir() if entry.is_dir()}
 
 
 def _charged(folder: Path) -> int:

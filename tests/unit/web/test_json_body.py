@@ -1,5 +1,6 @@
 """Bodies that are read by hand: what is wrong is told, and what models write is taken."""
 
+import asyncio
 import json
 from typing import Annotated
 
@@ -9,8 +10,9 @@ from fastapi.testclient import TestClient
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, ConfigDict, FailFast, Field
+from starlette.types import Message
 
-from services.common.errors import Unprocessable
+from services.common.errors import InvalidRequest, Unprocessable
 from services.common.web.errors import install_error_handlers
 from services.common.web.json_body import documented_body, parse_body, read_body
 
@@ -34,6 +36,15 @@ def test_what_is_sent_is_read(title: str, seconds: float, ascii_only: bool) -> N
     body = json.dumps({"title": title, "seconds": seconds, "other": [1]}, ensure_ascii=ascii_only)
 
     assert parse_body(body.encode(), Song) == Song(title=title, seconds=seconds)
+
+
+def test_a_client_that_hangs_up_while_it_sends_is_no_fault_of_the_service() -> None:
+    async def receive() -> Message:
+        return {"type": "http.disconnect"}
+
+    request = Request({"type": "http", "method": "POST", "headers": []}, receive)
+    with pytest.raises(InvalidRequest):
+        asyncio.run(read_body(request, Song))
 
 
 HALVES = st.characters(min_codepoint=0xD7F0, max_codepoint=0xE010)

@@ -39,6 +39,7 @@ CALLS = {
     "unshare mounts": "call('unshare', 0x00020000)",
     "unshare network": "call('unshare', 0x40000000)",
     "clone into namespaces": "call('clone', 0x10000000 | 0x20000000 | 17, 0, 0, 0, 0)",
+    "clone as a child of the slot": "call('clone', 0x8000 | 17, 0, 0, 0, 0)",
     "setns": "call('setns', os.open('/proc/self/ns/net', os.O_RDONLY), 0)",
     "io_uring": "call('io_uring_setup', 8, ctypes.create_string_buffer(256))",
     "bpf": "call('bpf', 0, ctypes.create_string_buffer(128), 128)",

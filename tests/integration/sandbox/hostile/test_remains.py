@@ -18,6 +18,16 @@ for folder in folders:
     assert {sandbox.output(code) for _ in range(RUNS)} == {"[]\n"}
 
 
+def test_folders_of_shared_memory_are_gone(sandbox: Sandbox) -> None:
+    code = """
+import os
+print([name for name in os.listdir('/dev/shm') if 'left' in name])
+os.makedirs('/dev/shm/left-folder/in/it')
+open('/dev/shm/left-folder/in/it/file', 'w').close()
+"""
+    assert {sandbox.output(code) for _ in range(RUNS)} == {"[]\n"}
+
+
 def test_shared_memory_and_semaphores_are_gone(sandbox: Sandbox) -> None:
     code = """
 import ctypes

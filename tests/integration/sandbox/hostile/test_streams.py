@@ -38,6 +38,22 @@ def test_much_input_arrives(sandbox: Sandbox) -> None:
     assert sandbox.output(code, stdin="é" * (20 << 20)) == f"{20 << 20}\n"
 
 
+def test_streams_can_be_opened_by_their_names(sandbox: Sandbox) -> None:
+    code = "cat /dev/stdin > /dev/stdout; echo told > /dev/stderr"
+    result = sandbox.run(code, language="bash", stdin="read")["run_result"]
+    assert (result["stdout"], result["stderr"]) == ("read", "told\n")
+
+
+def test_output_cannot_be_taken_back(sandbox: Sandbox) -> None:
+    code = """
+import os
+os.write(1, b'written ')
+try: os.open('/dev/stdout', os.O_RDONLY)
+except PermissionError: print('kept')
+"""
+    assert sandbox.output(code) == "written kept\n"
+
+
 def test_bytes_that_are_no_text_are_replaced_and_the_rest_kept(sandbox: Sandbox) -> None:
     code = r"import os; os.write(1, b'before \xff\xfe \x00 after \xc3\xa9')"
     assert sandbox.output(code) == "before �� \x00 after é"

@@ -1,0 +1,86 @@
+"""Programs beside each other, heard while they run, and cancelled."""
+
+import asyncio
+import threading
+
+import pytest
+
+from services.sandbox.execution import Executable, Outcome, Stream
+from tests.integration.sandbox.pool.programs import (
+    execution,
+    named,
+    python,
+    run,
+    start,
+    the_one_named,
+)
+from tests.support.sandbox_pool import PoolInThread
+from tests.support.waiting import wait_for
+
+pytestmark = pytest.mark.runtime
+
+
+def test_many_programs_at_once_do_not_meet(sandbox: PoolInThread) -> None:
+    async def all_of_them() -> list[Outcome]:
+        source = (
+            "import os\nprint(open('own').read(), os.listdir(), os.listdir(os.environ['TMPDIR']))"
+        )
+        source += "\nopen(os.environ['TMPDIR'] + '/left', 'w')"
+        programs = [python(source, files={"own": b"%d" % n}) for n in range(64)]
+        return await asyncio.gather(*(sandbox.pool.run(program) for program in programs))
+
+    outcomes = sandbox.call(all_of_them())
+
+    for number, outcome in enumerate(outcomes):
+        own, _, rest = outcome.stdout.decode().partition(" ")
+        assert own == f"{number}", outcome
+        assert rest in ("['main.py', 'own'] []\n", "['own', 'main.py'] []\n")
+
+
+def test_the_listener_hears_the_output_in_order(sandbox: PoolInThread) -> None:
+    heard: list[tuple[Stream, bytes]] = []
+    source = "import sys\nfor n in range(3000):\n print(n)\n print(-n, file=sys.stderr)"
+
+    outcome = start(sandbox, python(source), lambda *piece: heard.append(piece)).result(60)
+
+    for stream, output in ((Stream.STDOUT, outcome.stdout), (Stream.STDERR, outcome.stderr)):
+        assert b"".join(piece for which, piece in heard if which is stream) == output
+        assert output.count(b"\n") == 3000
+
+
+def test_the_listener_hears_no_more_than_is_kept(sandbox: PoolInThread) -> None:
+    heard: list[bytes] = []
+    program = python("print('x' * 100000)", output_bytes=1000)
+
+    outcome = start(sandbox, program, lambda _, piece: heard.append(piece)).result(60)
+
+    assert b"".join(heard) == outcome.stdout == b"x" * 1000
+
+
+def test_a_program_is_heard_while_it_runs_and_ends_when_cancelled(sandbox: PoolInThread) -> None:
+    heard = threading.Event()
+    program = execution(Executable(("sh", "-c", "echo first; exec sleep 77003")))
+
+    running = start(sandbox, program, lambda *_: heard.set())
+    assert heard.wait(60)
+    wait_for(lambda: the_one_named("77003"), "the program")
+    running.cancel()
+
+    wait_for(lambda: named("77003") == [], "the program is gone")
+    assert run(sandbox, python("print(1)")).stdout == b"1\n"
+
+
+def test_cancelling_at_any_time_loses_no_place(sandbox: PoolInThread) -> None:
+    async def begin_and_cancel(steps: int) -> None:
+        task = asyncio.create_task(sandbox.pool.run(python("import time; time.sleep(600)")))
+        await asyncio.sleep(steps * 0.002)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    async def many() -> None:
+        await asyncio.gather(*(begin_and_cancel(steps % 20) for steps in range(60)))
+
+    sandbox.call(many())
+
+    outcomes = [start(sandbox, python("print(1)")) for _ in range(12)]
+    assert [outcome.result(60).stdout for outcome in outcomes] == [b"1\n"] * 12

@@ -1,0 +1,119 @@
+"""What a program is given, and what it gives back."""
+
+import os
+import signal
+
+import pytest
+
+from services.sandbox.execution import Ending, Executable
+from tests.integration.sandbox.pool.programs import MEGABYTE, execution, python, run
+from tests.support.sandbox_pool import PoolInThread
+
+pytestmark = pytest.mark.runtime
+
+
+@pytest.mark.parametrize("size", [0, 3, 5 * MEGABYTE])
+def test_a_program_reads_its_input(sandbox: PoolInThread, size: int) -> None:
+    data = os.urandom(size)
+    outcome = run(sandbox, execution(Executable(("cat",)), stdin=data))
+
+    assert (outcome.ending, outcome.return_code) == (Ending.EXITED, 0)
+    assert outcome.stdout == data
+
+
+def test_files_lie_in_the_work_directory(sandbox: PoolInThread) -> None:
+    files = {"run.sh": b"#!/bin/sh\ncat deep/er/data; test ! -x deep/er/data && echo plain"}
+    files["deep/er/data"] = bytes(range(256))
+    program = execution(
+        Executable(("./run.sh",)), files=files, executable_files=frozenset({"run.sh"})
+    )
+
+    assert run(sandbox, program).stdout == bytes(range(256)) + b"plain\n"
+
+
+def test_files_are_fetched_by_name_and_pattern(sandbox: PoolInThread) -> None:
+    source = """
+import os, pathlib
+pathlib.Path("build/deep").mkdir(parents=True)
+pathlib.Path("build/A.class").write_bytes(b"a" * 3_000_000)
+pathlib.Path("build/deep/B.class").write_bytes(b"\\xff\\0")
+pathlib.Path("out.txt").write_text("out")
+pathlib.Path("link.txt").symlink_to("/etc/passwd")
+os.mkfifo("fifo.txt")
+open(b"\\xff.txt", "w").close()
+"""
+    outcome = run(
+        sandbox, python(source, fetch=("*.class", "out.txt", "absent", "*.txt", "main.py"))
+    )
+
+    assert outcome.files == {
+        "build/A.class": b"a" * 3_000_000,
+        "build/deep/B.class": b"\xff\0",
+        "out.txt": b"out",
+        "main.py": source.encode(),
+    }
+    assert outcome.left_out == ()
+
+
+def test_files_beyond_the_bound_are_left_out(sandbox: PoolInThread) -> None:
+    source = "for n in range(3): open(f'{n}.bin', 'wb').truncate(30 << 20)"
+    outcome = run(sandbox, python(source, fetch=("0.bin", "1.bin", "2.bin")))
+
+    assert outcome.files.keys() == {"0.bin", "1.bin"}
+    assert outcome.left_out == ("2.bin",)
+
+
+def test_files_are_fetched_after_a_time_out(sandbox: PoolInThread) -> None:
+    source = "open('x', 'w').write('kept')\nwhile True: pass"
+    outcome = run(sandbox, python(source, seconds=1.0, fetch=("x",)))
+
+    assert outcome.ending is Ending.TIMED_OUT
+    assert outcome.files == {"x": b"kept"}
+
+
+def test_nothing_of_the_service_is_in_the_environment(sandbox: PoolInThread) -> None:
+    show = "env; cat /proc/self/environ /proc/$PPID/environ 2>/dev/null"
+    programs = [
+        execution(Executable(("sh", "-c", show)), environment={"OWN": "value"}),
+        python("import os, subprocess; print(os.environ, open('/proc/self/environ').read())"),
+    ]
+
+    outputs = [run(sandbox, program).stdout for program in programs]
+
+    assert b"OWN=value" in outputs[0]
+    for output in outputs:
+        assert b"PATH" in output
+        assert b"services-own-secret" not in output
+        assert b"TEMPER" not in output
+
+
+def test_a_program_that_is_not_there(sandbox: PoolInThread) -> None:
+    outcome = run(sandbox, execution(Executable(("surely-absent", "x"))))
+
+    assert (outcome.ending, outcome.return_code) == (Ending.EXITED, 127)
+    assert b"surely-absent" in outcome.stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV, signal.SIGTERM])
+def test_an_end_by_a_signal(sandbox: PoolInThread, number: signal.Signals) -> None:
+    outcome = run(sandbox, execution(Executable(("sh", "-c", f"kill -{int(number)} $$"))))
+
+    assert (outcome.ending, outcome.return_code) == (Ending.EXITED, -number)
+
+
+def test_what_is_spent_is_counted_for_all_processes(sandbox: PoolInThread) -> None:
+    source = """
+import os, time
+def spend():
+    held = b"x" * (60 << 20)
+    while time.process_time() < 0.3: pass
+if os.fork() == 0:
+    spend()
+    os._exit(0)
+os.wait()
+"""
+    outcome = run(sandbox, python(source))
+
+    assert outcome.cpu_seconds > 0.3
+    assert outcome.peak_memory_bytes > 50 * MEGABYTE
+    assert run(sandbox, python("")).peak_memory_bytes < 50 * MEGABYTE

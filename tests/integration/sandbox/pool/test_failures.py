@@ -1,0 +1,127 @@
+"""Runs go on when processes below them are killed, and leave nothing at the end."""
+
+import os
+import signal
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+
+import psutil
+import pytest
+
+from services.sandbox.execution import Executable, SandboxFailure
+from services.sandbox.isolation.tier import Tier
+from services.sandbox.pool import runs, zygotes
+from tests.integration.sandbox.pool.programs import (
+    arguments,
+    descendants,
+    execution,
+    named,
+    python,
+    run,
+    start,
+    the_one_named,
+)
+from tests.support.sandbox_pool import PoolInThread, running_pool
+from tests.support.waiting import wait_for
+
+pytestmark = pytest.mark.runtime
+
+
+def zygotes_of_the_pool() -> list[psutil.Process]:
+    """Of each the process that forks, and in the full tier also the one that waits for it."""
+    found = []
+    for process in psutil.Process().children():
+        if any(part.endswith("zygote.py") for part in arguments(process)):
+            inside = [child for child in process.children() if is_in_another_namespace(child)]
+            found += [process, *inside[:1]]
+    return found
+
+
+def is_in_another_namespace(process: psutil.Process) -> bool:
+    own = Path("/proc/self/ns/pid").readlink()
+    return Path(f"/proc/{process.pid}/ns/pid").readlink() != own
+
+
+def a_run_of_each(sandbox: PoolInThread) -> None:
+    """More programs than there are slots, so that new ones must be made."""
+    started = [start(sandbox, python("print(1)")) for _ in range(12)]
+    numpy = python("import numpy; print(numpy.ones(2))", imports=frozenset({"numpy"}))
+    assert [running.result(120).stdout for running in started] == [b"1\n"] * 12
+    assert run(sandbox, numpy).stdout == b"[1. 1.]\n"
+
+
+def test_runs_succeed_after_the_zygotes_were_killed(sandbox: PoolInThread) -> None:
+    a_run_of_each(sandbox)
+    for process in zygotes_of_the_pool():
+        with suppress(psutil.NoSuchProcess):  # the second of a pair ends with the first
+            process.kill()
+
+    a_run_of_each(sandbox)
+
+
+def test_runs_succeed_when_the_zygotes_hang(
+    sandbox: PoolInThread, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(zygotes, "_FORK_SECONDS", 1.0)
+    for process in zygotes_of_the_pool():
+        process.suspend()
+
+    a_run_of_each(sandbox)
+
+
+def slot_of(program: psutil.Process) -> psutil.Process:
+    slot = program.parent()
+    assert slot is not None
+    return slot
+
+
+@pytest.mark.parametrize("failure", [signal.SIGKILL, signal.SIGSTOP])
+def test_a_run_whose_slot_fails_is_run_again(
+    sandbox: PoolInThread, monkeypatch: pytest.MonkeyPatch, failure: signal.Signals
+) -> None:
+    monkeypatch.setattr(runs, "_OVERTIME_SECONDS", 1.0)
+    running = start(sandbox, execution(Executable(("sleep", "77004")), seconds=5.0))
+    first = wait_for(lambda: the_one_named("77004"), "the program")
+    slot_of(first).send_signal(failure)
+
+    def again() -> psutil.Process | None:
+        return next((process for process in named("77004") if process != first), None)
+
+    wait_for(again, "the program runs again").terminate()
+
+    assert running.result(60).return_code == -signal.SIGTERM
+    wait_for(lambda: named("77004") == [], "nothing of the first run is left")
+
+
+def test_a_run_that_was_heard_is_not_run_again(sandbox: PoolInThread) -> None:
+    running = start(sandbox, execution(Executable(("sleep", "77005"))), lambda *_: None)
+    slot_of(wait_for(lambda: the_one_named("77005"), "the program")).kill()
+
+    with pytest.raises(SandboxFailure):
+        running.result(60)
+
+
+def own_folders() -> set[Path]:
+    """The folders, of files and of control groups, that this process has made."""
+    found = set(Path(tempfile.gettempdir()).glob(f"temper-sandbox-{os.getpid()}-*"))
+    for descriptor in Path("/proc/self/fd").iterdir():
+        with suppress(FileNotFoundError):
+            path = descriptor.readlink()
+            if path.is_relative_to("/sys/fs/cgroup") and path.is_dir():
+                found.add(path)
+    return found
+
+
+def test_a_pool_that_closes_leaves_nothing(tier: Tier) -> None:
+    processes_before, folders_before = {process.pid for process in descendants()}, own_folders()
+    with running_pool(tier=tier, programs=2) as sandbox:
+        run(sandbox, python("print(1)"))
+        running = start(sandbox, execution(Executable(("sleep", "77006"))))
+        wait_for(lambda: the_one_named("77006"), "the program")
+        assert own_folders() > folders_before
+
+    with pytest.raises(SandboxFailure):
+        running.result(60)
+    assert {process.pid for process in descendants()} <= processes_before
+    assert own_folders() == folders_before

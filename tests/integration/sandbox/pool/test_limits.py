@@ -1,0 +1,98 @@
+"""What ends a program that takes too much."""
+
+import signal
+
+import pytest
+
+from services.sandbox.execution import Ending, Executable
+from services.sandbox.isolation.tier import Tier
+from tests.integration.sandbox.pool.programs import MEGABYTE, execution, named, python, run
+from tests.support.sandbox_pool import PoolInThread, running_pool
+
+pytestmark = pytest.mark.runtime
+
+
+def test_a_time_out_keeps_the_output_and_ends_all(sandbox: PoolInThread) -> None:
+    source = """
+import os, subprocess, sys
+subprocess.Popen(["sleep", "77001"], start_new_session=True)
+if os.fork() == 0:
+    if os.fork() == 0:
+        os.setsid()
+        os.execlp("sleep", "sleep", "77001")
+    os._exit(0)
+print("begun")
+print("error", file=sys.stderr)
+sys.stdout.flush()
+while True: pass
+"""
+    outcome = run(sandbox, python(source, seconds=2.0))
+
+    assert (outcome.ending, outcome.return_code) == (Ending.TIMED_OUT, None)
+    assert (outcome.stdout, outcome.stderr) == (b"begun\n", b"error\n")
+    assert outcome.wall_seconds >= 2
+    assert named("77001") == []
+
+
+@pytest.mark.parametrize("seconds", [0.0, -1.0])
+def test_no_time_is_a_time_out(sandbox: PoolInThread, seconds: float) -> None:
+    outcome = run(sandbox, python("print(1)", seconds=seconds))
+
+    assert (outcome.ending, outcome.return_code) == (Ending.TIMED_OUT, None)
+    assert outcome.stdout == b""
+
+
+def test_what_a_program_leaves_running_ends_with_it(sandbox: PoolInThread) -> None:
+    outcome = run(sandbox, execution(Executable(("sh", "-c", "sleep 77002 & echo done"))))
+
+    assert (outcome.return_code, outcome.stdout) == (0, b"done\n")
+    assert named("77002") == []
+
+
+def test_output_is_cut_at_its_limit(sandbox: PoolInThread) -> None:
+    source = "import sys\nfor n in range(20000): print(n, 'x' * 100)\nsys.stderr.write('y' * 5000)"
+    outcome = run(sandbox, python(source, output_bytes=5000))
+
+    expected = "".join(f"{n} {'x' * 100}\n" for n in range(50)).encode()[:5000]
+    assert (outcome.stdout, outcome.stdout_cut) == (expected, True)
+    assert (outcome.stderr, outcome.stderr_cut) == (b"y" * 5000, False)
+
+
+def test_endless_output_ends_by_the_clock(sandbox: PoolInThread) -> None:
+    outcome = run(sandbox, execution(Executable(("yes",)), seconds=1.0, output_bytes=MEGABYTE))
+
+    assert outcome.ending is Ending.TIMED_OUT
+    assert outcome.stdout == b"y\n" * (MEGABYTE // 2)
+    assert outcome.stdout_cut
+
+
+HUNGRY = "held = []\nwhile True: held.append(bytearray(b'x' * (1 << 20)))"
+LASTING = "import time\nheld = b'x' * (60 << 20)\nprint(len(held))\ntime.sleep(1)"
+HUNGRY_FORKS = f"import os\nfor _ in range(3): os.fork()\n{HUNGRY}"
+
+
+@pytest.mark.parametrize("source", [HUNGRY, HUNGRY_FORKS])
+def test_memory_is_limited(sandbox: PoolInThread, source: str) -> None:
+    outcome = run(sandbox, python(f"print('begun', flush=True)\n{source}", memory_bytes=100 << 20))
+
+    assert (outcome.ending, outcome.return_code) == (Ending.OUT_OF_MEMORY, -signal.SIGKILL)
+    assert outcome.stdout == b"begun\n"
+
+
+def test_memory_is_limited_without_control_groups(tier: Tier) -> None:
+    with running_pool(tier=tier, groups=False, programs=2) as sandbox:
+        for source in (HUNGRY, HUNGRY_FORKS):
+            outcome = run(sandbox, python(source, memory_bytes=100 << 20))
+            assert outcome.ending is Ending.OUT_OF_MEMORY
+
+        held = run(sandbox, python(LASTING))
+
+    assert held.stdout == b"62914560\n"
+    assert 30 * MEGABYTE < held.peak_memory_bytes < 100 * MEGABYTE
+
+
+def test_packages_fit_into_little_memory(sandbox: PoolInThread) -> None:
+    source = "import numpy\nprint(int(numpy.ones((1000, 1000)).sum()))"
+    program = python(source, memory_bytes=256 << 20, imports=frozenset({"numpy"}))
+
+    assert run(sandbox, program).stdout == b"1000000\n"
