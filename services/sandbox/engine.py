@@ -88,7 +88,8 @@ async def _preparing(folder: Path | None) -> AsyncIterator[None]:
 def _capacity(settings: SandboxSettings) -> Capacity:
     return Capacity(
         programs=settings.concurrency,
-        sessions=settings.sandbox_max_sessions,
+        # A /run_jupyter has a notebook, too, and holds a program's place for it.
+        sessions=settings.sandbox_max_sessions + settings.concurrency,
         processes=settings.sandbox_processes,
         disk_bytes=settings.sandbox_disk_mb << 20,
         cores=settings.sandbox_cores,

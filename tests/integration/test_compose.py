@@ -103,6 +103,8 @@ def test_the_sandbox_knows_no_secret_and_meets_only_the_gateway(
     assert on_its_network == {"sandbox", "api"}
     networks = json.loads(_config(command, profile, "--format", "json"))["networks"]
     assert networks["tools"]["internal"]
+    without_the_host = {"com.docker.network.bridge.inhibit_ipv4": "true"}
+    assert networks["tools"]["driver_opts"] == without_the_host
     variables = services["sandbox"]["environment"]
     assert all(
         name.startswith(("TEMPER_SANDBOX_", "TEMPER_LOG_", "TEMPER_ALLOW_KEYLESS"))

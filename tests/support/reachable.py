@@ -1,4 +1,4 @@
-"""Starts a command where every user can reach given paths, as they can in a container.
+"""Starts a command as in a container: every user can reach given paths, nobody control groups.
 
     python -m tests.support.reachable PATH... -- COMMAND...
 
@@ -30,6 +30,7 @@ def main(arguments: list[str]) -> None:
     """Open the ways and become the command."""
     split = arguments.index("--")
     open_ways(arguments[:split])
+    syscalls.mount("nothing", "/sys/fs/cgroup", "tmpfs", syscalls.MS_RDONLY)
     command = arguments[split + 1 :]
     os.execv(command[0], command)
 

@@ -10,7 +10,7 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from services.sandbox.inside import meter, program, stack, syscalls
@@ -19,6 +19,7 @@ from services.sandbox.inside.places import Configuration, Places
 
 _SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - swept after each run
 _END_SECONDS = 10.0
+_LOOK_SECONDS = 0.1
 _MOST_SHARED_FILES = 10_000
 
 
@@ -49,16 +50,25 @@ class ContainedRun:
         self.workspace = os.open(self.places.workspace, os.O_RDONLY | os.O_DIRECTORY)
         self.processes = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY)
         self._opened_folder = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY)
+        self._inherited = meter.own_memory()
+        self._nameless = meter.Nameless(0, 0)
+        self._next_look = 0.0
 
     def memory(self, limit: int) -> int:
         """Bytes in use by processes and shared memory; exact when above ``limit``."""
-        shared = sum(_size(entry) for entry in self._in_shared_memory())
-        memory = meter.resident_memory(self.processes, self.user) + shared
-        return memory if memory <= limit else self._private_memory(limit) + shared
+        self._look_for_nameless_files()
+        in_files = self._nameless.memory + sum(_size(entry) for entry in self._in_shared_memory())
+        resident = meter.resident_memory(self.processes, self.user)
+        memory = resident.certain(self._inherited)
+        if memory is None and resident.memory + in_files > limit:
+            memory = int(self._as_user(lambda: str(self._private_memory(limit))))
+        return (resident.memory if memory is None else memory) + in_files
 
     def files(self, most: int) -> meter.Files:
-        """What lies in the run's folders."""
-        return meter.files_below(self._opened_folder, most)
+        """What lies in the run's folders, or did and is still open."""
+        self._look_for_nameless_files()
+        size, number = meter.files_below(self._opened_folder, most)
+        return meter.Files(size + self._nameless.disk, number)
 
     def end(self) -> program.Ended:
         """End every process of the run, and remove what others could see of it."""
@@ -66,21 +76,35 @@ class ContainedRun:
         self._sweep_shared_memory()
         return ended
 
+    def _look_for_nameless_files(self) -> None:
+        """Now and then: it takes long."""
+        began = time.monotonic()
+        if began < self._next_look:
+            return
+        found = self._as_user(
+            lambda: "{} {}".format(*meter.nameless_files(self.processes, self.user))
+        )
+        self._nameless = meter.Nameless(*map(int, found.split()))
+        spent = time.monotonic() - began
+        self._next_look = time.monotonic() + max(_LOOK_SECONDS, 10 * spent)
+
     def _private_memory(self, limit: int) -> int:
-        """Only one of the same user may look into its processes."""
+        return meter.private_memory(self.processes, self.user, limit)
+
+    def _as_user(self, tell: Callable[[], str]) -> str:
+        """Have a fork look that is of the user: no other may look into the processes."""
         read_end, write_end = os.pipe()
         child = syscalls.fork()
         if child == 0:
             try:
                 become(self.user)
-                memory = meter.private_memory(self.processes, self.user, limit)
-                os.write(write_end, str(memory).encode())
+                os.write(write_end, tell().encode())
             finally:
                 os._exit(0)
         os.close(write_end)
         os.waitpid(child, 0)
-        with open(read_end, "rb") as pipe:
-            return int(pipe.read() or 0)
+        with open(read_end) as pipe:
+            return pipe.read()
 
     def _end_processes(self) -> program.Ended:
         kill_all(self.user)

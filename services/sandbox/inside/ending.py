@@ -22,7 +22,11 @@ from services.sandbox.inside import stack
 INTERRUPTED = -2
 """In place of an exit status: the program ended by Ctrl-C, and its process shall, too."""
 
+leave = os._exit
+"""The end of the process, whatever a program has made of `os._exit`."""
+
 _LOST_OUTPUT = 120
+_BLOCKED_INTERRUPT = 128 + signal.SIGINT
 _LARGEST_LONG = 2**63 - 1
 _modules_of_zygote: set[str] = set()
 
@@ -59,12 +63,14 @@ def end(status: int) -> NoReturn:
     atexit._run_exitfuncs()
     flushed = _flush_streams(told=True)
     gc.collect()
-    _let_go()
+    with contextlib.suppress(Exception):  # a program may have made of sys what it likes
+        _let_go()
     _flush_streams(told=False)
     if status == INTERRUPTED:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         os.kill(os.getpid(), signal.SIGINT)
-    os._exit(status if flushed else _LOST_OUTPUT)
+        leave(_BLOCKED_INTERRUPT)
+    leave(status if flushed else _LOST_OUTPUT)
 
 
 @stack.unseen
@@ -148,9 +154,13 @@ def _ignore(error: BaseException, source: object) -> None:
         object=source,
     )
     if sys.unraisablehook is not sys.__unraisablehook__:
-        sys.unraisablehook(details)
+        with contextlib.suppress(Exception):
+            sys.unraisablehook(details)
         return
-    _tell(f"Exception ignored in: {source!r}\n")
+    name = "<object repr() failed>"
+    with contextlib.suppress(Exception):
+        name = repr(source)
+    _tell(f"Exception ignored in: {name}\n")
     sys.__excepthook__(type(error), error, error.__traceback__)
 
 

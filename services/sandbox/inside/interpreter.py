@@ -97,7 +97,7 @@ def _be_python(run: Callable[[str], None], name: str) -> NoReturn:
         threading.main_thread()._set_native_id()  # type: ignore[attr-defined]
         ending.end(ending.status_of(run, name))
     finally:
-        os._exit(1)
+        ending.leave(1)
 
 
 @stack.unseen

@@ -1,5 +1,6 @@
 """What a run holds where the kernel does not bound it: sums, sampled by its slot."""
 
+import contextlib
 import os
 import time
 from collections.abc import Iterator
@@ -10,6 +11,8 @@ _KIBIBYTE = 1024
 BLOCK = 512
 """What the kernel counts the size of files in, in bytes."""
 _FIRST_PROCESS = "1"
+_REMOVED = b" (deleted)"
+_MORE_THAN_THERE_IS = 1 << 62
 
 
 class Files(NamedTuple):
@@ -19,12 +22,38 @@ class Files(NamedTuple):
     number: int
 
 
-def resident_memory(processes: int, user: int | None) -> int:
-    """Sum up the processes in the open /proc ``processes``, only ``user``'s where one is given.
+class Nameless(NamedTuple):
+    """Bytes of files that have no name, in memory and on disk."""
 
-    Quick, and too high: pages that forks share are counted once for each fork.
-    """
-    return sum(resident for _, resident in _processes(processes, user))
+    memory: int
+    disk: int
+
+
+class Resident(NamedTuple):
+    """Bytes of processes, pages that forks share counted once for each, and their number."""
+
+    memory: int
+    processes: int
+
+    def certain(self, inherited: int) -> int | None:
+        """Bytes that are theirs alone, when that can be told: a single process shares nothing but
+        the ``inherited`` bytes of the slot that it is a fork of."""
+        return max(0, self.memory - inherited) if self.processes <= 1 else None
+
+
+def own_memory() -> int:
+    """Resident bytes of this process that are no file's."""
+    itself = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        return _resident(itself, "self")[1]
+    finally:
+        os.close(itself)
+
+
+def resident_memory(processes: int, user: int | None) -> Resident:
+    """Sum up the processes in the open /proc ``processes``, only ``user``'s where one is given."""
+    found = [resident for _, resident in _processes(processes, user)]
+    return Resident(sum(found), len(found))
 
 
 def private_memory(processes: int, user: int | None, limit: int) -> int:
@@ -46,6 +75,57 @@ def _share(processes: int, pid: str) -> int:
     lines = _lines(processes, f"{pid}/smaps_rollup")
     shares = (line for line in lines if line.startswith((b"Pss_Anon:", b"Pss_Shmem:")))
     return sum(int(line.split()[1]) * _KIBIBYTE for line in shares)
+
+
+def nameless_files(processes: int, user: int) -> Nameless:
+    """Sum up what no folder lists: removed files that are open or mapped, and shared memory.
+
+    To be called by somebody who may look into the processes. A mapping counts with its length,
+    because pages that nobody touches now are there all the same. A process that keeps itself
+    closed counts as holding more than there is.
+    """
+    sizes: dict[tuple[bool, int, int], int] = {}
+    for pid, _ in _processes(processes, user):
+        try:
+            for found, size in (*_removed_mappings(processes, pid), *_removed_open(processes, pid)):
+                sizes[found] = max(sizes.get(found, 0), size)
+        except PermissionError:
+            return Nameless(_MORE_THAN_THERE_IS, 0)
+        except OSError:
+            continue  # it ended meanwhile
+    memory = sum(size for (in_memory, _, _), size in sizes.items() if in_memory)
+    return Nameless(memory, sum(sizes.values()) - memory)
+
+
+def _removed_mappings(processes: int, pid: str) -> Iterator[tuple[tuple[bool, int, int], int]]:
+    lengths: dict[tuple[bool, int, int], int] = {}
+    for line in _lines(processes, f"{pid}/maps"):
+        if not line.endswith(_REMOVED + b"\n"):
+            continue
+        area, _, _, device, inode, path = line.split(maxsplit=5)
+        major, minor = (int(number, 16) for number in device.split(b":"))
+        start, end = (int(number, 16) for number in area.split(b"-"))
+        key = (_is_memory(path), os.makedev(major, minor), int(inode))
+        lengths[key] = lengths.get(key, 0) + end - start
+    yield from lengths.items()
+
+
+def _removed_open(processes: int, pid: str) -> Iterator[tuple[tuple[bool, int, int], int]]:
+    folder = os.open(f"{pid}/fd", os.O_RDONLY | os.O_DIRECTORY, dir_fd=processes)
+    try:
+        for name in os.listdir(folder):  # noqa: PTH208 - of a descriptor
+            with contextlib.suppress(FileNotFoundError):  # it was closed meanwhile
+                path = os.readlink(os.fsencode(name), dir_fd=folder)
+                if path.endswith(_REMOVED):
+                    status = os.stat(name, dir_fd=folder)
+                    key = (_is_memory(path), status.st_dev, status.st_ino)
+                    yield key, status.st_blocks * BLOCK
+    finally:
+        os.close(folder)
+
+
+def _is_memory(path: bytes) -> bool:
+    return path.startswith((b"/dev/shm/", b"/dev/zero", b"/memfd:", b"/SYSV"))
 
 
 def has_processes(user: int) -> bool:
@@ -81,16 +161,31 @@ def _size(name: str, folder: int) -> int:
 def _processes(processes: int, user: int | None) -> Iterator[tuple[str, int]]:
     """Number, and resident bytes that are no file's, of each process."""
     for name in os.listdir(processes):
-        if not name.isdigit() or name == _FIRST_PROCESS:
+        if not name.isdigit() or name == _FIRST_PROCESS or _is_others(processes, name, user):
             continue
-        values = dict(
-            line.split(b":", 1) for line in _lines(processes, f"{name}/status") if b":" in line
-        )
-        if b"RssAnon" not in values:
-            continue  # it ended meanwhile, or is a zombie and holds nothing
-        if user is None or int(values[b"Uid"].split()[1]) == user:
-            resident = sum(int(values[kind].split()[0]) for kind in (b"RssAnon", b"RssShmem"))
-            yield name, resident * _KIBIBYTE
+        owner, resident = _resident(processes, name)
+        if owner is not None and (user is None or owner == user):
+            yield name, resident
+
+
+def _resident(processes: int, name: str) -> tuple[int | None, int]:
+    """Owner and bytes of a process; no owner when it ended, or is a zombie and holds nothing."""
+    values = dict(
+        line.split(b":", 1) for line in _lines(processes, f"{name}/status") if b":" in line
+    )
+    if b"RssAnon" not in values:
+        return None, 0
+    kibibytes = sum(int(values[kind].split()[0]) for kind in (b"RssAnon", b"RssShmem"))
+    return int(values[b"Uid"].split()[1]), kibibytes * _KIBIBYTE
+
+
+def _is_others(processes: int, name: str, user: int | None) -> bool:
+    """Whether a process is another user's, at a glance; root owns what keeps itself closed."""
+    try:
+        owner = os.stat(name, dir_fd=processes).st_uid
+    except OSError:
+        return True  # it ended meanwhile
+    return user is not None and owner not in (user, 0)
 
 
 def _lines(folder: int, path: str) -> list[bytes]:

@@ -39,6 +39,7 @@ class NamespacedRun:
     def __init__(
         self, configuration: Configuration, channel: socket.socket, own_pid_namespace: int
     ) -> None:
+        self._inherited = meter.own_memory() if configuration.sampled_memory else 0
         pipe, self._alive = os.pipe()
         syscalls.unshare(CLONE_NEWPID)
         self._reaper = _start_reaper(pipe)
@@ -56,10 +57,11 @@ class NamespacedRun:
         """Bytes in use by processes and files; exact when above ``limit``."""
         used = os.fstatvfs(self.workspace)
         files = (used.f_blocks - used.f_bfree) * used.f_frsize
-        memory = meter.resident_memory(self.processes, None) + files
-        return (
-            memory if memory <= limit else meter.private_memory(self.processes, None, limit) + files
-        )
+        resident = meter.resident_memory(self.processes, None)
+        memory = resident.certain(self._inherited)
+        if memory is None and resident.memory + files > limit:
+            memory = meter.private_memory(self.processes, None, limit)
+        return (resident.memory if memory is None else memory) + files
 
     def files(self, _most: int) -> meter.Files:
         """Nothing to watch: the kernel bounds the files of this tier."""

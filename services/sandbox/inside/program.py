@@ -7,6 +7,7 @@ through its memory the next program, a fork of it, could find remains.
 import os
 import signal
 import socket
+import time
 from collections.abc import Callable
 from typing import NamedTuple, NoReturn
 
@@ -26,11 +27,17 @@ class Ended(NamedTuple):
 
 
 class Terms(NamedTuple):
-    """What the slot must know of an order: seconds to run (None: no limit), bytes of memory, and
-    an open pipe with the names of the files to fetch, if there are any."""
+    """What the slot must know of a program that starts.
+
+    Of its order: seconds to run (None: no limit), bytes of memory, and an open pipe with the names
+    of the files to fetch, if there are any. When it ``began``, by the monotonic clock, and the CPU
+    seconds that its process had spent by then.
+    """
 
     seconds: float | None
     memory_bytes: int
+    began: float
+    spent_before: float
     wanted: int | None
 
 
@@ -56,6 +63,7 @@ def main(
         files.write_files(channel, order["files"])
         wanted = files.write_names(order["fetch"])
         terms = {"seconds": order["seconds"], "memory_bytes": order["memory_bytes"]}
+        terms |= {"began": time.monotonic(), "spent_before": time.process_time()}
         frames.send(slot, terms, descriptors=wanted)
     except frames.ChannelClosed:
         os._exit(0)
@@ -72,7 +80,7 @@ def let_begin(program: socket.socket) -> Terms:
     if "failure" in answer:
         raise OrderRefused(answer["failure"])
     wanted = descriptors[0] if descriptors else None
-    return Terms(answer["seconds"], answer["memory_bytes"], wanted)
+    return Terms(**answer, wanted=wanted)
 
 
 def await_confined(orders: socket.socket) -> list[int]:

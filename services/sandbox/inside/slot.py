@@ -74,9 +74,8 @@ class Slot:
                 os.close(listener)
             frames.await_message(self._channel)
             terms = program.let_begin(run.orders)
-            began, idle_cpu = time.monotonic(), _cpu_seconds(run.program)
             ending = self._watch(run, terms)
-            wall = time.monotonic() - began
+            wall = time.monotonic() - terms.began
         except BaseException:
             run.end()
             run.close()
@@ -86,7 +85,7 @@ class Slot:
             "ending": ending,
             "return_code": ended.return_code,
             "wall_seconds": wall,
-            "cpu_seconds": max(0.0, ended.cpu_seconds - idle_cpu),
+            "cpu_seconds": max(0.0, ended.cpu_seconds - terms.spent_before),
             "peak_memory_bytes": self._peak or ended.peak_memory_bytes,
             "files": [],
             "left_out": [],
@@ -108,7 +107,7 @@ class Slot:
         poll = select.poll()
         poll.register(process, select.POLLIN)
         poll.register(self._channel, select.POLLIN)
-        end = None if terms.seconds is None else time.monotonic() + terms.seconds
+        end = None if terms.seconds is None else terms.began + terms.seconds
         pause = _SAMPLE_SECONDS if self._configuration.sampled else None
         try:
             while True:
@@ -126,7 +125,7 @@ class Slot:
                     if exceeded := self._exceeded(run, terms.memory_bytes):
                         return exceeded
                     # What takes long to count is counted less often.
-                    pause = max(_SAMPLE_SECONDS, 4 * (time.monotonic() - began))
+                    pause = max(_SAMPLE_SECONDS, 10 * (time.monotonic() - began))
         finally:
             os.close(process)
 
@@ -155,11 +154,6 @@ class Slot:
         os.close(wanted)
         if os.waitpid(child, 0)[1]:
             raise OSError("the files could not be sent")
-
-
-def _cpu_seconds(pid: int) -> float:
-    """CPU time of a process so far, by its clock (clock_getcpuclockid(3))."""
-    return time.clock_gettime((~pid << 3) | 2)
 
 
 def _milliseconds(left: float | None, pause: float | None) -> float | None:

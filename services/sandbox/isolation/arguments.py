@@ -53,6 +53,20 @@ _NVIDIA_CONTROLS = (
 )
 """The driver's whole range: its device nodes are inside only where an operator gives a GPU."""
 
+_FIRST_PROCESS = (1,)
+_SCHEDULING = ("sched_setaffinity", "sched_setattr", "sched_setparam", "sched_setscheduler")
+_SPARING_THE_FIRST = Rule(ALLOW, (Clause((Match(0, _FIRST_PROCESS),), error(errno.EPERM)),))
+"""The first process of a run has the program's user, and must not be made slow: it ends the run."""
+
+_OF_A_PROCESS, _OF_A_USER = (0,), (2,)
+_PRIORITIES = Rule(
+    ALLOW,
+    (
+        Clause((Match(0, _OF_A_PROCESS), Match(1, _FIRST_PROCESS)), error(errno.EPERM)),
+        Clause((Match(0, _OF_A_USER),), error(errno.EPERM)),
+    ),
+)
+
 _TCP, _UDP, _MULTIPATH_TCP = 6, 17, 262
 _SOCKET_TYPE = 0xF  # the rest of the argument are flags
 
@@ -76,7 +90,9 @@ def argument_rules(*, own_network: bool, own_processes: bool, sockets: bool) -> 
         "prctl": _one_of(0, _PROCESS_OPTIONS, errno.EINVAL),
         # Linux as it is, asked for, without address randomisation, or calling itself 2.6
         "personality": _one_of(0, (0, 0xFFFF_FFFF, 0x0004_0000, 0x0002_0000), errno.EPERM),
-        "prlimit64": Rule(ALLOW) if own_processes else _one_of(0, (0,), errno.EPERM),
+        "prlimit64": _SPARING_THE_FIRST if own_processes else _one_of(0, (0,), errno.EPERM),
+        **dict.fromkeys(_SCHEDULING, _SPARING_THE_FIRST),
+        "setpriority": _PRIORITIES,
         "socketpair": _one_of(0, (socket.AF_UNIX,), errno.EAFNOSUPPORT),
         "socket": Rule(error(errno.EAFNOSUPPORT), _socket_clauses(own_network, sockets)),
     }

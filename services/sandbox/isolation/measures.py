@@ -61,7 +61,6 @@ def _outside(reachable: Sequence[str]) -> Measure:
 
 
 def _container(landlock_abi: int) -> tuple[Measure, ...]:
-    pairs_only = f"only connected pairs: Landlock has ABI {landlock_abi}, scopes need {SCOPES_ABI}"
     scoped = landlock_abi >= SCOPES_ABI
     return (
         Measure("user_namespace", False, "the container's; every slot has a user id of its own"),
@@ -70,7 +69,7 @@ def _container(landlock_abi: int) -> tuple[Measure, ...]:
         Measure(
             "network_namespace",
             False,
-            "the container's; there are no internet sockets, not even towards the run itself",
+            "the container's; there are no sockets but connected pairs, not even within the run",
         ),
         Measure(
             "ipc_namespace",
@@ -80,7 +79,6 @@ def _container(landlock_abi: int) -> tuple[Measure, ...]:
         Measure("uts_namespace", False, "the container's: its name is seen"),
         Measure("files", True, "Landlock: the run's own folders, shared memory, system files"),
         Measure("signals", True, "user ids" + (" and Landlock" if scoped else "")),
-        Measure("abstract_sockets", True, "Landlock" if scoped else pairs_only),
     )
 
 

@@ -32,13 +32,11 @@ _MACHINES = {
 }
 
 
-def compile_filter(
-    tier: Tier, *, scoped_sockets: bool, memory_counted: bool, machine: str | None = None
-) -> bytes:
+def compile_filter(tier: Tier, *, memory_counted: bool, machine: str | None = None) -> bytes:
     """Return the program, an array of ``struct sock_filter``.
 
-    ``scoped_sockets`` says that Landlock keeps abstract sockets apart: without it programs of the
-    container tier get connected pairs only. ``memory_counted`` says that a control group counts
+    Programs of the container tier get connected pairs of sockets only: nothing else keeps them
+    from the local servers of the container. ``memory_counted`` says that a control group counts
     all memory: without it programs get none that belongs to no process and no file. ``machine``
     is a name as ``uname -m`` prints it, the running one's by default. Raises `ConfigurationError`
     when it is not known or libseccomp is missing.
@@ -48,7 +46,7 @@ def compile_filter(
         known = ", ".join(_MACHINES)
         raise ConfigurationError(f"the sandbox knows the system calls of {known}, not of {name}")
     full, convention = tier is Tier.FULL, _MACHINES[name]
-    arguments = argument_rules(own_network=full, own_processes=full, sockets=full or scoped_sockets)
+    arguments = argument_rules(own_network=full, own_processes=full, sockets=full)
     rules = {
         **{name: Rule(ALLOW) for name in ALLOWED},
         **{name: Rule(ALLOW) for name in PRIVATE_IPC if full and memory_counted},

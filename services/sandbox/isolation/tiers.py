@@ -100,7 +100,7 @@ def _isolation(
         landlock_abi=abi,
         scoped=scoped,
         memory_counted=memory_counted,
-        seccomp_filter=compile_filter(tier, scoped_sockets=scoped, memory_counted=memory_counted),
+        seccomp_filter=compile_filter(tier, memory_counted=memory_counted),
         measures=measures(tier, abi, cgroups, reachable),
         not_stronger=not_stronger,
     )

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import secrets
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +12,8 @@ from services.common.errors import ConfigurationError
 SLOTS = 4096
 """How many ids are set aside."""
 
-_UNUSED = 1_900_000_000  # between what systemd gives to containers and what 32 signed bits hold
+# Between what systemd gives to containers and what 31 bits hold.
+_UNUSED = range(1_900_000_000, 1_900_000_000 + 4096 * SLOTS, SLOTS)
 _NOBODY = 65534
 _SYSTEM_USERS = 1000
 _MOST_SERVICES = 8
@@ -55,18 +57,21 @@ def claim_users() -> Users | None:
 def free_users(user_map: str | None = None) -> list[int]:
     """Return where `SLOTS` ids in a row begin that this process may give to programs.
 
-    Empty unless it is root. In a container whose own map of ids ends lower, they are the last
-    ones below "nobody". ``user_map`` is the text of ``/proc/self/uid_map``, read by default.
+    Empty unless it is root. They are picked at random: claims do not reach from one container
+    into another, but the kernel counts the processes of a user over all of them. In a container
+    whose own map of ids ends lower, they are the last ones below "nobody". ``user_map`` is the
+    text of ``/proc/self/uid_map``, read by default.
     """
     if os.geteuid() != 0:
         return []
     text = Path("/proc/self/uid_map").read_text() if user_map is None else user_map
     mapped = list(_ranges(text))
     end = max((min(ids.stop, _NOBODY) for ids in mapped), default=0)
-    unused = (_UNUSED + number * SLOTS for number in range(_MOST_SERVICES))
-    low = (end - number * SLOTS for number in range(1, _MOST_SERVICES))
-    found = [first for first in (*unused, *low) if first > _SYSTEM_USERS]
-    return [first for first in found if any(_within(first, ids) for ids in mapped)]
+    unused = [first for first in _UNUSED if any(_within(first, ids) for ids in mapped)]
+    picked = secrets.SystemRandom().sample(unused, min(_MOST_SERVICES, len(unused)))
+    last = (end - number * SLOTS for number in range(1, _MOST_SERVICES))
+    low = [first for first in last if first > _SYSTEM_USERS]
+    return picked + [first for first in low if any(_within(first, ids) for ids in mapped)]
 
 
 def _within(first: int, ids: range) -> bool:

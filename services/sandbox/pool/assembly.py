@@ -1,8 +1,5 @@
 """Puts a pool together: what isolation gives, what the operator set, what toolchains need."""
 
-import os
-import shutil
-import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -14,9 +11,9 @@ from services.sandbox.isolation.tiers import Isolation
 from services.sandbox.network.proxy import Network
 from services.sandbox.pool import layout
 from services.sandbox.pool.capacity import Capacity
+from services.sandbox.pool.folders import make_folder
 from services.sandbox.pool.pool import Pool
 
-_FOLDER_PREFIX = "temper-sandbox-"
 _BYTES_OF_A_FILE = 8 << 10
 
 
@@ -42,7 +39,7 @@ def create_pool(
         _check_reachable(visible)
     configuration = Configuration(
         tier=isolation.tier.value,
-        root=str(_make_folder()),
+        root=str(make_folder()),
         visible=visible,
         readable=["/"] if full else [*visible, *layout.SYSTEM, *layout.PROCESS_INFORMATION],
         # In the minimal root /dev holds the devices and shared memory alone.
@@ -68,18 +65,6 @@ def create_pool(
         capacity=capacity,
         network=network,
     )
-
-
-def _make_folder() -> Path:
-    """A folder of this process; those that ended processes left behind are removed."""
-    parent = Path(tempfile.gettempdir())
-    for folder in parent.glob(f"{_FOLDER_PREFIX}*"):
-        owner = folder.name.removeprefix(_FOLDER_PREFIX).partition("-")[0]
-        if owner.isdigit() and not Path("/proc", owner).exists():
-            shutil.rmtree(folder, ignore_errors=True)
-    folder = Path(tempfile.mkdtemp(prefix=f"{_FOLDER_PREFIX}{os.getpid()}-"))
-    folder.chmod(0o755)
-    return folder
 
 
 def _check_reachable(paths: Iterable[str]) -> None:

@@ -4,7 +4,6 @@ import asyncio
 import functools
 import heapq
 import logging
-import shutil
 import time
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from services.sandbox.inside.places import Configuration
 from services.sandbox.isolation.cgroups import Cgroups
 from services.sandbox.network.proxy import Network
 from services.sandbox.pool.capacity import Capacity
+from services.sandbox.pool.folders import remove_folder
 from services.sandbox.pool.profiles import ALL, BASE, NOTEBOOK, Profile, choose_profile
 from services.sandbox.pool.runs import SlotLost
 from services.sandbox.pool.sessions import SessionProcess
@@ -100,7 +100,7 @@ class Pool:
         await asyncio.gather(*(zygote.close() for zygote in self._zygotes.values()))
         if self.network is not None:
             self.network.close()
-        await asyncio.to_thread(shutil.rmtree, self._configuration.root, ignore_errors=True)
+        await asyncio.to_thread(remove_folder, Path(self._configuration.root))
 
     async def run(self, execution: Execution, listener: OutputListener | None = None) -> Outcome:
         """Run it to its end; raises `SandboxFailure`. Cancelling this ends the program."""

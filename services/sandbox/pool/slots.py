@@ -20,6 +20,7 @@ from services.sandbox.pool.zygotes import SlotProcess
 _READY_SECONDS = 20.0
 _OVERTIME_SECONDS = 15.0
 _SETTLE_SECONDS = 2.0
+_LAST_WORD_SECONDS = 2.0
 _SETTLE_BYTES = 8 << 20
 
 
@@ -188,7 +189,10 @@ class Slot:
         try:
             async with asyncio.timeout(_OVERTIME_SECONDS):
                 await self._process.channel.send(message, bodies, descriptors)
-        except (TimeoutError, ChannelClosed):
+        except TimeoutError:
+            raise self._lost("its process takes no message") from None
+        except ChannelClosed:
+            await self.answer(_LAST_WORD_SECONDS)  # why, if it still said so
             raise self._lost("its process takes no message") from None
 
     def _lost(self, reason: str) -> SlotLost:

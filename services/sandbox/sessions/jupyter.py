@@ -13,12 +13,13 @@ from services.common.contracts.sandbox_jupyter import (
 )
 from services.common.contracts.sandbox_sessions import CellResult, CellStatus
 from services.sandbox.admission import Admission
-from services.sandbox.execution import SandboxFailure
+from services.sandbox.execution import Outcome, SandboxFailure
 from services.sandbox.limits import CLIENT_SLACK_SECONDS, check_seconds, memory_bytes
 from services.sandbox.paths import clean_paths, decode_files
 from services.sandbox.runs.results import encode_files
 from services.sandbox.sessions.cells import run_cell
-from services.sandbox.sessions.notebook import Notebook, NotEnoughMemory
+from services.sandbox.sessions.ends import NotEnoughMemory
+from services.sandbox.sessions.notebook import Notebook
 from services.sandbox.sessions.notebooks import Notebooks
 from services.sandbox.sessions.outputs import CellOutputs, Room
 from services.sandbox.settings import SandboxSettings
@@ -73,6 +74,7 @@ async def run_jupyter(
             return RunJupyterResponse(status=RunStatus.FAILED, message=error.message, driver=driver)
         except SandboxFailure as failure:
             return RunJupyterResponse(status=RunStatus.SANDBOX_ERROR, message=failure.message)
+        began = time.monotonic()  # that it took long to start a kernel is not the cells' fault
         try:
             results = await _run_cells(notebook, notebooks.room(), run, began)
         finally:
@@ -105,7 +107,7 @@ def _response(
         return RunJupyterResponse(status=RunStatus.SANDBOX_ERROR, message=notebook.end_reason)
     end = _end(run, results)
     timed_out = end is CellStatus.TIMED_OUT
-    return_code = 0 if end is CellStatus.OK else notebook.return_code or KILLED
+    return_code = 0 if end is CellStatus.OK else _return_code(notebook, outcome)
     driver = CommandResult(
         status=CommandStatus.TIME_LIMIT_EXCEEDED if timed_out else CommandStatus.FINISHED,
         execution_time=seconds,
@@ -123,6 +125,12 @@ def _response(
         cells=[_view(result) for result in results],
         files=encode_files(outcome.files, run.fetch),
     )
+
+
+def _return_code(notebook: Notebook, outcome: Outcome) -> int:
+    """That of the kernel that died, or else of what ended the notebook."""
+    death = notebook.last_death
+    return (death.return_code if death is not None else outcome.return_code) or KILLED
 
 
 def _end(run: CellsRun, results: list[CellResult]) -> CellStatus:

@@ -1,18 +1,24 @@
-"""Opening notebooks as the operator's settings say."""
+"""Opening notebooks."""
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from services.sandbox.execution import Execution, Limits, PythonFile
+from services.sandbox.execution import Execution, Limits, PythonFile, SandboxFailure
 from services.sandbox.pool.pool import Pool
+from services.sandbox.sessions.channel import DriverChannel
+from services.sandbox.sessions.ends import NotEnoughMemory
 from services.sandbox.sessions.notebook import Notebook
 from services.sandbox.sessions.outputs import Room
 from services.sandbox.settings import SandboxSettings
 
+OPEN_SECONDS = 60.0
+"""The first one waits for the packages that kernels start with to be imported."""
+
 
 @dataclass(frozen=True)
 class Notebooks:
-    """Opens notebooks in a pool."""
+    """Opens notebooks in a pool, as the operator's settings say."""
 
     settings: SandboxSettings
     pool: Pool
@@ -32,9 +38,43 @@ class Notebooks:
             fetch=fetch,
         )
         most_bytes = max(output, self.settings.sandbox_max_body_bytes)
-        return await Notebook.start(self.pool, execution, most_bytes)
+        return await start_notebook(self.pool, execution, most_bytes)
 
     def room(self) -> Room:
         """How much may be kept of each stream, and of all that is shown."""
         size = self.settings.sandbox_output_bytes
         return Room(stdout=size, stderr=size, display=size)
+
+
+async def start_notebook(pool: Pool, execution: Execution, most_bytes: int) -> Notebook:
+    """A notebook with the files, the memory and the environment of ``execution``.
+
+    ``most_bytes`` is the most that it may tell at once. Raises `SandboxFailure`.
+    """
+    try:
+        async with asyncio.timeout(OPEN_SECONDS):
+            process = await pool.open_session(execution)
+    except TimeoutError:
+        raise SandboxFailure(f"no sandbox was free within {OPEN_SECONDS:.0f} s") from None
+    try:
+        channel = await DriverChannel.over(process.channel, most_bytes)
+    except BaseException:
+        await process.close()
+        raise
+    notebook = Notebook(process, channel)
+    try:
+        if await notebook.is_ready():
+            return notebook
+    except BaseException:
+        await notebook.end("nobody waits for it")
+        raise
+    raise _failure(notebook)
+
+
+def _failure(notebook: Notebook) -> SandboxFailure:
+    if notebook.ran_out_of_memory:
+        return NotEnoughMemory("a kernel needs more memory than that")
+    outcome = notebook.outcome
+    told = outcome.stderr.decode(errors="replace").strip() if outcome is not None else ""
+    reason = told.rpartition("\n")[2] or notebook.end_reason
+    return SandboxFailure(f"no kernel could be started: {reason}")

@@ -6,7 +6,8 @@ from contextlib import contextmanager
 
 from services.common.contracts.sandbox_sessions import Session, SessionStatus
 from services.common.errors import Conflict
-from services.sandbox.sessions.notebook import Notebook, NotebookEnded
+from services.sandbox.sessions.ends import NotebookEnded
+from services.sandbox.sessions.notebook import Notebook
 
 
 class OpenSession:

@@ -1,10 +1,13 @@
 """Sessions of every kind: ended in order, abandoned, and with a kernel that dies."""
 
+import json
 from dataclasses import dataclass
 
 import aiohttp
 
-IDLE_SECONDS = 2.0
+from tests.integration.sandbox.mixed_runs import post
+
+IDLE_SECONDS = 30.0
 
 
 @dataclass(frozen=True)
@@ -19,15 +22,14 @@ class SessionUse:
     async def carry_out(self, client: aiohttp.ClientSession) -> str | None:
         """Use a session; return what was wrong with an answer."""
         body = {"idle_timeout": IDLE_SECONDS if not self.delete else 60}
-        async with client.post("/v1/sessions", json=body) as response:
-            if response.status == 503:  # as many as there may be
-                return None
-            session = await response.json()
-        path = f"/v1/sessions/{session['id']}"
-        for code, status in self.cells:
-            async with client.post(f"{path}/execute", json={"code": code}) as response:
-                if (await response.json()).get("status") != status:
-                    return f"{response.status} {(await response.text())[:1000]}"
+        status, text = await post(client, "/v1/sessions", body)
+        if status == 503:  # there are as many as there may be
+            return None
+        path = f"/v1/sessions/{json.loads(text)['id']}"
+        for code, expected in self.cells:
+            status, text = await post(client, f"{path}/execute", {"code": code})
+            if json.loads(text).get("status") != expected:
+                return f"{status} {text[:1000]}"
         if self.delete:
             async with client.delete(path) as response:
                 if response.status != 200:

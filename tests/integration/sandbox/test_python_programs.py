@@ -1,5 +1,6 @@
 """A Python program ends in the sandbox as it does when Python itself runs it."""
 
+import os
 import re
 import subprocess
 from collections.abc import Iterator
@@ -10,6 +11,7 @@ import pytest
 from _pytest.mark.structures import ParameterSet
 
 from services.sandbox.execution import Execution, Limits, Outcome, PythonFile
+from services.sandbox.isolation.tier import Tier
 from services.sandbox.pool.orders import BASIC_ENVIRONMENT
 from tests.integration.sandbox.python_programs import (
     concurrency,
@@ -29,6 +31,7 @@ pytestmark = pytest.mark.runtime
 LIMITS = Limits(seconds=60, memory_bytes=1 << 30, output_bytes=16 << 20)
 SUBJECTS = (errors, endings, streams, surroundings, modules, concurrency, packages)
 WHAT_DIFFERS_ANYWAY = (
+    (re.compile(rb"/tmp/temper-sandbox-[\w-]+/\d+(?=/)"), b""),
     (re.compile(rb"0x[0-9a-f]{6,}"), b"ADDRESS"),
     (re.compile(rb"(?<=object refcount : )\d+"), b"COUNT"),
     (re.compile(rb"\b\d+\.\d\d+s\b"), b"TIME"),
@@ -46,26 +49,43 @@ class Ended:
     files: dict[str, bytes]
 
 
+@pytest.fixture(
+    scope="module", params=[Tier.FULL, pytest.param(Tier.CONTAINER, marks=pytest.mark.long)]
+)
+def tier(request: pytest.FixtureRequest) -> Tier:
+    chosen: Tier = request.param
+    if chosen is Tier.CONTAINER and os.geteuid() != 0:
+        pytest.skip("only root can give every program a user id of its own")
+    return chosen
+
+
 @pytest.fixture(scope="module")
-def sandbox() -> Iterator[PoolInThread]:
-    with running_pool() as pool:
+def sandbox(tier: Tier) -> Iterator[PoolInThread]:
+    with running_pool(tier=tier) as pool:
         yield pool
 
 
 def cases() -> list[ParameterSet]:
-    found = []
-    for subject in SUBJECTS:
-        area = subject.__name__.rpartition(".")[2]
-        for name, program in subject.PROGRAMS.items():
-            marks = []
-            if program.known_difference is not None:
-                marks.append(pytest.mark.xfail(reason=program.known_difference, strict=True))
-            found.append(pytest.param(program, id=f"{area}: {name}", marks=marks))
-    return found
+    return [
+        pytest.param(program, id=f"{subject.__name__.rpartition('.')[2]}: {name}")
+        for subject in SUBJECTS
+        for name, program in subject.PROGRAMS.items()
+    ]
 
 
 @pytest.mark.parametrize("program", cases())
-def test_ends_as_in_python(program: Program, sandbox: PoolInThread, tmp_path: Path) -> None:
+def test_ends_as_in_python(
+    program: Program,
+    sandbox: PoolInThread,
+    tmp_path: Path,
+    tier: Tier,
+    request: pytest.FixtureRequest,
+) -> None:
+    differs = program.known_difference
+    if tier is Tier.CONTAINER:
+        differs = differs or program.difference_in_container
+    if differs is not None:
+        request.applymarker(pytest.mark.xfail(reason=differs, strict=True))
     expected = by_python(program, tmp_path)
 
     outcome = sandbox.call(sandbox.pool.run(execution(program)))

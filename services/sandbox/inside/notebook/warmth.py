@@ -25,8 +25,11 @@ def import_all() -> None:
     # A kernel works without its debugger, which is as large as the rest of it.
     sys.modules["debugpy"] = None  # type: ignore[assignment]
     with tempfile.TemporaryDirectory() as fonts:
-        os.environ["MPLCONFIGDIR"] = fonts  # or matplotlib would leave its list of fonts in HOME
+        # Or matplotlib and fontconfig would leave their lists of fonts in HOME.
+        caches = dict.fromkeys(("MPLCONFIGDIR", "XDG_CACHE_HOME"), fonts)
+        os.environ.update(caches)
         for module in MODULES:
             importlib.import_module(module)
-    del os.environ["MPLCONFIGDIR"]
+    for name in caches:
+        del os.environ[name]
     del sys.modules["debugpy"]

@@ -16,6 +16,22 @@ except OSError as error: print(error.errno)
     assert answer["run_result"]["stdout"] == "28\n" or answer["status"] == "Failed"
 
 
+def test_files_without_a_name_count(sandbox: Sandbox) -> None:
+    code = """
+import os, time
+kept = []
+try:
+    for n in range(40):
+        f = open(f'{n}', 'wb'); os.unlink(f.name); kept.append(f)
+        for _ in range(16): f.write(bytes(1 << 20))
+        f.flush()
+    time.sleep(3)
+except OSError as error: print(error.errno)
+"""
+    answer = sandbox.run(code, memory_limit_MB=2048, run_timeout=20)
+    assert answer["run_result"]["stdout"] == "28\n" or answer["run_result"]["return_code"] == -9
+
+
 def test_one_file_is_bounded(sandbox: Sandbox) -> None:
     code = """
 try:

@@ -71,6 +71,31 @@ while True: pass
     assert result["stdout"] == "spinning\n"
 
 
+def test_the_first_process_of_a_run_cannot_be_slowed_down(sandbox: Sandbox) -> None:
+    code = """
+import os, resource
+slowed = []
+ways = {
+    'policy': lambda: os.sched_setscheduler(1, os.SCHED_IDLE, os.sched_param(0)),
+    'parameters': lambda: os.sched_setparam(1, os.sched_param(0)),
+    'processors': lambda: os.sched_setaffinity(1, {0}),
+    'priority': lambda: os.setpriority(os.PRIO_PROCESS, 1, 19),
+    'all of a user': lambda: os.setpriority(os.PRIO_USER, os.getuid(), 19),
+    'limits': lambda: resource.prlimit(1, resource.RLIMIT_CPU, (1, 1)),
+}
+for name, way in ways.items():
+    try: way()
+    except PermissionError: continue
+    slowed.append(name)
+os.nice(1)
+os.setpriority(os.PRIO_PROCESS, 0, 19)
+os.sched_setaffinity(0, os.sched_getaffinity(0))
+os.sched_setscheduler(os.getpid(), os.SCHED_BATCH, os.sched_param(0))
+print(slowed)
+"""
+    assert sandbox.output(code) == "[]\n"
+
+
 def test_a_daemon_ends_with_its_program(sandbox: Sandbox) -> None:
     mark = MARK % os.getpid()
     code = f"""

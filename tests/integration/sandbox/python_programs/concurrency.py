@@ -84,7 +84,8 @@ PROGRAMS = {
         ThreadPoolExecutor().submit(late)
         print("main ends")
     """),
-    "event loop": Program("""
+    "event loop": Program(
+        """
         import asyncio
 
         async def number(value):
@@ -109,7 +110,9 @@ PROGRAMS = {
             raise ValueError("in a task")
 
         asyncio.run(main())
-    """),
+        """,
+        difference_in_container="there is no network of its own, and so none at all",
+    ),
     "task that nobody awaits": Program("""
         import asyncio
 
@@ -149,7 +152,8 @@ PROGRAMS = {
         except subprocess.TimeoutExpired as error:
             print(error.cmd, round(error.timeout, 2))
     """),
-    "local server": Program("""
+    "local server": Program(
+        """
         import http.server, threading, urllib.request
 
         class Handler(http.server.BaseHTTPRequestHandler):
@@ -165,7 +169,9 @@ PROGRAMS = {
         url = f"http://localhost:{server.server_address[1]}/x"
         print(urllib.request.urlopen(url).read())
         server.shutdown()
-    """),
+        """,
+        difference_in_container="there is no network of its own, and so none at all",
+    ),
     "thread-local and timer": Program("""
         import threading
         local = threading.local()

@@ -257,5 +257,34 @@ PROGRAMS = {
         print("flushed", flush=True)
         os.execv(sys.executable, [sys.executable, "-c", "print('executed')"])
     """),
+    "os._exit replaced": Program("""
+        import os, sys
+        os._exit = print
+        sys.exit(3)
+    """),
+    "sys.modules without the program": Program("""
+        import sys
+        del sys.modules["__main__"]
+        print("out")
+        raise SystemExit(4)
+    """),
+    "interrupt that is blocked": Program("""
+        import signal
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+        raise KeyboardInterrupt
+    """),
+    "hook for what cannot be raised fails": Program(
+        """
+        import os, sys
+
+        def fail(details):
+            raise ValueError("in the hook")
+
+        sys.unraisablehook = fail
+        os.close(1)
+        print("lost")
+        """,
+        known_difference="Python tells of the hook's failure by a function that it keeps to itself",
+    ),
     "memory error": Program("x = bytearray(1 << 60)\n"),
 }

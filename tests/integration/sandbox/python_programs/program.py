@@ -13,7 +13,8 @@ MAIN = PythonFile("main.py")
 class Program:
     """A file ``main.py``, or whatever ``command`` says, with what it finds.
 
-    ``known_difference`` is the reason why it cannot end the same in the sandbox.
+    ``known_difference`` is the reason why it cannot end the same in the sandbox, and
+    ``difference_in_container`` why not in that tier.
     """
 
     source: str | bytes
@@ -22,6 +23,7 @@ class Program:
     command: PythonFile | PythonModule = MAIN
     imports: frozenset[str] = frozenset()
     known_difference: str | None = None
+    difference_in_container: str | None = None
 
     @property
     def all_files(self) -> dict[str, bytes]:

@@ -82,7 +82,8 @@ PROGRAMS = {
         subprocess.run(["env"])
         subprocess.run([sys.executable, "-c", "import sys; print(sys.path, sys.flags)"])
     """),
-    "place": Program("""
+    "place": Program(
+        """
         import os, signal, tempfile, resource
         print(os.getcwd(), os.listdir(), oct(os.umask(0)), tempfile.gettempdir())
         for number in signal.valid_signals():
@@ -90,13 +91,18 @@ PROGRAMS = {
         print(signal.pthread_sigmask(signal.SIG_BLOCK, []), signal.getitimer(signal.ITIMER_REAL))
         print(resource.getrlimit(resource.RLIMIT_CPU), resource.getrlimit(resource.RLIMIT_AS))
         print(signal.set_wakeup_fd(-1), os.getpriority(os.PRIO_PROCESS, 0))
-    """),
-    "signals of a child": Program("""
+        """,
+        difference_in_container="files are closed to others, who may look into shared memory",
+    ),
+    "signals of a child": Program(
+        """
         import subprocess
         lines = open("/proc/self/status").read().splitlines()
         print([line for line in lines if line.startswith("Sig")][1:])
         subprocess.run("grep ^Sig[BIC] /proc/self/status", shell=True)
-    """),
+        """,
+        difference_in_container="in /proc a program sees itself alone, not its children",
+    ),
     "descriptors": Program("import os\nprint(sorted(os.listdir('/proc/self/fd')))\n"),
     "collector": Program("""
         import gc, weakref

@@ -60,6 +60,8 @@ def test_too_many_sessions_are_refused_until_one_ends(
     assert refused.status_code == 503
     assert refused.json()["error"]["code"] == "too_many_sessions"
     assert int(refused.headers["retry-after"]) > 0
+    notebook = sandbox.http.post("/run_jupyter", json={"cells": ["6 * 7"]})
+    assert notebook.json()["status"] == "Success"
     opened[1].execute("import os, signal\nos.kill(os.getppid(), signal.SIGKILL)")
     wait_for(lambda: opened[1].show()["status"] == "ended", "one has ended")
     assert open_session().value("1 + 1") == "2"

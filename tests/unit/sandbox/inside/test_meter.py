@@ -47,22 +47,43 @@ def test_memory_that_forks_share_is_private_once(processes: int) -> None:
         assert process.stdout.readline() == b"ready\n"
 
         resident = meter.resident_memory(processes, user)
-        private = meter.private_memory(processes, user)
+        private = meter.private_memory(processes, user, limit=1 << 40)
         process.communicate(b"")
 
-    assert 180 * MEGABYTE < resident < 300 * MEGABYTE
+    assert 180 * MEGABYTE < resident.memory < 300 * MEGABYTE
+    assert resident.certain(0) is None
     assert 60 * MEGABYTE < private < 100 * MEGABYTE
-    wait_for(lambda: meter.resident_memory(processes, user) == 0, "nothing is counted")
+    wait_for(lambda: meter.resident_memory(processes, user) == (0, 0), "nothing is counted")
 
 
-def test_shared_memory_counts_as_memory(processes: int) -> None:
-    before = meter.resident_memory(processes, os.getuid())
+def test_shared_memory_counts_as_memory() -> None:
+    before = meter.own_memory()
     with mmap.mmap(-1, 50 * MEGABYTE) as shared:
         shared.write(b"x" * (50 * MEGABYTE))
 
-        after = meter.resident_memory(processes, os.getuid())
+        after = meter.own_memory()
 
     assert after - before > 40 * MEGABYTE
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can start processes of another user")
+def test_files_without_a_name_are_found(processes: int, tmp_path: Path) -> None:
+    user = 1_700_000_000 + os.getpid() % 100_000
+    program = (
+        f"import mmap, os, sys\nfile = open({str(tmp_path / 'removed')!r}, 'wb')\n"
+        f"os.unlink(file.name)\nos.setresuid({user}, {user}, {user})\n"
+        f"file.write(os.urandom({4 * MEGABYTE}))\nfile.flush()\n"
+        f"shared = mmap.mmap(-1, {8 * MEGABYTE})\nprint('ready', flush=True)\nsys.stdin.read()\n"
+    )
+    command = [sys.executable, "-I", "-S", "-c", program]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready\n"
+        found = meter.nameless_files(processes, user)
+        process.communicate(b"")
+
+    assert found.memory == 8 * MEGABYTE
+    assert 4 * MEGABYTE <= found.disk < 5 * MEGABYTE
 
 
 def test_files_are_counted_by_what_they_occupy(tmp_path: Path) -> None:

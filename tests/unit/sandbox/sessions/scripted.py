@@ -11,6 +11,7 @@ from services.sandbox.execution import Ending, Execution, Limits, Outcome, Pytho
 from services.sandbox.inside.frames import PREFIX, encode
 from services.sandbox.pool.pool import Pool
 from services.sandbox.sessions.notebook import Notebook
+from services.sandbox.sessions.notebooks import start_notebook
 
 MOST_BYTES = 1 << 20
 ROOM = 10_000
@@ -63,7 +64,7 @@ class ScriptedDriver:
 
 async def start(driver: ScriptedDriver) -> Notebook:
     """A notebook of this driver."""
-    return await Notebook.start(cast(Pool, driver), EXECUTION, MOST_BYTES)
+    return await start_notebook(cast(Pool, driver), EXECUTION, MOST_BYTES)
 
 
 @contextlib.asynccontextmanager
