@@ -8,6 +8,7 @@ from starlette.types import Message, Receive, Scope, Send
 from services.common.errors import InvalidRequest, PayloadTooLarge, TemperError
 from services.common.web.body_limits import BodyLimits
 
+LARGER = {"/large": 20, "/*/files/*": 20}
 DISCONNECT: Message = {"type": "http.disconnect"}
 
 
@@ -38,7 +39,7 @@ def read(
     last_pause: float = 0.0,
     stall_seconds: float = 30.0,
 ) -> Reader:
-    """Send messages through limits of 10 bytes, 20 for /large."""
+    """Send messages through limits of 10 bytes, 20 for /large and the files of anything."""
     headers = [(b"content-length", str(length).encode())] if length is not None else []
     scope: Scope = {"type": "http", "path": path, "headers": headers}
     waiting = list(messages)
@@ -51,7 +52,7 @@ def read(
     async def send(_message: Message) -> None: ...
 
     reader = Reader()
-    limits = BodyLimits(reader, larger={"/large": 20}, max_bytes=10, stall_seconds=stall_seconds)
+    limits = BodyLimits(reader, larger=LARGER, max_bytes=10, stall_seconds=stall_seconds)
     asyncio.run(limits(scope, receive, send))
     return reader
 
@@ -69,12 +70,13 @@ def test_a_body_over_the_limit_is_refused_whatever_it_declares(length: int | Non
         read([chunk(b"12345"), chunk(b"678901", more=False), DISCONNECT], length=length)
 
 
-def test_a_path_may_have_a_larger_limit() -> None:
+@pytest.mark.parametrize("path", ["/large", "/thing/files/deep/name"])
+def test_a_path_may_have_a_larger_limit(path: str) -> None:
     messages = [chunk(b"x" * 20, more=False), DISCONNECT]
 
-    assert read(messages, path="/large", length=20).body == b"x" * 20
+    assert read(messages, path=path, length=20).body == b"x" * 20
     with pytest.raises(PayloadTooLarge):
-        read([chunk(b"x" * 21, more=False), DISCONNECT], path="/large")
+        read([chunk(b"x" * 21, more=False), DISCONNECT], path=path)
 
 
 def test_a_body_that_stops_coming_is_given_up() -> None:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, NoReturn
 from jupyter_client.session import Session
 
 from services.sandbox.inside import syscalls
-from services.sandbox.inside.frames import Header
+from services.sandbox.inside.frames import ChannelClosed, Header
 from services.sandbox.inside.notebook import kernel, messages
 
 _PIECE = 1 << 16
@@ -63,7 +63,7 @@ class KernelProcess:
         return [output for output, _ in self._pipes.values()]
 
     def execute(self, code: str) -> str:
-        """Ask for a cell to be run, and return the id of the request; raises `ChannelClosed`."""
+        """Ask for a cell to be run, and return the id of the request."""
         return self._request(
             "execute_request",
             {
@@ -90,7 +90,7 @@ class KernelProcess:
                     yield name, os.read(output, _PIECE)
 
     def interrupt(self) -> None:
-        """Send SIGINT to it and to what it waits for; raises `ChannelClosed`."""
+        """Send SIGINT to it and to what it waits for."""
         self._signal(signal.SIGINT)
         # A cell that awaits is cancelled by its event loop, which a signal does not wake up.
         self._request("kernel_info_request", {})
@@ -111,7 +111,8 @@ class KernelProcess:
     def _request(self, kind: str, content: dict[str, Any]) -> str:
         request = self._session.msg(kind, content)
         parts = self._session.serialize(request)
-        messages.send(self.channel, {"sizes": [len(part) for part in parts]}, b"".join(parts))
+        with suppress(ChannelClosed):  # it has died, which its pidfd tells
+            messages.send(self.channel, {"sizes": [len(part) for part in parts]}, b"".join(parts))
         return str(request["msg_id"])
 
     def _signal(self, number: signal.Signals) -> None:

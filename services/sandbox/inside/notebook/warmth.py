@@ -8,14 +8,11 @@ import tempfile
 MODULES = (
     *("ipykernel.ipkernel", "ipykernel.debugger", "IPython.core.completerlib"),
     *("IPython.core.debugger", "IPython.core.logger", "IPython.core.magics.pylab"),
-    *(
-        "IPython.extensions.storemagic",
-        "pygments.formatters.html",
-        "pygments.formatters.terminal256",
-    ),
-    *("pygments.lexers.python", "stack_data", "tornado.platform.asyncio", "executing", "sqlite3"),
-    *("numpy.random", "matplotlib.pyplot", "matplotlib.backends.backend_agg"),
-    *("matplotlib_inline.backend_inline", "matplotlib.font_manager", "matplotlib.mathtext"),
+    *("IPython.extensions.storemagic", "pygments.lexers.python", "pygments.formatters.html"),
+    *("pygments.formatters.terminal256", "stack_data", "executing", "sqlite3"),
+    *("tornado.platform.asyncio", "numpy.random", "matplotlib.pyplot"),
+    *("matplotlib.backends.backend_agg", "matplotlib.font_manager", "matplotlib.mathtext"),
+    "matplotlib_inline.backend_inline",
 )
 """None of them starts a thread or a ZeroMQ context: neither would survive the fork."""
 

@@ -3,9 +3,9 @@
 from tests.integration.sandbox.python_programs.program import Program
 
 
-def processes(method: str) -> Program:
+def processes(method: str, difference_in_container: str | None = None) -> Program:
     """A program that uses processes started in this way."""
-    return Program(f"""
+    source = f"""
         import multiprocessing as mp
         import os
 
@@ -30,13 +30,14 @@ def processes(method: str) -> Program:
             with value.get_lock():
                 value.value += 1
             print(value.value)
-    """)
+    """
+    return Program(source, difference_in_container=difference_in_container)
 
 
 PROGRAMS = {
     "processes by fork": processes("fork"),
     "processes by spawn": processes("spawn"),
-    "processes by a server": processes("forkserver"),
+    "processes by a server": processes("forkserver", "there are no sockets but pairs of them"),
     "process that fails": Program("""
         import multiprocessing
 

@@ -150,6 +150,31 @@ def test_running_out_of_memory_is_told_and_leaves_a_session_or_says_so(
         assert session.value("1 + 1") == "2"
 
 
+@pytest.mark.parametrize(
+    "code",
+    [
+        "while True:\n    try: os.fork()\n    except BaseException: pass",
+        "while True:\n    try: threading.Thread(target=threading.Event().wait).start()\n"
+        "    except BaseException: pass",
+        "for descriptor in range(3, 1000):\n    try: os.close(descriptor)\n"
+        "    except OSError: pass",
+        "for thing in gc.get_objects():\n    if isinstance(thing, zmq.Context): thing.term()",
+        "for _ in range(10_000): os.write(3, os.urandom(1000))",
+    ],
+    ids=["forks", "threads", "descriptors", "channels", "garbage"],
+)
+def test_a_cell_that_breaks_its_session_breaks_no_other(
+    open_session: Callable[..., SessionClient], code: str
+) -> None:
+    victim, other = open_session(), open_session()
+    victim.execute(f"import gc, os, threading, zmq\n{code}", timeout=2)
+    assert other.value("1 + 1") == "2"
+    following = victim.http.post(f"{victim.path}/execute", json={"code": "1", "timeout": 5})
+    assert following.status_code in (200, 409), following.text
+    victim.delete()
+    assert open_session().value("1 + 1") == "2"
+
+
 def test_a_cell_that_kills_all_it_can_ends_its_session_alone(
     open_session: Callable[..., SessionClient],
 ) -> None:
