@@ -19,7 +19,6 @@ from services.sandbox.inside.places import Configuration, Places
 
 _SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - swept after each run
 _END_SECONDS = 10.0
-_LOOK_SECONDS = 0.1
 _MOST_SHARED_FILES = 10_000
 
 
@@ -51,13 +50,12 @@ class ContainedRun:
         self.processes = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY)
         self._opened_folder = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY)
         self._inherited = meter.own_memory()
-        self._nameless = meter.Nameless(0, 0)
-        self._next_look = 0.0
+        self._nameless = meter.NamelessWatch(self._find_nameless)
 
     def memory(self, limit: int) -> int:
         """Bytes in use by processes and shared memory; exact when above ``limit``."""
-        self._look_for_nameless_files()
-        in_files = self._nameless.memory + sum(_size(entry) for entry in self._in_shared_memory())
+        in_files = sum(_size(entry) for entry in self._in_shared_memory())
+        in_files += self._nameless.found().memory
         resident = meter.resident_memory(self.processes, self.user)
         memory = resident.certain(self._inherited)
         if memory is None and resident.memory + in_files > limit:
@@ -66,9 +64,8 @@ class ContainedRun:
 
     def files(self, most: int) -> meter.Files:
         """What lies in the run's folders, or did and is still open."""
-        self._look_for_nameless_files()
         size, number = meter.files_below(self._opened_folder, most)
-        return meter.Files(size + self._nameless.disk, number)
+        return meter.Files(size + self._nameless.found().disk, number)
 
     def end(self) -> program.Ended:
         """End every process of the run, and remove what others could see of it."""
@@ -76,17 +73,11 @@ class ContainedRun:
         self._sweep_shared_memory()
         return ended
 
-    def _look_for_nameless_files(self) -> None:
-        """Now and then: it takes long."""
-        began = time.monotonic()
-        if began < self._next_look:
-            return
+    def _find_nameless(self) -> meter.Nameless:
         found = self._as_user(
             lambda: "{} {}".format(*meter.nameless_files(self.processes, self.user))
         )
-        self._nameless = meter.Nameless(*map(int, found.split()))
-        spent = time.monotonic() - began
-        self._next_look = time.monotonic() + max(_LOOK_SECONDS, 10 * spent)
+        return meter.Nameless(*map(int, found.split()))
 
     def _private_memory(self, limit: int) -> int:
         return meter.private_memory(self.processes, self.user, limit)

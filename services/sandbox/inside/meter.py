@@ -3,10 +3,11 @@
 import contextlib
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 LONGEST_SECONDS = 1.0
+_LOOK_SECONDS = 0.1
 _KIBIBYTE = 1024
 BLOCK = 512
 """What the kernel counts the size of files in, in bytes."""
@@ -77,7 +78,25 @@ def _share(processes: int, pid: str) -> int:
     return sum(int(line.split()[1]) * _KIBIBYTE for line in shares)
 
 
-def nameless_files(processes: int, user: int) -> Nameless:
+class NamelessWatch:
+    """Looks for nameless files now and then, because it takes long."""
+
+    def __init__(self, find: Callable[[], Nameless]) -> None:
+        self._find = find
+        self._found = Nameless(0, 0)
+        self._next = 0.0
+
+    def found(self) -> Nameless:
+        """What was found lately."""
+        began = time.monotonic()
+        if began >= self._next:
+            self._found = self._find()
+            spent = time.monotonic() - began
+            self._next = time.monotonic() + max(_LOOK_SECONDS, 10 * spent)
+        return self._found
+
+
+def nameless_files(processes: int, user: int | None) -> Nameless:
     """Sum up what no folder lists: removed files that are open or mapped, and shared memory.
 
     To be called by somebody who may look into the processes. A mapping counts with its length,

@@ -52,11 +52,14 @@ class NamespacedRun:
         orders.close()
         syscalls.enter_pid_namespace(own_pid_namespace)
         self.workspace, self.processes, *self.listeners = program.await_confined(self.orders)
+        self._nameless = meter.NamelessWatch(lambda: meter.nameless_files(self.processes, None))
 
     def memory(self, limit: int) -> int:
         """Bytes in use by processes and files; exact when above ``limit``."""
         used = os.fstatvfs(self.workspace)
+        # With removed files that are open; only those of no folder have yet to be found.
         files = (used.f_blocks - used.f_bfree) * used.f_frsize
+        files += self._nameless.found().memory
         resident = meter.resident_memory(self.processes, None)
         memory = resident.certain(self._inherited)
         if memory is None and resident.memory + files > limit:
