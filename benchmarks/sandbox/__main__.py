@@ -84,9 +84,21 @@ def _arguments() -> argparse.Namespace:
         prog="python -m benchmarks.sandbox", description=__doc__.partition("\n")[0]
     )
     parser.add_argument(
-        "--programs", nargs="+", choices=PROGRAMS, default=list(PROGRAMS), metavar="NAME"
+        "--programs",
+        nargs="+",
+        choices=PROGRAMS,
+        default=list(PROGRAMS),
+        metavar="NAME",
+        help=f"some of {', '.join(PROGRAMS)}",
     )
-    parser.add_argument("--concurrency", nargs="+", type=int, default=[1, 16, 64, 256])
+    parser.add_argument(
+        "--concurrency",
+        nargs="+",
+        type=int,
+        default=[1, 16, 64, 256],
+        metavar="NUMBER",
+        help="calls under way at once",
+    )
     parser.add_argument("--seconds", type=float, default=10.0, help="measured for each line")
     parser.add_argument("--only", choices=["ours", "plain"], help="drive one of the two")
     parser.add_argument(

@@ -1,7 +1,6 @@
 """The load generator, a process of its own: ``python -m benchmarks.sandbox.load PORT ...``.
 
 Keeps a number of calls under way, checks every answer, and prints what it saw as one JSON object.
-It speaks just enough HTTP to cost little beside the server.
 """
 
 import argparse
@@ -14,6 +13,8 @@ from statistics import median, quantiles
 
 from pydantic import BaseModel
 
+from benchmarks.sandbox.connection import Connection
+from benchmarks.sandbox.observed import Observed
 from benchmarks.sandbox.programs import PATIENCE, PROGRAMS, Program
 
 WARM_UP = 8
@@ -22,44 +23,6 @@ WARM_UP = 8
 REFUSALS = (429, 503, 504)
 PAUSE_AFTER_FAULT = 0.1
 EXAMPLE_BYTES = 300
-HEAD_END = b"\r\n\r\n"
-
-
-class Observed(BaseModel):
-    """What one measurement showed; times are seconds.
-
-    Every call counts once: ``ok``; ``wrong``, another answer than the program's; ``failed``, the
-    program or the sandbox; ``refused``; ``timed_out``, the client's patience; ``errors``, any
-    other. ``rate`` is right answers a second of the measured time; calls under way at its end
-    are waited for, and count in everything else. ``p50`` and ``p99`` are of the ``ok`` and the
-    ``timed_out``, the latter taken as having lasted as long as the patience. ``example`` is the
-    first answer that was not right.
-    """
-
-    ok: int = 0
-    wrong: int = 0
-    failed: int = 0
-    refused: int = 0
-    timed_out: int = 0
-    errors: int = 0
-    warm_up: int = 0
-    rate: float = 0.0
-    p50: float = float("nan")
-    p99: float = float("nan")
-    execution_p50: float = float("nan")
-    client_cpu: float = 0.0
-    example: str = ""
-
-    @property
-    def answered(self) -> int:
-        """The programs whose results came, with those of the warm-up."""
-        return self.ok + self.wrong + self.failed + self.warm_up
-
-    @property
-    def not_ok(self) -> dict[str, int]:
-        """What went wrong, and how often."""
-        kinds = ("wrong", "failed", "refused", "timed_out", "errors")
-        return {kind: count for kind in kinds if (count := getattr(self, kind))}
 
 
 class Result(BaseModel):
@@ -74,38 +37,6 @@ class Answer(BaseModel):
 
     status: str
     run_result: Result | None
-
-
-class Connection:
-    """A connection to the server, opened when it is needed and again after a fault."""
-
-    def __init__(self, port: int, *, keep: bool) -> None:
-        self._port = port
-        self._keep = keep
-        self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
-
-    async def post(self, body: bytes) -> tuple[int, bytes]:
-        """Send one call; return the status and the body of its answer."""
-        if self._streams is None:
-            self._streams = await asyncio.open_connection("127.0.0.1", self._port)
-        reader, writer = self._streams
-        head = (
-            "POST /run_code HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
-            f"content-length: {len(body)}"
-        )
-        writer.write(head.encode() + HEAD_END + body)
-        answer = (await reader.readuntil(HEAD_END)).lower()
-        _, _, length = answer.partition(b"content-length:")
-        content = await reader.readexactly(int(length.partition(b"\r\n")[0]))
-        if not self._keep or b"connection: close" in answer:
-            self.close()
-        return int(answer.split(b" ", 2)[1]), content
-
-    def close(self) -> None:
-        """Drop the connection, and with it what is under way."""
-        if self._streams is not None:
-            self._streams[1].close()
-            self._streams = None
 
 
 class Load:

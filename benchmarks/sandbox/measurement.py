@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 
 from benchmarks.sandbox.accounting import CpuTime, sampled
-from benchmarks.sandbox.load import Observed
+from benchmarks.sandbox.observed import Observed
 from benchmarks.sandbox.programs import PATIENCE, Program
 from benchmarks.sandbox.servers import Server
 

@@ -64,11 +64,12 @@ def _running(command: Sequence[str], port: int, settings: Mapping[str, str]) -> 
     with contextlib.ExitStack() as stack:
         account = stack.enter_context(_account())
         log = stack.enter_context(tempfile.TemporaryFile())
+        scratch = stack.enter_context(tempfile.TemporaryDirectory(prefix="benchmark-"))
         begun = time.perf_counter()
         process = subprocess.Popen(
             command,
             cwd=REPOSITORY,
-            env={**os.environ, **settings},
+            env={**os.environ, **settings, "TMPDIR": scratch},
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,

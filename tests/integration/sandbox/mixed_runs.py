@@ -3,84 +3,16 @@
 Every program that writes files does so under names with a token in them, wherever it can.
 """
 
-import asyncio
 import base64
-import json
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
-import aiohttp
-
-Answer = dict[str, Any]
-
-ATTEMPTS = 10
-
-
-@dataclass(frozen=True)
-class Run:
-    """A request, how it must be answered, and how often it is sent beside the others.
-
-    ``gone_after`` is when the client goes away, in seconds; there is no answer then.
-    """
-
-    name: str
-    weight: int
-    body: Mapping[str, Any]
-    check: Callable[[Answer], bool]
-    path: str = "/run_code"
-    gone_after: float | None = None
-    status: int = 200
-
-    async def carry_out(self, client: aiohttp.ClientSession) -> str | None:
-        """Send the request; return what was wrong with the answer."""
-        try:
-            async with asyncio.timeout(self.gone_after):
-                status, text = await post(client, self.path, self.body)
-        except TimeoutError:
-            return None if self.gone_after is not None else "no answer"
-        if self.gone_after is not None:
-            return f"answered before the client went away: {text[:300]}"
-        if status != self.status or not self.check(json.loads(text)):
-            return f"{status} {text[:1000]}"
-        return None
-
-
-async def post(
-    client: aiohttp.ClientSession, path: str, body: Mapping[str, Any]
-) -> tuple[int, str]:
-    """Send a request, and again while there is no place for it, as clients do."""
-    for _ in range(ATTEMPTS):
-        async with client.post(path, json=body) as response:
-            text = await response.text()
-        if response.status != 504:
-            break
-        await asyncio.sleep(float(response.headers["Retry-After"]))
-    return response.status, text
+from tests.integration.sandbox.drill import Run, ended_with, success, timed_out
 
 
 def runs(token: str, languages: set[str]) -> list[Run]:
     """What can be run where these languages work."""
     every = [*_python(), *_escaping(token), *_endless(), *_others()]
     return [run for run in every if run.body.get("language", "python") in languages]
-
-
-def _success(stdout: str) -> Callable[[Answer], bool]:
-    def check(answer: Answer) -> bool:
-        return answer["status"] == "Success" and bool(answer["run_result"]["stdout"] == stdout)
-
-    return check
-
-
-def _ended_with(*codes: int) -> Callable[[Answer], bool]:
-    def check(answer: Answer) -> bool:
-        return answer["status"] == "Failed" and answer["run_result"]["return_code"] in codes
-
-    return check
-
-
-def _timed_out(answer: Answer) -> bool:
-    return bool(answer["run_result"]["status"] == "TimeLimitExceeded")
 
 
 def _body(code: str, language: str = "python", **more: Any) -> dict[str, Any]:
@@ -96,22 +28,22 @@ def _python() -> list[Run]:
     files = {"in.bin": base64.b64encode(b"\x00ab").decode()}
     doubled = {"out/copy.bin": base64.b64encode(b"\x00ab" * 2).decode()}
     return [
-        Run("print", 30, _body("print(1+1)"), _success("2\n")),
+        Run("print", 30, _body("print(1+1)"), success("2\n")),
         Run(
             "numpy",
             6,
             _body("import numpy as np\nprint(int(np.arange(9).sum()))"),
-            _success("36\n"),
+            success("36\n"),
         ),
-        Run("sympy", 2, _body("import sympy\nprint(sympy.Integer(6) * 7)"), _success("42\n")),
-        Run("exception", 10, _body("[][1]"), _ended_with(1)),
-        Run("syntax", 3, _body("def"), _ended_with(1)),
-        Run("exit", 5, _body("import os\nos._exit(3)"), _ended_with(3)),
-        Run("segfault", 4, _body("import ctypes\nctypes.string_at(0)"), _ended_with(-11)),
-        Run("abort", 2, _body("import os\nos.abort()"), _ended_with(-6)),
+        Run("sympy", 2, _body("import sympy\nprint(sympy.Integer(6) * 7)"), success("42\n")),
+        Run("exception", 10, _body("[][1]"), ended_with(1)),
+        Run("syntax", 3, _body("def"), ended_with(1)),
+        Run("exit", 5, _body("import os\nos._exit(3)"), ended_with(3)),
+        Run("segfault", 4, _body("import ctypes\nctypes.string_at(0)"), ended_with(-11)),
+        Run("abort", 2, _body("import os\nos.abort()"), ended_with(-6)),
         Run("output", 3, _body(big), lambda answer: len(answer["run_result"]["stdout"]) == 8 << 20),
-        Run("stdin", 4, _body("print(len(input()))", stdin="y" * 100_000), _success("100000\n")),
-        Run("unread", 3, _body("print(1)", stdin="y" * 3_000_000), _success("1\n")),
+        Run("stdin", 4, _body("print(len(input()))", stdin="y" * 100_000), success("100000\n")),
+        Run("unread", 3, _body("print(1)", stdin="y" * 3_000_000), success("1\n")),
         Run(
             "files",
             6,
@@ -122,13 +54,13 @@ def _python() -> list[Run]:
             "memory",
             3,
             _body("data = bytearray(400 << 20)", memory_limit_MB=100),
-            _ended_with(-9, 1),
+            ended_with(-9, 1),
         ),
         Run(
             "threads",
             2,
             _body("import threading as t\n[t.Thread(target=print).start() for _ in range(20)]"),
-            _success("\n" * 20),
+            success("\n" * 20),
         ),
         Run("refused", 3, _body("1", files={"../a": ""}), lambda _: True, status=422),
     ]
@@ -153,11 +85,11 @@ def _escaping(token: str) -> list[Run]:
         "import os\nos._exit(0)"
     )
     return [
-        Run("daemon", 5, _body(daemon.format(streams=closed)), _success("left\n")),
-        Run("daemon with streams", 5, _body(daemon.format(streams="pass")), _success("left\n")),
-        Run("children", 3, _body(children), _success("")),
-        Run("strays", 5, _body(strays), _success("")),
-        Run("shared memory", 3, _body(shared), _success("")),
+        Run("daemon", 5, _body(daemon.format(streams=closed)), success("left\n")),
+        Run("daemon with streams", 5, _body(daemon.format(streams="pass")), success("left\n")),
+        Run("children", 3, _body(children), success("")),
+        Run("strays", 5, _body(strays), success("")),
+        Run("shared memory", 3, _body(shared), success("")),
     ]
 
 
@@ -169,9 +101,9 @@ def _endless() -> list[Run]:
     )
     sleeping = _body("import time\ntime.sleep(600)", run_timeout=60)
     return [
-        Run("spin", 3, spin, _timed_out),
-        Run("stubborn", 3, _body(stubborn, run_timeout=0.3), _timed_out),
-        Run("no time", 2, _body("print(1)", run_timeout=0), _timed_out),
+        Run("spin", 3, spin, timed_out),
+        Run("stubborn", 3, _body(stubborn, run_timeout=0.3), timed_out),
+        Run("no time", 2, _body("print(1)", run_timeout=0), timed_out),
         Run("client gone", 4, sleeping, lambda _: True, gone_after=0.2),
         Run("client gone at once", 3, sleeping, lambda _: True, gone_after=0.001),
         Run(
@@ -191,15 +123,15 @@ def _others() -> list[Run]:
     cells = {"cells": ["a = 6", "print(a * 7)", "1/0"], "total_timeout": 30}
     stdins = [{"stdin": f"{n}", "expected_output": f"{n + 1}"} for n in range(5)]
     return [
-        Run("bash", 5, _body("echo $((6 * 7)); sleep 600 &", "bash"), _success("42\n")),
-        Run("cpp", 5, _body(cpp, "cpp"), _success("3\n")),
+        Run("bash", 5, _body("echo $((6 * 7)); sleep 600 &", "bash"), success("42\n")),
+        Run("cpp", 5, _body(cpp, "cpp"), success("3\n")),
         Run(
             "cpp that does not compile",
             1,
             _body(wrong, "cpp"),
             lambda answer: answer["compile_result"]["return_code"] == 1,
         ),
-        Run("nodejs", 2, _body("console.log(42)", "nodejs"), _success("42\n")),
+        Run("nodejs", 2, _body("console.log(42)", "nodejs"), success("42\n")),
         Run(
             "many inputs",
             2,

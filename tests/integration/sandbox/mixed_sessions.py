@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import aiohttp
 
-from tests.integration.sandbox.mixed_runs import post
+from tests.integration.sandbox.drill import post
 
 IDLE_SECONDS = 30.0
 

@@ -14,6 +14,7 @@ import httpx
 import psutil
 import pytest
 
+from tests.integration.sandbox.drill import Run
 from tests.integration.sandbox.footprint import (
     Footprint,
     Memory,
@@ -24,7 +25,7 @@ from tests.integration.sandbox.footprint import (
     slots,
     tree,
 )
-from tests.integration.sandbox.mixed_runs import Run, runs
+from tests.integration.sandbox.mixed_runs import runs
 from tests.integration.sandbox.mixed_sessions import SESSIONS, SessionUse
 from tests.support.processes import Process, running_service
 from tests.support.runtimes import FOLDER, installed_runtime
