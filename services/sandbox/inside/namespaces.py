@@ -18,6 +18,7 @@ from services.sandbox.inside.syscalls import (
     MS_NODEV,
     MS_NOEXEC,
     MS_NOSUID,
+    MS_REC,
 )
 
 _OF_A_RUN = CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS
@@ -106,6 +107,9 @@ def _enter_run(configuration: Configuration) -> tuple[int, ...]:
         os.mkdir(f"{root.BUILD}/{number}", 0o700)  # noqa: PTH102 - of a constant
         syscalls.mount(f"{root.BUILD}/{number}", place, "", MS_BIND)
     syscalls.detach(root.BUILD)
+    for number, path in enumerate(configuration.covered):
+        os.makedirs(path)  # noqa: PTH103 - of the service's own choice
+        syscalls.mount(f"{root.ASIDE}/{number}", path, "", MS_BIND | MS_REC)
     syscalls.mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC)
     handed_over = (
         os.open(PLACES.workspace, os.O_RDONLY | os.O_DIRECTORY),

@@ -57,6 +57,11 @@ class Configuration(NamedTuple):
     proxied: bool = False
 
     @property
+    def covered(self) -> list[str]:
+        """What is visible below a place of the run, whose mount would cover it."""
+        return [path for path in self.visible if path.startswith(tuple(f"{p}/" for p in PLACES))]
+
+    @property
     def sampled(self) -> bool:
         """Whether a slot must look at what its run holds: the kernel does not bound all of it."""
         return self.sampled_memory or self.tier == "container"

@@ -21,6 +21,9 @@ from services.sandbox.inside.syscalls import (
     MS_REMOUNT,
 )
 
+ASIDE = "/.aside"
+"""Where runs find again what their own places cover."""
+
 BUILD = "/run"
 """A folder of the root on which a run makes its places."""
 
@@ -55,6 +58,8 @@ def _build_root(configuration: Configuration) -> None:
     syscalls.mount("root", root, "tmpfs", MS_NOSUID | MS_NODEV, "size=1m,mode=755")
     for path in ("/dev", "/proc", "/etc", BUILD, *PLACES):
         Path(root + path).mkdir(parents=True, exist_ok=True)
+    for place in PLACES:  # some packages look for shared memory when they are imported
+        syscalls.mount("warm-up", root + place, "tmpfs", MS_NOSUID | MS_NODEV, "size=1m,mode=1777")
     for path in configuration.visible:
         _show(path, root)
         syscalls.restrict_mount(
@@ -63,13 +68,14 @@ def _build_root(configuration: Configuration) -> None:
         )
     for path in configuration.devices:
         _show(path, root)
+    for number, path in enumerate(configuration.covered):
+        Path(f"{root}{ASIDE}/{number}").mkdir(parents=True)
+        syscalls.mount(root + path, f"{root}{ASIDE}/{number}", "", MS_BIND | MS_REC)
     for path, target in configuration.links.items():
         Path(root + path).parent.mkdir(parents=True, exist_ok=True)
         Path(root + path).symlink_to(target)
     for path, text in configuration.files.items():
         Path(root + path).write_text(text)
-    for place in PLACES:  # some packages look for shared memory when they are imported
-        syscalls.mount("warm-up", root + place, "tmpfs", MS_NOSUID | MS_NODEV, "size=1m,mode=1777")
     executable = Path(root + reaper.PATH)
     executable.write_bytes(reaper.executable())
     executable.chmod(0o111)  # what cannot be read, the kernel lets nobody look into
