@@ -93,4 +93,5 @@ def _capacity(settings: SandboxSettings) -> Capacity:
         processes=settings.sandbox_processes,
         disk_bytes=settings.sandbox_disk_mb << 20,
         cores=settings.sandbox_cores,
+        idle_seconds=settings.sandbox_idle_seconds,
     )

@@ -53,6 +53,11 @@ class SandboxSettings(AccessSettings):
     sandbox_cores: float = Field(
         default=2.0, ge=0.1, le=1024.0, description="Cores whose time one program may take."
     )
+    sandbox_idle_seconds: float = Field(
+        default=60.0,
+        ge=1.0,
+        description="Warm sandboxes that no program wanted for longer are given up.",
+    )
     sandbox_gpu: bool = Field(
         default=False, description="Show this machine's NVIDIA GPUs to programs."
     )

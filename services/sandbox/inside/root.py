@@ -69,8 +69,9 @@ def _build_root(configuration: Configuration) -> None:
     for path in configuration.devices:
         _show(path, root)
     for number, path in enumerate(configuration.covered):
-        Path(f"{root}{ASIDE}/{number}").mkdir(parents=True)
-        syscalls.mount(root + path, f"{root}{ASIDE}/{number}", "", MS_BIND | MS_REC)
+        aside = Path(f"{root}{ASIDE}/{number}")
+        make_like(Path(path), aside)
+        syscalls.mount(root + path, str(aside), "", MS_BIND | MS_REC)
     for path, target in configuration.links.items():
         Path(root + path).parent.mkdir(parents=True, exist_ok=True)
         Path(root + path).symlink_to(target)
@@ -135,10 +136,15 @@ def _enter_user_namespace_as(host_user: int) -> None:
 
 
 def _show(path: str, root: str) -> None:
-    source, target = Path(path), Path(root + path)
+    target = Path(root + path)
+    make_like(Path(path), target)
+    syscalls.mount(path, str(target), "", MS_BIND | MS_REC)
+
+
+def make_like(source: Path, target: Path) -> None:
+    """Make what a file or a folder can be mounted on."""
     if source.is_dir():
         target.mkdir(parents=True, exist_ok=True)
     else:
         target.parent.mkdir(parents=True, exist_ok=True)
         target.touch()
-    syscalls.mount(path, str(target), "", MS_BIND | MS_REC)

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 class Capacity:
     """How much the pool may run at once, and how much one program may use besides memory.
 
-    ``cores`` are those whose time the processes of one program may take together.
+    ``cores`` are those whose time the processes of one program may take together. Sandboxes that
+    wait for a program longer than ``idle_seconds`` are given up.
     """
 
     programs: int
@@ -16,3 +17,4 @@ class Capacity:
     disk_bytes: int
     cores: float = 2.0
     open_files: int = 1024
+    idle_seconds: float = 60.0

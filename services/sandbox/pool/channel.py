@@ -7,7 +7,7 @@ import os
 import socket
 from collections.abc import Iterable, Sequence
 
-from services.sandbox.descriptors import readable
+from services.sandbox.descriptors import resolve
 from services.sandbox.inside.frames import (
     CANCEL,
     LARGEST_HEADER,
@@ -29,6 +29,7 @@ class Channel:
         self._socket = own_end
         self._received = bytearray()
         self._descriptors: list[int] = []
+        self._waiting: asyncio.Future[None] | None = None
 
     async def send(
         self,
@@ -72,7 +73,14 @@ class Channel:
         return self._descriptors.pop(0)
 
     def close(self) -> None:
-        """Hang up."""
+        """Hang up; who waits for a message gets `ChannelClosed`.
+
+        The end of the other process alone does not tell: a fork of it may still hold its end.
+        """
+        if self._waiting is not None:
+            self._waiting.get_loop().remove_reader(self._socket)
+            if not self._waiting.done():
+                self._waiting.set_exception(ChannelClosed())
         for descriptor in self._descriptors:
             os.close(descriptor)
         self._descriptors.clear()
@@ -87,10 +95,12 @@ class Channel:
 
     async def _next(self) -> bytes:
         while True:
+            if self._socket.fileno() < 0:
+                raise ChannelClosed
             try:
                 data, descriptors, _, _ = socket.recv_fds(self._socket, _PIECE, MOST_DESCRIPTORS)
             except BlockingIOError:
-                await readable(self._socket)
+                await self._wait_for_more()
                 continue
             except ConnectionResetError:
                 raise ChannelClosed from None
@@ -98,3 +108,14 @@ class Channel:
             if not data:
                 raise ChannelClosed
             return data
+
+    async def _wait_for_more(self) -> None:
+        loop = asyncio.get_running_loop()
+        waiting = self._waiting = loop.create_future()
+        loop.add_reader(self._socket, resolve, waiting)
+        try:
+            await waiting
+        finally:
+            self._waiting = None
+            if self._socket.fileno() >= 0:  # otherwise `close` has done it
+                loop.remove_reader(self._socket)

@@ -31,7 +31,6 @@ logger = logging.getLogger(__name__)
 _ATTEMPTS = 3
 _SPARE_SLOTS = 2
 _OWN_PROCESSES = 2  # of a slot: itself and the reaper of its run
-_IDLE_SECONDS = 60.0
 _NOT_STARTED = Outcome(
     ending=Ending.TIMED_OUT,
     return_code=None,
@@ -173,10 +172,11 @@ class Pool:
             logger.debug("zygote %s is warm", profile.name)
 
     async def _retire_idle_slots(self) -> None:
+        idle_seconds = self._capacity.idle_seconds
         while True:
-            await asyncio.sleep(_IDLE_SECONDS / 4)
+            await asyncio.sleep(idle_seconds / 4)
             for shelf in self._shelves.values():
-                await shelf.retire(time.monotonic() - _IDLE_SECONDS)
+                await shelf.retire(time.monotonic() - idle_seconds)
 
 
 async def _run_in(shelf: Shelf, execution: Execution, listener: OutputListener | None) -> Outcome:

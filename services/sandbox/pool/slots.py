@@ -143,8 +143,8 @@ class Slot:
             signal.pidfd_send_signal(self._process.pidfd, signal.SIGKILL)
         async with asyncio.timeout(_OVERTIME_SECONDS):
             await readable(self._process.pidfd)
-        await asyncio.sleep(0)  # who waits for its answer hears first that it ended
         self._process.channel.close()
+        await asyncio.sleep(0)  # who waits for an answer looks at the control group before it goes
         os.close(self._process.pidfd)
         await asyncio.to_thread(self._cgroup.remove)  # and whatever is still in it
         await self._free()

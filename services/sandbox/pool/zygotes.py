@@ -7,8 +7,10 @@ import os
 import signal
 import socket
 import subprocess
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from services.sandbox.execution import SandboxFailure
 from services.sandbox.inside.frames import ChannelClosed, Header
@@ -24,6 +26,8 @@ _SCRIPT = REPOSITORY / "services" / "sandbox" / "inside" / "zygote.py"
 _START_SECONDS = 60.0
 _FORK_SECONDS = 10.0
 _END_USER_SECONDS = 30.0
+
+Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True)
@@ -53,38 +57,34 @@ class Zygote:
 
     async def fork_slot(self, user: int | None) -> SlotProcess:
         """Make a slot, of this user id in the container tier; raises `SandboxFailure`."""
-        async with self._lock:
-            for _ in range(2):  # a zygote that was killed or hangs is replaced once
-                channel = await self._ensure_started()
-                try:
-                    async with asyncio.timeout(_FORK_SECONDS):
-                        return await self._fork(channel, user)
-                except (TimeoutError, ChannelClosed):
-                    logger.warning("zygote %s does not answer: starting anew", self._profile.name)
-                    await self._stop()
-        raise SandboxFailure(f"the zygote {self._profile.name} does not answer")
+        return await self._ask(lambda channel: self._fork(channel, user), _FORK_SECONDS)
 
     async def end_user(self, user: int) -> None:
         """End every process of a slot that is gone, in the container tier; raises `SandboxFailure`.
 
         With namespaces the kernel does.
         """
-        async with self._lock:
-            channel = await self._ensure_started()
-            try:
-                async with asyncio.timeout(_END_USER_SECONDS):
-                    await channel.send({"end_user": user})
-                    answer, _ = await channel.receive()
-            except (TimeoutError, ChannelClosed):
-                await self._stop()
-                raise SandboxFailure(f"the zygote {self._profile.name} does not answer") from None
-            if "failure" in answer:
-                raise SandboxFailure(answer["failure"])
+        answer = await self._ask(lambda channel: _end_user(channel, user), _END_USER_SECONDS)
+        if "failure" in answer:
+            raise SandboxFailure(answer["failure"])
 
     async def close(self) -> None:
         """End the process; its slots and their runs end with it."""
         async with self._lock:
             await self._stop()
+
+    async def _ask(self, ask: Callable[[Channel], Awaitable[Answer]], seconds: float) -> Answer:
+        """What the process answers; one that was killed or hangs is replaced once."""
+        async with self._lock:
+            for _ in range(2):
+                channel = await self._ensure_started()
+                try:
+                    async with asyncio.timeout(seconds):
+                        return await ask(channel)
+                except (TimeoutError, ChannelClosed):
+                    logger.warning("zygote %s does not answer: starting anew", self._profile.name)
+                    await self._stop()
+        raise SandboxFailure(f"the zygote {self._profile.name} does not answer")
 
     async def _ensure_started(self) -> Channel:
         if self._process is not None and self._process.poll() is not None:
@@ -153,6 +153,12 @@ class Zygote:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(process.pid, signal.SIGKILL)
             await asyncio.to_thread(process.wait)
+
+
+async def _end_user(channel: Channel, user: int) -> Header:
+    await channel.send({"end_user": user})
+    answer, _ = await channel.receive()
+    return answer
 
 
 def _pid(pidfd: int) -> int:

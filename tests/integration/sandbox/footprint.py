@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -49,7 +50,7 @@ def footprint(
         threads_below=_each(_entries(f"/proc/{pid}/task") for pid in pids if pid != service),
         descriptors=_each(_entries(f"/proc/{pid}/fd") for pid in pids),
         mounts=_each(_lines(f"/proc/{pid}/mountinfo") for pid in pids),
-        mounts_of_the_machine=_lines("/proc/self/mountinfo"),
+        mounts_of_the_machine=mounts_of_the_machine(),
         groups=_each(sum(len(names) for _, names, _ in os.walk(folder)) for folder in groups),
         files=tuple(sorted(str(path) for folder in folders for path in folder.rglob("*"))),
         strays=tuple(
@@ -84,6 +85,21 @@ def living(processes: Iterable[psutil.Process]) -> list[psutil.Process]:
         for process in processes
         if process.is_running() and process.status() != psutil.STATUS_ZOMBIE
     ]
+
+
+def preparing(service: int) -> list[int]:
+    """The processes of a service that prepare what compilers read."""
+    found = []
+    for process in psutil.Process(service).children():
+        with suppress(psutil.NoSuchProcess):
+            if "services.sandbox.languages.prepare" in process.cmdline():
+                found.append(process.pid)
+    return found
+
+
+def mounts_of_the_machine() -> int:
+    """How many there are, as this process sees them."""
+    return _lines("/proc/self/mountinfo")
 
 
 def group_folders(service: int) -> tuple[Path, ...]:

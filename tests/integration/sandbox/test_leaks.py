@@ -22,6 +22,8 @@ from tests.integration.sandbox.footprint import (
     group_folders,
     living,
     memory,
+    mounts_of_the_machine,
+    preparing,
     slots,
     tree,
 )
@@ -29,6 +31,7 @@ from tests.integration.sandbox.mixed_runs import runs
 from tests.integration.sandbox.mixed_sessions import SESSIONS, SessionUse
 from tests.support.processes import Process, running_service
 from tests.support.runtimes import FOLDER, installed_runtime
+from tests.support.sandbox import PREPARED
 from tests.support.waiting import wait_for
 
 Case = Run | SessionUse
@@ -41,7 +44,7 @@ THREADS = 4 + (os.cpu_count() or 1)
 """Of asyncio's executor: how many it has started is chance, but it has no more."""
 
 PATIENCE = aiohttp.ClientTimeout(total=120)
-# The service gives up idle slots after a minute.
+IDLE_SECONDS = 5
 SETTLE_SECONDS = 150.0
 
 
@@ -69,11 +72,12 @@ class Service:
         return memory(self.process.pid, self.groups)
 
     def settle(self) -> None:
-        """Wait until it keeps no slot for a next program."""
+        """Wait until it keeps no slot for a next program, and prepares nothing for compilers."""
         try:
             wait_for(lambda: not slots(self.groups), "idle slots are gone", SETTLE_SECONDS)
         except AssertionError:
             pytest.fail(f"{slots(self.groups)} stay; the service says {self.process.tail()}")
+        wait_for(lambda: not preparing(self.process.pid), "all is prepared", SETTLE_SECONDS)
 
 
 @pytest.fixture
@@ -86,7 +90,9 @@ def service(tmp_path: Path) -> Iterator[Service]:
         "TMPDIR": str(folders[0]),
         "TEMPER_HOME": str(folders[1]),
         "TEMPER_RUNTIMES": str(FOLDER),
+        "TEMPER_SANDBOX_PREPARED": str(PREPARED),
         "TEMPER_SANDBOX_CONCURRENCY": "4",
+        "TEMPER_SANDBOX_IDLE_SECONDS": str(IDLE_SECONDS),
         # Large outputs go back to the system when they are freed, not into the allocator's pool.
         "MALLOC_MMAP_THRESHOLD_": "65536",
         "MALLOC_TRIM_THRESHOLD_": "65536",
@@ -125,14 +131,14 @@ def test_a_service_that_ends_leaves_nothing_behind(service: Service) -> None:
     kinds = _kinds(service)
     _drill(service, kinds)
     processes = tree(service.process.pid)
-    mounts = service.footprint().mounts_of_the_machine
+    mounts = mounts_of_the_machine()
 
     assert service.process.end() == 0, service.process.tail()
 
     wait_for(lambda: not living(processes), "all processes have ended")
     assert [folder for folder in service.groups if folder.exists()] == []
     assert list(service.temporary.rglob("*")) == []
-    assert len(Path("/proc/self/mountinfo").read_text().splitlines()) == mounts
+    assert mounts_of_the_machine() == mounts
 
 
 def _kinds(service: Service) -> list[Case]:

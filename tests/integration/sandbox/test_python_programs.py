@@ -3,6 +3,7 @@
 import os
 import re
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -106,29 +107,31 @@ def execution(program: Program) -> Execution:
 
 def by_python(program: Program, folder: Path) -> Ended:
     """Run it by the same interpreter, in a folder of its own."""
-    workspace, temporary = folder / "workspace", folder / "tmp"
-    for place in (workspace, temporary):
-        place.mkdir()
+    workspace = folder / "workspace"
+    workspace.mkdir()
     for name, data in program.all_files.items():
         (workspace / name).parent.mkdir(parents=True, exist_ok=True)
         (workspace / name).write_bytes(data)
-    places = {"HOME": str(workspace), "PWD": str(workspace), "TMPDIR": str(temporary)}
     command = program.command
     what = [command.file] if isinstance(command, PythonFile) else ["-m", command.module]
-    ended = subprocess.run(
-        [str(installed_runtime("sandbox").python), *what, *command.arguments],
-        cwd=workspace,
-        env={**BASIC_ENVIRONMENT, **places},
-        stdin=None if program.stdin else subprocess.DEVNULL,
-        input=program.stdin or None,
-        capture_output=True,
-        timeout=60,
-        check=False,
-        umask=0o022,
-    )
+    # Short, as a program's own: sockets that it makes there have names of 107 bytes at most.
+    with tempfile.TemporaryDirectory(dir="/tmp") as temporary:
+        places = {"HOME": str(workspace), "PWD": str(workspace), "TMPDIR": temporary}
+        ended = subprocess.run(
+            [str(installed_runtime("sandbox").python), *what, *command.arguments],
+            cwd=workspace,
+            env={**BASIC_ENVIRONMENT, **places},
+            stdin=None if program.stdin else subprocess.DEVNULL,
+            input=program.stdin or None,
+            capture_output=True,
+            timeout=60,
+            check=False,
+            umask=0o022,
+        )
 
     def as_there(output: bytes) -> bytes:
-        return without_chance(output.replace(str(folder).encode(), b""))
+        there = output.replace(temporary.encode(), b"/tmp").replace(str(folder).encode(), b"")
+        return without_chance(there)
 
     files = {path.name: path.read_bytes() for path in workspace.glob("*.txt")}
     return Ended(ended.returncode, as_there(ended.stdout), as_there(ended.stderr), files)

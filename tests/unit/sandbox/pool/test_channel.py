@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
+import uvloop
 
 from services.sandbox.inside import frames
 from services.sandbox.pool.channel import Channel
@@ -144,3 +145,22 @@ def test_a_cancellation_that_nobody_hears_is_no_error() -> None:
         await channel.send_cancel()
 
     talk(send, lambda end: None)
+
+
+@pytest.mark.parametrize("loop_factory", [None, uvloop.new_event_loop])
+def test_who_waits_is_told_of_a_hang_up_though_the_other_end_stays_open(
+    loop_factory: Callable[[], asyncio.AbstractEventLoop] | None,
+) -> None:
+    own_end, other_end = socket.socketpair()
+
+    async def run() -> None:
+        channel = Channel(own_end)
+        receiving = asyncio.create_task(channel.receive())
+        await asyncio.sleep(0)  # it waits now
+        channel.close()
+        with pytest.raises(frames.ChannelClosed):
+            async with asyncio.timeout(SECONDS):
+                await receiving
+
+    with other_end, asyncio.Runner(loop_factory=loop_factory) as runner:
+        runner.run(run())
