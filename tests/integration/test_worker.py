@@ -152,7 +152,7 @@ def test_a_worker_that_was_stopped_past_its_lease_leaves_its_successor_alone(
         wait_for(lambda: gone(first), "the end of the first child by its watchdog")
         platform.start_worker()
         wait_for(lambda: platform.client.job(job_id)["attempt"] == 2, "a second attempt")
-        wait_for(lambda: pid_of(platform, job_id) != first, "a second child")
+        wait_for(lambda: pid_of(platform, job_id) != first, "a second child", seconds=60)
     finally:
         os.kill(stopped.pid, signal.SIGCONT)
     second = pid_of(platform, job_id)

@@ -10,6 +10,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Iterable
+from contextlib import ExitStack
 from pathlib import Path
 
 from services.sandbox.inside import syscalls
@@ -39,8 +40,18 @@ def open_ways(paths: Iterable[str]) -> None:
     """Let every user reach the paths, as this thread and what it starts from now on see them."""
     syscalls.unshare(CLONE_NEWNS)
     syscalls.mount("none", "/", "", MS_REC | MS_PRIVATE)
-    for path in map(Path, paths):
-        _open_way(path)
+    closed = {path: folder for path in map(Path, paths) if (folder := _closed_above(path))}
+    with ExitStack() as folders:
+        # All are held elsewhere first: what covers the way to one may cover another.
+        kept = {path: folders.enter_context(tempfile.TemporaryDirectory()) for path in closed}
+        for path, place in kept.items():
+            syscalls.mount(str(path), place, "", MS_BIND | MS_REC)
+        for folder in set(closed.values()):
+            syscalls.mount("way", str(folder), "tmpfs", 0, "mode=755")
+        for path, place in kept.items():
+            path.mkdir(parents=True)
+            syscalls.mount(place, str(path), "", MS_BIND | MS_REC)
+            syscalls.detach(place)
 
 
 def way_to(python: Path) -> list[str]:
@@ -48,16 +59,11 @@ def way_to(python: Path) -> list[str]:
     return [str(python.resolve().parents[1]), str(python.parents[1])]
 
 
-def _open_way(path: Path) -> None:
-    closed = [folder for folder in path.parents if not folder.stat().st_mode & 0o001]
-    if not closed:
-        return
-    with tempfile.TemporaryDirectory() as kept:
-        syscalls.mount(str(path), kept, "", MS_BIND | MS_REC)
-        syscalls.mount("way", str(closed[-1]), "tmpfs", 0, "mode=755")
-        path.mkdir(parents=True)
-        syscalls.mount(kept, str(path), "", MS_BIND | MS_REC)
-        syscalls.detach(kept)
+def _closed_above(path: Path) -> Path | None:
+    """The folder nearest to the root that is on the way to a path and closed to others."""
+    return next(
+        (folder for folder in reversed(path.parents) if not folder.stat().st_mode & 0o001), None
+    )
 
 
 if __name__ == "__main__":
