@@ -4,13 +4,7 @@ from dataclasses import dataclass
 from threading import BoundedSemaphore
 from typing import Annotated
 
-from fastapi import Depends, Header, Request, Security
-from fastapi.security import (
-    HTTPAuthorizationCredentials,
-    HTTPBasic,
-    HTTPBasicCredentials,
-    HTTPBearer,
-)
+from fastapi import Depends, Header, Request
 
 from services.api.dispatcher.dispatcher import Dispatcher
 from services.api.settings import ApiSettings
@@ -38,37 +32,6 @@ async def _context(request: Request) -> GatewayContext:
 
 
 Gateway = Annotated[GatewayContext, Depends(_context)]
-
-
-_bearer = HTTPBearer(auto_error=False, description="An API key, where the operator set any.")
-
-
-async def _principal(
-    request: Request,
-    gateway: Gateway,
-    _documented: Annotated[HTTPAuthorizationCredentials | None, Security(_bearer)],
-) -> str:
-    return gateway.authenticator(request)
-
-
-Principal = Annotated[str, Depends(_principal)]
-"""Who asks. Every route depends on it, but those of health and of tools."""
-
-
-_basic = HTTPBasic(auto_error=False, description="The same key as password, under any name.")
-
-
-async def _tool_principal(
-    request: Request,
-    gateway: Gateway,
-    _bearer_documented: Annotated[HTTPAuthorizationCredentials | None, Security(_bearer)],
-    _basic_documented: Annotated[HTTPBasicCredentials | None, Security(_basic)],
-) -> str:
-    return gateway.tool_authenticator(request)
-
-
-ToolPrincipal = Annotated[str, Depends(_tool_principal)]
-"""Who asks for a tool: its callers may know nothing but a URL, which can hold the key."""
 
 IdempotencyKey = Annotated[
     str | None,

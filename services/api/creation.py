@@ -12,9 +12,10 @@ from pydantic import BaseModel
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
-from services.api.context import Gateway, GatewayContext, IdempotencyKey, Principal
+from services.api.context import Gateway, GatewayContext, IdempotencyKey
 from services.common.errors import InvalidRequest
 from services.common.jobs.idempotency import recall_answer, remember_answer
+from services.common.web.principal import Principal
 
 Answer = TypeVar("Answer", bound=BaseModel)
 

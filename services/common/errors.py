@@ -83,9 +83,16 @@ class StorageFull(TemperError):
 
 
 class Unavailable(TemperError):
-    """Something Temper depends on does not answer; the same request may succeed later."""
+    """Something Temper depends on does not answer; the same request may succeed later.
+
+    It is not worth trying before ``retry_after`` seconds have passed.
+    """
 
     code = "unavailable"
+
+    def __init__(self, message: str, *, retry_after: float = 2.0, code: str | None = None) -> None:
+        super().__init__(message, code=code)
+        self.retry_after = retry_after
 
 
 class BadGateway(TemperError):

@@ -77,7 +77,7 @@ def _create_context(
     notebooks = Notebooks(settings, engine.pool)
     return SandboxContext(
         settings=settings,
-        authenticator=Authenticator(settings.api_key_hashes, basic=True),
+        tool_authenticator=Authenticator(settings.api_key_hashes, basic=True),
         isolation=engine.isolation,
         runs=Runs(settings, admission, engine.languages, RunMetrics(registry)),
         notebooks=notebooks,

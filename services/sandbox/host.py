@@ -10,7 +10,8 @@ from services.common.contracts.sandbox_host import (
 )
 from services.common.errors import AuthenticationFailed
 from services.common.web.errors import documented_errors
-from services.sandbox.context import Principal, Sandbox
+from services.common.web.principal import ToolPrincipal
+from services.sandbox.context import Sandbox
 
 router = APIRouter(prefix="/v1", tags=["host"])
 
@@ -26,7 +27,7 @@ async def ping() -> str:
     summary="List languages",
     responses=documented_errors(AuthenticationFailed),
 )
-async def languages(sandbox: Sandbox, _principal: Principal) -> LanguageList:
+async def languages(sandbox: Sandbox, _principal: ToolPrincipal) -> LanguageList:
     """Say of each language whether it works here, in which version, or how to add it."""
     return LanguageList(
         languages=[
@@ -46,7 +47,7 @@ async def languages(sandbox: Sandbox, _principal: Principal) -> LanguageList:
     summary="Tell how programs are isolated",
     responses=documented_errors(AuthenticationFailed),
 )
-async def isolation(sandbox: Sandbox, _principal: Principal) -> IsolationReport:
+async def isolation(sandbox: Sandbox, _principal: ToolPrincipal) -> IsolationReport:
     """Say what is enforced on programs, and what is not."""
     chosen = sandbox.isolation
     return IsolationReport(

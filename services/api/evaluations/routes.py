@@ -4,7 +4,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Body
 
-from services.api.context import Gateway, Principal
+from services.api.context import Gateway
 from services.api.creation import Creation
 from services.api.evaluations.examples import CREATE
 from services.api.evaluations.results import list_results
@@ -24,6 +24,7 @@ from services.common.errors import (
 from services.common.jobs.store import get_job
 from services.common.web.errors import documented_errors
 from services.common.web.paging import After, Limit
+from services.common.web.principal import Principal
 
 router = APIRouter(
     prefix="/v1/evaluations",

@@ -6,7 +6,7 @@ from fastapi import APIRouter, Query, Request
 from fastapi.responses import FileResponse
 from starlette.concurrency import run_in_threadpool
 
-from services.api.context import Gateway, Principal
+from services.api.context import Gateway
 from services.api.creation import Creation
 from services.api.files.service import (
     add_file,
@@ -29,6 +29,7 @@ from services.common.errors import (
 from services.common.ids import new_id
 from services.common.web.errors import documented_errors
 from services.common.web.paging import After, page_of
+from services.common.web.principal import Principal
 
 router = APIRouter(
     prefix="/v1/files", tags=["files"], responses=documented_errors(AuthenticationFailed)

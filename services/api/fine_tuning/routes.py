@@ -4,7 +4,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Body
 
-from services.api.context import Gateway, Principal
+from services.api.context import Gateway
 from services.api.creation import Creation
 from services.api.fine_tuning.examples import CREATE
 from services.api.fine_tuning.service import create_fine_tuning_job
@@ -17,6 +17,7 @@ from services.common.errors import AuthenticationFailed, Conflict, InvalidReques
 from services.common.jobs.store import get_job, list_checkpoints
 from services.common.web.errors import documented_errors
 from services.common.web.paging import After, Limit, page_of
+from services.common.web.principal import Principal
 
 router = APIRouter(
     prefix="/v1/fine_tuning/jobs",

@@ -2,7 +2,6 @@
 
 from fastapi import APIRouter
 
-from services.api.context import ToolPrincipal
 from services.api.forwards.exchange import Forwarded
 from services.api.forwards.service import ToolRoute
 from services.api.forwards.upstream import Upstream
@@ -15,6 +14,7 @@ from services.common.errors import (
 )
 from services.common.web.errors import documented_errors
 from services.common.web.json_body import documented_body
+from services.common.web.principal import ToolPrincipal
 
 REFUSALS = (AuthenticationFailed, PayloadTooLarge, BadGateway, Unavailable, GatewayTimeout)
 

@@ -6,7 +6,7 @@ from typing import Generic, TypeVar
 
 from fastapi import APIRouter
 
-from services.api.context import Gateway, Principal
+from services.api.context import Gateway
 from services.api.jobs.event_query import EVENTS_ANSWERS, Events, EventsAnswer
 from services.api.jobs.metadata_filter import MetadataFilter
 from services.common.contracts.jobs import Event, JobKind, JobState, JobStatus
@@ -16,6 +16,7 @@ from services.common.jobs.job import Job
 from services.common.jobs.store import JobFilter, get_job, list_jobs, request_cancel
 from services.common.web.errors import documented_errors
 from services.common.web.paging import After, Limit, page_of
+from services.common.web.principal import Principal
 
 View = TypeVar("View", bound=JobState)
 

@@ -2,7 +2,7 @@
 
 from fastapi import APIRouter
 
-from services.api.context import Gateway, Principal
+from services.api.context import Gateway
 from services.api.jobs.event_query import EVENTS_ANSWERS, Events, EventsAnswer
 from services.api.jobs.metadata_filter import MetadataFilter
 from services.api.jobs.view import job_view
@@ -13,6 +13,7 @@ from services.common.jobs.store import JobFilter, get_job, list_jobs, request_ca
 from services.common.jobs.workers import live_workers
 from services.common.web.errors import documented_errors
 from services.common.web.paging import After, Limit, page_of
+from services.common.web.principal import Principal
 
 router = APIRouter(prefix="/v1", tags=["jobs"], responses=documented_errors(AuthenticationFailed))
 

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Body, Query
 
-from services.api.context import Gateway, Principal
+from services.api.context import Gateway
 from services.api.creation import Creation
 from services.api.models.examples import REGISTER
 from services.api.models.service import (
@@ -20,6 +20,7 @@ from services.common.errors import AuthenticationFailed, Conflict, InvalidReques
 from services.common.models.registry import get_model_row
 from services.common.web.errors import documented_errors
 from services.common.web.paging import After, page_of
+from services.common.web.principal import Principal
 
 router = APIRouter(
     prefix="/v1/models", tags=["models"], responses=documented_errors(AuthenticationFailed)

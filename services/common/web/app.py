@@ -7,11 +7,12 @@ from fastapi import FastAPI
 from fastapi.routing import APIRoute
 from prometheus_client import CollectorRegistry
 
-from services.common.web.body_limits import BodyLimits
-from services.common.web.browser_guard import BrowserGuard
+from services.common.web.body_limits import BodyBounds, BodyLimits
+from services.common.web.browser_guard import BrowserGuard, HostNames
+from services.common.web.direct import Entrance
 from services.common.web.errors import UnexpectedErrors, install_error_handlers
 from services.common.web.health import Check, health_router
-from services.common.web.metrics import RequestMetrics
+from services.common.web.metrics import RequestFigures, RequestMetrics
 from services.common.web.request_id import RequestIds
 
 
@@ -40,12 +41,15 @@ def create_app(
     )
     install_error_handlers(app)
     app.include_router(health_router(checks, registry))
+    figures = RequestFigures(registry)
     app.add_middleware(BodyLimits, larger=larger_bodies)
     app.add_middleware(UnexpectedErrors)
     if keyless_hosts is not None:
         app.add_middleware(BrowserGuard, allowed_hosts=keyless_hosts)
-    app.add_middleware(RequestMetrics, registry=registry)
+    app.add_middleware(RequestMetrics, figures=figures)
     app.add_middleware(RequestIds)
+    names = HostNames(keyless_hosts) if keyless_hosts is not None else None
+    app.state.entrance = Entrance(figures, names, BodyBounds(larger_bodies))
     return app
 
 

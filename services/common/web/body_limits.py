@@ -4,10 +4,10 @@ import asyncio
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
 
-from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from services.common.errors import InvalidRequest, PayloadTooLarge
+from services.common.web.headers import header
 
 MAX_BODY_BYTES = 4 << 20
 STALL_SECONDS = 60.0
@@ -29,15 +29,30 @@ class BodyLimits:
         stall_seconds: float = STALL_SECONDS,
     ) -> None:
         self._app = app
+        self._bounds = BodyBounds(larger, max_bytes, stall_seconds)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on; its reader gets the error."""
+        if scope["type"] == "http":
+            receive = self._bounds.limited(scope, receive)
+        await self._app(scope, receive, send)
+
+
+class BodyBounds:
+    """How many bytes the body of a request may have by its path, and how long it may pause."""
+
+    def __init__(
+        self,
+        larger: Mapping[str, int],
+        max_bytes: int = MAX_BODY_BYTES,
+        stall_seconds: float = STALL_SECONDS,
+    ) -> None:
         self._larger = larger
         self._max_bytes = max_bytes
         self._stall_seconds = stall_seconds
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on; its reader gets the error."""
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
+    def limited(self, scope: Scope, receive: Receive) -> Receive:
+        """What the body of the request is to be read with; it raises when it goes too far."""
         limit = self._limit_of(scope["path"])
         declared = _declared_bytes(scope)
         received, complete = 0, False
@@ -55,7 +70,7 @@ class BodyLimits:
             complete = not message.get("more_body", False)
             return message
 
-        await self._app(scope, receive_limited, send)
+        return receive_limited
 
     def _limit_of(self, path: str) -> int:
         if path in self._larger:
@@ -73,7 +88,7 @@ class BodyLimits:
 
 
 def _declared_bytes(scope: Scope) -> int:
-    length = Headers(scope=scope).get("content-length", "")
+    length = header(scope, b"content-length") or ""
     return int(length) if length.isdecimal() else 0
 
 

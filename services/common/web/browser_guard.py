@@ -2,13 +2,14 @@
 
 import ipaddress
 from collections.abc import Collection
+from functools import lru_cache
 from urllib.parse import urlsplit
 
-from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from services.common.errors import PermissionDenied
 from services.common.web.errors import error_answer
+from services.common.web.headers import header
 
 
 class BrowserGuard:
@@ -22,18 +23,26 @@ class BrowserGuard:
 
     def __init__(self, app: ASGIApp, *, allowed_hosts: Collection[str]) -> None:
         self._app = app
-        self._allowed = frozenset(host.lower() for host in allowed_hosts)
+        self._names = HostNames(allowed_hosts)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on, or answer 403."""
-        refusal = self._refusal(Headers(scope=scope)) if scope["type"] == "http" else None
+        refusal = self._names.refusal(scope) if scope["type"] == "http" else None
         if refusal is None:
             await self._app(scope, receive, send)
         else:
             await error_answer(refusal)(scope, receive, send)
 
-    def _refusal(self, headers: Headers) -> PermissionDenied | None:
-        host, origin = headers.get("host", ""), headers.get("origin")
+
+class HostNames:
+    """The names under which a service may be used; those with a dot are ``allowed_hosts``."""
+
+    def __init__(self, allowed_hosts: Collection[str]) -> None:
+        self._allowed = frozenset(host.lower() for host in allowed_hosts)
+
+    def refusal(self, scope: Scope) -> PermissionDenied | None:
+        """Why a request is not answered, unless it is."""
+        host, origin = header(scope, b"host") or "", header(scope, b"origin")
         if not self._is_ours(host):
             return PermissionDenied(
                 f"{host[:200]!r} is not a name of this service; "
@@ -48,13 +57,20 @@ class BrowserGuard:
         return None
 
     def _is_ours(self, host: str) -> bool:
-        try:
-            name = urlsplit(f"//{host}").hostname
-        except ValueError:
-            return False
+        name = _name(host)
         if name is None:
             return False
         return "." not in name or name in self._allowed or _is_address(name)
+
+
+# Nearly all requests of a service come under one name.
+@lru_cache(maxsize=64)
+def _name(host: str) -> str | None:
+    """The name or address in a Host header; None where there is none."""
+    try:
+        return urlsplit(f"//{host}").hostname
+    except ValueError:
+        return None
 
 
 def _address(origin: str) -> str | None:
@@ -62,6 +78,7 @@ def _address(origin: str) -> str | None:
     return origin.lower().partition("://")[2] or None
 
 
+@lru_cache(maxsize=64)
 def _is_address(name: str) -> bool:
     try:
         ipaddress.ip_address(name)

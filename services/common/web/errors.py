@@ -65,15 +65,20 @@ def error_answer(error: errors.TemperError) -> JSONResponse:
     headers = {"x-should-retry": "false"} if status in (409, 507) else {}
     if status == 401:
         headers["WWW-Authenticate"] = "Bearer"
-    if status == 503:
-        headers["Retry-After"] = "2"
-    if isinstance(error, errors.GatewayTimeout):
+    if isinstance(error, errors.Unavailable | errors.GatewayTimeout):
         headers["Retry-After"] = str(math.ceil(error.retry_after))
     details = error.details if isinstance(error, errors.Unprocessable) else None
     detail = ErrorDetail(
         message=error.message, type=type_, param=error.param, code=error.code, details=details
     )
     return _response(status, detail, headers)
+
+
+def unexpected_answer(error: Exception) -> JSONResponse:
+    """The response that a fault of ours becomes; the log has its trace."""
+    logger.error("unexpected error", exc_info=error)
+    detail = ErrorDetail(message="internal error", type="server_error", code="internal_error")
+    return _response(500, detail)
 
 
 def _status_of(kind: type[errors.TemperError]) -> tuple[int, str]:
@@ -134,8 +139,4 @@ class UnexpectedErrors:
         except Exception as error:
             if started or scope["type"] != "http":
                 raise
-            logger.error("unexpected error", exc_info=error)
-            detail = ErrorDetail(
-                message="internal error", type="server_error", code="internal_error"
-            )
-            await _response(500, detail)(scope, receive, send)
+            await unexpected_answer(error)(scope, receive, send)

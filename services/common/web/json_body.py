@@ -13,7 +13,7 @@ from fastapi import Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.openapi.models import Example
 from pydantic import BaseModel, ValidationError
-from starlette.requests import ClientDisconnect
+from starlette.types import Receive
 
 from services.common.errors import InvalidRequest, Unprocessable
 from services.common.web.validation import describe_problems
@@ -27,11 +27,20 @@ Body = TypeVar("Body", bound=BaseModel)
 
 async def read_body(request: Request, model: type[Body]) -> Body:
     """The body of a request; raises `InvalidRequest`, and what the reading of it raises."""
-    try:
-        body = await request.body()
-    except ClientDisconnect:
-        raise InvalidRequest("the client hung up before it had sent its request") from None
-    return parse_body(body, model)
+    return parse_body(await _whole(request.receive), model)
+
+
+async def _whole(receive: Receive) -> bytes:
+    """The body in one piece; nearly always it comes in one."""
+    pieces: list[bytes] = []
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise InvalidRequest("the client hung up before it had sent its request")
+        piece: bytes = message.get("body", b"")
+        if not message.get("more_body", False):
+            return b"".join((*pieces, piece)) if pieces else piece
+        pieces.append(piece)
 
 
 def parse_body(body: bytes, model: type[Body]) -> Body:

@@ -27,12 +27,7 @@ class RequestIds:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        given = dict(scope["headers"]).get(HEADER, b"")
-        request_id = (
-            given if _ACCEPTED.fullmatch(given) else f"req-{secrets.token_hex(12)}".encode()
-        )
-        others = [header for header in scope["headers"] if header[0] != HEADER]
-        scope = {**scope, "headers": [*others, (HEADER, request_id)]}
+        scope, request_id = identified(scope)
         began = time.perf_counter()
 
         async def send_marked(message: Message) -> None:
@@ -40,14 +35,30 @@ class RequestIds:
                 headers = [*message.get("headers", []), (HEADER, request_id)]
                 message = {**message, "headers": headers}
                 if message["status"] >= 500:
-                    logger.error(
-                        "%s %r -> %d in %.3f s [%s]",
-                        scope["method"],
-                        scope["path"],
-                        message["status"],
-                        time.perf_counter() - began,
-                        request_id.decode(),
-                    )
+                    log_failure(scope, message["status"], time.perf_counter() - began, request_id)
             await send(message)
 
         await self._app(scope, receive, send_marked)
+
+
+def identified(scope: Scope) -> tuple[Scope, bytes]:
+    """The request with its id among its headers, and the id."""
+    others, given = [], b""
+    for header in scope["headers"]:
+        if header[0] == HEADER:
+            given = header[1]
+        else:
+            others.append(header)
+    request_id = given if given and _ACCEPTED.fullmatch(given) else _new_id()
+    others.append((HEADER, request_id))
+    return {**scope, "headers": others}, request_id
+
+
+def log_failure(scope: Scope, status: int, seconds: float, request_id: bytes) -> None:
+    """Tell that a request failed for no fault of its sender."""
+    place = (scope["method"], scope["path"])
+    logger.error("%s %r -> %d in %.3f s [%s]", *place, status, seconds, request_id.decode())
+
+
+def _new_id() -> bytes:
+    return b"req-" + secrets.token_hex(12).encode()

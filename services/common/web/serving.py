@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 import uvicorn
-from fastapi import FastAPI
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
+from starlette.types import ASGIApp
 
 from services.common.errors import ConfigurationError, TemperError
 from services.common.logging import configure_logging
@@ -69,7 +69,7 @@ def _allow_many_descriptors() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
-def create_server(app: FastAPI) -> uvicorn.Server:
+def create_server(app: ASGIApp) -> uvicorn.Server:
     """The server of an application."""
     return uvicorn.Server(
         uvicorn.Config(

@@ -7,9 +7,10 @@ from services.common.contracts.sandbox_cases import RunCasesRequest, RunCasesRes
 from services.common.errors import AuthenticationFailed, PayloadTooLarge, Unprocessable
 from services.common.web.errors import documented_errors
 from services.common.web.json_body import documented_body, read_body
+from services.common.web.principal import DirectToolRoute, ToolPrincipal
 from services.sandbox.admission import QueueFull
 from services.sandbox.answers import answer_to
-from services.sandbox.context import DirectRoute, Principal, Sandbox
+from services.sandbox.context import Sandbox
 from services.sandbox.runs.cases import check_cases, run_cases
 from services.sandbox.runs.examples import CASES, PROGRAM
 from services.sandbox.runs.service import CodeRun, Runs
@@ -19,7 +20,7 @@ router = APIRouter(
     tags=["runs"],
     responses=documented_errors(AuthenticationFailed, PayloadTooLarge, Unprocessable, QueueFull),
     default_response_class=Response,
-    route_class=DirectRoute,
+    route_class=DirectToolRoute,
 )
 
 
@@ -29,7 +30,7 @@ router = APIRouter(
     openapi_extra=documented_body(RunCodeRequest, PROGRAM),
     responses={200: {"model": RunCodeResponse}},
 )
-async def run_code(request: Request, sandbox: Sandbox, _principal: Principal) -> Response:
+async def run_code(request: Request, sandbox: Sandbox, _principal: ToolPrincipal) -> Response:
     """Compile and run one program; what is wrong with the code is answered with status 200."""
     run = sandbox.runs.check(await read_body(request, RunCodeRequest))
     return await answer_to(request, _run(sandbox.runs, run))
@@ -41,7 +42,7 @@ async def run_code(request: Request, sandbox: Sandbox, _principal: Principal) ->
     openapi_extra=documented_body(RunCodeRequest, PROGRAM),
     responses=STREAM_ANSWER,
 )
-async def stream_code(request: Request, sandbox: Sandbox, _principal: Principal) -> Response:
+async def stream_code(request: Request, sandbox: Sandbox, _principal: ToolPrincipal) -> Response:
     """Do what /run_code does, and send the output as it comes, as server-sent events."""
     run = sandbox.runs.check(await read_body(request, RunCodeRequest))
     return run_stream(sandbox.runs, run)
@@ -53,7 +54,7 @@ async def stream_code(request: Request, sandbox: Sandbox, _principal: Principal)
     openapi_extra=documented_body(RunCasesRequest, CASES),
     responses={200: {"model": RunCasesResponse}},
 )
-async def cases(request: Request, sandbox: Sandbox, _principal: Principal) -> Response:
+async def cases(request: Request, sandbox: Sandbox, _principal: ToolPrincipal) -> Response:
     """Compile once, run with every input, and compare what is printed with what was expected."""
     asked = check_cases(sandbox.runs, await read_body(request, RunCasesRequest))
     return await answer_to(request, run_cases(sandbox.runs, asked))

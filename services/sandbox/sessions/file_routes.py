@@ -17,7 +17,8 @@ from services.common.errors import (
 )
 from services.common.web.errors import documented_errors
 from services.common.web.paging import After, Limit, page_of
-from services.sandbox.context import Principal, Sandbox
+from services.common.web.principal import ToolPrincipal
+from services.sandbox.context import Sandbox
 from services.sandbox.paths import clean_path
 from services.sandbox.sessions.files import list_files, read_file, write_file
 
@@ -37,7 +38,7 @@ _DOWNLOAD: dict[int | str, dict[str, Any]] = {200: {"content": _BYTES}}
 @router.get("", summary="List files", responses=documented_errors(InvalidRequest))
 async def list_all(
     sandbox: Sandbox,
-    principal: Principal,
+    principal: ToolPrincipal,
     session_id: str,
     after: After = None,
     limit: Limit = DEFAULT_LIMIT,
@@ -55,7 +56,7 @@ async def list_all(
     responses=documented_errors(PayloadTooLarge, Unprocessable, StorageFull),
 )
 async def upload(
-    request: Request, sandbox: Sandbox, principal: Principal, session_id: str, path: FilePath
+    request: Request, sandbox: Sandbox, principal: ToolPrincipal, session_id: str, path: FilePath
 ) -> SessionFile:
     """Make or replace a file with the bytes of the body; also while a cell runs."""
     session = sandbox.sessions.get(principal, session_id)
@@ -72,7 +73,7 @@ async def upload(
     responses=_DOWNLOAD | documented_errors(PayloadTooLarge, Unprocessable),
 )
 async def download(
-    sandbox: Sandbox, principal: Principal, session_id: str, path: FilePath
+    sandbox: Sandbox, principal: ToolPrincipal, session_id: str, path: FilePath
 ) -> Response:
     """Send a file's content; also while a cell runs."""
     session = sandbox.sessions.get(principal, session_id)

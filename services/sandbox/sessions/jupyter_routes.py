@@ -6,9 +6,10 @@ from services.common.contracts.sandbox_jupyter import RunJupyterRequest, RunJupy
 from services.common.errors import AuthenticationFailed, PayloadTooLarge, Unprocessable
 from services.common.web.errors import documented_errors
 from services.common.web.json_body import documented_body, read_body
+from services.common.web.principal import ToolPrincipal
 from services.sandbox.admission import QueueFull
 from services.sandbox.answers import answer_to
-from services.sandbox.context import Principal, Sandbox
+from services.sandbox.context import Sandbox
 from services.sandbox.sessions.examples import JUPYTER
 from services.sandbox.sessions.jupyter import check_cells, run_jupyter
 
@@ -25,7 +26,7 @@ router = APIRouter(
     response_class=Response,
     responses={200: {"model": RunJupyterResponse}},
 )
-async def jupyter(request: Request, sandbox: Sandbox, _principal: Principal) -> Response:
+async def jupyter(request: Request, sandbox: Sandbox, _principal: ToolPrincipal) -> Response:
     """Run cells in a Python kernel of their own; what is wrong with them gets status 200."""
     run = check_cells(await read_body(request, RunJupyterRequest), sandbox.settings)
     return await answer_to(request, run_jupyter(sandbox.notebooks, sandbox.runs.admission, run))

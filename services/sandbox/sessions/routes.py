@@ -21,9 +21,10 @@ from services.common.errors import (
 from services.common.web.errors import documented_errors
 from services.common.web.json_body import documented_body, read_body
 from services.common.web.paging import After, Limit, page_of
+from services.common.web.principal import ToolPrincipal
 from services.sandbox.admission import QueueFull
 from services.sandbox.answers import answer_to
-from services.sandbox.context import Principal, Sandbox
+from services.sandbox.context import Sandbox
 from services.sandbox.event_stream import Events, EventStream, described_events
 from services.sandbox.sessions.examples import CREATE, EXECUTE
 
@@ -47,7 +48,7 @@ _STREAM = described_events(
     responses=documented_errors(PayloadTooLarge, Unprocessable, Unavailable)
     | {200: {"model": Session}},
 )
-async def create(request: Request, sandbox: Sandbox, principal: Principal) -> Response:
+async def create(request: Request, sandbox: Sandbox, principal: ToolPrincipal) -> Response:
     """Start a Python kernel that keeps variables and files from cell to cell."""
     body = await read_body(request, CreateSession)
     return await answer_to(request, sandbox.sessions.create(principal, body))
@@ -55,7 +56,7 @@ async def create(request: Request, sandbox: Sandbox, principal: Principal) -> Re
 
 @router.get("", summary="List sessions", responses=documented_errors(InvalidRequest, NotFound))
 async def list_all(
-    sandbox: Sandbox, principal: Principal, after: After = None, limit: Limit = DEFAULT_LIMIT
+    sandbox: Sandbox, principal: ToolPrincipal, after: After = None, limit: Limit = DEFAULT_LIMIT
 ) -> Page[Session]:
     """List your sessions, newest first."""
     views = [session.view() for session in sandbox.sessions.of(principal)]
@@ -66,13 +67,13 @@ async def list_all(
 
 
 @router.get("/{session_id}", summary="Show a session", responses=documented_errors(NotFound))
-async def get(sandbox: Sandbox, principal: Principal, session_id: str) -> Session:
+async def get(sandbox: Sandbox, principal: ToolPrincipal, session_id: str) -> Session:
     """Show one of your sessions."""
     return sandbox.sessions.get(principal, session_id).view()
 
 
 @router.delete("/{session_id}", summary="End a session", responses=documented_errors(NotFound))
-async def delete(sandbox: Sandbox, principal: Principal, session_id: str) -> Deleted:
+async def delete(sandbox: Sandbox, principal: ToolPrincipal, session_id: str) -> Deleted:
     """End a session with all that it runs, and forget it and its files."""
     await sandbox.sessions.delete(principal, session_id)
     return Deleted(id=session_id, object="session")
@@ -86,7 +87,7 @@ async def delete(sandbox: Sandbox, principal: Principal, session_id: str) -> Del
     responses=_EXECUTION | {200: {"model": CellResult}},
 )
 async def execute(
-    request: Request, sandbox: Sandbox, principal: Principal, session_id: str
+    request: Request, sandbox: Sandbox, principal: ToolPrincipal, session_id: str
 ) -> Response:
     """Run a cell; one at a time in a session. It is interrupted when you hang up."""
     cell = await read_body(request, ExecuteCell)
@@ -101,7 +102,7 @@ async def execute(
     responses=_EXECUTION | _STREAM,
 )
 async def stream(
-    request: Request, sandbox: Sandbox, principal: Principal, session_id: str
+    request: Request, sandbox: Sandbox, principal: ToolPrincipal, session_id: str
 ) -> EventStream:
     """Do what /execute does, and send the output as it comes, as server-sent events."""
     cell = await read_body(request, ExecuteCell)
@@ -118,7 +119,7 @@ async def stream(
     summary="Interrupt the running cell",
     responses=documented_errors(NotFound, Conflict),
 )
-async def interrupt(sandbox: Sandbox, principal: Principal, session_id: str) -> Session:
+async def interrupt(sandbox: Sandbox, principal: ToolPrincipal, session_id: str) -> Session:
     """Have the running cell, if there is one, raise KeyboardInterrupt."""
     session = sandbox.sessions.get(principal, session_id)
     with session.used() as notebook:
@@ -131,7 +132,7 @@ async def interrupt(sandbox: Sandbox, principal: Principal, session_id: str) -> 
     summary="Replace the kernel",
     responses=documented_errors(NotFound, Conflict),
 )
-async def restart(sandbox: Sandbox, principal: Principal, session_id: str) -> Session:
+async def restart(sandbox: Sandbox, principal: ToolPrincipal, session_id: str) -> Session:
     """End the kernel and what it runs, and start another: variables are lost, files kept."""
     session = sandbox.sessions.get(principal, session_id)
     with session.used() as notebook:
