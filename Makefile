@@ -30,7 +30,7 @@ languages: dev
 	@$(PY) infra/testing/install.py --languages
 
 runtimes: core
-	@$(PY) infra/runtimes/install.py training vllm sandbox
+	@$(PY) infra/runtimes/install.py training vllm sandbox encoder
 
 lint: dev
 	@.venv/bin/ruff check --quiet .

@@ -12,6 +12,7 @@ from infra.debian import PackagesUnavailable
 from infra.runtimes.installer.lock import LockTimeout, exclusive
 from infra.runtimes.installer.progress import Progress
 from infra.testing.compose import compose_command, fetch_compose
+from infra.testing.corpora import fetch_corpora, has_corpora
 from infra.testing.languages import has_languages, install_languages
 from infra.testing.redis import has_redis, install_redis
 from infra.testing.verl import fetch_verl, has_verl
@@ -41,6 +42,7 @@ def main() -> int:
             complete &= _provide("redis-server", has_redis, install_redis, log, lock)
             complete &= _provide("docker compose", _has_compose, fetch_compose, log, lock)
             complete &= _provide("verl", has_verl, fetch_verl, log, lock)
+            complete &= _provide("corpora", has_corpora, fetch_corpora, log, lock)
             if chosen.languages:
                 complete &= _provide("languages", has_languages, install_languages, log, lock)
     except LockTimeout as error:

@@ -15,6 +15,7 @@ from pathlib import Path
 from infra.debian import PackagesUnavailable
 from infra.runtimes.installer.process import CommandFailed, run_logged
 from infra.runtimes.installer.progress import Progress
+from infra.testing.apt import private_apt
 
 TOOLS = Path(__file__).resolve().parents[2] / ".temper" / "tools"
 FETCHED = TOOLS / "docker-compose"
@@ -78,7 +79,11 @@ def fetch_compose(log: Path, lock: int, progress: Progress) -> None:
     TOOLS.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=TOOLS, prefix="fetch-") as name:
         scratch = Path(name)
-        apt = _private_apt(scratch, source_lines(source, archive, release))
+        sources = scratch / "sources.list"
+        sources.write_text(source_lines(source, archive, release), encoding="utf-8")
+        apt = private_apt(
+            scratch, {"Dir::Etc::sourcelist": sources, "Dir::Etc::sourceparts": "/dev/null"}
+        )
         steps = (
             [*apt, "update"],
             [*apt, "download", source.package],
@@ -120,24 +125,6 @@ def _configured_indexes(apt_get: str) -> str:
         text=True,
     )
     return asked.stdout
-
-
-def _private_apt(scratch: Path, sources: str) -> list[str]:
-    """apt-get with the machine's settings, but its sources, lists and cache in ``scratch``."""
-    for folder in ("lists/partial", "cache/archives/partial"):
-        (scratch / folder).mkdir(parents=True)
-    (scratch / "sources.list").write_text(sources, encoding="utf-8")
-    options = {
-        "Dir::State": scratch,
-        "Dir::State::status": "/var/lib/dpkg/status",
-        "Dir::Cache": scratch / "cache",
-        "Dir::Etc::sourcelist": scratch / "sources.list",
-        "Dir::Etc::sourceparts": "/dev/null",
-        "Acquire::Retries": 3,
-    }
-    settings = [word for key, value in options.items() for word in ("-o", f"{key}={value}")]
-    # A download lands in the current folder.
-    return ["env", f"--chdir={scratch}", "apt-get", *settings]
 
 
 def _programs(folder: Path) -> list[Path]:

@@ -30,6 +30,7 @@ class JobKind(StrEnum):
 
     FINE_TUNING = "fine_tuning"
     EVALUATION = "evaluation"
+    INDEXING = "indexing"
 
 
 class JobError(Resource):

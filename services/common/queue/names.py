@@ -13,5 +13,8 @@ class QueueNames:
 
 TRAINING = QueueNames(validation="training.validation", work="training")
 EVALUATION = QueueNames(validation="evaluation.validation", work="evaluation")
+INDEXING = QueueNames(validation="index.validation", work="index")
 
-ALL_QUEUES = tuple(name for pair in (TRAINING, EVALUATION) for name in (pair.validation, pair.work))
+ALL_QUEUES = tuple(
+    name for pair in (TRAINING, EVALUATION, INDEXING) for name in (pair.validation, pair.work)
+)

@@ -59,4 +59,4 @@ def test_only_what_has_a_variant_for_gpus_asks_the_index_without_cuda(
         if any("download.pytorch.org" in o for o in compile_command(name, source, upgrade=False))
     }
 
-    assert asked == {"training/cpu", "vllm/cpu"}
+    assert asked == {"encoder/cpu", "training/cpu", "vllm/cpu"}

@@ -1,0 +1,1 @@
+"""Search over indexes of passages: Search-R1's /retrieve, and what keeps the indexes."""

@@ -1,0 +1,1 @@
+"""Passages, and the files they come in."""

@@ -1,0 +1,168 @@
+"""The encoder's end of its connections."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from services.common.errors import TemperError
+from services.retrieval.encoder.child.tasks import Task
+from services.retrieval.encoder.child.waiting import WaitingTasks
+from services.retrieval.encoder.errors import EncoderBusy
+from services.retrieval.encoder.protocol import (
+    Failure,
+    Operation,
+    ProtocolError,
+    Request,
+    Response,
+    parse_request,
+    read_message,
+    response_message,
+)
+from services.retrieval.encoder.specification import EncoderDescription, TextKind
+
+logger = logging.getLogger(__name__)
+
+MOST_CONNECTIONS = 256
+MOST_UNDER_WAY = 4096
+"""Requests of one connection."""
+
+LONGEST_SECONDS = 3600.0
+Array = NDArray[np.float32]
+
+
+class Server:
+    """Answers all connections. ``loaded`` holds the description once the model is loaded."""
+
+    def __init__(
+        self,
+        waiting: WaitingTasks,
+        loaded: "asyncio.Future[EncoderDescription]",
+        busy_seconds: Callable[[], float],
+    ) -> None:
+        self._waiting = waiting
+        self._loaded = loaded
+        self._busy_seconds = busy_seconds
+        self._connections = 0
+
+    async def connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Serve one connection until its end, and drop what nobody waits for then."""
+        if self._connections == MOST_CONNECTIONS:
+            logger.warning("a connection was refused: there are %d", MOST_CONNECTIONS)
+            writer.close()
+            return
+        self._connections += 1
+        connection = _Connection(self, writer)
+        try:
+            while (received := await read_message(reader)) is not None:
+                connection.take(parse_request(received[0]))
+                await writer.drain()  # who does not read its answers asks nothing more
+        except (ConnectionError, ProtocolError) as error:
+            logger.warning("a connection was closed: %s", error)
+        except asyncio.CancelledError:
+            return  # the process ends; asyncio would report each connection as a fault
+        finally:
+            self._connections -= 1
+            connection.drop_all()
+            writer.close()
+
+    async def described(self) -> EncoderDescription:
+        """What the encoder is; raises `EncoderUnusable`."""
+        return await asyncio.shield(self._loaded)
+
+    def busy_seconds(self) -> float:
+        """For how long the oldest batch has been computed."""
+        return self._busy_seconds()
+
+    def add(self, task: Task) -> None:
+        """Let a task wait; raises `EncoderBusy`, and `EncoderUnusable` when it would for ever."""
+        if self._loaded.done() and (error := self._loaded.exception()) is not None:
+            raise error
+        self._waiting.add(task)
+
+    @property
+    def reranks(self) -> bool:
+        """Whether a finished score is one already."""
+        return self._loaded.done() and self._loaded.result().reranker is not None
+
+
+class _Connection:
+    def __init__(self, server: Server, writer: asyncio.StreamWriter) -> None:
+        self._server = server
+        self._writer = writer
+        self._loop = asyncio.get_running_loop()
+        self._tasks: dict[int, Task] = {}
+        self._describing: set[asyncio.Task[None]] = set()
+
+    def take(self, request: Request) -> None:
+        """Begin with a request."""
+        match request.operation:
+            case Operation.DESCRIBE:
+                describing = asyncio.create_task(self._describe(request.id))
+                self._describing.add(describing)
+                describing.add_done_callback(self._describing.discard)
+            case Operation.HEALTH:
+                self._answer(Response(id=request.id, busy_seconds=self._server.busy_seconds()))
+            case Operation.CANCEL:
+                if (task := self._tasks.get(request.id)) is not None:
+                    task.drop()
+            case Operation.ENCODE | Operation.SCORE:
+                try:
+                    self._add(request)
+                except TemperError as error:
+                    self._fail(request.id, error)
+
+    def drop_all(self) -> None:
+        """Nobody waits any longer."""
+        for task in list(self._tasks.values()):
+            task.drop()
+        for describing in self._describing:
+            describing.cancel()
+
+    def _add(self, request: Request) -> None:
+        if len(self._tasks) >= MOST_UNDER_WAY:
+            raise EncoderBusy(f"{MOST_UNDER_WAY} requests of this connection wait already")
+        if len(request.texts) < (2 if request.operation is Operation.SCORE else 1):
+            raise ProtocolError("a request has too few texts")
+        deadline = time.monotonic() + LONGEST_SECONDS
+        if request.deadline is not None:
+            deadline = min(deadline, request.deadline)
+        kind = TextKind.PASSAGE if request.operation is Operation.SCORE else request.kind
+
+        def finished(result: Array | None, error: Exception | None) -> None:
+            self._loop.call_soon_threadsafe(self._finished, request, result, error)
+
+        task = Task(request.operation, kind, request.texts, deadline, finished)
+        self._server.add(task)
+        self._tasks[request.id] = task
+
+    def _finished(self, request: Request, result: Array | None, error: Exception | None) -> None:
+        self._tasks.pop(request.id, None)
+        if result is not None and request.operation is Operation.SCORE:
+            result = result[1:] if self._server.reranks else result[1:] @ result[0][:, None]
+        if result is not None:
+            self._write(response_message(Response(id=request.id), result))
+        elif error is not None:
+            self._fail(request.id, error)
+
+    async def _describe(self, number: int) -> None:
+        try:
+            description = await self._server.described()
+        except TemperError as error:
+            self._fail(number, error)
+        else:
+            self._answer(Response(id=number, description=description))
+
+    def _fail(self, number: int, error: Exception) -> None:
+        code = error.code if isinstance(error, TemperError) else "internal_error"
+        self._answer(Response(id=number, failure=Failure(code=code, message=str(error))))
+
+    def _answer(self, response: Response) -> None:
+        self._write(response_message(response))
+
+    def _write(self, data: bytes) -> None:
+        if not self._writer.is_closing():
+            self._writer.write(data)

@@ -1,0 +1,131 @@
+"""The tasks that wait for a thread, and what a thread takes at once."""
+
+import math
+import threading
+import time
+from collections import deque
+from collections.abc import Iterator
+
+from services.retrieval.encoder.child.tasks import Piece, Task
+from services.retrieval.encoder.errors import EncoderBusy, EncoderTimeout
+from services.retrieval.encoder.protocol import Operation
+from services.retrieval.encoder.specification import TextKind
+
+MOST_WAITING = 65_536
+MOST_CHARACTERS = 64 << 20
+TURN_CHARACTERS = 32_768
+"""What one thread takes at once, about: some hundred questions, or some dozen passages."""
+
+LEAST_TURN = 8
+"""Fewer texts are not spread over several threads: small batches compute badly."""
+
+PASSAGE_TURNS = 4
+"""Questions go first, but every so many turns passages do: neither waits for ever."""
+
+IDLE_SECONDS = 1.0
+
+
+class WaitingTasks:
+    """A bounded queue, from which batches are taken of what many requests brought."""
+
+    def __init__(self, characters_of_interest: int) -> None:
+        """No more than ``characters_of_interest`` of a text take time to compute."""
+        self._interest = characters_of_interest
+        self._queries: deque[Task] = deque()
+        self._passages: deque[Task] = deque()
+        self._changed = threading.Condition()
+        self._idle = 0
+        self._texts = 0
+        self._characters = 0
+        self._turns = 0
+        self._closed = False
+
+    def add(self, task: Task) -> None:
+        """Let a task wait; raises `EncoderBusy` when too many do."""
+        characters = sum(map(len, task.texts))
+        with self._changed:
+            if self._texts + len(task.texts) > MOST_WAITING or (
+                self._texts and self._characters + characters > MOST_CHARACTERS
+            ):
+                raise EncoderBusy(f"{self._texts} texts wait for the encoder already")
+            self._texts += len(task.texts)
+            self._characters += characters
+            lane = self._queries if task.kind is TextKind.QUERY else self._passages
+            lane.append(task)
+            self._changed.notify_all()
+
+    def take(self, *, scores_alone: bool) -> list[Piece]:
+        """Wait for tasks and take a share of them; empty when the queue was closed.
+
+        With ``scores_alone`` what is to be scored is not taken together with anything else. Tasks
+        that are past their deadline are ended here.
+        """
+        with self._changed:
+            self._idle += 1
+            try:
+                while not self._closed:
+                    if pieces := self._share(scores_alone):
+                        return pieces
+                    self._changed.wait(IDLE_SECONDS)
+                return []
+            finally:
+                self._idle -= 1
+
+    def fail(self, error: Exception) -> None:
+        """End all that waits with an error, and the threads that take."""
+        with self._changed:
+            self._closed = True
+            for task in (*self._queries, *self._passages):
+                task.fail(error)
+            self._queries.clear()
+            self._passages.clear()
+            self._changed.notify_all()
+
+    def _share(self, scores_alone: bool) -> list[Piece]:
+        self._forget_ended()
+        rows = max(LEAST_TURN, math.ceil(self._texts / self._idle))
+        characters = TURN_CHARACTERS
+        pieces: list[Piece] = []
+        for lane in self._lanes():
+            while lane and rows > 0 and characters > 0:
+                task = lane[0]
+                alone = scores_alone and task.operation is Operation.SCORE
+                if alone and pieces:
+                    return pieces
+                end = task.taken
+                while end < len(task.texts) and rows > 0 and characters > 0:
+                    characters -= min(len(task.texts[end]), self._interest) + 1
+                    rows -= 1
+                    end += 1
+                pieces.append(Piece(task, task.taken, end))
+                self._count_out(task, end)
+                if end == len(task.texts):
+                    lane.popleft()
+                if alone:
+                    return pieces
+        return pieces
+
+    def _lanes(self) -> Iterator[deque[Task]]:
+        self._turns += 1
+        if self._turns % PASSAGE_TURNS:
+            yield from (self._queries, self._passages)
+        else:
+            yield from (self._passages, self._queries)
+
+    def _forget_ended(self) -> None:
+        now = time.monotonic()
+        for lane in (self._queries, self._passages):
+            ended = [task for task in lane if task.over or task.deadline < now]
+            for task in ended:
+                self._count_out(task, len(task.texts))
+                task.fail(EncoderTimeout("the encoder had no time for it by its deadline"))
+            if ended:
+                kept = [task for task in lane if task.taken < len(task.texts)]
+                lane.clear()
+                lane.extend(kept)
+
+    def _count_out(self, task: Task, end: int) -> None:
+        left = task.texts[task.taken : end]
+        self._texts -= len(left)
+        self._characters -= sum(map(len, left))
+        task.taken = end

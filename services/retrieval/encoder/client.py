@@ -1,0 +1,167 @@
+"""Asking an encoder for vectors from an event loop."""
+
+import asyncio
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from services.retrieval.encoder.connection import Answer, Connection, ConnectionLost
+from services.retrieval.encoder.errors import EncoderTimeout, EncoderUnavailable, error_of
+from services.retrieval.encoder.protocol import Operation, encoded_texts, parts
+from services.retrieval.encoder.specification import EncoderDescription, TextKind
+
+PARTS_UNDER_WAY = 4
+PART_TEXTS = 512
+RECONNECT_SECONDS = 0.1
+TRIES = 3
+
+
+class EncoderClient:
+    """One connection to an encoder, for all tasks of an event loop.
+
+    Any number of calls may wait at once: the encoder merges them, with those of other processes,
+    into batches. A connection that breaks is made again within the deadline of a call. A call that
+    was under way is tried again, but not for ever: it may be what ends the encoder. A task that is
+    cancelled frees its place in the encoder.
+    """
+
+    def __init__(self, socket: Path) -> None:
+        """``socket`` is that of an `EncoderProcess`. Nothing is connected yet."""
+        self._socket = socket
+        self._connection: Connection | None = None
+        self._connecting = asyncio.Lock()
+        self._closed = False
+
+    async def describe(self, *, deadline: float) -> EncoderDescription:
+        """What the encoder is, once it has loaded its model.
+
+        ``deadline``, here and below, is a time of `time.monotonic`. Raises `EncoderUnusable` when
+        the model cannot be loaded, `EncoderUnavailable` when nothing listens.
+        """
+        response, _ = await self._ask(Operation.DESCRIBE, deadline=deadline)
+        if response.description is None:
+            raise EncoderUnavailable("the encoder did not say what it is")
+        return response.description
+
+    async def busy_seconds(self, *, deadline: float) -> float:
+        """For how long the encoder has been computing its oldest batch; 0 when it is idle."""
+        response, _ = await self._ask(Operation.HEALTH, deadline=deadline)
+        return response.busy_seconds or 0.0
+
+    async def encode(
+        self, texts: Sequence[str], kind: TextKind, *, deadline: float
+    ) -> NDArray[np.float32]:
+        """Normalised vectors of ``texts``: (texts, dimension), float32, in their order.
+
+        Any text has a vector, also an empty one; what is longer than the encoder's ``max_tokens``
+        is cut. Raises `EncoderTimeout`, `EncoderBusy`, `EncoderUnavailable`, `EncoderUnusable`.
+        """
+        if not texts:
+            description = await self.describe(deadline=deadline)
+            return np.empty((0, description.dimension), np.float32)
+        return await self._in_parts(
+            Operation.ENCODE, parts(encoded_texts(texts), PART_TEXTS), deadline, kind
+        )
+
+    async def score(
+        self, query: str, passages: Sequence[str], *, deadline: float
+    ) -> NDArray[np.float32]:
+        """How well each passage fits ``query``: (passages,), float32, more is better.
+
+        By the reranker where one is configured, else by the cosine. Raises as `encode` does.
+        """
+        if not passages:
+            return np.empty(0, np.float32)
+        asked = list(encoded_texts([query]))
+        split = parts(encoded_texts(passages), PART_TEXTS)
+        scores = await self._in_parts(Operation.SCORE, (asked + part for part in split), deadline)
+        return scores.reshape(-1)
+
+    @property
+    def closed(self) -> bool:
+        """Whether `close` was called."""
+        return self._closed
+
+    async def close(self) -> None:
+        """Close the connection; calls that wait raise `EncoderUnavailable`."""
+        self._closed = True
+        if self._connection is not None:
+            await self._connection.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def _in_parts(
+        self,
+        operation: Operation,
+        split: Iterator[list[bytes]],
+        deadline: float,
+        kind: TextKind = TextKind.QUERY,
+    ) -> NDArray[np.float32]:
+        """Ask for each part, several at a time; the rows of all answers in their order."""
+        under_way = asyncio.Semaphore(PARTS_UNDER_WAY)
+
+        async def ask(part: list[bytes]) -> NDArray[np.float32]:
+            async with under_way:
+                return (await self._ask(operation, kind=kind, texts=part, deadline=deadline))[1]
+
+        first = next(split)
+        rest = list(split)
+        if not rest:
+            return await ask(first)
+        try:
+            async with asyncio.TaskGroup() as group:
+                tasks = [group.create_task(ask(part)) for part in (first, *rest)]
+        except ExceptionGroup as errors:
+            raise errors.exceptions[0] from None
+        return np.concatenate([task.result() for task in tasks])
+
+    async def _ask(
+        self,
+        operation: Operation,
+        *,
+        deadline: float,
+        kind: TextKind = TextKind.QUERY,
+        texts: Sequence[bytes] = (),
+    ) -> Answer:
+        problem = "the encoder did not answer in time"
+        try:
+            async with asyncio.timeout(deadline - time.monotonic()):
+                for _ in range(TRIES):
+                    connection = await self._connected()
+                    try:
+                        answer = await connection.ask(
+                            operation, kind=kind, texts=texts, deadline=deadline
+                        )
+                        break
+                    except ConnectionLost as error:
+                        problem = str(error)
+                        await asyncio.sleep(RECONNECT_SECONDS)
+                else:
+                    raise EncoderUnavailable(problem)
+        except TimeoutError:
+            if self._connection is None or self._connection.lost:
+                raise EncoderUnavailable(f"no encoder listens on {self._socket}") from None
+            raise EncoderTimeout(problem) from None
+        if answer[0].failure is not None:
+            raise error_of(answer[0].failure.code, answer[0].failure.message)
+        return answer
+
+    async def _connected(self) -> Connection:
+        """The connection, made again when it is lost; tried until the caller's time is over."""
+        async with self._connecting:
+            while self._connection is None or self._connection.lost:
+                if self._closed:
+                    raise EncoderUnavailable("the connection to the encoder was closed")
+                try:
+                    self._connection = await Connection.open(self._socket)
+                except ConnectionLost:
+                    await asyncio.sleep(RECONNECT_SECONDS)
+            return self._connection

@@ -1,0 +1,169 @@
+"""The thread that starts an encoder, watches it, and starts it again."""
+
+import logging
+import os
+import secrets
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from services.common.errors import TemperError
+from services.common.process.runtimes import child_environment
+from services.common.process.supervised import StartFailed, SupervisedProcess, lease_clock
+from services.common.process.trees import tree_name
+from services.retrieval.encoder.blocking import BlockingEncoderClient
+from services.retrieval.encoder.errors import EncoderTimeout, EncoderUnavailable, EncoderUnusable
+from services.retrieval.encoder.state import EncoderState
+
+logger = logging.getLogger(__name__)
+
+LEASE_SECONDS = 60.0
+"""The encoder ends when the thread that keeps it has not run for so long."""
+
+POLL_SECONDS = 0.2
+PROBE_SECONDS = 1.0
+CHECK_SECONDS = 5.0
+SILENT_SECONDS = 30.0
+"""It answers such probes while it computes; one that does not for so long is started again."""
+
+HANG_SECONDS = 300.0
+"""So is one that has been at one batch for so long, of which even large ones take seconds."""
+
+GRACE_SECONDS = 2.0
+FIRST_PAUSE = 0.2
+LONGEST_PAUSE = 30.0
+MAX_LOG_BYTES = 16 << 20
+
+ENVIRONMENT = {
+    # Each of the encoder's threads computes a batch of its own, on one core.
+    **{"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"},
+    # Batches have many sizes, and torch prepares its operators for each size anew.
+    "ONEDNN_PRIMITIVE_CACHE_CAPACITY": "8192",
+}
+
+
+class EncoderKeeper(threading.Thread):
+    """Keeps ``command`` running, whose socket is ``socket``, and ``state`` up to date."""
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        *,
+        socket: Path,
+        log: Path,
+        start_seconds: float,
+        state: EncoderState,
+    ) -> None:
+        super().__init__(name="encoder", daemon=True)
+        self._command = command
+        self._socket = socket
+        self._log = log
+        self._start_seconds = start_seconds
+        self._state = state
+        self._ending = threading.Event()
+        self._name = f"encoder-{secrets.token_hex(8)}"
+        self._epoch = 0
+
+    def end(self) -> None:
+        """End the process and the thread; returns when both have ended."""
+        self._ending.set()
+        if self.is_alive():
+            self.join()
+
+    def run(self) -> None:
+        """Start the process again whenever it ends, with longer pauses while none gets ready."""
+        pause = FIRST_PAUSE
+        while not self._ending.is_set():
+            try:
+                was_ready = self._run_once()
+            except EncoderUnusable as error:
+                self._state.ended(error.message, unusable=True)
+                was_ready, pause = False, LONGEST_PAUSE
+            except (TemperError, OSError) as error:
+                self._state.ended(f"the encoder could not be started: {error}")
+                was_ready = False
+            pause = FIRST_PAUSE if was_ready else min(2 * pause, LONGEST_PAUSE)
+            if not self._ending.wait(pause):
+                logger.warning("%s; it is started again", self._state.problem)
+                self._state.starts_again()
+        self._state.ended("the encoder was ended")
+
+    def _run_once(self) -> bool:
+        """Run a process until it ends or must end; true when it was ready in between."""
+        process = self._start()
+        self._state.started(process.pid)
+        client = BlockingEncoderClient(self._socket)
+        try:
+            if not self._wait_ready(process, client):
+                return False
+            self._watch(process, client)
+        finally:
+            client.close()
+            process.end()
+            while not process.wait(1.0):
+                pass  # its socket must be free for the next one
+        return True
+
+    def _start(self) -> SupervisedProcess:
+        folder = self._socket.parent
+        folder.mkdir(mode=0o700, exist_ok=True)
+        if folder.stat().st_uid != os.getuid():
+            raise StartFailed(f"{folder} belongs to somebody else")
+        self._bound_log()
+        self._epoch += 1
+        return SupervisedProcess.start(
+            self._command,
+            cwd=folder,
+            env=child_environment(ENVIRONMENT),
+            log=self._log,
+            tree=tree_name(self._name, self._epoch),
+            deadline=lease_clock() + LEASE_SECONDS,
+            grace_seconds=GRACE_SECONDS,
+        )
+
+    def _wait_ready(self, process: SupervisedProcess, client: BlockingEncoderClient) -> bool:
+        """Wait for its model; raises `EncoderUnusable`."""
+        deadline = time.monotonic() + self._start_seconds
+        while self._lives(process):
+            with suppress(EncoderTimeout, EncoderUnavailable):
+                probed = time.monotonic() + PROBE_SECONDS
+                self._state.ready(client.describe(deadline=probed))
+                return True
+            if time.monotonic() > deadline:
+                self._state.ended(f"the encoder was not ready within {self._start_seconds:.0f} s")
+                return False
+        return False
+
+    def _watch(self, process: SupervisedProcess, client: BlockingEncoderClient) -> None:
+        checked = heard = time.monotonic()
+        while self._lives(process):
+            now = time.monotonic()
+            if now - checked < CHECK_SECONDS:
+                continue
+            checked = now
+            self._bound_log()
+            busy = 0.0
+            with suppress(EncoderTimeout, EncoderUnavailable):
+                busy = client.busy_seconds(deadline=now + PROBE_SECONDS)
+                heard = now
+            if now - heard > SILENT_SECONDS or busy > HANG_SECONDS:
+                self._state.ended(f"the encoder hangs, for {max(now - heard, busy):.0f} s")
+                return
+
+    def _lives(self, process: SupervisedProcess) -> bool:
+        """Wait a moment and renew the lease; false when the process has ended or must."""
+        if self._ending.is_set():
+            return False
+        if process.wait(POLL_SECONDS):
+            reason = f"the encoder ended with code {process.returncode}; its log is {self._log}"
+            self._state.ended(reason)
+            return False
+        process.renew(lease_clock() + LEASE_SECONDS)
+        return True
+
+    def _bound_log(self) -> None:
+        with suppress(FileNotFoundError):
+            if self._log.stat().st_size > MAX_LOG_BYTES:
+                os.truncate(self._log, 0)

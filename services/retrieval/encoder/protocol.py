@@ -1,0 +1,164 @@
+"""Messages between an encoder and its clients: a JSON header and a body of float32.
+
+On the wire: the lengths of header and body (4 bytes each, big-endian), the header, the body. Each
+request has an id that its answer repeats; answers come in any order. Vectors are little-endian
+float32, row after row. Only processes of one user on one host talk to each other, and yet every
+length has a bound: a fault must not take all memory.
+"""
+
+import asyncio
+import json
+import struct
+from collections.abc import Iterable, Iterator, Sequence
+from enum import StrEnum
+from typing import Annotated
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel, Field, ValidationError
+
+from services.retrieval.encoder.specification import EncoderDescription, TextKind
+
+MAX_HEADER_BYTES = 8 << 20
+MAX_BODY_BYTES = 64 << 20
+MAX_TEXTS = 1024
+MAX_TEXT_CHARACTERS = 32_768
+"""What a text has beyond it is not read; no encoder looks at so much."""
+
+PART_BYTES = 1 << 20
+_PREFIX = struct.Struct(">II")
+_FLOAT = np.dtype("<f4")
+
+
+class ProtocolError(Exception):
+    """The other end sent what is no message."""
+
+
+class Operation(StrEnum):
+    """What is asked of an encoder."""
+
+    DESCRIBE = "describe"  # what it is, once it has loaded its model
+    HEALTH = "health"  # how long it has been at what it does
+    ENCODE = "encode"  # the vectors of texts
+    SCORE = "score"  # how well texts fit the first of them
+    CANCEL = "cancel"  # nobody waits for the request of this id any longer; has no answer
+
+
+class Request(BaseModel):
+    """A question to the encoder. ``deadline`` is a time of the host's monotonic clock."""
+
+    id: int = Field(ge=0)
+    operation: Operation
+    kind: TextKind = TextKind.QUERY
+    texts: list[Annotated[str, Field(max_length=MAX_TEXT_CHARACTERS)]] = Field(
+        default=[], max_length=MAX_TEXTS
+    )
+    deadline: float | None = Field(default=None, allow_inf_nan=False)
+
+
+class Failure(BaseModel):
+    """Why there is no result; ``code`` is that of an error in `errors`."""
+
+    code: str
+    message: str
+
+
+class Response(BaseModel):
+    """An answer; ``rows`` and ``columns`` are the shape of the body's array."""
+
+    id: int
+    failure: Failure | None = None
+    description: EncoderDescription | None = None
+    busy_seconds: float | None = None
+    rows: int = Field(default=0, ge=0)
+    columns: int = Field(default=0, ge=0)
+
+
+def encoded_texts(texts: Iterable[str]) -> Iterator[bytes]:
+    """Texts as JSON, cut to what is read. What is no Unicode becomes question marks."""
+    for text in texts:
+        yield json.dumps(text[:MAX_TEXT_CHARACTERS], ensure_ascii=False).encode(errors="replace")
+
+
+def parts(texts: Iterable[bytes], most: int = MAX_TEXTS) -> Iterator[list[bytes]]:
+    """Texts, as `encoded_texts` gives them, in parts that a message holds: no more than ``most``
+    texts and about a megabyte each.
+    """
+    part: list[bytes] = []
+    size = 0
+    for text in texts:
+        if part and (len(part) == most or size + len(text) > PART_BYTES):
+            yield part
+            part, size = [], 0
+        part.append(text)
+        size += len(text)
+    if part:
+        yield part
+
+
+def request_message(
+    number: int,
+    operation: Operation,
+    *,
+    kind: TextKind = TextKind.QUERY,
+    texts: Sequence[bytes] = (),
+    deadline: float | None = None,
+) -> bytes:
+    """A request; ``texts`` as `encoded_texts` gives them."""
+    fields = {"id": number, "operation": operation, "kind": kind, "deadline": deadline}
+    header = json.dumps(fields).encode()
+    return message(b'%b,"texts":[%b]}' % (header[:-1], b",".join(texts)))
+
+
+def message(header: bytes, body: bytes = b"") -> bytes:
+    """A whole message; raises `ProtocolError` when no receiver would take it."""
+    _check(len(header), len(body))
+    return b"".join((_PREFIX.pack(len(header), len(body)), header, body))
+
+
+async def read_message(reader: asyncio.StreamReader) -> tuple[bytes, bytes] | None:
+    """The next header and body, or None at the end of the stream; raises `ProtocolError`."""
+    try:
+        prefix = await reader.readexactly(_PREFIX.size)
+        header_length, body_length = _PREFIX.unpack(prefix)
+        _check(header_length, body_length)
+        return await reader.readexactly(header_length), await reader.readexactly(body_length)
+    except asyncio.IncompleteReadError as error:
+        if error.partial:
+            raise ProtocolError("a message ends early") from None
+        return None
+
+
+def parse_request(header: bytes) -> Request:
+    """Read a request; raises `ProtocolError`."""
+    try:
+        return Request.model_validate_json(header)
+    except ValidationError as error:
+        raise ProtocolError(f"no request: {error.error_count()} wrong fields") from None
+
+
+def parse_response(header: bytes, body: bytes) -> tuple[Response, NDArray[np.float32]]:
+    """Read an answer and its array: (rows, columns); raises `ProtocolError`."""
+    try:
+        response = Response.model_validate_json(header)
+    except ValidationError as error:
+        raise ProtocolError(f"no answer: {error.error_count()} wrong fields") from None
+    if response.rows * response.columns * _FLOAT.itemsize != len(body):
+        raise ProtocolError("an array is not as long as its shape says")
+    array = np.frombuffer(body, dtype=_FLOAT).reshape(response.rows, response.columns)
+    return response, array.astype(np.float32)
+
+
+def response_message(response: Response, array: NDArray[np.float32] | None = None) -> bytes:
+    """An answer, with an array of two dimensions."""
+    if array is None:
+        return message(response.model_dump_json().encode())
+    rows, columns = array.shape
+    shaped = response.model_copy(update={"rows": rows, "columns": columns})
+    body = np.ascontiguousarray(array, dtype=_FLOAT).tobytes()
+    return message(shaped.model_dump_json().encode(), body)
+
+
+def _check(header_length: int, body_length: int) -> None:
+    if header_length > MAX_HEADER_BYTES or body_length > MAX_BODY_BYTES:
+        raise ProtocolError(f"a message of {header_length + body_length} bytes is too long")

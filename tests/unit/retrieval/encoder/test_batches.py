@@ -1,0 +1,37 @@
+"""Batches of like lengths."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from services.retrieval.encoder.models.batches import by_length, runs
+
+LENGTHS = st.lists(st.integers(1, 300), max_size=80)
+
+
+@given(LENGTHS, st.integers(1, 1000), st.integers(1, 20))
+def test_every_text_is_in_one_batch_and_none_is_too_large(
+    lengths: list[int], most_tokens: int, most_rows: int
+) -> None:
+    batches = list(by_length(lengths, most_tokens=most_tokens, most_rows=most_rows))
+
+    assert sorted(position for batch in batches for position in batch) == list(range(len(lengths)))
+    for batch in batches:
+        longest = max(lengths[position] for position in batch)
+        assert len(batch) <= most_rows
+        assert len(batch) * longest <= most_tokens or len(batch) == 1
+
+
+@given(LENGTHS)
+def test_texts_of_a_batch_are_no_longer_than_those_of_the_next(lengths: list[int]) -> None:
+    batches = by_length(lengths, most_tokens=500, most_rows=8)
+    ordered = [lengths[position] for batch in batches for position in batch]
+
+    assert ordered == sorted(lengths)
+
+
+@given(LENGTHS)
+def test_runs_stand_for_the_lengths(lengths: list[int]) -> None:
+    found = list(runs(sorted(lengths)))
+
+    assert [length for count, length in found for _ in range(count)] == sorted(lengths)
+    assert len({length for _, length in found}) == len(found)

@@ -1,0 +1,37 @@
+"""What models want before a text."""
+
+import pytest
+
+from services.retrieval.encoder.prefixes import prefixes_of
+
+
+@pytest.mark.parametrize(
+    ("name", "query", "passage"),
+    [
+        ("intfloat/e5-small-v2", "query: ", "passage: "),
+        ("intfloat/multilingual-e5-base", "query: ", "passage: "),
+        ("/models/e5-large", "query: ", "passage: "),
+        ("BAAI/bge-small-en-v1.5", "Represent this sentence for searching relevant passages: ", ""),
+        ("BAAI/bge-base-zh-v1.5", "为这个句子生成表示以用于检索相关文章：", ""),  # noqa: RUF001
+        ("BAAI/bge-m3", "", ""),
+        ("thenlper/gte-small", "", ""),
+        ("sentence-transformers/all-MiniLM-L6-v2", "", ""),
+        ("minilm", "", ""),
+        ("someone/code5-small", "", ""),
+    ],
+)
+def test_families_are_known_by_their_names(name: str, query: str, passage: str) -> None:
+    prefixes = prefixes_of(name)
+
+    assert (prefixes.query, prefixes.passage) == (query, passage)
+
+
+@pytest.mark.parametrize(
+    "name", ["intfloat/multilingual-e5-large-instruct", "Alibaba-NLP/gte-Qwen2-1.5B-instruct"]
+)
+def test_instructed_models_are_told_the_task_for_queries_only(name: str) -> None:
+    prefixes = prefixes_of(name)
+
+    assert prefixes.query.startswith("Instruct: ")
+    assert prefixes.query.endswith("\nQuery: ")
+    assert prefixes.passage == ""

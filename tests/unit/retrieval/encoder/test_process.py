@@ -1,0 +1,156 @@
+"""Keeping an encoder's process running; it is a real one, with letters for a model."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from services.common.process.runtimes import RuntimeMissing
+from services.retrieval.encoder import keeper as keeper_module
+from services.retrieval.encoder import process as process_module
+from services.retrieval.encoder.blocking import BlockingEncoderClient
+from services.retrieval.encoder.errors import EncoderUnavailable, EncoderUnusable
+from services.retrieval.encoder.process import EncoderProcess
+from services.retrieval.encoder.specification import EncoderSpecification, TextKind
+from tests.support.encoder_child import DIMENSION
+from tests.support.waiting import wait_for
+
+WAIT = 60.0
+
+
+@pytest.fixture
+def runtimes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a runtime ``encoder`` whose Python is this one."""
+    python = tmp_path / "runtimes" / "encoder" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
+    python.chmod(0o755)
+    stamp = '{"version": "1", "accelerator": "cpu"}'
+    (tmp_path / "runtimes" / "encoder" / "runtime.json").write_text(stamp)
+    monkeypatch.setattr(process_module, "CHILD", "tests.support.encoder_child")
+    return tmp_path / "runtimes"
+
+
+@contextmanager
+def running(runtimes: Path, model: str, **options: float) -> Iterator[EncoderProcess]:
+    specification = EncoderSpecification(model=model)
+    log = runtimes.parent / "encoder.log"
+    with EncoderProcess(specification, runtimes=runtimes, log=log, **options) as process:
+        yield process
+
+
+def lives(pid: int) -> bool:
+    try:
+        return ") Z " not in Path(f"/proc/{pid}/stat").read_text()
+    except FileNotFoundError:
+        return False
+
+
+def encode(process: EncoderProcess, text: str) -> tuple[int, ...]:
+    with BlockingEncoderClient(process.socket) as client:
+        vectors = client.encode([text], TextKind.QUERY, deadline=time.monotonic() + WAIT)
+    return vectors.shape
+
+
+def test_it_says_what_it_is_and_encodes(runtimes: Path) -> None:
+    with running(runtimes, "letters") as process:
+        assert process.wait_ready(WAIT).dimension == DIMENSION
+        assert process.problem is None
+        assert encode(process, "text") == (1, DIMENSION)
+
+
+def test_a_killed_encoder_is_started_again_and_calls_wait_for_it(runtimes: Path) -> None:
+    with running(runtimes, "letters") as process:
+        process.wait_ready(WAIT)
+        os.kill(process.pid or 0, signal.SIGKILL)
+
+        assert encode(process, "text") == (1, DIMENSION)
+        assert process.restarts == 1
+
+
+def test_a_text_that_ends_the_encoder_is_not_tried_for_ever(runtimes: Path) -> None:
+    with running(runtimes, "letters") as process:
+        process.wait_ready(WAIT)
+        with pytest.raises(EncoderUnavailable):
+            encode(process, "die")
+
+        assert encode(process, "text") == (1, DIMENSION)
+
+
+def test_an_encoder_that_hangs_is_started_again(
+    runtimes: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(keeper_module, "CHECK_SECONDS", 0.1)
+    monkeypatch.setattr(keeper_module, "SILENT_SECONDS", 0.5)
+    with running(runtimes, "letters") as process:
+        process.wait_ready(WAIT)
+        stopped = process.pid or 0
+        os.kill(stopped, signal.SIGSTOP)
+
+        wait_for(lambda: process.pid not in (None, stopped), "another encoder")
+        assert not lives(stopped)
+
+
+def test_a_model_that_cannot_be_loaded_is_told_at_once(runtimes: Path) -> None:
+    with running(runtimes, "missing") as process:
+        with pytest.raises(EncoderUnusable, match="there is no such model"):
+            process.wait_ready(WAIT)
+        assert "there is no such model" in str(process.problem)
+
+
+def test_an_encoder_that_never_gets_ready_is_started_again(runtimes: Path) -> None:
+    with running(runtimes, "slow", start_seconds=0.5) as process:
+        with pytest.raises(EncoderUnavailable):
+            process.wait_ready(0.1)
+        wait_for(lambda: process.restarts, "another start")
+
+
+def test_closing_it_leaves_neither_process_nor_folder(runtimes: Path) -> None:
+    with running(runtimes, "letters") as process:
+        process.wait_ready(WAIT)
+        pid = process.pid or 0
+        folder = process.socket.parent
+        assert folder.stat().st_mode & 0o077 == 0
+
+    assert not lives(pid)
+    assert not folder.exists()
+    process.close()
+
+
+OWNER = """
+import os, signal, sys
+from pathlib import Path
+from services.retrieval.encoder import keeper as keeper_module
+from services.retrieval.encoder import process as process_module
+from services.retrieval.encoder.specification import EncoderSpecification
+process_module.CHILD = "tests.support.encoder_child"
+specification = EncoderSpecification(model="letters")
+log = Path(sys.argv[1], "..", "encoder.log")
+process = process_module.EncoderProcess(specification, runtimes=Path(sys.argv[1]), log=log)
+process.start().wait_ready(60)
+print(process.pid, process.socket, flush=True)
+signal.pause()
+"""
+
+
+def test_it_ends_with_the_process_that_started_it(runtimes: Path) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", OWNER, str(runtimes)], stdout=subprocess.PIPE, text=True
+    ) as owner:
+        assert owner.stdout is not None
+        pid, socket = owner.stdout.readline().split()
+        owner.kill()
+
+    wait_for(lambda: not lives(int(pid)), "the end of the encoder")
+    wait_for(lambda: not Path(socket).parent.exists(), "the end of its folder")
+
+
+def test_without_the_runtime_it_says_how_to_install_it(tmp_path: Path) -> None:
+    with pytest.raises(RuntimeMissing, match=r"install\.py encoder"):
+        EncoderProcess(EncoderSpecification(), runtimes=tmp_path, log=tmp_path / "log")
