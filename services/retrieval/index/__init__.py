@@ -1,0 +1,1 @@
+"""Indexes of passages: their format on disk, searching them and changing them."""

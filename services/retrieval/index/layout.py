@@ -1,0 +1,120 @@
+"""Where the parts of an index lie on disk, and how its small files are replaced."""
+
+import os
+import re
+import secrets
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+_VERSION = re.compile(r"v(\d{8})-[0-9a-f]{8}")
+
+
+@dataclass(frozen=True)
+class VersionFolder:
+    """A version of an index: complete, or in the making."""
+
+    path: Path
+
+    @property
+    def manifest(self) -> Path:
+        """What the version is; written last, so that a version without one is not finished."""
+        return self.path / "manifest.json"
+
+    @property
+    def text(self) -> Path:
+        """The words and the metadata of passages, and which passages there are."""
+        return self.path / "text"
+
+    @property
+    def passages(self) -> Path:
+        """The passages themselves."""
+        return self.path / "passages"
+
+    @property
+    def dense(self) -> Path:
+        """The vectors of the passages, in an index that has them."""
+        return self.path / "dense"
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether its build came to an end."""
+        return self.manifest.is_file()
+
+
+@dataclass(frozen=True)
+class IndexFolder:
+    """An index: its versions, and which of them is served."""
+
+    path: Path
+
+    @property
+    def lock(self) -> Path:
+        """Locked by whoever builds or changes the index."""
+        return self.path / "lock"
+
+    @property
+    def current(self) -> Path:
+        """A file with the name of the version that is served."""
+        return self.path / "current"
+
+    @property
+    def building(self) -> VersionFolder:
+        """The version in the making."""
+        return VersionFolder(self.path / "building")
+
+    @property
+    def served(self) -> str | None:
+        """The version that should be served; None when there is none yet."""
+        try:
+            return self.current.read_text("utf-8", "replace").strip()
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+
+    @property
+    def versions(self) -> list[str]:
+        """All versions that were finished, the oldest first."""
+        return sorted(one.name for one in self.path.iterdir() if _VERSION.fullmatch(one.name))
+
+    @property
+    def next_version(self) -> str:
+        """A name for the next version.
+
+        No other ever had it, so that who still has a dropped index open never takes the files of
+        a later one of the same name for its own.
+        """
+        last = _VERSION.fullmatch(self.versions[-1]) if self.versions else None
+        return f"v{int(last[1]) + 1 if last else 1:08d}-{secrets.token_hex(4)}"
+
+    def version(self, name: str) -> VersionFolder:
+        """The version of that name."""
+        return VersionFolder(self.path / name)
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """Replace a file durably: after a crash it has its old content or this one."""
+    aside = path.with_name(f".{path.name}.new")
+    with open(aside, "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    aside.replace(path)
+    sync_folder(path.parent)
+
+
+def sync_folder(path: Path) -> None:
+    """Make durable which files a folder has."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def bytes_in(path: Path) -> int:
+    """The size of a file, or of all files in a folder that stay while one looks."""
+    total = 0
+    for one in path.rglob("*") if path.is_dir() else [path]:
+        with suppress(FileNotFoundError):
+            total += one.stat().st_size
+    return total

@@ -1,0 +1,56 @@
+"""What an index is asked, and what it answers."""
+
+import json
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from services.common.contracts.indexes import IndexMode
+from services.common.contracts.retrieval import Filter
+
+
+@dataclass(frozen=True, slots=True)
+class Fusion:
+    """How the two rankings of a hybrid search become one: by the sum of 1 / (constant + rank).
+
+    ``depth`` passages of each ranking take part, at least as many as are asked for.
+    """
+
+    constant: int = 60
+    depth: int = 100
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Query:
+    """One query. ``vector`` is its embedding, float32, for the modes dense and hybrid."""
+
+    text: str
+    mode: IndexMode
+    topk: int
+    vector: np.ndarray | None = None
+    filter: Filter | None = None
+    fusion: Fusion = field(default_factory=Fusion)
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Where one of the rankings of a hybrid search had a passage; ranks begin at 1."""
+
+    mode: IndexMode
+    rank: int
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A passage that was found: its number, its JSON as it was stored, and how well it fits."""
+
+    number: int
+    score: float
+    document: bytes
+    parts: tuple[Part, ...] = ()
+
+    @property
+    def id(self) -> str:
+        """The passage's id."""
+        return str(json.loads(self.document)["id"])

@@ -1,0 +1,64 @@
+"""Small indexes of passages, built as the service builds them."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from services.common.contracts.indexes import DenseKind, IndexMode
+from services.retrieval.corpus.document import Document, joined
+from services.retrieval.dense.builder import DenseBuilder
+from services.retrieval.dense.parameters import DenseParameters
+from services.retrieval.index.layout import VersionFolder
+from services.retrieval.index.manifest import DenseManifest, Manifest, finish_version
+from services.retrieval.index.store import IndexStore
+from services.retrieval.index.text_writer import TextWriter
+from services.retrieval.index.tokens import Analysis
+
+
+def passage(id: str, text: str, title: str = "", **metadata: object) -> Document:  # noqa: A002
+    """A passage with these parts."""
+    return Document(id, joined(title, text), title, text, metadata)
+
+
+def write_version(
+    version: VersionFolder,
+    documents: Sequence[Document],
+    *,
+    name: str = "test",
+    mode: IndexMode = IndexMode.BM25,
+    vectors: np.ndarray | None = None,
+    language: str | None = "english",
+) -> None:
+    """Write a complete version into a folder; ``vectors`` (n, d) for the modes that need them."""
+    with TextWriter(version, Analysis(language), searchable=mode is not IndexMode.DENSE) as writer:
+        writer.add(documents)
+        writer.finish()
+    dense = None
+    if vectors is not None:
+        dense = DenseManifest(kind=DenseKind.FLAT, dimension=vectors.shape[1])
+        parameters = DenseParameters(vectors.shape[1], DenseKind.FLAT)
+        with DenseBuilder(version.dense, parameters) as builder:
+            builder.append(vectors)
+            builder.finish()
+    manifest = Manifest(
+        name=name, mode=mode, language=language, documents=len(documents), dense=dense
+    )
+    finish_version(version, manifest)
+
+
+def build_index(
+    store: IndexStore,
+    name: str,
+    documents: Sequence[Document],
+    *,
+    mode: IndexMode = IndexMode.BM25,
+    vectors: np.ndarray | None = None,
+    language: str | None = "english",
+) -> str:
+    """Build an index, or its next version, and serve it; the name of the version."""
+    with store.writing(name, timeout=10) as writing:
+        writing.discard()
+        write_version(
+            writing.building, documents, name=name, mode=mode, vectors=vectors, language=language
+        )
+        return writing.publish()
