@@ -17,6 +17,7 @@ from services.api.fine_tuning.routes import router as fine_tuning
 from services.api.forwards.routes import router_of
 from services.api.forwards.tools import tool_services
 from services.api.forwards.upstream import Upstream
+from services.api.indexing.routes import router as indexing
 from services.api.jobs.routes import router as jobs
 from services.api.metrics import create_registry
 from services.api.models.routes import router as models
@@ -69,7 +70,7 @@ def create_api(settings: ApiSettings) -> FastAPI:
     app.state.context = context
     for tool in tools:  # first, for routes are looked through in order and these are asked most
         app.include_router(router_of(tool))
-    for router in (files, models, fine_tuning, evaluations, jobs):
+    for router in (files, models, fine_tuning, evaluations, indexing, jobs):
         app.include_router(router)
     return app
 

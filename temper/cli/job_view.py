@@ -4,9 +4,10 @@ from rich.text import Text
 
 from services.common.contracts.evaluations import Evaluation, EvaluationMetrics
 from services.common.contracts.fine_tuning import FineTuningJob
+from services.common.contracts.indexes import IndexBuildMetrics, IndexingJob
 from services.common.contracts.jobs import Event, Job, JobState, JobStatus, Progress
 from services.common.contracts.jobs import JobKind as Kind
-from temper.cli.formats import age, clock, duration, figure
+from temper.cli.formats import age, clock, duration, figure, size
 
 STATUS_STYLES = {
     JobStatus.RUNNING: "cyan",
@@ -21,6 +22,7 @@ FIRST_FIGURES = ("loss", "learning_rate", "lr", "tokens_per_second")
 RESOURCES = {
     Kind.FINE_TUNING.value: "/v1/fine_tuning/jobs",
     Kind.EVALUATION.value: "/v1/evaluations",
+    Kind.INDEXING.value: "/v1/indexing/jobs",
 }
 
 
@@ -100,7 +102,25 @@ def _own_fields(job: JobState) -> dict[str, str | None]:
             model = job.model if isinstance(job.model, str) else job.model.model
             figures = _metrics_fields(job.metrics) if job.metrics else {}
             return {"model": model, "file": job.file, "grader": job.grader.type, **figures}
+        case IndexingJob():
+            build = _build_fields(job.metrics) if job.metrics else {}
+            return {
+                "index": job.index,
+                "file": job.file,
+                "mode": job.mode.value,
+                "encoder": job.encoder,
+                "version": job.version,
+                **build,
+            }
     return {}
+
+
+def _build_fields(metrics: IndexBuildMetrics) -> dict[str, str | None]:
+    return {
+        "documents": f"{metrics.documents:,}",
+        "documents/s": figure(metrics.documents_per_second),
+        "size": size(metrics.bytes_on_disk),
+    }
 
 
 def _metrics_fields(metrics: EvaluationMetrics) -> dict[str, str | None]:

@@ -36,8 +36,9 @@ def submit(
 ) -> None:
     """Submit the job of a YAML or JSON file: Temper's own, or a LLaMA-Factory training file.
 
-    Temper's own holds "kind: fine_tuning" or "kind: evaluation" beside the fields of the
-    request. Data files that it names by path are uploaded first, unless they already are.
+    Temper's own holds "kind: fine_tuning", "kind: evaluation" or "kind: indexing" beside the
+    fields of the request. Data files that it names by path are uploaded first, unless they
+    already are.
     """
     out = Output(as_json)
     labels = parse_metadata(metadata)

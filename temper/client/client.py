@@ -9,6 +9,7 @@ from temper.client import pages
 from temper.client.evaluations import Evaluations
 from temper.client.files import Files
 from temper.client.fine_tuning import FineTuning
+from temper.client.indexing import Indexing
 from temper.client.jobs import Jobs
 from temper.client.models import Models
 from temper.client.transport import Transport
@@ -30,6 +31,7 @@ class Temper:
         self.models = Models(self._transport)
         self.fine_tuning = FineTuning(self._transport)
         self.evaluations = Evaluations(self._transport)
+        self.indexing = Indexing(self._transport)
         self.jobs = Jobs(self._transport)
 
     @property

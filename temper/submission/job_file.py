@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from services.common.contracts.evaluations import CreateEvaluation
 from services.common.contracts.files import FilePurpose
 from services.common.contracts.fine_tuning import HUB_DATASET_PREFIX, CreateFineTuningJob
+from services.common.contracts.indexes import CreateIndexingJob
 from services.common.contracts.jobs import JobKind
 from services.common.contracts.llamafactory import check_arguments, check_template
 from services.common.errors import InvalidRequest
@@ -20,18 +21,19 @@ from temper.submission.submission import JobRequest, LocalFile, Submission
 MAX_BYTES = 1 << 20
 FILE_ID_PREFIX = "file-"
 
-REQUESTS: dict[str, type[CreateFineTuningJob] | type[CreateEvaluation]] = {
+REQUESTS: dict[str, type[JobRequest]] = {
     JobKind.FINE_TUNING: CreateFineTuningJob,
     JobKind.EVALUATION: CreateEvaluation,
+    JobKind.INDEXING: CreateIndexingJob,
 }
 
 
 def read_job_file(path: Path, scratch: Path) -> Submission:
     """Return the job that a YAML or JSON file describes.
 
-    A file with ``kind: fine_tuning`` or ``kind: evaluation`` holds the fields of a request beside
-    it; one with ``model_name_or_path`` is LLaMA-Factory's. Data may be prepared in ``scratch``,
-    which must stay until they are uploaded. Raises `SubmissionError`.
+    A file with ``kind: fine_tuning``, ``evaluation`` or ``indexing`` holds the fields of a request
+    beside it; one with ``model_name_or_path`` is LLaMA-Factory's. Data may be prepared in
+    ``scratch``, which must stay until they are uploaded. Raises `SubmissionError`.
     """
     text = _read(path)
     content = _parse(path, text)
@@ -40,8 +42,8 @@ def read_job_file(path: Path, scratch: Path) -> Submission:
     if "model_name_or_path" in content:
         return read_llamafactory(path, text, scratch)
     raise SubmissionError(
-        f"{path}: neither a Temper job (kind: fine_tuning or evaluation) "
-        "nor a LLaMA-Factory one (model_name_or_path)"
+        f"{path}: neither a Temper job (kind: fine_tuning, evaluation or "
+        "indexing) nor a LLaMA-Factory one (model_name_or_path)"
     )
 
 
@@ -117,3 +119,5 @@ def _references(request: JobRequest) -> Iterator[tuple[str, str, FilePurpose]]:
                 yield "validation_file", request.validation_file, FilePurpose.FINE_TUNE
         case CreateEvaluation():
             yield "file", request.file, FilePurpose.EVALS
+        case CreateIndexingJob():
+            yield "file", request.file, FilePurpose.USER_DATA

@@ -8,8 +8,9 @@ from typing import Self
 from services.common.contracts.evaluations import CreateEvaluation
 from services.common.contracts.files import FilePurpose
 from services.common.contracts.fine_tuning import CreateFineTuningJob
+from services.common.contracts.indexes import CreateIndexingJob
 
-JobRequest = CreateFineTuningJob | CreateEvaluation
+JobRequest = CreateFineTuningJob | CreateEvaluation | CreateIndexingJob
 
 
 @dataclass(frozen=True)

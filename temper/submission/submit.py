@@ -8,6 +8,7 @@ from pathlib import Path
 from pydantic import TypeAdapter, ValidationError
 
 from services.common.contracts.fine_tuning import CreateFineTuningJob
+from services.common.contracts.indexes import CreateIndexingJob
 from services.common.contracts.jobs import JobState
 from services.common.contracts.models import HubName, RegisterModel
 from temper.client import Temper
@@ -37,6 +38,8 @@ def submit(client: Temper, submission: Submission, report: Reporting) -> JobStat
     ready = request.model_copy(update=ids)
     if isinstance(ready, CreateFineTuningJob):
         return client.fine_tuning.create(ready)
+    if isinstance(ready, CreateIndexingJob):
+        return client.indexing.create(ready)
     return client.evaluations.create(ready)
 
 

@@ -3,7 +3,9 @@ from pathlib import Path
 import pytest
 
 from services.common.contracts.evaluations import CreateEvaluation, NumericGrader
+from services.common.contracts.files import FilePurpose
 from services.common.contracts.fine_tuning import CreateFineTuningJob
+from services.common.contracts.indexes import CreateIndexingJob, IndexMode
 from temper.submission.errors import SubmissionError
 from temper.submission.job_file import read_job_file
 
@@ -47,6 +49,18 @@ def test_an_evaluation_in_json_is_read(tmp_path: Path) -> None:
 
     assert isinstance(request, CreateEvaluation)
     assert isinstance(request.grader, NumericGrader)
+
+
+def test_an_indexing_job_brings_its_corpus(tmp_path: Path, data: Path) -> None:
+    text = "kind: indexing\nindex: wiki\nfile: train.jsonl\nmode: hybrid"
+
+    submission = read_job_file(write(tmp_path, text), tmp_path)
+
+    request = submission.request
+    assert isinstance(request, CreateIndexingJob)
+    assert (request.index, request.mode) == ("wiki", IndexMode.HYBRID)
+    (file,) = submission.files
+    assert (file.field, file.path, file.purpose) == ("file", data, FilePurpose.USER_DATA)
 
 
 @pytest.mark.parametrize(

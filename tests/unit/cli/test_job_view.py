@@ -2,6 +2,7 @@ from typing import Any
 
 import pytest
 
+from services.common.contracts.indexes import IndexingJob
 from services.common.contracts.jobs import Event, Job, JobError, JobStatus, Progress
 from temper.cli.job_view import event_line, job_fields, job_row
 
@@ -60,3 +61,25 @@ def test_a_failed_job_is_shown_with_its_error_and_code() -> None:
     shown = job_fields(job(status="failed", error=JobError(code="c", message="no memory")))
 
     assert shown["error"] == "no memory (c)"
+
+
+def test_an_index_that_was_built_shows_its_size_and_speed() -> None:
+    metrics = {
+        "documents": 12_000,
+        "bytes_on_disk": 3_400_000,
+        "seconds": 2.0,
+        "documents_per_second": 6000.0,
+    }
+    shown = job_fields(
+        IndexingJob.model_validate(
+            {
+                **{"id": "j", "created_at": 0, "status": "succeeded"},
+                **{"index": "wiki", "file": "file-1", "mode": "bm25", "language": None},
+                **{"encoder": None, "dense": "auto", "version": "v2", "metrics": metrics},
+            }
+        )
+    )
+
+    assert (shown["index"], shown["version"], shown["mode"]) == ("wiki", "v2", "bm25")
+    assert (shown["documents"], shown["documents/s"]) == ("12,000", "6,000")
+    assert shown["size"] == "3.4 MB"

@@ -1,0 +1,1 @@
+"""Building indexes over REST."""

@@ -1,0 +1,42 @@
+"""/v1/indexing/jobs."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Body
+
+from services.api.creation import Creation
+from services.api.indexing.examples import CREATE
+from services.api.indexing.service import create_indexing_job
+from services.api.indexing.view import indexing_view
+from services.api.jobs.kind_routes import KindRoutes
+from services.common.contracts.indexes import CreateIndexingJob, IndexingJob
+from services.common.contracts.jobs import JobKind
+from services.common.errors import AuthenticationFailed, Conflict, InvalidRequest
+from services.common.web.errors import documented_errors
+
+router = APIRouter(
+    prefix="/v1/indexing/jobs",
+    tags=["indexing"],
+    responses=documented_errors(AuthenticationFailed),
+)
+
+
+@router.post(
+    "",
+    summary="Build an index",
+    responses=documented_errors(InvalidRequest, Conflict),
+)
+def create(
+    creation: Creation,
+    body: Annotated[CreateIndexingJob, Body(openapi_examples=CREATE)],
+) -> IndexingJob:
+    """Queue the building of an index; it replaces one of the same name once it is complete."""
+    return creation.create(
+        "indexing",
+        body,
+        IndexingJob,
+        lambda session: indexing_view(create_indexing_job(session, body)),
+    )
+
+
+KindRoutes(JobKind.INDEXING, "indexing job", IndexingJob, indexing_view).add_to(router)

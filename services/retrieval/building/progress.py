@@ -1,0 +1,44 @@
+"""Telling how far a build has come."""
+
+import time
+
+from services.common.process.reporter import Reporter
+
+PROGRESS_SECONDS = 0.5
+METRICS_SECONDS = 10.0
+
+
+class BuildProgress:
+    """Reports the progress of one attempt, in passages: now and then, whoever asks how often."""
+
+    def __init__(self, reporter: Reporter) -> None:
+        self._reporter = reporter
+        self._started = time.monotonic()
+        self._before = 0
+        self._next_report = 0.0
+        self._next_metrics = 0.0
+
+    def begin(self, phase: str, done: int = 0) -> None:
+        """A phase begins, of which ``done`` passages were worked on in earlier attempts."""
+        self._reporter.phase(phase)
+        self._started = time.monotonic()
+        self._before = done
+        self._next_report = 0.0
+        self._next_metrics = self._started + METRICS_SECONDS
+
+    def tell(self, done: int, total: float) -> None:
+        """So many passages of about ``total`` are done; at the end of the phase, all."""
+        now = time.monotonic()
+        if now < self._next_report and done < total:
+            return
+        self._next_report = now + PROGRESS_SECONDS
+        rate = (done - self._before) / max(now - self._started, 1e-9)
+        left = max(0.0, total - done)
+        self._reporter.progress(done, max(done, round(total)), left / rate if rate else None)
+        if now >= self._next_metrics:
+            self._next_metrics = now + METRICS_SECONDS
+            self._reporter.metrics(done, passages_per_second=rate)
+
+    def message(self, text: str) -> None:
+        """Tell the user something."""
+        self._reporter.message(text)

@@ -1,0 +1,58 @@
+"""Cutting long texts into passages that a search result can show and an encoder can read."""
+
+import re
+from collections.abc import Iterator
+
+PASSAGE_BYTES = 1000
+"""About what an encoder reads of a text; bytes, because it reads fewer characters of scripts
+that take more of them."""
+
+_PARAGRAPHS = re.compile(r"\n[^\S\n]*\n\s*")
+_BREAKS = (re.compile(r"\n"), re.compile(r"[.!?。!?…][\"')\]]?(?=\s)|[。!?]"), re.compile(r"\s"))
+
+
+def cut(text: str, most: int = PASSAGE_BYTES) -> Iterator[str]:
+    """Yield the passages of a text, each of at most ``most`` bytes of UTF-8 and not empty.
+
+    They end where paragraphs, lines, sentences or words do, the first of these that can be had,
+    and hold everything but the white space between them, in order. ``most`` is at least 4.
+    """
+    held, size = "", 0
+    for paragraph in _PARAGRAPHS.split(text):
+        for piece in _pieces(paragraph, most):
+            length = len(piece.encode())
+            if held and size + 2 + length <= most:
+                held, size = f"{held}\n\n{piece}", size + 2 + length
+                continue
+            if held:
+                yield held
+            held, size = piece, length
+    if held:
+        yield held
+
+
+def _pieces(paragraph: str, most: int) -> Iterator[str]:
+    """A paragraph in parts of at most ``most`` bytes."""
+    start = 0
+    while start < len(paragraph):
+        window = _within(paragraph[start : start + most], most)
+        whole = start + len(window) == len(paragraph)
+        end = len(window) if whole else _break(window)
+        if piece := window[:end].strip():
+            yield piece
+        start += end
+
+
+def _within(text: str, most: int) -> str:
+    """The longest beginning of a text that has at most ``most`` bytes."""
+    encoded = text.encode()
+    return text if len(encoded) <= most else encoded[:most].decode(errors="ignore")
+
+
+def _break(window: str) -> int:
+    """Where to end a window: at the last good place of its second half, else at its end."""
+    for pattern in _BREAKS:
+        ends = [match.end() for match in pattern.finditer(window, len(window) // 2)]
+        if ends:
+            return ends[-1]
+    return len(window)

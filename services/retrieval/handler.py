@@ -1,0 +1,100 @@
+"""Indexing as the job machine sees it: its children, and what is kept of their result."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from services.common.artifacts import Artifacts
+from services.common.contracts.index_orders import MODULE, ORDER, BuildIndex, IndexBuilt
+from services.common.contracts.indexes import (
+    CreateIndexingJob,
+    IndexMode,
+    IndexSpecification,
+)
+from services.common.db.engine import Database
+from services.common.db.tables import FileRow
+from services.common.errors import InvalidRequest
+from services.common.jobs.claims import Claim
+from services.common.jobs.job import Job
+from services.common.models.registry import resolve_model
+from services.common.process.runtimes import find_runtime
+from services.common.records.source import SourceFile
+from services.common.worker.handler import Launch
+from services.common.worker.settings import WorkerSettings
+from services.retrieval.corpus.spec import SPEC, ValidationSpec
+
+RUNTIME = "encoder"
+VALIDATION_CHILD = "services.retrieval.corpus.child"
+
+
+class IndexingHandler:
+    """Runs the builder of indexes, which switches the index when it is complete."""
+
+    def __init__(self, settings: WorkerSettings, indexes: Path) -> None:
+        self._settings = settings
+        self._indexes = indexes
+        self._artifacts = Artifacts(settings.home)
+
+    def validation(self, database: Database, job: Job, job_dir: Path) -> Launch:
+        """Check the rows of the corpus; what building needs beside it must be there too."""
+        request = CreateIndexingJob.model_validate(job.request)
+        if request.mode is not IndexMode.BM25:
+            find_runtime(self._settings.runtimes_folder, RUNTIME)
+        with database.read() as session:
+            file = self._source_file(session, request)
+        spec = ValidationSpec(file=file, language=request.language)
+        (job_dir / SPEC).write_text(spec.model_dump_json())
+        return Launch([sys.executable, "-m", VALIDATION_CHILD, str(job_dir)])
+
+    def work(self, database: Database, claim: Claim, job_dir: Path) -> Launch:
+        """Build the index aside and switch to it."""
+        request = CreateIndexingJob.model_validate(claim.job.request)
+        with database.read() as session:
+            file = self._source_file(session, request)
+            specification = IndexSpecification(
+                mode=request.mode,
+                language=request.language,
+                encoder=self._encoder(session, request.encoder),
+                dense=request.dense,
+            )
+        order = BuildIndex(
+            index=request.index,
+            corpus=file.path,
+            corpus_name=file.filename,
+            specification=specification,
+            build=claim.job.id,
+        )
+        (job_dir / ORDER).write_text(order.model_dump_json())
+        environment = {
+            "TEMPER_HOME": str(self._settings.home),
+            "TEMPER_RETRIEVAL_INDEXES": str(self._indexes),
+            "TEMPER_RUNTIMES": str(self._settings.runtimes_folder),
+        }
+        return Launch([sys.executable, "-m", MODULE, str(job_dir)], environment)
+
+    def complete(self, _session: Session, _job: Job, result: dict[str, Any]) -> dict[str, Any]:
+        """Keep the version and the metrics."""
+        return IndexBuilt.model_validate(result).model_dump(mode="json")
+
+    def _encoder(self, session: Session, name: str | None) -> str | None:
+        """Where the weights of a registered model are: its folder, or its name on the hub."""
+        if name is None:
+            return None
+        root = self._settings.models_folder
+        weights = resolve_model(session, name, root, self._artifacts).weights
+        if weights.revision is not None:
+            raise InvalidRequest(
+                f"model {name!r} is registered with a revision, which encoders do not take: "
+                "register the revision's folder",
+                param="encoder",
+            )
+        return str(weights.path) if weights.path is not None else weights.hub_id
+
+    def _source_file(self, session: Session, request: CreateIndexingJob) -> SourceFile:
+        row = session.scalar(select(FileRow).where(FileRow.id == request.file))
+        if row is None:
+            raise InvalidRequest(f"file {request.file!r} is gone", param="file")
+        return SourceFile(path=self._artifacts.file(row.id), filename=row.filename)

@@ -1,0 +1,1 @@
+"""Working on indexes from the command line, without the platform."""

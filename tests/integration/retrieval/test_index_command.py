@@ -1,0 +1,162 @@
+"""``temper index``: indexes of this machine, with no platform running."""
+
+import json
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from services.retrieval.index.store import IndexStore
+from temper.cli.exit_codes import ExitCode
+from tests.support.index_building import IndexFolder, rows
+from tests.support.stack import DEADLINE, Home, home_in
+from tests.support.waiting import wait_for
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Iterator[Home]:
+    with home_in(tmp_path / "home") as home:
+        yield home
+
+
+@pytest.fixture
+def folder(home: Home) -> IndexFolder:
+    """The indexes of that home."""
+    return IndexFolder(home.path)
+
+
+def answer(home: Home, *arguments: str) -> Any:
+    """What a command prints with --json."""
+    run = home.run("index", *arguments, "--json")
+    assert run.returncode == 0, run.stderr
+    return json.loads(run.stdout)
+
+
+def test_an_index_lives_from_create_to_drop(home: Home, folder: IndexFolder) -> None:
+    corpus = folder.corpus("corpus.jsonl", rows(100))
+    more = folder.corpus(
+        "more.jsonl", [{"id": "passage-7", "text": "new"}, {"id": "x", "text": "y"}]
+    )
+
+    created = home.run("index", "create", "library", "--corpus", str(corpus))
+    added = answer(home, "add", "library", "--corpus", str(more))
+    deleted = answer(home, "delete", "library", "passage-1", "passage-2", "unknown")
+    (listed,) = answer(home, "list")["indexes"]
+    shown = home.run("index", "show", "library").stdout
+
+    assert created.stdout.startswith("built library")
+    assert "100 documents" in created.stdout
+    assert (added["changed"], added["documents"]) == (2, 101)
+    assert (deleted["changed"], deleted["documents"]) == (2, 99)
+    assert (listed["name"], listed["mode"], listed["documents"]) == ("library", "bm25", 99)
+    assert "documents  99" in shown
+    opened = IndexStore(home.path / "indexes").open("library").index
+    replaced = opened.document("passage-7")
+    assert replaced is not None
+    assert json.loads(replaced)["text"] == "new"
+    opened.close()
+
+    assert answer(home, "drop", "library") == {"index": "library", "deleted": True}
+    assert answer(home, "list") == {"indexes": []}
+
+
+def test_a_folder_of_text_becomes_an_index(home: Home, tmp_path: Path) -> None:
+    texts = tmp_path / "texts"
+    texts.mkdir()
+    (texts / "start.md").write_text("# Start\n\nFirst steps.")
+
+    built = answer(home, "create", "notes", "--corpus", str(texts), "--language", "none")
+
+    assert built["metrics"]["documents"] == 1
+    assert answer(home, "show", "notes")["language"] is None
+
+
+def test_every_problem_of_a_corpus_is_told_and_the_index_stays(
+    home: Home, folder: IndexFolder
+) -> None:
+    answer(home, "create", "library", "--corpus", str(folder.corpus("good.jsonl", rows(5))))
+    bad = folder.corpus("bad.jsonl", [*rows(2), {"id": "x"}, {"id": "passage-0", "text": "again"}])
+
+    run = home.run("index", "create", "library", "--corpus", str(bad))
+
+    assert run.returncode == ExitCode.FAILED
+    assert "bad.jsonl: row 3: contents is missing (or text, in its place)\n" in run.stderr
+    assert "bad.jsonl: row 4: id 'passage-0' is also that of row 1\n" in run.stderr
+    assert run.stderr.splitlines()[-1].startswith("temper: error: bad.jsonl: row 3: ")
+    assert folder.ids("library") == [f"passage-{number}" for number in range(5)]
+
+
+def test_additions_need_ids_and_are_all_or_nothing(home: Home, folder: IndexFolder) -> None:
+    answer(home, "create", "library", "--corpus", str(folder.corpus("good.jsonl", rows(5))))
+    bad = folder.corpus("bad.jsonl", [{"id": "fine", "text": "x"}, {"text": "no id"}])
+
+    run = home.run("index", "add", "library", "--corpus", str(bad))
+
+    assert run.returncode == ExitCode.FAILED
+    assert "row 2: id is missing" in run.stderr
+    assert len(folder.ids("library")) == 5
+
+
+def test_a_damaged_index_does_not_hide_the_others(home: Home, folder: IndexFolder) -> None:
+    corpus = str(folder.corpus("corpus.jsonl", rows(5)))
+    answer(home, "create", "damaged", "--corpus", corpus)
+    answer(home, "create", "good", "--corpus", corpus)
+    (manifest,) = (folder.indexes / "damaged").glob("v*/manifest.json")
+    manifest.write_text("{")
+
+    damaged, good = answer(home, "list")["indexes"]
+
+    assert str(manifest) in damaged["problem"]
+    assert (good["documents"], good["problem"]) == (5, None)
+    assert home.run("index", "show", "damaged").returncode == ExitCode.FAILED
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["show", "absent"], "(index_not_found)"),
+        (["drop", "absent"], "(index_not_found)"),
+        (["show", "../etc"], "must have 1 to 64 of a-z"),
+        (["create", "x", "--corpus", "/absent"], "does not exist"),
+    ],
+)
+def test_what_is_not_there_is_one_line(home: Home, arguments: list[str], told: str) -> None:
+    run = home.run("index", *arguments)
+
+    assert run.returncode in (ExitCode.FAILED, ExitCode.USAGE)
+    assert told in run.stderr
+    assert "Traceback" not in run.stderr
+
+
+def test_a_build_ended_by_ctrl_c_goes_on_when_it_is_ordered_again(
+    home: Home, folder: IndexFolder
+) -> None:
+    corpus = folder.corpus("corpus.jsonl", rows(25_000))
+    places = folder.indexes / "library" / "building" / "passages" / "places"
+    process = home.start("index", "create", "library", "--corpus", str(corpus))
+    wait_for(lambda: places.exists() and places.stat().st_size > 0, "something is built", DEADLINE)
+
+    process.send_signal(signal.SIGINT)
+
+    assert process.wait(DEADLINE) == ExitCode.INTERRUPTED
+    again = home.run("index", "create", "library", "--corpus", str(corpus))
+    assert again.returncode == 0
+    assert "going on with what an earlier attempt has built" in again.stderr
+    assert folder.store.summary("library").documents == 25_000
+
+
+def test_a_build_ends_with_the_command_that_ordered_it(home: Home, folder: IndexFolder) -> None:
+    corpus = folder.corpus("corpus.jsonl", rows(100_000))
+    building = folder.indexes / "library" / "building"
+    process = home.start("index", "create", "library", "--corpus", str(corpus))
+    wait_for(building.exists, "the build has begun", DEADLINE)
+
+    process.kill()
+
+    with folder.store.writing("library", DEADLINE):  # nobody holds the index any more
+        assert building.exists()
+        assert folder.store.names() == []
+    assert answer(home, "drop", "library") == {"index": "library", "deleted": True}
+    assert list(folder.indexes.iterdir()) == []

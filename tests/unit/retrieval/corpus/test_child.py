@@ -1,0 +1,65 @@
+"""The child that validates the corpus of an indexing job."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from services.common.process.reporter import REPORTS, RESULT
+from services.common.records.source import SourceFile
+from services.retrieval.corpus import child
+from services.retrieval.corpus.spec import SPEC, ValidationSpec
+
+
+def validate(folder: Path, content: str, language: str | None = "english") -> dict[str, Any]:
+    """Validate a corpus that the server stored under a name of its own; return the result."""
+    stored = folder / "file-1"
+    stored.write_text(content, encoding="utf-8")
+    spec = ValidationSpec(file=SourceFile(path=stored, filename="wiki.jsonl"), language=language)
+    (folder / SPEC).write_text(spec.model_dump_json())
+    child.main(folder)
+    return dict(json.loads((folder / RESULT).read_bytes()))
+
+
+def messages(folder: Path) -> list[tuple[str, str]]:
+    reports = map(json.loads, (folder / REPORTS).read_text().splitlines())
+    return [(each["level"], each["message"]) for each in reports if each["type"] == "message"]
+
+
+def test_a_good_corpus_passes_with_its_size(tmp_path: Path) -> None:
+    result = validate(tmp_path, '{"text": "x"}\n{"text": "y"}\n')
+
+    assert result == {"status": "succeeded", "passages": 2}
+    assert messages(tmp_path) == [("info", "wiki.jsonl: 2 passages")]
+    left = {path.name for path in tmp_path.iterdir()}
+    assert left == {"file-1", SPEC, REPORTS, RESULT}
+
+
+def test_every_problem_is_a_message_and_the_first_the_failure(tmp_path: Path) -> None:
+    result = validate(tmp_path, '{"id": "a"}\n{"id": "a", "text": "x"}\n{"id": "a", "text": "y"}\n')
+
+    first = "wiki.jsonl: row 1: contents is missing (or text, in its place)"
+    assert result["error"] == {
+        "code": "invalid_corpus",
+        "message": f"{first} (and 1 more error)",
+        "param": "file",
+    }
+    second = "wiki.jsonl: row 3: id 'a' is also that of row 2"
+    assert messages(tmp_path) == [("error", first), ("error", second)]
+
+
+@pytest.mark.parametrize(
+    ("content", "language", "code", "param"),
+    [
+        ("", "english", "unreadable_file", "file"),
+        ("plain text", "english", "unreadable_file", "file"),
+        ('{"text": "x"}', "klingon", "invalid_request", "language"),
+    ],
+)
+def test_what_cannot_be_read_or_done_is_told_by_its_field(
+    tmp_path: Path, content: str, language: str, code: str, param: str
+) -> None:
+    error = validate(tmp_path, content, language)["error"]
+
+    assert (error["code"], error["param"]) == (code, param)

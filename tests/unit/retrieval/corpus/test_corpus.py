@@ -1,0 +1,115 @@
+"""Corpora of every form are read row by row, with all that is wrong with them."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from services.common.records.record import Problem, UnreadableFile
+from services.retrieval.corpus.corpus import Corpus, Passage
+from services.retrieval.corpus.reader import open_corpus
+
+ROWS = [
+    {"id": "a", "contents": '"Łódź"\nA city.'},
+    {"id": "b", "title": "北京", "text": "首都", "metadata": {"year": 1949, "tags": ["x"]}},
+]
+
+
+def passages(corpus: Corpus) -> list[Passage]:
+    items = list(corpus)
+    assert all(isinstance(item, Passage) for item in items), items
+    return [item for item in items if isinstance(item, Passage)]
+
+
+def written(path: Path, rows: list[Any]) -> Path:
+    match path.suffix:
+        case ".parquet":
+            columns = {name: [row.get(name) for row in rows] for row in rows for name in row}
+            pq.write_table(pa.table(columns), path)
+        case ".json":
+            path.write_text(json.dumps(rows, ensure_ascii=False), encoding="utf-8")
+        case _:
+            lines = [json.dumps(row, ensure_ascii=False) + "\n" for row in rows]
+            path.write_text("".join(lines), encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize("suffix", [".jsonl", ".json", ".parquet"])
+def test_files_of_every_container_give_the_same_passages(tmp_path: Path, suffix: str) -> None:
+    corpus = open_corpus(written(tmp_path / f"corpus{suffix}", ROWS))
+
+    first, second = passages(corpus)
+
+    assert (first.document.id, first.document.title, first.row) == ("a", "Łódź", 1)
+    assert second.document.contents == '"北京"\n首都'
+    assert second.document.metadata == {"year": 1949, "tags": ["x"]}
+    assert corpus.share_read == 1.0
+
+
+def test_reading_again_gives_the_same(tmp_path: Path) -> None:
+    corpus = open_corpus(written(tmp_path / "corpus.jsonl", ROWS))
+
+    assert passages(corpus) == passages(corpus)
+
+
+def test_a_bad_row_is_named_and_the_others_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "corpus.jsonl"
+    path.write_text('{"id": "a", "text": "x"}\n\n{"id": "b"}\nnonsense\n{"id": "c", "text": "y"}\n')
+
+    items = list(open_corpus(path))
+
+    problems = [str(item) for item in items if isinstance(item, Problem)]
+    assert problems[0] == "row 3: contents is missing (or text, in its place)"
+    assert problems[1].startswith("row 4: is not valid JSON")
+    assert [item.document.id for item in items if isinstance(item, Passage)] == ["a", "c"]
+
+
+def test_a_file_that_is_missing_or_no_corpus_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "picture").write_bytes(b"\x89PNG")
+    (tmp_path / "empty").mkdir()
+
+    for name in ("absent", "picture", "empty"):
+        with pytest.raises(UnreadableFile):
+            open_corpus(tmp_path / name)
+
+
+def test_a_folder_of_text_gives_passages_named_after_their_files(tmp_path: Path) -> None:
+    (tmp_path / "guide").mkdir()
+    (tmp_path / "guide" / "start.md").write_text("# Start\n\nFirst steps.", encoding="utf-8")
+    (tmp_path / "notes.txt").write_text("\n\n".join(["A paragraph. " * 30] * 4))
+    (tmp_path / "picture.png").write_bytes(b"\x89PNG")
+    (tmp_path / ".hidden.txt").write_text("hidden")
+
+    found = passages(open_corpus(tmp_path))
+
+    first = found[0].document
+    assert (first.id, first.title) == ("guide/start.md#1", "guide/start")
+    assert first.contents == '"guide/start"\n# Start\n\nFirst steps.'
+    assert first.metadata == {"file": "guide/start.md"}
+    others = [passage.document.id for passage in found[1:]]
+    assert others == [f"notes.txt#{number}" for number in range(1, len(others) + 1)]
+    assert len(others) > 1
+
+
+def test_a_file_of_a_folder_that_is_no_text_is_named(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_bytes(b"good \xff bad")
+    (tmp_path / "b.txt").write_text("fine")
+
+    problem, passage = open_corpus(tmp_path)
+
+    assert str(problem) == "a.txt: is not UTF-8: byte 0xff at position 6"
+    assert isinstance(passage, Passage)
+
+
+def test_links_out_of_a_folder_are_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "secret.txt").write_text("secret")
+    folder = tmp_path / "corpus"
+    folder.mkdir()
+    (folder / "a.txt").write_text("fine")
+    (folder / "link.txt").symlink_to(tmp_path / "secret.txt")
+    (folder / "loop").symlink_to(tmp_path)
+
+    assert [passage.document.id for passage in passages(open_corpus(folder))] == ["a.txt#1"]
