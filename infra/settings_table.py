@@ -8,7 +8,8 @@ from pydantic_settings import BaseSettings
 
 from services.api.settings import ApiSettings
 from services.common.settings import ProcessSettings, Settings
-from services.common.worker.settings import WorkerSettings
+from services.retrieval.settings import RetrievalSettings
+from services.retrieval.worker import IndexerSettings
 from services.sandbox.settings import SandboxSettings
 
 README = Path(__file__).resolve().parents[1] / "README.md"
@@ -18,8 +19,9 @@ _TABLE = re.compile(f"{MARK}.*?{MARK}", re.DOTALL)
 
 READERS: tuple[tuple[type[BaseSettings], str], ...] = (
     (ApiSettings, "api"),
-    (WorkerSettings, "workers"),
+    (IndexerSettings, "workers"),
     (SandboxSettings, "sandbox"),
+    (RetrievalSettings, "retrieval"),
 )
 
 

@@ -37,6 +37,10 @@ class ClientSettings(BaseSettings):
     sandbox_url: str = Field(
         default="", description="A sandbox that runs elsewhere; empty: temper up starts one."
     )
+    retrieval_url: str = Field(
+        default="",
+        description="A retrieval service that runs elsewhere; empty: temper up starts one.",
+    )
     grace_seconds: float = Field(
         default=15.0, ge=0.1, le=600.0, description="From asking a process to end to killing it."
     )

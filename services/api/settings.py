@@ -6,6 +6,7 @@ from pydantic import BeforeValidator, Field, SecretStr
 from pydantic_settings import NoDecode
 
 from services.common.contracts.origins import Origin
+from services.common.contracts.retrieval import MAX_BODY_BYTES as MAX_SEARCH_BYTES
 from services.common.contracts.sandbox import MAX_BODY_BYTES
 from services.common.settings import Settings, split_commas
 from services.common.web.access import AccessSettings
@@ -30,6 +31,18 @@ class ApiSettings(Settings, AccessSettings):
     )
     sandbox_max_body_bytes: int = Field(
         default=MAX_BODY_BYTES, ge=1 << 16, description="Largest request to run code."
+    )
+    retrieval_url: Origin = Field(
+        default="http://127.0.0.1:8082",
+        description="Where the gateway finds the retrieval service.",
+    )
+    retrieval_api_key: SecretStr | None = Field(
+        default=None, description="Key that the gateway shows the retrieval service."
+    )
+    retrieval_max_body_bytes: int = Field(
+        default=MAX_SEARCH_BYTES,
+        ge=1 << 16,
+        description="Largest search, or batch of documents.",
     )
     max_tool_calls: int = Field(
         default=1024,

@@ -35,6 +35,14 @@ SandboxPort = Annotated[
         help="Port of the sandbox.  [8081, or any free one where that is taken or --port is 0]",
     ),
 ]
+RetrievalPort = Annotated[
+    int | None,
+    typer.Option(
+        min=0,
+        max=65535,
+        help="Port of the retrieval service.  [8082, or any free one as for the sandbox]",
+    ),
+]
 Detach = Annotated[bool, typer.Option("--detach", "-d", help="Return once the stack is ready.")]
 Timeout = Annotated[
     float, typer.Option(min=1.0, max=3600.0, help="Seconds within which it must be ready.")
@@ -50,20 +58,24 @@ class Ended(BaseModel):
 def up(
     port: Port = None,
     sandbox_port: SandboxPort = None,
+    retrieval_port: RetrievalPort = None,
     detach: Detach = False,
     timeout: Timeout = 90.0,
     as_json: JsonOption = False,
 ) -> None:
-    """Start the gateway, its workers and the sandbox on this machine; Ctrl-C ends them all."""
+    """Start the gateway, its workers and its tools on this machine; Ctrl-C ends them all."""
     out = Output(as_json)
     settings = load_settings()
-    chosen = default_port(settings) if port is None else port
+    ports = {
+        Service.API: default_port(settings) if port is None else port,
+        Service.SANDBOX: sandbox_port,
+        Service.RETRIEVAL: retrieval_port,
+    }
     with stop_requested() as stop:
         if detach:
-            _up_detached(out, settings, chosen, sandbox_port, timeout, stop)
+            _up_detached(out, settings, ports, timeout, stop)
         else:
-            addresses = addresses_of(settings, chosen, sandbox_port)
-            _up_here(out, settings, addresses, timeout, stop)
+            _up_here(out, settings, addresses_of(settings, ports), timeout, stop)
 
 
 def down(as_json: JsonOption = False) -> None:
@@ -85,7 +97,7 @@ def _up_here(
     stop: threading.Event,
 ) -> None:
     begun = time.monotonic()
-    access = access_of(settings, addresses.get(Service.SANDBOX))
+    access = access_of(settings, addresses)
     with (
         Temper(addresses[Service.API].url, access.api_key) as client,
         Stack(settings.home, addresses, client, settings.grace_seconds, access.variables) as stack,
@@ -119,8 +131,7 @@ def _report(out: Output, event: Died | Restarted | AbsentService) -> None:
 def _up_detached(
     out: Output,
     settings: ClientSettings,
-    port: int,
-    sandbox_port: int | None,
+    ports: Mapping[Service, int | None],
     timeout: float,
     stop: threading.Event,
 ) -> None:
@@ -131,7 +142,6 @@ def _up_detached(
         return
     begun = time.monotonic()
     out.note(f"starting the stack in {settings.home}")
-    ports = {Service.API: port, Service.SANDBOX: sandbox_port}
     state = start_detached(settings.home, ports, timeout, settings.grace_seconds, stop)
     if state is None:
         raise typer.Exit(ExitCode.INTERRUPTED)

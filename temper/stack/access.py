@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from temper.settings import ClientSettings
-from temper.stack.services import Address, Service
+from temper.stack.services import TOOLS, Address, Service
 
 HASHES = "TEMPER_API_KEY_HASHES"
 
@@ -19,25 +19,29 @@ class Access:
     variables: Mapping[Service, Mapping[str, str]] = field(repr=False)
 
 
-def access_of(settings: ClientSettings, sandbox: Address | None) -> Access:
+def access_of(settings: ClientSettings, addresses: Mapping[Service, Address]) -> Access:
     """Return the access that the settings give, or keys that last as long as the stack.
 
     The latter where services want a key and the settings have none: a key is known to who shows
-    it, and only its hash to who accepts it. So is the one that the gateway shows the stack's
-    ``sandbox``.
+    it, and only its hash to who accepts it. So are those that the gateway shows the tools of the
+    stack, which are at their ``addresses``.
     """
     key = settings.api_key.get_secret_value() if settings.api_key is not None else None
     is_open = not settings.api_key_hashes.strip(" ,")
-    of_gateway, of_sandbox = {}, {}
+    of_gateway: dict[str, str] = {}
+    variables: dict[Service, dict[str, str]] = {Service.API: of_gateway}
     if key is None and not is_open:
         key = secrets.token_urlsafe(32)
         of_gateway[HASHES] = _with(settings, key)
-    if sandbox is not None:
-        of_gateway["TEMPER_SANDBOX_URL"] = sandbox.url
+    for service, tool in TOOLS.items():
+        if service not in addresses:
+            continue
+        of_gateway[tool.url_variable] = addresses[service].url
+        variables[service] = {}
         if not is_open:
-            of_gateway["TEMPER_SANDBOX_API_KEY"] = secrets.token_urlsafe(32)
-            of_sandbox[HASHES] = _with(settings, of_gateway["TEMPER_SANDBOX_API_KEY"])
-    return Access(key, {Service.API: of_gateway, Service.SANDBOX: of_sandbox})
+            of_gateway[tool.key_variable] = secrets.token_urlsafe(32)
+            variables[service][HASHES] = _with(settings, of_gateway[tool.key_variable])
+    return Access(key, variables)
 
 
 def _with(settings: ClientSettings, key: str) -> str:

@@ -1,23 +1,33 @@
 """Where the services of a local stack listen."""
 
+from collections.abc import Mapping
+
 from temper.settings import ClientSettings
 from temper.stack.ports import LOOPBACK, any_free, is_free
-from temper.stack.services import SANDBOX_PORT, Address, Service
+from temper.stack.services import TOOLS, Address, Service
 
 
 def addresses_of(
-    settings: ClientSettings, port: int, sandbox_port: int | None
+    settings: ClientSettings, ports: Mapping[Service, int | None]
 ) -> dict[Service, Address]:
-    """Return the addresses by service; there is none for a sandbox that runs elsewhere.
+    """Return the addresses by service; there is none for a tool that runs elsewhere.
 
-    A port of 0 is any free one. The ``sandbox_port`` None is the usual one while that is free,
-    since the gateway is told where the sandbox is.
+    A port of 0 is any free one. That of a tool may be None: then it is the usual one while that
+    is free, since the gateway is told where its tools are, and unless the gateway's is 0.
     """
+    port = ports[Service.API] or 0
+    elsewhere = {
+        Service.SANDBOX: settings.sandbox_url,
+        Service.RETRIEVAL: settings.retrieval_url,
+    }
     addresses = {Service.API: _at(port)}
-    if not settings.sandbox_url:
-        if sandbox_port is None:
-            sandbox_port = SANDBOX_PORT if port != 0 and is_free(SANDBOX_PORT) else 0
-        addresses[Service.SANDBOX] = _at(sandbox_port)
+    for service, tool in TOOLS.items():
+        if elsewhere[service]:
+            continue
+        own = ports.get(service)
+        if own is None:
+            own = tool.port if port != 0 and is_free(tool.port) else 0
+        addresses[service] = _at(own)
     return addresses
 
 

@@ -14,6 +14,8 @@ class Service(StrEnum):
     TRAINER = "trainer"  # runs fine-tuning jobs
     EVALUATOR = "evaluator"  # runs evaluations
     SANDBOX = "sandbox"  # runs code
+    RETRIEVAL = "retrieval"  # searches passages
+    INDEXER = "indexer"  # builds indexes of passages
 
 
 @dataclass(frozen=True)
@@ -29,17 +31,39 @@ class Address:
         return f"http://{self.host}:{self.port}"
 
 
-SANDBOX_PORT = 8081
-"""Where the gateway looks for a sandbox that nobody has placed elsewhere."""
+@dataclass(frozen=True)
+class Tool:
+    """A service that the gateway passes requests on to.
 
-WORKERS = (Service.TRAINER, Service.EVALUATOR)
+    The gateway looks for it on loopback at its ``port`` unless ``url_variable`` says otherwise,
+    and shows it the key of ``key_variable``.
+    """
+
+    port: int
+    url_variable: str
+    key_variable: str
+
+
+TOOLS = {
+    Service.SANDBOX: Tool(8081, "TEMPER_SANDBOX_URL", "TEMPER_SANDBOX_API_KEY"),
+    Service.RETRIEVAL: Tool(8082, "TEMPER_RETRIEVAL_URL", "TEMPER_RETRIEVAL_API_KEY"),
+}
+
+WORKERS = (Service.TRAINER, Service.EVALUATOR, Service.INDEXER)
 """The services that sign on at the gateway as workers, in the order in which they are ended."""
 
-PORT_OPTIONS = {Service.API: "--port", Service.SANDBOX: "--sandbox-port"}
+PORT_OPTIONS = {
+    Service.API: "--port",
+    Service.SANDBOX: "--sandbox-port",
+    Service.RETRIEVAL: "--retrieval-port",
+}
 """The services that are told where to listen, and the options of ``temper up`` that tell it."""
 
-DISPENSABLE = frozenset({Service.SANDBOX})
+DISPENSABLE = frozenset(TOOLS)
 """The services without which jobs still run."""
+
+_MODULES = {Service.INDEXER: "services.retrieval.worker"}
+"""Of the services that are not the whole of a folder of their name."""
 
 # Programs of strangers run close to this process: it knows what it needs, and no secret.
 OF_THE_SANDBOX = frozenset(
@@ -50,13 +74,16 @@ OF_THE_SANDBOX = frozenset(
     }
 )
 OF_THE_SANDBOX_PREFIXES = ("LC_", "TEMPER_SANDBOX_")
-OF_THE_GATEWAY = frozenset({"TEMPER_SANDBOX_URL", "TEMPER_SANDBOX_API_KEY"})
+OF_THE_GATEWAY = frozenset(
+    name for tool in TOOLS.values() for name in (tool.url_variable, tool.key_variable)
+)
 
 
 def command(service: Service, arguments: list[str]) -> list[str]:
     """Return the command that runs a service in this process's own environment."""
     # -P keeps a folder named services, where the user happens to stand, out of the way.
-    return [sys.executable, "-P", "-m", f"services.{service.value}", *arguments]
+    module = _MODULES.get(service, f"services.{service.value}")
+    return [sys.executable, "-P", "-m", module, *arguments]
 
 
 def environment(
@@ -64,12 +91,15 @@ def environment(
 ) -> dict[str, str]:
     """Return the environment of a service: the caller's, without the key of the client.
 
-    The sandbox gets only what it is known to need of it.
+    The sandbox gets only what it is known to need of it, and the retrieval service nothing that
+    opens the doors of others.
     """
     inherited = dict(os.environ if variables is None else variables)
     inherited.pop("TEMPER_API_KEY", None)
     if service is Service.SANDBOX:
         inherited = {name: value for name, value in inherited.items() if _is_the_sandboxs(name)}
+    if service is Service.RETRIEVAL:
+        inherited = {name: value for name, value in inherited.items() if name not in OF_THE_GATEWAY}
     return {**inherited, "TEMPER_HOME": home}
 
 

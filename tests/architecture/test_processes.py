@@ -5,7 +5,10 @@ import sys
 
 import pytest
 
-HEAVY = ("torch", "transformers", "llamafactory", "trl", "vllm", "datasets")
+HEAVY = (
+    *("torch", "transformers", "llamafactory", "trl", "vllm", "datasets"),
+    *("sentence_transformers", "onnxruntime"),
+)
 
 PROBE = """
 import importlib, sys
@@ -28,6 +31,9 @@ def loaded(module: str, *names: str) -> list[str]:
         "services.evaluator.worker",
         "services.evaluator.evaluation.child",
         "services.evaluator.validation.child",
+        "services.retrieval.worker",
+        "services.retrieval.building.__main__",
+        "services.retrieval.corpus.child",
         "temper.cli.main",
     ],
 )
@@ -35,9 +41,21 @@ def test_only_children_of_a_runtime_load_the_heavy_libraries(module: str) -> Non
     assert loaded(module, *HEAVY) == []
 
 
-@pytest.mark.parametrize("module", ["services.trainer.worker", "services.evaluator.worker"])
+@pytest.mark.parametrize(
+    "module",
+    [
+        "services.trainer.worker",
+        "services.evaluator.worker",
+        "services.retrieval.worker",
+        "services.retrieval.building.__main__",
+    ],
+)
 def test_workers_load_no_web_framework(module: str) -> None:
     assert loaded(module, "fastapi", "uvicorn") == []
+
+
+def test_searching_loads_no_database_and_no_queue() -> None:
+    assert loaded("services.retrieval.server", "sqlalchemy", "celery") == []
 
 
 def test_the_command_line_loads_no_database_and_no_queue() -> None:
@@ -46,6 +64,10 @@ def test_the_command_line_loads_no_database_and_no_queue() -> None:
 
 def test_the_gateway_loads_no_part_of_a_worker() -> None:
     assert loaded("services.api.app", "services.common.worker", "services.trainer") == []
+
+
+def test_the_worker_of_indexes_leaves_them_to_its_children() -> None:
+    assert loaded("services.retrieval.worker", "tantivy", "faiss", "numpy") == []
 
 
 def test_the_reporter_needs_the_standard_library_only() -> None:

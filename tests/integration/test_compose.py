@@ -13,7 +13,10 @@ from infra.testing.compose import compose_command
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PROFILES = {"default": [], "gpu": ["--profile", "gpu"]}
-WORKERS = {"default": {"trainer", "evaluator"}, "gpu": {"trainer-gpu", "evaluator-gpu"}}
+WORKERS = {
+    "default": {"trainer", "evaluator", "indexer"},
+    "gpu": {"trainer-gpu", "evaluator-gpu", "indexer-gpu"},
+}
 
 Services = dict[str, dict[str, Any]]
 
@@ -62,7 +65,8 @@ def test_it_is_valid(command: list[str], profile: str) -> None:
 def test_it_holds_the_gateway_its_state_and_the_workers_of_the_profile(
     services: Services, profile: str
 ) -> None:
-    assert set(services) == {"api", "sandbox", "redis", "postgres"} | WORKERS[profile]
+    tools = {"sandbox", "retrieval"}
+    assert set(services) == {"api", "redis", "postgres"} | tools | WORKERS[profile]
 
 
 def test_ports_are_published_on_loopback_only(services: Services) -> None:
@@ -113,8 +117,21 @@ def test_the_sandbox_knows_no_secret_and_meets_only_the_gateway(
     assert services["api"]["environment"]["TEMPER_SANDBOX_URL"] == "http://sandbox:8081"
 
 
-def test_jobs_run_without_the_sandbox(services: Services) -> None:
-    assert all("sandbox" not in service.get("depends_on", {}) for service in services.values())
+def test_the_gateway_finds_the_retrieval_service_which_keeps_its_indexes(
+    services: Services,
+) -> None:
+    retrieval = services["retrieval"]
+
+    assert services["api"]["environment"]["TEMPER_RETRIEVAL_URL"] == "http://retrieval:8082"
+    assert set(retrieval["networks"]) & set(services["api"]["networks"])
+    homes = [each["source"] for each in retrieval["volumes"] if each["target"] == "/var/lib/temper"]
+    assert homes == ["home"]
+    assert not any("DATABASE" in name or "BROKER" in name for name in retrieval["environment"])
+
+
+@pytest.mark.parametrize("tool", ["sandbox", "retrieval"])
+def test_jobs_run_without_the_tools(services: Services, tool: str) -> None:
+    assert all(tool not in service.get("depends_on", {}) for service in services.values())
 
 
 def test_nothing_runs_with_privileges(services: Services) -> None:

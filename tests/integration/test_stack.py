@@ -32,7 +32,9 @@ def signed_on(client: Temper, expected: dict[Service, ProcessIdentity]) -> bool:
 
 @pytest.fixture
 def home(tmp_path: Path) -> Iterator[Home]:
+    """A home whose searches are elsewhere: the first start of that service takes a while."""
     with home_in(tmp_path / "home") as home:
+        home.variables["TEMPER_RETRIEVAL_URL"] = "http://127.0.0.1:1"
         yield home
 
 
@@ -40,7 +42,7 @@ def test_up_starts_everything_and_a_signal_ends_it(home: Home) -> None:
     process, state = home.up()
     with Temper(state.url) as client:
         assert client.is_ready()
-        assert len(client.workers()) == 2
+        assert len(client.workers()) == len(WORKERS)
 
     second = home.run("up")
     assert second.returncode == 1
@@ -112,7 +114,7 @@ def test_a_stack_whose_gateway_wants_keys_starts_without_one(home: Home) -> None
     process, state = home.up()
 
     with Temper(state.url, "the user's") as client:
-        assert len(client.workers()) == 2
+        assert len(client.workers()) == len(WORKERS)
     with Temper(state.url) as client, pytest.raises(ApiError, match="send an API key"):
         client.workers()
     process.terminate()
@@ -131,7 +133,9 @@ def test_what_a_killed_stack_left_is_ended_by_the_next(home: Home) -> None:
     assert nothing_is_left(former)
     process.terminate()
     _, said = process.communicate(timeout=DEADLINE)
-    assert "ended what a killed stack had left: api, trainer, evaluator" in said
+    assert "ended what a killed stack had left: api, trainer, evaluator, indexer" in " ".join(
+        said.split()
+    )
     assert nothing_is_left(state)
 
 
@@ -146,7 +150,7 @@ def test_a_detached_stack_is_found_by_every_command_until_down(home: Home) -> No
     assert StackState.model_validate_json(again.stdout) == state
 
     ended = home.run("down", "--json")
-    assert set(json.loads(ended.stdout)["ended"]) == {"api", "trainer", "evaluator"}
+    assert set(json.loads(ended.stdout)["ended"]) == {"api", *WORKERS}
     assert nothing_is_left(state)
     assert json.loads(home.run("down", "--json").stdout) == {"ended": []}
 
@@ -163,14 +167,16 @@ def test_a_stack_that_cannot_start_says_why(home: Home) -> None:
     assert home.file.read() is None
 
 
-@pytest.mark.parametrize("option", ["--port", "--sandbox-port"])
+@pytest.mark.parametrize("option", ["--port", "--sandbox-port", "--retrieval-port"])
 def test_a_taken_port_is_named_before_anything_starts(home: Home, option: str) -> None:
+    del home.variables["TEMPER_RETRIEVAL_URL"]
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
 
-        ports = {"--port": "0", "--sandbox-port": "0"} | {option: str(port)}
+        ports = {"--port": "0", "--sandbox-port": "0", "--retrieval-port": "0"}
+        ports[option] = str(port)
         started = home.run("up", *(word for pair in ports.items() for word in pair))
 
     assert started.returncode == 1

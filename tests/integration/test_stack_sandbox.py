@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from temper.client import Temper
-from temper.stack.services import Service
+from temper.stack.services import WORKERS, Service
 from temper.stack.state import StackState
 from tests.support.runtimes import FOLDER, installed_runtime
 from tests.support.stack import DEADLINE, Home, home_in, nothing_is_left, processes
@@ -23,6 +23,7 @@ KEY = "the user's"
 @pytest.fixture
 def home(tmp_path: Path) -> Iterator[Home]:
     with home_in(tmp_path / "home") as home:
+        home.variables["TEMPER_RETRIEVAL_URL"] = "http://127.0.0.1:1"
         yield home
 
 
@@ -43,7 +44,7 @@ def test_a_sandbox_that_refuses_to_start_is_named_and_done_without(home: Home) -
     process, state = home.up()
 
     with Temper(state.url) as client:
-        assert len(client.workers()) == 2
+        assert len(client.workers()) == len(WORKERS)
     assert run_code(state.url).status_code == 503
     (absent,) = state.absent
     assert absent.name is Service.SANDBOX

@@ -15,3 +15,17 @@ CELLS: dict[str, Example] = {
         "value": {"cells": ["import math\nradius = 2", "math.pi * radius**2"]},
     },
 }
+
+QUERIES: dict[str, Example] = {
+    "queries": {
+        "summary": "Two questions, with the scores of what is found",
+        "value": {"queries": ["sort a list", "close a file"], "topk": 3, "return_scores": True},
+    },
+}
+
+SEARCH: dict[str, Example] = {
+    "words": {
+        "summary": "One query, with the words that were found marked",
+        "value": {"query": "sort a list in place", "topk": 5, "highlights": True},
+    },
+}

@@ -11,10 +11,11 @@ from temper.settings import ClientSettings
 from temper.stack.access import access_of
 from temper.stack.addresses import addresses_of
 from temper.stack.ports import LOOPBACK, any_free
-from temper.stack.services import SANDBOX_PORT, Address, Service
+from temper.stack.services import TOOLS, Address, Service
 
 HASH = "a" * 64
-SANDBOX = Address(LOOPBACK, 1234)
+SANDBOX = {Service.SANDBOX: Address(LOOPBACK, 1234)}
+NEITHER: dict[Service, Address] = {}
 
 
 @pytest.fixture(autouse=True)
@@ -23,6 +24,7 @@ def _clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for name in (
         *("TEMPER_HOME", "TEMPER_API_KEY", "TEMPER_API_KEY_HASHES"),
         *("TEMPER_SANDBOX_URL", "TEMPER_SANDBOX_API_KEY"),
+        *("TEMPER_RETRIEVAL_URL", "TEMPER_RETRIEVAL_API_KEY"),
     ):
         monkeypatch.delenv(name, raising=False)
 
@@ -36,7 +38,7 @@ def test_a_gateway_with_keys_gets_another_one_for_the_command_itself(
 ) -> None:
     monkeypatch.setenv("TEMPER_API_KEY_HASHES", HASH)
 
-    access, another = access_of(ClientSettings(), None), access_of(ClientSettings(), None)
+    access, another = access_of(ClientSettings(), NEITHER), access_of(ClientSettings(), NEITHER)
 
     assert access.api_key is not None
     accepted = access.variables[Service.API]["TEMPER_API_KEY_HASHES"]
@@ -49,7 +51,7 @@ def test_the_users_own_key_is_used_where_there_is_one(monkeypatch: pytest.Monkey
     monkeypatch.setenv("TEMPER_API_KEY_HASHES", HASH)
     monkeypatch.setenv("TEMPER_API_KEY", "mine")
 
-    access = access_of(ClientSettings(), None)
+    access = access_of(ClientSettings(), NEITHER)
 
     assert access.api_key == "mine"
     assert access.variables[Service.API] == {}
@@ -81,36 +83,46 @@ def test_the_sandbox_of_a_stack_with_keys_accepts_the_gateways_own(
     assert key not in repr(access)
 
 
-def test_the_sandbox_listens_where_it_is_looked_for_unless_that_is_taken() -> None:
+def ports(gateway: int, **tools: int) -> dict[Service, int | None]:
+    return {Service.API: gateway, **{Service(name): port for name, port in tools.items()}}
+
+
+@pytest.mark.parametrize("tool", TOOLS)
+def test_a_tool_listens_where_it_is_looked_for_unless_that_is_taken(tool: Service) -> None:
     settings = ClientSettings()
+    usual = TOOLS[tool].port
     with socket.socket() as taken:
         taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         with contextlib.suppress(OSError):  # somebody else's already
-            taken.bind((LOOPBACK, SANDBOX_PORT))
+            taken.bind((LOOPBACK, usual))
         taken.listen()
-        elsewhere = addresses_of(settings, 8080, None)[Service.SANDBOX].port
+        elsewhere = addresses_of(settings, ports(8080))[tool].port
 
-    assert elsewhere not in (0, SANDBOX_PORT)
-    assert addresses_of(settings, 8080, 4321)[Service.SANDBOX].port == 4321
-
-
-def test_a_stack_on_any_port_leaves_the_usual_one_of_the_sandbox_to_others() -> None:
-    addresses = addresses_of(ClientSettings(), 0, None)
-
-    assert addresses[Service.SANDBOX].port not in (0, SANDBOX_PORT)
-    assert addresses[Service.API].port != 0
+    assert elsewhere not in (0, usual)
+    assert addresses_of(settings, ports(8080, **{tool.value: 4321}))[tool].port == 4321
 
 
-def test_no_sandbox_is_started_where_another_one_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stack_on_any_port_leaves_the_usual_ones_of_tools_to_others() -> None:
+    addresses = addresses_of(ClientSettings(), ports(0))
+
+    usual = {tool.port for tool in TOOLS.values()}
+    taken = {address.port for address in addresses.values()}
+    assert len(taken) == 3
+    assert taken.isdisjoint({0, *usual})
+
+
+def test_no_tool_is_started_where_another_one_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TEMPER_API_KEY_HASHES", HASH)
-    monkeypatch.setenv("TEMPER_SANDBOX_URL", f"http://127.0.0.1:{any_free()}")
+    for tool in TOOLS.values():
+        monkeypatch.setenv(tool.url_variable, f"http://127.0.0.1:{any_free()}")
     settings = ClientSettings()
 
-    addresses = addresses_of(settings, 8080, None)
+    addresses = addresses_of(settings, ports(8080))
 
     assert set(addresses) == {Service.API}
-    variables = access_of(settings, None).variables[Service.API]
-    assert variables.keys().isdisjoint({"TEMPER_SANDBOX_URL", "TEMPER_SANDBOX_API_KEY"})
+    variables = access_of(settings, addresses).variables[Service.API]
+    assert not [tool for tool in TOOLS.values() if tool.url_variable in variables]
+    assert not [tool for tool in TOOLS.values() if tool.key_variable in variables]
 
 
 def test_an_empty_variable_means_the_default(

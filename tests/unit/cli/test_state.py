@@ -7,7 +7,7 @@ import pytest
 from temper.stack.ending import end_leftovers
 from temper.stack.logs import MAX_BYTES, bound, last_lines
 from temper.stack.processes import ProcessIdentity, identify
-from temper.stack.services import Service, environment
+from temper.stack.services import Service, command, environment
 from temper.stack.state import StackFile, StackLock, StackState, StackStatus
 
 
@@ -94,7 +94,9 @@ def test_the_sandbox_gets_its_settings_and_nothing_else_of_ours() -> None:
 
 def test_every_service_has_a_module_to_run() -> None:
     for service in Service:
-        assert Path(f"services/{service.value}/__main__.py").is_file()
+        *_, module = command(service, [])
+        path = Path(*module.split("."))
+        assert (path / "__main__.py").is_file() or path.with_suffix(".py").is_file()
 
 
 def test_a_log_that_grows_too_large_starts_again(tmp_path: Path) -> None:

@@ -1,0 +1,33 @@
+"""Run the retrieval service: ``python -m services.retrieval --host 127.0.0.1 --port 8082``."""
+
+import signal
+import sys
+from types import FrameType
+
+from services.common.web.serving import Address, bind, start_service
+from services.retrieval.processes import serve_by_many
+from services.retrieval.server import serve_alone
+from services.retrieval.settings import RetrievalSettings
+
+
+def main() -> int:
+    """Serve until a signal ends the process; 2 when the settings do not allow it."""
+    return start_service("temper serve retrieval", 8082, RetrievalSettings, _serve)
+
+
+def _serve(settings: RetrievalSettings, address: Address) -> None:
+    # The server raises its signal again when it is done; encoders have yet to end then.
+    for ending in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(ending, _leave)
+    if settings.retrieval_processes == 1:
+        serve_alone(settings, bind(address))
+    else:
+        serve_by_many(settings, address)
+
+
+def _leave(_signal: int, _frame: FrameType | None) -> None:
+    raise SystemExit(0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,72 @@
+"""Who is let in, and who is told at once that waiting would be in vain."""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from services.common.errors import Unavailable
+
+WATCHED_SECONDS = 2.0
+WATCHED_QUERIES = 50
+"""The pace is taken over spans with so much of both, in which there was always work. It is
+forgotten when there is none: what made it slow, such as the start of an encoder, may be over."""
+LONGEST_RETRY_AFTER = 30.0
+
+
+class Overloaded(Unavailable):
+    """More queries are under way than can be answered in time."""
+
+    code = "overloaded"
+
+
+class Admission:
+    """Counts queries from their arrival to their answer, and lets in ``limit`` at once.
+
+    A request is let in when nothing else is under way, whatever its size. It is refused when the
+    pace of late says that its turn comes after its deadline.
+    """
+
+    def __init__(self, limit: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self.limit = limit
+        self.under_way = 0
+        self.refused = 0
+        self._clock = clock
+        self._began = 0.0
+        self._answered = 0
+        self._pace = 0.0  # queries a second; 0 while unknown
+
+    @contextmanager
+    def place(self, queries: int, seconds: float) -> Iterator[None]:
+        """Hold the place of a request whose time ends in ``seconds``; raises `Overloaded`."""
+        now = self._clock()
+        self._check(queries, seconds)
+        if self.under_way == 0:
+            self._began, self._answered = now, 0
+        self.under_way += queries
+        try:
+            yield
+        finally:
+            self.under_way -= queries
+            self._note(queries)
+
+    def _check(self, queries: int, seconds: float) -> None:
+        if self.under_way == 0:
+            return
+        expected = self.under_way / self._pace if self._pace else 0.0
+        if self.under_way + queries <= self.limit and expected <= seconds:
+            return
+        self.refused += 1
+        raise Overloaded(
+            f"{self.under_way} queries are under way"
+            + (f", about {expected:.1f} s of work" if expected else ""),
+            retry_after=min(LONGEST_RETRY_AFTER, max(1.0, expected - seconds)),
+        )
+
+    def _note(self, queries: int) -> None:
+        self._answered += queries
+        now = self._clock()
+        if self.under_way == 0:
+            self._pace = 0.0
+        elif now - self._began >= WATCHED_SECONDS and self._answered >= WATCHED_QUERIES:
+            self._pace = self._answered / (now - self._began)
+            self._began, self._answered = now, 0

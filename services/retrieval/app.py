@@ -1,0 +1,54 @@
+"""The retrieval service's application: routes in front, the engine behind."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from fastapi import FastAPI
+from prometheus_client import CollectorRegistry
+
+from services.common.web.app import create_app
+from services.common.web.auth import Authenticator
+from services.common.web.direct import DirectRoutes
+from services.common.web.principal import DirectToolRoute
+from services.retrieval.context import RetrievalContext
+from services.retrieval.engine import Engine
+from services.retrieval.indexes.document_routes import router as documents
+from services.retrieval.indexes.routes import router as indexes
+from services.retrieval.metrics import EngineMetrics
+from services.retrieval.readiness import EncoderCheck, IndexCheck
+from services.retrieval.retrieve.routes import router as retrieve
+from services.retrieval.search.routes import router as search
+from services.retrieval.settings import RetrievalSettings
+
+BODY_PATHS = ("/retrieve", "/v1/search", "/v1/indexes/*/documents", "/v1/indexes/*/documents/*")
+ASKED_OFTEN = (retrieve, search)
+
+
+def create_retrieval(
+    settings: RetrievalSettings, engine: Engine, registry: CollectorRegistry
+) -> DirectRoutes:
+    """The application over an engine, which it runs as long as it lives."""
+    registry.register(EngineMetrics(engine))
+
+    @asynccontextmanager
+    async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
+        async with engine.running():
+            yield
+
+    app = create_app(
+        title="Temper retrieval",
+        description="Search passages by their words and by their meaning.",
+        registry=registry,
+        checks={"index": IndexCheck(engine).check, "encoder": EncoderCheck(engine).check},
+        lifespan=lifespan,
+        keyless_hosts=settings.keyless_hosts,
+        larger_bodies=dict.fromkeys(BODY_PATHS, settings.retrieval_max_body_bytes),
+    )
+    app.state.context = RetrievalContext(
+        settings=settings,
+        tool_authenticator=Authenticator(settings.api_key_hashes, basic=True),
+        engine=engine,
+    )
+    for router in (*ASKED_OFTEN, indexes, documents):
+        app.include_router(router)
+    return DirectRoutes(app, routers=ASKED_OFTEN, kind=DirectToolRoute)

@@ -1,0 +1,1 @@
+"""Indexes over REST: listing and dropping them, and changing their documents."""

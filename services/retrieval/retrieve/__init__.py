@@ -1,0 +1,1 @@
+"""POST /retrieve, as clients of Search-R1 know it."""

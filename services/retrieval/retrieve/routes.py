@@ -1,0 +1,48 @@
+"""POST /retrieve."""
+
+from fastapi import APIRouter, Request, Response
+
+from services.common.contracts.retrieval import RetrieveRequest, RetrieveResponse
+from services.common.errors import (
+    AuthenticationFailed,
+    GatewayTimeout,
+    PayloadTooLarge,
+    Unprocessable,
+)
+from services.common.web.errors import documented_errors
+from services.common.web.json_body import documented_body, read_body
+from services.common.web.principal import DirectToolRoute, ToolPrincipal
+from services.retrieval.admission import Overloaded
+from services.retrieval.answers import answer_to
+from services.retrieval.context import Retrieval, RetrievalContext
+from services.retrieval.engine import Search
+from services.retrieval.retrieve.answer import plain_answer, scored_answer
+from services.retrieval.retrieve.examples import QUERIES
+
+router = APIRouter(
+    tags=["retrieve"],
+    responses=documented_errors(
+        AuthenticationFailed, PayloadTooLarge, Unprocessable, Overloaded, GatewayTimeout
+    ),
+    default_response_class=Response,
+    route_class=DirectToolRoute,
+)
+
+
+@router.post(
+    "/retrieve",
+    summary="Search passages",
+    openapi_extra=documented_body(RetrieveRequest, QUERIES),
+    responses={200: {"model": RetrieveResponse}},
+)
+async def retrieve(request: Request, retrieval: Retrieval, _principal: ToolPrincipal) -> Response:
+    """Search the default index for each query; fewer hits than topk give a shorter list."""
+    asked = await read_body(request, RetrieveRequest)
+    return await answer_to(request, _retrieved(retrieval, asked))
+
+
+async def _retrieved(retrieval: RetrievalContext, asked: RetrieveRequest) -> bytes:
+    settings = retrieval.settings
+    search = Search(asked.queries, asked.topk or settings.retrieval_topk)
+    write = scored_answer if asked.return_scores else plain_answer
+    return await retrieval.engine.answer(None, search, settings.retrieval_seconds, write)

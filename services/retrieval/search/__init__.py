@@ -1,0 +1,1 @@
+"""POST /v1/search: modes, filters, highlights and reranking."""

@@ -1,0 +1,106 @@
+"""The OpenAPI description holds for what the service answers, whatever it is sent."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, given, settings
+from schemathesis import GenerationMode
+from schemathesis.checks import positive_data_acceptance
+from schemathesis.core.result import Ok
+from schemathesis.schemas import APIOperation
+from schemathesis.specs.openapi.schemas import OpenApiSchema
+
+from services.common.web.auth import hash_key
+from tests.support.library import LIBRARY
+from tests.support.retrieval import Retrieval, build_index, running_retrieval
+
+KEY = "temper-openapi"
+HEADERS = {"Authorization": f"Bearer {KEY}"}
+EXAMPLES = 10
+
+Case = schemathesis.Case[Any]
+# What the description cannot say, such as which indexes there are, may refuse a valid request.
+TOO_STRICT = [positive_data_acceptance]
+
+
+@dataclass(frozen=True)
+class Described:
+    """A service that asks for a key, and its description of itself."""
+
+    service: Retrieval
+    api: OpenApiSchema
+
+
+@pytest.fixture(scope="module")
+def described(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Described]:
+    folder = tmp_path_factory.mktemp("openapi")
+    build_index(folder / "indexes", "library", LIBRARY)
+    build_index(folder / "indexes", "other", LIBRARY)
+    keys = {"TEMPER_API_KEY_HASHES": hash_key(KEY)}
+    with running_retrieval(folder, folder / "indexes", "library", LIBRARY, **keys) as service:
+        document = service.http.get("/openapi.json").json()
+        _keep_to_one_index(document)
+        _give_time(document)
+        api = schemathesis.openapi.from_dict(document)
+        # Parameters that a route does not know are ignored.
+        api.config.generation.update(with_security_parameters=False, allow_extra_parameters=False)
+        yield Described(service, api)
+    assert "Traceback" not in Path(folder / "retrieval.log").read_text()
+
+
+def _keep_to_one_index(document: dict[str, Any]) -> None:
+    """What routes below an index do is to be seen: most names that can be made up are unknown."""
+    for path, operations in document["paths"].items():
+        if "{name}" in path:
+            for operation in operations.values():
+                for parameter in operation["parameters"]:
+                    if parameter["name"] == "name":
+                        parameter["schema"] = {"enum": ["other", "nowhere"]}
+
+
+def _give_time(document: dict[str, Any]) -> None:
+    """A search that is to take no time at all is a server's error, and right so."""
+    content = document["paths"]["/v1/search"]["post"]["requestBody"]["content"]
+    content["application/json"]["schema"]["properties"]["timeout"] = {"const": 60}
+
+
+@pytest.mark.parametrize("mode", list(GenerationMode))
+def test_every_answer_is_as_described(
+    described: Described, mode: GenerationMode, subtests: pytest.Subtests
+) -> None:
+    for operation in _operations(described.api):
+        if mode is GenerationMode.NEGATIVE and not operation.body:
+            continue  # there is nothing to send
+
+        @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
+        @given(case=operation.as_strategy(generation_mode=mode))
+        def check(case: Case) -> None:
+            case.call_and_validate(
+                base_url=described.service.url,
+                headers=HEADERS,
+                excluded_checks=TOO_STRICT,
+                timeout=60,
+            )
+
+        with subtests.test(operation.label):
+            check()
+
+
+def _operations(api: OpenApiSchema) -> Iterator[APIOperation[Any, Any, Any, Any]]:
+    for result in api.get_all_operations():
+        assert isinstance(result, Ok), result
+        yield result.ok()
+
+
+def test_every_example_of_the_description_works(described: Described) -> None:
+    document = described.service.http.get("/openapi.json").json()
+    for path in ("/retrieve", "/v1/search"):
+        content = document["paths"][path]["post"]["requestBody"]["content"]["application/json"]
+        for example in content.get("examples", {}).values():
+            body = {**example["value"], "index": None}  # this one has other passages
+            answer = described.service.http.post(path, json=body, headers=HEADERS)
+            assert answer.status_code == 200, answer.text

@@ -1,0 +1,65 @@
+"""A disk that is full while an index is built: the index that was there stays, whole."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.index_building import IndexFolder, rows
+
+IN_A_SMALL_FILE_SYSTEM = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-ec"]
+MEGABYTES = 3
+
+SCRIPT = """
+mount -t tmpfs -o size={size}m tmpfs "$TEMPER_RETRIEVAL_INDEXES"
+index="{python} -m temper index"
+$index create library --corpus {small}
+if $index create library --corpus {large} 2>{errors}; then exit 9; fi
+find "$TEMPER_RETRIEVAL_INDEXES" -name 'building*' >{left}
+$index list --json
+$index create library --corpus {small} --language none
+"""
+
+
+def can_mount() -> bool:
+    command = [*IN_A_SMALL_FILE_SYSTEM, "mount -t tmpfs tmpfs /mnt"]
+    try:
+        return subprocess.run(command, capture_output=True, check=False).returncode == 0
+    except FileNotFoundError:
+        return False
+
+
+def test_a_full_disk_leaves_the_index_as_it_was_and_says_what_to_do(tmp_path: Path) -> None:
+    if not can_mount():
+        pytest.skip("needs unshare (util-linux) and user namespaces to have a small disk")
+    folder = IndexFolder(tmp_path)
+    folder.indexes.mkdir()
+    errors, left = tmp_path / "errors", tmp_path / "left"
+    script = SCRIPT.format(
+        size=MEGABYTES,
+        python=sys.executable,
+        small=folder.corpus("small.jsonl", rows(20)),
+        large=folder.corpus("large.jsonl", rows(30_000)),
+        errors=errors,
+        left=left,
+    )
+
+    run = subprocess.run(
+        [*IN_A_SMALL_FILE_SYSTEM, script],
+        env=folder.environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert run.returncode == 0, run.stderr
+    told = errors.read_text()
+    assert "index 'library' is as it was" in told
+    assert "make room" in told
+    assert "(storage_full)" in told
+    assert left.read_text() == ""
+    document = run.stdout[run.stdout.index("{") : run.stdout.rindex("}") + 1]
+    (library,) = json.loads(document)["indexes"]
+    assert (library["documents"], library["problem"]) == (20, None)

@@ -1,0 +1,183 @@
+"""Work that comes at the same time is merged; a lone piece of it does not wait."""
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from services.retrieval.batching import Batches, BatchFigures
+from tests.support.virtual_time import run_in_virtual_time
+
+
+class Worker:
+    """Work that ends when it is told to; a result is its item, marked."""
+
+    def __init__(self) -> None:
+        self.begun: list[list[int]] = []
+        self._ends: list[asyncio.Future[list[str | Exception]]] = []
+
+    def __call__(self, items: Sequence[int]) -> "asyncio.Future[list[str | Exception]]":
+        self.begun.append(list(items))
+        end: asyncio.Future[list[str | Exception]] = asyncio.get_running_loop().create_future()
+        self._ends.append(end)
+        return end
+
+    async def end(self, batch: int, **errors: Exception) -> None:
+        results: list[str | Exception] = [f"done {item}" for item in self.begun[batch]]
+        self._ends[batch].set_result([errors.get(f"at_{n}", one) for n, one in enumerate(results)])
+        await asyncio.sleep(0)
+
+    async def fail(self, batch: int, error: Exception) -> None:
+        self._ends[batch].set_exception(error)
+        await asyncio.sleep(0)
+
+
+def batches(worker: Worker, **bounds: float) -> Batches[int, str]:
+    chosen = {"parallel": 1, "largest": 4, **bounds}
+    return Batches(worker, BatchFigures(), **chosen)  # type: ignore[arg-type]
+
+
+def test_what_comes_alone_begins_at_once() -> None:
+    async def lone() -> list[list[int]]:
+        worker = Worker()
+        batches(worker, patience=10.0).submit(1)
+        return worker.begun
+
+    assert run_in_virtual_time(lone()) == [[1]]
+
+
+def test_what_comes_meanwhile_is_merged_up_to_the_largest_batch() -> None:
+    async def several() -> list[list[int]]:
+        worker = Worker()
+        queue = batches(worker)
+        answers = [queue.submit(item) for item in range(7)]
+        await worker.end(0)
+        await worker.end(1)
+        await worker.end(2)
+        assert [answer.result() for answer in answers] == [f"done {item}" for item in range(7)]
+        return worker.begun
+
+    assert run_in_virtual_time(several()) == [[0], [1, 2, 3, 4], [5, 6]]
+
+
+def test_what_waits_is_shared_out_when_there_is_room_for_several() -> None:
+    async def shared() -> list[list[int]]:
+        worker = Worker()
+        queue = batches(worker, parallel=2, largest=8)
+        for item in range(6):
+            queue.submit(item)
+        await worker.end(0)
+        await worker.end(1)
+        return worker.begun
+
+    assert run_in_virtual_time(shared()) == [[0], [1], [2, 3, 4, 5]]
+
+
+def test_a_small_batch_waits_a_moment_for_more_while_another_is_in_work() -> None:
+    async def patient() -> list[list[int]]:
+        worker = Worker()
+        queue = batches(worker, parallel=2, patience=0.002)
+        for item in range(3):
+            queue.submit(item)
+        assert worker.begun == [[0]]
+        await asyncio.sleep(0.003)
+        return worker.begun
+
+    assert run_in_virtual_time(patient()) == [[0], [1, 2]]
+
+
+def test_a_whole_batch_does_not_wait() -> None:
+    async def full() -> list[list[int]]:
+        worker = Worker()
+        queue = batches(worker, parallel=2, patience=10.0)
+        for item in range(5):
+            queue.submit(item)
+        return worker.begun
+
+    assert run_in_virtual_time(full()) == [[0], [1, 2, 3, 4]]
+
+
+def test_what_nobody_waits_for_any_more_is_never_begun() -> None:
+    async def abandoned() -> list[list[int]]:
+        worker = Worker()
+        queue = batches(worker)
+        answers = [queue.submit(item) for item in range(4)]
+        answers[1].cancel()
+        answers[2].cancel()
+        await worker.end(0)
+        return worker.begun
+
+    assert run_in_virtual_time(abandoned()) == [[0], [3]]
+
+
+def test_a_failure_is_told_to_its_batch_alone() -> None:
+    async def failing() -> None:
+        worker = Worker()
+        queue = batches(worker)
+        answers = [queue.submit(item) for item in range(2)]
+        await worker.fail(0, OSError("gone"))
+        await worker.end(1)
+        with pytest.raises(OSError, match="gone"):
+            answers[0].result()
+        assert answers[1].result() == "done 1"
+
+    run_in_virtual_time(failing())
+
+
+def test_an_error_of_one_is_told_to_that_one_alone() -> None:
+    async def failing() -> None:
+        worker = Worker()
+        queue = batches(worker)
+        answers = [queue.submit(item) for item in range(3)]
+        await worker.end(0)
+        await worker.end(1, at_0=OSError("gone"))
+        with pytest.raises(OSError, match="gone"):
+            answers[1].result()
+        assert answers[2].result() == "done 2"
+
+    run_in_virtual_time(failing())
+
+
+@given(
+    weights=st.lists(st.integers(1, 6), max_size=30),
+    parallel=st.integers(1, 3),
+    pauses=st.lists(st.integers(0, 3), max_size=30),
+)
+def test_everything_is_done_once_and_within_the_bounds(
+    weights: list[int], parallel: int, pauses: list[int]
+) -> None:
+    largest = 5
+
+    async def mixed() -> None:
+        in_work = most = 0
+        seen: list[int] = []
+
+        async def work(items: Sequence[int]) -> list[int | Exception]:
+            nonlocal in_work, most
+            in_work += 1
+            most = max(most, in_work)
+            seen.extend(items)
+            weight = sum(weights[item] for item in items)
+            assert weight <= largest or len(items) == 1
+            await asyncio.sleep(0.01)
+            in_work -= 1
+            return [*items]
+
+        queue: Batches[int, int] = Batches(
+            lambda items: asyncio.ensure_future(work(items)),
+            BatchFigures(),
+            parallel=parallel,
+            largest=largest,
+            patience=0.002,
+        )
+        answers = []
+        for item, weight in enumerate(weights):
+            answers.append(queue.submit(item, weight))
+            await asyncio.sleep((pauses[item] if item < len(pauses) else 0) / 1000)
+        assert list(await asyncio.gather(*answers)) == list(range(len(weights)))
+        assert sorted(seen) == list(range(len(weights)))
+        assert most <= parallel
+
+    run_in_virtual_time(mixed())

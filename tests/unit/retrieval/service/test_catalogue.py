@@ -1,0 +1,148 @@
+"""Indexes are opened when they are asked for, and their newest good version is served."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+from starlette.testclient import TestClient
+
+from services.common.errors import ConfigurationError
+from services.retrieval.index.layout import IndexFolder
+from services.retrieval.index.store import IndexStore
+from tests.support.indexes import build_index, passage
+from tests.support.waiting import wait_for
+from tests.unit.retrieval.service.conftest import Serve
+
+NEW = [passage("new", "A list of the new version.")]
+
+
+def found(client: TestClient, index: str | None = None) -> list[str] | int:
+    answer = client.post("/v1/search", json={"query": "list", "index": index})
+    if answer.status_code != 200:
+        return answer.status_code
+    return [hit["document"]["id"] for hit in answer.json()["results"][0]]
+
+
+def summary(client: TestClient, name: str = "main") -> dict[str, object]:
+    return dict(client.get(f"/v1/indexes/{name}").json())
+
+
+def test_indexes_are_listed_by_name(client: TestClient, indexes: IndexStore) -> None:
+    build_index(indexes, "another", NEW)
+
+    listed = client.get("/v1/indexes").json()["data"]
+
+    assert [(index["name"], index["documents"]) for index in listed] == [
+        ("another", 1),
+        ("main", 4),
+    ]
+    assert listed[1] == summary(client)
+    assert listed[1]["problem"] is None
+
+
+def test_a_new_version_is_taken_up_without_a_restart(
+    client: TestClient, indexes: IndexStore
+) -> None:
+    assert found(client) == ["lists"]
+
+    version = build_index(indexes, "main", NEW)
+
+    wait_for(lambda: found(client) == ["new"], "the new version answers")
+    assert summary(client)["version"] == version
+
+
+def test_a_broken_version_leaves_the_last_good_one_in_place(
+    client: TestClient, indexes: IndexStore
+) -> None:
+    build_index(indexes, "main", NEW)
+    wait_for(lambda: found(client) == ["new"], "the new version answers")
+    version = build_index(indexes, "main", [passage("broken", "A list that breaks.")])
+    IndexFolder(indexes.root / "main").version(version).manifest.write_text("{")
+
+    problem = wait_for(lambda: summary(client)["problem"], "the problem is told")
+
+    assert "manifest.json" in str(problem)
+    assert found(client) in (["new"], ["broken"])  # it may have been opened before it broke
+    assert client.get("/readyz").status_code == 200
+
+
+def test_a_dropped_index_is_gone(client: TestClient, indexes: IndexStore) -> None:
+    build_index(indexes, "other", NEW)
+    assert found(client, "other") == ["new"]
+
+    answer = client.delete("/v1/indexes/other")
+
+    assert answer.json() == {"id": "other", "object": "index", "deleted": True}
+    assert found(client, "other") == 404
+    assert client.delete("/v1/indexes/other").status_code == 404
+    assert not (indexes.root / "other").exists()
+
+
+def test_an_index_that_others_dropped_and_made_anew_is_the_new_one(
+    client: TestClient, indexes: IndexStore
+) -> None:
+    build_index(indexes, "other", [passage("old", "A list of the old index.")])
+    assert found(client, "other") == ["old"]
+
+    indexes.drop("other")
+    build_index(indexes, "other", NEW)
+
+    wait_for(lambda: found(client, "other") == ["new"], "the new index answers")
+
+
+def test_an_index_that_is_built_is_not_dropped(
+    client: TestClient, indexes: IndexStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("services.retrieval.catalogue.LOCK_SECONDS", 0.1)
+    with indexes.writing("main", timeout=5):
+        assert client.delete("/v1/indexes/main").status_code == 409
+
+    assert found(client) == ["lists"]
+
+
+def test_a_service_without_its_index_starts_and_is_ready_once_it_is_there(
+    serve: Serve, indexes: IndexStore
+) -> None:
+    client = serve(retrieval_index="later")
+    assert client.get("/readyz").status_code == 503
+    assert found(client) == 404
+
+    build_index(indexes, "later", NEW)
+
+    wait_for(lambda: client.get("/readyz").status_code == 200, "it is ready")
+    assert found(client) == ["new"]
+
+
+def test_an_index_that_cannot_be_opened_says_why(client: TestClient, indexes: IndexStore) -> None:
+    version = build_index(indexes, "bad", NEW)
+    shutil.rmtree(IndexFolder(indexes.root / "bad").version(version).text)
+
+    answer = client.post("/v1/search", json={"query": "list", "index": "bad"})
+
+    assert answer.status_code == 503
+    assert answer.json()["error"]["code"] == "index_unusable"
+    said = answer.json()["error"]["message"]
+    assert "text" in said
+    assert summary(client, "bad")["problem"] == said
+    assert [index["name"] for index in client.get("/v1/indexes").json()["data"]] == ["bad", "main"]
+    assert found(client) == ["lists"]
+
+
+def test_the_default_index_may_be_given_by_its_folder(serve: Serve, tmp_path: Path) -> None:
+    elsewhere = IndexStore(tmp_path / "elsewhere")
+    build_index(elsewhere, "moved", NEW)
+
+    client = serve(retrieval_index=str(elsewhere.root / "moved"))
+
+    assert found(client) == ["new"]
+    assert found(client, "moved") == ["new"]
+    assert found(client, "main") == ["lists"]
+    names = [index["name"] for index in client.get("/v1/indexes").json()["data"]]
+    assert sorted(names) == ["main", "moved"]
+
+
+def test_a_default_index_that_is_neither_name_nor_folder_is_refused(
+    serve: Serve, tmp_path: Path
+) -> None:
+    with pytest.raises(ConfigurationError, match="nowhere"):
+        serve(retrieval_index=str(tmp_path / "nowhere"))

@@ -1,0 +1,150 @@
+"""POST /retrieve is what clients of Search-R1 know, without its faults."""
+
+import json
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from services.common.contracts.retrieval import MAX_QUERIES, MAX_QUERY_CHARACTERS, MAX_TOPK
+from tests.unit.retrieval.service.conftest import Serve
+
+
+def retrieve(client: TestClient, *queries: str, **fields: object) -> list[list[dict[str, Any]]]:
+    answer = client.post("/retrieve", json={"queries": list(queries), **fields})
+    assert answer.status_code == 200, answer.text
+    return list(answer.json()["result"])
+
+
+def ids(hits: list[dict[str, Any]]) -> list[str]:
+    return [hit["id"] for hit in hits]
+
+
+def test_documents_come_as_they_are_when_no_scores_are_wanted(client: TestClient) -> None:
+    (hits,) = retrieve(client, "sorted list", topk=1)
+
+    assert hits == [
+        {
+            "id": "lists",
+            "contents": '"Lists"\nA list is sorted in place by its method sort.',
+            "title": "Lists",
+            "text": "A list is sorted in place by its method sort.",
+            "metadata": {"year": 2001},
+        }
+    ]
+
+
+def test_each_document_comes_with_its_score_when_that_is_wanted(client: TestClient) -> None:
+    (plain,) = retrieve(client, "closed")
+    (scored,) = retrieve(client, "closed", return_scores=True)
+
+    assert [hit["document"] for hit in scored] == plain
+    scores = [hit["score"] for hit in scored]
+    assert len(scores) == 2
+    assert scores == sorted(scores, reverse=True)
+
+
+@pytest.mark.parametrize("queries", [[], ["socket"], ["socket", "list"], ["list", "", "socket"]])
+def test_results_are_in_the_order_of_the_queries(client: TestClient, queries: list[str]) -> None:
+    found = retrieve(client, *queries, topk=1)
+
+    expected = {"socket": ["sockets"], "list": ["lists"], "": []}
+    assert [ids(hits) for hits in found] == [expected[query] for query in queries]
+
+
+def test_more_queries_than_go_together_keep_their_order(client: TestClient) -> None:
+    queries = ["socket", "list", "file"] * 50
+
+    found = retrieve(client, *queries, topk=1)
+
+    assert [ids(hits) for hits in found] == [["sockets"], ["lists"], ["files"]] * 50
+
+
+def test_fewer_hits_than_asked_for_give_a_shorter_list(client: TestClient) -> None:
+    assert ids(retrieve(client, "sorted", topk=100)[0]) == ["lists"]
+    assert retrieve(client, "nothing has this word: xyzzy") == [[]]
+
+
+@pytest.mark.parametrize("topk", [None, 0])
+def test_a_topk_of_nothing_is_the_services_own(serve: Serve, topk: int | None) -> None:
+    client = serve(retrieval_topk=1)
+
+    assert len(retrieve(client, "closed", topk=topk)[0]) == 1
+    assert len(retrieve(client, "closed", topk=2)[0]) == 2
+
+
+def test_every_script_is_searched_and_answered_readably(client: TestClient) -> None:
+    answer = client.post("/retrieve", json={"queries": ["日本の首都"], "topk": 1})
+
+    assert answer.json()["result"][0][0]["title"] == "東京"
+    assert "東京" in answer.text
+
+
+def test_half_of_a_surrogate_pair_is_no_error(client: TestClient) -> None:
+    body = json.dumps({"queries": ["list \ud83d"], "topk": 1})
+
+    answer = client.post("/retrieve", content=body)
+
+    assert answer.status_code == 200
+    assert ids(answer.json()["result"][0]) == ["lists"]
+
+
+def test_a_very_long_query_is_searched(client: TestClient) -> None:
+    words = "list " + "word " * ((MAX_QUERY_CHARACTERS - 5) // 5)
+
+    assert ids(retrieve(client, words, topk=1)[0]) == ["lists"]
+
+
+@pytest.mark.parametrize(
+    ("body", "param"),
+    [
+        ({}, "queries"),
+        ({"queries": "one"}, "queries"),
+        ({"queries": [1]}, "queries[0]"),
+        ({"queries": ["q"] * (MAX_QUERIES + 1)}, "queries"),
+        ({"queries": ["q" * (MAX_QUERY_CHARACTERS + 1)]}, "queries[0]"),
+        ({"queries": ["q"], "topk": MAX_TOPK + 1}, "topk"),
+        ({"queries": ["q"], "topk": -1}, "topk"),
+        ({"queries": ["q"] * MAX_QUERIES, "topk": MAX_TOPK}, "topk"),
+        ({"queries": ["q"], "return_scores": "perhaps"}, "return_scores"),
+    ],
+)
+def test_a_bad_field_is_named(client: TestClient, body: dict[str, object], param: str) -> None:
+    answer = client.post("/retrieve", json=body)
+
+    assert answer.status_code == 422
+    assert answer.json()["error"]["param"] == param
+
+
+def test_fields_of_other_clients_are_ignored(client: TestClient) -> None:
+    assert ids(retrieve(client, "list", topk=1, user="somebody")[0]) == ["lists"]
+
+
+def test_a_key_is_asked_for_where_there_are_any(serve: Serve) -> None:
+    hashed = "2c70e12b7a0646f92279f427c7b38e7334d8e5389cff167a1dc30e73f826b683"  # of "key"
+    client = serve(api_key_hashes=[hashed])
+    body = {"queries": ["list"]}
+
+    assert client.post("/retrieve", json=body).status_code == 401
+    assert client.post("/retrieve", json=body, auth=("any", "key")).status_code == 200
+    bearer = {"Authorization": "Bearer key"}
+    assert client.post("/retrieve", json=body, headers=bearer).status_code == 200
+
+
+def test_a_repeated_query_is_answered_from_memory_and_counted(client: TestClient) -> None:
+    first = retrieve(client, "closed", "list")
+    second = retrieve(client, "list", "closed")
+
+    assert second == [first[1], first[0]]
+    cache = client.get("/v1/indexes").json()["cache"]
+    assert (cache["hits"], cache["misses"], cache["entries"]) == (2, 2, 2)
+    assert "temper_retrieval_cache_hits_total 2.0" in client.get("/metrics").text
+
+
+def test_nothing_is_kept_where_the_cache_is_off(serve: Serve) -> None:
+    client = serve(retrieval_cache_mb=0)
+    retrieve(client, "list")
+    retrieve(client, "list")
+
+    cache = client.get("/v1/indexes").json()["cache"]
+    assert (cache["hits"], cache["entries"]) == (0, 0)

@@ -1,0 +1,163 @@
+"""POST /v1/search: indexes, modes, filters, highlights and time limits."""
+
+import threading
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from starlette.testclient import TestClient
+
+from services.common.contracts.retrieval import MAX_QUERIES
+from services.common.errors import InvalidRequest
+from services.retrieval.index.index import Index
+from services.retrieval.index.query import Hit, Query
+from services.retrieval.index.store import IndexStore
+from tests.support.indexes import build_index, passage
+from tests.unit.retrieval.service.conftest import Serve
+
+
+def search(client: TestClient, query: str, **fields: object) -> list[str]:
+    answer = client.post("/v1/search", json={"query": query, **fields})
+    assert answer.status_code == 200, answer.text
+    (hits,) = answer.json()["results"]
+    return [hit["document"]["id"] for hit in hits]
+
+
+def test_one_query_or_many(client: TestClient) -> None:
+    one = client.post("/v1/search", json={"query": "list"}).json()
+    many = client.post("/v1/search", json={"query": ["socket", "list"]}).json()
+
+    assert (one["index"], one["mode"]) == ("main", "bm25")
+    assert many["results"][1] == one["results"][0]
+
+
+def test_another_index_is_searched_by_its_name(client: TestClient, indexes: IndexStore) -> None:
+    build_index(indexes, "other", [passage("x", "A list of another kind.")])
+
+    assert search(client, "list", index="other") == ["x"]
+    assert search(client, "list") == ["lists"]
+
+
+@pytest.mark.parametrize("name", ["nosuch", "no-such_1"])
+def test_an_unknown_index_is_not_found(client: TestClient, name: str) -> None:
+    answer = client.post("/v1/search", json={"query": "list", "index": name})
+
+    assert answer.status_code == 404
+    assert answer.json()["error"]["code"] == "index_not_found"
+
+
+@pytest.mark.parametrize("name", ["../main", "/etc", "a/b", "", "Main"])
+def test_what_cannot_be_a_name_never_becomes_a_path(client: TestClient, name: str) -> None:
+    answer = client.post("/v1/search", json={"query": "list", "index": name})
+
+    assert answer.status_code == 422
+    assert answer.json()["error"]["param"] == "index"
+
+
+def test_filters_choose_among_passages(client: TestClient) -> None:
+    assert search(client, "closed", filter={"equals": {"year": 2003}}) == search(client, "closed")
+    assert search(client, "closed", filter={"most": {"year": 2002}}) == []
+
+
+def test_the_words_of_the_query_are_marked(client: TestClient) -> None:
+    answer = client.post("/v1/search", json={"query": "sorted lists", "highlights": True})
+
+    (hit,) = answer.json()["results"][0]
+    assert any("<em>sorted</em>" in extract for extract in hit["highlights"])
+
+
+def test_a_mode_that_the_index_lacks_is_refused(client: TestClient) -> None:
+    answer = client.post("/v1/search", json={"query": "list", "mode": "dense"})
+
+    assert answer.status_code == 400
+    assert answer.json()["error"]["param"] == "mode"
+
+
+@pytest.mark.parametrize(
+    ("body", "param"),
+    [
+        ({"query": ["q"] * (MAX_QUERIES + 1)}, "query"),
+        ({"query": "q", "filter": {"any_of": {"year": [1] * 1000}}}, "filter.any_of.year"),
+        ({"query": "q", "filter": {"near": {"year": 1}}}, "filter.near"),
+        ({"query": ["q"] * 100, "topk": 50, "highlights": True}, "topk"),
+        ({"query": "q", "timeout": 0}, "timeout"),
+        ({"query": "q", "top_k": 3}, "top_k"),
+    ],
+)
+def test_a_bad_field_is_named(client: TestClient, body: dict[str, object], param: str) -> None:
+    answer = client.post("/v1/search", json=body)
+
+    assert answer.status_code == 422
+    assert answer.json()["error"]["param"] == param
+
+
+def test_a_request_that_fails_does_not_fail_those_it_was_merged_with(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = serve(retrieval_threads=1)
+    search_well, go_on, begun = Index.search, threading.Event(), threading.Event()
+
+    def fail_for_bad(index: Index, queries: Sequence[Query]) -> list[list[Hit]]:
+        begun.set()
+        assert go_on.wait(60)
+        if any(query.text == "bad" for query in queries):
+            raise InvalidRequest("bad", param="query")
+        return search_well(index, queries)
+
+    monkeypatch.setattr(Index, "search", fail_for_bad)
+    with ThreadPoolExecutor(3) as clients:
+        first = clients.submit(client.post, "/v1/search", json={"query": "socket"})
+        assert begun.wait(60)
+        texts = ["bad", "list"]
+        others = [clients.submit(client.post, "/v1/search", json={"query": q}) for q in texts]
+        while "temper_retrieval_queries_under_way 3.0" not in client.get("/metrics").text:
+            pass
+        go_on.set()
+
+        assert [each.result().status_code for each in (first, *others)] == [200, 400, 200]
+    assert 'temper_retrieval_batches_total{stage="search"} 2.0' in client.get("/metrics").text
+
+
+@pytest.fixture
+def stuck(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
+    """Searches that end when this is set."""
+    go_on = threading.Event()
+
+    def wait(_index: Index, queries: Sequence[Query]) -> list[list[Hit]]:
+        assert go_on.wait(60)
+        return [[] for _ in queries]
+
+    monkeypatch.setattr(Index, "search", wait)
+    yield go_on
+    go_on.set()
+
+
+def test_an_answer_that_would_come_too_late_is_given_up(
+    client: TestClient, stuck: threading.Event
+) -> None:
+    answer = client.post("/v1/search", json={"query": "list", "timeout": 0.05})
+
+    assert answer.status_code == 504
+    assert answer.json()["error"]["code"] == "timed_out"
+    assert "temper_retrieval_queries_under_way 0.0" in client.get("/metrics").text
+
+
+def test_more_than_the_service_takes_is_refused_at_once(
+    serve: Serve, stuck: threading.Event
+) -> None:
+    client = serve(retrieval_max_queries=1)
+    first = threading.Thread(
+        target=client.post, args=("/retrieve",), kwargs={"json": {"queries": ["a"]}}
+    )
+    first.start()
+    try:
+        while "temper_retrieval_queries_under_way 1.0" not in client.get("/metrics").text:
+            pass
+        refused = client.post("/retrieve", json={"queries": ["b"]})
+    finally:
+        stuck.set()
+        first.join()
+
+    assert refused.status_code == 503
+    assert refused.json()["error"]["code"] == "overloaded"
+    assert int(refused.headers["retry-after"]) >= 1
