@@ -1,0 +1,155 @@
+"""How the ways of storing vectors compare: what they find, what they take, how quick they are.
+
+Vectors are drawn in clusters as an encoder's lie (tests.support.corpora.vectors), or read from
+files: float32 tables saved by numpy, of passages and of queries. Run from the repository root:
+
+    python -m benchmarks.retrieval.dense_kinds [--rows N] [--kinds flat sq8 ...]
+        [--passages FILE.npy --queries FILE.npy]
+
+Prints for each kind: recall@10 against exact search, what searching reads at most per million
+vectors and as a part of their float32 size, queries/s alone and in batches of 64, and the seconds
+that building and opening take.
+"""
+
+import argparse
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import faiss
+import numpy as np
+from numpy.typing import NDArray
+
+from services.common.contracts.indexes import DenseKind
+from services.retrieval.dense.builder import DenseBuilder
+from services.retrieval.dense.index import DenseIndex
+from services.retrieval.dense.parameters import DenseParameters
+from services.retrieval.dense.rows import chunks
+from services.retrieval.dense.vectors import normalised
+from tests.support.corpora import vectors as drawn
+
+QUERIES = 1024
+BATCH = 64
+NEIGHBOURS = 10
+CHUNK = 8192
+SECONDS = 3.0
+
+HEAD = (
+    f"{'kind':<8} {'recall@10':>9} {'MB/million':>10} {'of float32':>10}"
+    f" {'alone/s':>8} {'by 64/s':>8} {'build s':>8} {'open ms':>8}"
+)
+
+Vectors = NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class Data:
+    """Vectors to be searched, in chunks that can be had again; queries, and their neighbours."""
+
+    rows: int
+    passages: Callable[[], Iterator[Vectors]]
+    queries: Vectors
+    exact: NDArray[np.int64]
+
+
+def main() -> None:
+    """Measure each kind, one after the other."""
+    arguments = _arguments()
+    data = _read(arguments) if arguments.passages else _drawn(arguments.rows)
+    print(f"{data.rows:,} vectors of {data.queries.shape[1]} dimensions, {faiss.__version__=}")
+    print(HEAD, flush=True)
+    for kind in arguments.kinds:
+        with tempfile.TemporaryDirectory(prefix="temper-dense-") as folder:
+            print(measured(kind, data, Path(folder)), flush=True)
+
+
+def measured(kind: DenseKind, data: Data, folder: Path) -> str:
+    """The line of a kind."""
+    begun = time.perf_counter()
+    with DenseBuilder(folder, DenseParameters(data.queries.shape[1], kind)) as builder:
+        for chunk in data.passages():
+            builder.append(chunk)
+        builder.finish()
+    built = time.perf_counter()
+    index = DenseIndex.open(folder)
+    opened = time.perf_counter()
+    recall = _recall(index, data)
+    alone = _rate(index, [data.queries[i : i + 1] for i in range(len(data.queries))])
+    together = _rate(index, [data.queries[part] for part in chunks(0, len(data.queries), BATCH)])
+    floats = 4 * data.rows * index.dimension
+    name = kind if kind is index.kind else f"{kind}={index.kind}"
+    line = (
+        f"{name:<8} {recall:>9.4f} {index.memory_bytes / data.rows:>10.0f}"
+        f" {index.memory_bytes / floats:>10.3f} {alone:>8.0f} {together:>8.0f}"
+        f" {built - begun:>8.1f} {1000 * (opened - built):>8.1f}"
+    )
+    index.close()
+    return line
+
+
+def _recall(index: DenseIndex, data: Data) -> float:
+    found = index.search(data.queries, NEIGHBOURS).numbers
+    shared = (found[:, :, None] == data.exact[:, None, :]).any(axis=2)
+    return float(shared.mean())
+
+
+def _rate(index: DenseIndex, batches: list[Vectors]) -> float:
+    """Queries a second, for as long as the batches last or for a few seconds."""
+    begun, queries = time.perf_counter(), 0
+    for batch in batches:
+        index.search(batch, NEIGHBOURS)
+        queries += len(batch)
+        if time.perf_counter() - begun > SECONDS:
+            break
+    return queries / (time.perf_counter() - begun)
+
+
+def _drawn(rows: int) -> Data:
+    queries = drawn.questions(QUERIES)
+    return Data(rows, lambda: drawn.vectors(rows), queries, _exact(queries, drawn.vectors(rows)))
+
+
+def _read(arguments: argparse.Namespace) -> Data:
+    passages = np.load(arguments.passages, mmap_mode="r")[: arguments.rows]
+    queries = np.load(arguments.queries)[:QUERIES]
+    queries = normalised(queries, passages.shape[1])
+
+    def parts() -> Iterator[Vectors]:
+        for part in chunks(0, len(passages), CHUNK):
+            yield normalised(passages[part], passages.shape[1])
+
+    return Data(len(passages), parts, queries, _exact(queries, parts()))
+
+
+def _exact(queries: Vectors, passages: Iterable[Vectors]) -> NDArray[np.int64]:
+    """The neighbours that comparing with every vector finds."""
+    scores = np.empty((len(queries), 0), dtype=np.float32)
+    numbers = np.empty((len(queries), 0), dtype=np.int64)
+    start = 0
+    for chunk in passages:
+        nearest = min(NEIGHBOURS, len(chunk))
+        some, rows = faiss.knn(queries, chunk, nearest, metric=faiss.METRIC_INNER_PRODUCT)
+        scores, numbers = np.hstack([scores, some]), np.hstack([numbers, rows + start])
+        best = np.argsort(-scores, axis=1, kind="stable")[:, :NEIGHBOURS]
+        scores = np.take_along_axis(scores, best, axis=1)
+        numbers = np.take_along_axis(numbers, best, axis=1)
+        start += len(chunk)
+    return numbers
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rows", type=int, default=100_000)
+    parser.add_argument("--kinds", nargs="+", type=DenseKind, default=list(DenseKind))
+    parser.add_argument("--passages", type=Path)
+    parser.add_argument("--queries", type=Path)
+    arguments = parser.parse_args()
+    if (arguments.passages is None) != (arguments.queries is None):
+        parser.error("--passages and --queries go together")
+    return arguments
+
+
+if __name__ == "__main__":
+    main()

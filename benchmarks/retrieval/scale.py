@@ -1,0 +1,95 @@
+"""A million passages: building, starting, answering, memory, and what compression costs."""
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from benchmarks.retrieval import report
+from benchmarks.retrieval.builds import build
+from benchmarks.retrieval.comparison import Plan, serving
+from benchmarks.retrieval.measurement import measure
+from benchmarks.retrieval.quality import mean, recall
+from benchmarks.retrieval.report import Verdict
+from benchmarks.retrieval.vectors_build import build_vectors
+from services.common.contracts.indexes import IndexMode
+from services.retrieval.dense.index import DenseIndex
+from services.retrieval.index.store import open_path
+from tests.support.corpora import synthetic, vectors
+
+QUESTIONS = 100_000
+JUDGED = 500
+CONCURRENCY = (1, 64)
+
+
+def measure_scale(
+    folder: Path, modes: Sequence[IndexMode], count: int, seconds: float
+) -> Iterator[Verdict]:
+    """Measure an index of words and one of vectors, of ``count`` passages each."""
+    questions = folder / f"questions-{count}.txt"
+    with open(questions, "w", encoding="utf-8") as file:
+        file.writelines(json.dumps(text) + "\n" for text in synthetic.questions(QUESTIONS, count))
+    if IndexMode.BM25 in modes:
+        name = f"words-{count}"
+        _build_words(folder, name, count)
+        yield from _serve(_plan(folder, name, questions, seconds), IndexMode.BM25, count)
+    if IndexMode.DENSE in modes:
+        name = f"vectors-{count}"
+        indexes = folder / "indexes"
+        if not (indexes / name / "current").exists():
+            build_vectors(indexes, name, count)
+        yield from _serve(_plan(folder, name, questions, seconds), IndexMode.DENSE, count)
+        yield _recall(indexes / name, count)
+
+
+def _plan(folder: Path, index: str, questions: Path, seconds: float) -> Plan:
+    return Plan(
+        indexes=folder / "indexes",
+        index=index,
+        different=questions,
+        repeating=questions,
+        concurrency=CONCURRENCY,
+        together=[1],
+        seconds=seconds,
+    )
+
+
+def _build_words(folder: Path, name: str, count: int) -> None:
+    indexes = folder / "indexes"
+    if (indexes / name / "current").exists():
+        return
+    corpus = folder / f"{name}.jsonl"
+    with open(corpus, "w", encoding="utf-8") as file:
+        for number, text in synthetic.texts(count):
+            file.write(json.dumps({"id": str(number), "contents": f'"{number}"\n{text}'}) + "\n")
+    print(build(indexes, name, corpus, IndexMode.BM25), flush=True)
+    corpus.unlink()
+
+
+def _serve(plan: Plan, mode: IndexMode, count: int) -> Iterator[Verdict]:
+    with serving(plan, mode) as server:
+        first = server.first_answer
+        print(f"{plan.index}: the first answer {first:.2f} s after the start", flush=True)
+        peak = 0
+        for concurrency in plan.concurrency:
+            cell = measure(server, plan.ask(mode, 1, concurrency))
+            print(report.row("ours", cell), flush=True)
+            peak = max(peak, cell.peak_bytes)
+            if mode is IndexMode.BM25 and concurrency == 1:
+                yield report.alone(cell)
+    print(f"{plan.index}: {peak / 2**20 / count * 1e6:.0f} MB of memory for a million passages")
+    yield Verdict(f"{mode}: start with {count:,} passages under 2 s", f"{first:.2f} s", first < 2)
+
+
+def _recall(index: Path, count: int) -> Verdict:
+    """What the default kind of index finds of what an exact search does."""
+    asked = vectors.questions(JUDGED)
+    exact = vectors.nearest(asked, count)
+    dense = DenseIndex.open(open_path(index).index.folder.dense)
+    found = dense.search(asked, 10).numbers
+    value = mean(map(recall, found.tolist(), exact.tolist()))
+    share = dense.memory_bytes / (count * vectors.DIMENSION * 4)
+    return Verdict(
+        f"{dense.kind}: recall@10 at least 0.97 of exact in a quarter of its memory",
+        f"{value:.3f} in {share:.2f}",
+        value >= 0.97 and share <= 0.25,
+    )
