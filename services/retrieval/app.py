@@ -11,13 +11,13 @@ from services.common.web.auth import Authenticator
 from services.common.web.direct import DirectRoutes
 from services.common.web.principal import DirectToolRoute
 from services.retrieval.context import RetrievalContext
-from services.retrieval.engine import Engine
 from services.retrieval.indexes.document_routes import router as documents
 from services.retrieval.indexes.routes import router as indexes
-from services.retrieval.metrics import EngineMetrics
-from services.retrieval.readiness import EncoderCheck, IndexCheck
 from services.retrieval.retrieve.routes import router as retrieve
 from services.retrieval.search.routes import router as search
+from services.retrieval.searching.engine import Engine
+from services.retrieval.searching.metrics import EngineMetrics
+from services.retrieval.searching.readiness import EncoderCheck, IndexCheck
 from services.retrieval.settings import RetrievalSettings
 
 BODY_PATHS = ("/retrieve", "/v1/search", "/v1/indexes/*/documents", "/v1/indexes/*/documents/*")

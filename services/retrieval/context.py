@@ -6,7 +6,7 @@ from typing import Annotated
 from fastapi import Depends, Request
 
 from services.common.web.auth import Authenticator
-from services.retrieval.engine import Engine
+from services.retrieval.searching.engine import Engine
 from services.retrieval.settings import RetrievalSettings
 
 

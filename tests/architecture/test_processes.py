@@ -55,7 +55,7 @@ def test_workers_load_no_web_framework(module: str) -> None:
 
 
 def test_searching_loads_no_database_and_no_queue() -> None:
-    assert loaded("services.retrieval.server", "sqlalchemy", "celery") == []
+    assert loaded("services.retrieval.serving.server", "sqlalchemy", "celery") == []
 
 
 def test_the_command_line_loads_no_database_and_no_queue() -> None:

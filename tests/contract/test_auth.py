@@ -17,7 +17,7 @@ from tests.support.waiting import wait_for
 
 KEY = "temper-right-key"
 OTHER = "temper-other-key"
-TOOLS = ("/run_code", "/run_jupyter")
+TOOLS = ("/run_code", "/run_jupyter", "/retrieve", "/v1/search")
 OPEN = ("/healthz", "/readyz", "/metrics")
 
 
@@ -42,6 +42,7 @@ def locked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Locked]:
         "TEMPER_API_KEY_HASHES": f"{hash_key(OTHER).upper()}, {hash_key(KEY)}",
         "TEMPER_LOG_LEVEL": "DEBUG",
         "TEMPER_SANDBOX_URL": f"http://127.0.0.1:{free_port()}",
+        "TEMPER_RETRIEVAL_URL": f"http://127.0.0.1:{free_port()}",
     }
     log = folder / "gateway.log"
     with running_gateway(settings, log) as url, httpx.Client(base_url=url, timeout=20) as client:

@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, StrictFloat, StrictInt
 
 from services.common.contracts.base import JsonObject, Request, Resource
 from services.common.contracts.indexes import IndexMode, IndexName, IndexSummary
@@ -21,6 +21,7 @@ MAX_ALTERNATIVES = 256
 QueryText = Annotated[str, Field(max_length=MAX_QUERY_CHARACTERS)]
 FieldName = Annotated[str, Field(max_length=512)]
 FieldValue = Annotated[str, Field(max_length=4096)] | int | float | bool
+Number = StrictInt | StrictFloat
 
 
 class RetrieveRequest(BaseModel):
@@ -59,8 +60,8 @@ class Filter(Request):
     any_of: dict[FieldName, Annotated[list[FieldValue], Field(max_length=MAX_ALTERNATIVES)]] = (
         Field(default={}, max_length=16)
     )
-    least: dict[FieldName, int | float] = Field(default={}, max_length=16)
-    most: dict[FieldName, int | float] = Field(default={}, max_length=16)
+    least: dict[FieldName, Number] = Field(default={}, max_length=16)
+    most: dict[FieldName, Number] = Field(default={}, max_length=16)
 
 
 class SearchRequest(Request):

@@ -12,9 +12,9 @@ from services.common.records.record import RowError
 from services.retrieval.corpus.document import Document
 from services.retrieval.corpus.rows import parse_row
 from services.retrieval.encoder.specification import TextKind
-from services.retrieval.engine import Engine
 from services.retrieval.index.changes import Changes
-from services.retrieval.served import deadline_in
+from services.retrieval.searching.engine import Engine
+from services.retrieval.searching.served import deadline_in
 
 ENCODING_SECONDS = 300.0
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from services.retrieval.engine import Found
+from services.retrieval.searching.engine import Found
 
 
 def plain_answer(found: Found) -> bytes:

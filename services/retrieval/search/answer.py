@@ -2,10 +2,10 @@
 
 import json
 
-from services.retrieval.engine import Found, Search
 from services.retrieval.index.highlights import highlight
 from services.retrieval.index.query import Hit
 from services.retrieval.index.tokens import Analysis
+from services.retrieval.searching.engine import Found, Search
 
 
 def search_answer(found: Found, search: Search) -> bytes:

@@ -15,12 +15,12 @@ from services.common.errors import (
 from services.common.web.errors import documented_errors
 from services.common.web.json_body import documented_body, read_body
 from services.common.web.principal import DirectToolRoute, ToolPrincipal
-from services.retrieval.admission import Overloaded
 from services.retrieval.answers import answer_to
 from services.retrieval.context import Retrieval, RetrievalContext
-from services.retrieval.engine import Search
 from services.retrieval.search.answer import search_answer
 from services.retrieval.search.examples import SEARCHES
+from services.retrieval.searching.admission import Overloaded
+from services.retrieval.searching.engine import Search
 
 router = APIRouter(
     tags=["search"],

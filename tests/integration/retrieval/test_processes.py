@@ -31,7 +31,7 @@ def service(tmp_path: Path) -> Iterator[Retrieval]:
 
 def servers(service: Retrieval) -> list[psutil.Process]:
     children = psutil.Process(service.process.pid).children()
-    return [child for child in children if "services.retrieval.server" in child.cmdline()]
+    return [child for child in children if "services.retrieval.serving.server" in child.cmdline()]
 
 
 def ask(service: Retrieval, query: str = "list") -> list[str] | None:

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from services.common.contracts.indexes import IndexMode
-from services.retrieval.default_corpus import DEFAULT_INDEX, ensure_default_index
+from services.retrieval.default_index.command import DEFAULT_INDEX, ensure_default_index
 from services.retrieval.index.index import Index
 from services.retrieval.index.query import Query
 from services.retrieval.index.store import IndexStore
 from tests.support.processes import REPOSITORY
 
-MAKE = [sys.executable, "-m", "services.retrieval.default_corpus"]
+MAKE = [sys.executable, "-m", "services.retrieval.default_index.command"]
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +66,7 @@ def test_an_index_that_is_there_is_left_alone(root: Path) -> None:
 
 def test_reading_the_documentation_imports_none_of_it() -> None:
     script = (
-        "import sys; from services.retrieval.python_documentation import rows; "
+        "import sys; from services.retrieval.default_index.documentation import rows; "
         "before = set(sys.modules); list(rows()); print(*set(sys.modules) - before)"
     )
     command = [sys.executable, "-c", script]

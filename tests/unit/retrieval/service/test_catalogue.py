@@ -93,7 +93,7 @@ def test_an_index_that_others_dropped_and_made_anew_is_the_new_one(
 def test_an_index_that_is_built_is_not_dropped(
     client: TestClient, indexes: IndexStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("services.retrieval.catalogue.LOCK_SECONDS", 0.1)
+    monkeypatch.setattr("services.retrieval.searching.catalogue.LOCK_SECONDS", 0.1)
     with indexes.writing("main", timeout=5):
         assert client.delete("/v1/indexes/main").status_code == 409
 

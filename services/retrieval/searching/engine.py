@@ -10,16 +10,16 @@ from dataclasses import dataclass, replace
 from services.common.contracts.indexes import IndexMode
 from services.common.contracts.retrieval import MAX_HITS, MAX_WORKED_HITS, Filter
 from services.common.errors import GatewayTimeout, Unprocessable
-from services.retrieval.admission import Admission
-from services.retrieval.cache import HitCache
-from services.retrieval.catalogue import Catalogue
-from services.retrieval.encoders import EncoderClients, FindSocket
 from services.retrieval.index.index import Index
 from services.retrieval.index.query import Hit, Query
 from services.retrieval.index.store import IndexStore
-from services.retrieval.places import IndexPlaces
-from services.retrieval.reranking import CANDIDATES, reranked
-from services.retrieval.served import Figures, ServedIndex, Texts
+from services.retrieval.searching.admission import Admission
+from services.retrieval.searching.cache import HitCache
+from services.retrieval.searching.catalogue import Catalogue
+from services.retrieval.searching.encoders import EncoderClients, FindSocket
+from services.retrieval.searching.places import IndexPlaces
+from services.retrieval.searching.reranking import CANDIDATES, reranked
+from services.retrieval.searching.served import Figures, ServedIndex, Texts
 from services.retrieval.settings import RetrievalSettings
 
 MAX_ANSWER_BYTES = 64 << 20

@@ -10,8 +10,8 @@ from services.common.errors import TemperError, Unavailable
 from services.retrieval.index.errors import UnknownIndex
 from services.retrieval.index.index import Index
 from services.retrieval.index.store import Opened
-from services.retrieval.places import IndexPlaces
-from services.retrieval.served import ServedIndex
+from services.retrieval.searching.places import IndexPlaces
+from services.retrieval.searching.served import ServedIndex
 
 logger = logging.getLogger(__name__)
 

@@ -1,6 +1,8 @@
 """The index that answers when nobody has made one: Python's documentation.
 
-``python -m services.retrieval.default_corpus <folder of indexes>`` makes it where it is missing.
+    python -m services.retrieval.default_index.command FOLDER_OF_INDEXES
+
+makes it where it is missing.
 """
 
 import json
@@ -17,9 +19,9 @@ from services.common.process.reporter import Reporter
 from services.retrieval.building.attempt import Surroundings
 from services.retrieval.building.build import build_index
 from services.retrieval.building.progress import BuildProgress
+from services.retrieval.default_index.documentation import rows
 from services.retrieval.encoder.specification import EncoderSpecification
 from services.retrieval.index.store import IndexStore
-from services.retrieval.python_documentation import rows
 
 DEFAULT_INDEX = "python"
 

@@ -1,8 +1,8 @@
 """Whether searches can be answered right now."""
 
-from services.retrieval.encoders import check_same
-from services.retrieval.engine import Engine
-from services.retrieval.served import deadline_in
+from services.retrieval.searching.encoders import check_same
+from services.retrieval.searching.engine import Engine
+from services.retrieval.searching.served import deadline_in
 
 PATIENCE_SECONDS = 3.0
 

@@ -13,7 +13,7 @@ from services.retrieval.index.store import IndexStore
 logger = logging.getLogger(__name__)
 
 DEFAULT_INDEX = "python"
-BUILDER = "services.retrieval.default_corpus"
+BUILDER = "services.retrieval.default_index.command"
 MAX_SECONDS = 600.0
 
 

@@ -1,7 +1,7 @@
 """One process that answers: alone, or one of several behind the same port.
 
-As one of several it is started by `services.retrieval.processes` with the descriptors of its
-sockets and the folder where it finds its parent and its siblings.
+As one of several it is started by `services.retrieval.serving.processes` with the descriptors of
+its sockets and the folder where it finds its parent and its siblings.
 """
 
 import argparse
@@ -23,13 +23,13 @@ from prometheus_client import CollectorRegistry
 from services.common.logging import configure_logging
 from services.common.web.serving import create_server
 from services.retrieval.app import create_retrieval
-from services.retrieval.default_building import default_index_built
-from services.retrieval.encoders import EncoderPool
-from services.retrieval.engine import Engine
-from services.retrieval.links import BuiltMark, ask_for_encoder
+from services.retrieval.default_index.building import default_index_built
 from services.retrieval.parent import die_with_parent
+from services.retrieval.searching.encoders import EncoderPool
+from services.retrieval.searching.engine import Engine
+from services.retrieval.serving.links import BuiltMark, ask_for_encoder
+from services.retrieval.serving.shared_metrics import SharedRegistry, figures_told
 from services.retrieval.settings import RetrievalSettings
-from services.retrieval.shared_metrics import SharedRegistry, figures_told
 
 
 def serve_alone(settings: RetrievalSettings, sockets: list[socket.socket]) -> None:

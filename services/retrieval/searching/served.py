@@ -12,12 +12,12 @@ import numpy as np
 
 from services.common.contracts.indexes import IndexMode
 from services.common.errors import ConfigurationError, InvalidRequest, Unavailable
-from services.retrieval.batching import Batches, BatchFigures
 from services.retrieval.encoder.client import EncoderClient
 from services.retrieval.encoder.specification import EncoderDescription, TextKind
-from services.retrieval.encoders import EncoderClients, check_same
 from services.retrieval.index.index import Index
 from services.retrieval.index.query import Hit, Query
+from services.retrieval.searching.batching import Batches, BatchFigures
+from services.retrieval.searching.encoders import EncoderClients, check_same
 from services.retrieval.settings import RetrievalSettings
 
 _serials = count()

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from services.retrieval.engine import Engine
+from services.retrieval.searching.engine import Engine
 
 
 class EngineMetrics(Collector):

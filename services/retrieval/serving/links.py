@@ -13,7 +13,7 @@ from pydantic import BaseModel, ValidationError
 
 from services.common.errors import TemperError, Unavailable
 from services.retrieval.encoder.specification import EncoderSpecification
-from services.retrieval.encoders import FindSocket
+from services.retrieval.searching.encoders import FindSocket
 
 ANSWER_SECONDS = 10.0
 MAX_LINE_BYTES = 1 << 16

@@ -16,9 +16,9 @@ from pathlib import Path
 
 from services.common.errors import ConfigurationError
 from services.common.web.serving import SHUTDOWN_SECONDS, Address, bind
-from services.retrieval.default_building import default_index_built
-from services.retrieval.encoders import EncoderPool
-from services.retrieval.links import BuiltMark, encoders_told
+from services.retrieval.default_index.building import default_index_built
+from services.retrieval.searching.encoders import EncoderPool
+from services.retrieval.serving.links import BuiltMark, encoders_told
 from services.retrieval.settings import RetrievalSettings
 
 logger = logging.getLogger(__name__)
@@ -96,7 +96,7 @@ async def _kept_running(number: int, sockets: Sockets, folder: Path) -> None:
 async def _start(number: int, sockets: Sockets, folder: Path) -> Process:
     descriptors = [each.fileno() for each in sockets]
     return await asyncio.create_subprocess_exec(
-        *(sys.executable, "-P", "-m", "services.retrieval.server"),
+        *(sys.executable, "-P", "-m", "services.retrieval.serving.server"),
         *("--number", str(number), "--folder", str(folder), "--parent", str(os.getpid())),
         *("--sockets", *map(str, descriptors)),
         stdin=asyncio.subprocess.DEVNULL,

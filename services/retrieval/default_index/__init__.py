@@ -1,0 +1,1 @@
+"""The index that answers when nobody has made one."""

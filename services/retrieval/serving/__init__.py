@@ -1,0 +1,1 @@
+"""The processes that answer, behind one port."""
