@@ -31,6 +31,11 @@ class Query:
     filter: Filter | None = None
     fusion: Fusion = field(default_factory=Fusion)
 
+    @property
+    def is_blank(self) -> bool:
+        """Whether it asks for nothing, and finds nothing, though an encoder has a vector for it."""
+        return not self.text.strip()
+
 
 @dataclass(frozen=True, slots=True)
 class Part:

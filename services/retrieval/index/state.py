@@ -85,11 +85,13 @@ class IndexState:
     def _by_vector(self, queries: Sequence[Query]) -> dict[int, Ranking]:
         """Queries of the same conditions are searched for together."""
         groups: dict[str, list[int]] = {}
+        rankings: dict[int, Ranking] = {}
         for place, query in enumerate(queries):
-            if query.mode is not IndexMode.BM25:
+            if query.is_blank:
+                rankings[place] = []
+            elif query.mode is not IndexMode.BM25:
                 conditions = query.filter.model_dump_json() if query.filter else ""
                 groups.setdefault(conditions, []).append(place)
-        rankings: dict[int, Ranking] = {}
         for places in groups.values():
             found = self._nearest([queries[place] for place in places])
             rankings.update(zip(places, found, strict=True))

@@ -43,7 +43,7 @@ def test_vectors_outlive_a_kill_together_with_their_passages(store: IndexStore) 
         index = store.open("test").index
         found = whole_state(index)
         assert found in (state, state + 1)
-        queries = [Query("", IndexMode.DENSE, 3, vector=vector) for vector in vectors_of(found)]
+        queries = [Query("near", IndexMode.DENSE, 3, vector=vector) for vector in vectors_of(found)]
         answers = index.search(queries)
         assert [hits[0].id for hits in answers] == ["left", "right"]
         assert [hits[0].score for hits in answers] == pytest.approx([1, 1], abs=1e-5)

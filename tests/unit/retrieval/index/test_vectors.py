@@ -43,18 +43,25 @@ def index(store: IndexStore) -> Index:
 
 
 def dense(index: Index, place: float, topk: int = 3, conditions: Filter | None = None) -> list[str]:
-    query = Query("", IndexMode.DENSE, topk, vector=near(place), filter=conditions)
+    query = Query("near", IndexMode.DENSE, topk, vector=near(place), filter=conditions)
     return [hit.id for hit in index.search([query])[0]]
 
 
 def test_the_nearest_passages_come_first(index: Index) -> None:
     assert dense(index, 7.1) == ["7", "8", "6"]
-    (hits,) = index.search([Query("", IndexMode.DENSE, 1, vector=near(7))])
+    (hits,) = index.search([Query("near", IndexMode.DENSE, 1, vector=near(7))])
     assert hits[0].score == pytest.approx(1.0, abs=1e-5)
 
 
 def test_there_are_no_more_hits_than_passages(index: Index) -> None:
     assert len(dense(index, 0, topk=1000)) == SIZE
+
+
+@pytest.mark.parametrize("mode", list(IndexMode))
+def test_a_blank_query_finds_nothing_in_any_mode(index: Index, mode: IndexMode) -> None:
+    blank, other = (Query(text, mode, 3, vector=near(7)) for text in (" \n", "word7"))
+
+    assert [len(hits) > 0 for hits in index.search([blank, other, blank])] == [False, True, False]
 
 
 @pytest.mark.parametrize("listed", [0, 100_000])
@@ -73,11 +80,11 @@ def test_conditions_hold_for_vectors(
 def test_a_batch_may_mix_modes_and_conditions(index: Index) -> None:
     even, odd = Filter(equals={"kind": "even"}), Filter(equals={"kind": "odd"})
     queries = [
-        Query("", IndexMode.DENSE, 1, vector=near(4.1), filter=odd),
+        Query("near", IndexMode.DENSE, 1, vector=near(4.1), filter=odd),
         Query("word9", IndexMode.BM25, 5),
-        Query("", IndexMode.DENSE, 2, vector=near(4.1)),
+        Query("near", IndexMode.DENSE, 2, vector=near(4.1)),
         Query("word20", IndexMode.HYBRID, 1, vector=near(20)),
-        Query("", IndexMode.DENSE, 1, vector=near(4.1), filter=even),
+        Query("near", IndexMode.DENSE, 1, vector=near(4.1), filter=even),
     ]
 
     answers = index.search(queries)
@@ -131,7 +138,7 @@ def test_an_added_passage_is_found_by_every_process(store: IndexStore, index: In
 
 def test_vectors_of_another_length_are_refused(index: Index) -> None:
     with pytest.raises(DimensionMismatch, match=r"4 dimensions.*index have 8"):
-        index.search([Query("", IndexMode.DENSE, 3, vector=np.ones(4, dtype=np.float32))])
+        index.search([Query("near", IndexMode.DENSE, 3, vector=np.ones(4, dtype=np.float32))])
     with pytest.raises(DimensionMismatch, match=r"4 dimensions.*index have 8"):
         Changes(index).put([passage("x", "x")], np.ones((1, 4), dtype=np.float32))
     assert index.count == SIZE
