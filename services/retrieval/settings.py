@@ -1,7 +1,7 @@
 """Settings of the retrieval process."""
 
 import os
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -59,10 +59,15 @@ class RetrievalSettings(IndexSettings, AccessSettings):
     retrieval_max_body_bytes: int = Field(
         default=MAX_BODY_BYTES, ge=1 << 16, description="Largest search, or batch of documents."
     )
-    retrieval_device: str = Field(
+    retrieval_encoder_device: str = Field(
         default="cpu",
         pattern=r"^(cpu|cuda(:\d{1,2})?)$",
-        description="Where vectors are made and searched: cpu or cuda.",
+        description="Where queries are encoded: cpu, cuda, or cuda:1 and so on.",
+    )
+    retrieval_search_device: Literal["cpu", "cuda"] = Field(
+        default="cpu",
+        description="Where vectors are searched: cpu, or cuda for indexes of kind flat, with a "
+        "faiss that is built for it.",
     )
     retrieval_reranker: str | None = Field(
         default=None,

@@ -63,12 +63,12 @@ class Engine:
         self.admission = Admission(settings.retrieval_max_queries)
         self.figures = Figures()
         self.encoders = EncoderClients(
-            find_socket, settings.retrieval_device, settings.retrieval_reranker
+            find_socket, settings.retrieval_encoder_device, settings.retrieval_reranker
         )
         self._threads = ThreadPoolExecutor(settings.threads, thread_name_prefix="search")
         self.catalogue = Catalogue(
             IndexPlaces(IndexStore(settings.indexes_folder), settings.retrieval_index),
-            settings.retrieval_device,
+            settings.retrieval_search_device,
             self._served,
             is_building,
         )
