@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from uuid import uuid4
 
-from benchmarks.retrieval.servers import REPOSITORY, RUNTIMES
-from benchmarks.sandbox.accounting import Processes, Usage, sampled
+from benchmarks.serving.accounting import Processes, Usage, sampled
+from benchmarks.serving.server import REPOSITORY, RUNTIMES
 from services.common.contracts.index_orders import MODULE, ORDER, BuildIndex
 from services.common.contracts.indexes import DenseKind, IndexMode, IndexSpecification
 from services.common.process.reporter import RESULT

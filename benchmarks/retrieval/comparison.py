@@ -13,14 +13,8 @@ from benchmarks.retrieval.in_process import Direct
 from benchmarks.retrieval.libraries import Encoding
 from benchmarks.retrieval.measurement import Ask, Cell, measure
 from benchmarks.retrieval.report import Verdict
-from benchmarks.retrieval.servers import (
-    REPOSITORY,
-    RUNTIMES,
-    Server,
-    our_service,
-    reference_server,
-    with_packages,
-)
+from benchmarks.retrieval.servers import our_service, reference_server, with_packages
+from benchmarks.serving.server import REPOSITORY, RUNTIMES, Server
 from services.common.contracts.indexes import IndexMode
 from services.common.process.runtimes import find_runtime
 

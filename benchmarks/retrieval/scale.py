@@ -67,7 +67,7 @@ def _build_words(folder: Path, name: str, count: int) -> None:
 
 def _serve(plan: Plan, mode: IndexMode, count: int) -> Iterator[Verdict]:
     with serving(plan, mode) as server:
-        first = server.first_answer
+        first = server.start_seconds
         print(f"{plan.index}: the first answer {first:.2f} s after the start", flush=True)
         peak = 0
         for concurrency in plan.concurrency:

@@ -3,7 +3,7 @@
 import time
 from pathlib import Path
 
-from benchmarks.retrieval.servers import RUNTIMES
+from benchmarks.serving.server import RUNTIMES
 from services.common.contracts.indexes import DenseKind, IndexMode
 from services.retrieval.building.encoding import running_encoder
 from services.retrieval.corpus.document import Document

@@ -15,11 +15,12 @@ import platform
 import psutil
 
 from benchmarks.sandbox import report
-from benchmarks.sandbox.accounting import SAMPLE_SECONDS
 from benchmarks.sandbox.measurement import Cell, Plan, measure
 from benchmarks.sandbox.plain_server import CONCURRENCY
 from benchmarks.sandbox.programs import PROGRAMS, Program
-from benchmarks.sandbox.servers import Server, our_service, plain_server
+from benchmarks.sandbox.servers import our_service, plain_server
+from benchmarks.serving.accounting import SAMPLE_SECONDS
+from benchmarks.serving.server import Server
 
 
 def main() -> None:

@@ -1,31 +1,20 @@
 """One cell of the table: a program at a concurrency on one server."""
 
-import contextlib
-import subprocess
 import sys
-import time
-from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
-import psutil
-
-from benchmarks.sandbox.accounting import CpuTime, sampled
 from benchmarks.sandbox.observed import Observed
 from benchmarks.sandbox.programs import PATIENCE, Program
-from benchmarks.sandbox.servers import Server
+from benchmarks.serving.accounting import CpuTime
+from benchmarks.serving.driving import drive
+from benchmarks.serving.server import Server
 
-REPOSITORY = Path(__file__).parents[2]
 LOAD_START_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
 class Cell:
-    """A measurement; CPU times are of the whole of it, with the calls of the warm-up.
-
-    ``peak_bytes`` is the server's memory; ``elsewhere`` the share of the machine's processors that
-    neither the server nor the load generator used: other work falsifies the figures.
-    """
+    """A measurement, as `Drive` has it."""
 
     program: str
     concurrency: int
@@ -59,34 +48,13 @@ def measure(server: Server, program: Program, concurrency: int, plan: Plan) -> C
         *(str(server.port), program.name, str(concurrency), str(plan.seconds)),
         *(["--reconnect"] if plan.reconnect else []),
     ]
-    limit = plan.seconds + 2 * PATIENCE + LOAD_START_SECONDS
-    server.usage.take_peak()
-    begun, busy, before = time.perf_counter(), _busy_seconds(), server.usage.cpu()
-    with sampled(server.usage), _load(command) as load:
-        output, _ = load.communicate(timeout=limit)
-    cpu, busy = server.usage.cpu() - before, _busy_seconds() - busy
-    elapsed = time.perf_counter() - begun
-    observed = Observed.model_validate_json(output)
+    driven = drive(server, command, plan.seconds + 2 * PATIENCE + LOAD_START_SECONDS)
+    observed = Observed.model_validate_json(driven.output)
     return Cell(
         program=program.name,
         concurrency=concurrency,
         observed=observed,
-        cpu=cpu,
-        peak_bytes=server.usage.take_peak(),
-        elsewhere=max(0.0, busy - cpu.total - observed.client_cpu)
-        / (elapsed * (psutil.cpu_count() or 1)),
+        cpu=driven.cpu,
+        peak_bytes=driven.peak_bytes,
+        elsewhere=driven.elsewhere(observed.client_cpu),
     )
-
-
-@contextlib.contextmanager
-def _load(command: list[str]) -> Iterator[subprocess.Popen[bytes]]:
-    with subprocess.Popen(command, cwd=REPOSITORY, stdout=subprocess.PIPE) as process:
-        try:
-            yield process
-        finally:
-            process.kill()
-
-
-def _busy_seconds() -> float:
-    times = psutil.cpu_times()
-    return float(sum(times) - times.idle - times.iowait)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import psutil
 
-from benchmarks.sandbox.groups import Account
+from benchmarks.serving.groups import Account
 
 SAMPLE_SECONDS = 0.5
 
