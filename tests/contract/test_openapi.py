@@ -7,17 +7,15 @@ from typing import Any
 import httpx
 import pytest
 import schemathesis
-from hypothesis import HealthCheck, given, settings
 from schemathesis import GenerationMode
-from schemathesis.checks import positive_data_acceptance
-from schemathesis.core.result import Ok
-from schemathesis.schemas import APIOperation
 from schemathesis.specs.openapi.schemas import OpenApiSchema
 
 from services.common.web.auth import hash_key
+from tests.support.openapi import check_answers, operations
 from tests.support.processes import running_gateway
 
 KEY = "temper-openapi"
+HEADERS = {"Authorization": f"Bearer {KEY}"}
 EXAMPLES = 25
 
 
@@ -48,8 +46,7 @@ def described(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Described]:
 @pytest.fixture
 def api(described: Described) -> OpenApiSchema:
     """The description, with the names of what exists among the values to try."""
-    headers = {"Authorization": f"Bearer {KEY}"}
-    with httpx.Client(base_url=described.url, headers=headers) as http:
+    with httpx.Client(base_url=described.url, headers=HEADERS) as http:
         known = _populate(http)
     for path in described.document["paths"].values():
         for operation in path.values():
@@ -98,36 +95,14 @@ def _parameters(operation: dict[str, Any], known: dict[str, Any]) -> list[dict[s
     return kept
 
 
-Case = schemathesis.Case[Any]
-# What the description cannot say, such as that a named file exists, may refuse a valid body.
-TOO_STRICT = [positive_data_acceptance]
-
-
 @pytest.mark.parametrize("mode", list(GenerationMode))
 def test_every_answer_is_as_described(
     api: OpenApiSchema, described: Described, mode: GenerationMode, subtests: pytest.Subtests
 ) -> None:
-    for operation in _operations(api):
+    for operation in operations(api):
+        if {"sandbox", "retrieval"} & set(operation.tags or ()):
+            continue  # these answer, if they run
         if mode is GenerationMode.NEGATIVE and not (operation.query or operation.body):
             continue  # any text will do for the rest
-
-        @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
-        @given(case=operation.as_strategy(generation_mode=mode))
-        def check(case: Case) -> None:
-            case.call_and_validate(
-                base_url=described.url,
-                headers={"Authorization": f"Bearer {KEY}"},
-                excluded_checks=TOO_STRICT,
-                timeout=20,
-            )
-
         with subtests.test(operation.label):
-            check()
-
-
-def _operations(api: OpenApiSchema) -> Iterator[APIOperation[Any, Any, Any, Any]]:
-    for result in api.get_all_operations():
-        assert isinstance(result, Ok), result
-        operation = result.ok()
-        if not {"sandbox", "retrieval"} & set(operation.tags or ()):  # these answer, if they run
-            yield operation
+            check_answers(operation, mode, described.url, HEADERS, examples=EXAMPLES)

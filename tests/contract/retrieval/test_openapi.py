@@ -7,24 +7,17 @@ from typing import Any
 
 import pytest
 import schemathesis
-from hypothesis import HealthCheck, given, settings
 from schemathesis import GenerationMode
-from schemathesis.checks import positive_data_acceptance
-from schemathesis.core.result import Ok
-from schemathesis.schemas import APIOperation
 from schemathesis.specs.openapi.schemas import OpenApiSchema
 
 from services.common.web.auth import hash_key
 from tests.support.library import LIBRARY
+from tests.support.openapi import check_answers, operations
 from tests.support.retrieval import Retrieval, build_index, running_retrieval
 
 KEY = "temper-openapi"
 HEADERS = {"Authorization": f"Bearer {KEY}"}
 EXAMPLES = 10
-
-Case = schemathesis.Case[Any]
-# What the description cannot say, such as which indexes there are, may refuse a valid request.
-TOO_STRICT = [positive_data_acceptance]
 
 
 @dataclass(frozen=True)
@@ -54,9 +47,9 @@ def described(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Described]:
 
 def _keep_to_one_index(document: dict[str, Any]) -> None:
     """What routes below an index do is to be seen: most names that can be made up are unknown."""
-    for path, operations in document["paths"].items():
+    for path, methods in document["paths"].items():
         if "{name}" in path:
-            for operation in operations.values():
+            for operation in methods.values():
                 for parameter in operation["parameters"]:
                     if parameter["name"] == "name":
                         parameter["schema"] = {"enum": ["other", "nowhere"]}
@@ -72,28 +65,11 @@ def _give_time(document: dict[str, Any]) -> None:
 def test_every_answer_is_as_described(
     described: Described, mode: GenerationMode, subtests: pytest.Subtests
 ) -> None:
-    for operation in _operations(described.api):
+    for operation in operations(described.api):
         if mode is GenerationMode.NEGATIVE and not operation.body:
             continue  # there is nothing to send
-
-        @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
-        @given(case=operation.as_strategy(generation_mode=mode))
-        def check(case: Case) -> None:
-            case.call_and_validate(
-                base_url=described.service.url,
-                headers=HEADERS,
-                excluded_checks=TOO_STRICT,
-                timeout=60,
-            )
-
         with subtests.test(operation.label):
-            check()
-
-
-def _operations(api: OpenApiSchema) -> Iterator[APIOperation[Any, Any, Any, Any]]:
-    for result in api.get_all_operations():
-        assert isinstance(result, Ok), result
-        yield result.ok()
+            check_answers(operation, mode, described.service.url, HEADERS, examples=EXAMPLES)
 
 
 def test_every_example_of_the_description_works(described: Described) -> None:

@@ -7,24 +7,17 @@ from typing import Any
 
 import pytest
 import schemathesis
-from hypothesis import HealthCheck, given, settings
 from schemathesis import GenerationMode
-from schemathesis.checks import positive_data_acceptance
-from schemathesis.core.result import Ok
-from schemathesis.schemas import APIOperation
 from schemathesis.specs.openapi.schemas import OpenApiSchema
 
 from services.common.web.auth import hash_key
+from tests.support.openapi import check_answers, operations
 from tests.support.sandbox import Sandbox, running_sandbox
 
 KEY = "temper-openapi"
 HEADERS = {"Authorization": f"Bearer {KEY}"}
 EXAMPLES = 20
 PATHS = ("/run_code", "/v1/run_code/stream", "/v1/run_cases", "/v1/languages", "/v1/isolation")
-
-Case = schemathesis.Case[Any]
-# What the description cannot say, such as which paths lead upwards, may refuse a valid body.
-TOO_STRICT = [positive_data_acceptance]
 
 
 @dataclass(frozen=True)
@@ -67,30 +60,13 @@ def _keep_quick(fields: dict[str, Any]) -> None:
 def test_every_answer_is_as_described(
     described: Described, mode: GenerationMode, subtests: pytest.Subtests
 ) -> None:
-    for operation in _operations(described.api):
+    for operation in operations(described.api):
+        if operation.path not in PATHS:
+            continue
         if mode is GenerationMode.NEGATIVE and not operation.body:
             continue  # there is nothing to send
-
-        @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
-        @given(case=operation.as_strategy(generation_mode=mode))
-        def check(case: Case) -> None:
-            case.call_and_validate(
-                base_url=described.sandbox.url,
-                headers=HEADERS,
-                excluded_checks=TOO_STRICT,
-                timeout=60,
-            )
-
         with subtests.test(operation.label):
-            check()
-
-
-def _operations(api: OpenApiSchema) -> Iterator[APIOperation[Any, Any, Any, Any]]:
-    for result in api.get_all_operations():
-        assert isinstance(result, Ok), result
-        operation = result.ok()
-        if operation.path in PATHS:
-            yield operation
+            check_answers(operation, mode, described.sandbox.url, HEADERS, examples=EXAMPLES)
 
 
 def test_every_example_of_the_description_works(described: Described) -> None:

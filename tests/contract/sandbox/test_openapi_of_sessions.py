@@ -3,27 +3,22 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 import schemathesis
-from hypothesis import HealthCheck, given, settings
 from schemathesis import GenerationMode
-from schemathesis.checks import not_a_server_error, positive_data_acceptance
-from schemathesis.core.result import Ok
+from schemathesis.checks import not_a_server_error
 from schemathesis.specs.openapi.schemas import OpenApiSchema
 
 from services.common.web.auth import hash_key
+from tests.support.openapi import TOO_STRICT, Case, check_answers, operations
 from tests.support.sandbox import Sandbox, running_sandbox
 
 KEY = "temper-openapi"
 HEADERS = {"Authorization": f"Bearer {KEY}"}
 EXAMPLES = 10
-# What the description cannot say, such as which paths lead upwards, may refuse a valid body. To
-# have too many sessions is an error of the server by its number alone.
-EXCLUDED = [positive_data_acceptance, not_a_server_error]
-
-Case = schemathesis.Case[Any]
+# To have too many sessions is an error of the server by its number alone.
+EXCLUDED = (*TOO_STRICT, not_a_server_error)
 
 
 @dataclass(frozen=True)
@@ -56,29 +51,26 @@ def described(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Described]:
 def test_every_answer_is_as_described(
     described: Described, mode: GenerationMode, subtests: pytest.Subtests
 ) -> None:
-    for result in described.api.get_all_operations():
-        assert isinstance(result, Ok), result
-        operation = result.ok()
+    def use_the_session(case: Case) -> None:
+        if "session_id" in case.path_parameters and case.method != "DELETE":
+            case.path_parameters["session_id"] = described.session
+
+    for operation in operations(described.api):
         if "session" not in operation.path and "jupyter" not in operation.path:
             continue
         is_json = any(body.media_type == "application/json" for body in operation.body)
         if mode is GenerationMode.NEGATIVE and not is_json:
             continue  # there is nothing to send that could be wrong
-
-        @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
-        @given(case=operation.as_strategy(generation_mode=mode))
-        def check(case: Case) -> None:
-            if "session_id" in case.path_parameters and case.method != "DELETE":
-                case.path_parameters["session_id"] = described.session
-            case.call_and_validate(
-                base_url=described.sandbox.url,
-                headers=HEADERS,
-                excluded_checks=EXCLUDED,
-                timeout=60,
-            )
-
         with subtests.test(operation.label):
-            check()
+            check_answers(
+                operation,
+                mode,
+                described.sandbox.url,
+                HEADERS,
+                examples=EXAMPLES,
+                excluded=EXCLUDED,
+                adapt=use_the_session,
+            )
 
 
 def test_every_example_of_the_description_works(described: Described) -> None:
