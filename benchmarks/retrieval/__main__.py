@@ -87,6 +87,7 @@ def _prepared(
     return Plan(
         indexes=indexes,
         index=index,
+        passages=len(passages),
         different=different,
         repeating=repeating,
         concurrency=given.concurrency,

@@ -33,6 +33,7 @@ class Plan:
 
     indexes: Path
     index: str
+    passages: int
     different: Path
     repeating: Path
     concurrency: Sequence[int]
@@ -66,7 +67,7 @@ def compare(plan: Plan, mode: IndexMode) -> Iterator[Verdict]:
                 }
                 for other in others.values():
                     print(report.ratios(cell, other), flush=True)
-                yield from _verdicts(cell, others, direct[Encoding.OWN])
+                yield from _verdicts(cell, others, direct[Encoding.OWN], plan.passages)
 
 
 def with_cache(plan: Plan, mode: IndexMode) -> None:
@@ -126,14 +127,14 @@ def _measured(name: str, server: Server, ask: Ask) -> Cell:
     return cell
 
 
-def _verdicts(ours: Cell, references: Mapping[Encoding, Cell], direct: Direct) -> Iterator[Verdict]:
+def _verdicts(
+    ours: Cell, references: Mapping[Encoding, Cell], direct: Direct, passages: int
+) -> Iterator[Verdict]:
     mode = ours.ask.mode
-    if ours.ask.together != 1:
-        return
     if ours.ask.concurrency == CONCURRENT:
-        yield report.against_libraries(ours, direct.best)
+        yield report.against_libraries(ours, direct.best, passages)
         if mode is IndexMode.DENSE:
             for encoding, reference in references.items():
                 yield report.against_one_by_one(ours, reference, encoding)
-    if ours.ask.concurrency == 1 and mode is IndexMode.BM25:
+    if ours.ask.concurrency == ours.ask.together == 1 and mode is IndexMode.BM25:
         yield report.alone(ours)

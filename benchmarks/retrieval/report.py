@@ -53,11 +53,11 @@ def ratios(ours: Cell, other: Cell) -> str:
     return f"{'':<7} {'':>7} {'':>4} {'ratio':<10} {figures}"
 
 
-def against_libraries(ours: Cell, in_process: float) -> Verdict:
+def against_libraries(ours: Cell, in_process: float, passages: int) -> Verdict:
     """The whole service beside its libraries called directly."""
     share = ours.observed.rate / in_process
     return Verdict(
-        f"{_place(ours)}: at least 0.7 of the libraries in process",
+        f"{_place(ours)}, {passages:,} passages: at least 0.7 of the libraries in process",
         f"{share:.2f}: {ours.observed.rate:.0f} of {in_process:.0f} queries/s",
         share >= 0.7,
     )
@@ -80,4 +80,6 @@ def alone(ours: Cell) -> Verdict:
 
 
 def _place(cell: Cell) -> str:
-    return f"{cell.ask.mode} at {cell.ask.concurrency}"
+    ask = cell.ask
+    each = "" if ask.together == 1 else f" with {ask.together} queries each"
+    return f"{ask.mode} at {ask.concurrency}{each}"

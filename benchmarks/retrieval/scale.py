@@ -6,7 +6,8 @@ from pathlib import Path
 
 from benchmarks.retrieval import report
 from benchmarks.retrieval.builds import build
-from benchmarks.retrieval.comparison import Plan, serving
+from benchmarks.retrieval.comparison import Plan, in_process, serving
+from benchmarks.retrieval.libraries import Encoding
 from benchmarks.retrieval.measurement import measure
 from benchmarks.retrieval.quality import mean, recall
 from benchmarks.retrieval.report import Verdict
@@ -31,20 +32,21 @@ def measure_scale(
     if IndexMode.BM25 in modes:
         name = f"words-{count}"
         _build_words(folder, name, count)
-        yield from _serve(_plan(folder, name, questions, seconds), IndexMode.BM25, count)
+        yield from _serve(_plan(folder, name, count, questions, seconds), IndexMode.BM25, count)
     if IndexMode.DENSE in modes:
         name = f"vectors-{count}"
         indexes = folder / "indexes"
         if not (indexes / name / "current").exists():
             build_vectors(indexes, name, count)
-        yield from _serve(_plan(folder, name, questions, seconds), IndexMode.DENSE, count)
+        yield from _serve(_plan(folder, name, count, questions, seconds), IndexMode.DENSE, count)
         yield _recall(indexes / name, count)
 
 
-def _plan(folder: Path, index: str, questions: Path, seconds: float) -> Plan:
+def _plan(folder: Path, index: str, count: int, questions: Path, seconds: float) -> Plan:
     return Plan(
         indexes=folder / "indexes",
         index=index,
+        passages=count,
         different=questions,
         repeating=questions,
         concurrency=CONCURRENCY,
@@ -76,6 +78,9 @@ def _serve(plan: Plan, mode: IndexMode, count: int) -> Iterator[Verdict]:
             peak = max(peak, cell.peak_bytes)
             if mode is IndexMode.BM25 and concurrency == 1:
                 yield report.alone(cell)
+            elif mode is IndexMode.BM25:
+                direct = in_process(plan, mode, Encoding.OWN)
+                yield report.against_libraries(cell, direct.best, count)
     print(f"{plan.index}: {peak / 2**20 / count * 1e6:.0f} MB of memory for a million passages")
     yield Verdict(f"{mode}: start with {count:,} passages under 2 s", f"{first:.2f} s", first < 2)
 
