@@ -27,10 +27,11 @@ try:
 except OSError: sys.exit(3)
 """,
     "files": """
-import os
+import time
 for n in range(64):
     with open(f'/dev/shm/{n}', 'wb') as f:
         for _ in range(16): f.write(bytes(1 << 20))
+time.sleep(3)
 """,
     "mappings that nobody touches any more": """
 import mmap
