@@ -18,7 +18,7 @@ from tests.support.runtimes import FOLDER, installed_runtime
 from tests.support.waiting import wait_for
 
 ROUTE = "/v1/indexing/jobs"
-LONG = 25_000
+LONG = 100_000
 """Rows of a corpus that is committed in several parts."""
 
 one_store = pytest.mark.parametrize("platform", ["sqlite+files"], indirect=True)
