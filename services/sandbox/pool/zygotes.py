@@ -25,7 +25,7 @@ REPOSITORY = Path(__file__).resolve().parents[3]
 _SCRIPT = REPOSITORY / "services" / "sandbox" / "inside" / "zygote.py"
 _START_SECONDS = 60.0
 _FORK_SECONDS = 10.0
-_END_USER_SECONDS = 30.0
+_END_USER_SECONDS = 12.0
 
 Answer = TypeVar("Answer")
 
