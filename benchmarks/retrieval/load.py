@@ -16,7 +16,7 @@ from statistics import quantiles
 from pydantic import BaseModel, ValidationError
 
 from benchmarks.retrieval.connection import Connection
-from benchmarks.retrieval.observed import Observed
+from benchmarks.retrieval.observed import ObservedSearches
 
 WARM_UP_SECONDS = 1.0
 PATIENCE = 30.0
@@ -61,7 +61,7 @@ class Load:
         self._end = 0.0
         self._start_over()
 
-    def measure(self, seconds: float) -> Observed:
+    def measure(self, seconds: float) -> ObservedSearches:
         """Ask for ``seconds`` after a warm-up, and wait for the requests then under way."""
         self._run(WARM_UP_SECONDS)
         self._start_over(warm_up=self._observed.ok)
@@ -77,7 +77,7 @@ class Load:
         return self._observed
 
     def _start_over(self, warm_up: int = 0) -> None:
-        self._observed = Observed(warm_up=warm_up)
+        self._observed = ObservedSearches(warm_up=warm_up)
         self._latencies: list[float] = []
         self._hits: list[int] = []
         self._in_time = 0
@@ -177,7 +177,7 @@ def lines_from(path: Path, skip: int) -> Iterator[bytes]:
 
 
 def main() -> None:
-    """Measure once, and print an `Observed`."""
+    """Measure once, and print an `ObservedSearches`."""
     parser = argparse.ArgumentParser()
     parser.add_argument("port", type=int)
     parser.add_argument("file", type=Path)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.retrieval.load import PATIENCE
-from benchmarks.retrieval.observed import Observed
+from benchmarks.retrieval.observed import ObservedSearches
 from benchmarks.serving.accounting import CpuTime
 from benchmarks.serving.driving import drive
 from benchmarks.serving.server import Server
@@ -31,7 +31,7 @@ class Cell:
     """A measurement, as `Drive` has it."""
 
     ask: Ask
-    observed: Observed
+    observed: ObservedSearches
     cpu: CpuTime
     peak_bytes: int
     elsewhere: float
@@ -49,7 +49,7 @@ def measure(server: Server, ask: Ask) -> Cell:
         *("--together", str(ask.together), "--seconds", str(ask.seconds)),
     ]
     driven = drive(server, command, ask.seconds + 2 * PATIENCE + LOAD_START_SECONDS)
-    observed = Observed.model_validate_json(driven.output)
+    observed = ObservedSearches.model_validate_json(driven.output)
     return Cell(
         ask=ask,
         observed=observed,

@@ -1,39 +1,10 @@
-"""What the load generator saw, as it tells the process that has started it."""
+"""What is observed of searches."""
 
-from pydantic import BaseModel
+from benchmarks.serving.observed import Observed
 
 
-class Observed(BaseModel):
-    """What one measurement showed; times are seconds.
+class ObservedSearches(Observed):
+    """``rate`` is in queries; ``hits`` is the mean number of passages that one found, of the
+    answers that were looked into."""
 
-    Every request counts once: ``ok``; ``wrong``, an answer of another shape; ``refused``;
-    ``timed_out``, the client's patience; ``errors``, any other. ``rate`` is queries answered a
-    second of the measured time; requests under way at its end are waited for, and count in
-    everything else. ``p50`` and ``p99`` are of the ``ok`` and the ``timed_out``, the latter taken
-    as having lasted as long as the patience. ``example`` is the first answer that was not right,
-    ``hits`` the mean number of passages a query of the answers that were looked into.
-    """
-
-    ok: int = 0
-    wrong: int = 0
-    refused: int = 0
-    timed_out: int = 0
-    errors: int = 0
-    warm_up: int = 0
-    rate: float = 0.0
-    p50: float = float("nan")
-    p99: float = float("nan")
     hits: float = float("nan")
-    client_cpu: float = 0.0
-    example: str = ""
-
-    @property
-    def answered(self) -> int:
-        """The requests that were answered, with those of the warm-up."""
-        return self.ok + self.wrong + self.warm_up
-
-    @property
-    def not_ok(self) -> dict[str, int]:
-        """What went wrong, and how often."""
-        kinds = ("wrong", "refused", "timed_out", "errors")
-        return {kind: count for kind in kinds if (count := getattr(self, kind))}

@@ -14,7 +14,7 @@ from statistics import median, quantiles
 from pydantic import BaseModel
 
 from benchmarks.sandbox.connection import Connection
-from benchmarks.sandbox.observed import Observed
+from benchmarks.sandbox.observed import ObservedRuns
 from benchmarks.sandbox.programs import PATIENCE, PROGRAMS, Program
 
 WARM_UP = 8
@@ -46,16 +46,16 @@ class Load:
         self._program = program
         self._bodies = program.bodies(f"{os.getpid()}-{time.time_ns()}")
         self._connections = [Connection(port, keep=keep) for _ in range(concurrency)]
-        self._observed = Observed()
+        self._observed = ObservedRuns()
         self._latencies: list[float] = []
         self._executions: list[float] = []
 
-    async def measure(self, seconds: float) -> Observed:
+    async def measure(self, seconds: float) -> ObservedRuns:
         """Call for ``seconds`` after a warm-up, and wait for the calls then under way."""
         left = iter(range(WARM_UP))
         await self._call_while(lambda: next(left, None) is not None)
         self._close()  # some have been idle, and the server may be about to close them
-        self._observed, self._latencies, self._executions = Observed(warm_up=WARM_UP), [], []
+        self._observed, self._latencies, self._executions = ObservedRuns(warm_up=WARM_UP), [], []
         begun, cpu = time.perf_counter(), time.process_time()
         in_time = 0
 
@@ -139,7 +139,7 @@ def _spread(latencies: list[float], executions: list[float]) -> dict[str, float]
 
 
 def main() -> None:
-    """Measure once, and print an `Observed`."""
+    """Measure once, and print an `ObservedRuns`."""
     parser = argparse.ArgumentParser()
     parser.add_argument("port", type=int)
     parser.add_argument("program", choices=PROGRAMS)

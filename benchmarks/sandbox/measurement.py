@@ -3,7 +3,7 @@
 import sys
 from dataclasses import dataclass
 
-from benchmarks.sandbox.observed import Observed
+from benchmarks.sandbox.observed import ObservedRuns
 from benchmarks.sandbox.programs import PATIENCE, Program
 from benchmarks.serving.accounting import CpuTime
 from benchmarks.serving.driving import drive
@@ -18,7 +18,7 @@ class Cell:
 
     program: str
     concurrency: int
-    observed: Observed
+    observed: ObservedRuns
     cpu: CpuTime
     peak_bytes: int
     elsewhere: float
@@ -49,7 +49,7 @@ def measure(server: Server, program: Program, concurrency: int, plan: Plan) -> C
         *(["--reconnect"] if plan.reconnect else []),
     ]
     driven = drive(server, command, plan.seconds + 2 * PATIENCE + LOAD_START_SECONDS)
-    observed = Observed.model_validate_json(driven.output)
+    observed = ObservedRuns.model_validate_json(driven.output)
     return Cell(
         program=program.name,
         concurrency=concurrency,
