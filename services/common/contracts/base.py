@@ -39,5 +39,8 @@ Metadata = Annotated[
 ]
 """Labels of the client's own: at most 16 pairs, keys to 64 and values to 512 characters."""
 
+Number = Annotated[float, Field(strict=True)]
+"""A number: neither a text nor a truth value is one."""
+
 JsonObject = dict[str, Any]
 """A JSON object whose shape belongs to somebody else."""

@@ -2,9 +2,9 @@
 
 from typing import Annotated, Literal
 
-from pydantic import AnyHttpUrl, Field, StringConstraints
+from pydantic import AnyHttpUrl, Field, StrictBool, StrictInt, StringConstraints
 
-from services.common.contracts.base import Metadata, Request, Resource
+from services.common.contracts.base import Metadata, Number, Request, Resource
 from services.common.contracts.engine import VllmOptions
 from services.common.contracts.jobs import JobState, Placement
 from services.common.contracts.origins import origin_of
@@ -26,7 +26,7 @@ class ExactGrader(Request):
     """Right when the answer equals a gold, after stripping outer white space."""
 
     type: Literal["exact"] = "exact"
-    ignore_case: bool = False
+    ignore_case: StrictBool = False
 
 
 class RegexGrader(Request):
@@ -39,15 +39,15 @@ class RegexGrader(Request):
 
     type: Literal["regex"] = "regex"
     pattern: str = Field(min_length=1, max_length=1000)
-    ignore_case: bool = False
+    ignore_case: StrictBool = False
 
 
 class NumericGrader(Request):
     """Right when the last number of the answer equals the gold within the tolerances."""
 
     type: Literal["numeric"] = "numeric"
-    absolute_tolerance: float = Field(default=0.0, ge=0.0)
-    relative_tolerance: float = Field(default=1e-9, ge=0.0)
+    absolute_tolerance: Number = Field(default=0.0, ge=0.0)
+    relative_tolerance: Number = Field(default=1e-9, ge=0.0)
 
 
 Grader = Annotated[ExactGrader | RegexGrader | NumericGrader, Field(discriminator="type")]
@@ -56,13 +56,13 @@ Grader = Annotated[ExactGrader | RegexGrader | NumericGrader, Field(discriminato
 class Sampling(Request):
     """How answers are sampled; the defaults are greedy."""
 
-    max_tokens: int = Field(default=512, ge=1, le=131_072)
-    temperature: float = Field(default=0.0, ge=0.0, le=2.0)
-    top_p: float = Field(default=1.0, gt=0.0, le=1.0)
+    max_tokens: StrictInt = Field(default=512, ge=1, le=131_072)
+    temperature: Number = Field(default=0.0, ge=0.0, le=2.0)
+    top_p: Number = Field(default=1.0, gt=0.0, le=1.0)
     stop: list[Annotated[str, StringConstraints(min_length=1, max_length=100)]] | None = Field(
         default=None, max_length=4
     )
-    seed: int | None = Field(default=0, ge=0, le=2**31 - 1)
+    seed: StrictInt | None = Field(default=0, ge=0, le=2**31 - 1)
 
 
 class CreateEvaluation(Placement):
@@ -78,8 +78,10 @@ class CreateEvaluation(Placement):
     grader: Grader = Field(default_factory=ExactGrader)
     sampling: Sampling = Field(default_factory=Sampling)
     system_prompt: str | None = Field(default=None, max_length=100_000)
-    max_samples: int | None = Field(default=None, ge=1, description="Take the first rows only.")
-    max_concurrency: int = Field(default=64, ge=1, le=1024)
+    max_samples: StrictInt | None = Field(
+        default=None, ge=1, description="Take the first rows only."
+    )
+    max_concurrency: StrictInt = Field(default=64, ge=1, le=1024)
     engine: VllmOptions = Field(
         default_factory=VllmOptions, description="Of the vLLM server of a local model."
     )

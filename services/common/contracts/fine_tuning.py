@@ -3,9 +3,9 @@
 from enum import StrEnum
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, StringConstraints
+from pydantic import Field, StrictInt, StringConstraints
 
-from services.common.contracts.base import JsonObject, Metadata, Request, Resource
+from services.common.contracts.base import JsonObject, Metadata, Number, Request, Resource
 from services.common.contracts.jobs import JobState, Placement
 
 HUB_DATASET_PREFIX = "hf://datasets/"
@@ -24,9 +24,9 @@ class TrainingType(StrEnum):
 class LoraSettings(Request):
     """Low-rank adaptation. ``alpha`` defaults to twice the rank; null targets mean all linear."""
 
-    rank: int = Field(default=16, ge=1, le=512)
-    alpha: int | None = Field(default=None, ge=1, le=4096)
-    dropout: float = Field(default=0.0, ge=0.0, lt=1.0)
+    rank: StrictInt = Field(default=16, ge=1, le=512)
+    alpha: StrictInt | None = Field(default=None, ge=1, le=4096)
+    dropout: Number = Field(default=0.0, ge=0.0, lt=1.0)
     target_modules: list[str] | None = Field(default=None, min_length=1, max_length=64)
 
 
@@ -46,14 +46,14 @@ class SupervisedHyperparameters(Request):
     training type. ``llamafactory`` holds arguments under LLaMA-Factory's own names.
     """
 
-    n_epochs: Annotated[float, Field(gt=0, le=1000)] | Auto = "auto"
-    batch_size: Annotated[int, Field(ge=1, le=4096)] | Auto = "auto"
-    learning_rate_multiplier: Annotated[float, Field(gt=0, le=1000)] | Auto = "auto"
-    learning_rate: float | None = Field(default=None, gt=0, le=1)
+    n_epochs: Annotated[Number, Field(gt=0, le=1000)] | Auto = "auto"
+    batch_size: Annotated[StrictInt, Field(ge=1, le=4096)] | Auto = "auto"
+    learning_rate_multiplier: Annotated[Number, Field(gt=0, le=1000)] | Auto = "auto"
+    learning_rate: Number | None = Field(default=None, gt=0, le=1)
     training_type: TrainingType = TrainingType.LORA
     lora: LoraSettings = Field(default_factory=LoraSettings)
-    max_seq_length: int = Field(default=2048, ge=16, le=1_048_576)
-    warmup_ratio: float = Field(default=0.0, ge=0.0, le=1.0)
+    max_seq_length: StrictInt = Field(default=2048, ge=16, le=1_048_576)
+    warmup_ratio: Number = Field(default=0.0, ge=0.0, le=1.0)
     template: Annotated[str, StringConstraints(pattern=r"^[\w.-]{1,50}$")] | None = Field(
         default=None, description="LLaMA-Factory's template name; null: the model's own."
     )
@@ -86,7 +86,7 @@ class CreateFineTuningJob(Placement):
     )
     validation_file: FileReference | None = None
     suffix: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._-]{1,64}$")] | None = None
-    seed: int | None = Field(default=None, ge=0, le=2**31 - 1)
+    seed: StrictInt | None = Field(default=None, ge=0, le=2**31 - 1)
     method: Method | None = None
     hyperparameters: SupervisedHyperparameters | None = Field(
         default=None, description="OpenAI's older place for method.supervised.hyperparameters."

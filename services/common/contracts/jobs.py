@@ -3,7 +3,7 @@
 from enum import StrEnum
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, StrictInt
 
 from services.common.contracts.base import JsonObject, Request, Resource
 
@@ -103,7 +103,7 @@ class Worker(Resource):
 class Placement(Request):
     """What a job asks of the cluster."""
 
-    gpus: int | None = Field(
+    gpus: StrictInt | None = Field(
         default=None, ge=0, le=64, description="Devices; null: one where a worker has any."
     )
-    priority: int = Field(default=0, ge=-100, le=100, description="Higher runs earlier.")
+    priority: StrictInt = Field(default=0, ge=-100, le=100, description="Higher runs earlier.")

@@ -2,9 +2,9 @@
 
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, StrictFloat, StrictInt
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat, StrictInt
 
-from services.common.contracts.base import JsonObject, Request, Resource
+from services.common.contracts.base import JsonObject, Number, Request, Resource
 from services.common.contracts.indexes import IndexMode, IndexName, IndexSummary
 from services.common.contracts.pages import Page
 
@@ -21,7 +21,7 @@ MAX_ALTERNATIVES = 256
 QueryText = Annotated[str, Field(max_length=MAX_QUERY_CHARACTERS)]
 FieldName = Annotated[str, Field(max_length=512)]
 FieldValue = Annotated[str, Field(max_length=4096)] | int | float | bool
-Number = StrictInt | StrictFloat
+Bound = StrictInt | StrictFloat
 
 
 class RetrieveRequest(BaseModel):
@@ -30,10 +30,12 @@ class RetrieveRequest(BaseModel):
     model_config = ConfigDict(extra="ignore", allow_inf_nan=False)
 
     queries: list[QueryText] = Field(max_length=MAX_QUERIES)
-    topk: int | None = Field(
+    topk: StrictInt | None = Field(
         default=None, ge=0, le=MAX_TOPK, description="Passages a query; null or 0: the default."
     )
-    return_scores: bool = Field(default=False, description="Give each passage with its score.")
+    return_scores: StrictBool = Field(
+        default=False, description="Give each passage with its score."
+    )
 
 
 class ScoredDocument(Resource):
@@ -60,8 +62,8 @@ class Filter(Request):
     any_of: dict[FieldName, Annotated[list[FieldValue], Field(max_length=MAX_ALTERNATIVES)]] = (
         Field(default={}, max_length=16)
     )
-    least: dict[FieldName, Number] = Field(default={}, max_length=16)
-    most: dict[FieldName, Number] = Field(default={}, max_length=16)
+    least: dict[FieldName, Bound] = Field(default={}, max_length=16)
+    most: dict[FieldName, Bound] = Field(default={}, max_length=16)
 
 
 class SearchRequest(Request):
@@ -72,13 +74,13 @@ class SearchRequest(Request):
     )
     index: IndexName | None = Field(default=None, description="Null: the default index.")
     mode: IndexMode | None = Field(default=None, description="Null: all that the index has.")
-    topk: int | None = Field(default=None, ge=0, le=MAX_TOPK)
+    topk: StrictInt | None = Field(default=None, ge=0, le=MAX_TOPK)
     filter: Filter | None = None
-    highlights: bool = Field(default=False, description="Mark the words of the query.")
-    rerank: bool = Field(
+    highlights: StrictBool = Field(default=False, description="Mark the words of the query.")
+    rerank: StrictBool = Field(
         default=False, description="Order the best passages anew by a slower, better score."
     )
-    timeout: float | None = Field(
+    timeout: Number | None = Field(
         default=None, gt=0, le=3600, description="Seconds after which the answer is of no use."
     )
 

@@ -9,7 +9,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, FailFast, Field
 
-from services.common.contracts.base import Resource
+from services.common.contracts.base import Number, Resource
 
 MAX_BODY_BYTES = 128 << 20
 MAX_FILES = 1000
@@ -74,8 +74,7 @@ def _as_integer(value: object) -> object:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-# Neither a text nor a truth value is a number, and 1024.0 is a whole one.
-Number = Annotated[float, Field(strict=True)]
+# 1024.0 is a whole number.
 Megabytes = Annotated[int, Field(strict=True), BeforeValidator(_as_integer)]
 
 

@@ -3,7 +3,7 @@
 from enum import StrEnum
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, FailFast, Field
+from pydantic import BaseModel, ConfigDict, FailFast, Field, StrictBool
 
 from services.common.contracts.base import Resource
 from services.common.contracts.sandbox import CodeRequest, CommandResult, RunStatus
@@ -34,7 +34,7 @@ class RunCasesRequest(CodeRequest):
 
     cases: Annotated[list[Case], FailFast(), Field(min_length=1, max_length=MAX_CASES)]
     match: Match = Match.LINES
-    stop_on_first_failure: bool = Field(
+    stop_on_first_failure: StrictBool = Field(
         default=False, description="Cases after the first that does not pass are not run."
     )
 

@@ -8,13 +8,12 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from services.common.contracts.base import Resource
+from services.common.contracts.base import Number, Resource
 from services.common.contracts.sandbox import (
     CommandResult,
     EncodedFiles,
     FetchedPaths,
     Megabytes,
-    Number,
     RunStatus,
 )
 from services.common.contracts.sandbox_sessions import CellError, MimeBundle

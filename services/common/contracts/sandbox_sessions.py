@@ -5,8 +5,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from services.common.contracts.base import Request, Resource
-from services.common.contracts.sandbox import EncodedFiles, Megabytes, Number
+from services.common.contracts.base import Number, Request, Resource
+from services.common.contracts.sandbox import EncodedFiles, Megabytes
 
 MimeBundle = dict[str, Any]
 """One thing that was shown, by media type: ``text/plain``, ``image/png`` (in base64), ..."""
