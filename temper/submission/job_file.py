@@ -13,6 +13,7 @@ from services.common.contracts.fine_tuning import HUB_DATASET_PREFIX, CreateFine
 from services.common.contracts.indexes import CreateIndexingJob
 from services.common.contracts.jobs import JobKind
 from services.common.contracts.llamafactory import check_arguments, check_template
+from services.common.contracts.yaml_text import parse_yaml
 from services.common.errors import InvalidRequest
 from temper.submission.errors import SubmissionError
 from temper.submission.llamafactory import read_llamafactory
@@ -58,7 +59,7 @@ def _read(path: Path) -> str:
 
 def _parse(path: Path, text: str) -> Mapping[str, Any]:
     try:
-        content = yaml.safe_load(text)
+        content = parse_yaml(text)
     except yaml.YAMLError as error:
         raise SubmissionError(f"{path}: neither YAML nor JSON: {error}") from error
     if not isinstance(content, dict):

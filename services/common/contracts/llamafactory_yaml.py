@@ -1,6 +1,5 @@
 """Reads LLaMA-Factory's YAML files, such as its examples, as fine-tuning requests."""
 
-import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +13,7 @@ from services.common.contracts.llamafactory import (
     check_template,
     refusal,
 )
+from services.common.contracts.yaml_text import parse_yaml
 from services.common.errors import InvalidRequest
 
 MAX_YAML_CHARACTERS = 256 * 1024
@@ -70,20 +70,11 @@ def parse_llamafactory_yaml(text: str) -> LlamaFactoryJob:
     )
 
 
-class _Loader(yaml.SafeLoader):
-    """YAML 1.1 takes 1e-4 for text; LLaMA-Factory reads it as a number."""
-
-
-_Loader.add_implicit_resolver(
-    "tag:yaml.org,2002:float", re.compile(r"[-+]?\d+(\.\d*)?[eE][-+]?\d+"), list("-+0123456789")
-)
-
-
 def _load(text: str) -> dict[str, Any]:
     if len(text) > MAX_YAML_CHARACTERS:
         raise InvalidRequest(f"the file is longer than {MAX_YAML_CHARACTERS:,} characters")
     try:
-        settings = yaml.load(text, Loader=_Loader)  # noqa: S506 - a SafeLoader with one more number
+        settings = parse_yaml(text)
     except yaml.YAMLError as error:
         raise InvalidRequest(f"the file is not YAML: {' '.join(str(error).split())}") from None
     if not isinstance(settings, dict) or not all(isinstance(key, str) for key in settings):
