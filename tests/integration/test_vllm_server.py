@@ -21,11 +21,11 @@ from services.common.clients.inference import (
     InferenceClient,
     InferenceError,
 )
+from services.common.engines.sources import ModelSource
+from services.common.engines.vllm_log import StartupPhase
+from services.common.engines.vllm_server import StartupProgress, VllmFailed, VllmServer
 from services.common.process.runtimes import Accelerator, Runtime
 from services.common.process.trees import MARKER
-from services.evaluator.engines.sources import ModelSource
-from services.evaluator.engines.vllm_log import StartupPhase
-from services.evaluator.engines.vllm_server import StartupProgress, VllmFailed, VllmServer
 from tests.support.processes import REPOSITORY
 from tests.support.runtimes import installed_runtime
 from tests.support.waiting import wait_for

@@ -6,10 +6,10 @@ from pathlib import Path
 
 from services.common.clients.inference import InferenceClient
 from services.common.contracts.evaluations import Sampling
+from services.common.engines.sources import ModelSource
+from services.common.engines.vllm_server import StartupProgress, VllmFailed, VllmServer
 from services.common.errors import JobFailed
 from services.common.process.reporter import Reporter
-from services.evaluator.engines.sources import ModelSource
-from services.evaluator.engines.vllm_server import StartupProgress, VllmFailed, VllmServer
 from services.evaluator.evaluation.endpoint import Endpoint, connect
 from services.evaluator.evaluation.spec import EvaluationSpec, LocalModel
 

@@ -8,10 +8,10 @@ import pytest
 from pydantic import ValidationError
 
 from services.common.contracts.engine import VllmOptions
+from services.common.engines.launch import Launch, plan_launch
+from services.common.engines.sources import LoraAdapter, ModelSource
 from services.common.errors import InvalidRequest
 from services.common.process.runtimes import Accelerator, Runtime
-from services.evaluator.engines.launch import Launch, plan_launch
-from services.evaluator.engines.sources import LoraAdapter, ModelSource
 
 TINY = {
     "dtype": "float32",

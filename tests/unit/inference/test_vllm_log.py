@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from services.evaluator.engines.vllm_log import (
+from services.common.engines.vllm_log import (
     LogFollower,
     StartupPhase,
     failure_cause,

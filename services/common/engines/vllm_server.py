@@ -17,12 +17,12 @@ from typing import Self
 import httpx
 
 from services.common.contracts.engine import VllmOptions
+from services.common.engines.launch import HOST, plan_launch
+from services.common.engines.server_process import ServerProcess
+from services.common.engines.sources import LoraAdapter, ModelSource
+from services.common.engines.vllm_log import LogFollower, StartupPhase, failure_cause, milestone
 from services.common.errors import TemperError
 from services.common.process.runtimes import find_runtime
-from services.evaluator.engines.launch import HOST, plan_launch
-from services.evaluator.engines.server_process import ServerProcess
-from services.evaluator.engines.sources import LoraAdapter, ModelSource
-from services.evaluator.engines.vllm_log import LogFollower, StartupPhase, failure_cause, milestone
 
 LOG = "vllm.log"
 POLL_SECONDS = 0.2

@@ -11,14 +11,14 @@ from typing import get_args
 from pydantic import BaseModel, ValidationError
 
 from services.common.contracts.engine import LoraRank, VllmOptions
+from services.common.engines.model_config import cpu_cache_bytes, read_model_config
+from services.common.engines.sources import LoraAdapter, ModelSource
 from services.common.errors import InvalidRequest
 from services.common.process.runtimes import Accelerator, Runtime, child_environment
-from services.evaluator.engines.model_config import cpu_cache_bytes, read_model_config
-from services.evaluator.engines.sources import LoraAdapter, ModelSource
 
 HOST = "127.0.0.1"
 ADAPTER_CONFIG = "adapter_config.json"
-CPU_ENTRY = "services.evaluator.engines.vllm_cpu_entry"
+CPU_ENTRY = "services.common.engines.vllm_cpu_entry"
 GIBIBYTE = 2**30
 
 
