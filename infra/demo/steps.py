@@ -4,6 +4,7 @@ import hashlib
 from pathlib import Path
 
 from infra.demo.outcome import Outcome
+from services.common.contracts.adaptation import TrainingType
 from services.common.contracts.evaluations import (
     CreateEvaluation,
     Evaluation,
@@ -17,7 +18,6 @@ from services.common.contracts.fine_tuning import (
     Method,
     SupervisedHyperparameters,
     SupervisedMethod,
-    TrainingType,
 )
 from services.common.contracts.jobs import JobKind, JobStatus
 from services.common.contracts.models import RegisterModel

@@ -8,8 +8,8 @@ from pydantic import BaseModel
 from sqlalchemy.orm import Session
 
 from services.common.artifacts import Artifacts
+from services.common.contracts.adaptation import TrainingType
 from services.common.contracts.base import JsonObject
-from services.common.contracts.fine_tuning import TrainingType
 from services.common.contracts.models import Lineage, ModelKind
 from services.common.db.engine import Database
 from services.common.errors import JobFailed

@@ -7,12 +7,12 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from services.common.artifacts import Artifacts
+from services.common.contracts.adaptation import TrainingType
 from services.common.contracts.fine_tuning import (
     HUB_DATASET_PREFIX,
     CreateFineTuningJob,
     DataFormat,
     SupervisedHyperparameters,
-    TrainingType,
 )
 from services.common.db.tables import FileRow
 from services.common.errors import InvalidRequest
@@ -50,7 +50,7 @@ def look_up(session: Session, job: Job, model_root: Path, artifacts: Artifacts) 
     return FineTune(
         job=job,
         request=request,
-        hyperparameters=request.method.supervised.hyperparameters,
+        hyperparameters=request.method.as_supervised,
         model=resolve_model(session, request.model, model_root, artifacts),
         training_file=_file(session, request.training_file, "training_file"),
         validation_file=_file(session, request.validation_file, "validation_file"),

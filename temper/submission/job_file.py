@@ -86,7 +86,7 @@ def _own(path: Path, content: Mapping[str, Any]) -> Submission:
 def _check_llamafactory(request: CreateFineTuningJob, job_file: Path) -> None:
     """Find what the gateway would refuse, before any data are uploaded."""
     places = {"hyperparameters": request.hyperparameters}
-    if request.method is not None:
+    if request.method is not None and request.method.supervised is not None:
         places["method.supervised.hyperparameters"] = request.method.supervised.hyperparameters
     for place, hyperparameters in places.items():
         if hyperparameters is None:

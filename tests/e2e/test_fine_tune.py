@@ -7,6 +7,7 @@ import httpx
 import openai
 import pytest
 
+from services.common.contracts.adaptation import LoraSettings
 from services.common.contracts.evaluations import (
     CreateEvaluation,
     Evaluation,
@@ -17,7 +18,6 @@ from services.common.contracts.files import FilePurpose
 from services.common.contracts.fine_tuning import (
     CreateFineTuningJob,
     FineTuningJob,
-    LoraSettings,
     Method,
     SupervisedHyperparameters,
     SupervisedMethod,

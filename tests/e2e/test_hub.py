@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from services.common.artifacts import Artifacts
+from services.common.contracts.adaptation import LoraSettings
 from services.common.contracts.evaluations import (
     CreateEvaluation,
     Evaluation,
@@ -19,7 +20,6 @@ from services.common.contracts.files import FilePurpose
 from services.common.contracts.fine_tuning import (
     CreateFineTuningJob,
     FineTuningJob,
-    LoraSettings,
     Method,
     SupervisedHyperparameters,
     SupervisedMethod,

@@ -97,7 +97,7 @@ def _check_hub_dataset(reference: str, param: str) -> None:
 
 
 def _check_llamafactory(request: CreateFineTuningJob) -> None:
-    if request.method is None:
+    if request.method is None or request.method.supervised is None:
         return
     hyperparameters = request.method.supervised.hyperparameters
     try:

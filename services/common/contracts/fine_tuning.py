@@ -1,33 +1,19 @@
 """Fine-tuning jobs: OpenAI's fields, with Temper's own inside the hyperparameters."""
 
 from enum import StrEnum
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, StrictInt, StringConstraints
+from pydantic import Field, StrictInt, StringConstraints, model_validator
 
+from services.common.contracts.adaptation import LoraSettings, TrainingType
 from services.common.contracts.base import JsonObject, Metadata, Number, Request, Resource
 from services.common.contracts.jobs import JobState, Placement
+from services.common.contracts.online import DistillationMethod, PpoMethod, ReinforcementMethod
 
 HUB_DATASET_PREFIX = "hf://datasets/"
 """A ``training_file`` that starts so names a dataset of a hub instead of an uploaded file."""
 
 Auto = Literal["auto"]
-
-
-class TrainingType(StrEnum):
-    """Which weights are trained."""
-
-    FULL = "full"
-    LORA = "lora"
-
-
-class LoraSettings(Request):
-    """Low-rank adaptation. ``alpha`` defaults to twice the rank; null targets mean all linear."""
-
-    rank: StrictInt = Field(default=16, ge=1, le=512)
-    alpha: StrictInt | None = Field(default=None, ge=1, le=4096)
-    dropout: Number = Field(default=0.0, ge=0.0, lt=1.0)
-    target_modules: list[str] | None = Field(default=None, min_length=1, max_length=64)
 
 
 class DataFormat(StrEnum):
@@ -67,11 +53,54 @@ class SupervisedMethod(Request):
     hyperparameters: SupervisedHyperparameters = Field(default_factory=SupervisedHyperparameters)
 
 
-class Method(Request):
-    """The training method and its settings."""
+class MethodType(StrEnum):
+    """How a model is trained."""
 
-    type: Literal["supervised"] = "supervised"
-    supervised: SupervisedMethod = Field(default_factory=SupervisedMethod)
+    SUPERVISED = "supervised"
+    REINFORCEMENT = "reinforcement"  # GRPO, DAPO, Dr.GRPO, GSPO
+    PPO = "ppo"
+    DISTILLATION = "distillation"
+
+
+class Method(Request):
+    """The training method and its settings, which lie under the method's name."""
+
+    type: MethodType = MethodType.SUPERVISED
+    supervised: SupervisedMethod | None = None
+    reinforcement: ReinforcementMethod | None = None
+    ppo: PpoMethod | None = None
+    distillation: DistillationMethod | None = None
+
+    @model_validator(mode="after")
+    def _settings_of_its_type(self) -> Self:
+        if self.type is MethodType.SUPERVISED and self.supervised is None:
+            self.supervised = SupervisedMethod()
+        for each in MethodType:
+            given = getattr(self, each.value) is not None
+            if given and each is not self.type:
+                raise ValueError(f"has settings of {each.value}, but its type is {self.type.value}")
+            if not given and each is self.type:
+                raise ValueError(f"type {each.value} needs settings under {each.value}")
+        return self
+
+    @property
+    def training_type(self) -> TrainingType:
+        """Which weights are trained."""
+        if self.online is not None:
+            return self.online.hyperparameters.optimisation.training_type
+        return self.as_supervised.training_type
+
+    @property
+    def as_supervised(self) -> SupervisedHyperparameters:
+        """The settings of a supervised method; ValueError for another."""
+        if self.supervised is None:
+            raise ValueError(f"the method is {self.type.value}")
+        return self.supervised.hyperparameters
+
+    @property
+    def online(self) -> ReinforcementMethod | PpoMethod | DistillationMethod | None:
+        """The settings of online training; None for a supervised one."""
+        return self.reinforcement or self.ppo or self.distillation
 
 
 FileReference = Annotated[str, StringConstraints(min_length=1, max_length=300)]

@@ -6,7 +6,8 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
-from services.common.contracts.fine_tuning import SupervisedHyperparameters, TrainingType
+from services.common.contracts.adaptation import TrainingType
+from services.common.contracts.fine_tuning import SupervisedHyperparameters
 from services.common.contracts.llamafactory import (
     catalogue,
     check_arguments,

@@ -5,7 +5,8 @@ import re
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from services.common.contracts.fine_tuning import CreateFineTuningJob, TrainingType
+from services.common.contracts.adaptation import TrainingType
+from services.common.contracts.fine_tuning import CreateFineTuningJob
 from services.common.contracts.models import ModelKind
 from services.common.db.tables import CheckpointRow, JobRow, ModelRow
 
@@ -30,8 +31,7 @@ def find_checkpoint(session: Session, name: str) -> ModelRow | None:
     if row is None or job is None:
         return None
     request = CreateFineTuningJob.model_validate(job.request)
-    hyperparameters = request.method.supervised.hyperparameters if request.method else None
-    is_adapter = hyperparameters and hyperparameters.training_type is TrainingType.LORA
+    is_adapter = request.method and request.method.training_type is TrainingType.LORA
     parent = session.scalar(select(ModelRow).where(ModelRow.id == request.model))
     parent = parent or find_checkpoint(session, request.model)
     base = (parent.base if parent is not None else None) or request.model

@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import JsonValue
 
-from services.common.contracts.fine_tuning import TrainingType
+from services.common.contracts.adaptation import TrainingType
 from services.common.contracts.llamafactory import ArgumentProblem, ArgumentRefused
 from services.trainer.llamafactory.spec import TrainingSpec
 

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 
-from services.common.contracts.fine_tuning import DataFormat, TrainingType
+from services.common.contracts.adaptation import TrainingType
+from services.common.contracts.fine_tuning import DataFormat
 
 SPEC = "spec.json"
 

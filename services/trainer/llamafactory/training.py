@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from services.common.contracts.fine_tuning import TrainingType
+from services.common.contracts.adaptation import TrainingType
 from services.common.contracts.llamafactory import check_arguments
 from services.trainer.llamafactory.arguments import (
     Workplace,

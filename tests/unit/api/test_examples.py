@@ -25,4 +25,4 @@ def test_examples_are_valid(body: type[BaseModel], examples: dict[str, Example])
     for example in examples.values():
         parsed = body.model_validate(example["value"])
         if isinstance(parsed, CreateFineTuningJob) and parsed.method is not None:
-            check_arguments(parsed.method.supervised.hyperparameters.llamafactory)
+            check_arguments(parsed.method.as_supervised.llamafactory)

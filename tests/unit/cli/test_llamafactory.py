@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from services.common.contracts.fine_tuning import CreateFineTuningJob, TrainingType
+from services.common.contracts.adaptation import TrainingType
+from services.common.contracts.fine_tuning import CreateFineTuningJob
 from temper.submission.errors import SubmissionError
 from temper.submission.job_file import read_job_file
 from temper.submission.submission import Submission
@@ -90,7 +91,7 @@ def merged(submission: Submission) -> list[Any]:
 def arguments(submission: Submission) -> dict[str, Any]:
     method = request_of(submission).method
     assert method is not None
-    return method.supervised.hyperparameters.llamafactory
+    return method.as_supervised.llamafactory
 
 
 def test_a_plain_dataset_is_uploaded_as_it_is(repository: Path) -> None:
@@ -98,7 +99,7 @@ def test_a_plain_dataset_is_uploaded_as_it_is(repository: Path) -> None:
 
     request = request_of(submission)
     assert request.method is not None
-    hyperparameters = request.method.supervised.hyperparameters
+    hyperparameters = request.method.as_supervised
     assert request.model == "owner/model"
     assert submission.model_may_be_of_hub
     assert [file.path for file in submission.files] == [repository / "data" / "greetings.json"]

@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from services.common.contracts.fine_tuning import TrainingType
+from services.common.contracts.adaptation import TrainingType
 from services.common.contracts.llamafactory import ArgumentRefused, catalogue
 from services.trainer.llamafactory.arguments import (
     Workplace,

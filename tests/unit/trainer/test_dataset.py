@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from services.common.contracts.fine_tuning import TrainingType
+from services.common.contracts.adaptation import TrainingType
 from services.common.records.record import UnreadableFile
 from services.trainer.llamafactory.dataset import (
     RENDERED,

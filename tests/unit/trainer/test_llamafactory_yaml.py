@@ -1,6 +1,6 @@
 import pytest
 
-from services.common.contracts.fine_tuning import TrainingType
+from services.common.contracts.adaptation import TrainingType
 from services.common.contracts.llamafactory import ArgumentRefused
 from services.common.contracts.llamafactory_yaml import parse_llamafactory_yaml
 from services.common.errors import InvalidRequest

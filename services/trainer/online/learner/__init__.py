@@ -1,0 +1,1 @@
+"""The processes that hold the weights and update them, in the training runtime."""

@@ -1,0 +1,87 @@
+"""What the coordinator asks the learner, and what it answers: a JSON object a line, over a Unix
+socket that the process of rank 0 connects to. One request at a time; each is answered."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+
+
+class _Message(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Update(_Message):
+    """Learn from a batch file; ``step`` counts updates from 0."""
+
+    type: Literal["update"] = "update"
+    step: int
+    batch: Path
+
+
+class Publish(_Message):
+    """Write the policy's weights, for an engine to load, into a folder that is not there yet."""
+
+    type: Literal["publish"] = "publish"
+    folder: Path
+
+
+class Probe(_Message):
+    """Compute the log-probability of every token after the first, under the current weights."""
+
+    type: Literal["probe"] = "probe"
+    token_ids: list[list[int]]
+
+
+class Save(_Message):
+    """Write weights, optimiser and random states into a folder that is not there yet."""
+
+    type: Literal["save"] = "save"
+    folder: Path
+
+
+class Export(_Message):
+    """Write the trained model as it is to be kept: full weights, or an adapter."""
+
+    type: Literal["export"] = "export"
+    folder: Path
+
+
+class Finish(_Message):
+    """End the process."""
+
+    type: Literal["finish"] = "finish"
+
+
+Request = Annotated[Update | Publish | Probe | Save | Export | Finish, Field(discriminator="type")]
+
+
+class Ready(_Message):
+    """The first line: the weights are loaded; ``resumed`` says that a checkpoint was."""
+
+    type: Literal["ready"] = "ready"
+    resumed: bool
+    trainable_parameters: int
+
+
+class Done(_Message):
+    """The answer to a request. ``metrics`` are those of an update, ``log_probs`` of a probe."""
+
+    type: Literal["done"] = "done"
+    seconds: float
+    metrics: dict[str, float] = Field(default_factory=dict)
+    log_probs: list[list[float]] = Field(default_factory=list)
+
+
+class Failed(_Message):
+    """The request failed, and the process ends: ``code`` and ``message`` are for the user."""
+
+    type: Literal["failed"] = "failed"
+    code: str
+    message: str
+
+
+Answer = Annotated[Ready | Done | Failed, Field(discriminator="type")]
+
+REQUEST: TypeAdapter[Request] = TypeAdapter(Request)
+ANSWER: TypeAdapter[Answer] = TypeAdapter(Answer)

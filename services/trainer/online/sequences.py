@@ -1,0 +1,107 @@
+"""Token sequences to learn from, and the files in which a batch reaches the learner."""
+
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class TopK:
+    """A teacher's most probable tokens at each place: ``ids`` and natural ``log_probs``, both
+    (n - 1, k); row i is the distribution of token i + 1."""
+
+    ids: NDArray[np.int32]
+    log_probs: NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class TrainingSequence:
+    """Prompt and response of one sample; all arrays have shape (n,).
+
+    ``mask`` is true on the tokens to learn from, which the policy (or a teacher, or the data)
+    wrote; never on the first. ``sampler_log_probs`` are 0 and ``policy_versions`` -1 where the
+    policy sampled nothing. ``reward`` is that of the whole, penalties included. Samples of one
+    prompt have one ``group``. ``final`` says that the response ended by itself, so that no value
+    lies behind its end.
+    """
+
+    token_ids: NDArray[np.int32]
+    mask: NDArray[np.bool_]
+    sampler_log_probs: NDArray[np.float32]
+    policy_versions: NDArray[np.int32]
+    reward: float = 0.0
+    group: int = 0
+    final: bool = True
+    teacher: TopK | None = None
+
+
+@dataclass(frozen=True)
+class Batch:
+    """The sequences of one update."""
+
+    sequences: tuple[TrainingSequence, ...]
+
+    def save(self, path: Path) -> None:
+        """Write the batch, complete or not at all."""
+        arrays = {
+            "format": np.int64(FORMAT),
+            "lengths": np.array([len(s.token_ids) for s in self.sequences], np.int64),
+            "token_ids": _joined([s.token_ids for s in self.sequences], np.int32),
+            "mask": _joined([s.mask for s in self.sequences], np.bool_),
+            "sampler_log_probs": _joined([s.sampler_log_probs for s in self.sequences], np.float32),
+            "policy_versions": _joined([s.policy_versions for s in self.sequences], np.int32),
+            "rewards": np.array([s.reward for s in self.sequences], np.float64),
+            "groups": np.array([s.group for s in self.sequences], np.int64),
+            "final": np.array([s.final for s in self.sequences], np.bool_),
+        }
+        for index, sequence in enumerate(self.sequences):
+            if sequence.teacher is not None:
+                arrays[f"teacher_ids_{index}"] = sequence.teacher.ids
+                arrays[f"teacher_log_probs_{index}"] = sequence.teacher.log_probs
+        buffer = io.BytesIO()
+        np.savez(buffer, **arrays)  # type: ignore[arg-type]
+        partial = path.with_suffix(".partial")
+        partial.write_bytes(buffer.getbuffer())
+        partial.replace(path)
+
+    @classmethod
+    def load(cls, path: Path) -> Self:
+        """Read a batch; raises ValueError for a file of another format."""
+        with np.load(path, allow_pickle=False) as arrays:
+            if int(arrays["format"]) != FORMAT:
+                raise ValueError(f"{path} has format {int(arrays['format'])}, not {FORMAT}")
+            ends = np.cumsum(arrays["lengths"])[:-1]
+            parts = zip(
+                np.split(arrays["token_ids"], ends),
+                np.split(arrays["mask"], ends),
+                np.split(arrays["sampler_log_probs"], ends),
+                np.split(arrays["policy_versions"], ends),
+                arrays["rewards"].tolist(),
+                arrays["groups"].tolist(),
+                arrays["final"].tolist(),
+                strict=True,
+            )
+            return cls(
+                tuple(
+                    TrainingSequence(*part, _teacher(arrays, index))
+                    for index, part in enumerate(parts)
+                )
+            )
+
+
+def _joined(arrays: Sequence[NDArray[Any]], dtype: type[np.generic]) -> NDArray[Any]:
+    return np.concatenate([np.zeros(0, dtype), *arrays])
+
+
+def _teacher(arrays: "np.lib.npyio.NpzFile", index: int) -> TopK | None:
+    name = f"teacher_ids_{index}"
+    if name not in arrays:
+        return None
+    return TopK(arrays[name], arrays[f"teacher_log_probs_{index}"])
