@@ -16,9 +16,8 @@ _OPENAI_METRICS = {"loss": "train_loss", "eval_loss": "valid_loss"}
 def fine_tuning_view(job: Job) -> FineTuningJob:
     """A fine-tuning job as OpenAI shows it."""
     request = CreateFineTuningJob.model_validate(job.request)
-    method: dict[str, Any] = (
-        request.method.model_dump(mode="json", exclude_none=True) if request.method else {}
-    )
+    settings: dict[str, Any] = request.method.model_dump(mode="json") if request.method else {}
+    method = {name: value for name, value in settings.items() if value is not None}
     hyperparameters = method.get("supervised", {}).get("hyperparameters", {})
     result = job.result or {}
     finish = int(time.time() + job.eta_seconds) if job.eta_seconds is not None else None

@@ -86,14 +86,10 @@ class Batch:
                 arrays["rewards"].tolist(),
                 arrays["groups"].tolist(),
                 arrays["final"].tolist(),
+                [_teacher(arrays, index) for index in range(len(arrays["rewards"]))],
                 strict=True,
             )
-            return cls(
-                tuple(
-                    TrainingSequence(*part, _teacher(arrays, index))
-                    for index, part in enumerate(parts)
-                )
-            )
+            return cls(tuple(TrainingSequence(*part) for part in parts))
 
 
 def _joined(arrays: Sequence[NDArray[Any]], dtype: type[np.generic]) -> NDArray[Any]:
