@@ -5,6 +5,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -252,8 +253,11 @@ def measures(sandbox: Sandbox) -> dict[str, str]:
 
 def sockets(sandbox: Sandbox) -> int:
     """How many the service has."""
-    files = Path(f"/proc/{sandbox.process.pid}/fd")
-    return sum(str(link.readlink()).startswith("socket:") for link in files.iterdir())
+    found = 0
+    for link in Path(f"/proc/{sandbox.process.pid}/fd").iterdir():
+        with suppress(FileNotFoundError):  # closed while we look
+            found += str(link.readlink()).startswith("socket:")
+    return found
 
 
 def own_address() -> str:

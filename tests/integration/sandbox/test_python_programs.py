@@ -114,11 +114,13 @@ def by_python(program: Program, folder: Path) -> Ended:
         (workspace / name).write_bytes(data)
     command = program.command
     what = [command.file] if isinstance(command, PythonFile) else ["-m", command.module]
+    python = str(installed_runtime("sandbox").python)
     # Short, as a program's own: sockets that it makes there have names of 107 bytes at most.
     with tempfile.TemporaryDirectory(dir="/tmp") as temporary:
         places = {"HOME": str(workspace), "PWD": str(workspace), "TMPDIR": temporary}
         ended = subprocess.run(
-            [str(installed_runtime("sandbox").python), *what, *command.arguments],
+            # Whoever started the tests may have signals ignored, as nohup does.
+            ["env", "--default-signal", python, *what, *command.arguments],
             cwd=workspace,
             env={**BASIC_ENVIRONMENT, **places},
             stdin=None if program.stdin else subprocess.DEVNULL,
