@@ -36,6 +36,9 @@ class RetrieveRequest(BaseModel):
     return_scores: StrictBool = Field(
         default=False, description="Give each passage with its score."
     )
+    index: IndexName | None = Field(
+        default=None, description="Null: the default index. Search-R1 knows one index only."
+    )
 
 
 class ScoredDocument(Resource):

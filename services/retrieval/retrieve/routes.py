@@ -6,6 +6,7 @@ from services.common.contracts.retrieval import RetrieveRequest, RetrieveRespons
 from services.common.errors import (
     AuthenticationFailed,
     GatewayTimeout,
+    NotFound,
     PayloadTooLarge,
     Unprocessable,
 )
@@ -22,7 +23,12 @@ from services.retrieval.searching.engine import Search
 router = APIRouter(
     tags=["retrieve"],
     responses=documented_errors(
-        AuthenticationFailed, PayloadTooLarge, Unprocessable, Overloaded, GatewayTimeout
+        AuthenticationFailed,
+        NotFound,
+        PayloadTooLarge,
+        Unprocessable,
+        Overloaded,
+        GatewayTimeout,
     ),
     default_response_class=Response,
     route_class=DirectToolRoute,
@@ -36,7 +42,7 @@ router = APIRouter(
     responses={200: {"model": RetrieveResponse}},
 )
 async def retrieve(request: Request, retrieval: Retrieval, _principal: ToolPrincipal) -> Response:
-    """Search the default index for each query; fewer hits than topk give a shorter list."""
+    """Search the index for each query; fewer hits than topk give a shorter list."""
     asked = await read_body(request, RetrieveRequest)
     return await answer_to(request, _retrieved(retrieval, asked))
 
@@ -45,4 +51,4 @@ async def _retrieved(retrieval: RetrievalContext, asked: RetrieveRequest) -> byt
     settings = retrieval.settings
     search = Search(asked.queries, asked.topk or settings.retrieval_topk)
     write = scored_answer if asked.return_scores else plain_answer
-    return await retrieval.engine.answer(None, search, settings.retrieval_seconds, write)
+    return await retrieval.engine.answer(asked.index, search, settings.retrieval_seconds, write)

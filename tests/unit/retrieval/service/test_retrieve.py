@@ -7,6 +7,8 @@ import pytest
 from starlette.testclient import TestClient
 
 from services.common.contracts.retrieval import MAX_QUERIES, MAX_QUERY_CHARACTERS, MAX_TOPK
+from services.retrieval.index.store import IndexStore
+from tests.support.indexes import build_index, passage
 from tests.unit.retrieval.service.conftest import Serve
 
 
@@ -148,3 +150,15 @@ def test_nothing_is_kept_where_the_cache_is_off(serve: Serve) -> None:
 
     cache = client.get("/v1/indexes").json()["cache"]
     assert (cache["hits"], cache["entries"]) == (0, 0)
+
+
+def test_another_index_than_the_default_one_can_be_named(serve: Serve, indexes: IndexStore) -> None:
+    build_index(indexes, "other", [passage("x", "A list of another index.")])
+    client = serve()
+
+    (hits,) = retrieve(client, "list", index="other")
+    unknown = client.post("/retrieve", json={"queries": ["list"], "index": "nowhere"})
+
+    assert ids(hits) == ["x"]
+    assert unknown.status_code == 404
+    assert unknown.json()["error"]["param"] == "index"
