@@ -30,6 +30,7 @@ class JobKind(StrEnum):
 
     FINE_TUNING = "fine_tuning"
     EVALUATION = "evaluation"
+    ROLLOUT = "rollout"
     INDEXING = "indexing"
 
 

@@ -14,7 +14,9 @@ from services.common.contracts.engine import VllmOptions
 from services.common.contracts.multi_turn import MultiTurn, PromptType, RolloutSampling, Tool
 from services.common.contracts.rewards import WeightedReward
 
-PositiveInt = Annotated[StrictInt, Field(ge=1)]
+PositiveInt = Annotated[StrictInt, Field(ge=1, le=65_536)]
+Steps = Annotated[StrictInt, Field(ge=1, le=10**9)]
+Tokens = Annotated[StrictInt, Field(ge=1, le=2**24)]
 Fraction = Annotated[Number, Field(ge=0.0, le=1.0)]
 
 
@@ -43,8 +45,8 @@ class RatioLevel(StrEnum):
 class OverlongPenalty(Request):
     """DAPO's soft punishment: 0 up to ``max_response_length - buffer``, falling to -``factor``."""
 
-    buffer: PositiveInt = 512
-    factor: Annotated[Number, Field(gt=0.0)] = 1.0
+    buffer: Tokens = 512
+    factor: Annotated[Number, Field(gt=0.0, le=1e6)] = 1.0
 
 
 class DynamicSampling(Request):
@@ -79,8 +81,8 @@ class Optimisation(Request):
     adam_beta1: Fraction = 0.9
     adam_beta2: Fraction = 0.95
     max_grad_norm: Annotated[Number, Field(gt=0.0)] = 1.0
-    warmup_steps: Annotated[StrictInt, Field(ge=0)] = 0
-    micro_batch_tokens: PositiveInt = Field(
+    warmup_steps: Annotated[StrictInt, Field(ge=0, le=10**9)] = 0
+    micro_batch_tokens: Tokens = Field(
         default=16_384, description="Tokens of one forward pass, padding included."
     )
     gradient_checkpointing: StrictBool = False
@@ -107,6 +109,9 @@ class OnlinePlacement(Request):
     trainer_gpus: PositiveInt | None = Field(
         default=None, description="Of a split; null: half, rounded down."
     )
+    gpus_per_engine: PositiveInt = Field(
+        default=1, description="GPUs that share one engine; the others make more engines."
+    )
     engine_memory: Annotated[Number, Field(gt=0.0, lt=1.0)] = Field(
         default=0.45, description="Share of each GPU's memory that a colocated engine takes."
     )
@@ -118,14 +123,14 @@ class OnlinePlacement(Request):
 class OnlineSettings(Request):
     """What all online methods share."""
 
-    steps: PositiveInt = Field(default=100, description="Updates of the policy.")
+    steps: Steps = Field(default=100, description="Updates of the policy.")
     prompts_per_step: PositiveInt = 32
     optimisation: Optimisation = Field(default_factory=Optimisation)
     sampling: RolloutSampling = Field(default_factory=RolloutSampling)
     multi_turn: MultiTurn = Field(default_factory=MultiTurn)
     tools: list[Tool] = Field(default_factory=list, max_length=32)
     prompt_type: PromptType = "plain"
-    max_prompt_length: PositiveInt = Field(
+    max_prompt_length: Tokens = Field(
         default=2048, description="Tokens; longer prompts are left out."
     )
     max_staleness: StrictInt = Field(
@@ -135,7 +140,7 @@ class OnlineSettings(Request):
         description="Updates that may happen while a rollout is played; 0: strictly on-policy.",
     )
     max_concurrency: StrictInt = Field(default=256, ge=1, le=4096, description="Rollouts at once.")
-    checkpoint_steps: PositiveInt = Field(default=20, description="Updates between checkpoints.")
+    checkpoint_steps: Steps = Field(default=20, description="Updates between checkpoints.")
     keep_checkpoints: PositiveInt = 2
     placement: OnlinePlacement = Field(default_factory=OnlinePlacement)
     engine: VllmOptions = Field(default_factory=VllmOptions)

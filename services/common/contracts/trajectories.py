@@ -1,9 +1,9 @@
 """The record of one rollout: everything that was said, called, sampled and judged."""
 
 from enum import StrEnum
-from typing import Literal
+from typing import Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from services.common.contracts.base import JsonObject, Resource
 
@@ -19,7 +19,7 @@ class CallOutcome(StrEnum):
     INVALID_ARGUMENTS = "invalid_arguments"
     FAILED = "failed"  # the tool could not be reached, or broke
     TIMED_OUT = "timed_out"
-    DROPPED = "dropped"  # beyond max_parallel_calls or max_tool_calls: it was not run
+    DROPPED = "dropped"  # it was not run: beyond a limit, or behind the last token
 
     @property
     def is_error(self) -> bool:
@@ -66,26 +66,36 @@ class Turn(Resource):
     started: float = 0.0
     seconds: float = 0.0
 
+    @property
+    def calls_run(self) -> int:
+        """Calls that were run."""
+        return sum(call.outcome is not CallOutcome.DROPPED for call in self.calls)
+
 
 class FinishReason(StrEnum):
     """Why a rollout ended."""
 
     ANSWERED = "answered"  # the model ended its turn without a call
-    LENGTH = "length"  # the response budget was spent within a turn
+    LENGTH = "length"  # the tokens of the turn, or of all turns, were spent
     REPLY_TOO_LONG = "reply_too_long"  # a tool's reply did not fit into the budget
     CALLS_SPENT = "calls_spent"  # the model called again after its last call
     TOOL_ERROR = "tool_error"  # a call failed, and on_tool_error is stop
+    PROMPT_REFUSED = "prompt_refused"  # the chat template refused it, or it leaves no room
     ENGINE_FAILED = "engine_failed"  # the model's server gave no answer
     INTERNAL_ERROR = "internal_error"  # a fault of ours, kept as data
 
     @property
     def is_failure(self) -> bool:
         """Whether the record is not a sample of the policy."""
-        return self in {FinishReason.ENGINE_FAILED, FinishReason.INTERNAL_ERROR}
+        return self in {
+            FinishReason.PROMPT_REFUSED,
+            FinishReason.ENGINE_FAILED,
+            FinishReason.INTERNAL_ERROR,
+        }
 
 
 class Trajectory(Resource):
-    """A rollout. The five token lists after the prompt have one length.
+    """A rollout. The four lists of response tokens have one length.
 
     ``response_mask`` is 1 on sampled tokens and 0 on inserted ones. ``log_probs`` are natural
     logarithms of the sampler's probabilities, 0.0 where nothing was sampled;
@@ -119,12 +129,20 @@ class Trajectory(Resource):
     model_seconds: float = 0.0
     tool_seconds: float = 0.0
 
+    @model_validator(mode="after")
+    def _lists_fit(self) -> Self:
+        lengths = {
+            name: len(getattr(self, name))
+            for name in ("response_token_ids", "response_mask", "log_probs", "policy_versions")
+        }
+        if len(set(lengths.values())) > 1:
+            raise ValueError(f"lists of tokens have different lengths: {lengths}")
+        return self
+
     @property
     def tool_calls(self) -> int:
         """Calls that were run."""
-        return sum(
-            call.outcome is not CallOutcome.DROPPED for turn in self.turns for call in turn.calls
-        )
+        return sum(turn.calls_run for turn in self.turns)
 
     @property
     def failed_calls(self) -> int:

@@ -1,1 +1,16 @@
-"""Judging trajectories."""
+"""Rewards of trajectories: checked before a job, given while it runs."""
+
+from services.common.contracts.published_rewards import published_rewards
+from services.common.rewards.check import check_rewards, named_reward_models, needs_gold
+from services.common.rewards.environment import RewardEnvironment
+from services.common.rewards.scorer import Scorer, open_scorer
+
+__all__ = [
+    "RewardEnvironment",
+    "Scorer",
+    "check_rewards",
+    "named_reward_models",
+    "needs_gold",
+    "open_scorer",
+    "published_rewards",
+]

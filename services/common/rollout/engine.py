@@ -18,7 +18,8 @@ class TurnSampling:
     """How one turn is sampled; ``seed`` null lets the engine draw one.
 
     A turn ends with one of ``stop_token_ids`` (kept, as its last token), after a text of ``stop``
-    or after ``max_tokens``.
+    or after ``max_tokens``. Turns of one ``session`` (a trajectory) go to the same server, which
+    has their beginning in its prefix cache.
     """
 
     max_tokens: int
@@ -29,13 +30,15 @@ class TurnSampling:
     stop: tuple[str, ...] = ()
     stop_token_ids: tuple[int, ...] = ()
     seed: int | None = None
+    session: str | None = None
 
 
 @dataclass(frozen=True)
 class SampledTokens:
     """What the engine sampled, the token that ended the turn included.
 
-    ``log_probs`` and ``policy_versions`` have one entry a token.
+    ``log_probs`` and ``policy_versions`` have one entry a token. Log-probabilities are those of
+    the distribution that was sampled from: after temperature, top_p, top_k and min_p.
     """
 
     token_ids: tuple[int, ...]

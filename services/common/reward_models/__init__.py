@@ -1,0 +1,1 @@
+"""Reward models: sequence classifiers with one label, loaded in a process of their own."""

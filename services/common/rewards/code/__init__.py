@@ -1,0 +1,1 @@
+"""Rewards for programs: tests that are run in the sandbox."""

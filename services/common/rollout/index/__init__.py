@@ -1,0 +1,1 @@
+"""The index beside a file of trajectories: pages of many, without reading them."""

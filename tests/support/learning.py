@@ -1,0 +1,64 @@
+"""Batches and settings for the learner of online training; free of torch."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from services.common.contracts.fine_tuning import Method
+from services.trainer.online.learner.spec import LearnerSpec
+from services.trainer.online.sequences import Batch, TopK, TrainingSequence
+
+VOCABULARY = 250
+RULE = [{"name": "rule", "reward": {"type": "retool"}}]
+TEACHER = {"type": "model", "model": "teacher"}
+
+
+def learner_spec(model: Path, method: str, folder: Path, **settings: Any) -> LearnerSpec:
+    """A spec with the hyperparameters ``settings`` of a method; those of the optimisation too."""
+    names = ("learning_rate", "micro_batch_tokens", "training_type", "lora", "strategy", "dtype")
+    optimisation = {name: settings.pop(name) for name in names if name in settings}
+    spec = {name: settings.pop(name) for name in ("checkpoint", "teacher") if name in settings}
+    hyperparameters = {"optimisation": {"learning_rate": 1e-3} | optimisation} | settings
+    content: dict[str, Any] = {"hyperparameters": hyperparameters}
+    if method == "distillation":
+        hyperparameters.setdefault("teacher", TEACHER)
+    else:
+        content["rewards"] = RULE
+    return LearnerSpec(
+        model=model,
+        socket=folder / "socket",
+        seed=5,
+        method=Method.model_validate({"type": method, method: content}),
+        max_response_length=64,
+        **spec,
+    )
+
+
+def drawn_batch(seed: int = 0, sequences: int = 8, top_k: int | None = None) -> Batch:
+    """Groups of four samples of different lengths, each with a tool's reply amid its tokens."""
+    generator = np.random.default_rng(seed)
+    return Batch(tuple(_drawn(generator, index, top_k) for index in range(sequences)))
+
+
+def _drawn(generator: np.random.Generator, index: int, top_k: int | None) -> TrainingSequence:
+    length = int(generator.integers(10, 40))
+    mask = np.arange(length) >= 4
+    mask[6:9] = False
+    log_probs = generator.normal(-5.5, 0.2, length)
+    return TrainingSequence(
+        token_ids=generator.integers(0, VOCABULARY, length).astype(np.int32),
+        mask=mask,
+        sampler_log_probs=np.where(mask, log_probs, 0.0).astype(np.float32),
+        policy_versions=np.where(mask, 0, -1).astype(np.int32),
+        reward=float(index % 4 == 0),
+        group=index // 4,
+        final=index % 3 != 0,
+        teacher=None if top_k is None else _top(generator, length, top_k),
+    )
+
+
+def _top(generator: np.random.Generator, length: int, k: int) -> TopK:
+    ids = np.stack([generator.permutation(VOCABULARY)[:k] for _ in range(length - 1)])
+    shares = generator.dirichlet(np.ones(k + 1), length - 1)[:, :k]
+    return TopK(ids.astype(np.int32), np.log(shares).astype(np.float32))

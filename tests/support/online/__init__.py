@@ -1,0 +1,1 @@
+"""Learners, engines and sources of online training that a test controls."""

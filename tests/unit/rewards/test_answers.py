@@ -1,0 +1,59 @@
+"""Boxes and answer tags are found in any text, in linear time."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from services.common.rewards.answers import last_answer, last_box
+from services.common.rewards.sample import without_turn_end
+
+LATEX = st.text(alphabet="ab{}\\ \n", max_size=40)
+
+
+def balanced(text: str) -> bool:
+    depth = 0
+    for brace in text:
+        depth += {"{": 1, "}": -1}.get(brace, 0)
+        if depth < 0:
+            return False
+    return depth == 0
+
+
+@given(before=LATEX, content=st.text(alphabet="ab{} ", max_size=30).filter(balanced))
+def test_a_box_behind_anything_is_found_whole(before: str, content: str) -> None:
+    text = before + " \\boxed{" + content + "}"
+
+    assert last_box([text]) == content
+
+
+@given(st.lists(LATEX, max_size=4))
+def test_a_found_box_stands_in_the_text(texts: list[str]) -> None:
+    box = last_box(texts)
+
+    assert box is None or any("\\boxed{" + box + "}" in text for text in texts)
+
+
+@pytest.mark.parametrize("piece", ["\\boxed{", "<answer>", "{", "</answer>", "<|x", "</s>", "\\"])
+def test_a_long_text_of_openings_is_searched_to_its_end(piece: str) -> None:
+    text = piece * 200_000  # in quadratic time the test would not end
+
+    assert last_box([text, "x"]) is None
+    assert last_answer([text, "x"]) is None
+    assert without_turn_end(text + "x") == text + "x"
+
+
+@pytest.mark.parametrize(
+    ("written", "text"),
+    [
+        ("done<|im_end|>\n", "done"),
+        ("done<|eot_id|>", "done"),
+        ("done</s>", "done"),
+        ("done<end_of_turn>\n<eos>", "done"),
+        ("a <|im_end|> b", "a <|im_end|> b"),
+        ("</think>", "</think>"),
+        (" done ", " done "),
+        ("x" * 1000 + "<|im_end|>", "x" * 1000),
+    ],
+)
+def test_only_tokens_that_end_a_turn_are_taken_off(written: str, text: str) -> None:
+    assert without_turn_end(written) == text

@@ -1,0 +1,138 @@
+"""Which code is tested, with what, and what counts as passing."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from services.common.contracts.sandbox import Language
+from services.common.rewards import RewardEnvironment
+from services.common.rewards.code.blocks import last_block
+from services.common.rewards.code.tests import read_tests
+from services.common.rewards.component import RewardFailed
+from tests.support.rewards import failure, score, trajectory
+from tests.unit.inference.scripted_server import ScriptedServer, answer, running_server
+
+CODE = {"type": "code_tests"}
+CASES = [{"input": "1", "output": "2"}, {"stdin": "2", "expected_output": "3"}]
+PROGRAM = "```python\nprint(int(input()) + 1)\n```"
+
+
+@pytest.fixture
+def sandbox() -> Iterator[ScriptedServer]:
+    with running_server() as scripted:
+        yield scripted
+
+
+def at(sandbox: ScriptedServer, **fields: Any) -> RewardEnvironment:
+    return RewardEnvironment(sandbox_url=sandbox.url.removesuffix("/v1"), **fields)
+
+
+def ran(*statuses: str, **fields: Any) -> dict[str, Any]:
+    cases = [{"status": status} for status in statuses]
+    return {"status": "Failed", "passed": 0, "cases": cases, **fields}
+
+
+@pytest.mark.parametrize(
+    ("texts", "code"),
+    [
+        (["```python\na\n```"], "a"),
+        (["```\na\n\nb\n```\n"], "a\n\nb"),
+        (["```py\na\n``` and\n```"], "a\n``` and"),  # a fence that closes stands alone
+        (["```py\na\n```\ntext\n```c\nb\n  ```"], "b"),
+        (["```py\na\n```\n```py\nb"], "a"),
+        (["```py\na\n```", "done"], "a"),
+        (["a", "```"], None),
+        ([], None),
+    ],
+)
+def test_the_last_closed_block_is_the_program(texts: list[str], code: str | None) -> None:
+    assert last_block(texts) == code
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        CASES,
+        {"inputs": ["1", "2"], "outputs": ["2", "3"]},
+        '{"inputs": ["1", "2"], "outputs": ["2", "3"]}',
+    ],
+)
+def test_tests_come_in_published_shapes(value: Any) -> None:
+    tests = read_tests(value, Language.CPP)
+
+    assert [(case.stdin, case.expected_output) for case in tests.cases] == [("1", "2"), ("2", "3")]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        *("", "x", "[", 1, [], {}, [1], [CASES[0], "x"], [{"input": "1"}], [{"output": 1}]),
+        *({"inputs": ["1"], "outputs": []}, {"inputs": 1, "outputs": 1}, [CASES[0]] * 1001),
+        "[" * 100_000,
+    ],
+)
+def test_what_holds_no_tests_is_told_of(value: Any) -> None:
+    with pytest.raises(RewardFailed):
+        read_tests(value, Language.PYTHON)
+
+
+def test_tests_that_are_code_are_for_python() -> None:
+    with pytest.raises(RewardFailed, match="Python"):
+        read_tests(["assert f(1) == 2"], Language.CPP)
+
+
+@pytest.mark.parametrize(("partial", "expected"), [(True, 0.5), (False, 0.0)])
+def test_the_share_of_passed_tests_counts_or_all(
+    sandbox: ScriptedServer, partial: bool, expected: float
+) -> None:
+    sandbox.script = [answer(body=ran("Passed", "WrongOutput"))]
+    sample = trajectory(PROGRAM, extra={"tests": CASES})
+    reward = CODE | {"partial": partial, "run_timeout": 3, "memory_limit_mb": 99}
+
+    assert score(sample, reward, at(sandbox, sandbox_api_key="sk-box")) == expected
+
+    headers, body = sandbox.requests[0]
+    assert headers["authorization"] == "Bearer sk-box"
+    assert body["code"] == "print(int(input()) + 1)"
+    assert (body["language"], body["run_timeout"], body["memory_limit_MB"]) == ("python", 3, 99)
+    assert body["stop_on_first_failure"] is not partial
+
+
+def test_text_without_a_program_passes_nothing(sandbox: ScriptedServer) -> None:
+    assert score(trajectory("no", extra={"tests": CASES}), CODE, at(sandbox)) == 0.0
+    assert sandbox.requests == []
+
+
+def test_a_program_that_does_not_compile_passes_nothing(sandbox: ScriptedServer) -> None:
+    sandbox.script = [answer(body=ran("NotRun", "NotRun"))]
+
+    assert score(trajectory(PROGRAM, extra={"tests": CASES}), CODE, at(sandbox)) == 0.0
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        ran("Passed", "SandboxError", message="no room"),
+        ran("NotRun", "NotRun", status="SandboxError", message="no room"),
+    ],
+)
+def test_a_fault_of_the_sandbox_is_not_the_models(
+    sandbox: ScriptedServer, body: dict[str, Any]
+) -> None:
+    sandbox.script = [answer(body=body)]
+
+    assert "no room" in failure(trajectory(PROGRAM, extra={"tests": CASES}), CODE, at(sandbox))
+
+
+def test_an_answer_that_is_none_of_the_sandbox_is_told_of(sandbox: ScriptedServer) -> None:
+    sandbox.script = [answer(body={"status": "fine"})]
+    sample = trajectory(PROGRAM, extra={"tests": CASES})
+
+    assert "cannot be read" in failure(sample, CODE, at(sandbox, attempts=1))
+
+
+def test_a_row_without_tests_cannot_be_rewarded(sandbox: ScriptedServer) -> None:
+    told = failure(trajectory(PROGRAM), CODE | {"field": "cases"}, at(sandbox))
+
+    assert "cases" in told

@@ -1,0 +1,165 @@
+"""Language models that judge."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from services.common.contracts.evaluations import RemoteModel
+from services.common.rewards import RewardEnvironment
+from services.common.rewards.component import RewardFailed, Trouble
+from services.common.rewards.judging import read_label, read_number
+from tests.support.rewards import failure, score, trajectory
+from tests.unit.inference.scripted_server import (
+    COMPLETION,
+    Behaviour,
+    ScriptedServer,
+    answer,
+    running_server,
+)
+
+SAMPLE = trajectory("It is four.", extra={"question": "2+2?", "rubric": "be brief"})
+SCORE = {
+    "type": "score_model",
+    "name": "s",
+    "input": [
+        {"role": "system", "content": {"type": "input_text", "text": "{{ item.rubric }}"}},
+        {"role": "user", "content": ["{{ item.question }} ", "{{ sample.output_text }}"]},
+    ],
+    "range": [0, 10],
+    "sampling_params": {"max_completions_tokens": 50, "temperature": 0.5, "seed": 7},
+}
+LABEL = SCORE | {"type": "label_model", "labels": ["good", "bad"], "passing_labels": ["good"]}
+del LABEL["range"]
+
+
+@pytest.fixture
+def server() -> Iterator[ScriptedServer]:
+    with running_server() as scripted:
+        yield scripted
+
+
+def says(text: str | None) -> Behaviour:
+    message = {"role": "assistant", "content": text}
+    return answer(body=COMPLETION | {"choices": [{"message": message}]})
+
+
+def by_url(server: ScriptedServer) -> dict[str, str]:
+    return {"base_url": server.url, "model": "judge-7b"}
+
+
+def judge(server: ScriptedServer, **fields: Any) -> dict[str, Any]:
+    prompt = "{{ item.question }} / {{ sample.response }} / {{ item.gold }}"
+    return {"type": "judge", "model": by_url(server), "prompt": prompt, **fields}
+
+
+def test_a_judge_is_asked_with_the_prompt_filled_in(server: ScriptedServer) -> None:
+    server.script = [says("Reasoning. Score: 0.75")]
+    key = {server.url.removesuffix("/v1"): "sk-judge"}
+    reward = judge(server, system_prompt="You grade.", max_tokens=9)
+
+    assert score(SAMPLE, reward, RewardEnvironment(endpoint_keys=key)) == 0.75
+
+    headers, body = server.requests[0]
+    assert headers["authorization"] == "Bearer sk-judge"
+    assert body["model"] == "judge-7b"
+    assert body["max_tokens"] == 9
+    assert body["temperature"] == 0.0
+    assert body["messages"] == [
+        {"role": "system", "content": "You grade."},
+        {"role": "user", "content": "2+2? / It is four. / 4"},
+    ]
+
+
+def test_a_range_can_be_mapped_to_0_and_1(server: ScriptedServer) -> None:
+    server.script = [says("4")]
+
+    assert score(SAMPLE, judge(server, range=[1, 5], normalise=True)) == 0.75
+    assert score(SAMPLE, judge(server, range=[1, 5])) == 4.0
+
+
+def test_a_judge_is_found_by_the_name_that_the_operator_gave_it(server: ScriptedServer) -> None:
+    server.script = [says("1")]
+    known = {"gpt": RemoteModel.model_validate(by_url(server))}
+
+    assert score(SAMPLE, judge(server, model="gpt"), RewardEnvironment(judge_models=known)) == 1.0
+    assert server.requests[0][1]["model"] == "judge-7b"
+
+
+@pytest.mark.parametrize("text", ["no idea", "", None, "Score: 11", "Score: -1"])
+def test_a_judge_that_gives_no_score_in_range_is_told_of(
+    server: ScriptedServer, text: str | None
+) -> None:
+    server.script = [says(text)]
+
+    assert "no score from 0 to 10" in failure(SAMPLE, judge(server, range=[0, 10]))
+
+
+def test_a_judge_that_is_away_is_told_of(server: ScriptedServer) -> None:
+    server.script = [answer(401, {"error": {"message": "bad key"}})]
+
+    assert "bad key" in failure(SAMPLE, judge(server))
+
+
+def test_a_score_model_is_asked_for_a_number_as_json(server: ScriptedServer) -> None:
+    server.script = [says('{"steps": ["x"], "result": 7.5}')]
+
+    assert score(SAMPLE, SCORE | {"model": by_url(server)}) == 7.5
+
+    body = server.requests[0][1]
+    assert [message["content"] for message in body["messages"][1:]] == [
+        "be brief",
+        "2+2? It is four.",
+    ]
+    assert (body["max_tokens"], body["temperature"], body["seed"]) == (50, 0.5, 7)
+    schema = body["response_format"]["json_schema"]["schema"]
+    assert schema["properties"]["result"] == {"type": "number", "minimum": 0, "maximum": 10}
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"), [('{"label": "good"}', 1.0), ('{"label": "bad"}', 0.0), (" good.", 1.0)]
+)
+def test_a_label_passes_or_not(server: ScriptedServer, text: str, expected: float) -> None:
+    server.script = [says(text)]
+
+    assert score(SAMPLE, LABEL | {"model": by_url(server)}) == expected
+    schema = server.requests[0][1]["response_format"]["json_schema"]["schema"]
+    assert schema["properties"]["label"]["enum"] == ["good", "bad"]
+
+
+def test_another_label_is_an_error(server: ScriptedServer) -> None:
+    server.script = [says('{"label": "so-so"}')]
+
+    assert "none of the labels" in failure(SAMPLE, LABEL | {"model": by_url(server)})
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("7", 7.0),
+        (" 7.5\n", 7.5),
+        ("Score: 8/10", 8.0),
+        ("**Score:** 8", 8.0),
+        ("Score = 3, no: final score: 4", 4.0),
+        ('{"score": 5}', 5.0),
+        ('```json\n{"result": 6}\n```', 6.0),
+        ('I think {"score": 5} fits', 5.0),
+        ("score .5", 0.5),
+    ],
+)
+def test_scores_are_read_from_what_judges_write(text: str, number: float) -> None:
+    assert read_number(text, "result", 0, 10) == number
+
+
+@pytest.mark.parametrize(
+    "text", ["8 out of 10", "nan", "inf", '{"result": true}', '{"result": "8"}', "[8]", "1e999"]
+)
+def test_what_is_no_clear_score_is_none(text: str) -> None:
+    with pytest.raises(RewardFailed) as caught:
+        read_number(text, "result", 0, 10)
+
+    assert caught.value.trouble is Trouble.MODEL_PARSE
+
+
+def test_a_label_may_be_quoted() -> None:
+    assert read_label('"good"', ["good", "bad"]) == "good"

@@ -1,0 +1,53 @@
+"""Names and weights as training files publish them."""
+
+import pytest
+
+from services.common.contracts.rewards import CallableReward, HttpReward, RetoolReward
+from services.common.errors import InvalidRequest
+from services.common.rewards import check_rewards, published_rewards
+
+
+def test_names_paths_and_urls_become_rewards() -> None:
+    functions = ["retool_reward", "search_em", "shop.rewards.taste", "http://x.example/a/score?b"]
+
+    rewards = published_rewards(functions, [1, 0.5, 2.0, -1])
+
+    assert [reward.weight for reward in rewards] == [1.0, 0.5, 2.0, -1.0]
+    assert rewards[0].reward == RetoolReward()
+    assert rewards[2].reward == CallableReward(function="shop.rewards.taste")
+    assert isinstance(rewards[3].reward, HttpReward)
+    assert [reward.name for reward in rewards] == [
+        *("retool_reward", "search_em", "shop.rewards.taste", "score-b"),
+    ]
+
+
+def test_the_accuracy_of_published_dapo_files_is_right_or_wrong() -> None:
+    (reward,) = published_rewards(["acc_for_dapo"], [1.0])
+
+    assert reward.reward == RetoolReward(plain=True, equivalence="math")
+
+
+def test_a_reward_that_is_named_twice_gets_two_names() -> None:
+    rewards = published_rewards(["retool_reward"] * 3, [1, 2, 3])
+
+    check_rewards(rewards, [], [])
+    assert len({reward.name for reward in rewards}) == 3
+
+
+@pytest.mark.parametrize(
+    ("functions", "weights", "param"),
+    [
+        (["retool_reward"], [], "rewards"),
+        (["retool_reward"], [1.0, 2.0], "rewards"),
+        (["retool_reward", "guess"], [1.0, 1.0], "rewards[1]"),
+        (["os.system('x')"], [1.0], "rewards[0]"),
+        (["http://"], [1.0], "rewards[0]"),
+        (["retool_reward"], [float("nan")], "rewards[0]"),
+        (["retool_reward"], ["1"], "rewards[0]"),
+    ],
+)
+def test_what_does_not_fit_is_named(functions: list[str], weights: list[float], param: str) -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        published_rewards(functions, weights)
+
+    assert caught.value.param == param

@@ -1,0 +1,142 @@
+"""ReTool's reward, with all its options."""
+
+import pytest
+from pydantic import ValidationError
+
+from services.common.contracts.rewards import RetoolReward
+from services.common.contracts.trajectories import CallOutcome
+from tests.support.rewards import failure, score, trajectory
+
+RETOOL = {"type": "retool"}
+CAP = RETOOL | {"cap": True}
+PLAIN = RETOOL | {"plain": True}
+STRICT = RETOOL | {"strict": True}
+MATH = RETOOL | {"equivalence": "math"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\\boxed{4}",
+        "So it is $\\boxed{ 4 }$.<|im_end|>\n",
+        "\\boxed{3}, no: \\boxed{4}",
+        "\\boxed{4} and then \\boxed{",  # what was not written to its end is no answer
+        "\\boxed{4}" + "x" * 291,
+    ],
+)
+def test_the_last_box_near_the_end_is_the_answer(text: str) -> None:
+    assert score(trajectory(text), RETOOL) == 1.0
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "4",
+        "\\boxed{5}",
+        "\\boxed{4}, no: \\boxed{5}",
+        "\\boxed{4" + "x" * 10,
+        "\\boxed{4}" + "x" * 292,
+        "'\\boxed{'4'}'",
+        '{"code": "\\\\boxed{4}"}',  # a line break and "boxed{4}", not a box
+    ],
+)
+def test_anything_else_costs_one(text: str) -> None:
+    assert score(trajectory(text), RETOOL) == -1.0
+
+
+def test_braces_in_a_box_are_balanced() -> None:
+    sample = trajectory("\\boxed{\\frac{1}{\\sqrt{2}}}", gold=["\\frac{1}{\\sqrt{2}}"])
+
+    assert score(sample, RETOOL) == 1.0
+
+
+def test_an_escaped_brace_closes_no_box() -> None:
+    assert score(trajectory("\\boxed{[0,1\\}}", gold=["[0,1\\}"]), RETOOL) == 1.0
+
+
+def test_any_right_answer_counts() -> None:
+    assert score(trajectory("\\boxed{four}", gold=["4", "four"]), RETOOL) == 1.0
+
+
+def test_what_a_tool_printed_is_no_answer() -> None:
+    sample = trajectory("call", "done", replies=["\\boxed{4}"])
+
+    assert score(sample, RETOOL) == pytest.approx(-0.9)
+
+
+def test_a_box_does_not_reach_from_one_turn_into_the_next() -> None:
+    assert score(trajectory("\\boxed{", "4}"), RETOOL) == -1.0
+
+
+def test_an_answer_before_a_last_short_turn_counts() -> None:
+    assert score(trajectory("\\boxed{4}", "As I said."), RETOOL) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("tool_turns", "expected"), [(0, -1.0), (1, -0.9), (3, -0.7), (10, 0.0), (12, 0.0)]
+)
+def test_turns_with_a_tool_soften_what_is_wrong(tool_turns: int, expected: float) -> None:
+    texts = ["call"] * tool_turns + ["no idea"]
+
+    assert score(trajectory(*texts, replies=["1"] * tool_turns), RETOOL) == pytest.approx(expected)
+
+
+def test_a_dropped_call_is_no_use_of_a_tool() -> None:
+    sample = trajectory("call", "no", replies=[""], outcome=CallOutcome.DROPPED)
+
+    assert score(sample, RETOOL) == -1.0
+
+
+@pytest.mark.parametrize(
+    ("tool_turns", "expected"), [(0, -1.0), (1, -0.9), (2, -0.8), (4, -0.6), (8, -0.6)]
+)
+def test_capped_as_in_the_recipe(tool_turns: int, expected: float) -> None:
+    texts = ["call"] * tool_turns + ["no idea"]
+
+    assert score(trajectory(*texts, replies=["1"] * tool_turns), CAP) == pytest.approx(expected)
+
+
+def test_a_rollout_that_ends_with_a_reply_has_half_a_pair_of_turns_less() -> None:
+    assert score(trajectory("call", "call", replies=["1", "1"]), CAP) == pytest.approx(-0.85)
+
+
+def test_plain_knows_right_and_wrong_only() -> None:
+    wrong = trajectory("call", "no", replies=["1"])
+
+    assert score(wrong, PLAIN) == -1.0
+    assert score(trajectory("\\boxed{4}"), PLAIN) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("\\boxed{4}", 1.0),
+        ("\\boxed{ 4}", -1.0),
+        ("\\boxed{4}" + "x" * 91, 1.0),
+        ("\\boxed{4}" + "x" * 92, -1.0),
+        ("\\boxed{4} \\boxed{", -1.0),
+    ],
+)
+def test_strict_is_as_literal_as_published_code(text: str, expected: float) -> None:
+    assert score(trajectory(text), STRICT) == expected
+
+
+def test_the_exact_comparison_knows_no_mathematics() -> None:
+    assert score(trajectory("\\boxed{0.5}", gold=["\\frac{1}{2}"]), RETOOL) == -1.0
+
+
+def test_expressions_that_mean_the_same_are_equal() -> None:
+    sample = trajectory("\\boxed{0.5}", gold=["\\frac{1}{2}"])
+
+    assert score(sample, MATH) == 1.0
+
+
+def test_a_row_without_an_answer_cannot_be_rewarded() -> None:
+    assert "gold" in failure(trajectory("\\boxed{4}", gold=[]), RETOOL)
+
+
+@pytest.mark.parametrize("options", [CAP | PLAIN, STRICT | MATH])
+def test_options_that_contradict_each_other_are_refused(options: dict[str, object]) -> None:
+    with pytest.raises(ValidationError):
+        RetoolReward.model_validate(options)

@@ -1,0 +1,147 @@
+"""Rewards are weighted sums, whose parts are kept and whose failures are told."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from services.common.contracts.evaluations import RemoteModel
+from services.common.contracts.trajectories import FinishReason
+from services.common.errors import InvalidRequest, PermissionDenied
+from services.common.rewards import RewardEnvironment, open_scorer
+from services.common.worker.settings import WorkerSettings
+from tests.support.rewards import rewarded, rewarded_all, trajectory, weighted
+
+RETOOL = {"name": "right", "weight": 0.75, "reward": {"type": "retool"}}
+SEARCH = {"name": "match", "weight": -2, "reward": {"type": "search_em", "format_score": 0.5}}
+PYTHON = {"type": "python", "name": "p", "source": "def grade(sample, item): return 1"}
+NOWHERE = RewardEnvironment(sandbox_url="http://127.0.0.1:9", attempts=1)
+
+
+def test_the_reward_is_the_weighted_sum_of_its_parts() -> None:
+    sample = trajectory("\\boxed{4}", gold=["4"])
+
+    judged = rewarded(sample, RETOOL, SEARCH)
+
+    assert judged.reward_components == {"right": 1.0, "match": 1.0}
+    assert judged.reward == 0.75 - 2.0
+    assert judged.reward_error is None
+    assert sample.reward is None  # the record that was given stays as it was
+
+
+def test_a_part_that_fails_leaves_no_reward_and_the_other_parts() -> None:
+    judged = rewarded(
+        trajectory("\\boxed{4}"),
+        RETOOL,
+        {"name": "code", "reward": PYTHON},
+        environment=NOWHERE,
+    )
+
+    assert judged.reward is None
+    assert judged.reward_components == {"right": 1.0}
+    assert judged.reward_error is not None
+    assert judged.reward_error.startswith("code: ")
+    assert "127.0.0.1:9" in judged.reward_error
+
+
+@pytest.mark.parametrize("reason", [FinishReason.ENGINE_FAILED, FinishReason.INTERNAL_ERROR])
+def test_a_rollout_that_failed_is_not_judged(reason: FinishReason) -> None:
+    sample = trajectory("\\boxed{4}", finish_reason=reason, error="it broke")
+
+    judged = rewarded(sample, RETOOL)
+
+    assert (judged.reward, judged.reward_components) == (None, {})
+    assert judged.reward_error == "the rollout failed: it broke"
+
+
+@pytest.mark.parametrize("reason", [reason for reason in FinishReason if not reason.is_failure])
+def test_every_other_rollout_is_judged(reason: FinishReason) -> None:
+    assert rewarded(trajectory("\\boxed{4}", finish_reason=reason), RETOOL).reward == 0.75
+
+
+def test_without_rewards_a_trajectory_stays_as_it_is() -> None:
+    sample = trajectory("\\boxed{4}", reward=3.0)
+
+    assert rewarded(sample) == sample
+
+
+@pytest.mark.parametrize("weights", [(1e308, 1e308), (1e308, -1e308), (1.0, 1e308)])
+def test_a_sum_that_no_number_holds_is_told_of(weights: tuple[float, float]) -> None:
+    rewards = [
+        {
+            "name": f"r{position}",
+            "weight": weight,
+            "reward": {"type": "search_em", "format_score": 10.0**position},
+        }
+        for position, weight in enumerate(weights)
+    ]
+
+    judged = rewarded(trajectory("<answer>5</answer>"), *rewards)
+
+    assert judged.reward is None
+    assert judged.reward_error == "the weighted sum is no finite number"
+
+
+def test_a_rollout_without_a_turn_is_judged_too() -> None:
+    assert rewarded(trajectory(), RETOOL).reward == -0.75
+
+
+def test_many_trajectories_are_judged_at_once() -> None:
+    samples = [trajectory(f"\\boxed{{{number % 2}}}", gold=["1"]) for number in range(100)]
+
+    judged = rewarded_all(samples, {"type": "retool", "equivalence": "math"})
+
+    assert [each.reward for each in judged] == [-1.0, 1.0] * 50
+
+
+def opened(*rewards: dict[str, Any], environment: RewardEnvironment) -> None:
+    async def try_it() -> None:
+        async with open_scorer(weighted(*rewards), environment):
+            pass
+
+    asyncio.run(try_it())
+
+
+def test_a_function_is_not_called_unless_the_operator_allows_it() -> None:
+    reward = {"type": "callable", "function": "os.getcwd"}
+
+    with pytest.raises(PermissionDenied) as caught:
+        opened(RETOOL, reward, environment=RewardEnvironment(allowed_callables=("os.getpid",)))
+
+    assert caught.value.param == "rewards[1].reward.function"
+
+
+@pytest.mark.parametrize(
+    "reward",
+    [
+        {"type": "reward_model", "model": "absent"},
+        {"type": "judge", "model": "absent", "prompt": "p"},
+    ],
+)
+def test_a_model_that_is_not_there_is_named(reward: dict[str, Any]) -> None:
+    with pytest.raises(InvalidRequest, match="absent") as caught:
+        opened(reward, environment=RewardEnvironment())
+
+    assert caught.value.param == "rewards[0].reward.model"
+
+
+def test_the_environment_reaches_a_child_and_its_keys_go_no_further(tmp_path: Path) -> None:
+    judge = RemoteModel.model_validate({"base_url": "http://j.example/v1", "model": "m"})
+    settings = WorkerSettings(
+        home=tmp_path,
+        endpoint_keys={"http://j.example": "sk-1"},
+        sandbox_api_key="sk-2",
+        judge_models={"j": judge},
+        allowed_callables=["a.b"],
+    )
+    variables = RewardEnvironment.of(settings).variables()
+
+    received = RewardEnvironment.take_from(variables)
+
+    assert received == RewardEnvironment.of(settings)
+    assert received.key_of("http://j.example:80") == "sk-1"
+    assert received.judge_models == {"j": judge}
+    assert variables == {}
+    assert "sk-" not in repr(received)
+    assert RewardEnvironment.take_from({}) == RewardEnvironment()

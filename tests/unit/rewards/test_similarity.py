@@ -1,0 +1,80 @@
+"""How alike texts are."""
+
+import math
+from typing import get_args
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from services.common.contracts.graders import TextSimilarityGrader
+from services.common.rewards.graders.similarity.grader import similarity
+from tests.support.rewards import failure, score, trajectory
+
+METRICS = get_args(TextSimilarityGrader.model_fields["evaluation_metric"].annotation)
+TEXTS = st.text(alphabet="ab c.", max_size=30)
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@given(given=TEXTS, reference=TEXTS)
+@settings(max_examples=40)
+def test_every_metric_lies_between_0_and_1(metric: str, given: str, reference: str) -> None:
+    assert 0.0 <= similarity(metric, given, reference) <= 1.0
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_equal_texts_are_as_alike_as_can_be(metric: str) -> None:
+    text = "the quick brown fox jumps over the lazy dog"
+
+    # METEOR counts even one chunk as scattered.
+    lowest = 1 - 0.5 / 9**3 if metric == "meteor" else 1.0
+    assert similarity(metric, text, text) == pytest.approx(lowest)
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("text", ["", "?!", "one two three"])
+def test_texts_without_a_common_word_are_not_alike(metric: str, text: str) -> None:
+    if metric == "fuzzy_match":  # of characters, not words
+        assert similarity(metric, "aaa", "bbb") == 0.0
+    else:
+        assert similarity(metric, text, "four five six seven eight") == 0.0
+
+
+@pytest.mark.parametrize(
+    ("metric", "expected"),
+    [
+        ("rouge_1", 2 * 4 / (5 + 6)),  # the, cat, on, mat
+        ("rouge_2", 2 * 1 / (4 + 5)),  # the cat
+        ("rouge_3", 0.0),
+        ("rouge_l", 2 * 4 / (5 + 6)),  # the cat on mat
+        ("gleu", 5 / (6 + 5 + 4 + 3)),
+        ("bleu", math.exp(1 - 6 / 5) * (4 / 5 * 1 / 4 * 0.5 / 3 * 0.25 / 2) ** 0.25),
+        # Four matches in three chunks: "the cat", "on", "mat".
+        ("meteor", (0.8 * 4 / 6) / (0.9 * 0.8 + 0.1 * 4 / 6) * (1 - 0.5 * (3 / 4) ** 3)),
+    ],
+)
+def test_metrics_have_their_published_values(metric: str, expected: float) -> None:
+    given, reference = "The cat lay on mat.", "the cat sat on the mat"
+
+    assert similarity(metric, given, reference) == pytest.approx(expected)
+
+
+def test_meteor_sees_through_endings() -> None:
+    assert similarity("meteor", "cats sleeping", "cat sleeps") == pytest.approx(1 - 0.5 / 8)
+
+
+def test_fuzzy_match_is_the_share_of_characters_in_common() -> None:
+    assert similarity("fuzzy_match", "kitten", "sitting") == pytest.approx(8 / 13)
+
+
+def test_texts_come_from_the_row_and_the_sample() -> None:
+    grader = {
+        "type": "text_similarity",
+        "name": "alike",
+        "input": "{{ sample.output_text }}",
+        "reference": "{{ item.gold }}",
+        "evaluation_metric": "rouge_1",
+    }
+
+    assert score(trajectory("a b c d", gold=["a b"]), grader) == pytest.approx(2 * 2 / (4 + 2))
+    assert "100000 characters" in failure(trajectory("x" * 100_001), grader)

@@ -1,0 +1,101 @@
+"""Places in texts are filled in from the row and the sample, and reach nothing else."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from services.common.errors import InvalidRequest
+from services.common.rewards.component import RewardFailed, Trouble
+from services.common.rewards.graders.template import check_template, fill_in
+from services.common.rewards.sample import Sample
+from tests.support.rewards import trajectory
+
+ITEM = {"answer": "4", "list": [{"deep": [1, 2]}], "number": 1.5, "nothing": None, "0": "zero"}
+
+
+def sample(text: str = "out", item: dict[str, Any] | None = None) -> Sample:
+    return Sample.of(trajectory("first", text), ITEM if item is None else item)
+
+
+@pytest.mark.parametrize(
+    ("template", "expected"),
+    [
+        ("{{ item.answer }}!", "4!"),
+        ("{{item.answer}}{{item.answer}}", "44"),
+        ("{{ item.list[0].deep[1] }}", "2"),
+        ("{{ item.list.0.deep }}", "[1, 2]"),
+        ("{{ item.number }} {{ item.nothing }} {{ item.0 }}", "1.5 null zero"),
+        ("{{ sample.output_text }}", "out"),
+        ("{{ sample.response }}", "first\nout"),
+        ("{{ sample.choices[0].message.content }}", "out"),
+        ("{{ sample.prompt }}", "user: What is 2+2?"),
+        ("{ item.answer } {{", "{ item.answer } {{"),
+        ("", ""),
+    ],
+)
+def test_places_are_filled_in(template: str, expected: str) -> None:
+    check_template(template, "p")
+
+    assert fill_in(template, sample()) == expected
+
+
+def test_fields_of_a_json_answer_are_reached() -> None:
+    text = fill_in("{{ sample.output_json.a[0] }}", sample('{"a": ["é"]}'))
+
+    assert text == "é"
+
+
+def test_what_is_filled_in_is_not_filled_in_again() -> None:
+    item = {"answer": "{{ item.secret }}", "secret": "x"}
+
+    assert fill_in("{{ item.answer }}", sample(item=item)) == "{{ item.secret }}"
+
+
+@pytest.mark.parametrize(
+    ("template", "trouble"),
+    [
+        ("{{ item.absent }}", Trouble.INVALID_VARIABLE),
+        ("{{ item.answer.upper }}", Trouble.INVALID_VARIABLE),
+        ("{{ item.list[7] }}", Trouble.INVALID_VARIABLE),
+        ("{{ item.number[0] }}", Trouble.INVALID_VARIABLE),
+        ("{{ sample.output_json.a }}", Trouble.SAMPLE_PARSE),
+    ],
+)
+def test_what_is_not_there_is_named(template: str, trouble: Trouble) -> None:
+    with pytest.raises(RewardFailed) as caught:
+        fill_in(template, sample("no JSON"))
+
+    assert caught.value.trouble is trouble
+
+
+@pytest.mark.parametrize(
+    "place", ["{{ items.a }}", "{{ item.a() }}", "{{ item.a | upper }}", "{{}}", "{{ item[x] }}"]
+)
+def test_a_place_that_can_never_be_filled_in_is_refused(place: str) -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        check_template(f"text {place}", "grader.input")
+
+    assert caught.value.param == "grader.input"
+
+
+def test_a_text_does_not_grow_without_bound() -> None:
+    item = {"big": "x" * 1_000_000}
+
+    with pytest.raises(RewardFailed, match="longer than"):
+        fill_in("{{ item.big }}" * 7000, sample(item=item))
+
+
+@given(st.text(alphabet="{} itemsaple.output_x[]0", max_size=60))
+def test_a_checked_text_is_filled_in_or_lacks_a_name(text: str) -> None:
+    try:
+        check_template(text, "p")
+    except InvalidRequest:
+        return
+    trouble = None
+    try:
+        fill_in(text, sample())
+    except RewardFailed as error:
+        trouble = error.trouble
+    assert trouble in {None, Trouble.INVALID_VARIABLE, Trouble.SAMPLE_PARSE}

@@ -1,0 +1,3 @@
+from tests.unit.rollout.tools.opened import server
+
+__all__ = ["server"]
