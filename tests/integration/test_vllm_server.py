@@ -228,3 +228,5 @@ def test_the_seams_of_the_cpu_entry_are_those_of_vllm_0_32(runtime: Runtime) -> 
     assert "= get_mp_context()" in (package / "v1/engine/utils.py").read_text()
     registry = (package / "model_executor/models/registry.py").read_text()
     assert "= _run_in_subprocess(" in registry
+    reloading = (package / "model_executor/model_loader/reload/inplace.py").read_text()
+    assert "        finalize_layerwise_reload(model, model_config)\n" in reloading

@@ -11,15 +11,23 @@ from typing import get_args
 from pydantic import BaseModel, ValidationError
 
 from services.common.contracts.engine import LoraRank, VllmOptions
-from services.common.engines.model_config import cpu_cache_bytes, read_model_config
+from services.common.engines.model_config import (
+    cpu_cache_bytes,
+    linear_modules,
+    read_model_config,
+)
+from services.common.engines.routes import AdapterSlots, Routes
 from services.common.engines.sources import LoraAdapter, ModelSource
+from services.common.engines.token_engine.log_probs import TOP_K_LIMIT
 from services.common.errors import InvalidRequest
 from services.common.process.runtimes import Accelerator, Runtime, child_environment
 
 HOST = "127.0.0.1"
 ADAPTER_CONFIG = "adapter_config.json"
 CPU_ENTRY = "services.common.engines.vllm_cpu_entry"
+GUARD = "services.common.engines.vllm_guard.Guard"
 GIBIBYTE = 2**30
+NO_ROUTES = Routes()
 
 
 @dataclass(frozen=True)
@@ -45,23 +53,35 @@ def plan_launch(
     *,
     port: int,
     scratch: Path,
+    routes: Routes = NO_ROUTES,
+    devices: Sequence[str] | None = None,
 ) -> Launch:
     """Say how to start the server; ``scratch`` is where it may keep sockets and the like.
 
-    Raises `InvalidRequest` when there is no such folder or an adapter cannot be served.
+    ``devices`` are the GPUs to use, by index or UUID; None: all that this process sees. Raises
+    `InvalidRequest` when there is no such folder or an adapter cannot be served.
     """
     if model.path is not None and not model.path.is_dir():
         raise InvalidRequest(f"there is no model folder {model.path}", param="model")
     key = secrets.token_urlsafe(32)
     on_cpu = runtime.accelerator == Accelerator.CPU
-    common = _common_arguments(model, served_name, options, port) + _lora(adapters, options)
-    entry, hardware = _on_cpu(model, options) if on_cpu else _on_gpu(model, options)
+    if devices is None:
+        devices = _visible_devices()
+    common = _common_arguments(model, served_name, options, port)
+    common += _lora(adapters, options, routes.adapters) + _route_arguments(routes)
+    if on_cpu and routes.adapters and (modules := linear_modules(model.path)):
+        # vLLM 0.32 ends when it is asked for log-probabilities of a prompt while the output layer
+        # could have an adapter, which it does by default.
+        common += ["--lora-target-modules", *modules]
+    entry, hardware = (
+        _on_cpu(model, options) if on_cpu else _on_gpu(model, options, routes, len(devices))
+    )
     extra = {"VLLM_API_KEY": key, "VLLM_NO_USAGE_STATS": "1", "NO_COLOR": "1"}
-    extra |= {"TMPDIR": str(scratch)}
+    extra |= {"TMPDIR": str(scratch)} | _route_environment(routes)
     if on_cpu:
-        # One process less, and no threads that spin while they wait for the scheduler's core.
-        extra |= {"VLLM_ENABLE_V1_MULTIPROCESSING": "0", "CUDA_VISIBLE_DEVICES": ""}
-        extra |= {"OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS") or str(_spare_cores())}
+        extra |= _cpu_environment(options)
+    elif devices:
+        extra |= {"CUDA_VISIBLE_DEVICES": ",".join(devices)}
     command = [str(runtime.python), "-P", "-m", *entry, *common, *hardware]
     return Launch(command, child_environment(extra), key)
 
@@ -76,7 +96,38 @@ def _common_arguments(
         arguments += ["--max-num-seqs", str(options.max_num_seqs)]
     if model.revision is not None:
         arguments += [f"--revision={model.revision}"]
+    if model.tokenizer is not None:
+        arguments += [f"--tokenizer={model.tokenizer}"]
     return arguments
+
+
+def _route_arguments(routes: Routes) -> list[str]:
+    arguments = []
+    if routes.tokens:
+        arguments += ["--enable-scale-out", "--logprobs-mode", "processed_logprobs"]
+        arguments += ["--max-logprobs", str(TOP_K_LIMIT)]
+    if routes.weights or routes.adapters or routes.sleep:
+        arguments += ["--middleware", GUARD]
+    return arguments
+
+
+def _route_environment(routes: Routes) -> dict[str, str]:
+    environment = {}
+    if routes.weights or routes.sleep:
+        environment["VLLM_SERVER_DEV_MODE"] = "1"
+    if routes.adapters:
+        environment["VLLM_ALLOW_RUNTIME_LORA_UPDATING"] = "1"
+    return environment
+
+
+def _cpu_environment(options: VllmOptions) -> dict[str, str]:
+    # One process less, and no threads that spin while they wait for the scheduler's core.
+    environment = {"VLLM_ENABLE_V1_MULTIPROCESSING": "0", "CUDA_VISIBLE_DEVICES": ""}
+    environment["OMP_NUM_THREADS"] = os.environ.get("OMP_NUM_THREADS") or str(_spare_cores())
+    if options.enforce_eager is not False:
+        # Else the first request for log-probabilities compiles the count of ranks for 20 s.
+        environment["TORCHDYNAMO_DISABLE"] = "1"
+    return environment
 
 
 def _on_cpu(model: ModelSource, options: VllmOptions) -> tuple[list[str], list[str]]:
@@ -96,21 +147,29 @@ def _on_cpu(model: ModelSource, options: VllmOptions) -> tuple[list[str], list[s
     return [CPU_ENTRY, f"--model={model.location}"], arguments
 
 
-def _on_gpu(model: ModelSource, options: VllmOptions) -> tuple[list[str], list[str]]:
+def _on_gpu(
+    model: ModelSource, options: VllmOptions, routes: Routes, devices: int
+) -> tuple[list[str], list[str]]:
     arguments = ["--gpu-memory-utilization", str(options.gpu_memory_utilization)]
-    arguments += ["--tensor-parallel-size", str(_visible_devices()), "--dtype", options.dtype]
+    arguments += ["--tensor-parallel-size", str(max(1, devices)), "--dtype", options.dtype]
     if options.enforce_eager:
         arguments += ["--enforce-eager"]
+    if routes.sleep:  # elsewhere it has no effect but a pause, and this would be refused
+        arguments += ["--enable-sleep-mode"]
     return ["vllm.entrypoints.cli.main", "serve", model.location], arguments
 
 
-def _lora(adapters: Sequence[LoraAdapter], options: VllmOptions) -> list[str]:
-    if not adapters:
+def _lora(
+    adapters: Sequence[LoraAdapter], options: VllmOptions, slots: AdapterSlots | None
+) -> list[str]:
+    if not adapters and slots is None:
         return []
-    rank = options.max_lora_rank or _rank_for(max(_adapter_rank(a.path) for a in adapters))
+    ranks = [_adapter_rank(a.path) for a in adapters] + ([slots.rank] if slots else [])
+    rank = options.max_lora_rank or _rank_for(max(ranks))
+    count = len(adapters) + (slots.count if slots else 0)
+    arguments = ["--enable-lora", "--max-lora-rank", str(rank), "--max-loras", str(count)]
     modules = [json.dumps({"name": a.name, "path": str(a.path)}) for a in adapters]
-    arguments = ["--enable-lora", "--max-lora-rank", str(rank), "--max-loras", str(len(adapters))]
-    return [*arguments, "--lora-modules", *modules]
+    return [*arguments, "--lora-modules", *modules] if modules else arguments
 
 
 def _rank_for(rank: int) -> int:
@@ -141,6 +200,6 @@ def _spare_cores() -> int:
     return max(1, len(os.sched_getaffinity(0)) - 1)
 
 
-def _visible_devices() -> int:
-    devices = os.environ.get("CUDA_VISIBLE_DEVICES")
-    return 1 if devices is None else max(1, len([d for d in devices.split(",") if d.strip()]))
+def _visible_devices() -> list[str]:
+    devices = os.environ.get("CUDA_VISIBLE_DEVICES", "")
+    return [device.strip() for device in devices.split(",") if device.strip()]

@@ -1,14 +1,17 @@
-"""What a model's config.json says that decides how it is served without a GPU."""
+"""What a model's files say that decides how it is served without a GPU."""
 
+import re
 from pathlib import Path
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, TypeAdapter, ValidationError
 
 MEBIBYTE = 2**20
 CACHED_TOKENS = 32_768
 LEAST_CACHE = 64 * MEBIBYTE
 MOST_CACHE = 2048 * MEBIBYTE
 UNKNOWN_CACHE = 1024 * MEBIBYTE
+LARGEST_HEADER = 100 * MEBIBYTE
+_LINEAR = re.compile(r"\.\d+\.(?:[^.]+\.)*([^.]+)\.weight$")
 
 
 class ModelConfig(BaseModel):
@@ -57,3 +60,30 @@ def cpu_cache_bytes(config: ModelConfig) -> int:
     if per_token is None:
         return UNKNOWN_CACHE
     return min(max(per_token * CACHED_TOKENS, LEAST_CACHE), MOST_CACHE)
+
+
+def linear_modules(folder: Path | None) -> list[str]:
+    """Names of the linear maps in a model's layers, as LoRA knows them (q_proj, ...); none when
+    its files are not safetensors."""
+    for path in sorted(folder.glob("*.safetensors")) if folder else []:
+        names = [_LINEAR.search(name) for name, shape in _shapes(path) if len(shape) == 2]
+        if found := sorted({name[1] for name in names if name}):
+            return found
+    return []
+
+
+class _Tensor(BaseModel):
+    shape: list[int] = []
+
+
+_HEADER = TypeAdapter(dict[str, _Tensor])
+
+
+def _shapes(path: Path) -> list[tuple[str, list[int]]]:
+    with path.open("rb") as file:
+        size = int.from_bytes(file.read(8), "little")
+        header = file.read(min(size, LARGEST_HEADER))
+    try:
+        return [(name, tensor.shape) for name, tensor in _HEADER.validate_json(header).items()]
+    except ValidationError:
+        return []

@@ -7,11 +7,15 @@ from typing import NamedTuple
 
 @dataclass(frozen=True)
 class ModelSource:
-    """The weights to serve: a folder of this host, or a hub repository at a revision."""
+    """The weights to serve: a folder of this host, or a hub repository at a revision.
+
+    ``tokenizer`` is a folder that has one in place of the weights' own.
+    """
 
     path: Path | None = None
     hub_id: str | None = None
     revision: str | None = None
+    tokenizer: Path | None = None
 
     def __post_init__(self) -> None:
         if (self.path is None) == (self.hub_id is None):

@@ -17,7 +17,8 @@ from typing import Self
 import httpx
 
 from services.common.contracts.engine import VllmOptions
-from services.common.engines.launch import HOST, plan_launch
+from services.common.engines.launch import HOST, NO_ROUTES, plan_launch
+from services.common.engines.routes import Routes
 from services.common.engines.server_process import ServerProcess
 from services.common.engines.sources import LoraAdapter, ModelSource
 from services.common.engines.vllm_log import LogFollower, StartupPhase, failure_cause, milestone
@@ -60,10 +61,11 @@ class VllmServer:
 
     ``async with VllmServer(...) as server`` starts it and waits until it answers; ``base_url``
     (up to and including /v1) and ``api_key`` are then what a client needs. At the end of the
-    block no process of it is left. Its output is appended to ``vllm.log`` in ``job_dir``.
+    block no process of it is left. Its output is appended to ``log`` in ``job_dir``.
 
     Entering raises `RuntimeMissing`, `InvalidRequest` for a model or adapter that is not there,
-    and `VllmFailed`. ``on_progress`` is called as each phase of the start begins.
+    and `VllmFailed`. ``on_progress`` is called as each phase of the start begins. ``routes`` says
+    what it serves beside chats, and ``devices`` which GPUs are its own (None: all we see).
     """
 
     def __init__(
@@ -76,6 +78,9 @@ class VllmServer:
         options: VllmOptions | None = None,
         *,
         on_progress: Callable[[StartupProgress], None] | None = None,
+        routes: Routes = NO_ROUTES,
+        devices: Sequence[str] | None = None,
+        log: str = LOG,
     ) -> None:
         self._runtime_folder = runtime_python.parents[1]
         self._model = model
@@ -84,10 +89,13 @@ class VllmServer:
         self._job_dir = job_dir
         self._options = options or VllmOptions()
         self._on_progress = on_progress
+        self._routes = routes
+        self._devices = devices
+        self._log = job_dir / log
         self._last_lines: deque[str] = deque(maxlen=KEPT_LINES)
         self._phase: StartupPhase | None = None
         self._process: ServerProcess | None = None
-        self._follower = LogFollower(job_dir / LOG)
+        self._follower = LogFollower(self._log)
         self._scratch: Path | None = None
         self._begun = 0.0
         self.base_url = ""
@@ -118,6 +126,11 @@ class VllmServer:
     ) -> None:
         await self._stop()
 
+    @property
+    def ended(self) -> bool:
+        """Whether the process that was started is no more."""
+        return self._process is None or self._process.returncode() is not None
+
     async def watch(self) -> None:
         """Wait until the server ends by itself, which raises `VllmFailed`; else never return."""
         assert self._process is not None  # noqa: S101 - the block has been entered
@@ -147,6 +160,8 @@ class VllmServer:
             self._options,
             port=port,
             scratch=self._scratch,
+            routes=self._routes,
+            devices=self._devices,
         )
         self.base_url = f"http://{HOST}:{port}/v1"
         self.api_key = launch.api_key
@@ -154,7 +169,7 @@ class VllmServer:
             launch.command,
             cwd=self._job_dir,
             environment=launch.environment,
-            log=self._job_dir / LOG,
+            log=self._log,
         )
         self._report(StartupPhase.IMPORTING)
 

@@ -1,4 +1,4 @@
-"""The queues: one pair for each kind of worker."""
+"""The queues: one pair for each kind of job."""
 
 from dataclasses import dataclass
 
@@ -10,11 +10,15 @@ class QueueNames:
     validation: str
     work: str
 
+    @property
+    def both(self) -> tuple[str, str]:
+        """The names, in the order in which a job passes through the queues."""
+        return self.validation, self.work
+
 
 TRAINING = QueueNames(validation="training.validation", work="training")
 EVALUATION = QueueNames(validation="evaluation.validation", work="evaluation")
+ROLLOUT = QueueNames(validation="rollout.validation", work="rollout")
 INDEXING = QueueNames(validation="index.validation", work="index")
 
-ALL_QUEUES = tuple(
-    name for pair in (TRAINING, EVALUATION, INDEXING) for name in (pair.validation, pair.work)
-)
+ALL_QUEUES = tuple(name for pair in (TRAINING, EVALUATION, ROLLOUT, INDEXING) for name in pair.both)

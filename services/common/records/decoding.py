@@ -7,6 +7,7 @@ no nesting beyond MAX_DEPTH, because readers of the same file disagree about the
 import json
 import math
 import re
+from collections import Counter
 from typing import Any, NamedTuple
 
 from services.common.records.record import MAX_DEPTH, JsonValue, RowError, shown
@@ -68,8 +69,8 @@ class StrictDecoder:
     def _object(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         value = dict(pairs)
         if len(value) != len(pairs):
-            keys = [key for key, _ in pairs]
-            twice = next(key for key in value if keys.count(key) > 1)
+            counts = Counter(key for key, _ in pairs)
+            twice = next(key for key in value if counts[key] > 1)
             self._fault = self._fault or f"has the key {shown(twice)} twice in one object"
         return value
 

@@ -5,7 +5,7 @@ import os
 import secrets
 import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from sqlalchemy.exc import IntegrityError
@@ -24,7 +24,7 @@ from services.common.jobs.claims import (
 from services.common.jobs.status import LeaseLost
 from services.common.process.supervised import lease_clock
 from services.common.queue.names import QueueNames
-from services.common.worker.handler import Handler
+from services.common.worker.handler import ServedKind
 from services.common.worker.run import ClaimRun
 from services.common.worker.settings import WorkerSettings
 
@@ -35,23 +35,25 @@ CLAIM_TRIES = 5
 
 
 class Executor:
-    """Brings jobs of one kind forward; used by many threads of a worker at once."""
+    """Brings jobs forward; used by many threads of a worker at once.
+
+    All kinds share the devices of the host and the slots for validation.
+    """
 
     def __init__(
         self,
         database: Database,
-        handler: Handler,
+        kinds: Sequence[ServedKind],
         settings: WorkerSettings,
-        queues: QueueNames,
     ) -> None:
         host = settings.host_name or socket.gethostname()
         self.database = database
-        self.queues = queues
+        self.queues = [name for kind in kinds for name in kind.queues.both]
         self.devices = HostDevices(host, visible_gpus(), settings.cpu_slots)
         # Containers that share a host name often share the number of their process too.
         self.worker_id = f"{host}:{secrets.token_hex(3)}:{os.getpid()}"
         self.stopping = threading.Event()
-        self._handler = handler
+        self._kinds = kinds
         self._settings = settings
         self._artifacts = Artifacts(settings.home)
         self._claimant = Claimant(self.worker_id, self.devices, settings.lease_seconds)
@@ -60,10 +62,11 @@ class Executor:
 
     def work(self, queue: str) -> None:
         """Run everything that waits in ``queue`` and can run here now."""
-        if queue == self.queues.validation:
-            self._validate()
-        else:
-            self._work_off(self._claim_work)
+        for kind in self._kinds:
+            if queue == kind.queues.validation:
+                self._validate()
+            elif queue == kind.queues.work:
+                self._work_off(kind, self._claim_work)
 
     def _validate(self) -> None:
         """Validate what waits while a slot is free, so that threads stay for the work.
@@ -74,14 +77,15 @@ class Executor:
         while self._more_to_validate.is_set() and self._validation_slots.acquire(blocking=False):
             self._more_to_validate.clear()
             try:
-                self._work_off(self._claim_validation)
+                for kind in self._kinds:
+                    self._work_off(kind, self._claim_validation)
             finally:
                 self._validation_slots.release()
 
-    def _work_off(self, claim_next: Callable[[], Claim | None]) -> None:
+    def _work_off(self, kind: ServedKind, claim_next: Callable[[QueueNames], Claim | None]) -> None:
         while not self.stopping.is_set():
             asked = lease_clock()  # before the database's lease begins, however long that takes
-            claim = self._try(claim_next)
+            claim = self._try(lambda: claim_next(kind.queues))
             if claim is None:
                 return
             logger.info("%s of job %s, epoch %d", claim.stage, claim.job.id, claim.job.epoch)
@@ -89,7 +93,7 @@ class Executor:
                 claim,
                 deadline=asked + self._settings.lease_seconds,
                 database=self.database,
-                handler=self._handler,
+                handler=kind.handler,
                 settings=self._settings,
                 job_dir=self._folder(claim),
                 stopping=self.stopping,
@@ -112,14 +116,14 @@ class Executor:
         folder = self._artifacts.job(claim.job.id)
         return folder / claim.stage if claim.stage is Stage.VALIDATION else folder
 
-    def _claim_validation(self) -> Claim | None:
+    def _claim_validation(self, queues: QueueNames) -> Claim | None:
         with self.database.write() as session:
-            return claim_validation(session, self.queues.validation, self._claimant)
+            return claim_validation(session, queues.validation, self._claimant)
 
-    def _claim_work(self) -> Claim | None:
+    def _claim_work(self, queues: QueueNames) -> Claim | None:
         with self.database.read() as session:
             unleased = free_devices(session, self.devices.gpus)
         # Memory in use on a card that no job of ours holds belongs to somebody else.
         occupied = occupied_gpus(unleased)
         with self.database.write() as session:
-            return claim_work(session, self.queues.work, self._claimant, occupied)
+            return claim_work(session, queues.work, self._claimant, occupied)

@@ -10,6 +10,7 @@ from sqlalchemy.orm import Session
 from services.common.db.engine import Database
 from services.common.jobs.claims import Claim
 from services.common.jobs.job import Job
+from services.common.queue.names import QueueNames
 
 
 @dataclass(frozen=True)
@@ -39,3 +40,11 @@ class Handler(Protocol):
     def complete(self, session: Session, job: Job, result: dict[str, Any]) -> dict[str, Any]:
         """Return what is kept of a successful result; runs in the job's last transaction."""
         ...
+
+
+@dataclass(frozen=True)
+class ServedKind:
+    """A kind of job that a worker serves: how, and from which queues."""
+
+    handler: Handler
+    queues: QueueNames

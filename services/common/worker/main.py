@@ -3,6 +3,7 @@
 import logging
 import os
 import threading
+from collections.abc import Sequence
 
 from celery import Celery
 from celery.signals import worker_ready, worker_shutting_down
@@ -15,7 +16,7 @@ from services.common.logging import configure_logging
 from services.common.queue.app import WAKE_UP, create_queue
 from services.common.queue.names import QueueNames
 from services.common.worker.executor import Executor
-from services.common.worker.handler import Handler
+from services.common.worker.handler import Handler, ServedKind
 from services.common.worker.settings import WorkerSettings
 
 logger = logging.getLogger(__name__)
@@ -24,7 +25,12 @@ HEARTBEAT_SECONDS = 5.0
 
 
 def run_worker(handler: Handler, queues: QueueNames, settings: WorkerSettings) -> None:
-    """Serve one kind of job until a signal ends the process.
+    """Serve one kind of job until a signal ends the process, as `serve_kinds` does."""
+    serve_kinds([ServedKind(handler, queues)], settings)
+
+
+def serve_kinds(kinds: Sequence[ServedKind], settings: WorkerSettings) -> None:
+    """Serve several kinds of job, which share this host's devices, until a signal ends the process.
 
     On TERM or INT running children are asked to end, and their jobs go back to the queue.
     """
@@ -32,7 +38,7 @@ def run_worker(handler: Handler, queues: QueueNames, settings: WorkerSettings) -
     configure_logging(settings.log_level, settings.log_json)
     database = Database(settings.database)
     migrate(database)
-    executor = Executor(database, handler, settings, queues)
+    executor = Executor(database, kinds, settings)
     app = create_queue(settings)
     app.task(name=WAKE_UP)(executor.work)
     _follow_life(executor)
@@ -49,13 +55,13 @@ def _arguments(app: Celery, executor: Executor, settings: WorkerSettings) -> lis
     # A thread only waits for its child, so there may be as many as jobs can run here at once.
     devices = executor.devices
     threads = len(devices.gpus) + devices.cpu_slots + settings.validation_slots + 1
-    logger.info("%s: %s, devices %s", app.main, queues, devices)
+    logger.info("%s: %s, devices %s", app.main, ", ".join(queues), devices)
     return [
         "worker",
         "--pool=threads",
         f"--concurrency={threads}",
-        f"--queues={queues.validation},{queues.work}",
-        f"--hostname={queues.work}@{executor.worker_id}",
+        f"--queues={','.join(queues)}",
+        f"--hostname={queues[-1]}@{executor.worker_id}",
         f"--loglevel={settings.log_level}",
         "--without-gossip",
         "--without-mingle",
@@ -77,12 +83,11 @@ def _follow_life(executor: Executor) -> None:
 
 
 def _announce(executor: Executor) -> None:
-    queues = [executor.queues.validation, executor.queues.work]
-    news = queues  # what waited for a worker need not wait longer
+    news = executor.queues  # what waited for a worker need not wait longer
     while not executor.stopping.is_set():
         try:
             with executor.database.write() as session:
-                heartbeat(session, executor.worker_id, queues, executor.devices)
+                heartbeat(session, executor.worker_id, executor.queues, executor.devices)
                 for queue in news:
                     add_wake_up(session, queue)
             news = []

@@ -22,7 +22,7 @@ from services.trainer.online.player import Player
 from services.trainer.online.policy_sync import PolicySync
 from services.trainer.online.restored import restored_groups
 from services.trainer.online.rows import PromptRow, read_row
-from services.trainer.online.sources.model import ModelSource
+from services.trainer.online.sources.rollouts import RolloutSource
 from tests.support.online.parts import CountingLearner, SteadyEngine
 from tests.support.rollouts import CharacterChat, FunctionToolbox
 
@@ -92,7 +92,7 @@ class Run:
         cut_metrics(self.folder, position.step)
         chat = CharacterChat()
         rollouts = Rollouts(self.engine, chat, FunctionToolbox({}), MultiTurn(), settings.sampling)
-        source = ModelSource(rollouts, JudgingScorer(self.judge), seed=0)
+        source = RolloutSource(rollouts, JudgingScorer(self.judge), seed=0)
         draws = Draws(
             self.rows,
             0,

@@ -8,7 +8,8 @@ import pytest
 from pydantic import ValidationError
 
 from services.common.contracts.engine import VllmOptions
-from services.common.engines.launch import Launch, plan_launch
+from services.common.engines.launch import NO_ROUTES, Launch, plan_launch
+from services.common.engines.routes import AdapterSlots, Routes
 from services.common.engines.sources import LoraAdapter, ModelSource
 from services.common.errors import InvalidRequest
 from services.common.process.runtimes import Accelerator, Runtime
@@ -47,6 +48,8 @@ def plan(
     source: ModelSource,
     accelerator: Accelerator = Accelerator.CPU,
     adapters: tuple[LoraAdapter, ...] = (),
+    routes: Routes = NO_ROUTES,
+    devices: tuple[str, ...] | None = None,
     **options: Any,
 ) -> Launch:
     runtime = Runtime("vllm", Path("/runtimes/vllm/bin/python"), "1", accelerator)
@@ -58,6 +61,8 @@ def plan(
         VllmOptions(**options),
         port=4242,
         scratch=Path("/scratch"),
+        routes=routes,
+        devices=devices,
     )
 
 
@@ -119,6 +124,45 @@ def test_every_visible_gpu_takes_part(
     assert value(launch, "--gpu-memory-utilization") == "0.5"
 
 
+def test_a_server_has_its_own_gpus(tmp_path: Path) -> None:
+    launch = plan(model(tmp_path, TINY), Accelerator.CUDA, devices=("GPU-b", "GPU-c"))
+
+    assert value(launch, "--tensor-parallel-size") == "2"
+    assert launch.environment["CUDA_VISIBLE_DEVICES"] == "GPU-b,GPU-c"
+
+
+def test_development_routes_are_there_for_who_asks_and_behind_the_guard(tmp_path: Path) -> None:
+    source = model(tmp_path, TINY)
+    plain, sampling = plan(source), plan(source, routes=Routes(tokens=True))
+    training = plan(source, routes=Routes(tokens=True, weights=True))
+
+    for launch in (plain, sampling):
+        assert "VLLM_SERVER_DEV_MODE" not in launch.environment
+        assert "--middleware" not in launch.command
+    assert training.environment["VLLM_SERVER_DEV_MODE"] == "1"
+    assert value(training, "--middleware") == "services.common.engines.vllm_guard.Guard"
+    assert "--enable-scale-out" not in plain.command
+    assert value(sampling, "--logprobs-mode") == "processed_logprobs"
+
+
+def test_adapters_that_come_later_have_their_slots(tmp_path: Path) -> None:
+    slots = AdapterSlots(rank=12, count=3)
+
+    launch = plan(model(tmp_path, TINY), routes=Routes(adapters=slots))
+
+    assert (value(launch, "--max-lora-rank"), value(launch, "--max-loras")) == ("16", "3")
+    assert "--lora-modules" not in launch.command
+    assert launch.environment["VLLM_ALLOW_RUNTIME_LORA_UPDATING"] == "1"
+    assert "--middleware" in launch.command
+
+
+def test_only_a_gpu_can_sleep(tmp_path: Path) -> None:
+    source, routes = model(tmp_path, TINY), Routes(sleep=True)
+
+    assert "--enable-sleep-mode" in plan(source, Accelerator.CUDA, routes=routes).command
+    assert "--enable-sleep-mode" not in plan(source, routes=routes).command
+
+
 @pytest.mark.parametrize(
     ("config", "rank"),
     [({"r": 4}, "8"), ({"r": 16}, "16"), ({"r": 8, "rank_pattern": {"q_proj": 100}}, "128")],
@@ -146,6 +190,12 @@ def test_an_adapter_that_cannot_be_served_is_refused(tmp_path: Path, config: obj
 def test_a_folder_that_is_not_there_is_refused_before_anything_starts(tmp_path: Path) -> None:
     with pytest.raises(InvalidRequest, match="there is no model folder"):
         plan(ModelSource(path=tmp_path / "missing"))
+
+
+def test_weights_can_have_a_tokenizer_from_elsewhere(tmp_path: Path) -> None:
+    source = ModelSource(path=model(tmp_path, TINY).path, tokenizer=tmp_path / "base")
+
+    assert f"--tokenizer={tmp_path / 'base'}" in plan(source).command
 
 
 def test_a_hub_model_is_served_at_its_revision() -> None:

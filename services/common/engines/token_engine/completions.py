@@ -1,0 +1,142 @@
+"""Any vLLM server by its URL: POST /v1/completions with token ids both ways."""
+
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import Self, TypeVar
+
+from pydantic import BaseModel, Field
+
+from services.common.clients.model_server import InferenceError, ModelServer, Reply, RetryPolicy
+from services.common.contracts.base import JsonObject
+from services.common.engines.token_engine.log_probs import (
+    PromptLogProbs,
+    PromptPlaces,
+    read_prompt,
+)
+from services.common.engines.token_engine.turns import (
+    LARGEST_ANSWER,
+    TURN_RETRY,
+    TURN_TIMEOUT,
+    FinishReason,
+    TokenId,
+    checked,
+    failed,
+    sampling_fields,
+)
+from services.common.rollout.engine import EngineFailed, SampledTokens, TurnSampling
+
+ROUTE = "/completions"
+
+Read = TypeVar("Read")
+
+
+class CompletionsTokenEngine:
+    """Samples from a server that is not ours, and whose weights stay as they are.
+
+    ``base_url`` goes up to and including /v1. Log-probabilities are what its --logprobs-mode
+    makes them: those of temperature 1 without top_p and top_k by default. All tokens have the
+    version ``policy_version``.
+
+    The server must be a vLLM that returns token ids (0.10.2 or newer): with another, requests
+    fail with the code ``engine_without_token_ids``. Use it as an async context manager.
+    """
+
+    def __init__(
+        self,
+        base_url: str,
+        api_key: str | None,
+        model: str,
+        *,
+        timeout: float = TURN_TIMEOUT,
+        retry: RetryPolicy = TURN_RETRY,
+        max_connections: int = 1024,
+        policy_version: int = 0,
+    ) -> None:
+        self._server = ModelServer(
+            base_url,
+            api_key,
+            timeout,
+            retry=retry,
+            max_connections=max_connections,
+            largest_answer=LARGEST_ANSWER,
+        )
+        self._model = model
+        self._policy_version = policy_version
+
+    async def __aenter__(self) -> Self:
+        await self._server.__aenter__()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self._server.__aexit__(kind, error, trace)
+
+    async def generate(self, token_ids: Sequence[int], sampling: TurnSampling) -> SampledTokens:
+        """Sample what follows ``token_ids``; raises `EngineFailed`."""
+
+        def read(reply: Reply) -> SampledTokens:
+            choice = _choice(reply)
+            if choice.token_ids is None or choice.logprobs is None:
+                raise _without_token_ids()
+            log_probs = checked(choice.token_ids, choice.logprobs.token_logprobs)
+            versions = (self._policy_version,) * len(log_probs)
+            return SampledTokens(tuple(choice.token_ids), log_probs, versions, choice.finish_reason)
+
+        fields = {**sampling_fields(sampling), "logprobs": 0, "return_token_ids": True}
+        return await self._ask(token_ids, fields, read)
+
+    async def prompt_log_probs(self, token_ids: Sequence[int], top_k: int = 1) -> PromptLogProbs:
+        """Log-probabilities of ``token_ids`` and of the best tokens in their places.
+
+        A server tells 20 alternatives at most, or what its --max-logprobs says. Raises
+        `EngineFailed`.
+        """
+
+        def read(reply: Reply) -> PromptLogProbs:
+            places = _choice(reply).prompt_logprobs
+            if places is None:
+                raise _without_token_ids()
+            return read_prompt(token_ids, places, top_k)
+
+        fields: JsonObject = {"max_tokens": 1, "prompt_logprobs": top_k}
+        return await self._ask(token_ids, fields, read)
+
+    async def _ask(
+        self, token_ids: Sequence[int], fields: JsonObject, read: Callable[[Reply], Read]
+    ) -> Read:
+        payload = {"model": self._model, "prompt": list(token_ids), **fields}
+        try:
+            return await self._server.post(ROUTE, payload, read)
+        except InferenceError as error:
+            raise failed(error) from error
+
+
+class _LogProbs(BaseModel):
+    token_logprobs: list[float | None]
+
+
+class _Choice(BaseModel):
+    finish_reason: FinishReason
+    token_ids: list[TokenId] | None = None
+    logprobs: _LogProbs | None = None
+    prompt_logprobs: PromptPlaces | None = None
+
+
+class _Answer(BaseModel):
+    choices: list[_Choice] = Field(min_length=1)
+
+
+def _choice(reply: Reply) -> _Choice:
+    return _Answer.model_validate_json(reply.body).choices[0]
+
+
+def _without_token_ids() -> EngineFailed:
+    return EngineFailed(
+        "the server answers with text alone: rollouts need a vLLM that returns token ids and "
+        "log-probabilities (return_token_ids, since 0.10.2)",
+        code="engine_without_token_ids",
+    )

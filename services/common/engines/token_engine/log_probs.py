@@ -1,0 +1,54 @@
+"""What a server says of tokens that it was given."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import BaseModel
+
+TOP_K_LIMIT = 1024
+"""Most alternatives a token that a server of ours tells; vLLM's own limit is 20."""
+
+
+@dataclass(frozen=True)
+class PromptLogProbs:
+    """Natural log-probabilities of the n - 1 tokens after the first, at temperature 1.
+
+    ``tokens`` has shape (n - 1,); ``top_ids`` and ``top_log_probs``, shape (n - 1, k), are the
+    most probable tokens at each place, the best first. Row i is about token i + 1.
+    """
+
+    tokens: NDArray[np.float32]
+    top_ids: NDArray[np.int32]
+    top_log_probs: NDArray[np.float32]
+
+
+class Alternative(BaseModel):
+    """A token at a place of the prompt; ``rank`` 1 is the most probable one."""
+
+    logprob: float
+    rank: int | None = None
+
+
+PromptPlaces = list[dict[int, Alternative] | None]
+"""Of each token of a prompt: itself and the most probable ones, by id; null for the first."""
+
+
+def read_prompt(
+    token_ids: Sequence[int], places: PromptPlaces | None, top_k: int
+) -> PromptLogProbs:
+    """Arrange what a server answered; raises ValueError when it is not about ``token_ids``."""
+    if places is None or len(places) != len(token_ids):
+        raise ValueError("prompt_logprobs are not those of the prompt")
+    tokens = np.empty(len(token_ids) - 1, np.float32)
+    top_ids = np.empty((len(token_ids) - 1, top_k), np.int32)
+    top_log_probs = np.empty((len(token_ids) - 1, top_k), np.float32)
+    for row, (token, place) in enumerate(zip(token_ids[1:], places[1:], strict=True)):
+        if place is None or token not in place or len(place) < top_k:
+            raise ValueError(f"prompt_logprobs[{row + 1}] lacks tokens")
+        tokens[row] = place[token].logprob
+        best = sorted(place.items(), key=lambda each: -each[1].logprob)[:top_k]
+        top_ids[row] = [each for each, _ in best]
+        top_log_probs[row] = [known.logprob for _, known in best]
+    return PromptLogProbs(tokens, top_ids, top_log_probs)
