@@ -10,7 +10,7 @@ export TEMPER_HOME ?= $(CURDIR)/.temper
 .NOTPARALLEL:
 
 demo: core runtimes
-	@$(PY) infra/demo/run.py
+	@$(PY) -m temper demo addition
 
 test: dev runtimes lint
 	@$(PYTEST) -m "not long"

@@ -17,11 +17,14 @@ from services.api.fine_tuning.routes import router as fine_tuning
 from services.api.forwards.routes import router_of
 from services.api.forwards.tools import tool_services
 from services.api.forwards.upstream import Upstream
+from services.api.graders.routes import router as graders
 from services.api.indexing.routes import router as indexing
 from services.api.jobs.routes import router as jobs
 from services.api.metrics import create_registry
 from services.api.models.routes import router as models
+from services.api.rollouts.routes import router as rollouts
 from services.api.settings import ApiSettings
+from services.api.trajectories.routes import ROUTERS as TRAJECTORIES
 from services.common.artifacts import Artifacts
 from services.common.db.engine import Database
 from services.common.db.migrate import migrate
@@ -70,7 +73,8 @@ def create_api(settings: ApiSettings) -> FastAPI:
     app.state.context = context
     for tool in tools:  # first, for routes are looked through in order and these are asked most
         app.include_router(router_of(tool))
-    for router in (files, models, fine_tuning, evaluations, indexing, jobs):
+    training, playing = (models, graders, fine_tuning), (evaluations, rollouts, *TRAJECTORIES)
+    for router in (files, *training, *playing, indexing, jobs):
         app.include_router(router)
     return app
 

@@ -1,1 +1,1 @@
-"""The worker of evaluation jobs."""
+"""The worker of evaluations and rollouts."""

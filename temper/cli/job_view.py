@@ -7,7 +7,9 @@ from services.common.contracts.fine_tuning import FineTuningJob
 from services.common.contracts.indexes import IndexBuildMetrics, IndexingJob
 from services.common.contracts.jobs import Event, Job, JobState, JobStatus, Progress
 from services.common.contracts.jobs import JobKind as Kind
+from services.common.contracts.rollouts import Rollout
 from temper.cli.formats import age, clock, duration, figure, size
+from temper.cli.rollout_view import rollout_fields
 
 STATUS_STYLES = {
     JobStatus.RUNNING: "cyan",
@@ -17,11 +19,12 @@ STATUS_STYLES = {
 }
 LEVEL_STYLES = {"info": "", "warn": "yellow", "error": "red"}
 SHORT_NAMES = {"learning_rate": "lr", "tokens_per_second": "tokens/s"}
-FIRST_FIGURES = ("loss", "learning_rate", "lr", "tokens_per_second")
+FIRST_FIGURES = ("loss", "reward", "learning_rate", "lr", "tokens_per_second")
 
 RESOURCES = {
     Kind.FINE_TUNING.value: "/v1/fine_tuning/jobs",
     Kind.EVALUATION.value: "/v1/evaluations",
+    Kind.ROLLOUT.value: "/v1/rollouts",
     Kind.INDEXING.value: "/v1/indexing/jobs",
 }
 
@@ -102,6 +105,8 @@ def _own_fields(job: JobState) -> dict[str, str | None]:
             model = job.model if isinstance(job.model, str) else job.model.model
             figures = _metrics_fields(job.metrics) if job.metrics else {}
             return {"model": model, "file": job.file, "grader": job.grader.type, **figures}
+        case Rollout():
+            return rollout_fields(job)
         case IndexingJob():
             build = _build_fields(job.metrics) if job.metrics else {}
             return {

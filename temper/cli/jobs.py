@@ -82,6 +82,8 @@ def full_job(client: Temper, kind: str, job_id: str) -> JobState:
             return client.fine_tuning.get(job_id)
         case JobKind.EVALUATION:
             return client.evaluations.get(job_id)
+        case JobKind.ROLLOUT:
+            return client.rollouts.get(job_id)
         case JobKind.INDEXING:
             return client.indexing.get(job_id)
     return client.jobs.get(job_id)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import typer
 from typer.exceptions import TyperException
 
-from temper.cli import files, index, jobs, keys, logs, models, serve, submit, up
+from temper.cli import demo, files, index, jobs, keys, logs, models, serve, submit, traj, up
 from temper.cli.exit_codes import ExitCode
 from temper.client.errors import ApiError, ClientError, Unreachable, WaitTimedOut
 from temper.stack.errors import StackError
@@ -28,9 +28,11 @@ app.command("serve")(serve.serve)
 app.command("submit")(submit.submit)
 app.command("ps")(jobs.ps)
 app.command("show")(jobs.show)
+app.command("traj")(traj.traj)
 app.command("logs")(logs.logs)
 app.command("cancel")(jobs.cancel)
 app.command("wait")(jobs.wait)
+app.add_typer(demo.app, name="demo")
 app.add_typer(models.app, name="models")
 app.add_typer(index.app, name="index")
 app.add_typer(files.app, name="files")

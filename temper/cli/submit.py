@@ -36,8 +36,9 @@ def submit(
 ) -> None:
     """Submit the job of a YAML or JSON file: Temper's own, or a LLaMA-Factory training file.
 
-    Temper's own holds "kind: fine_tuning", "kind: evaluation" or "kind: indexing" beside the
-    fields of the request. Data files that it names by path are uploaded first, unless they
+    Temper's own holds "kind: fine_tuning", "evaluation", "rollout" or "indexing" beside the
+    fields of the request; a rollout may take settings and tools from the run file of MindSpeed-RL
+    or verl that "published" names. Data files that it names by path are uploaded first, unless they
     already are.
     """
     out = Output(as_json)

@@ -12,6 +12,8 @@ from temper.client.fine_tuning import FineTuning
 from temper.client.indexing import Indexing
 from temper.client.jobs import Jobs
 from temper.client.models import Models
+from temper.client.rollouts import Rollouts
+from temper.client.trajectories import Trajectories
 from temper.client.transport import Transport
 
 DEFAULT_URL = "http://127.0.0.1:8080"
@@ -31,6 +33,8 @@ class Temper:
         self.models = Models(self._transport)
         self.fine_tuning = FineTuning(self._transport)
         self.evaluations = Evaluations(self._transport)
+        self.rollouts = Rollouts(self._transport)
+        self.trajectories = Trajectories(self._transport)
         self.indexing = Indexing(self._transport)
         self.jobs = Jobs(self._transport)
 

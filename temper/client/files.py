@@ -3,21 +3,19 @@
 import hashlib
 import io
 import os
-from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import quote
 
 from services.common.contracts.files import File, FilePurpose
 from services.common.contracts.pages import Deleted, Page
 from temper.client import pages
+from temper.client.downloads import Progress, download
 from temper.client.errors import UnexpectedAnswer
-from temper.client.transport import TRANSFER_TIME_LIMIT, Transport
+from temper.client.transport import Transport
+
+__all__ = ["Files", "Progress"]
 
 PATH = "/v1/files"
-CHUNK = 1 << 16
-
-Progress = Callable[[int, int], None]
-"""Called with the bytes done and the bytes in all, or 0 where that is unknown."""
 
 
 class Files:
@@ -62,21 +60,8 @@ class Files:
 
     def download(self, file_id: str, target: Path, progress: Progress | None = None) -> None:
         """Write a file's content to ``target``, which appears only when it is complete."""
-        partial = target.with_name(f"{target.name}.partial")
         address = f"{PATH}/{quote(file_id, safe='')}/content"
-        try:
-            with (
-                open(partial, "wb") as out,
-                self._transport.stream(address, {}, {}, TRANSFER_TIME_LIMIT) as response,
-            ):
-                total = int(response.headers.get("content-length", 0))
-                for chunk in response.iter_bytes(CHUNK):
-                    out.write(chunk)
-                    if progress is not None:
-                        progress(out.tell(), total)
-            partial.replace(target)
-        finally:
-            partial.unlink(missing_ok=True)
+        download(self._transport, address, target, progress)
 
     def delete(self, file_id: str) -> Deleted:
         """Delete a file."""

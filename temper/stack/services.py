@@ -12,7 +12,7 @@ class Service(StrEnum):
 
     API = "api"  # the gateway, with its dispatcher
     TRAINER = "trainer"  # runs fine-tuning jobs
-    EVALUATOR = "evaluator"  # runs evaluations
+    EVALUATOR = "evaluator"  # runs evaluations and rollouts
     SANDBOX = "sandbox"  # runs code
     RETRIEVAL = "retrieval"  # searches passages
     INDEXER = "indexer"  # builds indexes of passages
@@ -33,10 +33,10 @@ class Address:
 
 @dataclass(frozen=True)
 class Tool:
-    """A service that the gateway passes requests on to.
+    """A service that the gateway passes requests on to, and that workers call.
 
-    The gateway looks for it on loopback at its ``port`` unless ``url_variable`` says otherwise,
-    and shows it the key of ``key_variable``.
+    They look for it on loopback at its ``port`` unless ``url_variable`` says otherwise, and show
+    it the key of ``key_variable``.
     """
 
     port: int
@@ -48,6 +48,9 @@ TOOLS = {
     Service.SANDBOX: Tool(8081, "TEMPER_SANDBOX_URL", "TEMPER_SANDBOX_API_KEY"),
     Service.RETRIEVAL: Tool(8082, "TEMPER_RETRIEVAL_URL", "TEMPER_RETRIEVAL_API_KEY"),
 }
+
+USERS_OF_TOOLS = (Service.API, Service.TRAINER, Service.EVALUATOR)
+"""The services that call tools: the gateway for its clients, workers for the models they train."""
 
 WORKERS = (Service.TRAINER, Service.EVALUATOR, Service.INDEXER)
 """The services that sign on at the gateway as workers, in the order in which they are ended."""

@@ -13,10 +13,14 @@ from services.common.contracts.fine_tuning import HUB_DATASET_PREFIX, CreateFine
 from services.common.contracts.indexes import CreateIndexingJob
 from services.common.contracts.jobs import JobKind
 from services.common.contracts.llamafactory import check_arguments, check_template
+from services.common.contracts.published_rollouts import is_published
+from services.common.contracts.rollouts import CreateRollout
 from services.common.contracts.yaml_text import parse_yaml
 from services.common.errors import InvalidRequest
 from temper.submission.errors import SubmissionError
 from temper.submission.llamafactory import read_llamafactory
+from temper.submission.published import with_published
+from temper.submission.published_training import with_published_training
 from temper.submission.submission import JobRequest, LocalFile, Submission
 
 MAX_BYTES = 1 << 20
@@ -25,6 +29,7 @@ FILE_ID_PREFIX = "file-"
 REQUESTS: dict[str, type[JobRequest]] = {
     JobKind.FINE_TUNING: CreateFineTuningJob,
     JobKind.EVALUATION: CreateEvaluation,
+    JobKind.ROLLOUT: CreateRollout,
     JobKind.INDEXING: CreateIndexingJob,
 }
 
@@ -32,9 +37,9 @@ REQUESTS: dict[str, type[JobRequest]] = {
 def read_job_file(path: Path, scratch: Path) -> Submission:
     """Return the job that a YAML or JSON file describes.
 
-    A file with ``kind: fine_tuning``, ``evaluation`` or ``indexing`` holds the fields of a request
-    beside it; one with ``model_name_or_path`` is LLaMA-Factory's. Data may be prepared in
-    ``scratch``, which must stay until they are uploaded. Raises `SubmissionError`.
+    A file with ``kind: fine_tuning``, ``evaluation``, ``rollout`` or ``indexing`` holds the fields
+    of a request beside it; one with ``model_name_or_path`` is LLaMA-Factory's. Data may be
+    prepared in ``scratch``, which must stay until they are uploaded. Raises `SubmissionError`.
     """
     text = _read(path)
     content = _parse(path, text)
@@ -42,8 +47,13 @@ def read_job_file(path: Path, scratch: Path) -> Submission:
         return _own(path, content)
     if "model_name_or_path" in content:
         return read_llamafactory(path, text, scratch)
+    if is_published(content):
+        raise SubmissionError(
+            f"{path}: a published run says neither which model of yours is to play nor what: put "
+            "kind: rollout, model and file into it, or name it as published in a job file"
+        )
     raise SubmissionError(
-        f"{path}: neither a Temper job (kind: fine_tuning, evaluation or "
+        f"{path}: neither a Temper job (kind: fine_tuning, evaluation, rollout or "
         "indexing) nor a LLaMA-Factory one (model_name_or_path)"
     )
 
@@ -72,6 +82,10 @@ def _own(path: Path, content: Mapping[str, Any]) -> Submission:
     if kind not in REQUESTS:
         raise SubmissionError(f"{path}: kind is {kind!r}, not one of {', '.join(REQUESTS)}")
     body = {name: value for name, value in content.items() if name != "kind"}
+    if kind == JobKind.ROLLOUT:
+        body = with_published(path, body)
+    elif kind == JobKind.FINE_TUNING:
+        body = with_published_training(path, body)
     try:
         request = REQUESTS[kind].model_validate(body)
     except ValidationError as error:
@@ -119,6 +133,8 @@ def _references(request: JobRequest) -> Iterator[tuple[str, str, FilePurpose]]:
             if request.validation_file is not None:
                 yield "validation_file", request.validation_file, FilePurpose.FINE_TUNE
         case CreateEvaluation():
+            yield "file", request.file, FilePurpose.EVALS
+        case CreateRollout() if request.file is not None:
             yield "file", request.file, FilePurpose.EVALS
         case CreateIndexingJob():
             yield "file", request.file, FilePurpose.USER_DATA

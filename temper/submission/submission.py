@@ -9,8 +9,9 @@ from services.common.contracts.evaluations import CreateEvaluation
 from services.common.contracts.files import FilePurpose
 from services.common.contracts.fine_tuning import CreateFineTuningJob
 from services.common.contracts.indexes import CreateIndexingJob
+from services.common.contracts.rollouts import CreateRollout
 
-JobRequest = CreateFineTuningJob | CreateEvaluation | CreateIndexingJob
+JobRequest = CreateFineTuningJob | CreateEvaluation | CreateRollout | CreateIndexingJob
 
 
 @dataclass(frozen=True)

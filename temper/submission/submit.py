@@ -7,10 +7,12 @@ from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
+from services.common.contracts.evaluations import CreateEvaluation
 from services.common.contracts.fine_tuning import CreateFineTuningJob
 from services.common.contracts.indexes import CreateIndexingJob
 from services.common.contracts.jobs import JobState
 from services.common.contracts.models import HubName, RegisterModel
+from services.common.contracts.rollouts import CreateRollout
 from temper.client import Temper
 from temper.client.files import Progress
 from temper.submission.errors import SubmissionError
@@ -36,11 +38,15 @@ def submit(client: Temper, submission: Submission, report: Reporting) -> JobStat
         _ensure_model(client, request.model, report)
     ids = {file.field: _stored(client, file, report) for file in submission.files}
     ready = request.model_copy(update=ids)
-    if isinstance(ready, CreateFineTuningJob):
-        return client.fine_tuning.create(ready)
-    if isinstance(ready, CreateIndexingJob):
-        return client.indexing.create(ready)
-    return client.evaluations.create(ready)
+    match ready:
+        case CreateFineTuningJob():
+            return client.fine_tuning.create(ready)
+        case CreateEvaluation():
+            return client.evaluations.create(ready)
+        case CreateRollout():
+            return client.rollouts.create(ready)
+        case CreateIndexingJob():
+            return client.indexing.create(ready)
 
 
 def _ensure_model(client: Temper, name: str, report: Reporting) -> None:

@@ -31,6 +31,8 @@ def loaded(module: str, *names: str) -> list[str]:
         "services.evaluator.worker",
         "services.evaluator.evaluation.child",
         "services.evaluator.validation.child",
+        "services.evaluator.rollout.child",
+        "services.evaluator.rollout.validation",
         "services.retrieval.worker",
         "services.retrieval.building.__main__",
         "services.retrieval.corpus.child",

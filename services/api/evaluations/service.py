@@ -6,9 +6,10 @@ import re2
 from sqlalchemy.orm import Session
 
 from services.api.files.service import get_file_row
+from services.api.models.endpoints import check_endpoint
 from services.common.contracts.evaluations import CreateEvaluation, RegexGrader, RemoteModel
 from services.common.contracts.jobs import JobKind
-from services.common.errors import InvalidRequest, NotFound, PermissionDenied
+from services.common.errors import InvalidRequest, NotFound
 from services.common.ids import new_id
 from services.common.jobs.job import Job, NewJob
 from services.common.jobs.store import create_job
@@ -34,7 +35,7 @@ def create_evaluation(
     except NotFound as error:
         raise InvalidRequest(error.message, param="file", code=error.code) from None
     if isinstance(body.model, RemoteModel):
-        _check_endpoint(body.model, allowed_endpoints)
+        check_endpoint(body.model, allowed_endpoints)
     if isinstance(body.grader, RegexGrader):
         _check_pattern(body.grader.pattern)
     return create_job(
@@ -51,18 +52,6 @@ def create_evaluation(
             metadata=body.metadata,
         ),
     )
-
-
-def _check_endpoint(model: RemoteModel, allowed: Sequence[str]) -> None:
-    url = model.base_url
-    if url.username or url.password or url.query or url.fragment:
-        message = "must be a plain URL: its key is set by the operator"
-        raise InvalidRequest(message, param="model.base_url")
-    if model.origin not in allowed:
-        raise PermissionDenied(
-            f"{model.origin} is not among the operator's TEMPER_ALLOWED_ENDPOINTS",
-            param="model.base_url",
-        )
 
 
 def _check_pattern(pattern: str) -> None:

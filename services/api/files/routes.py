@@ -8,6 +8,7 @@ from starlette.concurrency import run_in_threadpool
 
 from services.api.context import Gateway
 from services.api.creation import Creation
+from services.api.downloads import DOWNLOAD, download
 from services.api.files.service import (
     add_file,
     file_view,
@@ -52,11 +53,6 @@ _FORM: dict[str, Any] = {
                 }
             }
         },
-    }
-}
-_CONTENT: dict[int | str, dict[str, Any]] = {
-    200: {
-        "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
     }
 }
 
@@ -118,18 +114,13 @@ def get(gateway: Gateway, _principal: Principal, file_id: str) -> File:
     "/{file_id}/content",
     summary="Download a file",
     response_class=FileResponse,
-    responses=_CONTENT | documented_errors(NotFound),
+    responses=DOWNLOAD | documented_errors(NotFound),
 )
 def content(gateway: Gateway, _principal: Principal, file_id: str) -> FileResponse:
     """Download a file's content."""
     with gateway.database.read() as session:
         row = get_file_row(session, file_id)
-    return FileResponse(
-        gateway.artifacts.file(row.id),
-        media_type="application/octet-stream",
-        filename=row.filename,
-        headers={"x-content-type-options": "nosniff"},
-    )
+    return download(gateway.artifacts.file(row.id), row.filename)
 
 
 @router.delete(

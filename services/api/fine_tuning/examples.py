@@ -46,4 +46,63 @@ CREATE: dict[str, Example] = {
             },
         },
     },
+    "reinforcement": {
+        "summary": "DAPO with a code tool, rewarded for the right answer in its last box",
+        "value": {
+            "model": "tiny-base",
+            "training_file": "file-abc123",
+            "method": {
+                "type": "reinforcement",
+                "reinforcement": {
+                    "rewards": [{"name": "answer", "reward": {"type": "retool"}}],
+                    "hyperparameters": {
+                        "steps": 200,
+                        "prompts_per_step": 32,
+                        "samples_per_prompt": 8,
+                        "prompt_type": "qwen_retool",
+                        "tools": [{"class_name": "sandbox"}],
+                        "multi_turn": {
+                            "multi_turn_enable": True,
+                            "max_tool_calls": 4,
+                            "max_total_response_length": 4096,
+                        },
+                        "dynamic_sampling": {"max_batches": 10},
+                        "overlong": {"buffer": 512},
+                        "max_staleness": 1,
+                    },
+                },
+            },
+        },
+    },
+    "ppo": {
+        "summary": "PPO with a critic of its own",
+        "value": {
+            "model": "tiny-base",
+            "training_file": "file-abc123",
+            "method": {
+                "type": "ppo",
+                "ppo": {
+                    "rewards": [{"name": "match", "reward": {"type": "search_em"}}],
+                    "hyperparameters": {"prompts_per_step": 64, "mini_batches": 4, "epochs": 2},
+                },
+            },
+        },
+    },
+    "distillation": {
+        "summary": "On-policy distillation of a larger model of the same tokenizer",
+        "value": {
+            "model": "tiny-base",
+            "training_file": "file-abc123",
+            "method": {
+                "type": "distillation",
+                "distillation": {
+                    "hyperparameters": {
+                        "teacher": {"type": "model", "model": "tiny-base"},
+                        "lmbda": 1.0,
+                        "beta": 1.0,
+                    }
+                },
+            },
+        },
+    },
 }

@@ -13,7 +13,13 @@ from services.api.jobs.kind_routes import KindRoutes
 from services.common.contracts.fine_tuning import Checkpoint, CreateFineTuningJob, FineTuningJob
 from services.common.contracts.jobs import JobKind
 from services.common.contracts.pages import DEFAULT_LIMIT, Page
-from services.common.errors import AuthenticationFailed, Conflict, InvalidRequest, NotFound
+from services.common.errors import (
+    AuthenticationFailed,
+    Conflict,
+    InvalidRequest,
+    NotFound,
+    PermissionDenied,
+)
 from services.common.jobs.store import get_job, list_checkpoints
 from services.common.web.errors import documented_errors
 from services.common.web.paging import After, Limit, page_of
@@ -31,17 +37,19 @@ KIND = JobKind.FINE_TUNING
 @router.post(
     "",
     summary="Create a fine-tuning job",
-    responses=documented_errors(InvalidRequest, Conflict),
+    responses=documented_errors(InvalidRequest, PermissionDenied, Conflict),
 )
 def create(
-    creation: Creation, body: Annotated[CreateFineTuningJob, Body(openapi_examples=CREATE)]
+    gateway: Gateway,
+    creation: Creation,
+    body: Annotated[CreateFineTuningJob, Body(openapi_examples=CREATE)],
 ) -> FineTuningJob:
     """Queue a fine-tune; its files are validated before it waits for a device."""
     return creation.create(
         "fine_tuning/jobs",
         body,
         FineTuningJob,
-        lambda session: fine_tuning_view(create_fine_tuning_job(session, body)),
+        lambda session: fine_tuning_view(create_fine_tuning_job(session, body, gateway.settings)),
     )
 
 

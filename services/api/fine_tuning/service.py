@@ -6,6 +6,8 @@ from pydantic import TypeAdapter, ValidationError
 from sqlalchemy.orm import Session
 
 from services.api.files.service import get_file_row
+from services.api.fine_tuning.online import check_online
+from services.api.settings import ApiSettings
 from services.common.contracts.files import FilePurpose
 from services.common.contracts.fine_tuning import (
     HUB_DATASET_PREFIX,
@@ -26,10 +28,13 @@ from services.common.queue.names import TRAINING
 HYPERPARAMETERS = "method.supervised.hyperparameters"
 
 
-def create_fine_tuning_job(session: Session, body: CreateFineTuningJob) -> Job:
+def create_fine_tuning_job(
+    session: Session, body: CreateFineTuningJob, settings: ApiSettings
+) -> Job:
     """Check what can be checked without reading the files, and queue the job.
 
-    Raises `InvalidRequest` with the field at fault.
+    Raises `InvalidRequest` with the field at fault, and `PermissionDenied` for what the
+    operator's settings do not allow.
     """
     request = _with_method(body)
     _check_model(session, request.model)
@@ -37,6 +42,7 @@ def create_fine_tuning_job(session: Session, body: CreateFineTuningJob) -> Job:
     if request.validation_file is not None:
         _check_file(session, request.validation_file, "validation_file")
     _check_llamafactory(request)
+    check_online(session, request, settings)
     return create_job(
         session,
         NewJob(

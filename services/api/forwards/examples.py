@@ -9,6 +9,20 @@ PROGRAM: dict[str, Example] = {
     },
 }
 
+CASES: dict[str, Example] = {
+    "cases": {
+        "summary": "A Python program, and what it is to print for two inputs",
+        "value": {
+            "language": "python",
+            "code": "print(2 * int(input()))",
+            "cases": [
+                {"stdin": "2", "expected_output": "4"},
+                {"stdin": "21", "expected_output": "42"},
+            ],
+        },
+    },
+}
+
 CELLS: dict[str, Example] = {
     "cells": {
         "summary": "Two cells, the second with what the first has made",

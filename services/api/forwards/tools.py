@@ -1,6 +1,6 @@
 """The tool services that the gateway knows."""
 
-from services.api.forwards.examples import CELLS, PROGRAM, QUERIES, SEARCH
+from services.api.forwards.examples import CASES, CELLS, PROGRAM, QUERIES, SEARCH
 from services.api.forwards.service import ToolRoute, ToolService
 from services.api.settings import ApiSettings
 from services.common.contracts.retrieval import (
@@ -10,6 +10,7 @@ from services.common.contracts.retrieval import (
     SearchResponse,
 )
 from services.common.contracts.sandbox import RunCodeRequest, RunCodeResponse
+from services.common.contracts.sandbox_cases import RunCasesRequest, RunCasesResponse
 from services.common.contracts.sandbox_jupyter import RunJupyterRequest, RunJupyterResponse
 
 
@@ -34,6 +35,13 @@ def sandbox(settings: ApiSettings) -> ToolService:
                 RunJupyterRequest,
                 RunJupyterResponse,
                 CELLS,
+            ),
+            ToolRoute(
+                "/v1/run_cases",
+                "Run a program on many inputs",
+                RunCasesRequest,
+                RunCasesResponse,
+                CASES,
             ),
         ),
         body_bytes=settings.sandbox_max_body_bytes,

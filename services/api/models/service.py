@@ -4,7 +4,7 @@ import shutil
 import time
 from pathlib import Path
 
-from sqlalchemy import delete, select
+from sqlalchemy import delete, or_, select
 from sqlalchemy.orm import Session
 
 from services.api.models.folders import ModelFolder, inspect_folder
@@ -15,6 +15,7 @@ from services.common.db.tables import JobRow, ModelRow
 from services.common.errors import Conflict, InvalidRequest
 from services.common.models.registry import get_model_row
 
+_MODEL_FIELDS = ("model", "tokenizer")
 _UNFINISHED = [status.value for status in JobStatus if not status.is_final]
 
 
@@ -75,7 +76,7 @@ def remove_model(session: Session, artifacts: Artifacts, model_id: str) -> Path 
     job = session.scalar(
         select(JobRow.id).where(
             JobRow.status.in_(_UNFINISHED),
-            JobRow.request["model"].as_string() == model_id,
+            or_(*(JobRow.request[field].as_string() == model_id for field in _MODEL_FIELDS)),
         )
     )
     if job is not None:

@@ -87,7 +87,8 @@ class RolloutSampling(Request):
         default=1024,
         ge=1,
         le=1_048_576,
-        description="Of one turn of the model, within what is left of max_total_response_length.",
+        description="Of a response without tools; with them a turn may take all that is left of "
+        "max_total_response_length.",
     )
     temperature: Number = Field(default=1.0, ge=0.0, le=2.0)
     top_p: Number = Field(default=1.0, gt=0.0, le=1.0)

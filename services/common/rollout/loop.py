@@ -145,7 +145,7 @@ class Rollouts:
         sampled = await self._engine.generate(
             recording.prompt_token_ids + recording.tokens.ids,
             TurnSampling(
-                max_tokens=min(sampling.max_tokens, recording.tokens_left),
+                max_tokens=recording.tokens_left,
                 temperature=sampling.temperature,
                 top_p=sampling.top_p,
                 top_k=sampling.top_k,

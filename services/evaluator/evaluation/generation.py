@@ -56,7 +56,7 @@ class Generation:
                 for task in around:
                     task.cancel()
         except BaseExceptionGroup as errors:
-            raise _first(errors) from errors
+            raise first_error(errors) from errors
         self._watch.finish()
 
     async def _ask_all(self, samples: Iterator[Sample]) -> None:
@@ -105,6 +105,7 @@ class Generation:
         )
 
 
-def _first(errors: BaseExceptionGroup[BaseException]) -> BaseException:
+def first_error(errors: BaseExceptionGroup[BaseException]) -> BaseException:
+    """The first single error of a group."""
     error = errors.exceptions[0]
-    return _first(error) if isinstance(error, BaseExceptionGroup) else error
+    return first_error(error) if isinstance(error, BaseExceptionGroup) else error

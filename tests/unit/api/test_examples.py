@@ -7,10 +7,12 @@ from pydantic import BaseModel
 from services.api.evaluations.examples import CREATE as EVALUATIONS
 from services.api.fine_tuning.examples import CREATE as FINE_TUNES
 from services.api.models.examples import REGISTER as MODELS
+from services.api.rollouts.examples import CREATE as ROLLOUTS
 from services.common.contracts.evaluations import CreateEvaluation
 from services.common.contracts.fine_tuning import CreateFineTuningJob
 from services.common.contracts.llamafactory import check_arguments
 from services.common.contracts.models import RegisterModel
+from services.common.contracts.rollouts import CreateRollout
 
 
 @pytest.mark.parametrize(
@@ -18,11 +20,14 @@ from services.common.contracts.models import RegisterModel
     [
         (CreateFineTuningJob, FINE_TUNES),
         (CreateEvaluation, EVALUATIONS),
+        (CreateRollout, ROLLOUTS),
         (RegisterModel, MODELS),
     ],
 )
 def test_examples_are_valid(body: type[BaseModel], examples: dict[str, Example]) -> None:
     for example in examples.values():
         parsed = body.model_validate(example["value"])
-        if isinstance(parsed, CreateFineTuningJob) and parsed.method is not None:
+        if not isinstance(parsed, CreateFineTuningJob) or parsed.method is None:
+            continue
+        if parsed.method.supervised is not None:
             check_arguments(parsed.method.as_supervised.llamafactory)

@@ -65,7 +65,7 @@ def connection(gateway: str) -> Iterator[http.client.HTTPConnection]:
     connection.close()
 
 
-@pytest.mark.parametrize("path", ["/run_code", "/run_jupyter"])
+@pytest.mark.parametrize("path", ["/run_code", "/run_jupyter", "/v1/run_cases"])
 def test_request_and_answer_are_the_same_on_both_sides(
     upstream: ToolUpstream, http_client: httpx.Client, path: str
 ) -> None:

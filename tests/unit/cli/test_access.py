@@ -80,6 +80,11 @@ def test_the_sandbox_of_a_stack_with_keys_accepts_the_gateways_own(
     assert access.variables[Service.SANDBOX] == {
         "TEMPER_API_KEY_HASHES": f"{HASH},{hash_of(key)}",
     }
+    for worker in (Service.TRAINER, Service.EVALUATOR):  # whose models call it
+        assert access.variables[worker] == {
+            name: access.variables[Service.API][name]
+            for name in ("TEMPER_SANDBOX_URL", "TEMPER_SANDBOX_API_KEY")
+        }
     assert key not in repr(access)
 
 

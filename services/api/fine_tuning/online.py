@@ -1,0 +1,171 @@
+"""Checking a request for online training: what can be known before any process is started."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from sqlalchemy.orm import Session
+
+from services.api.models.endpoints import check_endpoint
+from services.api.settings import ApiSettings
+from services.common.contracts.evaluations import RemoteModel
+from services.common.contracts.fine_tuning import HUB_DATASET_PREFIX, CreateFineTuningJob
+from services.common.contracts.online import (
+    DistillationHyperparameters,
+    DistillationMethod,
+    OnlineSettings,
+    PpoMethod,
+    ReinforcementMethod,
+    TeacherModel,
+)
+from services.common.errors import InvalidRequest, NotFound, PermissionDenied
+from services.common.models.registry import get_model_row
+from services.common.rewards import check_rewards, named_reward_models
+from services.common.rollout.loop import validate_multi_turn
+from services.common.rollout.tools import check_tools
+
+RewardedMethod = ReinforcementMethod | PpoMethod
+
+MAX_SAMPLES = 262_144
+"""Played or waiting at once; each is held in memory."""
+MIN_TEMPERATURE = 0.01
+"""Below it engines sample greedily, whatever the trainer makes of its probabilities."""
+
+
+def check_online(session: Session, request: CreateFineTuningJob, settings: ApiSettings) -> None:
+    """Raise `InvalidRequest` with the field at fault, and `PermissionDenied` for what the
+    operator's settings do not allow; nothing for a method that is not online."""
+    method = request.method
+    if method is None or method.online is None:
+        return
+    _check_files(request)
+    with _below(f"method.{method.type.value}"):
+        online = method.online
+        if not isinstance(online, DistillationMethod):
+            _check_rewards(session, online, settings)
+        with _below("hyperparameters"):
+            _check_conversation(online.hyperparameters, settings)
+            _check_sampling(online.hyperparameters)
+            _check_placement(online.hyperparameters, request.gpus)
+            _check_amount(online)
+            if isinstance(online, DistillationMethod):
+                _check_teacher(session, online.hyperparameters, settings)
+            else:
+                _check_batches(online)
+
+
+@contextmanager
+def _below(place: str) -> Iterator[None]:
+    """Put the place of a field before the names that errors inside have for it."""
+    try:
+        yield
+    except (InvalidRequest, PermissionDenied) as error:
+        error.param = place if error.param is None else f"{place}.{error.param}"
+        raise
+
+
+def _check_files(request: CreateFineTuningJob) -> None:
+    if request.training_file.startswith(HUB_DATASET_PREFIX):
+        raise InvalidRequest("online training reads an uploaded file", param="training_file")
+    if request.validation_file is not None:
+        message = "online training has none: evaluate its checkpoints instead"
+        raise InvalidRequest(message, param="validation_file")
+
+
+def _check_rewards(session: Session, online: RewardedMethod, settings: ApiSettings) -> None:
+    check_rewards(
+        online.rewards,
+        settings.allowed_endpoints,
+        settings.allowed_callables,
+        settings.judge_models,
+    )
+    for name in sorted(named_reward_models(online.rewards)):
+        _check_registered(session, name, "rewards")
+
+
+def _check_registered(session: Session, name: str, param: str) -> None:
+    try:
+        get_model_row(session, name)
+    except NotFound as error:
+        raise InvalidRequest(error.message, param=param, code=error.code) from None
+
+
+def _check_conversation(hyperparameters: OnlineSettings, settings: ApiSettings) -> None:
+    validate_multi_turn(hyperparameters.multi_turn, hyperparameters.sampling)
+    check_tools(hyperparameters.tools, settings.allowed_endpoints, settings.allowed_callables)
+    if hyperparameters.tools and not hyperparameters.multi_turn.multi_turn_enable:
+        raise InvalidRequest(
+            "tools are called in several turns only: set multi_turn.multi_turn_enable",
+            param="multi_turn.multi_turn_enable",
+        )
+
+
+def _check_sampling(hyperparameters: OnlineSettings) -> None:
+    """What is learned from must be sampled from the model's own distribution."""
+    sampling = hyperparameters.sampling
+    whole = {"top_p": 1.0, "top_k": -1, "min_p": 0.0}
+    for name, value in whole.items():
+        if getattr(sampling, name) != value:
+            raise InvalidRequest(
+                f"training needs samples of the whole distribution: {name} must be {value}",
+                param=f"sampling.{name}",
+            )
+    if sampling.temperature < MIN_TEMPERATURE:
+        message = f"training needs samples that differ: must be at least {MIN_TEMPERATURE}"
+        raise InvalidRequest(message, param="sampling.temperature")
+    if hyperparameters.optimisation.lora.dropout > 0.0:
+        message = "must be 0: the engine that samples has no dropout, and ratios would differ"
+        raise InvalidRequest(message, param="optimisation.lora.dropout")
+
+
+def _check_placement(hyperparameters: OnlineSettings, gpus: int | None) -> None:
+    placement = hyperparameters.placement
+    if placement.sleep and hyperparameters.max_staleness > 0:
+        message = "an engine that sleeps while updating cannot play ahead: needs max_staleness 0"
+        raise InvalidRequest(message, param="placement.sleep")
+    if placement.trainer_gpus is not None and gpus is not None and placement.trainer_gpus >= gpus:
+        message = f"leaves none of the {gpus} GPUs for the engine"
+        raise InvalidRequest(message, param="placement.trainer_gpus")
+
+
+def _check_amount(online: RewardedMethod | DistillationMethod) -> None:
+    settings = online.hyperparameters
+    each = (
+        1 if isinstance(online, DistillationMethod) else online.hyperparameters.samples_per_prompt
+    )
+    samples = settings.prompts_per_step * each * (settings.max_staleness + 1)
+    if samples > MAX_SAMPLES:
+        message = (
+            f"makes {samples:,} samples at once (prompts_per_step x samples_per_prompt x "
+            f"(max_staleness + 1)); {MAX_SAMPLES:,} are allowed"
+        )
+        raise InvalidRequest(message, param="prompts_per_step")
+
+
+def _check_batches(online: RewardedMethod) -> None:
+    settings = online.hyperparameters
+    samples = settings.prompts_per_step * settings.samples_per_prompt
+    if settings.mini_batches > samples:
+        message = f"must be at most {samples}, the samples of a step"
+        raise InvalidRequest(message, param="mini_batches")
+    budget = settings.multi_turn.max_total_response_length or settings.sampling.max_tokens
+    if settings.overlong is not None and settings.overlong.buffer > budget:
+        message = f"must be at most {budget}, the tokens of a response"
+        raise InvalidRequest(message, param="overlong.buffer")
+
+
+def _check_teacher(
+    session: Session, hyperparameters: DistillationHyperparameters, settings: ApiSettings
+) -> None:
+    teacher = hyperparameters.teacher
+    if isinstance(teacher, TeacherModel):
+        _check_registered(session, teacher.model, "teacher.model")
+        return
+    try:
+        remote = RemoteModel(base_url=teacher.base_url, model=teacher.model)
+        check_endpoint(remote, settings.allowed_endpoints)
+    except (InvalidRequest, PermissionDenied) as error:
+        error.param = "teacher.base_url"
+        raise
+    if hyperparameters.temperature != 1.0:
+        message = "must be 1 with a teacher elsewhere, whose whole distribution is not known"
+        raise InvalidRequest(message, param="temperature")

@@ -1,0 +1,1 @@
+"""Graders and rewards over REST, to try them before training on them."""

@@ -1,0 +1,63 @@
+"""/v1/fine_tuning/alpha/graders."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Body, Request, Response
+
+from services.api.context import Gateway
+from services.api.graders.examples import RUN, VALIDATE
+from services.api.graders.service import run_grader, validate_grader
+from services.common.contracts.grading import (
+    GraderRun,
+    GraderValidation,
+    RunGrader,
+    ValidateGrader,
+)
+from services.common.errors import (
+    AuthenticationFailed,
+    GatewayTimeout,
+    InvalidRequest,
+    PermissionDenied,
+    Unavailable,
+)
+from services.common.web.disconnect import ClientGone, while_connected
+from services.common.web.errors import documented_errors
+from services.common.web.principal import Principal
+
+CLIENT_CLOSED_REQUEST = 499
+"""Nobody reads it; it is what the figures show."""
+
+router = APIRouter(
+    prefix="/v1/fine_tuning/alpha/graders",
+    tags=["graders"],
+    responses=documented_errors(AuthenticationFailed, InvalidRequest, PermissionDenied),
+)
+
+
+@router.post("/validate", summary="Check a grader")
+def validate(
+    gateway: Gateway,
+    _principal: Principal,
+    body: Annotated[ValidateGrader, Body(openapi_examples=VALIDATE)],
+) -> GraderValidation:
+    """Say whether a grader, or a reward, could be used, without using it: nothing is contacted."""
+    return validate_grader(gateway.settings, body)
+
+
+@router.post(
+    "/run",
+    summary="Run a grader",
+    response_model=GraderRun,
+    responses=documented_errors(Unavailable, GatewayTimeout),
+)
+async def run(
+    request: Request,
+    gateway: Gateway,
+    _principal: Principal,
+    body: Annotated[RunGrader, Body(openapi_examples=RUN)],
+) -> GraderRun | Response:
+    """Judge one text of a model with a grader, or with a reward, as training would."""
+    try:
+        return await while_connected(request.receive, run_grader(gateway.settings, body))
+    except ClientGone:
+        return Response(status_code=CLIENT_CLOSED_REQUEST)

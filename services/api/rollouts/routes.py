@@ -1,0 +1,75 @@
+"""/v1/rollouts."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Body
+from fastapi.responses import FileResponse
+
+from services.api.context import Gateway
+from services.api.creation import Creation
+from services.api.downloads import DOWNLOAD, download
+from services.api.jobs.kind_routes import KindRoutes
+from services.api.rollouts.examples import CREATE
+from services.api.rollouts.service import create_rollout
+from services.api.rollouts.view import rollout_view
+from services.common.contracts.jobs import JobKind
+from services.common.contracts.rollouts import CreateRollout, Rollout
+from services.common.errors import (
+    AuthenticationFailed,
+    Conflict,
+    InvalidRequest,
+    NotFound,
+    PermissionDenied,
+)
+from services.common.jobs.store import get_job
+from services.common.web.errors import documented_errors
+from services.common.web.principal import Principal
+
+router = APIRouter(
+    prefix="/v1/rollouts",
+    tags=["rollouts"],
+    responses=documented_errors(AuthenticationFailed),
+)
+
+PARQUET = "trajectories.parquet"
+
+
+@router.post(
+    "",
+    summary="Create a rollout job",
+    responses=documented_errors(InvalidRequest, PermissionDenied, Conflict),
+)
+def create(
+    gateway: Gateway,
+    creation: Creation,
+    body: Annotated[CreateRollout, Body(openapi_examples=CREATE)],
+) -> Rollout:
+    """Queue conversations of a model with tools: some for each prompt, rewarded one by one.
+
+    The model is a registered one, or one behind a vLLM server that the operator allows.
+    """
+    return creation.create(
+        "rollouts",
+        body,
+        Rollout,
+        lambda session: rollout_view(create_rollout(session, body, gateway.settings)),
+    )
+
+
+@router.get(
+    "/{job_id}/content",
+    summary="Download the trajectories of a rollout job",
+    response_class=FileResponse,
+    responses=DOWNLOAD | documented_errors(NotFound),
+)
+def content(gateway: Gateway, _principal: Principal, job_id: str) -> FileResponse:
+    """Download all trajectories as Parquet, once the job has succeeded."""
+    with gateway.database.read() as session:
+        get_job(session, job_id, JobKind.ROLLOUT)
+    path = gateway.artifacts.job(job_id) / PARQUET
+    if not path.exists():
+        raise NotFound(f"{job_id} has not succeeded", param="job_id", code="content_not_ready")
+    return download(path, f"{job_id}.parquet")
+
+
+KindRoutes(JobKind.ROLLOUT, "rollout job", Rollout, rollout_view).add_to(router)

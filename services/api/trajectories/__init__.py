@@ -1,0 +1,1 @@
+"""The trajectories that a job has played, over REST."""

@@ -1,0 +1,63 @@
+"""What a request names, resolved for a child: registered models and uploaded files."""
+
+from pathlib import Path
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from services.common.artifacts import Artifacts
+from services.common.contracts.engine import VllmOptions
+from services.common.contracts.evaluations import RemoteModel
+from services.common.db.tables import FileRow
+from services.common.errors import InvalidRequest
+from services.common.models.registry import resolve_model
+from services.common.process.runtimes import find_runtime
+from services.common.records.source import SourceFile
+from services.common.worker.settings import WorkerSettings
+from services.evaluator.evaluation.spec import ENDPOINT_KEY, Adapter, LocalModel, RemoteEndpoint
+
+RUNTIME = "vllm"
+
+
+def model_of(
+    session: Session, model: str | RemoteModel, options: VllmOptions, settings: WorkerSettings
+) -> LocalModel | RemoteEndpoint:
+    """Whom a job asks. Raises `InvalidRequest` or `RuntimeMissing` for what cannot be served."""
+    if isinstance(model, RemoteModel):
+        return RemoteEndpoint(base_url=model.base_url, model=model.model)
+    resolved = resolve_model(session, model, settings.models_folder, Artifacts(settings.home))
+    if resolved.needs_merge:
+        raise InvalidRequest(
+            f"adapter {resolved.id!r} trains more than LoRA matrices (modules_to_save or DoRA); "
+            "vLLM serves it only merged into its base",
+            param="model",
+        )
+    stop = list(resolved.stop_token_ids)
+    return LocalModel(
+        path=resolved.weights.path,
+        hub_id=resolved.weights.hub_id,
+        revision=resolved.weights.revision,
+        adapter=(
+            Adapter(name=resolved.id, path=resolved.adapter, stop_token_ids=stop)
+            if resolved.adapter
+            else None
+        ),
+        runtime_python=find_runtime(settings.runtimes_folder, RUNTIME).python,
+        options=options,
+    )
+
+
+def endpoint_key(model: str | RemoteModel, settings: WorkerSettings) -> dict[str, str]:
+    """The operator's key for a remote model, which only the child's environment carries."""
+    if not isinstance(model, RemoteModel):
+        return {}
+    key = settings.endpoint_keys.get(model.origin)
+    return {ENDPOINT_KEY: key} if key is not None else {}
+
+
+def source_file(session: Session, home: Path, file_id: str) -> SourceFile:
+    """An uploaded file; raises `InvalidRequest` when it is gone."""
+    row = session.scalar(select(FileRow).where(FileRow.id == file_id))
+    if row is None:
+        raise InvalidRequest(f"file {file_id!r} is gone", param="file")
+    return SourceFile(path=Artifacts(home).file(row.id), filename=row.filename)

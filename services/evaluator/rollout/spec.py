@@ -1,0 +1,58 @@
+"""What the children of a rollout job are told: files in their job directories."""
+
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from services.common.contracts.models import HubName
+from services.common.contracts.multi_turn import MultiTurn, PromptType, RolloutSampling, Tool
+from services.common.contracts.rewards import WeightedReward
+from services.common.records.source import SourceFile
+from services.evaluator.evaluation.spec import LocalModel, RemoteEndpoint
+
+SPEC = "spec.json"
+VALIDATION_SPEC = "validation.json"
+INLINE_PROMPTS = "prompts.jsonl"
+MAX_ERRORS = 20
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class TokenizerSource(_Strict):
+    """Where the tokenizer and the chat template are: a folder, or a repository of a hub."""
+
+    path: Path | None = None
+    hub_id: HubName | None = None
+    revision: str | None = None
+
+
+class RolloutSpec(_Strict):
+    """One job: who plays what, how, and how it is rewarded."""
+
+    model: Annotated[LocalModel | RemoteEndpoint, Field(discriminator="type")]
+    tokenizer: TokenizerSource
+    prompts: Path
+    prompt_type: PromptType
+    system_prompt: str | None
+    max_prompts: int | None = Field(ge=1)
+    samples_per_prompt: int = Field(ge=1)
+    tools: list[Tool]
+    multi_turn: MultiTurn
+    sampling: RolloutSampling
+    rewards: list[WeightedReward]
+    seed: int | None
+    max_concurrency: int = Field(ge=1)
+
+
+class RolloutValidationSpec(_Strict):
+    """The prompts of one job, and whether rewards compare with their golds."""
+
+    file: SourceFile
+    prompt_type: PromptType
+    needs_gold: bool
+    max_prompts: int | None = Field(ge=1)
+    samples_per_prompt: int = Field(ge=1)
+    max_errors: int = Field(default=MAX_ERRORS, ge=1, le=1000)

@@ -1,0 +1,127 @@
+"""Rollouts as the job machine sees them: their children, and what is kept of their result."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
+from sqlalchemy.orm import Session
+
+from services.common.artifacts import Artifacts
+from services.common.contracts.rollouts import CreateRollout, RolloutStatistics
+from services.common.db.engine import Database
+from services.common.errors import InvalidRequest
+from services.common.jobs.claims import Claim
+from services.common.jobs.job import Job
+from services.common.models.registry import resolve_model
+from services.common.rewards import RewardEnvironment, named_reward_models, needs_gold
+from services.common.rollout.tools import ToolEnvironment
+from services.common.worker.handler import Launch
+from services.common.worker.settings import WorkerSettings
+from services.evaluator.models import endpoint_key, model_of, source_file
+from services.evaluator.rollout.spec import (
+    INLINE_PROMPTS,
+    SPEC,
+    VALIDATION_SPEC,
+    RolloutSpec,
+    RolloutValidationSpec,
+    TokenizerSource,
+)
+
+CHILD = "services.evaluator.rollout.child"
+VALIDATION_CHILD = "services.evaluator.rollout.validation"
+
+
+class RolloutResult(BaseModel):
+    """What the rollout child leaves in result.json."""
+
+    statistics: RolloutStatistics
+
+
+class RolloutHandler:
+    """Runs the rollout child, which serves a registered model with vLLM or asks a remote one."""
+
+    def __init__(self, settings: WorkerSettings) -> None:
+        self._settings = settings
+
+    def validation(self, database: Database, job: Job, job_dir: Path) -> Launch | None:
+        """Check the rows of the file; prompts that came with the request were checked there."""
+        request = CreateRollout.model_validate(job.request)
+        if request.file is None:
+            return None
+        with database.read() as session:
+            file = source_file(session, self._settings.home, request.file)
+        spec = RolloutValidationSpec(
+            file=file,
+            prompt_type=request.prompt_type,
+            needs_gold=needs_gold(request.rewards),
+            max_prompts=request.max_prompts,
+            samples_per_prompt=request.samples_per_prompt,
+        )
+        (job_dir / VALIDATION_SPEC).write_text(spec.model_dump_json())
+        return Launch([sys.executable, "-m", VALIDATION_CHILD, str(job_dir)])
+
+    def work(self, database: Database, claim: Claim, job_dir: Path) -> Launch:
+        """Play the prompts."""
+        request = CreateRollout.model_validate(claim.job.request)
+        settings = self._settings
+        with database.read() as session:
+            reward_models = self._reward_models(session, request)
+            spec = RolloutSpec(
+                model=model_of(session, request.model, request.engine, settings),
+                tokenizer=self._tokenizer(session, request),
+                prompts=self._prompts(session, request, job_dir),
+                prompt_type=request.prompt_type,
+                system_prompt=request.system_prompt,
+                max_prompts=request.max_prompts,
+                samples_per_prompt=request.samples_per_prompt,
+                tools=request.tools,
+                multi_turn=request.multi_turn,
+                sampling=request.sampling,
+                rewards=request.rewards,
+                seed=request.seed,
+                max_concurrency=request.max_concurrency,
+            )
+        (job_dir / SPEC).write_text(spec.model_dump_json())
+        environment = {
+            **endpoint_key(request.model, settings),
+            **ToolEnvironment.of(settings).variables(),
+            **RewardEnvironment.of(settings, reward_models).variables(),
+        }
+        return Launch([sys.executable, "-m", CHILD, str(job_dir)], environment)
+
+    def complete(self, _session: Session, _job: Job, result: dict[str, Any]) -> dict[str, Any]:
+        """Keep the statistics; the trajectories stay in the job's folder."""
+        return RolloutResult.model_validate(result).model_dump(mode="json")
+
+    def _tokenizer(self, session: Session, request: CreateRollout) -> TokenizerSource:
+        """The tokenizer lies with the weights: those of an adapter's base."""
+        name = request.tokenizer or str(request.model)
+        weights = resolve_model(
+            session, name, self._settings.models_folder, self._artifacts
+        ).weights
+        return TokenizerSource(path=weights.path, hub_id=weights.hub_id, revision=weights.revision)
+
+    def _prompts(self, session: Session, request: CreateRollout, job_dir: Path) -> Path:
+        if request.file is not None:
+            return source_file(session, self._settings.home, request.file).path
+        path = job_dir / INLINE_PROMPTS
+        path.write_text("".join(json.dumps(row) + "\n" for row in request.prompts or ()))
+        return path
+
+    def _reward_models(self, session: Session, request: CreateRollout) -> dict[str, Path]:
+        folders: dict[str, Path] = {}
+        for name in named_reward_models(request.rewards):
+            root, artifacts = self._settings.models_folder, self._artifacts
+            model = resolve_model(session, name, root, artifacts)
+            if model.adapter is not None or model.weights.path is None:
+                raise InvalidRequest(
+                    f"reward model {name!r} must be a folder with whole weights", param="rewards"
+                )
+            folders[name] = model.weights.path
+        return folders
+
+    @property
+    def _artifacts(self) -> Artifacts:
+        return Artifacts(self._settings.home)

@@ -1,0 +1,64 @@
+"""``temper demo``: whole ways through the platform, on tasks small enough for two CPU cores."""
+
+import signal
+import time
+from collections.abc import Callable
+from typing import Annotated
+
+import typer
+
+from temper.cli.exit_codes import ExitCode
+from temper.cli.formats import duration
+from temper.cli.output import Output
+from temper.demo.addition.run import run as run_addition
+from temper.demo.tool_use.arithmetic import Arithmetic
+from temper.demo.tool_use.facts import Facts
+from temper.demo.tool_use.run import run as run_tool_use
+from temper.demo.tool_use.steps import REINFORCEMENT_STEPS
+from temper.demo.tool_use.task import Task
+from temper.settings import ClientSettings, load_settings
+from temper.stack.signals import STOP_SIGNALS
+
+app = typer.Typer(
+    help="Teach a tiny model something, from the data to a table of results.",
+    epilog="KEEP=1 leaves the local stack up at the end. What a former run made is used again.",
+)
+
+Steps = Annotated[int, typer.Option(min=1, help="Updates of the policy.")]
+Seed = Annotated[int, typer.Option(min=0, help="Of the model, the data and the training.")]
+
+
+@app.command()
+def addition() -> int:
+    """A supervised fine-tune: two-digit addition with worked digits."""
+    return _demonstrate(run_addition)
+
+
+@app.command()
+def retool(steps: Steps = REINFORCEMENT_STEPS, seed: Seed = 0) -> int:
+    """A cold start and reinforcement with live /run_code calls: arithmetic by tool."""
+    return _tool_use(Arithmetic(), steps, seed)
+
+
+@app.command()
+def search(steps: Steps = REINFORCEMENT_STEPS, seed: Seed = 0) -> int:
+    """A cold start and reinforcement with live /retrieve calls: facts from an index."""
+    return _tool_use(Facts(), steps, seed)
+
+
+def _tool_use(task: Task, steps: int, seed: int) -> int:
+    return _demonstrate(lambda settings, out: run_tool_use(task, settings, out, steps, seed))
+
+
+def _demonstrate(run: Callable[[ClientSettings, Output], bool]) -> int:
+    for number in STOP_SIGNALS:
+        signal.signal(number, signal.default_int_handler)
+    out = Output(as_json=False)
+    begun = time.monotonic()
+    try:
+        has_learned = run(load_settings(), out)
+    except KeyboardInterrupt:
+        out.note("interrupted")
+        return ExitCode.INTERRUPTED
+    out.note(f"done in {duration(time.monotonic() - begun)}")
+    return ExitCode.OK if has_learned else ExitCode.FAILED

@@ -1,0 +1,77 @@
+"""What the model of a job said, called and was rewarded for."""
+
+from dataclasses import dataclass
+from urllib.parse import quote
+
+from services.common.contracts.jobs import JobKind
+from services.common.contracts.pages import Page
+from services.common.contracts.rollouts import TrajectoryOrder, TrajectorySummary
+from services.common.contracts.trajectories import FinishReason, Trajectory
+from temper.client import fine_tuning, pages, rollouts
+from temper.client.transport import Transport
+
+PATHS = {
+    JobKind.ROLLOUT.value: rollouts.PATH,
+    JobKind.FINE_TUNING.value: fine_tuning.PATH,
+}
+"""Where the kinds of job are that play trajectories."""
+
+
+@dataclass(frozen=True)
+class TrajectoryFilter:
+    """Which trajectories to list; None means any. Bounds are inclusive, lengths in tokens."""
+
+    min_reward: float | None = None
+    max_reward: float | None = None
+    min_length: int | None = None
+    max_length: int | None = None
+    errors: bool | None = None
+    finish_reason: FinishReason | None = None
+    prompt: int | None = None
+
+    def query(self) -> dict[str, str]:
+        """The parameters of the request."""
+        return {
+            name: str(value).lower() if isinstance(value, bool) else str(value)
+            for name, value in vars(self).items()
+            if value is not None
+        }
+
+
+EVERY = TrajectoryFilter()
+
+
+class Trajectories:
+    """The trajectories of rollout jobs and of online training.
+
+    ``kind`` is the job's; that of another kind has none.
+    """
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+
+    def page(
+        self,
+        job_id: str,
+        kind: str = JobKind.ROLLOUT,
+        *,
+        sort: TrajectoryOrder = TrajectoryOrder.FINISHED,
+        ascending: bool = False,
+        where: TrajectoryFilter = EVERY,
+        most: int = 20,
+    ) -> Page[TrajectorySummary]:
+        """Return the first trajectories in this order, ``most`` at most."""
+        order = "asc" if ascending else "desc"
+        query = {"sort": sort.value, "order": order, **where.query()}
+        return pages.page(
+            self._transport, _path(kind, job_id), Page[TrajectorySummary], query, most
+        )
+
+    def get(self, job_id: str, trajectory_id: str, kind: str = JobKind.ROLLOUT) -> Trajectory:
+        """Return one trajectory, with its tokens."""
+        path = f"{_path(kind, job_id)}/{quote(trajectory_id, safe='')}"
+        return self._transport.get(path, Trajectory)
+
+
+def _path(kind: str, job_id: str) -> str:
+    return f"{PATHS[kind]}/{quote(job_id, safe='')}/trajectories"

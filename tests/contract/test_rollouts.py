@@ -1,0 +1,236 @@
+"""Rollouts over REST, and the trajectories of jobs. No worker takes these jobs."""
+
+import json
+import uuid
+from pathlib import Path
+from typing import Any
+
+import httpx
+import openai
+import pytest
+
+from services.common.contracts.trajectories import CallOutcome, FinishReason
+from services.common.rollout.index.log import IndexedLog
+from services.common.rollout.records import read_parquet, write_parquet
+from tests.support.trajectories import call, trajectory
+
+SANDBOX = {"class_name": "sandbox"}
+NESTED = json.loads("[" * 150 + "]" * 150)
+SEVERAL_TURNS = {"multi_turn_enable": True, "max_total_response_length": 2048}
+
+
+@pytest.fixture(scope="module")
+def file_id(client: openai.OpenAI) -> str:
+    row = b'{"question": "1+1=", "gold": "2"}\n'
+    return client.files.create(file=("prompts.jsonl", row), purpose="evals").id
+
+
+def create(http: httpx.Client, file_id: str, **fields: Any) -> dict[str, Any]:
+    answer = http.post("/v1/rollouts", json={"model": "base", "file": file_id, **fields})
+    assert answer.status_code == 200, answer.text
+    return dict(answer.json())
+
+
+def test_a_rollout_job_shows_what_was_asked(http: httpx.Client, file_id: str) -> None:
+    rewards = [{"name": "box", "weight": 2.0, "reward": {"type": "retool"}}]
+
+    made = create(
+        http,
+        file_id,
+        prompt_type="qwen_retool",
+        samples_per_prompt=4,
+        tools=[SANDBOX],
+        multi_turn={**SEVERAL_TURNS, "max_tool_calls": 3},
+        rewards=rewards,
+    )
+
+    assert made["id"].startswith("rollout-")
+    assert (made["object"], made["status"]) == ("rollout", "validating_files")
+    assert (made["model"], made["file"], made["samples_per_prompt"]) == ("base", file_id, 4)
+    assert made["multi_turn"]["max_tool_calls"] == 3
+    assert made["multi_turn"]["max_tool_response_length"] == 256
+    assert made["tools"][0]["class_name"] == "sandbox"
+    assert made["rewards"][0]["weight"] == 2.0
+    assert made["statistics"] is None
+    assert http.get(f"/v1/rollouts/{made['id']}").json() == made
+
+
+def test_prompts_may_come_with_the_request(http: httpx.Client) -> None:
+    body = {"model": "base", "prompts": [{"question": "1+1=", "gold": 2}]}
+
+    made = http.post("/v1/rollouts", json=body).json()
+
+    assert (made["object"], made["file"]) == ("rollout", None)
+
+
+@pytest.mark.parametrize(
+    ("fields", "param"),
+    [
+        ({"model": "missing"}, "model"),
+        ({"file": "file-missing"}, "file"),
+        ({"model": {"base_url": "http://a.example/v1", "model": "m"}}, None),
+        ({"tokenizer": "base"}, None),
+        ({"file": None}, None),
+        ({"prompts": [{"question": "x"}]}, None),
+        ({"file": None, "prompts": [{"question": "x"}, {"text": "x"}]}, "prompts[1]"),
+        ({"file": None, "prompts": [{"question": "x", "extra": NESTED}]}, "prompts[0]"),
+        ({"multi_turn": {"multi_turn_enable": True, "async_engine": False}}, "async_engine"),
+        ({"multi_turn": {**SEVERAL_TURNS, "tool_parser_format": "none"}}, "tool_parser_format"),
+        ({"multi_turn": SEVERAL_TURNS, "tools": [{"class_name": "unheard.of"}]}, "tools[0]"),
+        ({"tools": [SANDBOX]}, "multi_turn.multi_turn_enable"),
+        ({"samples_per_prompt": 0}, "samples_per_prompt"),
+        ({"rewards": [{"name": "x", "reward": {"type": "unheard_of"}}]}, "rewards"),
+        (
+            {
+                "rewards": [
+                    {"name": "x", "reward": {"type": "retool"}},
+                    {"name": "x", "reward": {"type": "search_em"}},
+                ]
+            },
+            "rewards[1].name",
+        ),
+        (
+            {"rewards": [{"name": "x", "reward": {"type": "reward_model", "model": "missing"}}]},
+            "rewards",
+        ),
+        (
+            {
+                "file": None,
+                "prompts": [{"question": "x"}],
+                "rewards": [{"name": "x", "reward": {"type": "retool"}}],
+            },
+            "prompts[0].gold",
+        ),
+    ],
+)
+def test_what_can_never_be_played_is_refused_by_its_field(
+    http: httpx.Client, file_id: str, fields: dict[str, Any], param: str | None
+) -> None:
+    answer = http.post("/v1/rollouts", json={"model": "base", "file": file_id, **fields})
+
+    error = answer.json()["error"]
+    assert answer.status_code == 400, error
+    assert param is None or param in error["param"]
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"model": {"base_url": "http://a.example/v1", "model": "m"}, "tokenizer": "base"},
+        {
+            "multi_turn": SEVERAL_TURNS,
+            "tools": [
+                {
+                    "class_name": "sandbox",
+                    "config": {"sandbox_fusion_url": "http://169.254.169.254/run_code"},
+                }
+            ],
+        },
+        {"rewards": [{"name": "x", "reward": {"type": "http", "url": "http://a.example/"}}]},
+        {"rewards": [{"name": "x", "reward": {"type": "callable", "function": "os.getcwd"}}]},
+    ],
+)
+def test_what_the_operator_has_not_allowed_is_forbidden(
+    http: httpx.Client, file_id: str, fields: dict[str, Any]
+) -> None:
+    answer = http.post("/v1/rollouts", json={"model": "base", "file": file_id, **fields})
+
+    assert answer.status_code == 403, answer.text
+
+
+def test_rollout_jobs_are_listed_cancelled_and_found_among_all_jobs(
+    http: httpx.Client, file_id: str
+) -> None:
+    label = uuid.uuid4().hex
+    ids = [create(http, file_id, metadata={"suite": label})["id"] for _ in range(2)]
+    query = {"metadata[suite]": label}
+
+    listed = http.get("/v1/rollouts", params=query).json()["data"]
+    everywhere = http.get("/v1/jobs", params={**query, "kind": "rollout"}).json()["data"]
+    cancelled = http.post(f"/v1/rollouts/{ids[0]}/cancel").json()
+    events = http.get(f"/v1/rollouts/{ids[0]}/events").json()["data"]
+
+    assert [job["id"] for job in listed] == [job["id"] for job in everywhere] == ids[::-1]
+    assert cancelled["status"] == "cancelled"
+    assert events[0]["message"] == "Cancelled before it ran"
+    assert http.get(f"/v1/evaluations/{ids[0]}").status_code == 404
+
+
+def test_trajectories_are_paged_sorted_and_filtered(
+    http: httpx.Client, file_id: str, home: Path
+) -> None:
+    job_id = create(http, file_id)["id"]
+    path = f"/v1/rollouts/{job_id}/trajectories"
+    assert http.get(path).json()["data"] == []
+
+    folder = home / "jobs" / job_id
+    folder.mkdir(parents=True)
+    with IndexedLog(folder) as log:
+        log.append(trajectory(0, reward=0.5, tokens=3))
+        log.append(trajectory(1, reward=1.0, tokens=9, calls=[call(outcome=CallOutcome.FAILED)]))
+        log.append(trajectory(2, reward=0.0, tokens=1, finish_reason=FinishReason.LENGTH))
+
+    first = http.get(path, params={"sort": "reward", "limit": 2}).json()
+    rest = http.get(path, params={"sort": "reward", "after": first["last_id"]}).json()
+    failed = http.get(path, params={"errors": "true"}).json()["data"]
+    short = http.get(path, params={"max_length": 3, "order": "asc"}).json()["data"]
+
+    assert [each["prompt_index"] for each in first["data"] + rest["data"]] == [1, 0, 2]
+    assert (first["has_more"], rest["has_more"]) == (True, False)
+    assert [(each["id"], each["errors"], each["tool_calls"]) for each in failed] == [
+        ("traj-1-0", 1, 1)
+    ]
+    assert [each["id"] for each in short] == ["traj-0-0", "traj-2-0"]
+    assert short[0]["question"] == "question 0"
+    assert "response_token_ids" not in short[0]
+    assert http.get(path, params={"after": "traj-9-9"}).status_code == 400
+
+
+def test_a_training_shows_its_trajectories_too(
+    http: httpx.Client, training_file: str, home: Path
+) -> None:
+    body = {"model": "base", "training_file": training_file}
+    job_id = http.post("/v1/fine_tuning/jobs", json=body).json()["id"]
+    folder = home / "jobs" / job_id
+    folder.mkdir(parents=True, exist_ok=True)
+    with IndexedLog(folder) as log:
+        log.append(trajectory(5))
+
+    path = f"/v1/fine_tuning/jobs/{job_id}/trajectories"
+
+    assert [each["id"] for each in http.get(path).json()["data"]] == ["traj-5-0"]
+    assert http.get(f"{path}/traj-5-0").json()["prompt_index"] == 5
+    assert http.get(f"/v1/rollouts/{job_id}/trajectories").status_code == 404
+
+
+def test_trajectories_are_downloaded_once_they_are_complete(
+    http: httpx.Client, file_id: str, home: Path
+) -> None:
+    job_id = create(http, file_id)["id"]
+    path = f"/v1/rollouts/{job_id}/content"
+    early = http.get(path)
+
+    folder = home / "jobs" / job_id
+    folder.mkdir(parents=True)
+    made = [trajectory(n) for n in range(3)]
+    write_parquet(made, folder / "trajectories.parquet")
+    (folder / "copy.parquet").write_bytes(http.get(path).content)
+
+    assert (early.status_code, early.json()["error"]["code"]) == (404, "content_not_ready")
+    assert list(read_parquet(folder / "copy.parquet")) == made
+
+
+def test_a_trajectory_is_shown_whole(http: httpx.Client, file_id: str, home: Path) -> None:
+    job_id = create(http, file_id)["id"]
+    folder = home / "jobs" / job_id
+    folder.mkdir(parents=True)
+    made = trajectory(3, reward=1.0, reward_components={"box": 1.0}, calls=[call()])
+    with IndexedLog(folder) as log:
+        log.append(made)
+
+    shown = http.get(f"/v1/rollouts/{job_id}/trajectories/{made.id}")
+
+    assert shown.json() == made.model_dump(mode="json")
+    missing = http.get(f"/v1/rollouts/{job_id}/trajectories/traj-0-0")
+    assert (missing.status_code, missing.json()["error"]["code"]) == (404, "trajectory_not_found")
+    assert http.get(f"/v1/fine_tuning/jobs/{job_id}/trajectories").status_code == 404

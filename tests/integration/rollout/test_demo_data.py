@@ -1,0 +1,62 @@
+"""What the demonstrations show a model of its tool is what the tool says."""
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from itertools import islice
+
+import pytest
+
+from services.common.rollout.tools import ToolEnvironment, ToolReply, open_toolbox
+from temper.demo.tool_use.arithmetic import Arithmetic
+from temper.demo.tool_use.facts import INDEX, Facts, corpus_rows
+from temper.demo.tool_use.task import Question, Task
+from tests.support.corpora.passage import Passage
+from tests.support.library import LIBRARY
+from tests.support.retrieval import build_index, running_retrieval
+from tests.support.sandbox import running_sandbox
+
+pytestmark = pytest.mark.runtime
+
+
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ToolEnvironment]:
+    folder = tmp_path_factory.mktemp("demo")
+    build_index(folder / "indexes", "library", LIBRARY)
+    corpus = [Passage(**row) for row in corpus_rows()]
+    build_index(folder / "indexes", INDEX, corpus)
+    with (
+        running_sandbox(folder) as sandbox,
+        running_retrieval(folder, folder / "indexes", "library") as retrieval,
+    ):
+        yield ToolEnvironment(sandbox_url=sandbox.url, retrieval_url=retrieval.url)
+
+
+@pytest.mark.parametrize("task", [Arithmetic(), Facts()], ids=lambda task: task.name)
+def test_the_replies_in_the_data_are_the_tools_own(
+    task: Task, environment: ToolEnvironment
+) -> None:
+    questions = list(islice(task.questions(1000, seed=7), 40))
+
+    replies = asyncio.run(_asked(task, questions, environment))
+
+    assert [reply.text for reply in replies] == [question.reply for question in questions]
+    for question in questions:
+        assert question.answer in question.reply
+
+
+@pytest.mark.parametrize("task", [Arithmetic(), Facts()], ids=lambda task: task.name)
+def test_no_question_comes_twice_and_a_seed_gives_the_same_ones(task: Task) -> None:
+    questions = list(task.questions(3000, seed=1))
+
+    assert len({question.text for question in questions}) == 3000
+    assert questions == list(task.questions(3000, seed=1))
+    assert questions != list(task.questions(3000, seed=2))
+
+
+async def _asked(
+    task: Task, questions: Sequence[Question], environment: ToolEnvironment
+) -> list[ToolReply]:
+    async with open_toolbox([task.tool], environment) as toolbox:
+        name = toolbox.schemas[0]["function"]["name"]
+        calls = (toolbox.call(name, question.arguments) for question in questions)
+        return await asyncio.gather(*calls)

@@ -1,0 +1,255 @@
+"""Rollouts whose tools fail: none is lost, and each says what happened."""
+
+import asyncio
+import contextlib
+import json
+import random
+import threading
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from services.common.contracts.base import JsonObject
+from services.common.contracts.multi_turn import MultiTurn, OnToolError, RolloutSampling, Tool
+from services.common.contracts.trajectories import (
+    CallOutcome,
+    FinishReason,
+    ToolCallRecord,
+    Trajectory,
+)
+from services.common.rollout.loop import Rollouts
+from services.common.rollout.records import TrajectoryLog, read_trajectories
+from services.common.rollout.tools import ToolEnvironment, open_toolbox, sandbox
+from tests.support.rollouts import END_TEXT, CharacterChat, ScriptedEngine, hermes, question
+from tests.unit.inference.scripted_server import (
+    Behaviour,
+    Exchange,
+    ScriptedServer,
+    answer,
+    break_off,
+    hang,
+    reset,
+    running_server,
+)
+
+ROLLOUTS = 60
+FAULTS: tuple[Behaviour, ...] = (
+    reset,
+    break_off,
+    hang,
+    answer(500),
+    answer(504),
+    answer(body=b"<html>"),
+)
+ANSWERS: dict[str, object] = {
+    "/run_code": {
+        "status": "Success",
+        "run_result": {"status": "Finished", "return_code": 0, "stdout": "42\n", "stderr": ""},
+    },
+    "/retrieve": {"result": [[{"document": {"contents": '"Nile"\nA river.'}, "score": 1.0}]]},
+    "/ask": "sunny",
+}
+CALLS = (
+    hermes("code_interpreter", code="print(6 * 7)"),
+    hermes("search", query_list=["longest river"]),
+    hermes("ask", city="Bern"),
+    hermes("double", value=4),
+    hermes("nothing"),
+)
+DOUBLE = "tests.integration.rollout.doubling.double"
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ScriptedServer]:
+    monkeypatch.setattr(sandbox, "GRACE_SECONDS", 0.0)
+    with running_server() as scripted:
+        yield scripted
+
+
+def tools(server: ScriptedServer) -> list[Tool]:
+    """One of each kind."""
+    origin = server.url.removesuffix("/v1")
+    places = {"num_workers": 40, "rate_limit": 40}
+    run = {"sandbox_fusion_url": f"{origin}/run_code", "default_timeout": 0.5, **places}
+    find = {"retrieval_service_url": f"{origin}/retrieve", "timeout": 1, **places}
+    ask = {"url": f"{origin}/ask", "timeout": 1, **places}
+    function = {"callable": DOUBLE, "num_workers": 2}
+    return [
+        Tool(class_name="sandbox", config=run),
+        Tool(class_name="search", config=find),
+        Tool(class_name="http", config=ask, tool_schema=_schema("ask", city="string")),
+        Tool(
+            class_name="callable", config=function, tool_schema=_schema("double", value="integer")
+        ),
+    ]
+
+
+def _schema(name: str, **types: str) -> JsonObject:
+    properties = {argument: {"type": kind} for argument, kind in types.items()}
+    parameters = {"type": "object", "properties": properties, "required": list(properties)}
+    return {"type": "function", "function": {"name": name, "parameters": parameters}}
+
+
+def good(exchange: Exchange) -> None:
+    """What a tool says that does not fail."""
+    exchange.send(200, json.dumps(ANSWERS[exchange.path]).encode())
+
+
+def failing(share: float) -> Behaviour:
+    """Fail at random."""
+    draw = random.Random(7)
+
+    def behave(exchange: Exchange) -> None:
+        (draw.choice(FAULTS) if draw.random() < share else good)(exchange)
+
+    return behave
+
+
+def speak(said: str) -> str:
+    """One call after the other, then an answer."""
+    replies = said.count(f"{END_TEXT}tool:")
+    return f"{CALLS[replies]}{END_TEXT}" if replies < len(CALLS) else f"right{END_TEXT}"
+
+
+async def play(
+    server: ScriptedServer, log: Path, count: int, offered: Sequence[Tool], **settings: object
+) -> list[Trajectory]:
+    """Play so many rollouts at once, and keep them as a job does."""
+    multi_turn = MultiTurn.model_validate(
+        {"multi_turn_enable": True, "max_total_response_length": 100_000, **settings}
+    )
+    environment = ToolEnvironment(allowed_callables=(DOUBLE,))
+    async with open_toolbox(offered, environment) as toolbox:
+        rollouts = Rollouts(
+            ScriptedEngine(speak), CharacterChat(), toolbox, multi_turn, RolloutSampling()
+        )
+        with TrajectoryLog(log) as kept:
+            played = [rollouts.play(question(index=index)) for index in range(count)]
+            for ended in asyncio.as_completed(played):
+                kept.append(await ended)
+    return [trajectory for _, trajectory in read_trajectories(log)]
+
+
+def calls(trajectories: Sequence[Trajectory]) -> list[ToolCallRecord]:
+    return [call for each in trajectories for turn in each.turns for call in turn.calls]
+
+
+def test_a_fifth_of_all_calls_failing_loses_no_rollout(
+    server: ScriptedServer, tmp_path: Path
+) -> None:
+    server.script = [failing(0.2)]
+
+    trajectories = asyncio.run(play(server, tmp_path / "log", ROLLOUTS, tools(server)))
+
+    assert sorted(each.prompt_index for each in trajectories) == list(range(ROLLOUTS))
+    assert {each.finish_reason for each in trajectories} == {FinishReason.ANSWERED}
+    assert all(each.tool_calls == len(CALLS) for each in trajectories)
+    _check_what_is_told(calls(trajectories))
+    outcomes = Counter((call.name, call.outcome) for call in calls(trajectories))
+    assert outcomes["nothing", CallOutcome.UNKNOWN_TOOL] == ROLLOUTS
+    assert (
+        0
+        < outcomes["ask", CallOutcome.FAILED] + outcomes["ask", CallOutcome.TIMED_OUT]
+        < ROLLOUTS / 2
+    )
+    assert 0 < outcomes["double", CallOutcome.FAILED] < ROLLOUTS / 2
+    # Searching again helps against everything.
+    assert outcomes["search", CallOutcome.ANSWERED] > 0.8 * ROLLOUTS
+
+
+def _check_what_is_told(made: Sequence[ToolCallRecord]) -> None:
+    for call in made:
+        assert call.shown
+        if call.outcome is CallOutcome.ANSWERED:
+            assert call.error is None
+            assert call.reply == call.shown
+        else:
+            assert call.error
+            assert "Error: " in call.shown
+    asked = [call for call in made if call.name in {"code_interpreter", "search", "ask"}]
+    assert any(call.attempts > 1 for call in asked)
+    assert all(call.attempts >= 1 for call in asked)
+
+
+def test_every_request_to_a_tool_is_on_record(server: ScriptedServer, tmp_path: Path) -> None:
+    server.script = [failing(0.2)]
+
+    trajectories = asyncio.run(play(server, tmp_path / "log", 20, tools(server)[:3]))
+
+    # A request may be given up before the server has read it; none is unaccounted for.
+    assert sum(call.attempts for call in calls(trajectories)) >= len(server.requests)
+
+
+@pytest.mark.parametrize("fault", [reset, hang, answer(500), answer(504)])
+def test_tools_that_always_fail_leave_rollouts_to_go_on(
+    server: ScriptedServer, tmp_path: Path, fault: Behaviour
+) -> None:
+    server.script = [fault]
+
+    trajectories = asyncio.run(play(server, tmp_path / "log", 4, tools(server)[:3]))
+
+    assert {each.finish_reason for each in trajectories} == {FinishReason.ANSWERED}
+    assert all(each.failed_calls == len(CALLS) for each in trajectories)
+    _check_what_is_told(calls(trajectories))
+
+
+def test_a_tool_that_vanishes_costs_the_calls_after_it(tmp_path: Path) -> None:
+    with contextlib.ExitStack() as running:
+        server = running.enter_context(running_server())
+        answered = threading.Event()
+
+        def last(exchange: Exchange) -> None:
+            good(exchange)
+            exchange.close_connection = True
+            answered.set()
+
+        async def play_on() -> list[Trajectory]:
+            server.script = [last]
+            (offered,) = tools(server)[:1]
+            offered.config["num_workers"] = 1
+            played = asyncio.create_task(play(server, tmp_path / "log", 5, [offered]))
+            await asyncio.to_thread(answered.wait, 30)
+            await asyncio.to_thread(running.close)
+            return await played
+
+        trajectories = asyncio.run(play_on())
+
+    gone = [call for call in calls(trajectories) if call.outcome is CallOutcome.FAILED]
+    assert [each.finish_reason for each in trajectories] == [FinishReason.ANSWERED] * 5
+    assert gone
+    assert all(call.shown == "Error: the tool could not be reached." for call in gone)
+
+
+def test_five_megabytes_are_cut_for_the_model(server: ScriptedServer, tmp_path: Path) -> None:
+    server.script = [answer(body=b"x" * 5_000_000)]
+    offered = [
+        Tool(
+            class_name="http",
+            config={"url": server.url},
+            tool_schema=_schema("code_interpreter", code="string"),
+        )
+    ]
+
+    (trajectory,) = asyncio.run(play(server, tmp_path / "log", 1, offered))
+
+    (call,) = trajectory.turns[0].calls
+    assert call.reply_characters == 5_000_000
+    assert call.shown == "x" * 128 + "...(truncated)..." + "x" * 128
+    assert trajectory.finish_reason is FinishReason.ANSWERED
+    assert (tmp_path / "log").stat().st_size < 200_000
+
+
+def test_who_wants_to_stop_at_an_error_is_told_which(
+    server: ScriptedServer, tmp_path: Path
+) -> None:
+    server.script = [answer(500)]
+
+    (trajectory,) = asyncio.run(
+        play(server, tmp_path / "log", 1, tools(server), on_tool_error=OnToolError.STOP)
+    )
+
+    assert trajectory.finish_reason is FinishReason.TOOL_ERROR
+    assert "code_interpreter" in (trajectory.error or "")
+    assert "500" in (trajectory.error or "")

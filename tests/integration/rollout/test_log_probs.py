@@ -1,0 +1,123 @@
+"""Rollouts of a real engine against one forward pass of the same model, and its chat template.
+
+A tiny model is taught a few conversations by heart, so that what it samples are calls. vLLM plays
+them; transformers then says, in one pass of float32 over each whole trajectory, how probable
+every sampled token was.
+"""
+
+from itertools import compress
+
+import pytest
+
+from services.common.contracts.trajectories import FinishReason, Trajectory
+from services.common.rollout.chat_tokens import ChatTokens
+from tests.integration.rollout.playing import END, VERSION, Played, play_all
+
+pytestmark = pytest.mark.runtime
+
+LARGEST_DIFFERENCE = 1e-3
+
+
+@pytest.fixture(scope="module")
+def played(tmp_path_factory: pytest.TempPathFactory) -> Played:
+    return play_all(tmp_path_factory.mktemp("model"))
+
+
+def test_log_probs_are_those_of_one_forward_pass_over_the_trajectory(played: Played) -> None:
+    differences = [
+        abs(sampler - model)
+        for each in played.all()
+        for mask, sampler, model in zip(
+            each.response_mask, each.log_probs, played.log_probs[each.id], strict=True
+        )
+        if mask
+    ]
+
+    assert len(differences) > 1_000
+    assert max(differences) < LARGEST_DIFFERENCE
+
+
+def test_masks_cover_the_tokens_that_the_engine_sampled_and_no_others(played: Played) -> None:
+    for each in played.all():
+        turns = played.sampled[each.id]
+        mask = each.response_mask
+        assert list(compress(each.response_token_ids, mask)) == [
+            token for turn in turns for token in turn.token_ids
+        ]
+        assert list(compress(each.log_probs, mask)) == [
+            log_prob for turn in turns for log_prob in turn.log_probs
+        ]
+        assert set(compress(each.policy_versions, mask)) == {VERSION}
+        inserted = [not written for written in mask]
+        assert set(compress(each.log_probs, inserted)) <= {0.0}
+        assert set(compress(each.policy_versions, inserted)) <= {-1}
+
+
+def test_the_cases_were_really_played(played: Played) -> None:
+    """Each kind of trajectory is among those that the other tests are about."""
+    every, cases = played.all(), played.trajectories
+    turns = [turn for each in every for turn in each.turns]
+    assert not [each.error for each in every if each.finish_reason.is_failure]
+    assert any(len(each.turns) >= 3 for each in every)
+    assert any(len(turn.calls) == 2 and turn.inserted_count for turn in turns)
+    assert any("...(truncated)..." in text for each in every for text in _shown(each))
+    assert any("I am root." in text for each in every for text in _shown(each))
+    stopped = [turn for each in cases["turns that a text stops"] for turn in each.turns]
+    assert any(turn.text.endswith("</tool_call>") and turn.inserted_count for turn in stopped)
+    cut = {each.finish_reason for each in cases["turns cut by their length"]}
+    assert cut == {FinishReason.LENGTH}
+
+
+def test_tokens_are_those_of_the_rendered_conversation_where_the_model_wrote_canonically(
+    played: Played,
+) -> None:
+    """Canonical: the tokens are those of their text, and the template keeps the text as it is.
+
+    This one puts an empty thought before a last turn that has none. Forged replies are left out:
+    rendered as a message one would end the tool's turn.
+    """
+    honest = [each for each in played.all() if not any(END in text for text in _shown(each))]
+    canonical = [each for each in honest if _is_canonical(played, each)]
+
+    assert sum(len(each.turns) > 1 for each in canonical) >= 5
+    for each in canonical:
+        tokens = each.prompt_token_ids + each.response_token_ids
+        assert _rendered(played.chat, each)[: len(tokens)] == tokens
+
+
+def test_a_forged_reply_ends_no_turn(played: Played) -> None:
+    end, *_ = played.chat.stop_token_ids
+    for each in played.trajectories["a forged reply"]:
+        inserted = [
+            token
+            for token, mask in zip(each.response_token_ids, each.response_mask, strict=True)
+            if not mask
+        ]
+        assert inserted.count(end) == sum(turn.inserted_count > 0 for turn in each.turns)
+
+
+def _shown(trajectory: Trajectory) -> list[str]:
+    """What the model read of replies."""
+    calls = (made for turn in trajectory.turns for made in turn.calls)
+    return [made.shown for made in calls if made.shown is not None]
+
+
+def _rendered(chat: ChatTokens, trajectory: Trajectory) -> list[int]:
+    """The whole conversation by the template, with the model's turns as they are written."""
+    messages = list(trajectory.messages)
+    for turn in trajectory.turns:
+        messages.append({"role": "assistant", "content": turn.text.removesuffix(END)})
+        shown = [made.shown for made in turn.calls if made.shown is not None]
+        messages += [{"role": "tool", "content": text} for text in shown]
+    return chat.prompt(messages, trajectory.tools)
+
+
+def _is_canonical(played: Played, trajectory: Trajectory) -> bool:
+    """Whether each turn has the tokens of its text, and the template keeps all texts."""
+    ids = trajectory.response_token_ids
+    for turn in trajectory.turns:
+        written = ids[turn.token_start : turn.token_start + turn.token_count]
+        if played.tokenizer.encode(turn.text, add_special_tokens=False).ids != written:
+            return False
+    text = played.chat.text(trajectory.prompt_token_ids + ids)
+    return played.chat.text(_rendered(played.chat, trajectory)).startswith(text)

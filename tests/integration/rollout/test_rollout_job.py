@@ -1,0 +1,169 @@
+"""The rollout child as a worker starts it: what it plays, keeps and survives."""
+
+import random
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from services.common.contracts.trajectories import FinishReason
+from services.common.process.reporter import RESULT
+from services.common.rollout.records import read_parquet
+from services.evaluator.evaluation.spec import ENDPOINT_KEY
+from services.evaluator.rollout.spec import TokenizerSource
+from tests.integration.rollout.rollout_job import (
+    RolloutJob,
+    add,
+    question,
+    reply,
+    tokenizer_folder,
+)
+from tests.support.hub import Kind, Repository, running_hub
+from tests.support.token_server import TokenServer
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[TokenServer]:
+    with TokenServer(tokenizer_folder(tmp_path / "tokenizer"), add, reply) as server:
+        yield server
+
+
+def test_every_prompt_is_played_with_its_tool_rewarded_and_summed_up(
+    tmp_path: Path, server: TokenServer
+) -> None:
+    job = RolloutJob.of_server(tmp_path / "job", server, 20, samples_per_prompt=2)
+
+    job.run(environment={ENDPOINT_KEY: "secret"})
+
+    statistics = job.statistics()
+    assert (statistics.prompts, statistics.trajectories, statistics.failed) == (20, 40, 0)
+    assert statistics.finish_reasons == {"answered": 40}
+    assert statistics.reward is not None
+    assert (statistics.reward.mean, statistics.reward.ci95) == (1.0, (1.0, 1.0))
+    assert (statistics.calls, statistics.failed_calls) == (40, 0)
+    assert statistics.tools["add"].outcomes == {"answered": 40}
+    assert statistics.turns.mean == 2.0
+    assert server.authorizations == {"Bearer secret"}
+    found = {each.id: each for each in job.trajectories()}
+    assert set(found) == {f"traj-{n}-{k}" for n in range(20) for k in range(2)}
+    assert found["traj-7-1"].turns[0].calls[0].reply == "15"
+    assert found["traj-7-1"].turns[1].text == "The sum is \\boxed{15}<|im_end|>"
+    parquet = job.folder / "trajectories.parquet"
+    assert {each.id: each for each in read_parquet(parquet)} == found
+    assert [report["phase"] for report in job.reports("phase")] == ["playing", "summarising"]
+    assert job.reports("progress")[-1]["step"] == 40
+    assert job.reports("metrics")[-1]["metrics"]["reward"] == 1.0
+    assert "secret" not in (job.folder / "spec.json").read_text()
+
+
+def test_stopped_at_random_moments_nothing_that_was_finished_is_played_again(
+    tmp_path: Path, server: TokenServer
+) -> None:
+    chance = random.Random(3)
+    job = RolloutJob.of_server(tmp_path / "job", server, 120, max_concurrency=8)
+    finished: dict[str, int] = {}
+    for stop in (signal.SIGKILL, signal.SIGTERM, signal.SIGKILL, signal.SIGTERM):
+        more = len(finished) + chance.randint(1, 25)
+        with job.child() as child:
+            job.wait_for_trajectories(more)
+            child.send_signal(stop)
+            child.wait(30)
+        assert not (job.folder / RESULT).exists()
+        for each in job.trajectories():
+            times = asked(server, each.prompt_index)
+            assert finished.setdefault(each.id, times) == times
+
+    job.run()
+
+    assert {each.id for each in job.trajectories()} == {f"traj-{n}-0" for n in range(120)}
+    assert job.statistics().trajectories == 120
+    for each in job.trajectories():
+        times = asked(server, each.prompt_index)
+        assert finished.get(each.id, times) == times
+
+
+def asked(server: TokenServer, prompt: int) -> int:
+    """How many turns were sampled for a prompt."""
+    return sum(times for said, times in server.asked.items() if question(prompt) in said)
+
+
+def test_a_rollout_that_the_engine_failed_is_data_and_is_played_again_by_the_next_attempt(
+    tmp_path: Path, server: TokenServer
+) -> None:
+    server.script = lambda text, times: 400 if question(3) in text else add(text, times)
+    job = RolloutJob.of_server(tmp_path / "job", server, 6)
+
+    job.run()
+
+    assert job.statistics().failed == 1
+    (failed,) = [each for each in job.trajectories() if each.finish_reason.is_failure]
+    assert (failed.id, failed.finish_reason) == ("traj-3-0", FinishReason.ENGINE_FAILED)
+    assert "as scripted" in str(failed.error)
+    assert failed.reward is None
+
+    server.script = add
+    (job.folder / RESULT).unlink()
+    job.run()
+
+    assert (job.statistics().trajectories, job.statistics().failed) == (6, 0)
+    assert [asked(server, n) for n in range(6)] == [2, 2, 2, 3, 2, 2]
+
+
+def test_a_server_that_refuses_everything_ends_the_job_with_its_reason(
+    tmp_path: Path, server: TokenServer
+) -> None:
+    server.script = lambda text, times: 401
+    job = RolloutJob.of_server(tmp_path / "job", server, 50)
+
+    job.run()
+
+    assert job.failure()["code"] == "endpoint_refused"
+    assert "401" in job.failure()["message"]
+    assert sum(server.asked.values()) < 50
+
+
+def test_prompts_that_leave_no_room_are_data_with_the_reason(
+    tmp_path: Path, server: TokenServer
+) -> None:
+    job = RolloutJob.of_server(tmp_path / "job", server, 2)
+    job.write_prompts(
+        [{"question": question(0), "gold": 1}, {"question": "x y z " * 4096, "gold": 1}]
+    )
+
+    job.run()
+
+    refused = {each.id: each for each in job.trajectories()}["traj-1-0"]
+    assert refused.finish_reason is FinishReason.PROMPT_REFUSED
+    assert "4096" in str(refused.error)
+    assert job.statistics().failed == 1
+
+
+def test_the_tokenizer_of_a_hub_is_fetched_once(tmp_path: Path, server: TokenServer) -> None:
+    source = TokenizerSource(hub_id="team/adder", revision="v1")
+    folder = tmp_path / "tokenizer"
+    (folder / "model.safetensors").write_bytes(b"never asked for")
+    with running_hub() as hub:
+        hub.add(Repository(Kind.MODEL, "team/adder", {"v1": folder}))
+        environment = {"HF_ENDPOINT": hub.url, "HF_HOME": str(tmp_path / "cache")}
+        job = RolloutJob.of_server(tmp_path / "job", server, 2, source)
+        job.run(environment=environment)
+
+    assert job.statistics().reward is not None
+    assert not list((tmp_path / "cache").rglob("*.safetensors"))
+
+    again = RolloutJob.of_server(tmp_path / "again", server, 2, source)
+    again.run(environment={**environment, "HF_HUB_OFFLINE": "1"})
+    assert again.statistics().failed == 0
+
+
+def test_a_tokenizer_that_is_not_to_be_had_fails_the_job_with_its_name(
+    tmp_path: Path, server: TokenServer
+) -> None:
+    source = TokenizerSource(hub_id="team/absent")
+    job = RolloutJob.of_server(tmp_path / "job", server, 2, source)
+
+    job.run(environment={"HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path / "cache")})
+
+    assert job.failure()["code"] == "tokenizer_unavailable"
+    assert "team/absent" in job.failure()["message"]

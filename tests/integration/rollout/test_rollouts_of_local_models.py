@@ -1,0 +1,55 @@
+"""The rollout child with a model that it has to serve itself."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from services.common.contracts.engine import VllmOptions
+from services.common.contracts.multi_turn import RolloutSampling
+from services.common.contracts.trajectories import FinishReason
+from services.evaluator.evaluation.spec import LocalModel
+from services.evaluator.rollout.spec import TokenizerSource
+from tests.integration.rollout.rollout_job import RolloutJob
+from tests.support.processes import REPOSITORY
+from tests.support.runtimes import installed_runtime
+
+
+@pytest.mark.runtime
+def test_a_local_model_is_served_played_and_gone(tmp_path: Path) -> None:
+    runtime = installed_runtime("vllm")
+    weights = tmp_path / "weights"
+    script = REPOSITORY / "infra" / "demo" / "tiny_model.py"
+    subprocess.run([runtime.python, script, weights], check=True, capture_output=True, timeout=300)
+    options = VllmOptions(cpu_kv_cache_gib=0.1)
+    model = LocalModel(path=weights, runtime_python=runtime.python, options=options)
+    sampling = RolloutSampling(max_tokens=8)
+    job = RolloutJob(
+        tmp_path / "job",
+        model,
+        TokenizerSource(path=weights),
+        6,
+        samples_per_prompt=2,
+        sampling=sampling,
+    )
+
+    job.run(seconds=300)
+
+    statistics = job.statistics()
+    assert (statistics.trajectories, statistics.failed) == (12, 0)
+    assert [report["phase"] for report in job.reports("phase")] == [
+        "loading_model",
+        "playing",
+        "summarising",
+    ]
+    for each in job.trajectories():
+        assert each.finish_reason in {FinishReason.LENGTH, FinishReason.ANSWERED}
+        assert 1 <= each.sampled_tokens == len(each.response_token_ids) <= 8
+        assert all(log_prob < 0.0 for log_prob in each.log_probs)
+        assert set(each.policy_versions) == {0}
+        assert each.reward is not None
+    first, second = (
+        {each.id: each for each in job.trajectories()}[f"traj-0-{n}"] for n in range(2)
+    )
+    assert first.prompt_token_ids == second.prompt_token_ids
+    assert first.response_token_ids != second.response_token_ids

@@ -1,0 +1,152 @@
+"""Tools against the real sandbox and the real retrieval service."""
+
+import asyncio
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from services.common.contracts.multi_turn import Tool
+from services.common.contracts.trajectories import CallOutcome
+from services.common.rollout.tools import Toolbox, ToolEnvironment, ToolReply, open_toolbox
+from services.common.web.auth import hash_key
+from tests.support.library import LIBRARY
+from tests.support.processes import running_gateway
+from tests.support.retrieval import build_index, running_retrieval
+from tests.support.sandbox import running_sandbox
+
+KEY = "temper-tools"
+RETOOL = Tool(
+    class_name="mindspeed_rl.tools.retool.ReTool",
+    config={"sandbox_fusion_url": "http://localhost:8080/run_code", "default_timeout": 20},
+)
+SEARCH = Tool(
+    class_name="mindspeed_rl.tools.search_tool.SearchTool",
+    config={"retrieval_service_url": "http://localhost:8080/retrieve", "topk": 2},
+)
+
+
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ToolEnvironment]:
+    """Both services, found as a worker's settings say."""
+    folder = tmp_path_factory.mktemp("tools")
+    build_index(folder / "indexes", "library", LIBRARY)
+    with (
+        running_sandbox(folder) as sandbox,
+        running_retrieval(folder, folder / "indexes", "library") as retrieval,
+    ):
+        yield ToolEnvironment(sandbox_url=sandbox.url, retrieval_url=retrieval.url)
+
+
+def replies(
+    environment: ToolEnvironment, tool: Tool, *arguments: Mapping[str, object]
+) -> list[ToolReply]:
+    """What comes of calls that are made at once."""
+
+    async def run() -> list[ToolReply]:
+        async with open_toolbox([tool], environment) as toolbox:
+            return await asyncio.gather(*(_called(toolbox, given) for given in arguments))
+
+    return asyncio.run(run())
+
+
+async def _called(toolbox: Toolbox, arguments: Mapping[str, object]) -> ToolReply:
+    return await toolbox.call(toolbox.schemas[0]["function"]["name"], dict(arguments))
+
+
+@pytest.mark.runtime
+@pytest.mark.parametrize(
+    ("code", "text"),
+    [
+        ("123456 * 654321", "80779853376\n"),
+        ("```python\nx = 6\nfor i in range(2):\n    x *= 7\nx  # done\n```", "294\n"),
+        ("print('é', '長')", "é 長\n"),
+        ("import sys\nsys.exit(4)", "exit code 4"),
+        ("import os\nos.kill(os.getpid(), 9)", "killed by signal 9"),
+        ("x = 5", ""),
+    ],
+)
+def test_code_is_run(environment: ToolEnvironment, code: str, text: str) -> None:
+    (reply,) = replies(environment, RETOOL, {"code": code})
+
+    assert (reply.outcome, reply.text, reply.attempts) == (CallOutcome.ANSWERED, text, 1)
+
+
+@pytest.mark.runtime
+def test_a_traceback_shows_the_models_own_line(environment: ToolEnvironment) -> None:
+    (reply,) = replies(environment, RETOOL, {"code": "numbers = []\nnumbers[3]"})
+
+    assert reply.outcome is CallOutcome.ANSWERED
+    assert "numbers[3]" in reply.text
+    assert "IndexError" in reply.text
+
+
+@pytest.mark.runtime
+def test_a_program_without_end_is_told_to_the_model(environment: ToolEnvironment) -> None:
+    endless = RETOOL.model_copy(update={"config": {"default_timeout": 1}})
+
+    (reply,) = replies(environment, endless, {"code": "print('a', flush=True)\nwhile 1: pass"})
+
+    assert (reply.outcome, reply.text) == (
+        CallOutcome.ANSWERED,
+        "a\nTimeLimitExceeded after 1 s",
+    )
+
+
+@pytest.mark.runtime
+def test_five_megabytes_come_whole(environment: ToolEnvironment) -> None:
+    (reply,) = replies(environment, RETOOL, {"code": "print('x' * 5_000_000)"})
+
+    assert reply.outcome is CallOutcome.ANSWERED
+    assert reply.text.startswith("x" * 1_000_000)
+
+
+@pytest.mark.runtime
+def test_many_calls_at_once_are_all_answered(environment: ToolEnvironment) -> None:
+    many = RETOOL.model_copy(update={"config": {"num_workers": 64, "rate_limit": 64}})
+
+    answered = replies(environment, many, *({"code": f"{n} * 2"} for n in range(64)))
+
+    assert [reply.text for reply in answered] == [f"{2 * n}\n" for n in range(64)]
+
+
+@pytest.mark.runtime
+def test_services_are_reached_through_a_gateway_that_asks_for_a_key(
+    environment: ToolEnvironment, tmp_path: Path
+) -> None:
+    settings = {
+        "TEMPER_HOME": str(tmp_path / "home"),
+        "TEMPER_API_KEY_HASHES": hash_key(KEY),
+        "TEMPER_SANDBOX_URL": environment.sandbox_url,
+        "TEMPER_RETRIEVAL_URL": environment.retrieval_url,
+    }
+    with running_gateway(settings, tmp_path / "gateway.log") as url:
+        through = {"sandbox_url": url, "retrieval_url": url}
+        known = ToolEnvironment(sandbox_api_key=KEY, retrieval_api_key=KEY, **through)
+        unknown = ToolEnvironment(sandbox_api_key="sk-wrong", **through)
+        (ran,) = replies(known, RETOOL, {"code": "6 * 7"})
+        (found,) = replies(known, SEARCH, {"query_list": ["longest river"]})
+        (refused,) = replies(unknown, RETOOL, {"code": "6 * 7"})
+
+    assert ran.text == "42\n"
+    assert "Nile" in found.text
+    assert refused.outcome is CallOutcome.FAILED
+    assert "401" in refused.text
+    assert "sk-wrong" not in str(refused)
+
+
+def test_passages_are_found(environment: ToolEnvironment) -> None:
+    queries = ["longest river", "steam ships of the Atlantic"]
+    (reply,) = replies(environment, SEARCH, {"query_list": queries})
+
+    first, second = json.loads(reply.text)["result"].split("\n---\n")
+    assert first.startswith('Doc 1 (Title: "Nile")\n')
+    assert second.startswith('Doc 1 (Title: "Great Western")\n')
+
+
+def test_a_refused_search_is_the_models_mistake(environment: ToolEnvironment) -> None:
+    (reply,) = replies(environment, SEARCH, {"query_list": ["a"] * 2000})
+
+    assert reply.outcome is CallOutcome.INVALID_ARGUMENTS
+    assert "result" in json.loads(reply.text)

@@ -1,0 +1,58 @@
+"""The example files of online training are jobs that the gateway takes."""
+
+from pathlib import Path
+
+import pytest
+
+from services.api.fine_tuning.service import create_fine_tuning_job
+from services.api.settings import ApiSettings
+from services.common.contracts.fine_tuning import CreateFineTuningJob
+from services.common.db.engine import Database
+from services.common.db.tables import FileRow, ModelRow
+from services.common.process.runtimes import REPOSITORY
+from services.common.records.source import SourceFile
+from services.common.rewards import needs_gold
+from services.trainer.online.method import online_method, rewards_of
+from services.trainer.online.validation.child import check_prompts
+from services.trainer.online.validation.spec import PromptsSpec
+from temper.submission.job_file import read_job_file
+
+FILES = sorted((REPOSITORY / "examples" / "online").glob("*.yaml"))
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_an_example_is_taken_and_its_prompts_are_valid(
+    path: Path, tmp_path: Path, database: Database
+) -> None:
+    submission = read_job_file(path, tmp_path)
+    (file,) = submission.files
+    request = submission.request
+    assert isinstance(request, CreateFineTuningJob)
+    assert request.method is not None
+    row = FileRow(
+        id="file-1",
+        filename=file.path.name,
+        purpose="fine-tune",
+        bytes=1,
+        sha256="0" * 64,
+        created_at=0.0,
+    )
+    with database.write() as session:
+        session.add(ModelRow(id=request.model, kind="full", folder="base", created_at=0.0))
+        session.add(row)
+    with database.write() as session:
+        body = request.model_copy(update={"training_file": "file-1"})
+        create_fine_tuning_job(session, body, ApiSettings())
+
+    online = online_method(request.method)
+    spec = PromptsSpec(
+        file=SourceFile(path=file.path, filename=file.path.name),
+        prompt_type=online.hyperparameters.prompt_type,
+        needs_gold=needs_gold(rewards_of(online)),
+        needs_answer=True,
+    )
+    assert check_prompts(spec, lambda _: None).errors == ()
+
+
+def test_there_is_an_example_of_each_kind() -> None:
+    assert {path.stem for path in FILES} == {"distillation", "ppo", "retool", "search_r1"}

@@ -1,0 +1,201 @@
+"""What a request for online training is told before anything is started."""
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from services.api.fine_tuning.service import create_fine_tuning_job
+from services.api.settings import ApiSettings
+from services.common.contracts.fine_tuning import CreateFineTuningJob
+from services.common.contracts.online import ReinforcementHyperparameters
+from services.common.db.engine import Database
+from services.common.db.tables import FileRow, ModelRow
+from services.common.errors import InvalidRequest, PermissionDenied, TemperError
+from services.common.jobs.job import Job
+
+SETTINGS = ApiSettings(allowed_endpoints=["http://127.0.0.1:9000"])
+REWARDS = [{"name": "answer", "reward": {"type": "retool"}}]
+TEACHER = {"type": "model", "model": "base"}
+
+
+@pytest.fixture
+def registry(database: Database) -> Database:
+    with database.write() as session:
+        session.add(ModelRow(id="base", kind="full", folder="base", created_at=0.0))
+        session.add(
+            FileRow(
+                id="file-1",
+                filename="prompts.jsonl",
+                purpose="fine-tune",
+                bytes=1,
+                sha256="0" * 64,
+                created_at=0.0,
+            )
+        )
+    return database
+
+
+def create(database: Database, method: str, **fields: Any) -> Job:
+    """Create a job of a method; fields of its own are ``hyperparameters`` and ``rewards``."""
+    settings: dict[str, Any] = {"hyperparameters": fields.pop("hyperparameters", {})}
+    if method != "distillation":
+        settings["rewards"] = fields.pop("rewards", REWARDS)
+    request = {
+        "model": "base",
+        "training_file": "file-1",
+        "method": {"type": method, method: settings},
+        **fields,
+    }
+    body = CreateFineTuningJob.model_validate(request)
+    with database.write() as session:
+        return create_fine_tuning_job(session, body, SETTINGS)
+
+
+@pytest.mark.parametrize(
+    ("method", "hyperparameters"),
+    [
+        ("reinforcement", {}),
+        ("ppo", {"epochs": 2, "mini_batches": 4}),
+        ("distillation", {"teacher": TEACHER}),
+        (
+            "distillation",
+            {"teacher": {**TEACHER, "type": "url", "base_url": "http://127.0.0.1:9000/v1"}},
+        ),
+        (
+            "reinforcement",
+            {
+                "tools": [{"class_name": "sandbox"}],
+                "multi_turn": {"multi_turn_enable": True, "max_total_response_length": 2048},
+                "dynamic_sampling": {},
+                "overlong": {},
+                "max_staleness": 2,
+            },
+        ),
+    ],
+)
+def test_online_methods_are_queued_with_their_settings(
+    registry: Database, method: str, hyperparameters: dict[str, Any]
+) -> None:
+    job = create(registry, method, hyperparameters=hyperparameters)
+    kept = job.request["method"][method]["hyperparameters"]
+    assert kept["steps"] == 100
+    for name, value in hyperparameters.items():
+        assert kept[name] == value or isinstance(value, dict | list)
+
+
+TOOL = {"class_name": "sandbox"}
+REFUSED: list[tuple[str, dict[str, Any], str]] = [
+    ("reinforcement", {"sampling": {"top_p": 0.9}}, "sampling.top_p"),
+    ("ppo", {"sampling": {"top_k": 20}}, "sampling.top_k"),
+    ("reinforcement", {"sampling": {"temperature": 0.0}}, "sampling.temperature"),
+    ("reinforcement", {"sampling": {"temperature": 1e-300}}, "sampling.temperature"),
+    ("ppo", {"optimisation": {"lora": {"dropout": 0.1}}}, "optimisation.lora.dropout"),
+    ("reinforcement", {"prompts_per_step": 65_536}, "prompts_per_step"),
+    ("reinforcement", {"tools": [TOOL]}, "multi_turn.multi_turn_enable"),
+    (
+        "reinforcement",
+        {"multi_turn": {"multi_turn_enable": True, "async_engine": False}},
+        "multi_turn.async_engine",
+    ),
+    (
+        "reinforcement",
+        {"multi_turn": {"multi_turn_enable": True, "max_total_response_length": 10}},
+        "multi_turn.max_total_response_length",
+    ),
+    (
+        "reinforcement",
+        {"multi_turn": {"tool_parser_format": "unheard-of"}},
+        "multi_turn.tool_parser_format",
+    ),
+    ("reinforcement", {"placement": {"sleep": True}, "max_staleness": 1}, "placement.sleep"),
+    ("reinforcement", {"mini_batches": 257}, "mini_batches"),
+    ("reinforcement", {"overlong": {"buffer": 2000}}, "overlong.buffer"),
+    ("distillation", {"teacher": {"type": "model", "model": "unknown"}}, "teacher.model"),
+    (
+        "distillation",
+        {
+            "teacher": {"type": "url", "base_url": "http://127.0.0.1:9000/v1", "model": "t"},
+            "temperature": 2.0,
+        },
+        "temperature",
+    ),
+    ("reinforcement", {"tools": [{"class_name": "unheard.Of"}]}, "tools[0].class_name"),
+]
+
+
+@pytest.mark.parametrize(("method", "hyperparameters", "field"), REFUSED)
+def test_what_cannot_work_is_refused_by_the_name_of_its_field(
+    registry: Database, method: str, hyperparameters: dict[str, Any], field: str
+) -> None:
+    with pytest.raises(InvalidRequest) as raised:
+        create(registry, method, hyperparameters=hyperparameters)
+    assert raised.value.param == f"method.{method}.hyperparameters.{field}"
+
+
+@pytest.mark.parametrize(
+    ("method", "fields", "param"),
+    [
+        (
+            "distillation",
+            {
+                "hyperparameters": {
+                    "teacher": {"type": "url", "base_url": "http://10.0.0.1/v1", "model": "t"}
+                }
+            },
+            "method.distillation.hyperparameters.teacher.base_url",
+        ),
+        (
+            "ppo",
+            {
+                "rewards": [
+                    {"name": "r", "reward": {"type": "http", "url": "http://10.0.0.1/score"}}
+                ]
+            },
+            "method.ppo.rewards[0].reward.url",
+        ),
+        (
+            "reinforcement",
+            {
+                "hyperparameters": {
+                    "multi_turn": {"multi_turn_enable": True, "max_total_response_length": 2048},
+                    "tools": [
+                        {
+                            "class_name": "sandbox",
+                            "config": {"sandbox_fusion_url": "http://10.0.0.1/run_code"},
+                        }
+                    ],
+                }
+            },
+            "method.reinforcement.hyperparameters.tools[0].config.sandbox_fusion_url",
+        ),
+    ],
+)
+def test_origins_that_the_operator_has_not_allowed_are_refused(
+    registry: Database, method: str, fields: dict[str, Any], param: str
+) -> None:
+    with pytest.raises(PermissionDenied) as raised:
+        create(registry, method, **fields)
+    assert raised.value.param == param
+
+
+def test_the_data_are_an_uploaded_file_of_prompts_alone(registry: Database) -> None:
+    for field in ("training_file", "validation_file"):
+        with pytest.raises(TemperError) as raised:
+            create(registry, "reinforcement", **{field: "hf://datasets/owner/name"})
+        assert raised.value.param == field
+
+
+@pytest.mark.parametrize(
+    "settings", [{"prompts_per_step": 10**9}, {"steps": 10**30}, {"max_prompt_length": 10**30}]
+)
+def test_numbers_that_nothing_could_hold_are_no_settings(settings: dict[str, int]) -> None:
+    with pytest.raises(ValidationError):
+        ReinforcementHyperparameters.model_validate(settings)
+
+
+def test_more_gpus_for_the_trainer_than_there_are_is_refused(registry: Database) -> None:
+    placement = {"mode": "split", "trainer_gpus": 4}
+    with pytest.raises(InvalidRequest) as raised:
+        create(registry, "reinforcement", hyperparameters={"placement": placement}, gpus=4)
+    assert raised.value.param == "method.reinforcement.hyperparameters.placement.trainer_gpus"

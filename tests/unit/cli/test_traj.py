@@ -1,0 +1,173 @@
+"""``temper traj``: trajectories in a terminal."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastapi import Request, Response
+
+from services.api.trajectories.view import summary_view
+from services.common.contracts.jobs import Job
+from services.common.contracts.pages import Page
+from services.common.contracts.rollouts import TrajectorySummary
+from services.common.contracts.trajectories import CallOutcome, Trajectory
+from temper.cli.main import main
+from temper.client import Temper
+from temper.client.trajectories import TrajectoryFilter
+from tests.support.trajectories import call, trajectory
+from tests.unit.cli.conftest import ScriptedServer
+
+JOB = "rollout-1"
+PATH = f"/v1/rollouts/{JOB}/trajectories"
+
+
+def answer(value: Any) -> Response:
+    return Response(value.model_dump_json(), media_type="application/json")
+
+
+def page(*trajectories: Trajectory) -> Callable[[Request], Response]:
+    found = [summary_view(each) for each in trajectories]
+    return lambda _: answer(Page[TrajectorySummary](data=found))
+
+
+@pytest.fixture
+def made() -> Trajectory:
+    replied = call("search", arguments={"q": "Faust"}, reply="Goethe wrote it", shown="Goethe")
+    failed = call("search", CallOutcome.TIMED_OUT)
+    return trajectory(
+        3, 1, reward=0.75, reward_components={"em": 0.75}, calls=[replied, failed], seconds=2.0
+    )
+
+
+@pytest.fixture
+def gateway(
+    server: ScriptedServer, made: Trajectory, monkeypatch: pytest.MonkeyPatch
+) -> ScriptedServer:
+    monkeypatch.setenv("TEMPER_API_URL", server.url)
+    job = Job.model_validate({"id": JOB, "created_at": 0, "status": "running", "kind": "rollout"})
+    server.on(f"/v1/jobs/{JOB}", answer(job))
+    server.on(PATH, page(made))
+    server.on(f"{PATH}/{made.id}", answer(made))
+    return server
+
+
+def noted(gateway: ScriptedServer) -> list[dict[str, str]]:
+    """The queries of the lists that are asked for from now on."""
+    queries: list[dict[str, str]] = []
+    listed = gateway.answers[PATH][0]
+
+    def note(request: Request) -> Response:
+        queries.append(dict(request.query_params))
+        return listed(request)
+
+    gateway.on(PATH, note)
+    return queries
+
+
+def test_trajectories_are_listed_a_line_each(
+    gateway: ScriptedServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["traj", JOB]) == 0
+
+    heading, line = capsys.readouterr().out.splitlines()
+    assert heading.split()[:3] == ["ID", "REWARD", "ENDED"]
+    cells = line.split()
+    assert cells[:8] == ["traj-3-1", "0.75", "answered", "1", "2", "1", "2", "2s"]
+    assert line.endswith("question 3  answer 3.1")
+
+
+def test_what_models_wrote_cannot_command_the_terminal(
+    gateway: ScriptedServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hostile = trajectory(messages=[{"role": "user", "content": "\x1b]0;owned\x07\nnext \x9b2J"}])
+    gateway.on(PATH, page(hostile))
+    gateway.on(f"{PATH}/{hostile.id}", answer(hostile))
+
+    main(["traj", JOB])
+    main(["traj", JOB, hostile.id])
+
+    shown = capsys.readouterr().out
+    assert not {"\x1b", "\x07", "\x9b"} & set(shown)
+
+
+def test_one_is_shown_in_full_with_its_calls(
+    gateway: ScriptedServer, capsys: pytest.CaptureFixture[str], made: Trajectory
+) -> None:
+    assert main(["traj", JOB, made.id]) == 0
+
+    shown = capsys.readouterr().out
+    for expected in ("question 3", "answer 3.1", "search", "Faust", "Goethe", "reward 0.75"):
+        assert expected in shown
+
+
+def test_masks_are_shown_on_request(
+    gateway: ScriptedServer, capsys: pytest.CaptureFixture[str], made: Trajectory
+) -> None:
+    main(["traj", JOB, made.id])
+    plain = capsys.readouterr().out
+    main(["traj", JOB, made.id, "--masks"])
+    masked = capsys.readouterr().out
+
+    assert "1 | " in masked
+    assert "1 | " not in plain
+
+
+@pytest.mark.parametrize(("option", "order"), [("--best", "desc"), ("--worst", "asc")])
+def test_the_best_and_the_worst_are_shown_in_full(
+    gateway: ScriptedServer, capsys: pytest.CaptureFixture[str], option: str, order: str
+) -> None:
+    queries = noted(gateway)
+
+    assert main(["traj", JOB, option, "1"]) == 0
+
+    assert queries == [{"sort": "reward", "order": order, "limit": "1"}]
+    assert "Goethe" in capsys.readouterr().out
+
+
+def test_filters_are_passed_on(gateway: ScriptedServer) -> None:
+    queries = noted(gateway)
+
+    main(["traj", JOB, "--sort", "length", "--asc", "--min-reward", "0.5", "--errors", "-n", "7"])
+
+    assert queries == [
+        {"sort": "length", "order": "asc", "min_reward": "0.5", "errors": "true", "limit": "7"}
+    ]
+
+
+def test_json_is_the_record_itself(
+    gateway: ScriptedServer, capsys: pytest.CaptureFixture[str], made: Trajectory
+) -> None:
+    main(["traj", JOB, made.id, "--json"])
+
+    assert json.loads(capsys.readouterr().out) == made.model_dump(mode="json")
+
+
+def test_all_are_saved_in_one_file(
+    gateway: ScriptedServer, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    gateway.on(f"/v1/rollouts/{JOB}/content", Response(b"PAR1"))
+
+    assert main(["traj", JOB, "--save", str(tmp_path / "all.parquet")]) == 0
+
+    assert (tmp_path / "all.parquet").read_bytes() == b"PAR1"
+
+
+def test_jobs_that_play_nothing_have_no_trajectories(
+    gateway: ScriptedServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    job = Job.model_validate({"id": "j", "created_at": 0, "status": "running", "kind": "indexing"})
+    gateway.on("/v1/jobs/j", answer(job))
+
+    assert main(["traj", "j"]) == 1
+    assert "no_trajectories" in capsys.readouterr().err
+
+
+def test_the_client_reads_what_it_asks_for(
+    gateway: ScriptedServer, client: Temper, made: Trajectory
+) -> None:
+    listed = client.trajectories.page(JOB, where=TrajectoryFilter(prompt=3)).data
+
+    assert [each.id for each in listed] == [made.id]
+    assert client.trajectories.get(JOB, made.id) == made

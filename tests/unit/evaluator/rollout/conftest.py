@@ -1,0 +1,3 @@
+from tests.support.database import database
+
+__all__ = ["database"]

@@ -1,0 +1,76 @@
+"""The child that reads the prompts of a job before it queues."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from services.common.contracts.rollouts import MAX_TRAJECTORIES
+from services.common.process.reporter import REPORTS, RESULT
+from services.common.records.source import SourceFile
+from services.evaluator.rollout.spec import VALIDATION_SPEC, RolloutValidationSpec
+from services.evaluator.rollout.validation import main
+
+
+def validate(folder: Path, rows: list[Any], **fields: Any) -> dict[str, Any]:
+    """What validating these rows comes to."""
+    path = folder / "prompts.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    values: dict[str, Any] = {
+        "prompt_type": "plain",
+        "needs_gold": False,
+        "max_prompts": None,
+        "samples_per_prompt": 1,
+    }
+    spec = RolloutValidationSpec(
+        file=SourceFile(path=path, filename="my prompts.jsonl"), **(values | fields)
+    )
+    (folder / VALIDATION_SPEC).write_text(spec.model_dump_json())
+    main(folder)
+    return dict(json.loads((folder / RESULT).read_bytes()))
+
+
+def test_good_prompts_are_counted(tmp_path: Path) -> None:
+    rows = [{"question": "a"}, {"prompt": "b", "gold": 1}]
+
+    assert validate(tmp_path, rows, samples_per_prompt=4) == {"status": "succeeded", "prompts": 2}
+    assert "2 prompts, 8 rollouts to play" in (tmp_path / REPORTS).read_text()
+
+
+@pytest.mark.parametrize(
+    ("row", "problem"),
+    [
+        ({"text": "a"}, "messages is missing"),
+        ({"question": "a", "prompt_type": "none"}, "prompt_type"),
+        ([], "is a list"),
+    ],
+)
+def test_a_row_that_is_no_prompt_is_named_with_its_field(
+    tmp_path: Path, row: Any, problem: str
+) -> None:
+    error = validate(tmp_path, [{"question": "a"}, row])["error"]
+
+    assert (error["code"], error["param"]) == ("invalid_prompt_file", "file")
+    assert "my prompts.jsonl: row 2: " in error["message"]
+    assert problem in error["message"]
+
+
+def test_rows_without_gold_are_refused_where_a_reward_needs_it(tmp_path: Path) -> None:
+    rows = [{"question": "a", "gold": "1"}, {"question": "b"}]
+
+    assert validate(tmp_path, rows)["status"] == "succeeded"
+    error = validate(tmp_path, rows, needs_gold=True)["error"]
+    assert "row 2: gold is missing" in error["message"]
+
+
+def test_more_rollouts_than_a_job_may_have_are_refused(tmp_path: Path) -> None:
+    rows = [{"question": "a"}, {"question": "b"}]
+    samples = MAX_TRAJECTORIES // 2 + 1
+
+    error = validate(tmp_path, rows, samples_per_prompt=samples)["error"]
+
+    assert (error["code"], error["param"]) == ("invalid_request", "max_prompts")
+    assert validate(tmp_path, rows, samples_per_prompt=samples, max_prompts=1)["status"] == (
+        "succeeded"
+    )
