@@ -15,17 +15,31 @@ from services.common.db.engine import Database
 from services.common.errors import JobFailed
 from services.common.jobs.claims import Claim
 from services.common.jobs.job import Job
-from services.common.models.registry import TrainedModel, register_trained
+from services.common.models.registry import (
+    ResolvedModel,
+    TrainedModel,
+    register_trained,
+    resolve_model,
+)
 from services.common.process.runtimes import find_runtime
+from services.common.rewards import RewardEnvironment, named_reward_models
+from services.common.rollout.tools import ToolEnvironment
 from services.common.worker.handler import Launch
 from services.common.worker.settings import WorkerSettings
 from services.trainer.llamafactory.spec import SPEC as TRAINING_SPEC
+from services.trainer.online.method import online_method, rewards_of
+from services.trainer.online.spec import SPEC as ONLINE_SPEC
+from services.trainer.online.specification import online_spec, prompts_spec, reward_model_folder
+from services.trainer.online.validation.spec import SPEC as PROMPTS_SPEC
 from services.trainer.specification import FineTune, look_up, training_spec, validation_spec
 from services.trainer.validation.spec import SPEC as VALIDATION_SPEC
 
 RUNTIME = "training"
+ENGINE_RUNTIME = "vllm"
 TRAINING_CHILD = "services.trainer.llamafactory.child"
 VALIDATION_CHILD = "services.trainer.validation.child"
+ONLINE_CHILD = "services.trainer.online.child"
+PROMPTS_CHILD = "services.trainer.online.validation.child"
 
 
 class TrainingResult(BaseModel):
@@ -45,7 +59,8 @@ class TrainingResult(BaseModel):
 
 
 class FineTuningHandler:
-    """Runs LLaMA-Factory in the training runtime and registers what it made."""
+    """Trains in the training runtime and registers what came of it: supervised methods with
+    LLaMA-Factory, online ones with a learner and an engine of the job's own."""
 
     def __init__(self, settings: WorkerSettings) -> None:
         self._settings = settings
@@ -54,16 +69,28 @@ class FineTuningHandler:
     def validation(self, database: Database, job: Job, job_dir: Path) -> Launch | None:
         """Check the rows of the uploaded files, with the model's own tokenizer."""
         with database.read() as session:
-            spec = validation_spec(self._look_up(session, job), self._artifacts)
+            tune = self._look_up(session, job)
+        if tune.method.online is not None:
+            prompts = prompts_spec(tune, self._artifacts)
+            (job_dir / PROMPTS_SPEC).write_text(prompts.model_dump_json())
+            return Launch([sys.executable, "-m", PROMPTS_CHILD, str(job_dir)])
+        spec = validation_spec(tune, self._artifacts)
         if spec is None:
             return None
         (job_dir / VALIDATION_SPEC).write_text(spec.model_dump_json())
         return Launch([sys.executable, "-m", VALIDATION_CHILD, str(job_dir)])
 
     def work(self, database: Database, claim: Claim, job_dir: Path) -> Launch:
-        """Train; on several GPUs one process for each, under torch's launcher."""
+        """Train."""
         with database.read() as session:
-            spec = training_spec(self._look_up(session, claim.job), self._artifacts)
+            tune = self._look_up(session, claim.job)
+            if tune.method.online is not None:
+                return self._online(session, tune, claim, job_dir)
+        return self._supervised(tune, claim, job_dir)
+
+    def _supervised(self, tune: FineTune, claim: Claim, job_dir: Path) -> Launch:
+        """On several GPUs one process for each, under torch's launcher."""
+        spec = training_spec(tune, self._artifacts)
         (job_dir / TRAINING_SPEC).write_text(spec.model_dump_json())
         runtime = find_runtime(self._settings.runtimes_folder, RUNTIME)
         command = [str(runtime.python), "-m"]
@@ -71,6 +98,25 @@ class FineTuningHandler:
             command += ["torch.distributed.run", "--standalone"]
             command += [f"--nproc-per-node={len(claim.gpus)}", "--module"]
         return Launch([*command, TRAINING_CHILD, str(job_dir)])
+
+    def _online(self, session: Session, tune: FineTune, claim: Claim, job_dir: Path) -> Launch:
+        """One process here, which starts those of learner and engine; it is shown the keys of
+        tools and rewards by its environment alone."""
+
+        def resolve(name: str) -> ResolvedModel:
+            return resolve_model(session, name, self._settings.models_folder, self._artifacts)
+
+        runtimes = self._settings.runtimes_folder
+        found = find_runtime(runtimes, RUNTIME), find_runtime(runtimes, ENGINE_RUNTIME)
+        spec = online_spec(tune, self._artifacts, resolve, found, list(claim.gpus))
+        (job_dir / ONLINE_SPEC).write_text(spec.model_dump_json())
+        names = named_reward_models(rewards_of(online_method(tune.method)))
+        models = {name: reward_model_folder(resolve(name)) for name in names}
+        environment = {
+            **ToolEnvironment.of(self._settings).variables(),
+            **RewardEnvironment.of(self._settings, models).variables(),
+        }
+        return Launch([sys.executable, "-m", ONLINE_CHILD, str(job_dir)], environment)
 
     def complete(self, session: Session, job: Job, result: dict[str, Any]) -> dict[str, Any]:
         """Register the trained model with its lineage."""

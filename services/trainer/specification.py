@@ -1,4 +1,4 @@
-"""From a fine-tuning request to what its children are told."""
+"""From a fine-tuning request to what the children of a supervised one are told."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +12,7 @@ from services.common.contracts.fine_tuning import (
     HUB_DATASET_PREFIX,
     CreateFineTuningJob,
     DataFormat,
+    Method,
     SupervisedHyperparameters,
 )
 from services.common.db.tables import FileRow
@@ -36,10 +37,15 @@ class FineTune:
 
     job: Job
     request: CreateFineTuningJob
-    hyperparameters: SupervisedHyperparameters
+    method: Method
     model: ResolvedModel
     training_file: FileRow | None
     validation_file: FileRow | None
+
+    @property
+    def hyperparameters(self) -> SupervisedHyperparameters:
+        """The settings of a supervised method; ValueError for another."""
+        return self.method.as_supervised
 
 
 def look_up(session: Session, job: Job, model_root: Path, artifacts: Artifacts) -> FineTune:
@@ -50,7 +56,7 @@ def look_up(session: Session, job: Job, model_root: Path, artifacts: Artifacts) 
     return FineTune(
         job=job,
         request=request,
-        hyperparameters=request.method.as_supervised,
+        method=request.method,
         model=resolve_model(session, request.model, model_root, artifacts),
         training_file=_file(session, request.training_file, "training_file"),
         validation_file=_file(session, request.validation_file, "validation_file"),

@@ -1,10 +1,7 @@
 import json
-import subprocess
-import sys
 from pathlib import Path
 
-from infra.demo.addition import split_pairs, worked_answer
-from services.common.process.runtimes import REPOSITORY
+from temper.demo.addition.data import split_pairs, worked_answer, write_data
 
 
 def test_answers_are_worked_digit_by_digit_and_end_in_the_sum() -> None:
@@ -22,11 +19,8 @@ def test_no_held_out_pair_is_trained_on_in_either_order() -> None:
 
 
 def test_the_files_are_the_same_every_time(tmp_path: Path) -> None:
-    script = REPOSITORY / "infra/demo/addition.py"
     for name in ("a", "b"):
-        subprocess.run(
-            [sys.executable, script, tmp_path / name], check=True, capture_output=True, timeout=60
-        )
+        write_data(tmp_path / name)
 
     for file in ("train.jsonl", "heldout.jsonl"):
         assert (tmp_path / "a" / file).read_bytes() == (tmp_path / "b" / file).read_bytes()

@@ -34,7 +34,9 @@ class Probe(_Message):
 
 
 class Save(_Message):
-    """Write weights, optimiser and random states into a folder that is not there yet."""
+    """Write a checkpoint into a folder that is not there yet: in ``model`` the policy, as it can
+    be served, and in ``trainer`` what training goes on from. What is random in an update is drawn
+    from the seed and its number, so that no random state is kept."""
 
     type: Literal["save"] = "save"
     folder: Path
@@ -74,11 +76,13 @@ class Done(_Message):
 
 
 class Failed(_Message):
-    """The request failed, and the process ends: ``code`` and ``message`` are for the user."""
+    """The request failed, and the process ends: ``code``, ``message`` and ``param``, the field
+    at fault, are for the user."""
 
     type: Literal["failed"] = "failed"
     code: str
     message: str
+    param: str | None = None
 
 
 Answer = Annotated[Ready | Done | Failed, Field(discriminator="type")]

@@ -5,6 +5,11 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, Field
 
 from services.common.contracts.fine_tuning import Method
+from services.common.contracts.online import (
+    DistillationHyperparameters,
+    PpoHyperparameters,
+    ReinforcementHyperparameters,
+)
 
 SPEC = "learner.json"
 
@@ -26,3 +31,12 @@ class LearnerSpec(BaseModel):
     seed: int
     method: Method
     max_response_length: int = Field(description="The response budget, for Dr.GRPO's norm.")
+
+    @property
+    def settings(
+        self,
+    ) -> ReinforcementHyperparameters | PpoHyperparameters | DistillationHyperparameters:
+        """The hyperparameters of the method; ValueError for one that is not online."""
+        if self.method.online is None:
+            raise ValueError(f"the method {self.method.type.value} is not one of online training")
+        return self.method.online.hyperparameters

@@ -106,8 +106,13 @@ def test_a_turn_may_have_what_is_left_of_the_whole_response() -> None:
     assert len(trajectory.response_token_ids) == 200
 
 
-def test_a_turn_never_has_more_than_the_samplings_max_tokens() -> None:
-    trajectory = play("x" * 50, sampling=RolloutSampling(max_tokens=30))
+def test_a_single_turn_never_has_more_than_the_samplings_max_tokens() -> None:
+    trajectory = play(
+        "x" * 50,
+        sampling=RolloutSampling(max_tokens=30),
+        multi_turn_enable=False,
+        max_total_response_length=None,
+    )
     assert trajectory.finish_reason is FinishReason.LENGTH
     assert len(trajectory.response_token_ids) == 30
 

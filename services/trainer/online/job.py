@@ -1,0 +1,159 @@
+"""Opens all parts of an online training, from its spec to a `Training` that can run."""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from services.common.errors import InvalidRequest
+from services.common.process.reporter import Reporter
+from services.common.rewards import RewardEnvironment
+from services.common.rollout.chat import open_chat_tokens
+from services.common.rollout.index.log import IndexedLog
+from services.common.rollout.prompts import Prompt
+from services.common.rollout.tools import ToolEnvironment, open_toolbox
+from services.trainer.online.batches import Batches
+from services.trainer.online.checkpoints import Checkpoint, Checkpoints, Position, cut_metrics
+from services.trainer.online.draws import Draws
+from services.trainer.online.engine.devices import divide
+from services.trainer.online.engine_opening import policy_engine
+from services.trainer.online.groups import Group
+from services.trainer.online.learner.spec import LearnerSpec
+from services.trainer.online.learner_process import LearnerProcess
+from services.trainer.online.loop import Training
+from services.trainer.online.method import (
+    full_marks,
+    group_rules,
+    online_method,
+    overlong_of,
+    response_budget,
+    schedule_of,
+)
+from services.trainer.online.player import Player
+from services.trainer.online.policy_sync import PROBE_TOKENS, PROBES, PolicySync
+from services.trainer.online.restored import restored_groups
+from services.trainer.online.rows import PromptRow, read_rows
+from services.trainer.online.sources.opening import Playing, open_sources
+from services.trainer.online.spec import OnlineSpec
+
+OUTPUT = "output"
+WEIGHTS = "weights"
+
+
+@dataclass(frozen=True)
+class Environments:
+    """What the operator has set for tools and rewards; it carries keys."""
+
+    tools: ToolEnvironment
+    rewards: RewardEnvironment
+
+
+@dataclass(frozen=True)
+class OpenTraining:
+    """A training that can run, where it goes on from, and the groups it plays on with."""
+
+    training: Training
+    position: Position
+    restored: Sequence[Group]
+
+
+@asynccontextmanager
+async def open_training(
+    spec: OnlineSpec, job_dir: Path, reporter: Reporter, environments: Environments
+) -> AsyncIterator[OpenTraining]:
+    """Start the learner and the engine and get everything else ready, for the length of the
+    block. Raises `TemperError` for what cannot be started."""
+    online = online_method(spec.method)
+    settings = online.hyperparameters
+    budget = response_budget(settings)
+    rows = read_rows(spec.prompts.path, settings.prompt_type)
+    chat = open_chat_tokens(spec.model)
+    checkpoints = Checkpoints(job_dir / OUTPUT, settings.keep_checkpoints)
+    checkpoint = checkpoints.newest()
+    position = _position(checkpoint, job_dir, reporter)
+    placement = settings.placement
+    devices = divide(spec.gpus, placement, gpus_per_engine=placement.gpus_per_engine)
+    async with AsyncExitStack() as stack:
+        toolbox = await stack.enter_async_context(open_toolbox(settings.tools, environments.tools))
+        log = stack.enter_context(IndexedLog(job_dir, keep=position.trajectories))
+        reporter.phase("loading_model")
+        asked = _learner_spec(spec, checkpoint, budget)
+        learner = await stack.enter_async_context(
+            LearnerProcess(spec.training.python, asked, job_dir, devices.trainer)
+        )
+        reporter.phase("starting_engine")
+        sync = PolicySync(learner, job_dir / WEIGHTS)
+        engine = await stack.enter_async_context(
+            await policy_engine(spec, online, devices, sync, position.version, job_dir, reporter)
+        )
+        playing = Playing(spec, online, chat, toolbox, job_dir, devices)
+        sources = await stack.enter_async_context(
+            open_sources(playing, engine, environments.rewards)
+        )
+
+        def length_of(prompt: Prompt) -> int:
+            return len(chat.prompt(prompt.messages, playing.schemas))
+
+        draws = Draws(rows, spec.seed, length_of, settings.max_prompt_length, position.draws)
+        rules = group_rules(online)
+        schedule = schedule_of(online, position.step, position.version)
+        training = Training(
+            settings=settings,
+            draws=draws,
+            player=Player(
+                draws, sources.samples, schedule, rules, settings.max_concurrency, log.append
+            ),
+            batches=Batches(budget, overlong_of(online), sources.teacher),
+            learner=learner,
+            engine=engine,
+            sync=sync,
+            log=log,
+            checkpoints=checkpoints,
+            reporter=reporter,
+            job_dir=job_dir,
+            first_probes=_first_probes(rows, playing),
+            full_marks=full_marks(online),
+            sleeps=devices.sleep,
+        )
+        yield OpenTraining(training, position, restored_groups(checkpoint, draws, rules))
+
+
+def _position(checkpoint: Checkpoint | None, job_dir: Path, reporter: Reporter) -> Position:
+    """Where to go on, with what was reported behind it dropped."""
+    position = checkpoint.position() if checkpoint else Position()
+    cut_metrics(job_dir, position.step)
+    if checkpoint is not None:
+        reporter.message(f"Going on after step {position.step}", step=position.step)
+    return position
+
+
+def _learner_spec(spec: OnlineSpec, checkpoint: Checkpoint | None, budget: int) -> LearnerSpec:
+    return LearnerSpec(
+        model=spec.model,
+        adapter=spec.adapter,
+        teacher=spec.teacher if isinstance(spec.teacher, Path) else None,
+        checkpoint=checkpoint.learner if checkpoint else None,
+        socket=Path(),  # the learner's process has its own place for it
+        seed=spec.seed,
+        method=spec.method,
+        max_response_length=budget,
+    )
+
+
+def _first_probes(rows: Sequence[PromptRow], playing: Playing) -> list[list[int]]:
+    """Some prompts, before there is anything else to compare learner and engine by."""
+    probes: list[list[int]] = []
+    refusal = ""
+    for row in rows:
+        try:
+            tokens = playing.chat.prompt(row.prompt.messages, playing.schemas)
+        except InvalidRequest as error:
+            refusal = error.message
+            continue  # left out when it is drawn, too
+        probes.append(tokens[:PROBE_TOKENS])
+        if len(probes) == PROBES:
+            return probes
+    if not probes:
+        message = f"the chat template refuses all prompts: {refusal}"
+        raise InvalidRequest(message, param="training_file")
+    return probes

@@ -1,0 +1,105 @@
+"""From a fine-tuning request to what the children of an online training are told."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from services.common.artifacts import Artifacts
+from services.common.contracts.adaptation import TrainingType
+from services.common.contracts.online import DistillationMethod, TeacherModel
+from services.common.db.tables import FileRow
+from services.common.errors import InvalidRequest
+from services.common.models.registry import ResolvedModel
+from services.common.process.runtimes import Runtime
+from services.common.records.source import SourceFile
+from services.common.rewards import needs_gold
+from services.trainer.online.method import Online, online_method, rewards_of
+from services.trainer.online.spec import OnlineSpec, RemoteTeacher, RuntimeOf
+from services.trainer.online.validation.spec import PromptsSpec
+from services.trainer.specification import FineTune
+
+Resolve = Callable[[str], ResolvedModel]
+
+
+def prompts_spec(tune: FineTune, artifacts: Artifacts) -> PromptsSpec:
+    """What to validate before training."""
+    online = online_method(tune.method)
+    return PromptsSpec(
+        file=_prompts(tune, artifacts),
+        prompt_type=online.hyperparameters.prompt_type,
+        needs_gold=needs_gold(rewards_of(online)),
+        needs_answer=learns_from_data(online),
+    )
+
+
+def learns_from_data(online: Online) -> bool:
+    """Whether answers of the data are learned from."""
+    if not isinstance(online, DistillationMethod):
+        return False
+    return online.hyperparameters.lmbda < 1.0 and not online.hyperparameters.seq_kd
+
+
+def online_spec(
+    tune: FineTune,
+    artifacts: Artifacts,
+    resolve: Resolve,
+    runtimes: tuple[Runtime, Runtime],
+    gpus: list[str],
+) -> OnlineSpec:
+    """What the training child is asked to do. ``runtimes`` are those of training and of vLLM."""
+    online = online_method(tune.method)
+    training, vllm = runtimes
+    lora = online.hyperparameters.optimisation.training_type is TrainingType.LORA
+    if tune.model.adapter is not None and not lora:
+        raise InvalidRequest("an adapter is trained further with training_type lora", param="model")
+    if tune.model.needs_merge:
+        message = f"adapter {tune.model.id!r} cannot be served without being merged into its base"
+        raise InvalidRequest(message, param="model")
+    return OnlineSpec(
+        job_id=tune.job.id,
+        model=_folder(tune.model, "model"),
+        adapter=tune.model.adapter,
+        stop_token_ids=list(tune.model.stop_token_ids),
+        method=tune.method,
+        prompts=_prompts(tune, artifacts),
+        teacher=_teacher(online, resolve),
+        training=RuntimeOf(python=training.python, version=training.version),
+        vllm=RuntimeOf(python=vllm.python, version=vllm.version),
+        gpus=gpus,
+        seed=tune.request.seed or 0,
+    )
+
+
+def reward_model_folder(model: ResolvedModel) -> Path:
+    """Where a reward model lies; raises `InvalidRequest` where it is no folder of its own."""
+    param = "method.rewards"
+    if model.adapter is not None:
+        message = f"reward model {model.id!r} is an adapter, not a whole model"
+        raise InvalidRequest(message, param=param)
+    return _folder(model, param)
+
+
+def _teacher(online: Online, resolve: Resolve) -> Path | RemoteTeacher | None:
+    if not isinstance(online, DistillationMethod):
+        return None
+    teacher = online.hyperparameters.teacher
+    if not isinstance(teacher, TeacherModel):
+        return RemoteTeacher(base_url=teacher.base_url, model=teacher.model, top_k=teacher.top_k)
+    param = "method.distillation.hyperparameters.teacher.model"
+    model = resolve(teacher.model)
+    if model.adapter is not None:
+        raise InvalidRequest("a teacher is a whole model, not an adapter", param=param)
+    return _folder(model, param)
+
+
+def _folder(model: ResolvedModel, param: str) -> Path:
+    if model.weights.path is None:
+        message = "online training needs a model in a folder; this one is of a hub"
+        raise InvalidRequest(message, param=param)
+    return model.weights.path
+
+
+def _prompts(tune: FineTune, artifacts: Artifacts) -> SourceFile:
+    row: FileRow | None = tune.training_file
+    if row is None:
+        raise InvalidRequest("online training reads an uploaded file", param="training_file")
+    return SourceFile(path=artifacts.file(row.id), filename=row.filename)

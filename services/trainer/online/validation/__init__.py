@@ -1,0 +1,1 @@
+"""Checking the prompts of an online training before it is queued."""

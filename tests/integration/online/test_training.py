@@ -1,0 +1,60 @@
+"""Online training with a real learner and a real vLLM, killed on its way."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from services.common.rollout.index.log import read_indexed
+from tests.integration.online.training_job import OnlineJob
+from tests.support.processes import REPOSITORY
+from tests.support.runtimes import installed_runtime
+
+pytestmark = pytest.mark.runtime
+
+REWARDS = [{"name": "written", "reward": {"type": "search_em", "format_score": 0.5}}]
+SETTINGS = {
+    "steps": 5,
+    "prompts_per_step": 2,
+    "samples_per_prompt": 4,
+    "max_prompt_length": 256,
+    "max_staleness": 1,
+    "checkpoint_steps": 2,
+    "sampling": {"max_tokens": 24},
+    "optimisation": {"learning_rate": 1e-3},
+    "engine": {"max_model_len": 512, "cpu_kv_cache_gib": 0.1},
+}
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("models") / "tiny"
+    python = installed_runtime("training").python
+    script = REPOSITORY / "infra" / "demo" / "tiny_model.py"
+    subprocess.run([python, script, folder], check=True, capture_output=True, timeout=300)
+    return folder
+
+
+def test_a_killed_training_goes_on_and_ends_with_a_model(tmp_path: Path, model: Path) -> None:
+    job = OnlineJob(
+        tmp_path / "job", model, "reinforcement", rewards=REWARDS, hyperparameters=SETTINGS
+    )
+    job.run_until_checkpoint(2)
+    result = job.run()
+
+    assert (result["kind"], result["global_step"]) == ("full", 5)
+    assert (job.folder / result["model_dir"] / "model.safetensors").is_file()
+    assert any("Going on after step" in report["message"] for report in job.reports("message"))
+    assert [figures["step"] for figures in job.metrics()] == [1, 2, 3, 4, 5]
+    for figures in job.metrics():
+        assert figures["sync_difference"] < 1e-3
+        assert figures["staleness_max"] <= 1
+        assert figures["trained_tokens"] > 0
+
+    trajectories = list(read_indexed(job.folder))
+    assert len({trajectory.id for trajectory in trajectories}) == len(trajectories) == 5 * 2 * 4
+    versions = {version for t in trajectories for version in t.policy_versions if version >= 0}
+    assert versions <= set(range(5))
+    assert len(versions) > 1
+    for checkpoint in job.reports("checkpoint")[-2:]:
+        assert (job.folder / checkpoint["path"] / "config.json").is_file()

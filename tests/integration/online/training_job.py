@@ -1,0 +1,109 @@
+"""A folder in which the child of an online training works, killed or not."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from services.common.process.reporter import METRICS, REPORTS, RESULT
+from services.common.process.runtimes import child_environment
+from services.common.records.source import SourceFile
+from services.trainer.online.spec import SPEC, OnlineSpec, RuntimeOf
+from tests.support.runtimes import installed_runtime
+from tests.support.waiting import wait_for
+
+MODULE = "services.trainer.online.child"
+
+
+class OnlineJob:
+    """One training of the model in a folder, on sums that it cannot do."""
+
+    def __init__(self, folder: Path, model: Path, method: str, **settings: Any) -> None:
+        self.folder = folder
+        folder.mkdir()
+        prompts = folder / "prompts.jsonl"
+        rows = ({"question": f"{n}+{n}?", "gold": str(2 * n)} for n in range(30))
+        prompts.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        training, vllm = installed_runtime("training"), installed_runtime("vllm")
+        spec = OnlineSpec.model_validate(
+            {
+                "job_id": "ftjob-1",
+                "model": model,
+                "method": {"type": method, method: settings},
+                "prompts": SourceFile(path=prompts, filename="prompts.jsonl"),
+                "training": RuntimeOf(python=training.python, version=training.version),
+                "vllm": RuntimeOf(python=vllm.python, version=vllm.version),
+                "seed": 1,
+            }
+        )
+        (folder / SPEC).write_text(spec.model_dump_json())
+
+    def run(self, seconds: float = 300.0) -> dict[str, Any]:
+        """Work to the end; return the result."""
+        process = self._start()
+        try:
+            wait_for(lambda: process.poll() is not None, "the training has ended", seconds)
+        finally:
+            self._kill(process)
+        result: dict[str, Any] = json.loads((self.folder / RESULT).read_text())
+        assert result["status"] == "succeeded", (result, self._log())
+        return result
+
+    def run_until_checkpoint(self, step: int, seconds: float = 300.0) -> None:
+        """Work until a checkpoint of ``step`` or later is told of, then be killed."""
+        process = self._start()
+        try:
+            wait_for(lambda: self._has_checkpoint(step, process), "a checkpoint", seconds)
+        finally:
+            self._kill(process)
+
+    def reports(self, kind: str) -> list[dict[str, Any]]:
+        """All reports of a type, whole lines only."""
+        return [report for report in _lines(self.folder / REPORTS) if report["type"] == kind]
+
+    def metrics(self) -> list[dict[str, Any]]:
+        """The figures of each step."""
+        return _lines(self.folder / METRICS)
+
+    def _has_checkpoint(self, step: int, process: "subprocess.Popen[bytes]") -> bool:
+        assert process.poll() is None, self._log()
+        return any(report["step"] >= step for report in self.reports("checkpoint"))
+
+    def _start(self) -> "subprocess.Popen[bytes]":
+        with (self.folder / "log.txt").open("ab") as log:
+            return subprocess.Popen(
+                [sys.executable, "-m", MODULE, str(self.folder)],
+                cwd=self.folder,
+                env=child_environment({}),
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+
+    def _kill(self, process: "subprocess.Popen[bytes]") -> None:
+        """End its whole process group at once, and wait until nothing of it is left."""
+        while _signal(process.pid, signal.SIGKILL):
+            process.poll()
+            time.sleep(0.05)
+        process.wait()
+
+    def _log(self) -> str:
+        return (self.folder / "log.txt").read_text()[-3000:]
+
+
+def _signal(group: int, number: int) -> bool:
+    try:
+        os.killpg(group, number)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def _lines(path: Path) -> list[dict[str, Any]]:
+    if not path.exists():
+        return []
+    return [json.loads(line) for line in path.read_text().split("\n")[:-1] if line]

@@ -1,0 +1,19 @@
+from pathlib import Path
+
+import pytest
+
+from tests.support.runtime_tests import pytest_pycollect_makemodule
+
+__all__ = ["pytest_pycollect_makemodule"]
+
+
+@pytest.fixture(scope="session")
+def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a tiny model; used in the runtime alone."""
+    from temper.demo.addition.model import build_model, build_tokenizer
+
+    folder = tmp_path_factory.mktemp("base")
+    tokenizer = build_tokenizer()
+    build_model(tokenizer, seed=1).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder

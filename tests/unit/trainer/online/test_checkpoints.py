@@ -1,0 +1,65 @@
+"""What a checkpoint keeps, and which count."""
+
+import asyncio
+import json
+from pathlib import Path
+
+from services.common.process.reporter import METRICS
+from services.trainer.online.checkpoints import (
+    LEARNER,
+    MODEL,
+    Checkpoints,
+    PendingGroup,
+    Position,
+    Snapshot,
+    cut_metrics,
+)
+
+
+async def save(folder: Path) -> None:
+    for part in (MODEL, "trainer"):
+        (folder / part).mkdir(parents=True)
+
+
+def write(checkpoints: Checkpoints, step: int) -> Path:
+    position = Position(step=step, groups=(PendingGroup(number=4, started=1),))
+    return asyncio.run(checkpoints.write(step, save, lambda: Snapshot(position, [])))
+
+
+def test_the_newest_complete_one_counts(tmp_path: Path) -> None:
+    checkpoints = Checkpoints(tmp_path, keep=5)
+    for step in (2, 10):
+        write(checkpoints, step)
+    (tmp_path / "checkpoint-11" / LEARNER).mkdir(parents=True)
+    newest = checkpoints.newest()
+    assert newest is not None
+    assert newest.position().step == 10
+    assert newest.position().groups == (PendingGroup(number=4, started=1),)
+    assert not (tmp_path / "checkpoint-11").exists()
+
+
+def test_only_as_many_as_wanted_are_kept(tmp_path: Path) -> None:
+    checkpoints = Checkpoints(tmp_path, keep=2)
+    for step in (1, 2, 3):
+        assert write(checkpoints, step).is_dir()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["checkpoint-2", "checkpoint-3"]
+
+
+def test_afterwards_only_the_models_stay(tmp_path: Path) -> None:
+    checkpoints = Checkpoints(tmp_path, keep=2)
+    model = write(checkpoints, 1)
+    checkpoints.keep_models()
+    checkpoints.keep_models()
+    assert model.is_dir()
+    assert [path.name for path in model.parent.iterdir()] == [MODEL]
+
+
+def test_without_any_training_begins_anew(tmp_path: Path) -> None:
+    assert Checkpoints(tmp_path / "none", keep=1).newest() is None
+
+
+def test_figures_behind_the_checkpoint_are_dropped(tmp_path: Path) -> None:
+    file = tmp_path / METRICS
+    file.write_text("".join(json.dumps({"step": step}) + "\n" for step in (1, 2, 3)))
+    cut_metrics(tmp_path, 2)
+    assert [json.loads(line)["step"] for line in file.read_text().splitlines()] == [1, 2]

@@ -1,0 +1,184 @@
+"""How a worker starts the children of an online training, and what it keeps of the result."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import select
+
+from services.common.artifacts import Artifacts
+from services.common.contracts.fine_tuning import CreateFineTuningJob
+from services.common.contracts.jobs import JobKind
+from services.common.db.engine import Database
+from services.common.db.migrate import migrate
+from services.common.db.tables import FileRow, ModelRow
+from services.common.errors import InvalidRequest
+from services.common.jobs.claims import Claim, Stage
+from services.common.jobs.job import Job, NewJob
+from services.common.jobs.store import create_job
+from services.common.queue.names import TRAINING
+from services.common.worker.settings import WorkerSettings
+from services.trainer.handler import FineTuningHandler
+from services.trainer.online.spec import SPEC, OnlineSpec, RemoteTeacher
+from services.trainer.online.validation.spec import SPEC as PROMPTS_SPEC
+from services.trainer.online.validation.spec import PromptsSpec
+
+REWARDS = [{"name": "answer", "reward": {"type": "retool"}}]
+SECRET = "the-key-of-the-sandbox"
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> WorkerSettings:
+    for name in ("training", "vllm"):
+        (tmp_path / "runtimes" / name / "bin").mkdir(parents=True)
+        (tmp_path / "runtimes" / name / "bin" / "python").touch()
+        stamp = {"version": f"{name}-1", "accelerator": "cpu"}
+        (tmp_path / "runtimes" / name / "runtime.json").write_text(json.dumps(stamp))
+    for name in ("base", "teacher"):
+        (tmp_path / "models" / name).mkdir(parents=True)
+    return WorkerSettings.model_validate({"home": tmp_path, "sandbox_api_key": SECRET})
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Iterator[Database]:
+    database = Database(f"sqlite:///{tmp_path / 'temper.db'}")
+    migrate(database)
+    with database.write() as session:
+        for name in ("base", "teacher"):
+            session.add(ModelRow(id=name, kind="full", folder=name, created_at=0.0))
+        session.add(ModelRow(id="hub", kind="full", hub_id="owner/name", created_at=0.0))
+        session.add(
+            FileRow(
+                id="file-1",
+                filename="prompts.jsonl",
+                purpose="fine-tune",
+                bytes=1,
+                sha256="0" * 64,
+                created_at=0.0,
+            )
+        )
+    yield database
+    database.close()
+
+
+def job_of(database: Database, method: str, *, model: str = "base", **settings: Any) -> Job:
+    request = CreateFineTuningJob.model_validate(
+        {
+            "model": model,
+            "training_file": "file-1",
+            "seed": 3,
+            "method": {"type": method, method: settings},
+        }
+    )
+    with database.write() as session:
+        return create_job(
+            session,
+            NewJob(
+                id="ftjob-0123456789ab",
+                kind=JobKind.FINE_TUNING,
+                queue=TRAINING.work,
+                validation_queue=TRAINING.validation,
+                request=request.model_dump(mode="json"),
+            ),
+        )
+
+
+def spec_of(database: Database, settings: WorkerSettings, job: Job, *gpus: str) -> OnlineSpec:
+    claim = Claim(job, Stage.WORK, gpus or ("cpu-host-0",))
+    launch = FineTuningHandler(settings).work(database, claim, settings.home)
+    assert launch.command[1:] == ["-m", "services.trainer.online.child", str(settings.home)]
+    text = (settings.home / SPEC).read_text()
+    assert SECRET not in text
+    assert SECRET in "".join(launch.environment.values())
+    return OnlineSpec.model_validate_json(text)
+
+
+def test_the_child_is_told_everything_but_the_keys(
+    database: Database, settings: WorkerSettings
+) -> None:
+    job = job_of(database, "reinforcement", rewards=REWARDS)
+    spec = spec_of(database, settings, job, "GPU-1", "GPU-2")
+    assert spec.model == settings.models_folder / "base"
+    assert spec.gpus == ["GPU-1", "GPU-2"]
+    assert spec.seed == 3
+    assert spec.prompts.path == Artifacts(settings.home).file("file-1")
+    assert (spec.training.version, spec.vllm.version) == ("training-1", "vllm-1")
+
+
+def test_a_cpu_slot_is_no_gpu(database: Database, settings: WorkerSettings) -> None:
+    assert spec_of(database, settings, job_of(database, "ppo", rewards=REWARDS)).gpus == []
+
+
+def test_a_teacher_is_a_folder_or_a_server(database: Database, settings: WorkerSettings) -> None:
+    local = {"teacher": {"type": "model", "model": "teacher"}}
+    job = job_of(database, "distillation", hyperparameters=local)
+    assert spec_of(database, settings, job).teacher == settings.models_folder / "teacher"
+
+
+def test_a_teacher_elsewhere_is_asked_for_its_top_tokens(
+    database: Database, settings: WorkerSettings
+) -> None:
+    remote = {"type": "url", "base_url": "http://127.0.0.1:9/v1", "model": "t", "top_k": 20}
+    job = job_of(database, "distillation", hyperparameters={"teacher": remote})
+    teacher = spec_of(database, settings, job).teacher
+    assert isinstance(teacher, RemoteTeacher)
+    assert (str(teacher.base_url), teacher.top_k) == ("http://127.0.0.1:9/v1", 20)
+
+
+@pytest.mark.parametrize(
+    ("method", "fields", "gold", "answer"),
+    [
+        ("reinforcement", {"rewards": REWARDS}, True, False),
+        ("distillation", {"lmbda": 1.0}, False, False),
+        ("distillation", {"lmbda": 0.5}, False, True),
+        ("distillation", {"lmbda": 0.5, "seq_kd": True}, False, False),
+    ],
+)
+def test_prompts_are_validated_for_what_the_method_needs(
+    database: Database,
+    settings: WorkerSettings,
+    method: str,
+    fields: dict[str, Any],
+    gold: bool,
+    answer: bool,
+) -> None:
+    if method == "distillation":
+        fields = {"hyperparameters": {"teacher": {"type": "model", "model": "teacher"}, **fields}}
+    job = job_of(database, method, **fields)
+    launch = FineTuningHandler(settings).validation(database, job, settings.home)
+    assert launch is not None
+    assert "services.trainer.online.validation.child" in launch.command
+    spec = PromptsSpec.model_validate_json((settings.home / PROMPTS_SPEC).read_bytes())
+    assert (spec.needs_gold, spec.needs_answer) == (gold, answer)
+
+
+def test_a_model_of_a_hub_is_refused(database: Database, settings: WorkerSettings) -> None:
+    job = job_of(database, "reinforcement", model="hub", rewards=REWARDS)
+    with pytest.raises(InvalidRequest, match="of a hub") as raised:
+        spec_of(database, settings, job)
+    assert raised.value.param == "model"
+
+
+def test_the_trained_model_is_registered(database: Database, settings: WorkerSettings) -> None:
+    job = job_of(database, "reinforcement", rewards=REWARDS)
+    result = {
+        "status": "succeeded",
+        "kind": "full",
+        "model_dir": "output/model",
+        "needs_merge": False,
+        "stop_token_ids": [2],
+        "global_step": 100,
+        "max_steps": 100,
+        "trained_tokens": 9,
+        "train_seconds": 1.0,
+        "arguments": {},
+        "library_versions": {},
+    }
+    with database.write() as session:
+        kept = FineTuningHandler(settings).complete(session, job, result)
+    with database.read() as session:
+        row = session.scalar(select(ModelRow).where(ModelRow.id == kept["fine_tuned_model"]))
+    assert row is not None
+    assert (row.job_path, row.job_id) == ("output/model", job.id)

@@ -1,0 +1,96 @@
+"""Reading and drawing prompts."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from services.common.records.record import RowError, UnreadableFile
+from services.common.records.source import SourceFile
+from services.trainer.online.order import PromptOrder
+from services.trainer.online.rows import read_row, read_rows
+from services.trainer.online.validation.child import check_prompts
+from services.trainer.online.validation.spec import PromptsSpec
+
+USER = {"role": "user", "content": "q"}
+CALL = {
+    "role": "assistant",
+    "content": None,
+    "tool_calls": [
+        {"id": "c", "type": "function", "function": {"name": "t", "arguments": "{}"}},
+    ],
+}
+REPLY = {"role": "tool", "tool_call_id": "c", "content": "4"}
+ANSWER = {"role": "assistant", "content": "four"}
+
+
+def test_what_stands_behind_the_last_question_demonstrates_the_answer() -> None:
+    row = read_row({"messages": [USER, ANSWER, USER, CALL, REPLY, ANSWER]}, 0, "plain")
+    assert [message["role"] for message in row.prompt.messages] == ["user", "assistant", "user"]
+    assert [message["role"] for message in row.answers] == ["assistant", "tool", "assistant"]
+
+
+def test_a_question_is_answered_by_its_first_gold() -> None:
+    row = read_row({"question": "2+2?", "gold": ["4", "four"]}, 0, "plain")
+    assert row.answers == ({"role": "assistant", "content": "4"},)
+
+
+def test_a_prompt_need_not_be_answered() -> None:
+    assert read_row({"messages": [USER]}, 0, "plain").answers == ()
+
+
+def test_an_answer_to_nothing_is_refused() -> None:
+    with pytest.raises(RowError, match="no user before it"):
+        read_row({"messages": [{"role": "system", "content": "s"}, ANSWER]}, 0, "plain")
+
+
+def test_a_bad_row_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "prompts.jsonl"
+    path.write_text('{"question": "q"}\n{"question": 3}\n')
+    with pytest.raises(UnreadableFile, match="row 2: question"):
+        read_rows(path, "plain")
+
+
+@given(rows=st.integers(1, 50), seed=st.integers(0, 2**31 - 1), passes=st.integers(1, 3))
+def test_every_pass_draws_every_row_once(rows: int, seed: int, passes: int) -> None:
+    order = PromptOrder(rows, seed)
+    drawn = [order.row(draw) for draw in range(rows * passes)]
+    for each in range(passes):
+        assert sorted(drawn[each * rows : (each + 1) * rows]) == list(range(rows))
+    again = PromptOrder(rows, seed)
+    assert [again.row(draw) for draw in reversed(range(len(drawn)))] == drawn[::-1]
+
+
+def test_passes_and_seeds_differ_in_their_order() -> None:
+    one, other = PromptOrder(100, 1), PromptOrder(100, 2)
+    first = [one.row(draw) for draw in range(100)]
+    assert first != [one.row(draw) for draw in range(100, 200)]
+    assert first != [other.row(draw) for draw in range(100)]
+
+
+def findings(tmp_path: Path, rows: Sequence[object], **needs: bool) -> list[str]:
+    path = tmp_path / "prompts.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    spec = PromptsSpec(
+        file=SourceFile(path=path, filename="prompts.jsonl"),
+        prompt_type="plain",
+        needs_gold=needs.get("needs_gold", False),
+        needs_answer=needs.get("needs_answer", False),
+    )
+    return [str(problem) for problem in check_prompts(spec, lambda _: None).errors]
+
+
+def test_rows_are_checked_for_what_the_method_needs(tmp_path: Path) -> None:
+    rows = [{"question": "q", "gold": "g"}, {"question": "q"}]
+    assert findings(tmp_path, rows) == []
+    (gold,) = findings(tmp_path, rows, needs_gold=True)
+    assert gold.startswith("row 2: gold is missing")
+    (answer,) = findings(tmp_path, rows, needs_answer=True)
+    assert answer.startswith("row 2: has no answer to learn from")
+
+
+def test_all_bad_rows_are_told(tmp_path: Path) -> None:
+    assert len(findings(tmp_path, [{"question": ""}, {"prompt": "p"}, {"x": 1}])) == 2
