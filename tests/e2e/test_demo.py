@@ -20,7 +20,7 @@ PERCENTAGE = r"\d+\.\d%"
 def run_demo(home: Path) -> "subprocess.CompletedProcess[str]":
     settings = {"TEMPER_HOME": str(home), "TEMPER_RUNTIMES": str(FOLDER)}
     return subprocess.run(
-        [sys.executable, "infra/demo/run.py"],
+        [sys.executable, "-m", "temper", "demo", "addition"],
         cwd=REPOSITORY,
         env={**os.environ, **settings},
         capture_output=True,

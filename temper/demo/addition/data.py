@@ -1,19 +1,15 @@
-"""Writes the data of the demonstration: two-digit addition, worked digit by digit.
-
-    python infra/demo/addition.py DIRECTORY [--train N] [--heldout N] [--seed N]
+"""The data of the demonstration: two-digit addition, worked digit by digit.
 
 ``train.jsonl`` holds conversations, ``heldout.jsonl`` prompts with the number that the answer has
-to end in as ``gold``. No pair of operands, in either order, is in both. The same arguments give
-the same files. Only the standard library is needed.
+to end in as ``gold``. No pair of operands, in either order, is in both.
 """
 
-import argparse
-import json
 import random
-from collections.abc import Iterable
 from itertools import combinations_with_replacement
 from pathlib import Path
 from typing import Any
+
+from temper.demo.rows import write_rows
 
 TRAIN_ROWS = 4000
 HELDOUT_ROWS = 300
@@ -44,44 +40,24 @@ def split_pairs(
     rest.sort()
     choice.shuffle(rest)
     if len(held) < heldout or len(rest) < train:
-        raise SystemExit(f"there are not enough pairs for {train} + {heldout} rows")
+        raise ValueError(f"there are not enough pairs for {train} + {heldout} rows")
     return rest[:train], held
 
 
-def _write(path: Path, rows: Iterable[dict[str, Any]]) -> None:
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+def write_data(
+    folder: Path, train: int = TRAIN_ROWS, heldout: int = HELDOUT_ROWS, seed: int = 0
+) -> None:
+    """Write both files; the same arguments give the same files."""
+    trained, held = split_pairs(train, heldout, seed)
+    folder.mkdir(parents=True, exist_ok=True)
+    write_rows(folder / "train.jsonl", (_conversation(a, b) for a, b in trained))
+    write_rows(folder / "heldout.jsonl", ({**_prompt(a, b), "gold": str(a + b)} for a, b in held))
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("directory", type=Path)
-    parser.add_argument("--train", type=int, default=TRAIN_ROWS)
-    parser.add_argument("--heldout", type=int, default=HELDOUT_ROWS)
-    parser.add_argument("--seed", type=int, default=0)
-    arguments = parser.parse_args()
-    train, held = split_pairs(arguments.train, arguments.heldout, arguments.seed)
-    arguments.directory.mkdir(parents=True, exist_ok=True)
-    _write(
-        arguments.directory / "train.jsonl",
-        (
-            {
-                "messages": [
-                    {"role": "user", "content": question(a, b)},
-                    {"role": "assistant", "content": worked_answer(a, b)},
-                ]
-            }
-            for a, b in train
-        ),
-    )
-    _write(
-        arguments.directory / "heldout.jsonl",
-        (
-            {"messages": [{"role": "user", "content": question(a, b)}], "gold": str(a + b)}
-            for a, b in held
-        ),
-    )
-    print(f"{arguments.directory}: {len(train)} rows to train on, {len(held)} held out")
+def _prompt(a: int, b: int) -> dict[str, Any]:
+    return {"messages": [{"role": "user", "content": question(a, b)}]}
 
 
-if __name__ == "__main__":
-    main()
+def _conversation(a: int, b: int) -> dict[str, Any]:
+    answer = {"role": "assistant", "content": worked_answer(a, b)}
+    return {"messages": [*_prompt(a, b)["messages"], answer]}

@@ -1,6 +1,6 @@
 """Makes a tiny base model with random weights, for demonstrations and tests.
 
-    <training runtime>/bin/python infra/demo/tiny_model.py DIRECTORY [--seed N]
+    <training runtime>/bin/python temper/demo/addition/model.py DIRECTORY [--seed N]
 
 The model has Qwen3's architecture and about half a million parameters. Its head dimension (32)
 and untied embeddings suit vLLM, also on CPU. The tokenizer is byte-level, so it reads any text,
@@ -117,7 +117,6 @@ def main() -> None:
     model = build_model(tokenizer, arguments.seed)
     model.save_pretrained(arguments.directory)
     tokenizer.save_pretrained(arguments.directory)
-    print(f"{arguments.directory}: {model.num_parameters():,} parameters")
 
 
 if __name__ == "__main__":

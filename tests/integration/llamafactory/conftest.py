@@ -18,7 +18,7 @@ def python() -> str:
 @pytest.fixture(scope="session")
 def base_model(python: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("models") / "tiny"
-    script = REPOSITORY / "infra/demo/tiny_model.py"
+    script = REPOSITORY / "temper/demo/addition/model.py"
     subprocess.run(
         [python, script, folder],
         env=runtime_environment(),

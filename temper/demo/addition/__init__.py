@@ -1,0 +1,1 @@
+"""Teaching a tiny model two-digit addition by a supervised fine-tune."""

@@ -1,0 +1,173 @@
+"""Teaching the use of a tool: a cold start on conversations, then DAPO with live calls."""
+
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+from services.common.contracts.adaptation import TrainingType
+from services.common.contracts.files import File, FilePurpose
+from services.common.contracts.fine_tuning import (
+    CreateFineTuningJob,
+    FineTuningJob,
+    Method,
+    MethodType,
+    SupervisedHyperparameters,
+    SupervisedMethod,
+)
+from services.common.contracts.multi_turn import MultiTurn, RolloutSampling
+from services.common.contracts.online import (
+    DynamicSampling,
+    Optimisation,
+    ReinforcementHyperparameters,
+    ReinforcementMethod,
+)
+from services.common.contracts.rewards import SearchEmReward, WeightedReward
+from services.common.contracts.rollouts import CreateRollout, Rollout
+from temper.demo.rows import write_rows
+from temper.demo.steps import Demo, DemoFailed
+from temper.demo.tool_use.task import Task, conversation_row, prompt_row
+
+CONVERSATIONS = 8000
+HELD_OUT = 200
+SAMPLES = 4
+PROMPTS_PER_STEP = 16
+REINFORCEMENT_STEPS = 100
+CORRECT = "correct"
+
+MULTI_TURN = MultiTurn(
+    multi_turn_enable=True,
+    max_tool_calls=2,
+    max_total_response_length=160,
+    max_tool_response_length=256,
+)
+SAMPLING = RolloutSampling(max_tokens=96)
+
+
+@dataclass(frozen=True)
+class Data:
+    """Three files of different questions: to begin with, to reinforce on, and held out."""
+
+    conversations: Path
+    prompts: Path
+    held_out: Path
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """What was trained, and how well each model does on the held-out questions."""
+
+    cold_start: FineTuningJob
+    reinforcement: FineTuningJob
+    before: Rollout
+    after: Rollout
+    without_tool: Rollout
+
+
+def write_data(task: Task, folder: Path, steps: int, seed: int) -> Data:
+    """Write the data of a seed; the same arguments give the same files."""
+    folder.mkdir(parents=True, exist_ok=True)
+    data = Data(folder / "conversations.jsonl", folder / "prompts.jsonl", folder / "heldout.jsonl")
+    prompts = PROMPTS_PER_STEP * steps
+    questions = iter(task.questions(CONVERSATIONS + prompts + HELD_OUT, seed))
+    write_rows(
+        data.conversations, (conversation_row(task, q) for q in islice(questions, CONVERSATIONS))
+    )
+    write_rows(data.prompts, (prompt_row(task, q) for q in islice(questions, prompts)))
+    write_rows(data.held_out, (prompt_row(task, q) for q in questions))
+    return data
+
+
+def teach(demo: Demo, task: Task, model: Path, data: Data, steps: int, seed: int) -> Lesson:
+    """Teach and test."""
+    demo.out.line("(b) base model and data")
+    base = demo.register(model)
+    conversations = demo.upload(data.conversations, FilePurpose.FINE_TUNE)
+    prompts = demo.upload(data.prompts, FilePurpose.FINE_TUNE)
+    held_out = demo.upload(data.held_out, FilePurpose.EVALS)
+    demo.out.line("(c) cold start: conversations that use the tool")
+    cold = _trained(demo, cold_start(task, base, conversations, seed), conversations)
+    demo.out.line("(d) how well it does, sampled, before it is reinforced")
+    before = _played(demo, rollout(task, cold, held_out), held_out)
+    demo.out.line("(e) reinforcement (DAPO) with live calls of the tool")
+    tuned = _trained(demo, reinforcement(task, cold, prompts, steps, seed), prompts)
+    demo.out.line("(f) and after; and without the tool")
+    after = _played(demo, rollout(task, tuned, held_out), held_out)
+    bare = _played(demo, rollout(task, tuned, held_out, with_tool=False), held_out)
+    return Lesson(cold, tuned, before, after, bare)
+
+
+def cold_start(task: Task, base: str, file: File, seed: int) -> CreateFineTuningJob:
+    """All weights, from scratch: one pass at a high learning rate that decays."""
+    hyperparameters = SupervisedHyperparameters(
+        n_epochs=1,
+        batch_size=16,
+        learning_rate=3e-3,
+        warmup_ratio=0.05,
+        training_type=TrainingType.FULL,
+        max_seq_length=320,
+        llamafactory={"lr_scheduler_type": "cosine"},
+    )
+    return CreateFineTuningJob(
+        model=base,
+        training_file=file.id,
+        suffix=f"{task.name}-cold",
+        seed=seed,
+        method=Method(supervised=SupervisedMethod(hyperparameters=hyperparameters)),
+    )
+
+
+def reinforcement(
+    task: Task, cold: FineTuningJob, file: File, steps: int, seed: int
+) -> CreateFineTuningJob:
+    """DAPO's loss and group filter; the learning rate of a model this small."""
+    hyperparameters = ReinforcementHyperparameters(
+        steps=steps,
+        prompts_per_step=PROMPTS_PER_STEP,
+        samples_per_prompt=8,
+        optimisation=Optimisation(learning_rate=3e-5, weight_decay=0.0),
+        sampling=SAMPLING,
+        multi_turn=MULTI_TURN,
+        tools=[task.tool],
+        dynamic_sampling=DynamicSampling(),
+        max_staleness=1,
+        checkpoint_steps=50,
+    )
+    method = ReinforcementMethod(rewards=[task.reward], hyperparameters=hyperparameters)
+    return CreateFineTuningJob(
+        model=cold.fine_tuned_model or "",
+        training_file=file.id,
+        suffix=task.name,
+        seed=seed,
+        method=Method(type=MethodType.REINFORCEMENT, reinforcement=method),
+    )
+
+
+def rollout(
+    task: Task, tuned: FineTuningJob, file: File, *, with_tool: bool = True
+) -> CreateRollout:
+    """Several samples of each held-out question; how many are right is counted apart."""
+    counted = WeightedReward(name=CORRECT, weight=0.0, reward=SearchEmReward())
+    return CreateRollout(
+        model=tuned.fine_tuned_model or "",
+        file=file.id,
+        samples_per_prompt=SAMPLES,
+        tools=[task.tool] if with_tool else [],
+        multi_turn=MULTI_TURN if with_tool else MultiTurn(),
+        sampling=SAMPLING,
+        rewards=[task.reward, counted],
+    )
+
+
+def _trained(demo: Demo, request: CreateFineTuningJob, file: File) -> FineTuningJob:
+    job_id = demo.submit(request, file)
+    demo.finish(job_id)
+    return demo.client.fine_tuning.get(job_id)
+
+
+def _played(demo: Demo, request: CreateRollout, file: File) -> Rollout:
+    job_id = demo.submit(request, file)
+    demo.finish(job_id)
+    job = demo.client.rollouts.get(job_id)
+    if job.statistics is None or job.statistics.reward is None:
+        raise DemoFailed(f"{job_id} has no rewards")
+    return job

@@ -1,0 +1,58 @@
+"""Reward models are loaded by the runtimes, and score in batches as they do alone."""
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from services.common.process.runtimes import child_environment
+from services.common.rewards import RewardEnvironment
+from services.common.rewards.sample import Sample
+from tests.support.rewards import rewarded_all, trajectory
+from tests.support.runtimes import installed_runtime
+
+pytestmark = pytest.mark.runtime
+
+SAMPLES = [
+    trajectory("4<|im_end|>"),
+    trajectory("Let me run it.", "It is four, as the program says.", replies=["4"]),
+    trajectory(""),
+    trajectory("It is five. " * 20),
+]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("reward-models")
+
+
+@pytest.fixture(scope="module")
+def scores(folder: Path) -> dict[str, list[float]]:
+    """What the models that are made in ``folder`` give each sample."""
+    conversations = folder / "conversations.json"
+    conversations.write_text(json.dumps([Sample.of(each).conversation for each in SAMPLES]))
+    script = ["-m", "tests.support.reward_model", str(folder), str(conversations)]
+    done = subprocess.run(
+        [str(installed_runtime("training").python), *script],
+        env=child_environment({}),
+        check=True,
+        capture_output=True,
+        timeout=300,
+    )
+    return dict(json.loads(done.stdout.splitlines()[-1]))
+
+
+@pytest.mark.parametrize(("runtime", "name"), [("training", "templated"), ("vllm", "plain")])
+def test_batches_are_scored_as_conversations_alone_are(
+    folder: Path, scores: dict[str, list[float]], runtime: str, name: str
+) -> None:
+    environment = RewardEnvironment(
+        reward_models={"rm": folder / name}, model_python=installed_runtime(runtime).python
+    )
+    reward = {"type": "reward_model", "model": "rm", "batch_size": 3}
+
+    judged = rewarded_all(SAMPLES, reward, environment=environment)
+
+    assert [each.reward for each in judged] == pytest.approx(scores[name], abs=1e-5)
+    assert len({round(score, 6) for score in scores[name]}) == len(SAMPLES)

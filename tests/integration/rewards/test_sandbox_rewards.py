@@ -1,0 +1,95 @@
+"""Rewards that run programs, with the real sandbox."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from services.common.rewards import RewardEnvironment
+from tests.support.rewards import failure, rewarded_all, score, trajectory
+from tests.support.sandbox import running_sandbox
+
+pytestmark = pytest.mark.runtime
+
+CODE = {"type": "code_tests", "run_timeout": 5}
+CASES = [{"input": "1\n", "output": "2"}, {"input": "41\n", "output": "42"}]
+ASSERTS = ["assert add(1, 2) == 3", "assert add(0, 0) == 0\nassert add(-1, 1) == 0"]
+
+
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RewardEnvironment]:
+    with running_sandbox(tmp_path_factory.mktemp("sandbox")) as sandbox:
+        yield RewardEnvironment(sandbox_url=sandbox.url)
+
+
+def program(code: str, tests: Any = CASES) -> Any:
+    return trajectory(f"So:\n```python\n{code}\n```\n", extra={"tests": tests})
+
+
+def test_programs_are_judged_by_what_they_print(environment: RewardEnvironment) -> None:
+    codes = ["print(int(input()) + 1)", "print(2)", "print(", "while True: pass"]
+
+    judged = rewarded_all(
+        [program(code) for code in codes], CODE | {"run_timeout": 1}, environment=environment
+    )
+
+    assert [each.reward for each in judged] == [1.0, 0.5, 0.0, 0.0]
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        ("def add(a, b):\n    return a + b", 1.0),
+        ("def add(a, b):\n    return abs(a) + abs(b)", 0.5),
+        ("import sys\nsys.exit(0)", 0.0),
+        ("def add(a, b):\n    return a + b\nimport os\nos._exit(0)", 0.0),
+        (
+            "import sys\nprint(sys.stdin.read().split('print(')[-1].strip(\"')\"), flush=True)\n"
+            "import os\nos._exit(0)",
+            0.0,
+        ),
+        ("import sys\nsys.stdin.read()\ndef add(a, b):\n    return 0", 0.5),
+        (
+            "from __future__ import annotations\ndef add(a, b):\n    print('x')\n    return a + b",
+            1.0,
+        ),
+    ],
+)
+def test_tests_that_are_code_must_be_gone_through(
+    environment: RewardEnvironment, code: str, expected: float
+) -> None:
+    assert score(program(code, ASSERTS), CODE, environment) == expected
+
+
+def grader(source: str) -> dict[str, Any]:
+    return {"type": "python", "name": "p", "source": source}
+
+
+def test_a_grader_of_python_reads_the_sample_and_the_row(environment: RewardEnvironment) -> None:
+    source = (
+        "import json\n"
+        "print('noise')\n"
+        "def grade(sample: dict, item: dict) -> float:\n"
+        "    assert sample['output_json'] == {'n': 3}\n"
+        "    return len(sample['output_text']) + item['bonus'] + (item['gold'] == '4')\n"
+    )
+    sample = trajectory('{"n": 3}', extra={"bonus": 0.5})
+
+    assert score(sample, grader(source), environment) == 9.5
+
+
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        ("raise ValueError('no taste')", "no taste"),
+        ("return 'good'", "good"),
+        ("return float('nan')", "NaN"),
+        ("import os; os._exit(0)", "ended early"),
+    ],
+)
+def test_a_grader_that_gives_no_score_is_told_of(
+    environment: RewardEnvironment, body: str, told: str
+) -> None:
+    source = f"def grade(sample, item):\n    {body}\n"
+
+    assert told in failure(trajectory("x"), grader(source), environment)
