@@ -1,0 +1,66 @@
+"""The cost of the loop beside a vLLM server that works on the same machine."""
+
+import json
+import subprocess
+from pathlib import Path
+
+from benchmarks.rollouts import cost
+from benchmarks.rollouts.engines import Served
+from benchmarks.rollouts.playing import Stage
+from services.common.contracts.engine import VllmOptions
+from services.common.engines.routes import Routes
+from services.common.engines.sources import ModelSource
+from services.common.engines.token_engine import VllmTokenEngine
+from services.common.engines.vllm_server import VllmServer
+from services.common.process.runtimes import REPOSITORY, find_runtime
+from services.common.rollout.chat import open_chat_tokens
+
+RUNTIMES = REPOSITORY / ".temper" / "runtimes"
+NAME = "tiny"
+ROUNDS = 2
+OPTIONS = VllmOptions(max_num_seqs=256, cpu_kv_cache_gib=2.0)
+
+
+async def measure(folder: Path, in_flight: int) -> None:
+    """Serve a tiny model of random weights, and compare."""
+    model = _model(folder)
+    chat = open_chat_tokens(model)
+    stage = Stage(chat, model, in_flight, folder / "trajectories.jsonl")
+    python = find_runtime(RUNTIMES, "vllm").python
+    async with (
+        VllmServer(
+            python,
+            ModelSource(path=_without_end(model, folder / "endless")),
+            NAME,
+            [],
+            folder,
+            OPTIONS,
+            routes=Routes(tokens=True),
+        ) as server,
+        VllmTokenEngine(server.base_url, server.api_key, NAME) as engine,
+    ):
+        pace = Served(engine)
+        await cost.warm_up(stage, pace)
+        await cost.measure(stage, in_flight, pace, "vLLM with a tiny model", ROUNDS)
+
+
+def _model(folder: Path) -> Path:
+    folder.mkdir()
+    model = folder / "model"
+    python = find_runtime(RUNTIMES, "training").python
+    script = REPOSITORY / "infra" / "demo" / "tiny_model.py"
+    subprocess.run([str(python), str(script), str(model)], check=True, stdout=subprocess.DEVNULL)
+    return model
+
+
+def _without_end(model: Path, endless: Path) -> Path:
+    """The same model without a token that ends its turns: it samples as many as it is asked for."""
+    endless.mkdir()
+    for file in model.iterdir():
+        if file.suffix == ".json" and file.name != "tokenizer.json":
+            settings = json.loads(file.read_text())
+            kept = {key: settings[key] for key in settings if not key.startswith("eos_token")}
+            (endless / file.name).write_text(json.dumps(kept))
+        else:
+            (endless / file.name).symlink_to(file)
+    return endless

@@ -1,0 +1,27 @@
+"""A tool that takes as long as was drawn."""
+
+import asyncio
+from collections.abc import Sequence
+
+from benchmarks.rollouts.conversations import SCHEMA, TOOL, Conversation
+from services.common.contracts.base import JsonObject
+from services.common.contracts.trajectories import CallOutcome
+from services.common.rollout.tools.reply import ToolReply
+
+REPLY = "The program ended after 0.02 s and printed:\n1234567\n"
+
+
+class DrawnLatency:
+    """Answers a call of a conversation after the latency that belongs to it."""
+
+    schemas = (SCHEMA,)
+
+    def __init__(self, conversations: Sequence[Conversation]) -> None:
+        self._latencies = {each.prompt.index: each.latencies for each in conversations}
+
+    async def call(self, name: str, arguments: JsonObject | None) -> ToolReply:
+        assert name == TOOL
+        conversation, position = (arguments or {})["place"]
+        seconds = self._latencies[conversation][position]
+        await asyncio.sleep(seconds)
+        return ToolReply(CallOutcome.ANSWERED, REPLY, None, 1, seconds)
