@@ -1,8 +1,6 @@
 """A whole platform on the real runtimes: gateway, trainer and evaluator."""
 
 import contextlib
-import subprocess
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,12 +8,11 @@ from pathlib import Path
 import pytest
 
 from services.common.contracts.models import RegisterModel
-from services.common.process.runtimes import REPOSITORY
 from temper import Temper
+from temper.demo.addition.data import write_data
 from tests.support.processes import running, running_gateway
 from tests.support.runtimes import FOLDER, installed_runtime
-
-DEMO = REPOSITORY / "infra" / "demo"
+from tests.support.tiny_model import make_tiny_model
 
 
 @dataclass(frozen=True)
@@ -51,17 +48,11 @@ def running_platform(
 @pytest.fixture(scope="module")
 def platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Platform]:
     """A platform with a tiny base model and data to teach it, and without a hub."""
-    training = installed_runtime("training")
+    installed_runtime("training")
     installed_runtime("vllm")
     home = tmp_path_factory.mktemp("platform")
-    make(str(training.python), "tiny_model.py", home / "models" / "tiny")
-    make(sys.executable, "addition.py", home / "data", "--train", "400", "--heldout", "40")
+    make_tiny_model(home / "models" / "tiny")
+    write_data(home / "data", train=400, heldout=40)
     with running_platform(home, {"HF_HUB_OFFLINE": "1"}) as platform:
         platform.temper.models.register(RegisterModel(id="tiny", folder="tiny"))
         yield platform
-
-
-def make(python: str, script: str, folder: Path, *arguments: str) -> None:
-    """Run a script of the demonstration, which fills ``folder``."""
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    subprocess.run([python, str(DEMO / script), str(folder), *arguments], check=True)

@@ -2,7 +2,6 @@
 
 import json
 import shutil
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -26,10 +25,12 @@ from services.common.contracts.fine_tuning import (
 )
 from services.common.contracts.jobs import JobError, JobStatus
 from services.common.contracts.models import RegisterModel
-from tests.e2e.conftest import Platform, make, running_platform
+from temper.demo.addition.data import write_data
+from tests.e2e.conftest import Platform, running_platform
 from tests.support.hub import Hub, Kind, Repository, running_hub
 from tests.support.processes import free_port
 from tests.support.runtimes import installed_runtime
+from tests.support.tiny_model import make_tiny_model
 
 pytestmark = [pytest.mark.runtime, pytest.mark.timeout(900)]
 
@@ -48,8 +49,8 @@ CLOSED_DATASET = "lab/closed-sums"
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What the repositories hold. The newest revision of the model is another one, half made."""
     folder = tmp_path_factory.mktemp("repositories")
-    make(str(installed_runtime("training").python), "tiny_model.py", folder / "tiny")
-    make(sys.executable, "addition.py", folder / "made", "--train", "200", "--heldout", "10")
+    make_tiny_model(folder / "tiny")
+    write_data(folder / "made", train=200, heldout=10)
     shard(folder / "tiny")
     config = json.loads((folder / "tiny" / "config.json").read_text())
     (folder / "newest").mkdir()

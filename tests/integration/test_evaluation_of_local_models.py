@@ -1,6 +1,5 @@
 """The evaluation child with a model that it has to serve itself."""
 
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -10,8 +9,8 @@ from services.common.contracts.evaluations import Sampling
 from services.common.process.runtimes import STAMP
 from services.evaluator.evaluation.spec import LocalModel
 from tests.integration.evaluation_job import EvaluationJob
-from tests.support.processes import REPOSITORY
 from tests.support.runtimes import installed_runtime
+from tests.support.tiny_model import make_tiny_model
 
 
 def phases(job: EvaluationJob) -> list[str]:
@@ -36,9 +35,7 @@ def test_a_model_that_cannot_be_served_fails_with_the_cause(tmp_path: Path) -> N
 @pytest.mark.runtime
 def test_a_local_model_is_served_evaluated_and_gone(tmp_path: Path) -> None:
     runtime = installed_runtime("vllm")
-    weights = tmp_path / "weights"
-    script = REPOSITORY / "infra" / "demo" / "tiny_model.py"
-    subprocess.run([runtime.python, script, weights], check=True, capture_output=True, timeout=300)
+    weights = make_tiny_model(tmp_path / "weights", "vllm")
     options = VllmOptions(cpu_kv_cache_gib=0.1)
     model = LocalModel(path=weights, runtime_python=runtime.python, options=options)
     job = EvaluationJob(tmp_path / "job", model, 20, sampling=Sampling(max_tokens=4))

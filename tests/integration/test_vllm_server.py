@@ -7,7 +7,6 @@ import os
 import random
 import signal
 import struct
-import subprocess
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,8 +25,8 @@ from services.common.engines.vllm_log import StartupPhase
 from services.common.engines.vllm_server import StartupProgress, VllmFailed, VllmServer
 from services.common.process.runtimes import Accelerator, Runtime
 from services.common.process.trees import MARKER
-from tests.support.processes import REPOSITORY
 from tests.support.runtimes import installed_runtime
+from tests.support.tiny_model import make_tiny_model
 from tests.support.waiting import wait_for
 
 HIDDEN, KEY_VALUE, LAYERS, RANK = 128, 128, 2, 4
@@ -41,11 +40,8 @@ def runtime() -> Runtime:
 
 
 @pytest.fixture(scope="module")
-def model(runtime: Runtime, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("model")
-    script = REPOSITORY / "infra" / "demo" / "tiny_model.py"
-    subprocess.run([runtime.python, script, folder], check=True, capture_output=True, timeout=300)
-    return folder
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_tiny_model(tmp_path_factory.mktemp("model"), "vllm")
 
 
 @pytest.fixture

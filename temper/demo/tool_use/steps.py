@@ -124,7 +124,7 @@ def reinforcement(
         steps=steps,
         prompts_per_step=PROMPTS_PER_STEP,
         samples_per_prompt=8,
-        optimisation=Optimisation(learning_rate=3e-5, weight_decay=0.0),
+        optimisation=Optimisation(learning_rate=1e-4, weight_decay=0.0),
         sampling=SAMPLING,
         multi_turn=MULTI_TURN,
         tools=[task.tool],

@@ -1,13 +1,12 @@
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from services.common.process.runtimes import REPOSITORY
 from tests.support.runtimes import installed_runtime
+from tests.support.tiny_model import make_tiny_model
 
-from .training_job import DEADLINE, Job, runtime_environment
+from .training_job import Job
 
 
 @pytest.fixture(scope="session")
@@ -16,17 +15,8 @@ def python() -> str:
 
 
 @pytest.fixture(scope="session")
-def base_model(python: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("models") / "tiny"
-    script = REPOSITORY / "temper/demo/addition/model.py"
-    subprocess.run(
-        [python, script, folder],
-        env=runtime_environment(),
-        check=True,
-        capture_output=True,
-        timeout=DEADLINE,
-    )
-    return folder
+def base_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_tiny_model(tmp_path_factory.mktemp("models") / "tiny")
 
 
 @pytest.fixture

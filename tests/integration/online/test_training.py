@@ -1,14 +1,12 @@
 """Online training with a real learner and a real vLLM, killed on its way."""
 
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from services.common.rollout.index.log import read_indexed
 from tests.integration.online.training_job import OnlineJob
-from tests.support.processes import REPOSITORY
-from tests.support.runtimes import installed_runtime
+from tests.support.tiny_model import make_tiny_model
 
 pytestmark = pytest.mark.runtime
 
@@ -28,11 +26,7 @@ SETTINGS = {
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("models") / "tiny"
-    python = installed_runtime("training").python
-    script = REPOSITORY / "infra" / "demo" / "tiny_model.py"
-    subprocess.run([python, script, folder], check=True, capture_output=True, timeout=300)
-    return folder
+    return make_tiny_model(tmp_path_factory.mktemp("models") / "tiny")
 
 
 def test_a_killed_training_goes_on_and_ends_with_a_model(tmp_path: Path, model: Path) -> None:

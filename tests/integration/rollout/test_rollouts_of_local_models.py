@@ -1,6 +1,5 @@
 """The rollout child with a model that it has to serve itself."""
 
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -11,16 +10,14 @@ from services.common.contracts.trajectories import FinishReason
 from services.evaluator.evaluation.spec import LocalModel
 from services.evaluator.rollout.spec import TokenizerSource
 from tests.integration.rollout.rollout_job import RolloutJob
-from tests.support.processes import REPOSITORY
 from tests.support.runtimes import installed_runtime
+from tests.support.tiny_model import make_tiny_model
 
 
 @pytest.mark.runtime
 def test_a_local_model_is_served_played_and_gone(tmp_path: Path) -> None:
     runtime = installed_runtime("vllm")
-    weights = tmp_path / "weights"
-    script = REPOSITORY / "infra" / "demo" / "tiny_model.py"
-    subprocess.run([runtime.python, script, weights], check=True, capture_output=True, timeout=300)
+    weights = make_tiny_model(tmp_path / "weights", "vllm")
     options = VllmOptions(cpu_kv_cache_gib=0.1)
     model = LocalModel(path=weights, runtime_python=runtime.python, options=options)
     sampling = RolloutSampling(max_tokens=8)

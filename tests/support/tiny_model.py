@@ -1,0 +1,17 @@
+"""The tiny model of the demonstration, made for tests."""
+
+import subprocess
+from pathlib import Path
+
+from services.common.process.runtimes import REPOSITORY
+from tests.support.runtimes import installed_runtime
+
+SCRIPT = REPOSITORY / "temper/demo/addition/model.py"
+
+
+def make_tiny_model(folder: Path, runtime: str = "training") -> Path:
+    """Make it in ``folder``, by a runtime that has transformers; skips where that is missing."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    python = installed_runtime(runtime).python
+    subprocess.run([python, SCRIPT, folder], check=True, capture_output=True, timeout=300)
+    return folder
