@@ -1,11 +1,21 @@
-"""Online training with a real learner and a real vLLM, killed on its way."""
+"""Online training with a real learner and a real vLLM, killed on its way, and replayed."""
 
+import asyncio
+import tempfile
 from pathlib import Path
 
 import pytest
 
 from services.common.rollout.index.log import read_indexed
+from services.common.rollout.prompts import Prompt
+from services.common.rollout.records.parquet import read_parquet, write_parquet
+from services.trainer.online.batches import Batches
+from services.trainer.online.groups import Group
+from services.trainer.online.learner.protocol import Done, Update
 from tests.integration.online.training_job import OnlineJob
+from tests.support.learner_child import learner_child
+from tests.support.learning import learner_spec
+from tests.support.runtimes import installed_runtime
 from tests.support.tiny_model import make_tiny_model
 
 pytestmark = pytest.mark.runtime
@@ -52,3 +62,29 @@ def test_a_killed_training_goes_on_and_ends_with_a_model(tmp_path: Path, model: 
     assert len(versions) > 1
     for checkpoint in job.reports("checkpoint")[-2:]:
         assert (job.folder / checkpoint["path"] / "config.json").is_file()
+
+    replayed = replay(job, model, tmp_path / "replay")
+    assert replayed.metrics["importance_weight_max"] == pytest.approx(1.0, abs=1e-3)
+    assert replayed.metrics["ratio_mean"] == pytest.approx(1.0, abs=1e-3)
+
+
+def replay(job: OnlineJob, model: Path, folder: Path) -> Done:
+    """Learn from what was recorded of the model that training began with, with that model."""
+    folder.mkdir()
+    write_parquet(read_indexed(job.folder), folder / "trajectories.parquet")
+    recorded = [
+        trajectory
+        for trajectory in read_parquet(folder / "trajectories.parquet")
+        if set(trajectory.policy_versions) == {0}
+    ]
+    group = Group(0, Prompt(0, (), (), {}), len(recorded), 0, rewarded=True)
+    group.samples |= dict(enumerate(recorded))
+    batch = asyncio.run(Batches(max_length=24).of([group]))
+    batch.save(folder / "batch.npz")
+    with tempfile.TemporaryDirectory() as short:
+        spec = learner_spec(model, "reinforcement", Path(short))
+        python = installed_runtime("training").python
+        with learner_child(python, spec, folder) as child:
+            answer = child.ask(Update(step=0, batch=folder / "batch.npz"))
+    assert isinstance(answer, Done), answer
+    return answer
