@@ -14,8 +14,7 @@ from temper.cli.follow import Follower
 from temper.cli.output import Output
 from temper.cli.transfer import transfer_bar
 from temper.client import ClientError, Temper
-
-JobRequest = CreateFineTuningJob | CreateEvaluation | CreateIndexingJob | CreateRollout
+from temper.submission.submission import JobRequest
 
 LABEL = "demo"
 _FILE_FIELDS = frozenset({"training_file", "validation_file", "file"})
