@@ -89,7 +89,7 @@ class Optimisation(Request):
     dtype: Literal["auto", "float32", "bfloat16"] = Field(
         default="auto", description="Of the forward pass; auto: bfloat16 on a GPU that has it."
     )
-    strategy: Literal["ddp", "fsdp", "deepspeed"] = Field(
+    strategy: Literal["ddp", "fsdp"] = Field(
         default="ddp", description="How several trainer processes share the model."
     )
 

@@ -12,7 +12,6 @@ from accelerate.utils import InitProcessGroupKwargs
 from torch import Tensor
 
 from services.common.contracts.online import Optimisation
-from services.common.errors import InvalidRequest
 from services.trainer.online.learner.language_model import LanguageModel
 from services.trainer.online.learner.strategies import Replicated, Sharded
 
@@ -31,7 +30,6 @@ class Processes:
         self._strategy: Replicated | Sharded = Replicated(self._accelerator)
         if self.count > 1 and settings.strategy == "fsdp":
             self._strategy = Sharded(self.device)
-        self._wants = settings.strategy
         self.computes_in_half = _computes_in_half(settings)
         """Whether forward passes run in bfloat16."""
 
@@ -56,14 +54,7 @@ class Processes:
         return self._accelerator.device
 
     def place(self, model: LanguageModel) -> Any:
-        """Bring a model that is trained to the devices; what is called is what it returns.
-
-        Raises `InvalidRequest` for a strategy that there is not."""
-        if self._wants == "deepspeed":
-            raise InvalidRequest(
-                "deepspeed is not part of the training runtime; fsdp shares a model as well",
-                param="method.hyperparameters.optimisation.strategy",
-            )
+        """Bring a model that is trained to the devices; what is called is what it returns."""
         return self._strategy.place(model)
 
     def frozen(self, model: LanguageModel) -> LanguageModel:
