@@ -9,12 +9,12 @@ from services.common.contracts.evaluations import EvaluationMetrics
 from services.common.errors import InvalidRequest
 from services.common.process.reporter import Reporter
 from services.evaluator.evaluation.generation import ChatModel, Generation
-from services.evaluator.evaluation.progress import GenerationProgress, seconds_of_earlier_attempts
 from services.evaluator.evaluation.results import RESULTS, ResultsFile, prepare, read_rows
 from services.evaluator.evaluation.spec import EvaluationSpec
 from services.evaluator.evaluation.tally import Tally
 from services.evaluator.graders.factory import make_grader
 from services.evaluator.graders.grader import Grader
+from services.evaluator.progress import GenerationProgress, seconds_of_earlier_attempts
 from services.evaluator.validation.samples import Sample, read_samples
 
 

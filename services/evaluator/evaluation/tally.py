@@ -22,6 +22,25 @@ class Tally:
     seconds: float = 0.0
 
     @property
+    def unit(self) -> str:
+        """What is counted."""
+        return "samples"
+
+    @property
+    def done(self) -> int:
+        """Samples that were asked, whatever came of it."""
+        return self.samples
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of all answers."""
+        return self.completion_tokens
+
+    def figures(self) -> dict[str, float]:
+        """What is told while samples are asked."""
+        return {"accuracy": self.accuracy, "errors": self.errors}
+
+    @property
     def answered(self) -> int:
         """Samples with an answer, right or wrong."""
         return self.samples - self.errors

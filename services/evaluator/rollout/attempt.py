@@ -17,9 +17,8 @@ from services.common.rollout.loop import Rollouts
 from services.common.rollout.prompts import Prompt, read_prompts
 from services.common.rollout.records import write_parquet
 from services.common.rollout.tools import ToolEnvironment, open_toolbox
-from services.evaluator.evaluation.progress import seconds_of_earlier_attempts
+from services.evaluator.progress import GenerationProgress, seconds_of_earlier_attempts
 from services.evaluator.rollout.playing import Playing, Sample
-from services.evaluator.rollout.progress import RolloutProgress
 from services.evaluator.rollout.spec import RolloutSpec
 from services.evaluator.rollout.tally import Tally
 from services.evaluator.rollout.tokenizer import load_chat_tokens
@@ -93,7 +92,7 @@ async def _play(
             context_length=model.context_length,
         )
         reporter.phase("playing")
-        progress = RolloutProgress(reporter, tally, total)
+        progress = GenerationProgress(reporter, tally, total)
         await Playing(rollouts, scorer, log, tally, spec.seed).run(
             missing,
             min(spec.max_concurrency, total - tally.trajectories),

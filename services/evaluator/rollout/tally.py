@@ -88,6 +88,32 @@ class Tally:
         self._figures = {name: array("d") for name in _FIGURES}
 
     @property
+    def unit(self) -> str:
+        """What is counted."""
+        return "trajectories"
+
+    @property
+    def done(self) -> int:
+        """Rollouts that have ended."""
+        return self.trajectories
+
+    @property
+    def tokens(self) -> int:
+        """Tokens that were sampled."""
+        return self.sampled_tokens
+
+    def figures(self) -> dict[str, float]:
+        """What is told while rollouts are played."""
+        figures: dict[str, float] = {"failed": self.failed}
+        if self.rewarded:
+            figures["reward"] = self.reward_sum / self.rewarded
+        if self.trajectories:
+            figures["calls_per_trajectory"] = self.calls / self.trajectories
+        if self.calls:
+            figures["call_failure_rate"] = self.failed_calls / self.calls
+        return figures
+
+    @property
     def rewarded(self) -> int:
         """How many trajectories have a reward."""
         return len(self._reward.values)

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from services.common.process.reporter import METRICS, REPORTS, Reporter
-from services.evaluator.evaluation.progress import GenerationProgress, seconds_of_earlier_attempts
 from services.evaluator.evaluation.results import ResultRow
 from services.evaluator.evaluation.tally import Tally
+from services.evaluator.progress import GenerationProgress, seconds_of_earlier_attempts
 
 
 def answered(index: int) -> ResultRow:

@@ -1,31 +1,56 @@
-"""Telling the worker how far the samples have come."""
+"""Telling the worker how far the samples of an evaluation, or the rollouts of a job, have come."""
 
 import asyncio
 import json
 import time
 from pathlib import Path
+from typing import Protocol
 
 from services.common.process.reporter import METRICS, Reporter
-from services.evaluator.evaluation.tally import Tally
 
 PROGRESS_SECONDS = 0.25
 METRICS_SECONDS = 3.0
 _SECONDS = "generation_seconds"
 
 
+class Totals(Protocol):
+    """Running totals, over all attempts at a job."""
+
+    seconds: float
+
+    @property
+    def unit(self) -> str:
+        """What is counted, in the plural."""
+        ...
+
+    @property
+    def done(self) -> int:
+        """How many of them are done."""
+        ...
+
+    @property
+    def tokens(self) -> int:
+        """How many tokens the model wrote for them."""
+        ...
+
+    def figures(self) -> dict[str, float]:
+        """What is told of them beside rates."""
+        ...
+
+
 class GenerationProgress:
-    """Reports the progress of one attempt and keeps the clock of the tally.
+    """Reports the progress of one attempt and keeps the clock of the totals.
 
     Rates are those of this attempt; ``generation_seconds`` goes on from earlier ones.
     """
 
-    def __init__(self, reporter: Reporter, tally: Tally, total: int) -> None:
+    def __init__(self, reporter: Reporter, totals: Totals, total: int) -> None:
         self._reporter = reporter
-        self._tally = tally
+        self._totals = totals
         self._total = total
-        self._seconds_before = tally.seconds
-        self._samples_before = tally.samples
-        self._tokens_before = tally.completion_tokens
+        self._seconds_before = totals.seconds
+        self._done_before = totals.done
+        self._tokens_before = totals.tokens
         self._reported = -1
         self._started = time.monotonic()
 
@@ -47,26 +72,24 @@ class GenerationProgress:
         self._metrics()
 
     def _progress(self) -> None:
-        done = self._tally.samples
+        done = self._totals.done
         if done == self._reported:
             return
         self._reported = done
-        asked = done - self._samples_before
-        eta = self._elapsed() / asked * (self._total - done) if asked else None
+        here = done - self._done_before
+        eta = self._elapsed() / here * (self._total - done) if here else None
         self._reporter.progress(done, self._total, eta)
 
     def _metrics(self) -> None:
         elapsed = self._elapsed()
-        tally = self._tally
-        tally.seconds = self._seconds_before + elapsed
-        self._reporter.metrics(
-            tally.samples,
-            samples_per_second=(tally.samples - self._samples_before) / elapsed,
-            tokens_per_second=(tally.completion_tokens - self._tokens_before) / elapsed,
-            accuracy=tally.accuracy,
-            errors=tally.errors,
-            **{_SECONDS: tally.seconds},
-        )
+        totals = self._totals
+        totals.seconds = self._seconds_before + elapsed
+        rates = {
+            f"{totals.unit}_per_second": (totals.done - self._done_before) / elapsed,
+            "tokens_per_second": (totals.tokens - self._tokens_before) / elapsed,
+        }
+        figures = {**rates, **totals.figures(), _SECONDS: totals.seconds}
+        self._reporter.metrics(totals.done, **figures)
 
     def _elapsed(self) -> float:
         return max(time.monotonic() - self._started, 1e-9)
