@@ -2,18 +2,18 @@
 
 from typing import Annotated
 
-from pydantic import BeforeValidator, Field, SecretStr
+from pydantic import BeforeValidator, Field
 from pydantic_settings import NoDecode
 
-from services.common.contracts.evaluations import RemoteModel
 from services.common.contracts.origins import Origin
 from services.common.contracts.retrieval import MAX_BODY_BYTES as MAX_SEARCH_BYTES
 from services.common.contracts.sandbox import MAX_BODY_BYTES
-from services.common.settings import CommaSeparated, Folder, Settings, split_commas
+from services.common.settings import Settings, split_commas
+from services.common.tool_settings import ToolSettings
 from services.common.web.access import AccessSettings
 
 
-class ApiSettings(Settings, AccessSettings):
+class ApiSettings(Settings, AccessSettings, ToolSettings):
     """How much may be asked, what jobs may reach, and where tools are."""
 
     max_upload_bytes: int = Field(default=16 << 30, ge=1, description="Largest uploaded file.")
@@ -25,39 +25,8 @@ class ApiSettings(Settings, AccessSettings):
         description="Origins of remote models, tools and rewards that jobs may call, "
         "comma-separated.",
     )
-    allowed_callables: Annotated[CommaSeparated, BeforeValidator(split_commas)] = Field(
-        default=[],
-        description="Python functions that tools and rewards may call, as dotted paths, "
-        "comma-separated.",
-    )
-    callables_folder: Folder | None = Field(
-        default=None, description="Where the modules of those functions are, if not installed."
-    )
-    endpoint_keys: dict[Origin, str] = Field(
-        default_factory=dict,
-        repr=False,
-        description="JSON object: API key by origin of a remote model, tool or reward.",
-    )
-    judge_models: dict[str, RemoteModel] = Field(
-        default_factory=dict,
-        description="JSON object: {base_url, model} by the name under which rewards and graders "
-        "ask for a judge.",
-    )
-    sandbox_url: Origin = Field(
-        default="http://127.0.0.1:8081", description="Where the sandbox is."
-    )
-    sandbox_api_key: SecretStr | None = Field(
-        default=None, description="Key that the sandbox is shown."
-    )
     sandbox_max_body_bytes: int = Field(
         default=MAX_BODY_BYTES, ge=1 << 16, description="Largest request to run code."
-    )
-    retrieval_url: Origin = Field(
-        default="http://127.0.0.1:8082",
-        description="Where the retrieval service is.",
-    )
-    retrieval_api_key: SecretStr | None = Field(
-        default=None, description="Key that the retrieval service is shown."
     )
     retrieval_max_body_bytes: int = Field(
         default=MAX_SEARCH_BYTES,
