@@ -17,7 +17,7 @@ from tests.support.waiting import wait_for
 
 KEY = "temper-right-key"
 OTHER = "temper-other-key"
-TOOLS = ("/run_code", "/run_jupyter", "/retrieve", "/v1/search")
+TOOLS = ("/run_code", "/run_jupyter", "/v1/run_cases", "/retrieve", "/v1/search")
 OPEN = ("/healthz", "/readyz", "/metrics")
 
 

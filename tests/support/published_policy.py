@@ -18,7 +18,7 @@ from peft import LoraConfig, get_peft_model
 from torch import nn
 from transformers import AutoConfig, AutoModelForCausalLM
 
-from temper.demo.addition.model import build_model, build_tokenizer
+from tests.support.tiny_parts import build_model, build_tokenizer
 
 LENGTHS = (300, 140)
 """Longer than a block of the prefix cache on a CPU, which has 128 tokens."""

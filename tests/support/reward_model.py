@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from transformers import Qwen3Config, Qwen3ForSequenceClassification
 
-from temper.demo.addition.model import build_tokenizer
+from tests.support.tiny_parts import build_tokenizer
 
 
 def main(folder: Path, conversations: list[list[dict[str, Any]]]) -> None:

@@ -67,9 +67,11 @@ def main(
         frames.send(slot, terms, descriptors=wanted)
     except frames.ChannelClosed:
         os._exit(0)
-    except BaseException as error:  # the slot's to report
-        frames.send(slot, {"failure": f"{type(error).__name__}: {error}"})
-        os._exit(1)
+    except BaseException as error:  # the slot's to report, if it is still there
+        try:
+            frames.send(slot, {"failure": f"{type(error).__name__}: {error}"})
+        finally:
+            os._exit(1)
     _obey(order["program"], streams)
 
 

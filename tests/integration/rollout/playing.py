@@ -157,7 +157,8 @@ async def _play(
         rollouts = Rollouts(overheard, chat, toolbox, _SETTINGS, full)
         cut = RolloutSampling(max_tokens=200, stop=["</tool_call>"])
         stopped = Rollouts(overheard, chat, toolbox, _SETTINGS, cut)
-        short = Rollouts(overheard, chat, toolbox, _SETTINGS, RolloutSampling(max_tokens=9))
+        brief = _SETTINGS.model_copy(update={"max_total_response_length": 9})
+        short = Rollouts(overheard, chat, toolbox, brief, RolloutSampling(max_tokens=9))
         several = _CASES["several turns"]
         trajectories = {name: await _samples(rollouts, case, 8) for name, case in _CASES.items()}
         trajectories["turns that a text stops"] = await _samples(stopped, several, 6)

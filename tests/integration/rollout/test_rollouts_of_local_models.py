@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from services.common.contracts.engine import VllmOptions
-from services.common.contracts.multi_turn import RolloutSampling
+from services.common.contracts.multi_turn import MultiTurn, RolloutSampling
 from services.common.contracts.trajectories import FinishReason
 from services.evaluator.evaluation.spec import LocalModel
 from services.evaluator.rollout.spec import TokenizerSource
@@ -28,6 +28,7 @@ def test_a_local_model_is_served_played_and_gone(tmp_path: Path) -> None:
         6,
         samples_per_prompt=2,
         sampling=sampling,
+        multi_turn=MultiTurn(),
     )
 
     job.run(seconds=300)

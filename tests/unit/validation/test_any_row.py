@@ -17,7 +17,13 @@ from services.trainer.validation.layout import RowReader
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=10)
 NAME = st.text("abc_", min_size=1, max_size=8)
-SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | TEXT
+SCALARS = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | TEXT
+)
 CHAT_KEYS = ["messages", "role", "content", "name", "weight", "text", "type", "tools", "functions"]
 CALL_KEYS = ["tool_calls", "tool_call_id", "id", "function", "arguments", "parameters"]
 OTHER_KEYS = [

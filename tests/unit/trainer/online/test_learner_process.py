@@ -2,6 +2,7 @@
 
 import asyncio
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -34,8 +35,16 @@ def learner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LearnerProcess:
     return LearnerProcess(Path(sys.executable), spec, tmp_path)
 
 
-def children() -> list[psutil.Process]:
-    return psutil.Process().children(recursive=True)
+def children() -> set[psutil.Process]:
+    return set(psutil.Process().children(recursive=True))
+
+
+@pytest.fixture(autouse=True)
+def nothing_left() -> Iterator[None]:
+    """No process of a test outlives it; those of fixtures of other tests may."""
+    before = children()
+    yield
+    assert children() <= before
 
 
 def test_it_answers_and_ends_in_order(learner: LearnerProcess, tmp_path: Path) -> None:
@@ -56,7 +65,6 @@ def test_it_answers_and_ends_in_order(learner: LearnerProcess, tmp_path: Path) -
 
     asyncio.run(asking())
     assert (tmp_path / ENDED).exists()
-    assert not children()
 
 
 def ask(learner: LearnerProcess) -> LearnerFailed:
@@ -66,7 +74,6 @@ def ask(learner: LearnerProcess) -> LearnerFailed:
 
     with pytest.raises(LearnerFailed) as raised:
         asyncio.run(asking())
-    assert not children()
     return raised.value
 
 
