@@ -2,6 +2,7 @@
 a time over a Unix socket."""
 
 import asyncio
+import os
 import shutil
 import tempfile
 import time
@@ -97,7 +98,7 @@ class LearnerProcess:
             self._process = ServerProcess(
                 self._command(),
                 cwd=self._job_dir,
-                environment=child_environment({"CUDA_VISIBLE_DEVICES": ",".join(self._gpus)}),
+                environment=self._environment(),
                 log=self._job_dir / LOG,
             )
             ready = await self._answer("start", START_SECONDS)
@@ -110,6 +111,16 @@ class LearnerProcess:
         self.trainable_parameters = ready.trainable_parameters
         self._healthy = True
         return self
+
+    def _environment(self) -> dict[str, str]:
+        extra = {"CUDA_VISIBLE_DEVICES": ",".join(self._gpus)}
+        if not self._gpus:
+            # The engine works beside it, on a core at least: threads that wait for each other, and
+            # spin while they do, then make an update take three times as long.
+            spare = max(1, len(os.sched_getaffinity(0)) - 1)
+            extra["OMP_NUM_THREADS"] = os.environ.get("OMP_NUM_THREADS") or str(spare)
+            extra["OMP_WAIT_POLICY"] = os.environ.get("OMP_WAIT_POLICY") or "PASSIVE"
+        return child_environment(extra)
 
     async def __aexit__(
         self,
