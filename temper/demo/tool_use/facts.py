@@ -11,30 +11,33 @@ from services.common.contracts.rewards import SearchEmReward, WeightedReward
 from temper.demo.tool_use.task import Question
 
 INDEX = "demo-facts"
-TOWNS = 2400
+STATIONS = 2400
 
-_CONSONANTS = "bdfgklmnprstvz"
-_VOWELS = "aeiou"
 _KINDS = ("code", "year", "height", "area", "depth")
-_ASKED = ("What is the {kind} of {town}?", "Tell me the {kind} of {town}.")
+_ASKED = ("What is the {kind} of station {station}?", "Tell me the {kind} of station {station}.")
 
 
 @dataclass(frozen=True)
 class Fact:
     """One passage of the corpus."""
 
-    town: str
+    station: int
     kind: str
     value: str
 
     @property
     def passage(self) -> str:
         """The words that the index has."""
-        return f"The {self.kind} of {self.town} is {self.value}."
+        return f"The {self.kind} of {self.name} is {self.value}."
+
+    @property
+    def name(self) -> str:
+        """Of what it is about."""
+        return f"station {self.station}"
 
 
 class Facts:
-    """Questions about made-up towns: what is asked is found by searching for it."""
+    """Questions about made-up stations: what is asked is found by searching for it."""
 
     name = "search"
     system = "Use the tool to search. Put the answer in \\boxed{}."
@@ -60,10 +63,10 @@ class Facts:
         """Questions about different facts; the same for the same seed."""
         choice = random.Random(seed)  # noqa: S311 - reproducible data, no secret
         for fact in choice.sample(facts(), count):
-            query = f"{fact.kind} of {fact.town}"
-            found = {"result": f'Doc 1 (Title: "{fact.town}")\n{fact.passage}'}
+            query = f"{fact.kind} of {fact.name}"
+            found = {"result": f'Doc 1 (Title: "{fact.name}")\n{fact.passage}'}
             yield Question(
-                choice.choice(_ASKED).format(kind=fact.kind, town=fact.town),
+                choice.choice(_ASKED).format(kind=fact.kind, station=fact.station),
                 {"query_list": [query]},
                 json.dumps(found, ensure_ascii=False),
                 fact.value,
@@ -71,18 +74,20 @@ class Facts:
 
 
 def facts() -> Sequence[Fact]:
-    """All facts, one of each kind about each town; always the same."""
+    """All facts, one of each kind about each station; always the same.
+
+    Numbers of stations have four digits and values three, so that none is found for another.
+    """
     choice = random.Random("facts")  # noqa: S311 - reproducible data, no secret
-    towns: dict[str, None] = {}
-    while len(towns) < TOWNS:
-        syllables = (choice.choice(_CONSONANTS) + choice.choice(_VOWELS) for _ in range(3))
-        towns["".join(syllables).capitalize()] = None
+    stations = choice.sample(range(1000, 10_000), STATIONS)
     return [
-        Fact(town, kind, str(choice.randrange(100, 10_000))) for town in towns for kind in _KINDS
+        Fact(station, kind, str(choice.randrange(100, 1000)))
+        for station in stations
+        for kind in _KINDS
     ]
 
 
 def corpus_rows() -> Iterator[dict[str, Any]]:
     """The rows of the corpus that the index is built of."""
     for number, fact in enumerate(facts()):
-        yield {"id": str(number), "title": fact.town, "text": fact.passage}
+        yield {"id": str(number), "title": fact.name, "text": fact.passage}
