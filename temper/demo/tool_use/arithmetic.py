@@ -14,6 +14,7 @@ class Arithmetic:
     """Sums, differences and products of numbers of two or three digits."""
 
     name = "retool"
+    conversations = 8000
     system = "Use the tool to calculate. Put the answer in \\boxed{}."
     tool = Tool(
         class_name="retool",

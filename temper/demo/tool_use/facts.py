@@ -40,6 +40,7 @@ class Facts:
     """Questions about made-up stations: what is asked is found by searching for it."""
 
     name = "search"
+    conversations = 5000
     system = "Use the tool to search. Put the answer in \\boxed{}."
     tool = Tool(
         class_name="search",

@@ -27,7 +27,6 @@ from temper.demo.rows import write_rows
 from temper.demo.steps import Demo, DemoFailed
 from temper.demo.tool_use.task import Task, conversation_row, prompt_row
 
-CONVERSATIONS = 8000
 HELD_OUT = 200
 SAMPLES = 4
 PROMPTS_PER_STEP = 16
@@ -68,9 +67,10 @@ def write_data(task: Task, folder: Path, steps: int, seed: int) -> Data:
     folder.mkdir(parents=True, exist_ok=True)
     data = Data(folder / "conversations.jsonl", folder / "prompts.jsonl", folder / "heldout.jsonl")
     prompts = PROMPTS_PER_STEP * steps
-    questions = iter(task.questions(CONVERSATIONS + prompts + HELD_OUT, seed))
+    questions = iter(task.questions(task.conversations + prompts + HELD_OUT, seed))
     write_rows(
-        data.conversations, (conversation_row(task, q) for q in islice(questions, CONVERSATIONS))
+        data.conversations,
+        (conversation_row(task, q) for q in islice(questions, task.conversations)),
     )
     write_rows(data.prompts, (prompt_row(task, q) for q in islice(questions, prompts)))
     write_rows(data.held_out, (prompt_row(task, q) for q in questions))

@@ -41,6 +41,11 @@ class Task(Protocol):
         ...
 
     @property
+    def conversations(self) -> int:
+        """How many the cold start shows: enough to begin with, and not to have learned it all."""
+        ...
+
+    @property
     def reward(self) -> WeightedReward:
         """What an answer is rewarded for."""
         ...
