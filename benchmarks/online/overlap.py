@@ -103,10 +103,10 @@ class SpokenConversations:
         return SyncReport(version, 0.0, 0.0, 0.0, 0.0, None)
 
     async def sleep(self) -> None:
-        raise NotImplementedError
+        """It holds no memory that it could give back."""
 
     async def wake(self) -> None:
-        raise NotImplementedError
+        """It never slept."""
 
     async def watch(self) -> None:
         await asyncio.Event().wait()

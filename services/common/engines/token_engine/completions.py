@@ -1,36 +1,29 @@
 """Any vLLM server by its URL: POST /v1/completions with token ids both ways."""
 
 from collections.abc import Callable, Sequence
-from types import TracebackType
-from typing import Self, TypeVar
 
 from pydantic import BaseModel, Field
 
-from services.common.clients.model_server import InferenceError, ModelServer, Reply, RetryPolicy
+from services.common.clients.model_server import Reply
 from services.common.contracts.base import JsonObject
 from services.common.engines.token_engine.log_probs import (
     PromptLogProbs,
     PromptPlaces,
     read_prompt,
 )
+from services.common.engines.token_engine.served import Read, ServedEngine
 from services.common.engines.token_engine.turns import (
-    LARGEST_ANSWER,
-    TURN_RETRY,
-    TURN_TIMEOUT,
     FinishReason,
     TokenId,
     checked,
-    failed,
     sampling_fields,
 )
 from services.common.rollout.engine import EngineFailed, SampledTokens, TurnSampling
 
 ROUTE = "/completions"
 
-Read = TypeVar("Read")
 
-
-class CompletionsTokenEngine:
+class CompletionsTokenEngine(ServedEngine):
     """Samples from a server that is not ours, and whose weights stay as they are.
 
     ``base_url`` goes up to and including /v1. Log-probabilities are what its --logprobs-mode
@@ -40,40 +33,6 @@ class CompletionsTokenEngine:
     The server must be a vLLM that returns token ids (0.10.2 or newer): with another, requests
     fail with the code ``engine_without_token_ids``. Use it as an async context manager.
     """
-
-    def __init__(
-        self,
-        base_url: str,
-        api_key: str | None,
-        model: str,
-        *,
-        timeout: float = TURN_TIMEOUT,
-        retry: RetryPolicy = TURN_RETRY,
-        max_connections: int = 1024,
-        policy_version: int = 0,
-    ) -> None:
-        self._server = ModelServer(
-            base_url,
-            api_key,
-            timeout,
-            retry=retry,
-            max_connections=max_connections,
-            largest_answer=LARGEST_ANSWER,
-        )
-        self._model = model
-        self._policy_version = policy_version
-
-    async def __aenter__(self) -> Self:
-        await self._server.__aenter__()
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        await self._server.__aexit__(kind, error, trace)
 
     async def generate(self, token_ids: Sequence[int], sampling: TurnSampling) -> SampledTokens:
         """Sample what follows ``token_ids``; raises `EngineFailed`."""
@@ -109,10 +68,7 @@ class CompletionsTokenEngine:
         self, token_ids: Sequence[int], fields: JsonObject, read: Callable[[Reply], Read]
     ) -> Read:
         payload = {"model": self._model, "prompt": list(token_ids), **fields}
-        try:
-            return await self._server.post(ROUTE, payload, read)
-        except InferenceError as error:
-            raise failed(error) from error
+        return await self._post(ROUTE, payload, read)
 
 
 class _LogProbs(BaseModel):

@@ -1,26 +1,23 @@
 """vLLM's own route for tokens, POST /inference/v1/generate (0.32, with --enable-scale-out)."""
 
 from collections.abc import Callable, Sequence
-from types import TracebackType
-from typing import Self, TypeVar
 
 from pydantic import BaseModel, Field
 
-from services.common.clients.model_server import InferenceError, ModelServer, Reply, RetryPolicy
+from services.common.clients.model_server import Reply, RetryPolicy
 from services.common.contracts.base import JsonObject
 from services.common.engines.token_engine.log_probs import (
     PromptLogProbs,
     PromptPlaces,
     read_prompt,
 )
+from services.common.engines.token_engine.served import Read, ServedEngine
 from services.common.engines.token_engine.turns import (
-    LARGEST_ANSWER,
     TURN_RETRY,
     TURN_TIMEOUT,
     FinishReason,
     TokenId,
     checked,
-    failed,
     sampling_fields,
 )
 from services.common.rollout.engine import SampledTokens, TurnSampling
@@ -29,10 +26,8 @@ ROUTE = "/inference/v1/generate"
 UNNAMED = "default"
 """What vLLM calls the version of weights that it started with."""
 
-Read = TypeVar("Read")
 
-
-class VllmTokenEngine:
+class VllmTokenEngine(ServedEngine):
     """Samples from a server of ours that was started with `Routes.tokens`.
 
     ``base_url`` goes up to and including /v1; ``model`` is a name that the server knows. Tokens
@@ -54,28 +49,15 @@ class VllmTokenEngine:
         max_connections: int = 4096,
         policy_version: int = 0,
     ) -> None:
-        self._server = ModelServer(
+        super().__init__(
             base_url.rstrip("/").removesuffix("/v1"),
             api_key,
-            timeout,
+            model,
+            timeout=timeout,
             retry=retry,
             max_connections=max_connections,
-            largest_answer=LARGEST_ANSWER,
+            policy_version=policy_version,
         )
-        self._model = model
-        self._policy_version = policy_version
-
-    async def __aenter__(self) -> Self:
-        await self._server.__aenter__()
-        return self
-
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        await self._server.__aexit__(kind, error, trace)
 
     async def generate(self, token_ids: Sequence[int], sampling: TurnSampling) -> SampledTokens:
         """Sample what follows ``token_ids``; raises `EngineFailed`."""
@@ -119,10 +101,7 @@ class VllmTokenEngine:
         read: Callable[[Reply], Read],
     ) -> Read:
         payload = {"model": model, "token_ids": list(token_ids), "sampling_params": fields}
-        try:
-            return await self._server.post(ROUTE, payload, read)
-        except InferenceError as error:
-            raise failed(error) from error
+        return await self._post(ROUTE, payload, read)
 
 
 class _Span(BaseModel):
