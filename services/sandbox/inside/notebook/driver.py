@@ -101,7 +101,9 @@ class Driver:
             for header, body in self._news.take():
                 self._pass_on_output()  # first, as it was written before
                 self._pass_on(*self._kernel.news(header, body))
-        except ChannelClosed:
+        except (ChannelClosed, messages.MalformedMessage) as end:
+            if isinstance(end, messages.MalformedMessage):  # a cell can write into its channel
+                self._kernel.kill()
             with suppress(KeyError):  # it may have been heard of before
                 self._selector.unregister(self._kernel.channel)
 

@@ -12,6 +12,7 @@ import signal
 import socket
 import sys
 import threading
+from collections.abc import Callable
 from typing import IO, Any
 
 import numpy as np
@@ -23,6 +24,26 @@ from traitlets.config import Config
 
 from services.sandbox.inside import frames
 from services.sandbox.inside.notebook import messages
+
+
+class Publisher(IOPubThread):  # type: ignore[misc]
+    """The thread that publishes: it alone sends, whatever happens to the others.
+
+    The original asks whether the thread lives, and sends from the caller's if not. An interrupt
+    that comes during `Thread.is_alive` makes Python 3.11 believe that the thread has ended; from
+    then on two threads would write into each other's messages.
+    """
+
+    _silent = False
+
+    def schedule(self, work: Callable[[], None]) -> None:
+        if not self._silent:
+            self._events.append(work)
+            self._event_pipe.send(b"")
+
+    def fall_silent(self) -> None:
+        """Publish nothing more: in a fork the thread is missing."""
+        self._silent = True
 
 
 class Kernel(IPKernelApp):  # type: ignore[misc]
@@ -49,10 +70,10 @@ class Kernel(IPKernelApp):  # type: ignore[misc]
         published = context.socket(zmq.XPUB)
         self.iopub_port = self._bind_socket(published, 0)
         self.configure_tornado_logger()
-        thread = self.iopub_thread = IOPubThread(published, pipe=False, session=self.session)
-        thread.start()
-        self.iopub_socket = thread.background_socket
-        os.register_at_fork(after_in_child=lambda: setattr(thread, "socket", None))
+        publisher = self.iopub_thread = Publisher(published, pipe=False, session=self.session)
+        publisher.start()
+        self.iopub_socket = publisher.background_socket
+        os.register_at_fork(after_in_child=publisher.fall_silent)
 
     def _bind_socket(self, channel: "zmq.Socket[bytes]", _port: int) -> int:
         self.channels += 1

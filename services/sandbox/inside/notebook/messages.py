@@ -7,9 +7,19 @@ import json
 import socket
 from collections.abc import Iterator, Sequence
 
-from services.sandbox.inside.frames import PREFIX, ChannelClosed, Header, encode
+from services.sandbox.inside.frames import (
+    LARGEST_HEADER,
+    PREFIX,
+    ChannelClosed,
+    Header,
+    encode,
+)
 
 _PIECE = 1 << 18
+
+
+class MalformedMessage(Exception):
+    """What has come is no message: the other end is broken, or not who it should be."""
 
 
 def send(channel: socket.socket, header: Header, body: bytes = b"") -> None:
@@ -35,7 +45,10 @@ class Inbox:
         self._received = bytearray()
 
     def take(self) -> Iterator[tuple[Header, bytes]]:
-        """Read what is there, without waiting; raises `ChannelClosed` after the last message."""
+        """Read what is there, without waiting; raises `ChannelClosed` after the last message.
+
+        Raises `MalformedMessage` at what is none; the channel is of no use from then on.
+        """
         try:
             piece = self._channel.recv(_PIECE, socket.MSG_DONTWAIT)
         except BlockingIOError:
@@ -50,10 +63,15 @@ class Inbox:
     def _whole(self) -> Iterator[tuple[Header, bytes]]:
         while len(self._received) >= PREFIX.size:
             header_length, body_length = PREFIX.unpack_from(self._received)
+            if header_length > LARGEST_HEADER:
+                raise MalformedMessage
             start = PREFIX.size + header_length
             if len(self._received) < start + body_length:
                 return
-            header = json.loads(self._received[PREFIX.size : start])
+            try:
+                header = json.loads(self._received[PREFIX.size : start])
+            except (ValueError, RecursionError):
+                raise MalformedMessage from None
             body = bytes(self._received[start : start + body_length])
             del self._received[: start + body_length]
             yield header, body

@@ -77,10 +77,14 @@ class KernelProcess:
         )
 
     def news(self, header: Header, body: bytes) -> News:
-        """What a message of the channel says."""
-        _, parts = self._session.feed_identities(messages.split(body, header["sizes"]))
-        message = self._session.deserialize(parts)
-        return News(message["msg_type"], message["content"], message["parent_header"].get("msg_id"))
+        """What a message of the channel says; raises `MalformedMessage`."""
+        try:
+            _, parts = self._session.feed_identities(messages.split(body, header["sizes"]))
+            message = self._session.deserialize(parts)
+            request = message["parent_header"].get("msg_id")
+            return News(message["msg_type"], message["content"], request)
+        except (AttributeError, LookupError, RecursionError, TypeError, ValueError):
+            raise messages.MalformedMessage from None
 
     def printed(self) -> Iterator[tuple[str, bytes]]:
         """What it has written since, as stream and piece; not endlessly much at a time."""

@@ -151,6 +151,44 @@ def test_running_out_of_memory_is_told_and_leaves_a_session_or_says_so(
 
 
 @pytest.mark.parametrize(
+    "message",
+    [
+        "os.urandom(1000)",
+        "struct.pack('>IQ', 12, 4) + b'{\"sizes\":[4]}garb'",
+        "struct.pack('>IQ', 2, 0) + b'{}'",
+    ],
+)
+def test_a_cell_that_answers_for_its_kernel_costs_the_kernel_but_no_files(
+    session: SessionClient, message: str
+) -> None:
+    session.execute("open('kept.txt', 'w').write('kept')")
+    forged = f"import os, struct\nos.write(3, {message})\nimport time\ntime.sleep(100)"
+    answer = session.execute(forged, timeout=30)
+    assert answer["status"] == "kernel_died"
+    assert session.value("open('kept.txt').read()") == "'kept'"
+
+
+def test_only_one_thread_publishes_even_if_python_believes_it_dead(
+    session: SessionClient,
+) -> None:
+    # What an interrupt in `Thread.is_alive` does, in Python 3.11, now and then.
+    session.execute(
+        "import threading\n"
+        "thread = next(each for each in threading.enumerate() if each.name == 'IOPub')\n"
+        "thread._tstate_lock.release()\nthread._stop()"
+    )
+    show = "for _ in range(10): display('shown')"
+    answer = session.execute(
+        f"def show():\n    {show}\n"
+        "threads = [threading.Thread(target=show) for _ in range(8)]\n"
+        "for each in threads: each.start()\n"
+        "for each in threads: each.join()"
+    )
+    assert answer["status"] == "ok"
+    assert len(answer["display"]) == 80
+
+
+@pytest.mark.parametrize(
     "code",
     [
         "while True:\n    try: os.fork()\n    except BaseException: pass",

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.sandbox.inside.frames import ChannelClosed, Header, encode
-from services.sandbox.inside.notebook.messages import Inbox, split
+from services.sandbox.inside.frames import LARGEST_HEADER, PREFIX, ChannelClosed, Header, encode
+from services.sandbox.inside.notebook.messages import Inbox, MalformedMessage, split
 
 MESSAGES = st.lists(st.tuples(st.dictionaries(st.text(), st.integers()), st.binary(max_size=300)))
 
@@ -46,6 +46,21 @@ def test_a_message_without_its_end_is_none(message: tuple[Header, bytes], lost: 
     header, body = message
     stream = encode(header, body_length=len(body)) + body
     assert received([stream, stream[:-lost]]) == [message]
+
+
+@pytest.mark.parametrize(
+    "stream",
+    [
+        PREFIX.pack(2, 0) + b"no",
+        PREFIX.pack(2, 0) + b"\xff\xff",
+        PREFIX.pack(100_000, 0) + b"[" * 100_000,
+        PREFIX.pack(LARGEST_HEADER + 1, 0),
+    ],
+    ids=["no JSON", "no text", "too deep", "too long"],
+)
+def test_what_is_no_message_is_told_apart(stream: bytes) -> None:
+    with pytest.raises(MalformedMessage):
+        received([stream])
 
 
 def test_nothing_there_is_no_end() -> None:
