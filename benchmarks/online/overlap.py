@@ -243,7 +243,7 @@ def main() -> None:
 
 def made_model(folder: Path) -> Path:
     """A tiny model of random weights."""
-    script = REPOSITORY / "infra" / "demo" / "tiny_model.py"
+    script = REPOSITORY / "temper/demo/addition/model.py"
     python = find_runtime(FOLDER, "training").python
     subprocess.run([python, script, folder], check=True, capture_output=True, timeout=300)
     return folder

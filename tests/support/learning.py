@@ -16,7 +16,10 @@ TEACHER = {"type": "model", "model": "teacher"}
 
 def learner_spec(model: Path, method: str, folder: Path, **settings: Any) -> LearnerSpec:
     """A spec with the hyperparameters ``settings`` of a method; those of the optimisation too."""
-    names = ("learning_rate", "micro_batch_tokens", "training_type", "lora", "strategy", "dtype")
+    names = (
+        *("learning_rate", "micro_batch_tokens", "training_type", "lora", "dtype"),
+        *("strategy", "zero_stage"),
+    )
     optimisation = {name: settings.pop(name) for name in names if name in settings}
     spec = {name: settings.pop(name) for name in ("checkpoint", "teacher") if name in settings}
     hyperparameters = {"optimisation": {"learning_rate": 1e-3} | optimisation} | settings

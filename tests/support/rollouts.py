@@ -30,6 +30,7 @@ class CharacterChat:
     """Conversations as ``role:content<end>``, a token a character."""
 
     stop_token_ids = (END,)
+    vocabulary = 0x110000
 
     def prompt(self, messages: Sequence[JsonObject], tools: Sequence[JsonObject]) -> list[int]:
         if any(message["role"] == "refused" for message in messages):

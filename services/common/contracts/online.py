@@ -4,9 +4,9 @@ Names and defaults follow the papers and the published settings of DAPO; each do
 """
 
 from enum import StrEnum
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import AnyHttpUrl, Field, StrictBool, StrictInt
+from pydantic import AnyHttpUrl, Field, StrictBool, StrictInt, model_validator
 
 from services.common.contracts.adaptation import LoraSettings, TrainingType
 from services.common.contracts.base import Number, Request
@@ -89,9 +89,22 @@ class Optimisation(Request):
     dtype: Literal["auto", "float32", "bfloat16"] = Field(
         default="auto", description="Of the forward pass; auto: bfloat16 on a GPU that has it."
     )
-    strategy: Literal["ddp", "fsdp"] = Field(
-        default="ddp", description="How several trainer processes share the model."
+    strategy: Literal["ddp", "fsdp", "deepspeed"] = Field(
+        default="ddp",
+        description="How several trainer processes share the model; one has it for itself. "
+        "deepspeed (ZeRO) takes one gradient norm of policy and critic.",
     )
+    zero_stage: Literal[1, 2, 3] | None = Field(
+        default=None,
+        description="What DeepSpeed cuts over the processes: 1 the optimiser's state, 2 gradients "
+        "too, 3 weights too; null: 2.",
+    )
+
+    @model_validator(mode="after")
+    def _check_stage(self) -> Self:
+        if self.zero_stage is not None and self.strategy != "deepspeed":
+            raise ValueError("zero_stage belongs to the strategy deepspeed")
+        return self
 
 
 class PlacementMode(StrEnum):

@@ -20,6 +20,11 @@ class ChatTokens(Protocol):
     """A model's chat template and tokenizer."""
 
     @property
+    def vocabulary(self) -> int:
+        """How many tokens there are; a model can have room for more."""
+        ...
+
+    @property
     def stop_token_ids(self) -> tuple[int, ...]:
         """Tokens that end a turn of the model."""
         ...

@@ -1,12 +1,15 @@
 """The learner as processes that are asked over a socket."""
 
+import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
+from safetensors.numpy import load_file
 
 from services.common.process.runtimes import REPOSITORY, child_environment
 from services.trainer.online.learner.protocol import (
@@ -26,6 +29,9 @@ from tests.support.learning import drawn_batch, learner_spec
 from tests.support.runtimes import installed_runtime
 
 pytestmark = pytest.mark.runtime
+COMPILES = pytest.mark.skipif(
+    shutil.which("c++") is None, reason="DeepSpeed compiles a part of itself for CPUs, with c++"
+)
 PROBE = Probe(token_ids=[[1, 2, 3, 4, 5], [9, 8, 7]])
 FIGURES = ("loss", "grad_norm", "entropy", "kl", "ratio_mean", "trained_tokens")
 
@@ -74,16 +80,16 @@ def alone(python: Path, base: Path, folder: Path) -> Run:
     return Run(updates, log_probs, last, returncode)
 
 
-def spec_in(folder: Path, base: Path, strategy: str = "ddp") -> LearnerSpec:
+def spec_in(folder: Path, base: Path, **settings: Any) -> LearnerSpec:
     folder.mkdir()
     return learner_spec(
         base,
         "reinforcement",
         folder,
-        strategy=strategy,
         mini_batches=2,
         micro_batch_tokens=96,
         loss={"kl": {"coefficient": 0.1}},
+        **settings,
     )
 
 
@@ -103,6 +109,13 @@ def assert_alike(one: Run, updates: list[Done], log_probs: list[list[float]]) ->
             assert right.metrics[name] == pytest.approx(left.metrics[name], rel=1e-3), name
     for expected, found in zip(one.log_probs, log_probs, strict=True):
         assert found == pytest.approx(expected, abs=1e-3)
+
+
+def assert_same_weights(one: Path, other: Path) -> None:
+    expected, found = (load_file(each / "model.safetensors") for each in (one, other))
+    assert found.keys() == expected.keys()
+    for name, weights in expected.items():
+        assert found[name] == pytest.approx(weights, abs=1e-3), name
 
 
 def test_a_learner_publishes_and_exports_models(alone: Run, folder: Path) -> None:
@@ -129,17 +142,30 @@ def test_two_processes_take_the_steps_of_one_and_end_with_the_connection(
 
 
 @pytest.mark.long
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"strategy": "fsdp"},
+        pytest.param({"strategy": "deepspeed", "zero_stage": 1}, marks=COMPILES),
+        pytest.param({"strategy": "deepspeed"}, marks=COMPILES),
+        pytest.param({"strategy": "deepspeed", "zero_stage": 3}, marks=COMPILES),
+    ],
+    ids=["fsdp", "zero-1", "zero-2", "zero-3"],
+)
 def test_sharded_processes_take_the_steps_of_one_across_a_restart(
-    alone: Run, python: Path, base: Path, folder: Path
+    alone: Run, python: Path, base: Path, folder: Path, settings: Mapping[str, Any]
 ) -> None:
-    spec = spec_in(folder / "fsdp", base, "fsdp")
-    with learner_child(python, spec, folder / "fsdp", processes=2) as child:
-        first, _ = learned(child, folder / "fsdp", 0)
-        assert isinstance(child.ask(Save(folder=folder / "saved")), Done)
+    own = Path(tempfile.mkdtemp(dir=folder))
+    spec = spec_in(own / "run", base, **settings)
+    with learner_child(python, spec, own / "run", processes=2) as child:
+        first, _ = learned(child, own / "run", 0)
+        assert isinstance(child.ask(Save(folder=own / "saved")), Done)
     spec.socket.unlink()
-    resumed = spec.model_copy(update={"checkpoint": folder / "saved"})
-    with learner_child(python, resumed, folder / "fsdp", processes=2) as child:
-        second, log_probs = learned(child, folder / "fsdp", 1)
+    resumed = spec.model_copy(update={"checkpoint": own / "saved"})
+    with learner_child(python, resumed, own / "run", processes=2) as child:
+        second, log_probs = learned(child, own / "run", 1)
+        assert isinstance(child.ask(Export(folder=own / "exported")), Done)
         assert isinstance(child.ask(Finish()), Done)
         assert child.process.wait(DEADLINE) == 0
     assert_alike(alone, [*first, *second], log_probs)
+    assert_same_weights(folder / "exported", own / "exported")

@@ -6,13 +6,14 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from services.common.process.reporter import METRICS, REPORTS, RESULT
 from services.common.process.runtimes import child_environment
 from services.common.records.source import SourceFile
-from services.trainer.online.spec import SPEC, OnlineSpec, RuntimeOf
+from services.trainer.online.spec import SPEC, OnlineSpec, RemoteTeacher, RuntimeOf
 from tests.support.runtimes import installed_runtime
 from tests.support.waiting import wait_for
 
@@ -22,8 +23,18 @@ MODULE = "services.trainer.online.child"
 class OnlineJob:
     """One training of the model in a folder, on sums that it cannot do."""
 
-    def __init__(self, folder: Path, model: Path, method: str, **settings: Any) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        model: Path,
+        method: str,
+        *,
+        teacher: Path | RemoteTeacher | None = None,
+        environment: Mapping[str, str] | None = None,
+        **settings: Any,
+    ) -> None:
         self.folder = folder
+        self._environment = environment or {}
         folder.mkdir()
         prompts = folder / "prompts.jsonl"
         rows = ({"question": f"{n}+{n}?", "gold": str(2 * n)} for n in range(30))
@@ -34,6 +45,7 @@ class OnlineJob:
                 "job_id": "ftjob-1",
                 "model": model,
                 "method": {"type": method, method: settings},
+                "teacher": teacher,
                 "prompts": SourceFile(path=prompts, filename="prompts.jsonl"),
                 "training": RuntimeOf(python=training.python, version=training.version),
                 "vllm": RuntimeOf(python=vllm.python, version=vllm.version),
@@ -44,12 +56,7 @@ class OnlineJob:
 
     def run(self, seconds: float = 300.0) -> dict[str, Any]:
         """Work to the end; return the result."""
-        process = self._start()
-        try:
-            wait_for(lambda: process.poll() is not None, "the training has ended", seconds)
-        finally:
-            self._kill(process)
-        result: dict[str, Any] = json.loads((self.folder / RESULT).read_text())
+        result = self._ended(seconds)
         assert result["status"] == "succeeded", (result, self._log())
         return result
 
@@ -61,6 +68,13 @@ class OnlineJob:
         finally:
             self._kill(process)
 
+    def fail(self, seconds: float = 300.0) -> dict[str, Any]:
+        """Work to the end, which is a failure; return its error."""
+        result = self._ended(seconds)
+        assert result["status"] == "failed", result
+        error: dict[str, Any] = result["error"]
+        return error
+
     def reports(self, kind: str) -> list[dict[str, Any]]:
         """All reports of a type, whole lines only."""
         return [report for report in _lines(self.folder / REPORTS) if report["type"] == kind]
@@ -68,6 +82,15 @@ class OnlineJob:
     def metrics(self) -> list[dict[str, Any]]:
         """The figures of each step."""
         return _lines(self.folder / METRICS)
+
+    def _ended(self, seconds: float) -> dict[str, Any]:
+        process = self._start()
+        try:
+            wait_for(lambda: process.poll() is not None, "the training has ended", seconds)
+        finally:
+            self._kill(process)
+        result: dict[str, Any] = json.loads((self.folder / RESULT).read_text())
+        return result
 
     def _has_checkpoint(self, step: int, process: "subprocess.Popen[bytes]") -> bool:
         assert process.poll() is None, self._log()
@@ -78,7 +101,7 @@ class OnlineJob:
             return subprocess.Popen(
                 [sys.executable, "-m", MODULE, str(self.folder)],
                 cwd=self.folder,
-                env=child_environment({}),
+                env=child_environment(self._environment),
                 stdout=log,
                 stderr=log,
                 start_new_session=True,

@@ -34,6 +34,10 @@ class TemplateChatTokens:
             self._no_replies = error.message
 
     @property
+    def vocabulary(self) -> int:
+        return self._tokenizer.vocabulary
+
+    @property
     def stop_token_ids(self) -> tuple[int, ...]:
         return self._stop_token_ids
 

@@ -56,6 +56,11 @@ class GuardedTokenizer:
         self._special_begins = _begins_any_of(special)
         self._special = _any_of(special)
 
+    @property
+    def vocabulary(self) -> int:
+        """How many tokens there are, added ones too."""
+        return int(self._plain.get_vocab_size(with_added_tokens=True))
+
     def guard(self, text: str) -> str:
         """A text of others for the template, in which nothing is a control token."""
         return self._control_begins.sub(rf"\1{_GUARD}", _clean(text))

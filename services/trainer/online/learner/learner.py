@@ -47,17 +47,17 @@ class Learner:
         self.trainable_parameters = sum(
             each.numel() for each in self._plain.parameters() if each.requires_grad
         )
-        self._model = processes.place(self._plain)
         critic = settings.critic if isinstance(settings, PpoHyperparameters) else None
-        self._optimiser = build_optimiser(
-            self._plain, optimisation, critic.learning_rate if critic is not None else None
+        critic_rate = critic.learning_rate if critic is not None else None
+        self._model, optimiser = processes.place(
+            self._plain, lambda model: build_optimiser(model, optimisation, critic_rate)
         )
         if spec.checkpoint is not None:
-            states.restore(spec.checkpoint / TRAINER, self._plain, self._optimiser)
+            states.restore(spec.checkpoint / TRAINER, self._plain, processes.strategy)
         self._scorer = Scorer(self._model, processes, optimisation.micro_batch_tokens)
         self.updater = Updater(
             self._model,
-            self._optimiser,
+            optimiser,
             build_objective(spec, self._model, self._plain, processes),
             processes,
             optimisation,
@@ -94,14 +94,14 @@ class Learner:
         return self._scorer.score(tokens, temperature=1.0).log_probs
 
     def _write(self, folder: Path) -> None:
-        weights = states.policy_weights(self._plain)
+        weights = states.policy_weights(self._plain, self._processes.strategy)
         if self._processes.leads:
             dtype = stored_dtype(self._spec.model)
             write_model(self._plain.model, weights, dtype, self._spec.model, folder)
 
     def _save(self, folder: Path) -> None:
-        state = states.snapshot(self._plain, self._optimiser)
-        weights = states.policy_weights(self._plain)
+        state = states.snapshot(self._plain, self._processes.strategy)
+        weights = states.policy_weights(self._plain, self._processes.strategy)
         if self._processes.leads:
             dtype = stored_dtype(self._spec.model)
             with complete_folder(folder) as partial:

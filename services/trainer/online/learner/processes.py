@@ -1,8 +1,9 @@
 """The processes that train together, and the devices they compute on."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from datetime import timedelta
+from importlib import import_module
 from typing import Any
 
 import torch
@@ -13,7 +14,7 @@ from torch import Tensor
 
 from services.common.contracts.online import Optimisation
 from services.trainer.online.learner.language_model import LanguageModel
-from services.trainer.online.learner.strategies import Replicated, Sharded
+from services.trainer.online.learner.strategies import Build, Replicated, Sharded, Strategy
 
 TIMEOUT = timedelta(minutes=30)
 """For processes that wait for each other in the midst of a computation."""
@@ -27,11 +28,10 @@ class Processes:
         group = InitProcessGroupKwargs(timeout=TIMEOUT)
         self._accelerator = Accelerator(kwargs_handlers=[group])
         self._wire = dist.new_group(backend="gloo") if self.count > 1 else None
-        self._strategy: Replicated | Sharded = Replicated(self._accelerator)
-        if self.count > 1 and settings.strategy == "fsdp":
-            self._strategy = Sharded(self.device)
         self.computes_in_half = _computes_in_half(settings)
         """Whether forward passes run in bfloat16."""
+        self.strategy = self._strategy(settings)
+        """How they share a model and its optimiser."""
 
     @property
     def rank(self) -> int:
@@ -53,9 +53,10 @@ class Processes:
         """Where this process computes."""
         return self._accelerator.device
 
-    def place(self, model: LanguageModel) -> Any:
-        """Bring a model that is trained to the devices; what is called is what it returns."""
-        return self._strategy.place(model)
+    def place(self, model: LanguageModel, build: Build) -> tuple[Any, Any]:
+        """Bring a model that is trained to the devices; returns what is called in its place, and
+        its optimiser."""
+        return self.strategy.place(model, build)
 
     def frozen(self, model: LanguageModel) -> LanguageModel:
         """Move a model that is not trained to this process's device."""
@@ -75,13 +76,20 @@ class Processes:
             dist.all_reduce(tensor, op=dist.ReduceOp.MAX)
         return tensor
 
-    def gradients(self, model: Any, *, last: bool) -> AbstractContextManager[None]:
+    def gradients(self, *, last: bool) -> AbstractContextManager[None]:
         """Within it gradients are computed; only the ``last`` ones are exchanged."""
-        return self._strategy.exchange(model, wanted=last)
+        return self.strategy.exchange(wanted=last)
 
     def backward(self, loss: Tensor) -> None:
         """Add the gradient of this process's part of a sum: exchanging takes the mean."""
-        (loss * self.count).backward()
+        self.strategy.backward(loss * self.count)
+
+    def step(self) -> Mapping[str, float]:
+        """Take an optimiser step; returns the norms of the gradients before they were clipped.
+
+        Raises `Diverged`.
+        """
+        return self.strategy.step()
 
     def barrier(self) -> None:
         """Wait for all."""
@@ -100,6 +108,16 @@ class Processes:
             buffer.copy_(torch.frombuffer(bytearray(content), dtype=torch.uint8))
         dist.broadcast(buffer, 0, group=self._wire)
         return bytes(buffer.tolist())
+
+    def _strategy(self, settings: Optimisation) -> Strategy:
+        if self.count == 1 or settings.strategy == "ddp":
+            return Replicated(self._accelerator, settings.max_grad_norm)
+        if settings.strategy == "fsdp":
+            return Sharded(self._accelerator, settings.max_grad_norm)
+        # Imported late: it takes seconds, and starts compilers to see what there is.
+        zero = import_module("services.trainer.online.learner.zero").Zero
+        strategy: Strategy = zero(self.device, settings, half=self.computes_in_half)
+        return strategy
 
 
 def _computes_in_half(settings: Optimisation) -> bool:

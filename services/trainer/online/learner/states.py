@@ -3,14 +3,12 @@
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
-from torch.distributed.tensor import DTensor, distribute_tensor
 
 from services.trainer.online.learner.language_model import LanguageModel
+from services.trainer.online.learner.strategies import ParameterState, Strategy, copied
 
 WEIGHTS = "weights.safetensors"
 MOMENTS = "optimiser.safetensors"
@@ -35,55 +33,47 @@ class Snapshot:
         (folder / DESCRIPTION).write_text(json.dumps({"format": FORMAT}) + "\n")
 
 
-def snapshot(model: LanguageModel, optimiser: Any) -> Snapshot:
+def snapshot(model: LanguageModel, strategy: Strategy) -> Snapshot:
     """The present state; all processes call this at once."""
     weights, moments = {}, {}
-    for parameter, tensor in model.named_parameters():
-        if tensor.requires_grad:
-            weights[parameter] = _whole(tensor)
-            for name, moment in optimiser.state[tensor].items():
-                moments[f"{parameter}{_OF}{name}"] = _whole(moment)
+    for name, parameter in model.named_parameters():
+        if parameter.requires_grad:
+            weights[name] = strategy.whole(parameter)
+            for kind, moment in strategy.moments(parameter).items():
+                moments[f"{name}{_OF}{kind}"] = moment
     return Snapshot(weights, moments)
 
 
-def restore(folder: Path, model: LanguageModel, optimiser: Any) -> None:
+def restore(folder: Path, model: LanguageModel, strategy: Strategy) -> None:
     """Go on from a snapshot; raises ValueError for one of another format, KeyError for one of
     another model. All processes call this at once."""
     description = json.loads((folder / DESCRIPTION).read_bytes())
     if description["format"] != FORMAT:
         raise ValueError(f"{folder} has format {description['format']}, not {FORMAT}")
-    weights = load_file(folder / WEIGHTS)
-    parameters = dict(model.named_parameters())
-    with torch.no_grad():
-        for name, tensor in parameters.items():
-            if tensor.requires_grad:
-                tensor.copy_(_laid_like(tensor, weights[name]))
+    moments: dict[str, dict[str, Tensor]] = {}
     for key, moment in load_file(folder / MOMENTS).items():
-        parameter, _, name = key.rpartition(_OF)
-        tensor = parameters[parameter]
-        # The count of steps is a number, which optimisers keep on the CPU.
-        laid = _laid_like(tensor, moment) if moment.shape == tensor.shape else moment
-        optimiser.state[tensor][name] = laid
+        name, _, kind = key.rpartition(_OF)
+        moments.setdefault(name, {})[kind] = moment
+    weights = load_file(folder / WEIGHTS)
+    strategy.restore(
+        [
+            ParameterState(parameter, weights[name], moments.get(name, {}))
+            for name, parameter in model.named_parameters()
+            if parameter.requires_grad
+        ]
+    )
 
 
-def policy_weights(model: LanguageModel) -> dict[str, Tensor]:
+def policy_weights(model: LanguageModel, strategy: Strategy) -> dict[str, Tensor]:
     """The weights of the policy, of one with an adapter the adapter's; all processes call this
     at once."""
-    if hasattr(model.model, "peft_config"):
-        trained = model.model.named_parameters()
-        return {name: _whole(tensor) for name, tensor in trained if tensor.requires_grad}
-    return {name: _whole(tensor) for name, tensor in model.model.state_dict().items()}
-
-
-def _whole(tensor: Tensor) -> Tensor:
-    """A copy on the CPU, also of a tensor that is spread over processes."""
-    whole = tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
-    return whole.detach().to("cpu", copy=True).contiguous()
-
-
-def _laid_like(tensor: Tensor, whole: Tensor) -> Tensor:
-    """A whole tensor, on the device of another one and spread as it is."""
-    placed = whole.to(tensor.device)
-    if isinstance(tensor, DTensor):
-        return distribute_tensor(placed, tensor.device_mesh, tensor.placements)
-    return placed
+    policy = model.model
+    parameters = dict(policy.named_parameters(remove_duplicate=False))
+    names = list(policy.state_dict())
+    if hasattr(policy, "peft_config"):
+        names = [name for name, parameter in parameters.items() if parameter.requires_grad]
+    buffers = dict(policy.named_buffers())
+    return {
+        name: strategy.whole(parameters[name]) if name in parameters else copied(buffers[name])
+        for name in names
+    }

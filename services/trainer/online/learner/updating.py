@@ -11,7 +11,7 @@ from torch import Tensor
 from services.common.contracts.online import Optimisation
 from services.trainer.online.learner.micro_batches import MicroBatch, micro_batches
 from services.trainer.online.learner.objective import Loss, Objective
-from services.trainer.online.learner.optimiser import clipped_norms, set_rate
+from services.trainer.online.learner.optimiser import set_rate
 from services.trainer.online.learner.processes import Processes
 from services.trainer.online.learner.tally import Tally
 from services.trainer.online.learner.trained_tokens import TrainedTokens
@@ -47,7 +47,7 @@ class Updater:
     def update(self, tokens: TrainedTokens, step: int) -> dict[str, float]:
         """Learn from a batch; ``step`` counts updates from 0. Returns its metrics.
 
-        Raises `Diverged` before a step that would spoil the weights.
+        Raises `Diverged` rather than go on from weights that are spoiled.
         """
         began = time.perf_counter()
         entropy = np.random.SeedSequence([self._seed, step, self._processes.rank])
@@ -63,10 +63,8 @@ class Updater:
             self._accumulate(tokens, chosen, loss, tally)
             steps += 1
             tally.counting = self._processes.leads
-            for name, norm in clipped_norms(self._optimiser, self._settings.max_grad_norm).items():
+            for name, norm in self._processes.step().items():
                 tally.part(name, torch.tensor(norm, device=tally.device))
-            self._optimiser.step()
-            self._optimiser.zero_grad()
         figures |= tally.collect(self._processes, steps)
         return figures | self._times(tokens, began, scored)
 
@@ -89,7 +87,7 @@ class Updater:
         for number, micro in enumerate(own):
             tally.counting = micro.real
             share = weights[micro.tokens] if micro.real else torch.zeros_like(weights[micro.tokens])
-            with self._processes.gradients(self._model, last=number == len(own) - 1):
+            with self._processes.gradients(last=number == len(own) - 1):
                 part = loss(micro, share, tally)
                 self._processes.backward(part)
 

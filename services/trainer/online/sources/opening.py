@@ -97,7 +97,8 @@ async def open_sources(
             others = TeacherSource(RolloutSource(playing.rollouts(engine), None, seed))
         teacher = playing.spec.teacher
         top = (
-            RemoteTopTokens(remote, teacher.top_k)
+            # A vLLM that is asked for more tokens than there are does not survive it.
+            RemoteTopTokens(remote, min(teacher.top_k, playing.chat.vocabulary))
             if remote is not None and isinstance(teacher, RemoteTeacher)
             else None
         )

@@ -91,7 +91,7 @@ def test_weights_that_lie_apart_are_published_as_the_tied_ones_they_are(
 
     whole = states.policy_weights
     monkeypatch.setattr(
-        states, "policy_weights", lambda model: {n: t.clone() for n, t in whole(model).items()}
+        states, "policy_weights", lambda *which: {n: t.clone() for n, t in whole(*which).items()}
     )
     started(learner_spec(stored, "reinforcement", tmp_path)).answer(
         Publish(folder=tmp_path / "published")
