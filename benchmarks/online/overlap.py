@@ -51,11 +51,11 @@ from tests.support.online.training import JudgingScorer, by_sample
 from tests.support.runtimes import FOLDER
 
 GOAL = 1.5
-TOKENS_PER_SECOND = 400.0
-PROMPTS, SAMPLES = 2, 2
+TOKENS_PER_SECOND = 4000.0
+PROMPTS, SAMPLES = 4, 4
 BUDGET = 4096
 MOST_CALLS = 2
-CALIBRATIONS, CALIBRATION_STEPS = 3, 3
+CALIBRATIONS = 3
 METHOD = {
     "type": "reinforcement",
     "reinforcement": {
@@ -207,7 +207,7 @@ async def measure(model: Path, steps: int) -> float:
         async with LearnerProcess(python, spec, Path(job_dir)) as learner:
             latency = 1.0
             for _ in range(CALIBRATIONS):
-                measured = await train(learner, model, latency, 0, CALIBRATION_STEPS)
+                measured = await train(learner, model, latency, 0, steps)
                 latency = calibrated(measured, latency)
                 print(f"calibrating: {measured}", flush=True)
             runs = []

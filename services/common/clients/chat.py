@@ -40,41 +40,6 @@ class ToolCall:
     arguments: str
 
 
-@dataclass(frozen=True)
-class ChatCompletion:
-    """The first choice of an answer.
-
-    ``latency_seconds`` is that of the attempt that succeeded, the ``attempts``-th.
-    """
-
-    content: str | None
-    finish_reason: str | None
-    usage: TokenUsage | None
-    tool_calls: tuple[ToolCall, ...]
-    latency_seconds: float
-    attempts: int
-
-
-def read_completion(answer: bytes, latency_seconds: float, attempts: int) -> ChatCompletion:
-    """Read the body of an answer; raises `ValueError` saying what is wrong with it."""
-    try:
-        body = _Body.model_validate_json(answer)
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        where = ".".join(str(part) for part in first["loc"]) or "body"
-        raise ValueError(f"{where}: {first['msg']}") from error
-    choice, usage = body.choices[0], body.usage
-    calls = choice.message.tool_calls or []
-    return ChatCompletion(
-        content=choice.message.content,
-        finish_reason=choice.finish_reason,
-        usage=TokenUsage(usage.prompt_tokens, usage.completion_tokens) if usage else None,
-        tool_calls=tuple(ToolCall(c.id, c.function.name, c.function.arguments) for c in calls),
-        latency_seconds=latency_seconds,
-        attempts=attempts,
-    )
-
-
 class _Usage(BaseModel):
     prompt_tokens: int
     completion_tokens: int = 0
@@ -100,6 +65,49 @@ class _Choice(BaseModel):
     finish_reason: str | None = None
 
 
-class _Body(BaseModel):
+class Completion(BaseModel):
+    """The body of an answer, as far as it matters here."""
+
     choices: list[_Choice] = Field(min_length=1)
     usage: _Usage | None = None
+
+
+@dataclass(frozen=True)
+class ChatCompletion:
+    """The first choice of an answer.
+
+    ``latency_seconds`` is that of the attempt that succeeded, the ``attempts``-th.
+    """
+
+    content: str | None
+    finish_reason: str | None
+    usage: TokenUsage | None
+    tool_calls: tuple[ToolCall, ...]
+    latency_seconds: float
+    attempts: int
+
+    @classmethod
+    def of(cls, body: Completion, latency_seconds: float, attempts: int) -> "ChatCompletion":
+        """What a body says."""
+        choice, usage = body.choices[0], body.usage
+        calls = choice.message.tool_calls or []
+        return cls(
+            content=choice.message.content,
+            finish_reason=choice.finish_reason,
+            usage=TokenUsage(usage.prompt_tokens, usage.completion_tokens) if usage else None,
+            tool_calls=tuple(
+                ToolCall(each.id, each.function.name, each.function.arguments) for each in calls
+            ),
+            latency_seconds=latency_seconds,
+            attempts=attempts,
+        )
+
+
+def read_completion(answer: bytes) -> Completion:
+    """Read the body of an answer; raises `ValueError` saying what is wrong with it."""
+    try:
+        return Completion.model_validate_json(answer)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        where = ".".join(str(part) for part in first["loc"]) or "body"
+        raise ValueError(f"{where}: {first['msg']}") from error

@@ -13,18 +13,18 @@ from services.common.clients.chat import (
 from services.common.clients.model_server import (
     InferenceError,
     ModelServer,
-    Reply,
-    RetryPolicy,
+    model_retries,
 )
+from services.common.clients.retries import Retries
 
 __all__ = [
     "ChatCompletion",
     "ChatRequest",
     "InferenceClient",
     "InferenceError",
-    "RetryPolicy",
     "TokenUsage",
     "ToolCall",
+    "model_retries",
 ]
 
 
@@ -40,11 +40,11 @@ class InferenceClient:
         api_key: str | None,
         timeout: float,
         *,
-        retry: RetryPolicy | None = None,
+        retries: Retries | None = None,
         max_connections: int = 1024,
     ) -> None:
         self._server = ModelServer(
-            base_url, api_key, timeout, retry=retry, max_connections=max_connections
+            base_url, api_key, timeout, retries=retries, max_connections=max_connections
         )
 
     async def __aenter__(self) -> Self:
@@ -62,8 +62,5 @@ class InferenceClient:
     async def chat(self, request: ChatRequest) -> ChatCompletion:
         """Ask until it is answered or retrying has no point; raises `InferenceError`."""
         payload = request.model_dump(mode="json", exclude_none=True)
-        return await self._server.post("/chat/completions", payload, _completion)
-
-
-def _completion(reply: Reply) -> ChatCompletion:
-    return read_completion(reply.body, reply.seconds, reply.attempt)
+        answer = await self._server.post("/chat/completions", payload, read_completion)
+        return ChatCompletion.of(answer.value, answer.seconds, answer.attempts)

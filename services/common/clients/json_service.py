@@ -1,4 +1,4 @@
-"""Asking a service that takes JSON by POST, for callers that must not fail for a passing trouble.
+"""Asking a server that takes JSON by POST, for callers that must not fail for a passing trouble.
 
 A server may hang, break off, answer nonsense or without end: each costs a bounded time and memory,
 and is a `ServiceFailed` that says so.
@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
 import aiohttp
+from pydantic import BaseModel, ValidationError
 from yarl import URL
 
 from services.common.clients.retries import Retries, ServiceFailed, Trouble
@@ -32,25 +33,33 @@ Value = TypeVar("Value")
 
 @dataclass(frozen=True)
 class Answer(Generic[Value]):
-    """What came of a request, and how many attempts it took."""
+    """What came of a request, after how many attempts; the last one took ``seconds``."""
 
     value: Value
     attempts: int
+    seconds: float
 
 
 @dataclass(frozen=True)
 class _Raw:
     status: int
     retry_after: float | None
+    is_final: bool
+    body: bytes = field(repr=False)
+
+
+@dataclass(frozen=True)
+class _Request:
+    url: URL
     body: bytes = field(repr=False)
 
 
 class JsonService:
     """Posts to one URL, at most ``connections`` at once; ``timeout`` is that of one attempt.
 
-    ``keep_alive`` reuses connections, which can end just as a request is sent: false for what
-    must not be sent twice. ``direct`` goes past the proxies of the environment, to services of
-    the operator's own. Use it as an async context manager.
+    ``largest_answer`` is in bytes. ``keep_alive`` reuses connections, which can end just as a
+    request is sent: false for what must not be sent twice. ``direct`` goes past the proxies of
+    the environment, to services of the operator's own. Use it as an async context manager.
     """
 
     def __init__(
@@ -61,6 +70,7 @@ class JsonService:
         timeout: float,
         retries: Retries,
         connections: int,
+        largest_answer: int | None = None,
         keep_alive: bool = True,
         direct: bool = False,
     ) -> None:
@@ -69,6 +79,7 @@ class JsonService:
         self._timeout = timeout
         self._retries = retries
         self._connections = connections
+        self._largest_answer = largest_answer or LARGEST_ANSWER
         self._keep_alive = keep_alive
         # A proxy of the environment must not be asked for a loopback address.
         self._direct = direct or self._url.host in LOOPBACK
@@ -103,19 +114,24 @@ class JsonService:
     ) -> None:
         await self._http.close()
 
-    async def post(self, payload: Any, read: Callable[[bytes], Value]) -> Answer[Value]:
+    async def post(
+        self, payload: Any, read: Callable[[bytes], Value], path: str = ""
+    ) -> Answer[Value]:
         """Send ``payload`` as JSON until there is an answer that ``read`` takes.
 
-        ``read`` raises ``ValueError`` for a body that is not what was asked for. Raises
-        `ServiceFailed`.
+        ``read`` raises ``ValueError`` for a body that is not what was asked for. ``path`` is
+        appended to the URL. Raises `ServiceFailed`.
         """
         body = json.dumps(payload).encode()
+        request = _Request(URL(f"{self._url}{path}") if path else self._url, body)
         deadline = time.monotonic() + self._retries.deadline_seconds
         attempt = 1
         while True:
+            begun = time.monotonic()
             try:
-                limit = min(self._timeout, deadline - time.monotonic())
-                return Answer(await self._attempt(body, read, limit), attempt)
+                limit = min(self._timeout, deadline - begun)
+                value = await self._attempt(request, read, limit)
+                return Answer(value, attempt, time.monotonic() - begun)
             except ServiceFailed as error:
                 error.attempts = attempt
                 wait = self._wait(error, attempt)
@@ -126,51 +142,59 @@ class JsonService:
             await asyncio.sleep(wait)
             attempt += 1
 
-    async def _attempt(self, body: bytes, read: Callable[[bytes], Value], limit: float) -> Value:
+    async def _attempt(
+        self, request: _Request, read: Callable[[bytes], Value], limit: float
+    ) -> Value:
+        if self._http.closed:
+            raise ServiceFailed("the client was closed", Trouble.FINAL)
+        url = request.url
         try:
             async with asyncio.timeout(limit):
-                raw = await self._exchange(body)
+                raw = await self._exchange(request)
         except TimeoutError:
-            message = f"{self._url} did not answer within {limit:.1f} s"
+            message = f"{url} did not answer within {limit:.1f} s"
             raise ServiceFailed(message, Trouble.TIMED_OUT) from None
         except aiohttp.ClientConnectorError as error:
-            message = f"{self._url} was not reached: {error}"
+            message = f"{url} was not reached: {error}"
             raise ServiceFailed(message, Trouble.UNSENT) from error
         except (aiohttp.ClientError, OSError) as error:
             what = str(error) or type(error).__name__
-            message = f"{self._url} broke off: {what}"
+            message = f"{url} broke off: {what}"
             raise ServiceFailed(message, Trouble.BROKEN_OFF) from error
         if not HTTPStatus.OK <= raw.status < HTTPStatus.MULTIPLE_CHOICES:
-            raise self._refusal(raw)
+            raise self._refusal(url, raw)
         try:
             return read(raw.body)
         except (ValueError, RecursionError) as error:
             raise ServiceFailed(
-                f"{self._url} gave an answer that cannot be read: {_short(str(error))}",
+                f"{url} gave an answer that cannot be read: {_short(str(error))}",
                 Trouble.UNREADABLE,
                 status=raw.status,
                 body=self._redacted(raw.body),
             ) from error
 
-    async def _exchange(self, payload: bytes) -> _Raw:
-        async with self._http.post(self._url, data=payload, allow_redirects=False) as response:
+    async def _exchange(self, request: _Request) -> _Raw:
+        async with self._http.post(
+            request.url, data=request.body, allow_redirects=False
+        ) as response:
             body = bytearray()
             async for chunk in response.content.iter_any():
                 body += chunk
-                if len(body) > LARGEST_ANSWER:
+                if len(body) > self._largest_answer:
                     raise ServiceFailed(
-                        f"{self._url} answered more than {LARGEST_ANSWER >> 20} MiB",
-                        Trouble.STATUS,  # it would be no shorter the next time
+                        f"{request.url} answered more than {self._largest_answer >> 20} MiB",
+                        Trouble.FINAL,  # it would be no shorter the next time
                         status=response.status,
                     )
             waiting = seconds_to_wait(response.headers.get("retry-after", ""))
-            return _Raw(response.status, waiting, bytes(body))
+            is_final = response.headers.get("x-should-retry") == "false"
+            return _Raw(response.status, waiting, is_final, bytes(body))
 
-    def _refusal(self, raw: _Raw) -> ServiceFailed:
+    def _refusal(self, url: URL, raw: _Raw) -> ServiceFailed:
         text = self._redacted(raw.body)
         return ServiceFailed(
-            f"{self._url} answered {raw.status}: {_short(text) or 'nothing'}",
-            Trouble.STATUS,
+            f"{url} answered {raw.status}: {_reason(text)}",
+            Trouble.FINAL if raw.is_final else Trouble.STATUS,
             status=raw.status,
             body=text,
             retry_after=raw.retry_after,
@@ -190,3 +214,19 @@ class JsonService:
 
 def _short(text: str) -> str:
     return " ".join(text.split())[:300]
+
+
+class _Error(BaseModel):
+    message: str
+
+
+class _ErrorBody(BaseModel):
+    error: _Error
+
+
+def _reason(text: str) -> str:
+    """What a refusal says, in the shape that OpenAI and our own services give it or in any."""
+    try:
+        return _short(_ErrorBody.model_validate_json(text).error.message)
+    except ValidationError:
+        return _short(text) or "nothing"

@@ -13,6 +13,7 @@ class Trouble(StrEnum):
     BROKEN_OFF = "broken_off"  # the connection ended before the answer did
     TIMED_OUT = "timed_out"
     STATUS = "status"  # the answer is a refusal
+    FINAL = "final"  # the answer says that another attempt has no point, or none can be made
     UNREADABLE = "unreadable"  # the answer is not what was asked for
 
 
@@ -43,8 +44,9 @@ class ServiceFailed(TemperError):
 class Retries:
     """Which troubles are worth another attempt, and how long all attempts may take together.
 
-    A request that was never sent always is. Waits double from the first to the longest, with
-    jitter; a server's Retry-After goes before. Nothing is begun that would pass the deadline.
+    A request that was never sent always is, one that was answered for good never. Waits double
+    from the first to the longest, with jitter; a server's Retry-After goes before. Nothing is
+    begun that would pass the deadline.
     """
 
     attempts: int
@@ -56,6 +58,8 @@ class Retries:
 
     def include(self, error: ServiceFailed) -> bool:
         """Whether another attempt may fare better."""
+        if error.trouble is Trouble.FINAL:
+            return False
         if error.trouble is Trouble.STATUS:
             return error.status in self.statuses
         return error.trouble is Trouble.UNSENT or error.trouble in self.troubles

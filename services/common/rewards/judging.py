@@ -10,7 +10,7 @@ from services.common.clients.inference import (
     ChatRequest,
     InferenceClient,
     InferenceError,
-    RetryPolicy,
+    model_retries,
 )
 from services.common.contracts.base import JsonObject
 from services.common.rewards.component import RewardFailed, Trouble
@@ -51,8 +51,10 @@ class Judge:
 
 def connect_judge(base_url: str, key: str | None, attempts: int) -> InferenceClient:
     """A client with the patience that judging in the middle of a training has."""
-    retry = RetryPolicy(attempts=attempts, deadline_seconds=2 * ATTEMPT_SECONDS)
-    return InferenceClient(base_url, key, ATTEMPT_SECONDS, retry=retry, max_connections=CONNECTIONS)
+    retries = model_retries(attempts=attempts, deadline_seconds=2 * ATTEMPT_SECONDS)
+    return InferenceClient(
+        base_url, key, ATTEMPT_SECONDS, retries=retries, max_connections=CONNECTIONS
+    )
 
 
 def read_number(answer: str, name: str, low: float, high: float) -> float:

@@ -7,7 +7,7 @@ from services.common.clients.inference import (
     ChatRequest,
     InferenceClient,
     InferenceError,
-    RetryPolicy,
+    model_retries,
 )
 from services.common.contracts.base import JsonObject
 from services.common.contracts.evaluations import Sampling
@@ -62,7 +62,7 @@ def connect(
 ) -> InferenceClient:
     """A client that is as patient as answers of this length can take."""
     attempt_seconds = QUEUE_SECONDS + sampling.max_tokens / SLOWEST_TOKENS_PER_SECOND
-    patience = RetryPolicy(deadline_seconds=3 * attempt_seconds)
+    patience = model_retries(deadline_seconds=3 * attempt_seconds)
     return InferenceClient(
-        base_url, api_key, attempt_seconds, retry=patience, max_connections=connections
+        base_url, api_key, attempt_seconds, retries=patience, max_connections=connections
     )

@@ -108,7 +108,7 @@ def test_it_answers_prompts_and_its_best_tokens_are_learned(
     server: VllmServer, student: Path, tmp_path: Path
 ) -> None:
     url = {"type": "url", "base_url": server.base_url, "model": NAME, "top_k": 20}
-    changes = {"lmbda": 0.0, "seq_kd": True, "steps": 12, "beta": 0.0}
+    changes: dict[str, Any] = {"lmbda": 0.0, "seq_kd": True, "steps": 12, "beta": 0.0}
     changes["optimisation"] = {"learning_rate": 1e-3}
     job = OnlineJob(
         tmp_path / "job", student, "distillation", **distant(server, 20), **settings(url, **changes)

@@ -11,10 +11,11 @@ from services.common.clients.inference import (
     ChatRequest,
     InferenceClient,
     InferenceError,
-    RetryPolicy,
     TokenUsage,
     ToolCall,
+    model_retries,
 )
+from services.common.clients.retries import Retries
 from tests.support.processes import free_port
 from tests.unit.inference.scripted_server import (
     ScriptedServer,
@@ -25,9 +26,9 @@ from tests.unit.inference.scripted_server import (
     running_server,
 )
 
-SOON = RetryPolicy(attempts=3, deadline_seconds=60, first_wait_seconds=0.001)
+SOON = model_retries(attempts=3, deadline_seconds=60, first_wait_seconds=0.001)
 # Waiting of its own accord would pass the deadline, so only Retry-After can lead to a retry.
-TOO_LATE = RetryPolicy(
+TOO_LATE = model_retries(
     attempts=3, deadline_seconds=60, first_wait_seconds=3600, longest_wait_seconds=3600
 )
 REQUEST = ChatRequest(model="m", messages=[{"role": "user", "content": "12+34"}], max_tokens=8)
@@ -39,17 +40,17 @@ def server() -> Iterator[ScriptedServer]:
         yield scripted
 
 
-def chat(url: str, retry: RetryPolicy = SOON, timeout: float = 30.0) -> ChatCompletion:
+def chat(url: str, retries: Retries = SOON, timeout: float = 30.0) -> ChatCompletion:
     async def ask() -> ChatCompletion:
-        async with InferenceClient(url, "sk-secret", timeout, retry=retry) as client:
+        async with InferenceClient(url, "sk-secret", timeout, retries=retries) as client:
             return await client.chat(REQUEST)
 
     return asyncio.run(ask())
 
 
-def refused(url: str, retry: RetryPolicy = SOON, timeout: float = 30.0) -> InferenceError:
+def refused(url: str, retries: Retries = SOON, timeout: float = 30.0) -> InferenceError:
     with pytest.raises(InferenceError) as caught:
-        chat(url, retry, timeout)
+        chat(url, retries, timeout)
     return caught.value
 
 

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 import numpy as np
 import pytest
 
-from services.common.clients.model_server import RetryPolicy
+from services.common.clients.model_server import model_retries
 from services.common.engines.token_engine import CompletionsTokenEngine, VllmTokenEngine
 from services.common.rollout.engine import EngineFailed, SampledTokens, TurnSampling
 from tests.unit.inference.scripted_server import (
@@ -23,7 +23,7 @@ Kind = type[VllmTokenEngine] | type[CompletionsTokenEngine]
 Result = TypeVar("Result")
 
 BOTH = pytest.mark.parametrize("kind", [VllmTokenEngine, CompletionsTokenEngine])
-SOON = RetryPolicy(attempts=3, deadline_seconds=60, first_wait_seconds=0.001)
+SOON = model_retries(attempts=3, deadline_seconds=60, first_wait_seconds=0.001)
 TURN = TurnSampling(
     max_tokens=5, temperature=0.7, top_p=0.9, top_k=40, min_p=0.1, stop=("end",), seed=3
 )
@@ -73,7 +73,7 @@ def ask(
     server: ScriptedServer, kind: Kind, question: Callable[[Engine], Awaitable[Result]]
 ) -> Result:
     async def run() -> Result:
-        async with kind(server.url, "sk-secret", "m", retry=SOON, policy_version=2) as engine:
+        async with kind(server.url, "sk-secret", "m", retries=SOON, policy_version=2) as engine:
             return await question(engine)
 
     return asyncio.run(run())
@@ -153,7 +153,7 @@ def test_an_answer_that_cannot_be_learned_from_is_a_failure(
 ) -> None:
     server.script = [answer(body=answered(kind, **changes))]
 
-    assert "did not answer what was asked" in failure(server, kind).message
+    assert "gave an answer that cannot be read" in failure(server, kind).message
 
 
 @BOTH

@@ -4,7 +4,6 @@ from collections.abc import Callable, Sequence
 
 from pydantic import BaseModel, Field
 
-from services.common.clients.model_server import Reply
 from services.common.contracts.base import JsonObject
 from services.common.engines.token_engine.log_probs import (
     PromptLogProbs,
@@ -37,7 +36,7 @@ class CompletionsTokenEngine(ServedEngine):
     async def generate(self, token_ids: Sequence[int], sampling: TurnSampling) -> SampledTokens:
         """Sample what follows ``token_ids``; raises `EngineFailed`."""
 
-        def read(reply: Reply) -> SampledTokens:
+        def read(reply: bytes) -> SampledTokens:
             choice = _choice(reply)
             if choice.token_ids is None or choice.logprobs is None:
                 raise _without_token_ids()
@@ -55,7 +54,7 @@ class CompletionsTokenEngine(ServedEngine):
         `EngineFailed`.
         """
 
-        def read(reply: Reply) -> PromptLogProbs:
+        def read(reply: bytes) -> PromptLogProbs:
             places = _choice(reply).prompt_logprobs
             if places is None:
                 raise _without_token_ids()
@@ -65,7 +64,7 @@ class CompletionsTokenEngine(ServedEngine):
         return await self._ask(token_ids, fields, read)
 
     async def _ask(
-        self, token_ids: Sequence[int], fields: JsonObject, read: Callable[[Reply], Read]
+        self, token_ids: Sequence[int], fields: JsonObject, read: Callable[[bytes], Read]
     ) -> Read:
         payload = {"model": self._model, "prompt": list(token_ids), **fields}
         return await self._post(ROUTE, payload, read)
@@ -86,8 +85,8 @@ class _Answer(BaseModel):
     choices: list[_Choice] = Field(min_length=1)
 
 
-def _choice(reply: Reply) -> _Choice:
-    return _Answer.model_validate_json(reply.body).choices[0]
+def _choice(reply: bytes) -> _Choice:
+    return _Answer.model_validate_json(reply).choices[0]
 
 
 def _without_token_ids() -> EngineFailed:

@@ -4,11 +4,12 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Self, TypeVar
 
-from services.common.clients.model_server import InferenceError, ModelServer, Reply, RetryPolicy
+from services.common.clients.model_server import InferenceError, ModelServer
+from services.common.clients.retries import Retries
 from services.common.contracts.base import JsonObject
 from services.common.engines.token_engine.turns import (
     LARGEST_ANSWER,
-    TURN_RETRY,
+    TURN_RETRIES,
     TURN_TIMEOUT,
     failed,
 )
@@ -27,7 +28,7 @@ class ServedEngine:
         model: str,
         *,
         timeout: float = TURN_TIMEOUT,
-        retry: RetryPolicy = TURN_RETRY,
+        retries: Retries = TURN_RETRIES,
         max_connections: int = 1024,
         policy_version: int = 0,
     ) -> None:
@@ -35,7 +36,7 @@ class ServedEngine:
             base_url,
             api_key,
             timeout,
-            retry=retry,
+            retries=retries,
             max_connections=max_connections,
             largest_answer=LARGEST_ANSWER,
         )
@@ -54,9 +55,9 @@ class ServedEngine:
     ) -> None:
         await self._server.__aexit__(kind, error, trace)
 
-    async def _post(self, route: str, payload: JsonObject, read: Callable[[Reply], Read]) -> Read:
+    async def _post(self, route: str, payload: JsonObject, read: Callable[[bytes], Read]) -> Read:
         """What ``read`` makes of the answer; raises `EngineFailed`."""
         try:
-            return await self._server.post(route, payload, read)
+            return (await self._server.post(route, payload, read)).value
         except InferenceError as error:
             raise failed(error) from error

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from services.common.clients.model_server import InferenceError, RetryPolicy
+from services.common.clients.model_server import InferenceError, model_retries
 from services.common.contracts.base import JsonObject
 from services.common.rollout.engine import EngineFailed, TurnSampling
 
@@ -13,7 +13,7 @@ TokenId = Annotated[int, Field(ge=0, lt=2**31)]
 
 TURN_TIMEOUT = 3600.0
 """Seconds that one attempt may take: a long turn, on a server with a long queue."""
-TURN_RETRY = RetryPolicy(attempts=6, deadline_seconds=2 * TURN_TIMEOUT)
+TURN_RETRIES = model_retries(attempts=6, deadline_seconds=2 * TURN_TIMEOUT)
 LARGEST_ANSWER = 256 * 2**20
 """Bytes; the alternatives of ten thousand tokens of a teacher take that much."""
 LEAST_LOG_PROB = -9000.0

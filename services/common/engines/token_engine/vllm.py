@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 from pydantic import BaseModel, Field
 
-from services.common.clients.model_server import Reply, RetryPolicy
+from services.common.clients.retries import Retries
 from services.common.contracts.base import JsonObject
 from services.common.engines.token_engine.log_probs import (
     PromptLogProbs,
@@ -13,7 +13,7 @@ from services.common.engines.token_engine.log_probs import (
 )
 from services.common.engines.token_engine.served import Read, ServedEngine
 from services.common.engines.token_engine.turns import (
-    TURN_RETRY,
+    TURN_RETRIES,
     TURN_TIMEOUT,
     FinishReason,
     TokenId,
@@ -45,7 +45,7 @@ class VllmTokenEngine(ServedEngine):
         model: str,
         *,
         timeout: float = TURN_TIMEOUT,
-        retry: RetryPolicy = TURN_RETRY,
+        retries: Retries = TURN_RETRIES,
         max_connections: int = 4096,
         policy_version: int = 0,
     ) -> None:
@@ -54,7 +54,7 @@ class VllmTokenEngine(ServedEngine):
             api_key,
             model,
             timeout=timeout,
-            retry=retry,
+            retries=retries,
             max_connections=max_connections,
             policy_version=policy_version,
         )
@@ -68,8 +68,8 @@ class VllmTokenEngine(ServedEngine):
     ) -> SampledTokens:
         """Sample from another of the server's models, an adapter say."""
 
-        def read(reply: Reply) -> SampledTokens:
-            return _Answer.model_validate_json(reply.body).choices[0].sampled(policy_version)
+        def read(reply: bytes) -> SampledTokens:
+            return _Answer.model_validate_json(reply).choices[0].sampled(policy_version)
 
         fields = {
             **sampling_fields(sampling),
@@ -86,8 +86,8 @@ class VllmTokenEngine(ServedEngine):
         Raises `EngineFailed`.
         """
 
-        def read(reply: Reply) -> PromptLogProbs:
-            places = _Answer.model_validate_json(reply.body).prompt_logprobs
+        def read(reply: bytes) -> PromptLogProbs:
+            places = _Answer.model_validate_json(reply).prompt_logprobs
             return read_prompt(token_ids, places, top_k)
 
         fields = {"max_tokens": 1, "prompt_logprobs": top_k, "detokenize": False}
@@ -98,7 +98,7 @@ class VllmTokenEngine(ServedEngine):
         model: str,
         token_ids: Sequence[int],
         fields: JsonObject,
-        read: Callable[[Reply], Read],
+        read: Callable[[bytes], Read],
     ) -> Read:
         payload = {"model": model, "token_ids": list(token_ids), "sampling_params": fields}
         return await self._post(ROUTE, payload, read)

@@ -1,5 +1,7 @@
 """How a kind of tool says that a call came to nothing."""
 
+from http import HTTPStatus
+
 from services.common.clients.json_service import ServiceFailed, Trouble
 from services.common.contracts.trajectories import CallOutcome
 
@@ -26,12 +28,15 @@ def bad_arguments(problem: str) -> ToolFault:
 def service_fault(failed: ServiceFailed) -> ToolFault:
     """The service gave no answer. The model reads what it can learn from: its own mistakes."""
     outcome, text = CallOutcome.FAILED, "Error: the tool could not be reached."
-    if failed.status in BAD_ARGUMENTS and failed.trouble is Trouble.STATUS:
+    is_refusal = failed.trouble in (Trouble.STATUS, Trouble.FINAL)
+    if is_refusal and failed.status in BAD_ARGUMENTS:
         outcome = CallOutcome.INVALID_ARGUMENTS
         text = f"Error: the tool refused the arguments: {failed.body[:SHOWN_CHARACTERS]}"
     elif failed.trouble is Trouble.TIMED_OUT:
         outcome, text = CallOutcome.TIMED_OUT, "Error: the tool did not answer in time."
-    elif failed.trouble is Trouble.STATUS:
+    elif is_refusal and failed.status == HTTPStatus.OK:
+        text = "Error: the tool's answer is too long."
+    elif is_refusal:
         text = f"Error: the tool failed with HTTP status {failed.status}."
     elif failed.trouble is Trouble.UNREADABLE:
         text = "Error: the tool gave an answer that cannot be read."

@@ -4,13 +4,13 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Self
 
-from services.common.clients.model_server import RetryPolicy
+from services.common.clients.model_server import model_retries
 from services.common.engines.token_engine import VllmTokenEngine
 from services.common.engines.vllm_server import VllmServer
 from services.trainer.online.engine.control import Control
 from services.trainer.online.engine.server_plan import BASE, ServerPlan, Weights
 
-LOCAL_RETRY = RetryPolicy(attempts=3, deadline_seconds=7200.0, first_wait_seconds=0.1)
+LOCAL_RETRIES = model_retries(attempts=3, deadline_seconds=7200.0, first_wait_seconds=0.1)
 """A server of this host that cannot be reached has ended: asking on would only keep its requests
 from its successor."""
 
@@ -35,7 +35,7 @@ class ServerLife:
         """
         async with AsyncExitStack() as stack:
             server = await stack.enter_async_context(plan.server(weights))
-            engine = VllmTokenEngine(server.base_url, server.api_key, BASE, retry=LOCAL_RETRY)
+            engine = VllmTokenEngine(server.base_url, server.api_key, BASE, retries=LOCAL_RETRIES)
             await stack.enter_async_context(engine)
             control = await stack.enter_async_context(Control(server.base_url, server.api_key))
             life = cls(server, engine, control, stack)
