@@ -29,7 +29,7 @@ from services.common.worker.settings import WorkerSettings
 from services.trainer.llamafactory.spec import SPEC as TRAINING_SPEC
 from services.trainer.online.method import online_method, rewards_of
 from services.trainer.online.spec import SPEC as ONLINE_SPEC
-from services.trainer.online.specification import online_spec, prompts_spec, reward_model_folder
+from services.trainer.online.specification import online_task, prompts_spec, reward_model_folder
 from services.trainer.online.validation.spec import SPEC as PROMPTS_SPEC
 from services.trainer.specification import FineTune, look_up, training_spec, validation_spec
 from services.trainer.validation.spec import SPEC as VALIDATION_SPEC
@@ -108,8 +108,8 @@ class FineTuningHandler:
 
         runtimes = self._settings.runtimes_folder
         found = find_runtime(runtimes, RUNTIME), find_runtime(runtimes, ENGINE_RUNTIME)
-        spec = online_spec(tune, self._artifacts, resolve, found, list(claim.gpus))
-        (job_dir / ONLINE_SPEC).write_text(spec.model_dump_json())
+        task = online_task(tune, self._artifacts, resolve, found, list(claim.gpus))
+        (job_dir / ONLINE_SPEC).write_text(task.model_dump_json())
         names = named_reward_models(rewards_of(online_method(tune.method)))
         models = {name: reward_model_folder(resolve(name)) for name in names}
         environment = {

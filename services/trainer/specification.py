@@ -20,7 +20,8 @@ from services.common.errors import InvalidRequest
 from services.common.jobs.job import Job
 from services.common.models.registry import ResolvedModel, resolve_model
 from services.common.records.source import SourceFile
-from services.trainer.llamafactory.spec import DataSource, Lora, ModelSource, TrainingSpec
+from services.trainer.llamafactory.spec import DataSource, Lora, TrainingSpec
+from services.trainer.model_source import ModelSource
 from services.trainer.validation.spec import ValidationSpec
 
 AUTO_EPOCHS = 3.0

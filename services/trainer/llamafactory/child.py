@@ -45,9 +45,8 @@ def main() -> int:
         if spec.template is not None:
             check_template(spec.template)
         # Imported late: it takes seconds, and the libraries read the environment when imported.
-        hub = import_module(f"{_PACKAGE}.hub")
-        hub.check_datasets(spec, context.data_dir)
-        model = hub.model_folder(spec.model, enter)
+        import_module(f"{_PACKAGE}.hub_datasets").check_datasets(spec, context.data_dir)
+        model = import_module("services.trainer.hub").model_folder(spec.model, enter)
         preparation = import_module(f"{_PACKAGE}.preparation").prepare(spec, model, context)
         import_module(f"{_PACKAGE}.training").train(spec, preparation, context)
     except Exception as error:

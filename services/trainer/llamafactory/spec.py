@@ -9,26 +9,13 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 
 from services.common.contracts.adaptation import TrainingType
 from services.common.contracts.fine_tuning import DataFormat
+from services.trainer.model_source import ModelSource
 
 SPEC = "spec.json"
 
 
 class _Part(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
-
-
-class ModelSource(_Part):
-    """The model to start from: a folder, or a hub repository at a revision."""
-
-    path: Path | None = None
-    hub_id: str | None = None
-    revision: str | None = None
-
-    @model_validator(mode="after")
-    def _one_place(self) -> "ModelSource":
-        if (self.path is None) == (self.hub_id is None):
-            raise ValueError("give exactly one of path and hub_id")
-        return self
 
 
 class DataSource(_Part):

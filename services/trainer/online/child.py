@@ -21,13 +21,15 @@ from services.common.process.reporter import Reporter
 from services.common.rewards import RewardEnvironment
 from services.common.rollout.chat import open_chat_tokens
 from services.common.rollout.tools import ToolEnvironment
+from services.trainer.hub import model_folder
+from services.trainer.llamafactory.model_files import name_base
 from services.trainer.online.checkpoints import Position
 from services.trainer.online.failures import cause_of
 from services.trainer.online.job import OUTPUT, Environments, OpenTraining, open_training
 from services.trainer.online.learner_process import LearnerFailed
 from services.trainer.online.loop import Training
 from services.trainer.online.method import online_method
-from services.trainer.online.spec import SPEC, OnlineSpec
+from services.trainer.online.spec import SPEC, OnlineSpec, OnlineTask
 
 MODEL = f"{OUTPUT}/model"
 
@@ -39,9 +41,13 @@ def main(job_dir: Path) -> None:
         ToolEnvironment.take_from(os.environ), RewardEnvironment.take_from(os.environ)
     )
     reporter = Reporter(job_dir)
-    spec = OnlineSpec.model_validate_json((job_dir / SPEC).read_bytes())
+    asked = OnlineTask.model_validate_json((job_dir / SPEC).read_bytes())
     try:
+        spec = asked.located(
+            lambda model, param: model_folder(model, reporter.phase, param),
+        )
         position = asyncio.run(_train(spec, job_dir, reporter, environments))
+        name_base(job_dir / MODEL, asked.model)
     except asyncio.CancelledError:
         sys.exit(128 + signal.SIGTERM)
     except (TemperError, BaseExceptionGroup) as group:

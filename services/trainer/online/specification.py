@@ -12,8 +12,9 @@ from services.common.models.registry import ResolvedModel
 from services.common.process.runtimes import Runtime
 from services.common.records.source import SourceFile
 from services.common.rewards import needs_gold
+from services.trainer.model_source import ModelSource
 from services.trainer.online.method import Online, online_method, rewards_of
-from services.trainer.online.spec import OnlineSpec, RemoteTeacher, RuntimeOf
+from services.trainer.online.spec import TEACHER, OnlineTask, RemoteTeacher, RuntimeOf
 from services.trainer.online.validation.spec import PromptsSpec
 from services.trainer.specification import FineTune
 
@@ -38,13 +39,13 @@ def learns_from_data(online: Online) -> bool:
     return online.hyperparameters.lmbda < 1.0 and not online.hyperparameters.seq_kd
 
 
-def online_spec(
+def online_task(
     tune: FineTune,
     artifacts: Artifacts,
     resolve: Resolve,
     runtimes: tuple[Runtime, Runtime],
     gpus: list[str],
-) -> OnlineSpec:
+) -> OnlineTask:
     """What the training child is asked to do. ``runtimes`` are those of training and of vLLM."""
     online = online_method(tune.method)
     training, vllm = runtimes
@@ -54,9 +55,9 @@ def online_spec(
     if tune.model.needs_merge:
         message = f"adapter {tune.model.id!r} cannot be served without being merged into its base"
         raise InvalidRequest(message, param="model")
-    return OnlineSpec(
+    return OnlineTask(
         job_id=tune.job.id,
-        model=_folder(tune.model, "model"),
+        model=_source(tune.model),
         adapter=tune.model.adapter,
         stop_token_ids=list(tune.model.stop_token_ids),
         method=tune.method,
@@ -75,27 +76,27 @@ def reward_model_folder(model: ResolvedModel) -> Path:
     if model.adapter is not None:
         message = f"reward model {model.id!r} is an adapter, not a whole model"
         raise InvalidRequest(message, param=param)
-    return _folder(model, param)
+    if model.weights.path is None:
+        message = f"reward model {model.id!r} is of a hub; it must be a folder of this host"
+        raise InvalidRequest(message, param=param)
+    return model.weights.path
 
 
-def _teacher(online: Online, resolve: Resolve) -> Path | RemoteTeacher | None:
+def _teacher(online: Online, resolve: Resolve) -> ModelSource | RemoteTeacher | None:
     if not isinstance(online, DistillationMethod):
         return None
     teacher = online.hyperparameters.teacher
     if not isinstance(teacher, TeacherModel):
         return RemoteTeacher(base_url=teacher.base_url, model=teacher.model, top_k=teacher.top_k)
-    param = "method.distillation.hyperparameters.teacher.model"
     model = resolve(teacher.model)
     if model.adapter is not None:
-        raise InvalidRequest("a teacher is a whole model, not an adapter", param=param)
-    return _folder(model, param)
+        raise InvalidRequest("a teacher is a whole model, not an adapter", param=TEACHER)
+    return _source(model)
 
 
-def _folder(model: ResolvedModel, param: str) -> Path:
-    if model.weights.path is None:
-        message = "online training needs a model in a folder; this one is of a hub"
-        raise InvalidRequest(message, param=param)
-    return model.weights.path
+def _source(model: ResolvedModel) -> ModelSource:
+    weights = model.weights
+    return ModelSource(path=weights.path, hub_id=weights.hub_id, revision=weights.revision)
 
 
 def _prompts(tune: FineTune, artifacts: Artifacts) -> SourceFile:

@@ -12,9 +12,9 @@ from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
+from services.trainer.hub import model_folder
 from services.trainer.llamafactory.arguments import Workplace, build_arguments
 from services.trainer.llamafactory.dataset import prepare_data
-from services.trainer.llamafactory.hub import model_folder
 from services.trainer.llamafactory.library import llamafactory_module
 from services.trainer.llamafactory.spec import SPEC, TrainingSpec
 from services.trainer.llamafactory.tokens import layout, load_tokenizer

@@ -8,15 +8,17 @@ import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from services.common.process.reporter import METRICS, REPORTS, RESULT
 from services.common.process.runtimes import child_environment
 from services.common.records.source import SourceFile
-from services.trainer.online.spec import SPEC, OnlineSpec, RemoteTeacher, RuntimeOf
+from services.trainer.model_source import ModelSource
+from services.trainer.online.spec import SPEC, OnlineTask, RemoteTeacher, RuntimeOf
 from tests.support.runtimes import installed_runtime
 from tests.support.waiting import wait_for
 
+Source = TypeVar("Source")
 MODULE = "services.trainer.online.child"
 
 
@@ -26,10 +28,10 @@ class OnlineJob:
     def __init__(
         self,
         folder: Path,
-        model: Path,
+        model: Path | ModelSource,
         method: str,
         *,
-        teacher: Path | RemoteTeacher | None = None,
+        teacher: Path | ModelSource | RemoteTeacher | None = None,
         environment: Mapping[str, str] | None = None,
         **settings: Any,
     ) -> None:
@@ -40,12 +42,12 @@ class OnlineJob:
         rows = ({"question": f"{n}+{n}?", "gold": str(2 * n)} for n in range(30))
         prompts.write_text("".join(json.dumps(row) + "\n" for row in rows))
         training, vllm = installed_runtime("training"), installed_runtime("vllm")
-        spec = OnlineSpec.model_validate(
+        spec = OnlineTask.model_validate(
             {
                 "job_id": "ftjob-1",
-                "model": model,
+                "model": _source(model),
                 "method": {"type": method, method: settings},
-                "teacher": teacher,
+                "teacher": _source(teacher),
                 "prompts": SourceFile(path=prompts, filename="prompts.jsonl"),
                 "training": RuntimeOf(python=training.python, version=training.version),
                 "vllm": RuntimeOf(python=vllm.python, version=vllm.version),
@@ -116,6 +118,10 @@ class OnlineJob:
 
     def _log(self) -> str:
         return (self.folder / "log.txt").read_text()[-3000:]
+
+
+def _source(given: Source) -> Source | ModelSource:
+    return ModelSource(path=given) if isinstance(given, Path) else given
 
 
 def _signal(group: int, number: int) -> bool:

@@ -10,7 +10,8 @@ from services.trainer.llamafactory.arguments import (
     build_arguments,
     left_out_without_gpu,
 )
-from services.trainer.llamafactory.spec import DataSource, ModelSource, TrainingSpec
+from services.trainer.llamafactory.spec import DataSource, TrainingSpec
+from services.trainer.model_source import ModelSource
 
 
 def spec(**changes: Any) -> TrainingSpec:

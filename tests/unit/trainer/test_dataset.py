@@ -15,7 +15,8 @@ from services.trainer.llamafactory.dataset import (
     prepare_data,
     prepared_data,
 )
-from services.trainer.llamafactory.spec import DataSource, ModelSource, TrainingSpec
+from services.trainer.llamafactory.spec import DataSource, TrainingSpec
+from services.trainer.model_source import ModelSource
 
 from .chatml import chatml
 

@@ -8,7 +8,7 @@ from services.trainer.llamafactory.model_files import (
     name_base,
     remove_unfinished,
 )
-from services.trainer.llamafactory.spec import ModelSource
+from services.trainer.model_source import ModelSource
 
 
 def saved(output: Path, **files: str) -> Path:

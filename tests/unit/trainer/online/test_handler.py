@@ -14,14 +14,14 @@ from services.common.contracts.jobs import JobKind
 from services.common.db.engine import Database
 from services.common.db.migrate import migrate
 from services.common.db.tables import FileRow, ModelRow
-from services.common.errors import InvalidRequest
 from services.common.jobs.claims import Claim, Stage
 from services.common.jobs.job import Job, NewJob
 from services.common.jobs.store import create_job
 from services.common.queue.names import TRAINING
 from services.common.worker.settings import WorkerSettings
 from services.trainer.handler import FineTuningHandler
-from services.trainer.online.spec import SPEC, OnlineSpec, RemoteTeacher
+from services.trainer.model_source import ModelSource
+from services.trainer.online.spec import SPEC, OnlineTask, RemoteTeacher
 from services.trainer.online.validation.spec import SPEC as PROMPTS_SPEC
 from services.trainer.online.validation.spec import PromptsSpec
 
@@ -85,14 +85,14 @@ def job_of(database: Database, method: str, *, model: str = "base", **settings: 
         )
 
 
-def spec_of(database: Database, settings: WorkerSettings, job: Job, *gpus: str) -> OnlineSpec:
+def spec_of(database: Database, settings: WorkerSettings, job: Job, *gpus: str) -> OnlineTask:
     claim = Claim(job, Stage.WORK, gpus or ("cpu-host-0",))
     launch = FineTuningHandler(settings).work(database, claim, settings.home)
     assert launch.command[1:] == ["-m", "services.trainer.online.child", str(settings.home)]
     text = (settings.home / SPEC).read_text()
     assert SECRET not in text
     assert SECRET in "".join(launch.environment.values())
-    return OnlineSpec.model_validate_json(text)
+    return OnlineTask.model_validate_json(text)
 
 
 def test_the_child_is_told_everything_but_the_keys(
@@ -100,7 +100,7 @@ def test_the_child_is_told_everything_but_the_keys(
 ) -> None:
     job = job_of(database, "reinforcement", rewards=REWARDS)
     spec = spec_of(database, settings, job, "GPU-1", "GPU-2")
-    assert spec.model == settings.models_folder / "base"
+    assert spec.model == ModelSource(path=settings.models_folder / "base")
     assert spec.gpus == ["GPU-1", "GPU-2"]
     assert spec.seed == 3
     assert spec.prompts.path == Artifacts(settings.home).file("file-1")
@@ -114,7 +114,8 @@ def test_a_cpu_slot_is_no_gpu(database: Database, settings: WorkerSettings) -> N
 def test_a_teacher_is_a_folder_or_a_server(database: Database, settings: WorkerSettings) -> None:
     local = {"teacher": {"type": "model", "model": "teacher"}}
     job = job_of(database, "distillation", hyperparameters=local)
-    assert spec_of(database, settings, job).teacher == settings.models_folder / "teacher"
+    asked = ModelSource(path=settings.models_folder / "teacher")
+    assert spec_of(database, settings, job).teacher == asked
 
 
 def test_a_teacher_elsewhere_is_asked_for_its_top_tokens(
@@ -154,11 +155,13 @@ def test_prompts_are_validated_for_what_the_method_needs(
     assert (spec.needs_gold, spec.needs_answer) == (gold, answer)
 
 
-def test_a_model_of_a_hub_is_refused(database: Database, settings: WorkerSettings) -> None:
-    job = job_of(database, "reinforcement", model="hub", rewards=REWARDS)
-    with pytest.raises(InvalidRequest, match="of a hub") as raised:
-        spec_of(database, settings, job)
-    assert raised.value.param == "model"
+def test_models_of_a_hub_are_left_to_the_child(
+    database: Database, settings: WorkerSettings
+) -> None:
+    teacher = {"teacher": {"type": "model", "model": "hub"}}
+    job = job_of(database, "distillation", model="hub", hyperparameters=teacher)
+    spec = spec_of(database, settings, job)
+    assert spec.model == spec.teacher == ModelSource(hub_id="owner/name")
 
 
 def test_the_trained_model_is_registered(database: Database, settings: WorkerSettings) -> None:

@@ -1,8 +1,9 @@
-"""What a job names on a hub: the model is downloaded, the datasets are only asked for.
+"""Models of a hub: they are downloaded before anything slow begins, so that a wrong name fails in
+seconds.
 
-Both happen before anything slow is imported, so that a wrong name fails in seconds. The training
-itself gets a folder: given a name, PEFT compares the vocabulary with that of the newest revision
-instead of the one it trains, and then stores embeddings that make an adapter impossible to serve.
+The training itself gets a folder: given a name, PEFT compares the vocabulary with that of the
+newest revision instead of the one it trains, and then stores embeddings that make an adapter
+impossible to serve.
 """
 
 import json
@@ -12,64 +13,42 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from huggingface_hub import constants, hf_hub_download, snapshot_download
+from huggingface_hub import constants, snapshot_download
 from huggingface_hub.errors import (
     GatedRepoError,
     LocalEntryNotFoundError,
-    RemoteEntryNotFoundError,
     RepositoryNotFoundError,
     RevisionNotFoundError,
 )
 
-from services.trainer.llamafactory.dataset import prepared_data
 from services.trainer.llamafactory.failures import TrainingFailure
-from services.trainer.llamafactory.spec import ModelSource, TrainingSpec
+from services.trainer.model_source import ModelSource
 
 _SETTINGS = ("*.json", "*.jinja", "*.model", "*.tiktoken", "*.txt")
 _SUBFOLDERS = "*/*"
 _WEIGHTS = "model.safetensors"
 _WEIGHTS_INDEX = "model.safetensors.index.json"
-_README = "README.md"
 
 
-def model_folder(model: ModelSource, enter: Callable[[str], None]) -> Path:
+def model_folder(model: ModelSource, enter: Callable[[str], None], param: str = "model") -> Path:
     """The folder of a model; one of a hub is downloaded first, unless the cache holds it.
 
-    Raises TrainingFailure that names the repository.
+    Raises TrainingFailure that names the repository, and ``param`` as the part of the request.
     """
     if model.path is not None:
         return model.path
     enter("downloading_model")
     hub_id = str(model.hub_id)
     what = f"model {hub_id!r}"
-    with _explained(what, model.revision, code="model_load_failed", param="model"):
+    with explained(what, model.revision, code="model_load_failed", param=param):
         folder = _download(hub_id, model.revision, _SETTINGS)
         weights = _weight_files(folder)
         # By the commit: the branch may have moved since.
         _download(hub_id, folder.name, weights)
     if not all((folder / name).exists() for name in weights):
         message = f"{what} has no weights in safetensors at revision {model.revision or 'main'!r}"
-        raise TrainingFailure(message, code="model_load_failed", param="model")
+        raise TrainingFailure(message, code="model_load_failed", param=param)
     return folder
-
-
-def check_datasets(spec: TrainingSpec, data_dir: Path) -> None:
-    """Raise TrainingFailure, naming it, for a hub dataset that is not there or not readable.
-
-    Nothing is asked once an earlier attempt has prepared the data in ``data_dir``.
-    """
-    if prepared_data(data_dir, spec) is not None:
-        return
-    sources = {"training_file": spec.training_data, "validation_file": spec.validation_data}
-    for param, source in sources.items():
-        if source is None or source.hub_name is None:
-            continue
-        what = f"dataset {source.hub_name!r}"
-        with _explained(what, None, code="dataset_load_failed", param=param):
-            try:
-                hf_hub_download(source.hub_name, _README, repo_type="dataset")
-            except RemoteEntryNotFoundError:
-                continue  # the dataset is there, only without a card
 
 
 def _download(hub_id: str, revision: str | None, names: tuple[str, ...]) -> Path:
@@ -89,7 +68,8 @@ def _weight_files(folder: Path) -> tuple[str, ...]:
 
 
 @contextmanager
-def _explained(what: str, revision: str | None, **failure: Any) -> Iterator[None]:
+def explained(what: str, revision: str | None, **failure: Any) -> Iterator[None]:
+    """Turn what the hub's library raises into a TrainingFailure that names ``what``."""
     try:
         yield
     except Exception as error:  # the library lets some of its HTTP client's own through
