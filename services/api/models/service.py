@@ -1,10 +1,12 @@
 """Models in the database."""
 
+import json
 import shutil
 import time
 from pathlib import Path
 
-from sqlalchemy import delete, or_, select
+from pydantic import JsonValue
+from sqlalchemy import Text, cast, delete, select
 from sqlalchemy.orm import Session
 
 from services.api.models.folders import ModelFolder, inspect_folder
@@ -73,18 +75,33 @@ def remove_model(session: Session, artifacts: Artifacts, model_id: str) -> Path 
     adapter = session.scalar(select(ModelRow.id).where(ModelRow.base == model_id).limit(1))
     if row.kind == ModelKind.FULL and adapter is not None:
         raise Conflict(f"adapter {adapter!r} belongs to {model_id!r}", code="model_in_use")
-    job = session.scalar(
-        select(JobRow.id).where(
-            JobRow.status.in_(_UNFINISHED),
-            or_(*(JobRow.request[field].as_string() == model_id for field in _MODEL_FIELDS)),
-        )
-    )
+    job = _needing(session, model_id)
     if job is not None:
         raise Conflict(f"job {job} still needs {model_id!r}", code="model_in_use")
     session.execute(delete(ModelRow).where(ModelRow.seq == row.seq))
     if row.job_id is None or row.job_path is None:
         return None
     return artifacts.job(row.job_id) / row.job_path
+
+
+def _needing(session: Session, model_id: str) -> str | None:
+    """An unfinished job whose request names the model: to start from, to learn from, to judge."""
+    written = cast(JobRow.request, Text).contains(json.dumps(model_id), autoescape=True)
+    jobs = session.execute(
+        select(JobRow.id, JobRow.request).where(JobRow.status.in_(_UNFINISHED), written)
+    )
+    return next((job for job, request in jobs if _names(request, model_id)), None)
+
+
+def _names(value: JsonValue, model_id: str) -> bool:
+    if isinstance(value, list):
+        return any(_names(each, model_id) for each in value)
+    if not isinstance(value, dict):
+        return False
+    return any(
+        (field in _MODEL_FIELDS and each == model_id) or _names(each, model_id)
+        for field, each in value.items()
+    )
 
 
 def remove_weights(folder: Path) -> None:

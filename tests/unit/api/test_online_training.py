@@ -1,17 +1,20 @@
 """What a request for online training is told before anything is started."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 from pydantic import ValidationError
 
 from services.api.fine_tuning.service import create_fine_tuning_job
+from services.api.models.service import remove_model
 from services.api.settings import ApiSettings
+from services.common.artifacts import Artifacts
 from services.common.contracts.fine_tuning import CreateFineTuningJob
 from services.common.contracts.online import ReinforcementHyperparameters
 from services.common.db.engine import Database
 from services.common.db.tables import FileRow, ModelRow
-from services.common.errors import InvalidRequest, PermissionDenied, TemperError
+from services.common.errors import Conflict, InvalidRequest, PermissionDenied, TemperError
 from services.common.jobs.job import Job
 
 SETTINGS = ApiSettings(allowed_endpoints=["http://127.0.0.1:9000"])
@@ -199,3 +202,28 @@ def test_more_gpus_for_the_trainer_than_there_are_is_refused(registry: Database)
     with pytest.raises(InvalidRequest) as raised:
         create(registry, "reinforcement", hyperparameters={"placement": placement}, gpus=4)
     assert raised.value.param == "method.reinforcement.hyperparameters.placement.trainer_gpus"
+
+
+@pytest.mark.parametrize(
+    ("method", "fields"),
+    [
+        ("distillation", {"hyperparameters": {"teacher": {**TEACHER, "model": "other"}}}),
+        (
+            "reinforcement",
+            {"rewards": [{"name": "it", "reward": {"type": "reward_model", "model": "other"}}]},
+        ),
+    ],
+    ids=["teacher", "reward model"],
+)
+def test_a_model_stays_while_a_job_learns_from_it(
+    registry: Database, tmp_path: Path, method: str, fields: dict[str, Any]
+) -> None:
+    with registry.write() as session:
+        for name in ("other", "another"):
+            session.add(ModelRow(id=name, kind="full", folder=name, created_at=0.0))
+    create(registry, method, **fields)
+
+    with registry.write() as session, pytest.raises(Conflict, match="still needs 'other'"):
+        remove_model(session, Artifacts(tmp_path), "other")
+    with registry.write() as session:
+        remove_model(session, Artifacts(tmp_path), "another")
