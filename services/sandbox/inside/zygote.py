@@ -39,6 +39,15 @@ def main(descriptor: int) -> NoReturn:
     """Warm up, then fork slots until the service closes the channel."""
     channel = socket.socket(fileno=descriptor)
     syscalls.die_with_parent()
+    with contextlib.suppress(frames.ChannelClosed):  # at any time, in the midst of warming up too
+        configuration = _prepare(channel)
+        while True:
+            _serve(channel, configuration)
+    os._exit(0)
+
+
+def _prepare(channel: socket.socket) -> Configuration:
+    """Be what the service orders, and warm; tell it so."""
     order, _ = frames.receive(channel)
     configuration = Configuration(**order["configuration"])
     configuration = configuration._replace(
@@ -57,10 +66,7 @@ def main(descriptor: int) -> NoReturn:
         sys.exit(1)
     _settle()
     frames.send(channel, {"ready": True, "missing": missing})
-    with contextlib.suppress(frames.ChannelClosed):
-        while True:
-            _serve(channel, configuration)
-    os._exit(0)
+    return configuration
 
 
 @stack.unseen

@@ -2,6 +2,8 @@
 
 import os
 import signal
+import socket
+import subprocess
 import tempfile
 from contextlib import suppress
 from pathlib import Path
@@ -12,6 +14,7 @@ import pytest
 from services.sandbox.execution import Executable, SandboxFailure
 from services.sandbox.isolation.tier import Tier
 from services.sandbox.pool import runs, zygotes
+from services.sandbox.pool.orders import BASIC_ENVIRONMENT
 from tests.integration.sandbox.pool.programs import (
     arguments,
     descendants,
@@ -22,6 +25,7 @@ from tests.integration.sandbox.pool.programs import (
     start,
     the_one_named,
 )
+from tests.support.runtimes import installed_runtime
 from tests.support.sandbox_pool import PoolInThread, running_pool
 from tests.support.waiting import wait_for
 
@@ -125,3 +129,16 @@ def test_a_pool_that_closes_leaves_nothing(tier: Tier) -> None:
         running.result(60)
     assert {process.pid for process in descendants()} <= processes_before
     assert own_folders() == folders_before
+
+
+def test_a_zygote_whose_service_goes_while_it_starts_ends_quietly() -> None:
+    own_end, other_end = socket.socketpair()
+    with own_end, other_end:
+        process = subprocess.Popen(
+            [installed_runtime("sandbox").python, zygotes._SCRIPT, str(other_end.fileno())],
+            pass_fds=[other_end.fileno()],
+            stderr=subprocess.PIPE,
+            env={**BASIC_ENVIRONMENT, "PYTHONPATH": str(zygotes.REPOSITORY)},
+        )
+    _, told = process.communicate(timeout=60)
+    assert (process.returncode, told) == (0, b"")
