@@ -9,6 +9,8 @@ from pathlib import Path
 import psutil
 
 SHARED_FOLDERS = (Path("/tmp"), Path("/var/tmp"), Path("/dev/shm"))
+GONE = (FileNotFoundError, ProcessLookupError)
+"""What reading of a process is told that has ended, or closed what is read, in between."""
 
 
 @dataclass(frozen=True)
@@ -80,11 +82,12 @@ def tree(pid: int) -> list[psutil.Process]:
 
 def living(processes: Iterable[psutil.Process]) -> list[psutil.Process]:
     """Those that still run."""
-    return [
-        process
-        for process in processes
-        if process.is_running() and process.status() != psutil.STATUS_ZOMBIE
-    ]
+    found = []
+    for process in processes:
+        with suppress(psutil.NoSuchProcess):
+            if process.is_running() and process.status() != psutil.STATUS_ZOMBIE:
+                found.append(process)
+    return found
 
 
 def preparing(service: int) -> list[int]:
@@ -104,7 +107,10 @@ def mounts_of_the_machine() -> int:
 
 def group_folders(service: int) -> tuple[Path, ...]:
     """The folders of control groups that a service has taken hold of: it keeps them open."""
-    opened = {entry.readlink() for entry in Path(f"/proc/{service}/fd").iterdir()}
+    opened = set[Path]()
+    for entry in Path(f"/proc/{service}/fd").iterdir():
+        with suppress(*GONE):
+            opened.add(entry.readlink())
     return tuple(
         sorted(path for path in opened if path.is_relative_to("/sys/fs/cgroup") and path.is_dir())
     )
@@ -123,16 +129,22 @@ def _charged(folder: Path) -> int:
 
 
 def _proportional_set_size(pid: int) -> int:
-    lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
-    return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:"))
+    with suppress(*GONE):
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+        return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:"))
+    return 0
 
 
 def _entries(folder: str) -> int:
-    return sum(1 for _ in Path(folder).iterdir())
+    with suppress(*GONE):
+        return sum(1 for _ in Path(folder).iterdir())
+    return 0
 
 
 def _lines(path: str) -> int:
-    return len(Path(path).read_text().splitlines())
+    with suppress(*GONE):
+        return len(Path(path).read_text().splitlines())
+    return 0
 
 
 def _each(numbers: Iterable[int]) -> tuple[int, ...]:

@@ -44,7 +44,10 @@ def zygotes_of_the_pool() -> list[psutil.Process]:
 
 def is_in_another_namespace(process: psutil.Process) -> bool:
     own = Path("/proc/self/ns/pid").readlink()
-    return Path(f"/proc/{process.pid}/ns/pid").readlink() != own
+    try:
+        return Path(f"/proc/{process.pid}/ns/pid").readlink() != own
+    except FileNotFoundError:
+        return False  # it has ended in between
 
 
 def a_run_of_each(sandbox: PoolInThread) -> None:

@@ -48,7 +48,7 @@ def running(runtimes: Path, model: str, **options: float) -> Iterator[EncoderPro
 def lives(pid: int) -> bool:
     try:
         return ") Z " not in Path(f"/proc/{pid}/stat").read_text()
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):
         return False
 
 
