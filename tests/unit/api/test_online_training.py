@@ -11,7 +11,7 @@ from services.api.models.service import remove_model
 from services.api.settings import ApiSettings
 from services.common.artifacts import Artifacts
 from services.common.contracts.fine_tuning import CreateFineTuningJob
-from services.common.contracts.online import ReinforcementHyperparameters
+from services.common.contracts.online import Optimisation, ReinforcementHyperparameters
 from services.common.db.engine import Database
 from services.common.db.tables import FileRow, ModelRow
 from services.common.errors import Conflict, InvalidRequest, PermissionDenied, TemperError
@@ -195,6 +195,12 @@ def test_the_data_are_an_uploaded_file_of_prompts_alone(registry: Database) -> N
 def test_numbers_that_nothing_could_hold_are_no_settings(settings: dict[str, int]) -> None:
     with pytest.raises(ValidationError):
         ReinforcementHyperparameters.model_validate(settings)
+
+
+@pytest.mark.parametrize("strategy", ["ddp", "fsdp"])
+def test_a_zero_stage_without_deepspeed_is_refused(strategy: str) -> None:
+    with pytest.raises(ValidationError, match="zero_stage belongs to the strategy deepspeed"):
+        Optimisation.model_validate({"strategy": strategy, "zero_stage": 3})
 
 
 def test_more_gpus_for_the_trainer_than_there_are_is_refused(registry: Database) -> None:
