@@ -29,7 +29,7 @@ def main(job_dir: Path, script: str) -> int:
         reporter.metrics(step, loss=1.0 / step)
         reporter.progress(step, 1000 if script == "forever" else STEPS, 1.0)
         reporter.checkpoint(step, f"output/checkpoint-{step}")
-        position.write_text(json.dumps({"step": step}))
+        _replace(position, json.dumps({"step": step}))
         time.sleep(0.05)
     if script == "fail":
         print("a line of the log")
@@ -40,6 +40,13 @@ def main(job_dir: Path, script: str) -> int:
         os.kill(os.getpid(), signal.SIGSEGV)
     reporter.finish(tokens=step * 10)
     return 0
+
+
+def _replace(file: Path, text: str) -> None:
+    """Write a file that is whole at any moment: the next attempt reads it after a kill."""
+    partial = file.with_suffix(".partial")
+    partial.write_text(text)
+    partial.replace(file)
 
 
 def _leave_a_daemon(job_dir: Path) -> None:
