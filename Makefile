@@ -16,7 +16,7 @@ test: dev runtimes lint
 	@$(PYTEST) -m "not long"
 
 test-full: dev languages runtimes lint
-	@$(PYTEST)
+	@$(PYTEST) --hypothesis-profile=exploring
 
 core:
 	@$(PYTHON) infra/environment.py
