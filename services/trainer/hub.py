@@ -7,6 +7,7 @@ impossible to serve.
 """
 
 import json
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,14 +25,20 @@ from huggingface_hub.errors import (
 from services.trainer.llamafactory.failures import TrainingFailure
 from services.trainer.model_source import ModelSource
 
+COMMITS = "hub_commits.json"
 _SETTINGS = ("*.json", "*.jinja", "*.model", "*.tiktoken", "*.txt")
 _SUBFOLDERS = "*/*"
 _WEIGHTS = "model.safetensors"
 _WEIGHTS_INDEX = "model.safetensors.index.json"
 
 
-def model_folder(model: ModelSource, enter: Callable[[str], None], param: str = "model") -> Path:
+def model_folder(
+    model: ModelSource, job_dir: Path, enter: Callable[[str], None], param: str = "model"
+) -> Path:
     """The folder of a model; one of a hub is downloaded first, unless the cache holds it.
+
+    All attempts of the job whose folder is ``job_dir`` get the commit that the first one found: a
+    checkpoint must not go on from other weights because a branch has moved.
 
     Raises TrainingFailure that names the repository, and ``param`` as the part of the request.
     """
@@ -40,15 +47,34 @@ def model_folder(model: ModelSource, enter: Callable[[str], None], param: str = 
     enter("downloading_model")
     hub_id = str(model.hub_id)
     what = f"model {hub_id!r}"
+    known = _read_commits(job_dir)
+    key = f"{hub_id}@{model.revision or 'main'}"
     with explained(what, model.revision, code="model_load_failed", param=param):
-        folder = _download(hub_id, model.revision, _SETTINGS)
+        folder = _download(hub_id, known.get(key, model.revision), _SETTINGS)
         weights = _weight_files(folder)
         # By the commit: the branch may have moved since.
         _download(hub_id, folder.name, weights)
     if not all((folder / name).exists() for name in weights):
         message = f"{what} has no weights in safetensors at revision {model.revision or 'main'!r}"
         raise TrainingFailure(message, code="model_load_failed", param=param)
+    if key not in known:
+        _write_commits(job_dir, {**known, key: folder.name})
     return folder
+
+
+def _read_commits(job_dir: Path) -> dict[str, str]:
+    try:
+        commits: dict[str, str] = json.loads((job_dir / COMMITS).read_bytes())
+    except FileNotFoundError:
+        return {}
+    return commits
+
+
+def _write_commits(job_dir: Path, commits: dict[str, str]) -> None:
+    """Complete or not at all; each of several processes writes the same."""
+    partial = job_dir / f"{COMMITS}.{os.getpid()}"
+    partial.write_text(json.dumps(commits))
+    partial.replace(job_dir / COMMITS)
 
 
 def _download(hub_id: str, revision: str | None, names: tuple[str, ...]) -> Path:

@@ -46,7 +46,8 @@ def main() -> int:
             check_template(spec.template)
         # Imported late: it takes seconds, and the libraries read the environment when imported.
         import_module(f"{_PACKAGE}.hub_datasets").check_datasets(spec, context.data_dir)
-        model = import_module("services.trainer.hub").model_folder(spec.model, enter)
+        hub = import_module("services.trainer.hub")
+        model = hub.model_folder(spec.model, job_dir, enter)
         preparation = import_module(f"{_PACKAGE}.preparation").prepare(spec, model, context)
         import_module(f"{_PACKAGE}.training").train(spec, preparation, context)
     except Exception as error:

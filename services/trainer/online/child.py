@@ -44,7 +44,7 @@ def main(job_dir: Path) -> None:
     asked = OnlineTask.model_validate_json((job_dir / SPEC).read_bytes())
     try:
         spec = asked.located(
-            lambda model, param: model_folder(model, reporter.phase, param),
+            lambda model, param: model_folder(model, job_dir, reporter.phase, param)
         )
         position = asyncio.run(_train(spec, job_dir, reporter, environments))
         name_base(job_dir / MODEL, asked.model)

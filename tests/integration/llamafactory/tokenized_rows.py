@@ -22,7 +22,7 @@ from services.trainer.llamafactory.tokens import layout, load_tokenizer
 
 def tokenized_rows(job_dir: Path) -> list[dict[str, Any]]:
     spec = TrainingSpec.model_validate_json((job_dir / SPEC).read_bytes())
-    base = model_folder(spec.model, lambda phase: None)
+    base = model_folder(spec.model, job_dir, lambda phase: None)
     prepared = prepare_data(
         spec, layout(spec, load_tokenizer(base)), job_dir / "data", lambda rows: None
     )

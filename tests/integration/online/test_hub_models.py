@@ -1,12 +1,16 @@
 """Online training of models that a hub has, from a stand-in of one on the loopback."""
 
 import json
+import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from services.common.process.runtimes import child_environment
 from services.trainer.model_source import ModelSource
 from services.trainer.online.spec import TEACHER
 from tests.integration.online.training_job import OnlineJob
@@ -78,6 +82,39 @@ def test_so_does_a_teacher(environment: dict[str, str], model: Path, tmp_path: P
     error = job.fail()
 
     assert (error["code"], error["param"]) == ("model_load_failed", TEACHER)
+
+
+def found_by(job_dir: Path, environment: dict[str, str]) -> Path:
+    """The folder of the model's main branch, in an attempt of a job."""
+    program = (
+        "import sys; from pathlib import Path; from services.trainer import hub, model_source\n"
+        f"source = model_source.ModelSource(hub_id={NAME!r})\n"
+        "print(hub.model_folder(source, Path(sys.argv[1]), lambda phase: None))"
+    )
+    job_dir.mkdir(exist_ok=True)
+    ended = subprocess.run(
+        [sys.executable, "-c", program, str(job_dir)],
+        env=child_environment(environment),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr
+    return Path(ended.stdout.splitlines()[-1])
+
+
+def test_later_attempts_go_on_from_the_commit_of_the_first(
+    environment: dict[str, str], model: Path, tmp_path: Path
+) -> None:
+    moved = Path(shutil.copytree(model, tmp_path / "moved"))
+    with running_hub() as hub:
+        environment |= {"HF_ENDPOINT": hub.url}
+        hub.add(Repository(Kind.MODEL, NAME, {"main": model}))
+        first = found_by(tmp_path / "job", environment)
+        hub.add(Repository(Kind.MODEL, NAME, {"main": moved, "before": model}))
+        assert found_by(tmp_path / "job", environment) == first
+        assert found_by(tmp_path / "another", environment) != first
 
 
 @pytest.mark.long
