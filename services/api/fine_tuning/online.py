@@ -64,11 +64,13 @@ def _below(place: str) -> Iterator[None]:
 
 
 def _check_files(request: CreateFineTuningJob) -> None:
-    if request.training_file.startswith(HUB_DATASET_PREFIX):
-        raise InvalidRequest("online training reads an uploaded file", param="training_file")
-    if request.validation_file is not None:
-        message = "online training has none: evaluate its checkpoints instead"
-        raise InvalidRequest(message, param="validation_file")
+    files = {
+        "training_file": request.training_file,
+        "validation_file": request.validation_file,
+    }
+    for param, file in files.items():
+        if file is not None and file.startswith(HUB_DATASET_PREFIX):
+            raise InvalidRequest("online training reads an uploaded file", param=param)
 
 
 def _check_rewards(session: Session, online: RewardedMethod, settings: ApiSettings) -> None:

@@ -154,6 +154,14 @@ class OnlineSettings(Request):
     )
     max_concurrency: StrictInt = Field(default=256, ge=1, le=4096, description="Rollouts at once.")
     checkpoint_steps: Steps = Field(default=20, description="Updates between checkpoints.")
+    eval_interval: Steps = Field(
+        default=20,
+        description="Updates between evaluations on the validation file; there is one before the "
+        "first update and one after the last, too.",
+    )
+    eval_samples: Annotated[StrictInt, Field(ge=1, le=1024)] = Field(
+        default=1, description="Samples of each prompt of the validation file."
+    )
     keep_checkpoints: PositiveInt = 2
     placement: OnlinePlacement = Field(default_factory=OnlinePlacement)
     engine: VllmOptions = Field(default_factory=VllmOptions)

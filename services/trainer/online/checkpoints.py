@@ -135,8 +135,10 @@ class Checkpoints:
 
 
 def cut_metrics(job_dir: Path, step: int) -> None:
-    """Drop the figures of steps that are about to be taken again."""
+    """Drop the figures of steps that are about to be taken again; all before the first."""
     path = job_dir / METRICS
+    if step == 0:
+        path.unlink(missing_ok=True)
     if not path.exists():
         return
     partial = path.with_suffix(".partial")

@@ -26,7 +26,8 @@ class Draws:
     """Draws rows in the order of the seed; ``position`` is the number of the next draw.
 
     ``length_of`` counts the tokens of a prompt; one longer than ``max_length``, or that the chat
-    template refuses, is left out. ``skipped`` counts such draws.
+    template refuses, is left out. ``skipped`` counts such draws. ``param`` is the field of the
+    request that names the file.
     """
 
     def __init__(
@@ -36,11 +37,13 @@ class Draws:
         length_of: Callable[[Prompt], int],
         max_length: int,
         position: int = 0,
+        param: str = "training_file",
     ) -> None:
         self._rows = rows
         self._order = PromptOrder(len(rows), seed)
         self._length_of = length_of
         self._max_length = max_length
+        self._param = param
         self._refused: dict[int, str] = {}
         self.position = position
         self.skipped = 0
@@ -57,8 +60,22 @@ class Draws:
             if self._is_usable(draw.prompt):
                 return draw
             self.skipped += 1
+        raise self._none_usable()
+
+    def usable(self) -> list[Draw]:
+        """Every prompt that can be used, once, whatever was drawn. Raises `JobFailed` when there
+        is none."""
+        draws = [self.at(number) for number in range(len(self._rows))]
+        found = [draw for draw in draws if self._is_usable(draw.prompt)]
+        if not found:
+            raise self._none_usable()
+        return found
+
+    def _none_usable(self) -> JobFailed:
         reason = next(iter(self._refused.values()))
-        raise JobFailed(f"no prompt can be used: {reason}", code="no_usable_prompt")
+        return JobFailed(
+            f"no prompt can be used: {reason}", code="no_usable_prompt", param=self._param
+        )
 
     def _is_usable(self, prompt: Prompt) -> bool:
         if prompt.index not in self._refused and (reason := self._reason(prompt)):

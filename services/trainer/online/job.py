@@ -10,13 +10,13 @@ from services.common.process.reporter import Reporter
 from services.common.rewards import RewardEnvironment
 from services.common.rollout.chat import open_chat_tokens
 from services.common.rollout.index.log import IndexedLog
-from services.common.rollout.prompts import Prompt
 from services.common.rollout.tools import ToolEnvironment, open_toolbox
 from services.trainer.online.batches import Batches
 from services.trainer.online.checkpoints import Checkpoint, Checkpoints, Position, cut_metrics
 from services.trainer.online.draws import Draws
 from services.trainer.online.engine.devices import divide
 from services.trainer.online.engine_opening import policy_engine
+from services.trainer.online.evaluation import Divergence, Evaluation
 from services.trainer.online.groups import Group
 from services.trainer.online.learner.spec import LearnerSpec
 from services.trainer.online.learner_process import LearnerProcess
@@ -34,6 +34,7 @@ from services.trainer.online.policy_sync import PROBE_TOKENS, PROBES, PolicySync
 from services.trainer.online.restored import restored_groups
 from services.trainer.online.rows import PromptRow, read_rows
 from services.trainer.online.sources.opening import Playing, open_sources
+from services.trainer.online.sources.source import Source
 from services.trainer.online.spec import OnlineSpec
 
 OUTPUT = "output"
@@ -90,11 +91,10 @@ async def open_training(
         sources = await stack.enter_async_context(
             open_sources(playing, engine, environments.rewards)
         )
-
-        def length_of(prompt: Prompt) -> int:
-            return len(chat.prompt(prompt.messages, playing.schemas))
-
-        draws = Draws(rows, spec.seed, length_of, settings.max_prompt_length, position.draws)
+        draws = Draws(
+            rows, spec.seed, playing.prompt_length, settings.max_prompt_length, position.draws
+        )
+        batches = Batches(budget, overlong_of(online), sources.teacher)
         rules = group_rules(online)
         schedule = schedule_of(online, position.step, position.version)
         training = Training(
@@ -103,7 +103,7 @@ async def open_training(
             player=Player(
                 draws, sources.samples, schedule, rules, settings.max_concurrency, log.append
             ),
-            batches=Batches(budget, overlong_of(online), sources.teacher),
+            batches=batches,
             learner=learner,
             engine=engine,
             sync=sync,
@@ -113,6 +113,9 @@ async def open_training(
             job_dir=job_dir,
             first_probes=_first_probes(rows, playing),
             full_marks=full_marks(online),
+            evaluation=_evaluation(
+                playing, sources.samples, reporter, Divergence(batches, learner, job_dir)
+            ),
             sleeps=devices.sleep,
         )
         yield OpenTraining(training, position, restored_groups(checkpoint, draws, rules))
@@ -137,6 +140,32 @@ def _learner_spec(spec: OnlineSpec, checkpoint: Checkpoint | None, budget: int) 
         seed=spec.seed,
         method=spec.method,
         max_response_length=budget,
+    )
+
+
+def _evaluation(
+    playing: Playing, source: Source, reporter: Reporter, divergence: Divergence
+) -> Evaluation | None:
+    """The evaluation on the validation file; None where there is no such file."""
+    spec, settings = playing.spec, playing.settings
+    if spec.validation is None:
+        return None
+    draws = Draws(
+        read_rows(spec.validation.path, settings.prompt_type),
+        spec.seed,
+        playing.prompt_length,
+        settings.max_prompt_length,
+        param="validation_file",
+    )
+    rewards_to_pass = full_marks(playing.online)
+    return Evaluation(
+        draws=draws.usable(),
+        source=source,
+        samples=settings.eval_samples,
+        max_concurrency=settings.max_concurrency,
+        full_marks=rewards_to_pass,
+        reporter=reporter,
+        divergence=divergence if rewards_to_pass is None else None,
     )
 
 

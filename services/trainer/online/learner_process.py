@@ -24,6 +24,7 @@ from services.trainer.online.learner.protocol import (
     Export,
     Failed,
     Finish,
+    Measure,
     Probe,
     Publish,
     Ready,
@@ -133,6 +134,10 @@ class LearnerProcess:
     async def update(self, step: int, batch: Path) -> dict[str, float]:
         """Learn from a batch; return the figures of the update."""
         return (await self._ask(Update(step=step, batch=batch))).metrics
+
+    async def measure(self, batch: Path) -> dict[str, float]:
+        """The figures that the batch has under the present weights; nothing is learned."""
+        return (await self._ask(Measure(batch=batch))).metrics
 
     async def publish(self, folder: Path) -> None:
         """Write the weights for an engine."""

@@ -1,7 +1,7 @@
 """The loop of online training, whatever is learned from and however.
 
     wait for the groups of a step -> make their batch -> update the policy -> bring its weights to
-    the engine -> report -> write a checkpoint now and then
+    the engine -> evaluate it now and then -> report -> write a checkpoint now and then
 
 The player plays beside it: with ``max_staleness`` 0 it rests from the moment a batch is taken
 until the engine has the new weights; else it goes on with the next prompts, and rollouts that are
@@ -26,6 +26,7 @@ from services.trainer.online.checkpoints import (
 )
 from services.trainer.online.draws import Draws
 from services.trainer.online.engine import SyncReport
+from services.trainer.online.evaluation import Evaluation
 from services.trainer.online.groups import Group
 from services.trainer.online.metrics import StepClock, batch_figures, played_figures
 from services.trainer.online.parts import Engine, Learner
@@ -51,10 +52,13 @@ class Training:
     job_dir: Path
     first_probes: Sequence[Sequence[int]]
     full_marks: float | None
+    evaluation: Evaluation | None = None
     sleeps: bool = False
 
     async def run(self, position: Position) -> Position:
         """Train from a position to the last step; return where that is."""
+        if self.evaluation is not None and position.step == 0:
+            self.reporter.metrics(0, **await self.evaluation.figures())
         clock = StepClock()
         while position.step < self.settings.steps:
             groups = await clock.time("rollout", self.player.batch())
@@ -63,6 +67,9 @@ class Training:
                 figures = await self._learn(position, groups, clock)
             else:
                 await self._skip(position.step + 1)
+            if self.evaluation is not None and self._evaluation_due(position.step + 1):
+                evaluated = await clock.time("evaluation", self.evaluation.figures())
+                figures = {**figures, **evaluated}
             position = self._after(position, bool(groups), figures, clock)
             self._report(position, groups, figures, clock)
             clock = StepClock()
@@ -139,6 +146,9 @@ class Training:
         self.reporter.metrics(position.step, **values)
         left = (self.settings.steps - position.step) * position.train_seconds / position.step
         self.reporter.progress(position.step, self.settings.steps, left)
+
+    def _evaluation_due(self, step: int) -> bool:
+        return step % self.settings.eval_interval == 0 or step == self.settings.steps
 
     def _checkpoint_due(self, step: int) -> bool:
         return step % self.settings.checkpoint_steps == 0 or step == self.settings.steps

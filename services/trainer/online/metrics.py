@@ -44,13 +44,23 @@ def played_figures(played: Played, full_marks: float | None) -> dict[str, float]
 
     ``full_marks`` is the reward that passes; None without rewards.
     """
-    samples = [sample for sample in played.samples if not sample.finish_reason.is_failure]
+    tokens = sum(s.sampled_tokens for s in played.samples if not s.finish_reason.is_failure)
     figures = {
         "group_filter_rate": played.filtered / played.groups if played.groups else 0.0,
         "group_failure_rate": played.failed / played.groups if played.groups else 0.0,
+        **sample_figures(played.samples, full_marks),
     }
-    if played.samples:
-        figures["sample_failure_rate"] = 1.0 - len(samples) / len(played.samples)
+    if played.seconds:
+        figures["generation_tokens_per_second"] = tokens / played.seconds
+    return figures
+
+
+def sample_figures(played: Sequence[Trajectory], full_marks: float | None) -> dict[str, float]:
+    """What samples are like: their rewards, lengths and calls, those that failed left out."""
+    samples = [sample for sample in played if not sample.finish_reason.is_failure]
+    figures: dict[str, float] = {}
+    if played:
+        figures["sample_failure_rate"] = 1.0 - len(samples) / len(played)
     if not samples:
         return figures
     if full_marks is not None:
@@ -68,7 +78,6 @@ def played_figures(played: Played, full_marks: float | None) -> dict[str, float]
         "malformed_calls": _mean(sum(len(t.malformed) for t in s.turns) for s in samples),
         "model_seconds": _mean(sample.model_seconds for sample in samples),
         "tool_seconds": _mean(sample.tool_seconds for sample in samples),
-        "generation_tokens_per_second": tokens / played.seconds if played.seconds else 0.0,
     }
 
 

@@ -15,6 +15,10 @@ class Learner(Protocol):
         """Learn from a batch; return the figures of the update."""
         ...
 
+    async def measure(self, batch: Path) -> dict[str, float]:
+        """The figures that the batch has under the present weights; nothing is learned."""
+        ...
+
     async def publish(self, folder: Path) -> None:
         """Write the weights for an engine."""
         ...

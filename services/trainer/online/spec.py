@@ -42,6 +42,7 @@ class _Training(_Part):
     stop_token_ids: list[int] = Field(default_factory=list)
     method: Method
     prompts: SourceFile
+    validation: SourceFile | None = None
     training: RuntimeOf
     vllm: RuntimeOf
     gpus: list[str] = Field(default_factory=list)
@@ -51,7 +52,8 @@ class _Training(_Part):
 class OnlineSpec(_Training):
     """One online training whose models are all here; ``method`` has the settings.
 
-    ``adapter`` is trained further where it is given. ``teacher`` is the folder of a local model,
+    ``adapter`` is trained further where it is given. ``validation`` are prompts to evaluate the
+    policy on. ``teacher`` is the folder of a local model,
     or a server. ``gpus`` are the devices of the job, as CUDA_VISIBLE_DEVICES names them.
     """
 

@@ -20,12 +20,17 @@ from services.trainer.specification import FineTune
 
 Resolve = Callable[[str], ResolvedModel]
 
+MAX_EVALUATED = 262_144
+"""Samples of one evaluation: they are held in memory until its figures are known."""
+
 
 def prompts_spec(tune: FineTune, artifacts: Artifacts) -> PromptsSpec:
     """What to validate before training."""
     online = online_method(tune.method)
     return PromptsSpec(
-        file=_prompts(tune, artifacts),
+        training_file=_prompts(tune.training_file, "training_file", artifacts),
+        validation_file=_validation(tune, artifacts),
+        validation_rows=MAX_EVALUATED // online.hyperparameters.eval_samples,
         prompt_type=online.hyperparameters.prompt_type,
         needs_gold=needs_gold(rewards_of(online)),
         needs_answer=learns_from_data(online),
@@ -61,7 +66,8 @@ def online_task(
         adapter=tune.model.adapter,
         stop_token_ids=list(tune.model.stop_token_ids),
         method=tune.method,
-        prompts=_prompts(tune, artifacts),
+        prompts=_prompts(tune.training_file, "training_file", artifacts),
+        validation=_validation(tune, artifacts),
         teacher=_teacher(online, resolve),
         training=RuntimeOf(python=training.python, version=training.version),
         vllm=RuntimeOf(python=vllm.python, version=vllm.version),
@@ -99,8 +105,13 @@ def _source(model: ResolvedModel) -> ModelSource:
     return ModelSource(path=weights.path, hub_id=weights.hub_id, revision=weights.revision)
 
 
-def _prompts(tune: FineTune, artifacts: Artifacts) -> SourceFile:
-    row: FileRow | None = tune.training_file
+def _validation(tune: FineTune, artifacts: Artifacts) -> SourceFile | None:
+    if tune.request.validation_file is None:
+        return None
+    return _prompts(tune.validation_file, "validation_file", artifacts)
+
+
+def _prompts(row: FileRow | None, param: str, artifacts: Artifacts) -> SourceFile:
     if row is None:
-        raise InvalidRequest("online training reads an uploaded file", param="training_file")
+        raise InvalidRequest("online training reads an uploaded file", param=param)
     return SourceFile(path=artifacts.file(row.id), filename=row.filename)

@@ -87,18 +87,25 @@ def test_its_whole_distribution_teaches_what_the_model_itself_would(
 ) -> None:
     by_model = settings({"type": "model", "model": NAME})
     url = {"type": "url", "base_url": server.base_url, "model": NAME, "top_k": WHOLE_VOCABULARY}
-    here = OnlineJob(tmp_path / "here", student, "distillation", teacher=teacher, **by_model)
+    here = OnlineJob(
+        tmp_path / "here", student, "distillation", teacher=teacher, held_out=3, **by_model
+    )
     there = OnlineJob(
         tmp_path / "there",
         student,
         "distillation",
+        held_out=3,
         **distant(server, WHOLE_VOCABULARY),
         **settings(url),
     )
     here.run()
     there.run()
 
-    for expected, found in zip(here.metrics(), there.metrics(), strict=True):
+    before, after = here.metrics()[0]["eval_loss"], here.metrics()[-1]["eval_loss"]
+    assert there.metrics()[0]["eval_loss"] == pytest.approx(before, rel=1e-2)
+    assert there.metrics()[-1]["eval_loss"] == pytest.approx(after, rel=1e-2)
+    assert before != after
+    for expected, found in zip(here.metrics()[1:], there.metrics()[1:], strict=True):
         assert found["trained_tokens"] == expected["trained_tokens"]
         assert found["loss"] == pytest.approx(expected["loss"], rel=1e-2)
         assert found["loss"] > 0

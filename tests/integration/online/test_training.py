@@ -28,6 +28,8 @@ SETTINGS = {
     "max_prompt_length": 256,
     "max_staleness": 1,
     "checkpoint_steps": 2,
+    "eval_interval": 2,
+    "eval_samples": 2,
     "sampling": {"max_tokens": 24},
     "optimisation": {"learning_rate": 1e-3},
     "engine": {"max_model_len": 512, "cpu_kv_cache_gib": 0.1},
@@ -41,7 +43,12 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_a_killed_training_goes_on_and_ends_with_a_model(tmp_path: Path, model: Path) -> None:
     job = OnlineJob(
-        tmp_path / "job", model, "reinforcement", rewards=REWARDS, hyperparameters=SETTINGS
+        tmp_path / "job",
+        model,
+        "reinforcement",
+        held_out=3,
+        rewards=REWARDS,
+        hyperparameters=SETTINGS,
     )
     job.run_until_checkpoint(2)
     result = job.run()
@@ -49,8 +56,10 @@ def test_a_killed_training_goes_on_and_ends_with_a_model(tmp_path: Path, model: 
     assert (result["kind"], result["global_step"]) == ("full", 5)
     assert (job.folder / result["model_dir"] / "model.safetensors").is_file()
     assert any("Going on after step" in report["message"] for report in job.reports("message"))
-    assert [figures["step"] for figures in job.metrics()] == [1, 2, 3, 4, 5]
-    for figures in job.metrics():
+    assert [figures["step"] for figures in job.metrics()] == [0, 1, 2, 3, 4, 5]
+    evaluated = [figures["step"] for figures in job.metrics() if "eval_reward" in figures]
+    assert evaluated == [0, 2, 4, 5]
+    for figures in job.metrics()[1:]:
         assert figures["sync_difference"] < 1e-3
         assert figures["staleness_max"] <= 1
         assert figures["trained_tokens"] > 0

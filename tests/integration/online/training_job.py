@@ -33,14 +33,15 @@ class OnlineJob:
         *,
         teacher: Path | ModelSource | RemoteTeacher | None = None,
         environment: Mapping[str, str] | None = None,
+        held_out: int = 0,
         **settings: Any,
     ) -> None:
+        """``held_out`` is the number of sums to evaluate on."""
         self.folder = folder
         self._environment = environment or {}
         folder.mkdir()
-        prompts = folder / "prompts.jsonl"
-        rows = ({"question": f"{n}+{n}?", "gold": str(2 * n)} for n in range(30))
-        prompts.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        prompts = _sums(folder / "prompts.jsonl", range(30))
+        validation = _sums(folder / "held-out.jsonl", range(30, 30 + held_out))
         training, vllm = installed_runtime("training"), installed_runtime("vllm")
         spec = OnlineTask.model_validate(
             {
@@ -48,7 +49,8 @@ class OnlineJob:
                 "model": _source(model),
                 "method": {"type": method, method: settings},
                 "teacher": _source(teacher),
-                "prompts": SourceFile(path=prompts, filename="prompts.jsonl"),
+                "prompts": prompts,
+                "validation": validation if held_out else None,
                 "training": RuntimeOf(python=training.python, version=training.version),
                 "vllm": RuntimeOf(python=vllm.python, version=vllm.version),
                 "seed": 1,
@@ -118,6 +120,12 @@ class OnlineJob:
 
     def _log(self) -> str:
         return (self.folder / "log.txt").read_text()[-3000:]
+
+
+def _sums(path: Path, numbers: range) -> SourceFile:
+    rows = ({"question": f"{n}+{n}?", "gold": str(2 * n)} for n in numbers)
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return SourceFile(path=path, filename=path.name)
 
 
 def _source(given: Source) -> Source | ModelSource:

@@ -37,6 +37,10 @@ class CountingLearner:
         trained = sum(int(sequence.mask.sum()) for sequence in loaded.sequences)
         return {"loss": 1.0, "trained_tokens": float(trained)}
 
+    async def measure(self, batch: Path) -> dict[str, float]:
+        loaded = Batch.load(batch)
+        return {"loss": float(self.updates), "sequences": float(len(loaded.sequences))}
+
     async def publish(self, folder: Path) -> None:
         self._write(folder)
 

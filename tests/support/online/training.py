@@ -13,9 +13,11 @@ from services.common.contracts.trajectories import Trajectory
 from services.common.process.reporter import Reporter
 from services.common.rollout.index.log import IndexedLog
 from services.common.rollout.loop import Rollouts
+from services.common.rollout.prompts import Prompt
 from services.trainer.online.batches import Batches
 from services.trainer.online.checkpoints import Checkpoints, Position, cut_metrics
 from services.trainer.online.draws import Draws
+from services.trainer.online.evaluation import Evaluation
 from services.trainer.online.loop import Training
 from services.trainer.online.method import group_rules, overlong_of, response_budget, schedule_of
 from services.trainer.online.player import Player
@@ -80,6 +82,7 @@ class Run:
     judge: Judge = by_sample
     learner: CountingLearner = field(default_factory=CountingLearner)
     sleeps: bool = False
+    held_out: Sequence[PromptRow] = ()
 
     async def play(self, killed_after: float | None = None) -> Position | None:
         """Train to the end; or end as by a kill after these seconds, and return None."""
@@ -93,12 +96,22 @@ class Run:
         chat = CharacterChat()
         rollouts = Rollouts(self.engine, chat, FunctionToolbox({}), MultiTurn(), settings.sampling)
         source = RolloutSource(rollouts, JudgingScorer(self.judge), seed=0)
-        draws = Draws(
-            self.rows,
-            0,
-            lambda prompt: len(chat.prompt(prompt.messages, ())),
-            settings.max_prompt_length,
-            position.draws,
+
+        def length_of(prompt: Prompt) -> int:
+            return len(chat.prompt(prompt.messages, ()))
+
+        def draws_of(rows: Sequence[PromptRow], drawn: int) -> Draws:
+            return Draws(rows, 0, length_of, settings.max_prompt_length, drawn)
+
+        draws = draws_of(self.rows, position.draws)
+        reporter = Reporter(self.folder)
+        evaluation = Evaluation(
+            draws=draws_of(self.held_out, 0).usable() if self.held_out else [],
+            source=source,
+            samples=settings.eval_samples,
+            max_concurrency=settings.max_concurrency,
+            full_marks=1.0,
+            reporter=reporter,
         )
         rules = group_rules(self.online)
         with IndexedLog(self.folder, keep=position.trajectories) as log:
@@ -120,10 +133,11 @@ class Run:
                 sync=PolicySync(self.learner, self.folder / "weights"),
                 log=log,
                 checkpoints=checkpoints,
-                reporter=Reporter(self.folder),
+                reporter=reporter,
                 job_dir=self.folder,
                 first_probes=[[1, 2, 3]],
                 full_marks=1.0,
+                evaluation=evaluation if self.held_out else None,
                 sleeps=self.sleeps,
             )
             await training.begin(position.version)

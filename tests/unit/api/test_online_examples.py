@@ -13,6 +13,7 @@ from services.common.process.runtimes import REPOSITORY
 from services.common.records.source import SourceFile
 from services.common.rewards import needs_gold
 from services.trainer.online.method import online_method, rewards_of
+from services.trainer.online.rows import MAX_ROWS
 from services.trainer.online.validation.child import check_prompts
 from services.trainer.online.validation.spec import PromptsSpec
 from temper.submission.job_file import read_job_file
@@ -45,13 +46,14 @@ def test_an_example_is_taken_and_its_prompts_are_valid(
         create_fine_tuning_job(session, body, ApiSettings())
 
     online = online_method(request.method)
+    source = SourceFile(path=file.path, filename=file.path.name)
     spec = PromptsSpec(
-        file=SourceFile(path=file.path, filename=file.path.name),
+        training_file=source,
         prompt_type=online.hyperparameters.prompt_type,
         needs_gold=needs_gold(rewards_of(online)),
         needs_answer=True,
     )
-    assert check_prompts(spec, lambda _: None).errors == ()
+    assert check_prompts(spec, source, MAX_ROWS, lambda _: None).errors == ()
 
 
 def test_there_is_an_example_of_each_kind() -> None:

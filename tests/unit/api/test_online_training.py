@@ -182,6 +182,14 @@ def test_origins_that_the_operator_has_not_allowed_are_refused(
     assert raised.value.param == param
 
 
+def test_a_validation_file_may_be_any_uploaded_file(registry: Database) -> None:
+    job = create(registry, "ppo", validation_file="file-1", hyperparameters={"eval_samples": 4})
+    assert job.request["validation_file"] == "file-1"
+    with pytest.raises(TemperError) as raised:
+        create(registry, "ppo", validation_file="file-2")
+    assert raised.value.param == "validation_file"
+
+
 def test_the_data_are_an_uploaded_file_of_prompts_alone(registry: Database) -> None:
     for field in ("training_file", "validation_file"):
         with pytest.raises(TemperError) as raised:

@@ -17,6 +17,7 @@ from services.trainer.online.learner.protocol import (
     Done,
     Export,
     Finish,
+    Measure,
     Probe,
     Publish,
     Request,
@@ -78,6 +79,8 @@ class Learner:
         match request:
             case Update(step=step, batch=path):
                 metrics = self.updater.update(TrainedTokens.of(Batch.load(path)), step)
+            case Measure(batch=path):
+                metrics = self.updater.measure(TrainedTokens.of(Batch.load(path)))
             case Probe(token_ids=token_ids):
                 log_probs = log_probs_of_all(self._log_probs, token_ids)
             case Publish(folder=folder) | Export(folder=folder):

@@ -19,6 +19,13 @@ class Update(_Message):
     batch: Path
 
 
+class Measure(_Message):
+    """Compute the figures of a batch file under the current weights, and learn nothing."""
+
+    type: Literal["measure"] = "measure"
+    batch: Path
+
+
 class Publish(_Message):
     """Write the policy's weights, for an engine to load, into a folder that is not there yet."""
 
@@ -55,7 +62,9 @@ class Finish(_Message):
     type: Literal["finish"] = "finish"
 
 
-Request = Annotated[Update | Publish | Probe | Save | Export | Finish, Field(discriminator="type")]
+Request = Annotated[
+    Update | Measure | Publish | Probe | Save | Export | Finish, Field(discriminator="type")
+]
 
 
 class Ready(_Message):
@@ -67,7 +76,8 @@ class Ready(_Message):
 
 
 class Done(_Message):
-    """The answer to a request. ``metrics`` are those of an update, ``log_probs`` of a probe."""
+    """The answer to a request. ``metrics`` are those of an update or a measurement, ``log_probs``
+    of a probe."""
 
     type: Literal["done"] = "done"
     seconds: float

@@ -68,6 +68,20 @@ class Updater:
         figures |= tally.collect(self._processes, steps)
         return figures | self._times(tokens, began, scored)
 
+    def measure(self, tokens: TrainedTokens) -> dict[str, float]:
+        """The figures of a batch that no weights are changed for, its loss among them."""
+        figures: dict[str, float] = {}
+        loss = self._objective.begin(tokens, figures)
+        tally = Tally(self._processes.device)
+        trained = np.flatnonzero(tokens.lengths.numpy()).tolist()
+        weights = self._weights(tokens, trained)
+        self._model.eval()
+        with torch.no_grad():
+            for micro in self._micro_batches(tokens, trained):
+                tally.counting = micro.real
+                loss(micro, weights[micro.tokens], tally)
+        return figures | tally.collect(self._processes, steps=1)
+
     def _mini_batches(self, tokens: TrainedTokens, step: int) -> Iterator[list[int]]:
         """The sequences of each optimiser step; those of all processes, with tokens to learn."""
         trained = np.flatnonzero(tokens.lengths.numpy())

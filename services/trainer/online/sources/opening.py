@@ -16,6 +16,7 @@ from services.common.rewards import RewardEnvironment, open_scorer
 from services.common.rollout.chat_tokens import ChatTokens
 from services.common.rollout.engine import TokenEngine
 from services.common.rollout.loop import Rollouts
+from services.common.rollout.prompts import Prompt
 from services.common.rollout.tools import Toolbox
 from services.trainer.online.batches import TopTokens
 from services.trainer.online.engine import PolicyEngine
@@ -60,6 +61,10 @@ class Playing:
     def schemas(self) -> Sequence[JsonObject]:
         """The tools that the model reads of."""
         return self.toolbox.schemas if self.settings.multi_turn.multi_turn_enable else ()
+
+    def prompt_length(self, prompt: Prompt) -> int:
+        """Tokens of a prompt, with the tools; raises `InvalidRequest` where the template does."""
+        return len(self.chat.prompt(prompt.messages, self.schemas))
 
     def rollouts(self, engine: TokenEngine, context_length: int | None = None) -> Rollouts:
         """Rollouts with the job's tools and settings; ``context_length`` is the engine's."""

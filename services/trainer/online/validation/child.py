@@ -13,6 +13,7 @@ from services.common.errors import TemperError
 from services.common.process.reporter import Reporter
 from services.common.records.progress import ReadingProgress
 from services.common.records.record import JsonValue, RowError, counted
+from services.common.records.source import SourceFile
 from services.common.records.survey import Findings, Survey
 from services.trainer.online.rows import MAX_ROWS, PromptRow, read_row
 from services.trainer.online.validation.spec import SPEC, PromptsSpec
@@ -24,28 +25,45 @@ def main(job_dir: Path) -> None:
     spec = PromptsSpec.model_validate_json((job_dir / SPEC).read_bytes())
     reporter.phase("validating_files")
     try:
-        findings = check_prompts(spec, ReadingProgress(reporter, 1).of(0))
+        _validate(spec, reporter)
     except TemperError as error:
         reporter.fail(error.code, error.message, error.param)
-        return
-    if findings.errors:
-        findings.announce(reporter, spec.file.filename)
-        message = findings.failure(spec.file.filename)
-        reporter.fail("invalid_training_file", message, "training_file")
-        return
-    reporter.message(f"{spec.file.filename}: {counted(findings.rows, 'prompt')}")
-    reporter.finish(prompts=findings.rows)
 
 
-def check_prompts(spec: PromptsSpec, progress: Callable[[float], None]) -> Findings:
-    """Read all rows; what is wrong with them is in the findings."""
+def _validate(spec: PromptsSpec, reporter: Reporter) -> None:
+    files = {"training_file": (spec.training_file, MAX_ROWS)}
+    if spec.validation_file is not None:
+        files["validation_file"] = (spec.validation_file, spec.validation_rows)
+    progress = ReadingProgress(reporter, len(files))
+    found = {
+        param: check_prompts(spec, file, most, progress.of(index))
+        for index, (param, (file, most)) in enumerate(files.items())
+    }
+    for param, findings in found.items():
+        filename = files[param][0].filename
+        if findings.errors:
+            findings.announce(reporter, filename)
+        else:
+            reporter.message(f"{filename}: {counted(findings.rows, 'prompt')}")
+    faulty = next((param for param, findings in found.items() if findings.errors), None)
+    if faulty is not None:
+        message = found[faulty].failure(files[faulty][0].filename)
+        reporter.fail("invalid_training_file", message, faulty)
+        return
+    reporter.finish(prompts=found["training_file"].rows)
+
+
+def check_prompts(
+    spec: PromptsSpec, file: SourceFile, most: int, progress: Callable[[float], None]
+) -> Findings:
+    """Read the rows of a file, at most ``most``; what is wrong with them is in the findings."""
     rows = 0
 
     def check(value: JsonValue) -> PromptRow:
         nonlocal rows
         rows += 1
-        if rows > MAX_ROWS:
-            raise RowError(f"is one more than the {MAX_ROWS:,} that a training can have")
+        if rows > most:
+            raise RowError(f"is one more than the {most:,} that the file can have")
         row = read_row(value, rows - 1, spec.prompt_type)
         if spec.needs_gold and not row.prompt.gold:
             raise RowError("gold is missing (or answer): the rewards compare with it")
@@ -53,7 +71,7 @@ def check_prompts(spec: PromptsSpec, progress: Callable[[float], None]) -> Findi
             raise RowError("has no answer to learn from: neither an assistant's message nor a gold")
         return row
 
-    survey = Survey(spec.file.path, check, max_errors=spec.max_errors, progress=progress)
+    survey = Survey(file.path, check, max_errors=spec.max_errors, progress=progress)
     for _ in survey:
         pass
     return survey.findings

@@ -4,18 +4,21 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from services.common.contracts.multi_turn import PromptType
 from services.common.records.source import SourceFile
+from services.trainer.online.rows import MAX_ROWS
 
 SPEC = "validation.json"
 MAX_ERRORS = 20
 
 
 class PromptsSpec(BaseModel):
-    """A file of prompts, and what each row must have: a gold that rewards compare with, or an
-    answer to learn from."""
+    """Files of prompts, and what each row must have: a gold that rewards compare with, or an
+    answer to learn from. ``validation_rows`` is the most that the validation file may have."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
-    file: SourceFile
+    training_file: SourceFile
+    validation_file: SourceFile | None = None
+    validation_rows: int = Field(default=MAX_ROWS, ge=1)
     prompt_type: PromptType
     needs_gold: bool
     needs_answer: bool

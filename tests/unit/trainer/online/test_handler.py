@@ -49,25 +49,34 @@ def database(tmp_path: Path) -> Iterator[Database]:
         for name in ("base", "teacher"):
             session.add(ModelRow(id=name, kind="full", folder=name, created_at=0.0))
         session.add(ModelRow(id="hub", kind="full", hub_id="owner/name", created_at=0.0))
-        session.add(
-            FileRow(
-                id="file-1",
-                filename="prompts.jsonl",
-                purpose="fine-tune",
-                bytes=1,
-                sha256="0" * 64,
-                created_at=0.0,
+        for name in ("file-1", "file-2"):
+            session.add(
+                FileRow(
+                    id=name,
+                    filename=f"{name}.jsonl",
+                    purpose="fine-tune",
+                    bytes=1,
+                    sha256="0" * 64,
+                    created_at=0.0,
+                )
             )
-        )
     yield database
     database.close()
 
 
-def job_of(database: Database, method: str, *, model: str = "base", **settings: Any) -> Job:
+def job_of(
+    database: Database,
+    method: str,
+    *,
+    model: str = "base",
+    validation_file: str | None = None,
+    **settings: Any,
+) -> Job:
     request = CreateFineTuningJob.model_validate(
         {
             "model": model,
             "training_file": "file-1",
+            "validation_file": validation_file,
             "seed": 3,
             "method": {"type": method, method: settings},
         }
@@ -105,6 +114,28 @@ def test_the_child_is_told_everything_but_the_keys(
     assert spec.seed == 3
     assert spec.prompts.path == Artifacts(settings.home).file("file-1")
     assert (spec.training.version, spec.vllm.version) == ("training-1", "vllm-1")
+
+
+def test_the_validation_file_is_checked_and_given_to_the_child(
+    database: Database, settings: WorkerSettings
+) -> None:
+    hyperparameters = {"eval_samples": 16}
+    job = job_of(
+        database,
+        "reinforcement",
+        validation_file="file-2",
+        rewards=REWARDS,
+        hyperparameters=hyperparameters,
+    )
+    held_out = Artifacts(settings.home).file("file-2")
+    validation = spec_of(database, settings, job).validation
+    assert validation is not None
+    assert (validation.path, validation.filename) == (held_out, "file-2.jsonl")
+
+    FineTuningHandler(settings).validation(database, job, settings.home)
+    spec = PromptsSpec.model_validate_json((settings.home / PROMPTS_SPEC).read_bytes())
+    assert spec.validation_file == validation
+    assert spec.validation_rows == 262_144 // 16
 
 
 def test_a_cpu_slot_is_no_gpu(database: Database, settings: WorkerSettings) -> None:

@@ -3,17 +3,19 @@
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from services.common.process.reporter import RESULT
 from services.common.records.record import RowError, UnreadableFile
 from services.common.records.source import SourceFile
 from services.trainer.online.order import PromptOrder
-from services.trainer.online.rows import read_row, read_rows
-from services.trainer.online.validation.child import check_prompts
-from services.trainer.online.validation.spec import PromptsSpec
+from services.trainer.online.rows import MAX_ROWS, read_row, read_rows
+from services.trainer.online.validation.child import check_prompts, main
+from services.trainer.online.validation.spec import SPEC, PromptsSpec
 
 USER = {"role": "user", "content": "q"}
 CALL = {
@@ -71,16 +73,18 @@ def test_passes_and_seeds_differ_in_their_order() -> None:
     assert first != [other.row(draw) for draw in range(100)]
 
 
-def findings(tmp_path: Path, rows: Sequence[object], **needs: bool) -> list[str]:
+def findings(tmp_path: Path, rows: Sequence[object], **needs: int) -> list[str]:
     path = tmp_path / "prompts.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    file = SourceFile(path=path, filename="prompts.jsonl")
     spec = PromptsSpec(
-        file=SourceFile(path=path, filename="prompts.jsonl"),
+        training_file=file,
         prompt_type="plain",
-        needs_gold=needs.get("needs_gold", False),
-        needs_answer=needs.get("needs_answer", False),
+        needs_gold=bool(needs.get("needs_gold")),
+        needs_answer=bool(needs.get("needs_answer")),
     )
-    return [str(problem) for problem in check_prompts(spec, lambda _: None).errors]
+    found = check_prompts(spec, file, needs.get("most", MAX_ROWS), lambda _: None)
+    return [str(problem) for problem in found.errors]
 
 
 def test_rows_are_checked_for_what_the_method_needs(tmp_path: Path) -> None:
@@ -90,6 +94,38 @@ def test_rows_are_checked_for_what_the_method_needs(tmp_path: Path) -> None:
     assert gold.startswith("row 2: gold is missing")
     (answer,) = findings(tmp_path, rows, needs_answer=True)
     assert answer.startswith("row 2: has no answer to learn from")
+
+
+def validated(folder: Path, training: Sequence[object], held_out: Sequence[object]) -> Any:
+    """The result of validating two files, of which the second may have two rows."""
+    files = {}
+    for name, rows in (("training_file", training), ("validation_file", held_out)):
+        path = folder / f"{name}.jsonl"
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        files[name] = SourceFile(path=path, filename=path.name)
+    spec = PromptsSpec(
+        training_file=files["training_file"],
+        validation_file=files["validation_file"],
+        validation_rows=2,
+        prompt_type="plain",
+        needs_gold=True,
+        needs_answer=False,
+    )
+    (folder / SPEC).write_text(spec.model_dump_json())
+    main(folder)
+    return json.loads((folder / RESULT).read_text())
+
+
+def test_the_validation_file_is_checked_too(tmp_path: Path) -> None:
+    good, bad = {"question": "q", "gold": "g"}, {"question": "q"}
+    assert validated(tmp_path, [good] * 3, [good])["prompts"] == 3
+    error = validated(tmp_path, [good], [good, bad])["error"]
+    assert error["param"] == "validation_file"
+    assert error["message"].startswith("validation_file.jsonl: row 2: gold is missing")
+    error = validated(tmp_path, [good], [good] * 3)["error"]
+    assert error["param"] == "validation_file"
+    assert "row 3: is one more than the 2 that the file can have" in error["message"]
+    assert validated(tmp_path, [bad], [bad])["error"]["param"] == "training_file"
 
 
 def test_all_bad_rows_are_told(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from services.trainer.llamafactory.failures import Diverged
 from services.trainer.online.learner import language_model
 from services.trainer.online.learner.learner import Learner
 from services.trainer.online.learner.processes import Processes
-from services.trainer.online.learner.protocol import Done, Probe, Update
+from services.trainer.online.learner.protocol import Done, Measure, Probe, Update
 from services.trainer.online.sequences import Batch, TrainingSequence
 from tests.support.learning import drawn_batch, learner_spec
 
@@ -164,6 +164,23 @@ def test_a_student_comes_closer_to_its_teacher(base: Path, learn: Any, tmp_path:
     for step in range(1, 5):
         last = update(learner, tmp_path, drawn_batch(top_k=3), step).metrics
     assert last["loss"] < first["loss"]
+
+
+@pytest.mark.parametrize("teacher", ["itself", "elsewhere"])
+def test_what_is_measured_is_the_loss_of_a_step_that_is_not_taken(
+    base: Path, learn: Any, tmp_path: Path, teacher: str
+) -> None:
+    batch = drawn_batch() if teacher == "itself" else drawn_batch(top_k=3)
+    settings = {"teacher": base} if teacher == "itself" else {}
+    learner, _ = learn("distillation", batch, **settings)
+    before = weights(learner).clone()
+    measured = [learner.answer(Measure(batch=tmp_path / "batch.npz")).metrics for _ in range(2)]
+    assert torch.equal(weights(learner), before)
+    after = update(learner, tmp_path, batch, step=1).metrics
+    assert measured[0] == measured[1]
+    assert measured[0]["loss"] > 0
+    for name in ("loss", "entropy", "log_prob_mean"):
+        assert measured[0][name] == pytest.approx(after[name], rel=1e-4)
 
 
 def test_the_reference_under_an_adapter_is_the_base(learn: Any, tmp_path: Path) -> None:

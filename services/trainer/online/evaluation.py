@@ -1,0 +1,94 @@
+"""How the policy does on prompts that it is not trained on."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from services.common.contracts.trajectories import Trajectory
+from services.common.process.reporter import Reporter
+from services.trainer.online.batches import Batches
+from services.trainer.online.draws import Draw
+from services.trainer.online.groups import Group
+from services.trainer.online.metrics import sample_figures
+from services.trainer.online.parts import Learner
+from services.trainer.online.sources.source import Source
+
+PREFIX = "eval_"
+BATCH = "evaluation.npz"
+
+
+@dataclass(frozen=True)
+class Divergence:
+    """Lets the learner tell how far the policy is from its teacher, where nothing is rewarded."""
+
+    batches: Batches
+    learner: Learner
+    job_dir: Path
+
+    async def of(self, groups: Sequence[Group]) -> dict[str, float]:
+        """The loss on samples, as a step of training has it; nothing where none can be used."""
+        batch = await self.batches.of(groups)
+        if not batch.sequences:
+            return {}
+        path = self.job_dir / BATCH
+        await asyncio.to_thread(batch.save, path)
+        figures = await self.learner.measure(path)
+        path.unlink()
+        return figures
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Answers each of ``draws`` ``samples`` times, with the same seeds each time, so that two
+    evaluations differ by the policy alone.
+
+    ``full_marks`` is the reward that passes; ``divergence`` stands in where there are no rewards.
+    """
+
+    draws: Sequence[Draw]
+    source: Source
+    samples: int
+    max_concurrency: int
+    full_marks: float | None
+    reporter: Reporter
+    divergence: Divergence | None = None
+
+    async def figures(self) -> dict[str, float]:
+        """Evaluate the policy that the engine and the learner have; may take long."""
+        self.reporter.phase("evaluating")
+        groups = await self._play()
+        played = [sample for group in groups for sample in group.samples.values()]
+        figures = sample_figures(played, self.full_marks)
+        if self.divergence is not None:
+            figures |= await self.divergence.of(groups)
+        self._tell_failure(groups)
+        self.reporter.phase("training")
+        return {PREFIX + name: value for name, value in figures.items()}
+
+    async def _play(self) -> list[Group]:
+        places = asyncio.Semaphore(self.max_concurrency)
+
+        async def sample(draw: Draw, index: int) -> Trajectory:
+            async with places:
+                return await self.source.sample(draw, index)
+
+        groups = []
+        async with asyncio.TaskGroup() as tasks:
+            played = [
+                [tasks.create_task(sample(draw, index)) for index in range(self.samples)]
+                for draw in self.draws
+            ]
+        for draw, samples in zip(self.draws, played, strict=True):
+            group = Group(draw.number, draw.prompt, self.samples, 0, self.full_marks is not None)
+            group.samples.update(enumerate(task.result() for task in samples))
+            groups.append(group)
+        return groups
+
+    def _tell_failure(self, groups: Sequence[Group]) -> None:
+        """Say it where an evaluation found nothing out: its figures would be missing silently."""
+        if any(group.usable for group in groups):
+            return
+        reason = next(filter(None, (group.failure for group in groups)), "no samples")
+        text = f"no prompt of the validation file could be evaluated; the first: {reason}"
+        self.reporter.message(text, "warn")
