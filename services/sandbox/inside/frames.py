@@ -4,9 +4,11 @@ On the wire: the length of the header (4 bytes) and of the body (8 bytes), both 
 header as JSON, the body. Descriptors travel with the first byte.
 """
 
+import contextlib
 import json
 import socket
 import struct
+from collections.abc import Iterator
 from typing import Any
 
 PREFIX = struct.Struct(">IQ")
@@ -50,7 +52,8 @@ def receive(channel: socket.socket) -> tuple[Header, list[int]]:
 
     Returns the header and the descriptors that came along; raises `ChannelClosed`.
     """
-    data, descriptors, _, _ = socket.recv_fds(channel, PREFIX.size, MOST_DESCRIPTORS)
+    with _noticing_reset():
+        data, descriptors, _, _ = socket.recv_fds(channel, PREFIX.size, MOST_DESCRIPTORS)
     if not data:
         raise ChannelClosed
     data += exactly(channel, PREFIX.size - len(data))
@@ -66,7 +69,8 @@ def await_message(channel: socket.socket) -> None:
     Cancellations of a run that had ended when they came are taken and dropped.
     """
     while True:
-        prefix = channel.recv(PREFIX.size, socket.MSG_PEEK | socket.MSG_WAITALL)
+        with _noticing_reset():
+            prefix = channel.recv(PREFIX.size, socket.MSG_PEEK | socket.MSG_WAITALL)
         if not prefix:
             raise ChannelClosed
         if prefix != CANCEL:
@@ -84,8 +88,17 @@ def exactly(channel: socket.socket, length: int) -> bytearray:
     data = bytearray(length)
     view, filled = memoryview(data), 0
     while filled < length:
-        read = channel.recv_into(view[filled:])
+        with _noticing_reset():
+            read = channel.recv_into(view[filled:])
         if not read:
             raise ChannelClosed
         filled += read
     return data
+
+
+@contextlib.contextmanager
+def _noticing_reset() -> Iterator[None]:
+    try:
+        yield
+    except ConnectionResetError:  # the other end has gone without reading all that was sent to it
+        raise ChannelClosed from None

@@ -109,6 +109,8 @@ def nameless_files(processes: int, user: int | None) -> Nameless:
             for found, size in (*_removed_mappings(processes, pid), *_removed_open(processes, pid)):
                 sizes[found] = max(sizes.get(found, 0), size)
         except PermissionError:
+            if _resident(processes, pid)[0] is None:
+                continue  # it ended meanwhile: what has no memory any more is closed as root's are
             return Nameless(_MORE_THAN_THERE_IS, 0)
         except OSError:
             continue  # it ended meanwhile

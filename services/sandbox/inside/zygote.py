@@ -80,7 +80,11 @@ def _serve(channel: socket.socket, configuration: Configuration) -> None:
         channel.close()
         slot.main(socket.socket(fileno=descriptors[0]), configuration, request["user"])
     os.close(descriptors[0])
-    pidfd = os.pidfd_open(pid)
+    try:
+        pidfd = os.pidfd_open(pid)
+    except ProcessLookupError:  # it has ended already, as when the service hangs up on it
+        frames.send(channel, {"forked": False})
+        return
     frames.send(channel, {"forked": True}, descriptors=(pidfd,))
     os.close(pidfd)
 

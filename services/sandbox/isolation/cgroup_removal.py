@@ -87,8 +87,10 @@ def _removed(folder: Path) -> bool:
 def _until(done: Callable[[], bool], what: str) -> Iterator[None]:
     """Yield for another try until ``done``; raises TimeoutError saying ``what``."""
     deadline = time.monotonic() + _MOST_SECONDS
+    is_late = False
     while not done():
-        if time.monotonic() > deadline:
+        if is_late:
             raise TimeoutError(f"{what} within {_MOST_SECONDS:.0f} seconds")
         yield
         time.sleep(_PAUSE_SECONDS)
+        is_late = time.monotonic() > deadline  # before the next look, for that may be late itself

@@ -149,7 +149,11 @@ class Pool:
             heapq.heappush(self._free_numbers, number)
             raise
         slot = Slot(number, process, cgroup, self.network, functools.partial(self._free, number))
-        await slot.start()
+        try:
+            await slot.start()
+        except (SlotLost, ProcessLookupError) as ended:  # with its zygote; another can be made
+            logger.warning("slot %d ended as it started: %s", number, ended)
+            slot.broken = True
         return slot
 
     async def _free(self, number: int) -> None:

@@ -55,7 +55,7 @@ class OpenSession:
 
     async def end(self) -> None:
         """End it, as its time has come."""
-        is_old = time.monotonic() >= self._last_moment
+        is_old = self.expires_at >= self._last_moment  # which time has come, not what time it is
         reason = "it was as old as one may get" if is_old else "nobody used it for so long"
         await self.notebook.end(reason)
 

@@ -1,5 +1,6 @@
 """Runs go on when processes below them are killed, and leave nothing at the end."""
 
+import asyncio
 import os
 import signal
 import socket
@@ -11,10 +12,13 @@ from pathlib import Path
 import psutil
 import pytest
 
+from services.sandbox.descriptors import readable
 from services.sandbox.execution import Executable, SandboxFailure
 from services.sandbox.isolation.tier import Tier
 from services.sandbox.pool import runs, zygotes
 from services.sandbox.pool.orders import BASIC_ENVIRONMENT
+from services.sandbox.pool.pool import Pool
+from services.sandbox.pool.slots import Slot
 from tests.integration.sandbox.pool.programs import (
     arguments,
     descendants,
@@ -46,8 +50,13 @@ def is_in_another_namespace(process: psutil.Process) -> bool:
     own = Path("/proc/self/ns/pid").readlink()
     try:
         return Path(f"/proc/{process.pid}/ns/pid").readlink() != own
-    except FileNotFoundError:
+    except OSError:
         return False  # it has ended in between
+
+
+async def warmed_up(pool: Pool) -> None:
+    """Wait until a pool starts no more zygotes by itself."""
+    await asyncio.wait(pool._chores[:1])
 
 
 def a_run_of_each(sandbox: PoolInThread) -> None:
@@ -70,11 +79,31 @@ def test_runs_succeed_after_the_zygotes_were_killed(sandbox: PoolInThread) -> No
 def test_runs_succeed_when_the_zygotes_hang(
     sandbox: PoolInThread, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(zygotes, "_FORK_SECONDS", 1.0)
+    sandbox.call(warmed_up(sandbox.pool))  # or one that hangs as it starts is waited for, long
+    monkeypatch.setattr(zygotes, "_FORK_SECONDS", 5.0)
     for process in zygotes_of_the_pool():
         process.suspend()
 
     a_run_of_each(sandbox)
+
+
+def test_a_slot_that_ends_as_it_starts_is_replaced(
+    tier: Tier, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended: list[Slot] = []
+    start_slot = Slot.start
+
+    async def end_the_first(slot: Slot) -> None:
+        if not ended:
+            ended.append(slot)
+            signal.pidfd_send_signal(slot._process.pidfd, signal.SIGKILL)
+            await readable(slot._process.pidfd)
+        await start_slot(slot)
+
+    monkeypatch.setattr(Slot, "start", end_the_first)
+    with running_pool(tier=tier, programs=1) as sandbox:
+        assert run(sandbox, python("print(1)")).stdout == b"1\n"
+    assert len(ended) == 1
 
 
 def slot_of(program: psutil.Process) -> psutil.Process:
@@ -88,7 +117,7 @@ def test_a_run_whose_slot_fails_is_run_again(
     sandbox: PoolInThread, monkeypatch: pytest.MonkeyPatch, failure: signal.Signals
 ) -> None:
     monkeypatch.setattr(runs, "_OVERTIME_SECONDS", 1.0)
-    running = start(sandbox, execution(Executable(("sleep", "77004")), seconds=5.0))
+    running = start(sandbox, execution(Executable(("sleep", "77004")), seconds=15.0))
     first = wait_for(lambda: the_one_named("77004"), "the program")
     slot_of(first).send_signal(failure)
 
@@ -97,7 +126,7 @@ def test_a_run_whose_slot_fails_is_run_again(
 
     wait_for(again, "the program runs again").terminate()
 
-    assert running.result(60).return_code == -signal.SIGTERM
+    assert running.result(120).return_code == -signal.SIGTERM
     wait_for(lambda: named("77004") == [], "nothing of the first run is left")
 
 
@@ -120,11 +149,12 @@ def own_folders() -> set[Path]:
     return found
 
 
-def test_a_pool_that_closes_leaves_nothing(tier: Tier) -> None:
+def test_a_pool_that_closes_leaves_nothing(tier: Tier, sandbox: PoolInThread) -> None:
+    sandbox.call(warmed_up(sandbox.pool))  # its processes shall not look like the other's
     processes_before, folders_before = {process.pid for process in descendants()}, own_folders()
-    with running_pool(tier=tier, programs=2) as sandbox:
-        run(sandbox, python("print(1)"))
-        running = start(sandbox, execution(Executable(("sleep", "77006"))))
+    with running_pool(tier=tier, programs=2) as closing:
+        run(closing, python("print(1)"))
+        running = start(closing, execution(Executable(("sleep", "77006"))))
         wait_for(lambda: the_one_named("77006"), "the program")
         assert own_folders() > folders_before
 

@@ -1,10 +1,11 @@
 """Messages over a socket, whole, in pieces and broken."""
 
+import functools
 import json
 import os
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -129,3 +130,20 @@ def test_who_awaits_a_message_hears_of_a_hang_up(ends: tuple[socket.socket, ...]
 
     with pytest.raises(frames.ChannelClosed):
         frames.await_message(theirs)
+
+
+@pytest.mark.parametrize(
+    "wait",
+    [frames.receive, frames.await_message, functools.partial(frames.exactly, length=1)],
+    ids=["receive", "await_message", "exactly"],
+)
+def test_an_end_that_went_without_reading_has_closed(
+    wait: Callable[[socket.socket], object],
+) -> None:
+    own_end, other_end = socket.socketpair()
+    with own_end:
+        own_end.sendall(b"never read")
+        other_end.close()
+
+        with pytest.raises(frames.ChannelClosed):
+            wait(own_end)

@@ -2,6 +2,7 @@
 
 import mmap
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from services.sandbox.inside import meter
+from tests.support.confined import in_fork
 from tests.support.waiting import wait_for
 
 MEGABYTE = 1 << 20
@@ -40,7 +42,10 @@ def holding(size: int, *, forks: int, user: int) -> "subprocess.Popen[bytes]":
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can start processes of another user")
-def test_memory_that_forks_share_is_private_once(processes: int) -> None:
+def test_memory_that_forks_share_is_private_once(
+    processes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(meter, "LONGEST_SECONDS", 600.0)  # or it counts less exactly after 1 s
     user = 1_800_000_000 + os.getpid() % 100_000
     with holding(60 * MEGABYTE, forks=2, user=user) as process:
         assert process.stdout is not None
@@ -84,6 +89,33 @@ def test_files_without_a_name_are_found(processes: int, tmp_path: Path) -> None:
 
     assert found.memory == 8 * MEGABYTE
     assert 4 * MEGABYTE <= found.disk < 5 * MEGABYTE
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+def test_a_process_that_ends_while_it_is_looked_at_holds_nothing(
+    processes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    user = 1_600_000_000 + os.getpid() % 100_000
+    mappings = meter._removed_mappings
+
+    def look() -> list[int]:
+        os.setresuid(user, user, user)
+        child = os.fork()
+        if child == 0:
+            os.execv("/bin/sleep", ["sleep", "60"])  # a fork is closed to us
+        name = Path(f"/proc/{child}/comm")
+        wait_for(lambda: name.read_text() == "sleep\n", "the child is another program")
+
+        def end_meanwhile(folder: int, pid: str) -> Iterator[tuple[tuple[bool, int, int], int]]:
+            yield from mappings(folder, pid)
+            if int(pid) == child:
+                os.kill(child, signal.SIGKILL)
+                os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)
+
+        monkeypatch.setattr(meter, "_removed_mappings", end_meanwhile)  # of this fork alone
+        return list(meter.nameless_files(processes, user))
+
+    assert in_fork(look) == [0, 0]
 
 
 def test_files_are_counted_by_what_they_occupy(tmp_path: Path) -> None:

@@ -1,0 +1,20 @@
+"""Time limits of programs that only they can end."""
+
+from collections.abc import Callable
+from typing import TypeVar
+
+Value = TypeVar("Value")
+
+LIMITS = (1.0, 5.0, 30.0)
+
+
+def with_enough_time(run: Callable[[float], Value], had_time: Callable[[Value], bool]) -> Value:
+    """What ``run`` comes to under a time limit, the first one that let it do what it does at first.
+
+    On a busy machine a second may be over before a program has done anything.
+    """
+    for seconds in LIMITS:
+        value = run(seconds)
+        if had_time(value):
+            break
+    return value

@@ -1,0 +1,26 @@
+"""A session says why it ended."""
+
+import asyncio
+
+import pytest
+
+from services.sandbox.sessions.session import OpenSession
+from tests.unit.sandbox.sessions.scripted import scripted_notebook
+
+
+@pytest.mark.parametrize(
+    ("idle", "life", "reason"),
+    [(-2.0, -1.0, "nobody used it for so long"), (-1.0, -2.0, "it was as old as one may get")],
+)
+def test_the_time_that_came_first_is_told_however_late_it_is_noticed(
+    idle: float, life: float, reason: str
+) -> None:
+    async def work() -> str:
+        async with scripted_notebook() as (notebook, _driver):
+            session = OpenSession(
+                "id", "owner", notebook, idle_timeout=idle, lifetime=life, memory_bytes=1 << 20
+            )
+            await session.end()
+            return notebook.end_reason
+
+    assert asyncio.run(work()) == reason
