@@ -86,9 +86,9 @@ def group_members(group: int) -> list[int]:
 
 def _stat(pid: int) -> _Stat | None:
     try:
-        text = Path(f"/proc/{pid}/stat").read_text()
+        text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
     except (FileNotFoundError, ProcessLookupError):
         return None
-    # The command's name stands in parentheses and may hold spaces and parentheses itself.
+    # The command's name stands in parentheses and may hold any bytes, parentheses among them.
     fields = text.rpartition(")")[2].split()
     return _Stat(state=fields[0], group=int(fields[2]), started=int(fields[19]))

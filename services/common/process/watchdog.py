@@ -132,11 +132,11 @@ def _descendants() -> set[int]:
         if not entry.name.isdigit():
             continue
         try:
-            # The name in parentheses may hold anything; the fields after the last one are safe.
-            state, parent = (entry / "stat").read_text().rpartition(")")[2].split()[:2]
+            # The name in parentheses may hold any bytes; the fields after the last one are safe.
+            state, parent = (entry / "stat").read_bytes().rpartition(b")")[2].split()[:2]
         except (FileNotFoundError, ProcessLookupError):
             continue
-        if state != "Z":
+        if state != b"Z":
             parents[int(entry.name)] = int(parent)
     me = os.getpid()
     found: set[int] = set()

@@ -52,7 +52,7 @@ class Tree:
 
     def pids(self) -> list[int]:
         files = [self.folder / name for name in ("pid-child", "pid-0", "pid-1")]
-        wait_for(lambda: all(file.exists() and file.read_text() for file in files), "daemons")
+        wait_for(lambda: all(file.exists() and file.read_text() for file in files), "daemons", 90)
         return [int(file.read_text()) for file in files]
 
 
@@ -66,12 +66,15 @@ def tree(tmp_path: Path) -> Iterator[Tree]:
 
 
 def finished(process: SupervisedProcess) -> int | None:
-    wait_for(lambda: process.wait(0.1), "the end of the child")
+    wait_for(lambda: process.wait(0.1), "the end of the child", 90)
     return process.returncode
 
 
 def alive(pid: int) -> bool:
-    return psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    try:
+        return psutil.Process(pid).status() not in (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD)
+    except psutil.NoSuchProcess:  # it may end while it is looked at
+        return False
 
 
 def test_the_exit_code_and_the_output_are_kept(tree: Tree) -> None:
@@ -129,8 +132,26 @@ def test_a_child_that_obeys_is_not_killed(tree: Tree) -> None:
     assert finished(process) == 7
 
 
+def test_processes_may_have_names_that_are_no_text(tree: Tree) -> None:
+    process = tree.start(
+        "import ctypes, pathlib, time\n"
+        "ctypes.CDLL(None).prctl(15, b'\\xff', 0, 0, 0)\n"  # PR_SET_NAME
+        "pathlib.Path('ready').touch()\n"
+        "while True: time.sleep(1)"
+    )
+    wait_for((tree.folder / "ready").exists, "the child")
+
+    process.end()
+
+    assert finished(process) == -signal.SIGTERM
+
+
 def test_daemons_do_not_outlive_a_child_that_ends_by_itself(tree: Tree) -> None:
-    process = tree.start(DAEMONS.rpartition("while")[0] + "time.sleep(0.2)")
+    process = tree.start(
+        DAEMONS.rpartition("while")[0]
+        + "files = [pathlib.Path(f'pid-{generation}') for generation in range(2)]\n"
+        + "while not all(file.exists() and file.read_text() for file in files): time.sleep(0.01)"
+    )
 
     assert finished(process) == 0
 
@@ -138,8 +159,10 @@ def test_daemons_do_not_outlive_a_child_that_ends_by_itself(tree: Tree) -> None:
 
 
 def test_a_tree_ends_when_its_lease_runs_out(tree: Tree) -> None:
-    process = tree.start(DAEMONS, lease=1.0)
+    process = tree.start(DAEMONS)
     pids = tree.pids()
+
+    process.renew(lease_clock() + 0.5)  # a lease that is short from the start may end before them
 
     assert finished(process) == -signal.SIGKILL
     assert not [pid for pid in pids if alive(pid)]
@@ -196,11 +219,13 @@ def test_only_the_trees_of_earlier_claims_are_killed(tmp_path: Path) -> None:
 
 
 def test_a_renewed_lease_keeps_the_tree(tree: Tree) -> None:
-    process = tree.start("import time; time.sleep(1.5)", lease=1.0)
+    def kept(lease: float) -> bool:
+        process = tree.start(f"import time; time.sleep({lease + 0.5})", lease=lease)
+        process.renew(lease_clock() + 120.0)
+        return finished(process) == 0
 
-    process.renew(lease_clock() + 60.0)
-
-    assert finished(process) == 0
+    # A machine may be too busy to renew a short lease in time.
+    assert kept(1.0) or kept(20.0)
 
 
 WORKER = """
@@ -233,7 +258,8 @@ def test_a_tree_whose_worker_and_watchdog_are_killed_is_found_by_its_mark(tree: 
     watchdog = psutil.Process(pids[0]).parent()
     assert watchdog is not None
 
-    for process in (worker, watchdog):
+    # In this order: a watchdog without its worker would end, and its number be somebody else's.
+    for process in (watchdog, worker):
         os.kill(process.pid, signal.SIGKILL)
     worker.wait()
 
