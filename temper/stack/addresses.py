@@ -20,16 +20,22 @@ def addresses_of(
         Service.SANDBOX: settings.sandbox_url,
         Service.RETRIEVAL: settings.retrieval_url,
     }
-    addresses = {Service.API: _at(port)}
+    addresses = {Service.API: _at(port, {})}
     for service, tool in TOOLS.items():
         if elsewhere[service]:
             continue
         own = ports.get(service)
         if own is None:
             own = tool.port if port != 0 and is_free(tool.port) else 0
-        addresses[service] = _at(own)
+        addresses[service] = _at(own, addresses)
     return addresses
 
 
-def _at(port: int) -> Address:
-    return Address(LOOPBACK, port or any_free())
+def _at(port: int, others: Mapping[Service, Address]) -> Address:
+    """The address of a port; for 0, of a free one that no other service was given."""
+    if port:
+        return Address(LOOPBACK, port)
+    given = {address.port for address in others.values()}
+    while (free := any_free()) in given:
+        pass  # nothing listens on it yet, so the system may name it again
+    return Address(LOOPBACK, free)

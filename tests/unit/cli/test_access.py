@@ -116,6 +116,15 @@ def test_a_stack_on_any_port_leaves_the_usual_ones_of_tools_to_others() -> None:
     assert taken.isdisjoint({0, *usual})
 
 
+def test_no_two_services_are_given_one_port(monkeypatch: pytest.MonkeyPatch) -> None:
+    free = iter([5001, 5001, 5002, 5001, 5002, 5003])
+    monkeypatch.setattr("temper.stack.addresses.any_free", lambda: next(free))
+
+    addresses = addresses_of(ClientSettings(), ports(0))
+
+    assert sorted(address.port for address in addresses.values()) == [5001, 5002, 5003]
+
+
 def test_no_tool_is_started_where_another_one_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TEMPER_API_KEY_HASHES", HASH)
     for tool in TOOLS.values():
