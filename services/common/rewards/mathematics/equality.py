@@ -10,7 +10,8 @@ from services.common.callables.pool import CallableFailed, CallableProcesses
 from services.common.rewards.component import RewardFailed
 
 FUNCTION = "services.common.rewards.mathematics.child.any_equal"
-SECONDS = 5.0
+SECONDS = 60.0
+"""For a process that is not given the processor; it ends itself long before."""
 LONGEST = 1000
 """Characters of an expression; a longer one equals none."""
 PROCESSES = max(1, min(4, os.cpu_count() or 1))
@@ -41,8 +42,9 @@ class Equality:
     async def any_equal(self, golds: Sequence[str], answer: str) -> bool:
         """Whether an answer means the same as one of the golds.
 
-        It does not when comparing takes longer than five seconds or more memory than there is: an
-        answer must not escape its judge. Raises `RewardFailed` where nothing can be compared.
+        It does not when comparing takes more than five seconds of computing or more memory than
+        there is: an answer must not escape its judge. Raises `RewardFailed` where nothing can be
+        compared.
         """
         golds = [gold for gold in golds if len(gold) <= LONGEST]
         if not golds or len(answer) > LONGEST:
