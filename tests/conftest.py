@@ -10,7 +10,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # The machine may be busy, and no test asserts a time.
 busy = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
-# A change is judged by the same examples wherever it is tried; `make test-full` looks for new ones.
+# A change is judged by examples of a fixed seed; `make test-full` looks for new ones.
 settings.register_profile("repeatable", busy, derandomize=True)
 settings.register_profile("exploring", busy)
 settings.load_profile("repeatable")

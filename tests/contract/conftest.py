@@ -45,7 +45,8 @@ def url(settings: dict[str, str], home: Path) -> Iterator[str]:
     """The address of a gateway without keys that knows the model ``base``."""
     log = home.parent / "gateway.log"
     with running_gateway(settings, log) as url:
-        answer = httpx.post(f"{url}/v1/models", json={"id": "base", "folder": "base"})
+        model = {"id": "base", "folder": "base"}
+        answer = httpx.post(f"{url}/v1/models", json=model, timeout=60)
         assert answer.status_code == 200, answer.text
         yield url
     assert "Traceback" not in log.read_text()  # no test asks for a fault of ours
@@ -77,7 +78,7 @@ def each_database(each_folder: Path) -> Iterator[GatewayClient]:
 
 @pytest.fixture(scope="session")
 def http(url: str) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=url, timeout=30) as client:
+    with httpx.Client(base_url=url, timeout=60) as client:
         yield client
 
 
@@ -104,6 +105,6 @@ def wait_until(client: openai.OpenAI) -> Callable[[str, str], FineTuningJob]:
             assert job.status == status or job.status not in FINAL, job
             return job if job.status == status else None
 
-        return wait_for(probe, f"job {job_id} is {status}", 60.0)
+        return wait_for(probe, f"job {job_id} is {status}")
 
     return wait

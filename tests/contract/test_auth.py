@@ -41,11 +41,12 @@ def locked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Locked]:
         "TEMPER_HOME": str(folder / "home"),
         "TEMPER_API_KEY_HASHES": f"{hash_key(OTHER).upper()}, {hash_key(KEY)}",
         "TEMPER_LOG_LEVEL": "DEBUG",
-        "TEMPER_SANDBOX_URL": f"http://127.0.0.1:{free_port()}",
-        "TEMPER_RETRIEVAL_URL": f"http://127.0.0.1:{free_port()}",
+        # Where nobody is: a port that is free now might be taken by a server of another test.
+        "TEMPER_SANDBOX_URL": "http://127.0.0.1:9",
+        "TEMPER_RETRIEVAL_URL": "http://127.0.0.1:9",
     }
     log = folder / "gateway.log"
-    with running_gateway(settings, log) as url, httpx.Client(base_url=url, timeout=20) as client:
+    with running_gateway(settings, log) as url, httpx.Client(base_url=url, timeout=60) as client:
         yield Locked(url, log, client)
 
 
@@ -146,7 +147,7 @@ def refused(tmp_path: Path, *arguments: str, **settings: str) -> str:
         env={"TEMPER_HOME": str(tmp_path / "home"), **settings},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=180,
         check=False,
     )
     assert process.returncode == 2

@@ -40,13 +40,13 @@ def described(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Described]:
         "TEMPER_ALLOWED_ENDPOINTS": "http://127.0.0.1:9",
     }
     with running_gateway(environment, folder / "gateway.log") as url:
-        yield Described(url, httpx.get(f"{url}/openapi.json").json())
+        yield Described(url, httpx.get(f"{url}/openapi.json", timeout=60).json())
 
 
 @pytest.fixture
 def api(described: Described) -> OpenApiSchema:
     """The description, with the names of what exists among the values to try."""
-    with httpx.Client(base_url=described.url, headers=HEADERS) as http:
+    with httpx.Client(base_url=described.url, headers=HEADERS, timeout=60) as http:
         known = _populate(http)
     for path in described.document["paths"].values():
         for operation in path.values():

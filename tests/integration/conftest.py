@@ -11,7 +11,12 @@ from tests.support.gateway import GatewayClient
 from tests.support.processes import Process, running_gateway
 from tests.support.servers import running_postgres, running_redis
 
-LEASE_SECONDS = 4.0
+LEASE_SECONDS = 60.0
+"""Longer than a busy machine can keep a worker from renewing it."""
+
+SHORT_LEASE_SECONDS = 8.0
+"""Of workers that are about to be lost: their job is waited for so long."""
+
 GRACE_SECONDS = 1.0
 
 
@@ -24,9 +29,15 @@ class Platform:
     client: GatewayClient
     workers: list[Process]
 
-    def start_worker(self) -> Process:
+    def start_worker(
+        self,
+        module: str = "tests.support.stub_worker",
+        *,
+        lease_seconds: float = LEASE_SECONDS,
+    ) -> Process:
+        settings = {**self.settings, "TEMPER_LEASE_SECONDS": str(lease_seconds)}
         log = self.folder / f"worker-{len(self.workers)}.log"
-        worker = Process("tests.support.stub_worker", [], self.settings, log)
+        worker = Process(module, [], settings, log)
         self.workers.append(worker)
         return worker
 
@@ -42,7 +53,6 @@ def platform(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Platfor
     with contextlib.ExitStack() as stack:
         settings = {
             "TEMPER_HOME": str(tmp_path / "home"),
-            "TEMPER_LEASE_SECONDS": str(LEASE_SECONDS),
             "TEMPER_GRACE_SECONDS": str(GRACE_SECONDS),
             "TEMPER_RECONCILE_SECONDS": "0.5",
             "TEMPER_HOST_NAME": "test-host",

@@ -17,7 +17,7 @@ from services.evaluator.evaluation.spec import SPEC, EvaluationSpec, LocalModel,
 from tests.support.processes import REPOSITORY
 from tests.support.waiting import wait_for
 
-DEADLINE = 60.0
+DEADLINE = 180.0
 
 
 class EvaluationJob:

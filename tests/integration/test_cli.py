@@ -19,9 +19,9 @@ from services.common.jobs.events import append_event
 from services.common.jobs.store import fail_job, get_job, move_job
 from temper.cli.main import main
 from temper.client import Temper, Unreachable
-from temper.stack.ports import any_free
+from tests.support.processes import free_port
 
-DEADLINE = 60.0
+DEADLINE = 180.0
 ROW = {"messages": [{"role": "user", "content": "1+1"}, {"role": "assistant", "content": "2"}]}
 
 
@@ -58,7 +58,7 @@ class Gateway:
 @pytest.fixture(scope="module")
 def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
     home = tmp_path_factory.mktemp("home")
-    port = any_free()
+    port = free_port()
     with open(home / "api.log", "wb") as log:
         process = subprocess.Popen(
             [sys.executable, "-m", "temper", "serve", "api", "--port", str(port)],

@@ -13,7 +13,7 @@ from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import WhitespaceSplit
 
 REPOSITORY = Path(__file__).parents[2]
-TIMEOUT_SECONDS = 60
+TIMEOUT_SECONDS = 180
 
 GOOD = {"messages": [{"role": "user", "content": "1 + 1"}, {"role": "assistant", "content": "2"}]}
 BAD = {"messages": [{"role": "user", "content": "1 + 1"}, {"role": "assistant"}]}

@@ -1,12 +1,15 @@
 """Jobs on real processes: gateway, broker, worker, watchdog, child; and kills of each."""
 
+import contextlib
 import os
 import signal
+import sqlite3
 from typing import Any
 
 import psutil
 
-from tests.integration.conftest import Platform
+from tests.integration.conftest import SHORT_LEASE_SECONDS, Platform
+from tests.support.processes import Process
 from tests.support.waiting import wait_for
 
 NO_SLOT = "waiting for 1 CPU slot; 0 free on test-host"
@@ -20,7 +23,7 @@ def pid_of(platform: Platform, job_id: str, name: str = "pid") -> int:
 
 def gone(pid: int) -> bool:
     try:
-        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+        return psutil.Process(pid).status() in (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD)
     except psutil.NoSuchProcess:
         return True
 
@@ -34,6 +37,41 @@ def running(platform: Platform, job_id: str, beyond: int = 2) -> dict[str, Any]:
         return job if job["progress"] and job["progress"]["step"] > beyond else None
 
     return wait_for(progress, "progress")
+
+
+def attempted_again(platform: Platform, before: dict[str, Any]) -> None:
+    """Wait until a job has begun an attempt after the one that is shown."""
+    job_id, attempt = before["id"], before["attempt"]
+    wait_for(lambda: platform.client.job(job_id)["attempt"] > attempt, "another attempt")
+
+
+def stop(platform: Platform, worker: Process) -> None:
+    """Stop a worker between two transactions.
+
+    In the middle of one it would hold the write lock of SQLite until it goes on, and nobody could
+    take its job. PostgreSQL breaks such transactions off.
+    """
+    process = psutil.Process(worker.pid)
+    while True:
+        os.kill(worker.pid, signal.SIGSTOP)
+        wait_for(lambda: process.status() == psutil.STATUS_STOPPED, "the worker has stopped")
+        if can_be_written(platform):
+            return
+        os.kill(worker.pid, signal.SIGCONT)
+
+
+def can_be_written(platform: Platform) -> bool:
+    """Whether nobody holds the write lock of an SQLite database for long."""
+    if "TEMPER_DATABASE_URL" in platform.settings:
+        return True
+    file = platform.folder / "home" / "temper.db"
+    with contextlib.closing(sqlite3.connect(file, timeout=1.0, isolation_level=None)) as database:
+        try:
+            database.execute("BEGIN IMMEDIATE")
+        except sqlite3.OperationalError:
+            return False
+        database.execute("ROLLBACK")
+    return True
 
 
 def test_a_job_runs_and_its_events_tell_the_story(platform: Platform) -> None:
@@ -101,7 +139,7 @@ def test_cancelling_ends_the_whole_process_tree_and_frees_the_slot(platform: Pla
 
 
 def test_a_job_survives_the_sigkill_of_its_worker(platform: Platform) -> None:
-    worker = platform.start_worker()
+    worker = platform.start_worker(lease_seconds=SHORT_LEASE_SECONDS)
     job_id = platform.client.submit("forever")
     before = running(platform, job_id)
     pids = [pid_of(platform, job_id), pid_of(platform, job_id, "daemon")]
@@ -110,7 +148,7 @@ def test_a_job_survives_the_sigkill_of_its_worker(platform: Platform) -> None:
 
     wait_for(lambda: all(gone(pid) for pid in pids), "the end of the process tree")
     platform.start_worker()
-    wait_for(lambda: platform.client.job(job_id)["attempt"] == 2, "a second attempt")
+    attempted_again(platform, before)
     running(platform, job_id, beyond=before["progress"]["step"])
     platform.client.cancel(job_id)
     platform.client.wait_until(job_id, "cancelled")
@@ -123,17 +161,18 @@ def test_a_job_survives_the_sigkill_of_its_worker(platform: Platform) -> None:
 
 
 def test_a_job_survives_the_sigkill_of_its_worker_and_watchdog(platform: Platform) -> None:
-    worker = platform.start_worker()
+    worker = platform.start_worker(lease_seconds=SHORT_LEASE_SECONDS)
     job_id = platform.client.submit("forever")
-    running(platform, job_id)
+    before = running(platform, job_id)
     child, daemon = pid_of(platform, job_id), pid_of(platform, job_id, "daemon")
     watchdog = psutil.Process(child).ppid()
 
+    os.kill(watchdog, signal.SIGSTOP)  # or it might end the tree, and itself, before us
     for pid in (worker.pid, watchdog):
         os.kill(pid, signal.SIGKILL)
     platform.start_worker()
 
-    wait_for(lambda: platform.client.job(job_id)["attempt"] == 2, "a second attempt")
+    attempted_again(platform, before)
     wait_for(lambda: gone(child) and gone(daemon), "the end of the first attempt's tree")
     platform.client.cancel(job_id)
     platform.client.wait_until(job_id, "cancelled")
@@ -142,17 +181,17 @@ def test_a_job_survives_the_sigkill_of_its_worker_and_watchdog(platform: Platfor
 def test_a_worker_that_was_stopped_past_its_lease_leaves_its_successor_alone(
     platform: Platform,
 ) -> None:
-    stopped = platform.start_worker()
+    stopped = platform.start_worker(lease_seconds=SHORT_LEASE_SECONDS)
     job_id = platform.client.submit("forever")
-    running(platform, job_id)
+    before = running(platform, job_id)
     first = pid_of(platform, job_id)
 
-    os.kill(stopped.pid, signal.SIGSTOP)
     try:
+        stop(platform, stopped)
         wait_for(lambda: gone(first), "the end of the first child by its watchdog")
         platform.start_worker()
-        wait_for(lambda: platform.client.job(job_id)["attempt"] == 2, "a second attempt")
-        wait_for(lambda: pid_of(platform, job_id) != first, "a second child", seconds=60)
+        attempted_again(platform, before)
+        wait_for(lambda: pid_of(platform, job_id) != first, "a second child")
     finally:
         os.kill(stopped.pid, signal.SIGCONT)
     second = pid_of(platform, job_id)
@@ -169,7 +208,7 @@ def test_a_worker_that_was_stopped_past_its_lease_leaves_its_successor_alone(
 def test_a_worker_that_is_asked_to_end_gives_its_job_back(platform: Platform) -> None:
     worker = platform.start_worker()
     job_id = platform.client.submit("forever")
-    running(platform, job_id)
+    before = running(platform, job_id)
     pids = [pid_of(platform, job_id), pid_of(platform, job_id, "daemon")]
 
     assert worker.end() == 0
@@ -178,7 +217,7 @@ def test_a_worker_that_is_asked_to_end_gives_its_job_back(platform: Platform) ->
     job = platform.client.wait_until(job_id, "queued")
     assert job["error"] is None
     platform.start_worker()
-    wait_for(lambda: platform.client.job(job_id)["attempt"] == 2, "a second attempt")
+    attempted_again(platform, before)
     platform.client.cancel(job_id)
     platform.client.wait_until(job_id, "cancelled")
 

@@ -14,7 +14,7 @@ class GatewayClient:
     """Submits stub jobs and watches them."""
 
     def __init__(self, url: str, home: Path) -> None:
-        self.http = httpx.Client(base_url=url, timeout=20)
+        self.http = httpx.Client(base_url=url, timeout=60)
         self._home = home
         self._file: str | None = None
 
@@ -58,7 +58,7 @@ class GatewayClient:
                 return events[::-1]
             after = page["last_id"]
 
-    def wait_until(self, job_id: str, status: str, seconds: float = 60.0) -> dict[str, Any]:
+    def wait_until(self, job_id: str, status: str, seconds: float = 120.0) -> dict[str, Any]:
         """Wait for a status; a job that ends in another one fails the test at once."""
 
         def probe() -> dict[str, Any] | None:

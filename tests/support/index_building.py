@@ -109,7 +109,8 @@ class IndexOrder:
         return dict(result["error"])
 
     def reports(self, kind: str) -> list[dict[str, Any]]:
-        lines = (self.folder / REPORTS).read_text(encoding="utf-8").splitlines()
+        text = (self.folder / REPORTS).read_text(encoding="utf-8")
+        lines = text[: text.rfind("\n") + 1].splitlines()  # the last may be half written
         return [report for report in map(json.loads, lines) if report["type"] == kind]
 
 

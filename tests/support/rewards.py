@@ -1,7 +1,7 @@
 """Trajectories to reward, and the rewarding of one."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from pydantic import TypeAdapter
@@ -15,6 +15,7 @@ from services.common.contracts.trajectories import (
     Turn,
 )
 from services.common.rewards import RewardEnvironment, open_scorer
+from tests.support.virtual_time import run_hurried
 
 _REWARDS = TypeAdapter(list[WeightedReward])
 
@@ -55,23 +56,25 @@ def rewarded(
     sample: Trajectory,
     *rewards: dict[str, Any],
     environment: RewardEnvironment | None = None,
+    moments: Sequence[Callable[[], object]] = (),
 ) -> Trajectory:
-    """The trajectory as a scorer gives it back."""
-    return rewarded_all([sample], *rewards, environment=environment)[0]
+    """The trajectory as a scorer gives it back; an hour passes at each of the ``moments``."""
+    return rewarded_all([sample], *rewards, environment=environment, moments=moments)[0]
 
 
 def rewarded_all(
     samples: Sequence[Trajectory],
     *rewards: dict[str, Any],
     environment: RewardEnvironment | None = None,
+    moments: Sequence[Callable[[], object]] = (),
 ) -> list[Trajectory]:
-    """Trajectories rewarded at once by one scorer."""
+    """Trajectories rewarded at once by one scorer; an hour passes at each of the ``moments``."""
 
     async def judge() -> list[Trajectory]:
         async with open_scorer(weighted(*rewards), environment or RewardEnvironment()) as scorer:
             return await asyncio.gather(*map(scorer.score, samples))
 
-    return asyncio.run(judge())
+    return run_hurried(judge(), *moments)
 
 
 def score(
@@ -84,10 +87,13 @@ def score(
 
 
 def failure(
-    sample: Trajectory, reward: dict[str, Any], environment: RewardEnvironment | None = None
+    sample: Trajectory,
+    reward: dict[str, Any],
+    environment: RewardEnvironment | None = None,
+    *moments: Callable[[], object],
 ) -> str:
-    """Why there is no score."""
-    answer = rewarded(sample, reward, environment=environment)
+    """Why there is no score; an hour passes at each of the ``moments``."""
+    answer = rewarded(sample, reward, environment=environment, moments=moments)
     assert answer.reward is None
     assert answer.reward_error is not None
     return answer.reward_error

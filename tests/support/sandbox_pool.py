@@ -17,8 +17,8 @@ from services.sandbox.pool.pool import Pool
 from tests.support.reachable import open_ways, way_to
 from tests.support.runtimes import installed_runtime
 
-START_SECONDS = 60.0
-CALL_SECONDS = 180.0
+START_SECONDS = 180.0
+CALL_SECONDS = 300.0
 Value = TypeVar("Value")
 
 

@@ -14,7 +14,7 @@ import psycopg
 import pytest
 import redis
 
-from tests.support.processes import free_port
+from tests.support.processes import STOP_SECONDS, free_port
 from tests.support.waiting import wait_for
 
 POSTGRES_FOLDERS = "/usr/lib/postgresql/*/bin"
@@ -45,7 +45,7 @@ def running_redis(folder: Path) -> Iterator[str]:
         yield f"redis://127.0.0.1:{port}/0"
     finally:
         server.terminate()
-        server.wait(20)
+        server.wait(STOP_SECONDS)
 
 
 @contextlib.contextmanager
@@ -83,14 +83,14 @@ def _postgres_in(folder: Path) -> Iterator[str]:
         yield f"postgresql+psycopg://{address}"
     finally:
         server.send_signal(signal.SIGINT)
-        server.wait(20)
+        server.wait(STOP_SECONDS)
 
 
 def _redis_answers(port: int) -> bool:
     try:
         with redis.Redis(port=port) as client:
             return bool(client.ping())
-    except redis.ConnectionError:
+    except (redis.ConnectionError, redis.TimeoutError):
         return False
 
 

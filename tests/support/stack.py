@@ -12,7 +12,7 @@ from temper.stack.services import Service
 from temper.stack.state import StackFile, StackState, StackStatus
 from tests.support.waiting import wait_for
 
-DEADLINE = 120.0
+DEADLINE = 240.0
 
 
 class Home:

@@ -26,10 +26,11 @@ def main(job_dir: Path, script: str) -> int:
         _leave_a_daemon(job_dir)
     while step < STEPS or script == "forever":
         step += 1
+        # First: the next attempt must not report a step again that this one was killed after.
+        _replace(position, json.dumps({"step": step}))
         reporter.metrics(step, loss=1.0 / step)
         reporter.progress(step, 1000 if script == "forever" else STEPS, 1.0)
         reporter.checkpoint(step, f"output/checkpoint-{step}")
-        _replace(position, json.dumps({"step": step}))
         time.sleep(0.05)
     if script == "fail":
         print("a line of the log")

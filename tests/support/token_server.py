@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import math
 import threading
 from collections import Counter
 from collections.abc import Callable
@@ -35,6 +36,7 @@ class TokenServer:
         self.script = script
         self.tool = tool
         self.asked: Counter[str] = Counter()
+        self.most_answered: float = math.inf  # completions beyond these are held back
         self.tool_calls = 0
         self.authorizations: set[str | None] = set()
         self._tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
@@ -48,7 +50,7 @@ class TokenServer:
 
     def __enter__(self) -> "TokenServer":
         self._thread.start()
-        asyncio.run_coroutine_threadsafe(self._start(), self._loop).result(10)
+        asyncio.run_coroutine_threadsafe(self._start(), self._loop).result(60)
         return self
 
     def __exit__(
@@ -57,9 +59,9 @@ class TokenServer:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        asyncio.run_coroutine_threadsafe(self._runner.cleanup(), self._loop).result(30)
+        asyncio.run_coroutine_threadsafe(self._runner.cleanup(), self._loop).result(60)
         self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(10)
+        self._thread.join(60)
         self._loop.close()
 
     async def _start(self) -> None:
@@ -81,7 +83,10 @@ class TokenServer:
         self.authorizations.add(request.headers.get("Authorization"))
         said = self._tokenizer.decode(body["prompt"], skip_special_tokens=False)
         self.asked[said] += 1
+        number = self.asked.total()
         await asyncio.sleep(0.01)
+        while number > self.most_answered:  # noqa: ASYNC110 - another thread sets it
+            await asyncio.sleep(0.01)
         answer = self.script(said, self.asked[said])
         if isinstance(answer, int):
             return web.json_response({"error": {"message": "as scripted"}}, status=answer)

@@ -35,7 +35,7 @@ Tool = Callable[..., Any]
 def _search_r1(url: str, queries: list[str], topk: int = 3) -> list[str]:
     """What Search-R1's rollout makes of an answer: it trusts result, document and contents."""
     payload: dict[str, Any] = {"queries": queries, "topk": topk, "return_scores": True}
-    results = requests.post(f"{url}/retrieve", json=payload, timeout=30).json()["result"]
+    results = requests.post(f"{url}/retrieve", json=payload, timeout=120).json()["result"]
     rendered = []
     for hits in results:
         text = ""
@@ -58,7 +58,7 @@ def test_search_r1_without_scores_gets_the_documents_themselves(
     library: Retrieval, number: int
 ) -> None:
     payload: dict[str, Any] = {"queries": ["river"] * number, "topk": 2}
-    result = requests.post(f"{library.url}/retrieve", json=payload, timeout=30).json()["result"]
+    result = requests.post(f"{library.url}/retrieve", json=payload, timeout=120).json()["result"]
 
     assert len(result) == number
     assert all(set(document) >= {"id", "contents"} for hits in result for document in hits)
@@ -66,7 +66,7 @@ def test_search_r1_without_scores_gets_the_documents_themselves(
 
 def test_search_r1_gets_no_passage_twice_where_there_are_too_few(library: Retrieval) -> None:
     payload: dict[str, Any] = {"queries": ["hummingbird"], "topk": 50, "return_scores": True}
-    (hits,) = requests.post(f"{library.url}/retrieve", json=payload, timeout=30).json()["result"]
+    (hits,) = requests.post(f"{library.url}/retrieve", json=payload, timeout=120).json()["result"]
 
     ids = [hit["document"]["id"] for hit in hits]
     assert 0 < len(ids) == len(set(ids)) < 50
@@ -85,7 +85,7 @@ def verl() -> Iterator[Import]:
 def tool(verl: Import, library: Retrieval) -> Tool:
     """verl's search tool, as its configuration makes it."""
     schema = verl("tools.schemas").OpenAIFunctionToolSchema.model_validate(SCHEMA)
-    config = {"retrieval_service_url": f"{library.url}/retrieve", "topk": 2, "timeout": 30}
+    config = {"retrieval_service_url": f"{library.url}/retrieve", "topk": 2, "timeout": 120}
     return verl("tools.search_tool").SearchTool(config, schema)  # type: ignore[no-any-return]
 
 
@@ -131,7 +131,7 @@ def test_a_batch_of_rollouts_has_every_answer_at_its_own_place(library: Retrieva
         queries = titles[worker % len(titles) :] + titles[: worker % len(titles)]
         body = {"queries": queries, "topk": 1, "return_scores": True}
         headers = {"Content-Type": "application/json", "Accept": "application/json"}
-        answer = httpx.post(f"{library.url}/retrieve", json=body, headers=headers, timeout=60)
+        answer = httpx.post(f"{library.url}/retrieve", json=body, headers=headers, timeout=300)
         assert answer.status_code == 200, answer.text
         assert [len(hits) for hits in answer.json()["result"]] == [1] * len(queries)
         found = [hits[0]["document"]["title"] for hits in answer.json()["result"]]

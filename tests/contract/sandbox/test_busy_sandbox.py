@@ -38,7 +38,7 @@ def test_the_sdk_s_program_runs_when_the_sandbox_is_free_again(
         call = thread.submit(run_code, request, one_place)
         wait_for(lambda: "responded with code 504" in caplog.text, "a refusal")
         occupied()
-        response = call.result(60)
+        response = call.result(120)
 
     assert response.run_result.stdout == "42\n"
 
@@ -50,10 +50,11 @@ def test_verl_s_program_runs_when_the_sandbox_is_free_again(
         pytest.skip("verl has not been fetched; `make dev` says why")
     with verl_importable(verl_folder()) as load, ThreadPoolExecutor(1) as thread:
         ask = load("utils.reward_score.sandbox_fusion.utils").call_sandbox_api
-        call = thread.submit(ask, f"{one_place}/run_code", "print(42)", None, 5, 5, 1024, "python")
+        code, url = "print(42)", f"{one_place}/run_code"
+        call = thread.submit(ask, url, code, None, 30, 30, 1024, "python")
         wait_for(lambda: "Gateway Timeout (504)" in caplog.text, "a refusal")
         occupied()
-        answer, problem = call.result(60)
+        answer, problem = call.result(120)
 
     assert problem is None
     assert answer["run_result"]["stdout"] == "42\n", json.dumps(answer)

@@ -42,7 +42,10 @@ def described(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Described]:
         api = schemathesis.openapi.from_dict(sandbox.http.get("/openapi.json").json())
         # Parameters that a route does not know are ignored.
         api.config.generation.update(with_security_parameters=False, allow_extra_parameters=False)
-        session = sandbox.http.post("/v1/sessions", json={}).json()["id"]
+        # The first one waits until what kernels need has been imported.
+        answer = sandbox.http.post("/v1/sessions", json={}, timeout=120)
+        assert answer.status_code == 200, answer.text
+        session = answer.json()["id"]
         yield Described(sandbox, api, session)
     assert "Traceback" not in Path(folder / "sandbox.log").read_text()
 

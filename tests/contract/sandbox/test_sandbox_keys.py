@@ -27,7 +27,8 @@ class Locked:
 
     def ask(self, method: str, path: str, header: str | None) -> httpx.Response:
         headers = {"Authorization": header} if header is not None else {}
-        return self.sandbox.http.request(method, path, headers=headers)
+        # The first who asks for languages waits until every toolchain has been started once.
+        return self.sandbox.http.request(method, path, headers=headers, timeout=240)
 
 
 @pytest.fixture(scope="module")

@@ -77,7 +77,10 @@ def test_each_case_is_judged_by_itself(compute_score: Callable[..., Any]) -> Non
 def test_a_program_that_does_not_end_is_a_time_out(compute_score: Callable[..., Any]) -> None:
     code = "print('begun', flush=True)\nwhile True: pass"
 
-    score, (case,) = compute_score(code, {"inputs": [""], "outputs": [""]}, timeout=1)
+    for seconds in (1, 5, 30):
+        score, (case,) = compute_score(code, {"inputs": [""], "outputs": [""]}, timeout=seconds)
+        if case["stdout"]:
+            break  # else a busy machine needed all of the time to start it
 
     assert score == 0.0
     assert (case["status"], case["exit_code"], case["stdout"]) == ("timeout", None, "begun\n")
@@ -137,7 +140,7 @@ def test_compiled_programs_are_told_from_those_that_do_not_compile(
     check = verl("utils.reward_score.sandbox_fusion.utils").check_correctness
 
     results, (case,) = check(
-        f"{sandbox}/run_code", {"inputs": [""], "outputs": ["3"]}, code, language="cpp"
+        f"{sandbox}/run_code", {"inputs": [""], "outputs": ["3"]}, code, timeout=60, language="cpp"
     )
 
     assert (results, case["status"]) == ([expected], status), case

@@ -60,7 +60,8 @@ class Job:
 
     def reports(self, kind: str) -> list[dict[str, Any]]:
         path = self.directory / REPORTS
-        lines = path.read_text().splitlines() if path.exists() else []
+        text = path.read_text() if path.exists() else ""
+        lines = text[: text.rfind("\n") + 1].splitlines()  # the last may be half written
         return [report for report in map(json.loads, lines) if report["type"] == kind]
 
     def log_tail(self) -> str:

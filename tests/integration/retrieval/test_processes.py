@@ -30,14 +30,20 @@ def service(tmp_path: Path) -> Iterator[Retrieval]:
 
 
 def servers(service: Retrieval) -> list[psutil.Process]:
-    children = psutil.Process(service.process.pid).children()
-    return [child for child in children if "services.retrieval.serving.server" in child.cmdline()]
+    found = []
+    for child in psutil.Process(service.process.pid).children():
+        try:
+            if "services.retrieval.serving.server" in child.cmdline():
+                found.append(child)
+        except psutil.Error:  # it has ended, and may not have been waited for yet
+            continue
+    return found
 
 
 def ask(service: Retrieval, query: str = "list") -> list[str] | None:
     """The ids that a request on a connection of its own finds; None when it breaks."""
     try:
-        answer = httpx.post(f"{service.url}/retrieve", json={"queries": [query]}, timeout=10)
+        answer = httpx.post(f"{service.url}/retrieve", json={"queries": [query]}, timeout=60)
     except httpx.TransportError:
         return None
     return [hit["id"] for hit in answer.json()["result"][0]] if answer.is_success else None
@@ -60,7 +66,8 @@ def test_all_of_them_answer_and_tell_their_figures_together(service: Retrieval) 
         return len(counted(service)) == SERVERS
 
     wait_for(all_have_answered, "each process has answered")
-    assert sum(counted(service).values()) == asked
+    # A process that is asked by the other and does not answer at once is left out.
+    wait_for(lambda: sum(counted(service).values()) == asked, "all answers are counted")
 
 
 def test_a_change_through_one_is_seen_by_the_others(service: Retrieval) -> None:
@@ -93,6 +100,6 @@ def test_none_outlives_the_service(service: Retrieval, number: signal.Signals) -
 
     os.kill(service.process.pid, number)
 
-    psutil.wait_procs(former, timeout=30)
+    psutil.wait_procs(former, timeout=120)
     assert not [process for process in former if process.is_running()]
     wait_for(lambda: not shared.exists(), "nothing is left")

@@ -11,7 +11,7 @@ from tests.support.sandbox import running_sandbox
 
 pytestmark = pytest.mark.runtime
 
-CODE = {"type": "code_tests", "run_timeout": 5}
+CODE = {"type": "code_tests", "run_timeout": 60}
 CASES = [{"input": "1\n", "output": "2"}, {"input": "41\n", "output": "42"}]
 ASSERTS = ["assert add(1, 2) == 3", "assert add(0, 0) == 0\nassert add(-1, 1) == 0"]
 
@@ -27,13 +27,15 @@ def program(code: str, tests: Any = CASES) -> Any:
 
 
 def test_programs_are_judged_by_what_they_print(environment: RewardEnvironment) -> None:
-    codes = ["print(int(input()) + 1)", "print(2)", "print(", "while True: pass"]
+    codes = ["print(int(input()) + 1)", "print(2)", "print("]
 
-    judged = rewarded_all(
-        [program(code) for code in codes], CODE | {"run_timeout": 1}, environment=environment
-    )
+    judged = rewarded_all([program(code) for code in codes], CODE, environment=environment)
 
-    assert [each.reward for each in judged] == [1.0, 0.5, 0.0, 0.0]
+    assert [each.reward for each in judged] == [1.0, 0.5, 0.0]
+
+
+def test_a_program_that_does_not_end_passes_nothing(environment: RewardEnvironment) -> None:
+    assert score(program("while True: pass"), CODE | {"run_timeout": 1}, environment) == 0.0
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ from tests.support.processes import REPOSITORY
 from tests.support.token_server import MODEL, TokenServer
 from tests.support.waiting import wait_for
 
-DEADLINE = 60.0
+DEADLINE = 180.0
 
 ADD = Tool(
     class_name="http",

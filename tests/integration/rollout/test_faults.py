@@ -1,10 +1,8 @@
 """Rollouts whose tools fail: none is lost, and each says what happened."""
 
 import asyncio
-import contextlib
 import json
 import random
-import threading
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -72,9 +70,10 @@ def tools(server: ScriptedServer) -> list[Tool]:
     """One of each kind."""
     origin = server.url.removesuffix("/v1")
     places = {"num_workers": 40, "rate_limit": 40}
-    run = {"sandbox_fusion_url": f"{origin}/run_code", "default_timeout": 0.5, **places}
-    find = {"retrieval_service_url": f"{origin}/retrieve", "timeout": 1, **places}
-    ask = {"url": f"{origin}/ask", "timeout": 1, **places}
+    # Long enough for a busy machine: only what hangs is to reach these limits.
+    run = {"sandbox_fusion_url": f"{origin}/run_code", "default_timeout": 1.5, **places}
+    find = {"retrieval_service_url": f"{origin}/retrieve", "timeout": 3, **places}
+    ask = {"url": f"{origin}/ask", "timeout": 3, **places}
     function = {"callable": DOUBLE, "num_workers": 2}
     return [
         Tool(class_name="sandbox", config=run),
@@ -149,11 +148,8 @@ def test_a_fifth_of_all_calls_failing_loses_no_rollout(
     _check_what_is_told(calls(trajectories))
     outcomes = Counter((call.name, call.outcome) for call in calls(trajectories))
     assert outcomes["nothing", CallOutcome.UNKNOWN_TOOL] == ROLLOUTS
-    assert (
-        0
-        < outcomes["ask", CallOutcome.FAILED] + outcomes["ask", CallOutcome.TIMED_OUT]
-        < ROLLOUTS / 2
-    )
+    assert outcomes["ask", CallOutcome.FAILED] + outcomes["ask", CallOutcome.TIMED_OUT] > 0
+    assert outcomes["ask", CallOutcome.FAILED] < ROLLOUTS / 2
     assert 0 < outcomes["double", CallOutcome.FAILED] < ROLLOUTS / 2
     # Searching again helps against everything.
     assert outcomes["search", CallOutcome.ANSWERED] > 0.8 * ROLLOUTS
@@ -196,29 +192,22 @@ def test_tools_that_always_fail_leave_rollouts_to_go_on(
 
 
 def test_a_tool_that_vanishes_costs_the_calls_after_it(tmp_path: Path) -> None:
-    with contextlib.ExitStack() as running:
-        server = running.enter_context(running_server())
-        answered = threading.Event()
+    with running_server() as server:
 
         def last(exchange: Exchange) -> None:
+            server.shutdown()
+            server.server_close()  # nobody listens any more when the first call is answered
             good(exchange)
             exchange.close_connection = True
-            answered.set()
 
-        async def play_on() -> list[Trajectory]:
-            server.script = [last]
-            (offered,) = tools(server)[:1]
-            offered.config["num_workers"] = 1
-            played = asyncio.create_task(play(server, tmp_path / "log", 5, [offered]))
-            await asyncio.to_thread(answered.wait, 30)
-            await asyncio.to_thread(running.close)
-            return await played
-
-        trajectories = asyncio.run(play_on())
+        server.script = [last]
+        (offered,) = tools(server)[:1]
+        offered.config["num_workers"] = 1
+        trajectories = asyncio.run(play(server, tmp_path / "log", 5, [offered]))
 
     gone = [call for call in calls(trajectories) if call.outcome is CallOutcome.FAILED]
     assert [each.finish_reason for each in trajectories] == [FinishReason.ANSWERED] * 5
-    assert gone
+    assert len(gone) == 4
     assert all(call.shown == "Error: the tool could not be reached." for call in gone)
 
 

@@ -1,5 +1,6 @@
 """The rollout child as a worker starts it: what it plays, keeps and survives."""
 
+import math
 import random
 import signal
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ from services.common.rollout.records import read_parquet
 from services.evaluator.evaluation.spec import ENDPOINT_KEY
 from services.evaluator.rollout.spec import TokenizerSource
 from tests.integration.rollout.rollout_job import (
+    DEADLINE,
     RolloutJob,
     add,
     question,
@@ -64,16 +66,20 @@ def test_stopped_at_random_moments_nothing_that_was_finished_is_played_again(
     job = RolloutJob.of_server(tmp_path / "job", server, 120, max_concurrency=8)
     finished: dict[str, int] = {}
     for stop in (signal.SIGKILL, signal.SIGTERM, signal.SIGKILL, signal.SIGTERM):
-        more = len(finished) + chance.randint(1, 25)
+        more = chance.randint(1, 25)
+        # However late it is stopped, this attempt cannot come to the end: it gets two turns for
+        # each rollout that is waited for, one for each that is under way, and a few more.
+        server.most_answered = server.asked.total() + 2 * more + 8 + 16
         with job.child() as child:
-            job.wait_for_trajectories(more)
+            job.wait_for_trajectories(len(finished) + more)
             child.send_signal(stop)
-            child.wait(30)
+            child.wait(DEADLINE)
         assert not (job.folder / RESULT).exists()
         for each in job.trajectories():
             times = asked(server, each.prompt_index)
             assert finished.setdefault(each.id, times) == times
 
+    server.most_answered = math.inf
     job.run()
 
     assert {each.id for each in job.trajectories()} == {f"traj-{n}-0" for n in range(120)}
@@ -114,7 +120,7 @@ def test_a_server_that_refuses_everything_ends_the_job_with_its_reason(
     tmp_path: Path, server: TokenServer
 ) -> None:
     server.script = lambda text, times: 401
-    job = RolloutJob.of_server(tmp_path / "job", server, 50)
+    job = RolloutJob.of_server(tmp_path / "job", server, 50, max_concurrency=4)
 
     job.run()
 

@@ -84,13 +84,15 @@ def test_a_traceback_shows_the_models_own_line(environment: ToolEnvironment) -> 
 
 @pytest.mark.runtime
 def test_a_program_without_end_is_told_to_the_model(environment: ToolEnvironment) -> None:
-    endless = RETOOL.model_copy(update={"config": {"default_timeout": 1}})
+    # Long enough that the program has printed before, on a busy machine too.
+    endless = RETOOL.model_copy(update={"config": {"default_timeout": 5}})
+    code = "import time\nprint('a', flush=True)\nwhile True:\n    time.sleep(1)"
 
-    (reply,) = replies(environment, endless, {"code": "print('a', flush=True)\nwhile 1: pass"})
+    (reply,) = replies(environment, endless, {"code": code})
 
     assert (reply.outcome, reply.text) == (
         CallOutcome.ANSWERED,
-        "a\nTimeLimitExceeded after 1 s",
+        "a\nTimeLimitExceeded after 5 s",
     )
 
 

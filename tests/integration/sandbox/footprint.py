@@ -9,6 +9,9 @@ from pathlib import Path
 import psutil
 
 SHARED_FOLDERS = (Path("/tmp"), Path("/var/tmp"), Path("/dev/shm"))
+NETWORKS = "/run/netns"
+"""Where networks get their names, by mounts: another test may make some meanwhile."""
+
 GONE = (FileNotFoundError, ProcessLookupError)
 """What reading of a process is told that has ended, or closed what is read, in between."""
 
@@ -32,7 +35,7 @@ class Footprint:
 
 @dataclass(frozen=True)
 class Memory:
-    """Bytes: of all processes, and charged to the control groups of the programs."""
+    """Bytes that are no files': of all processes, and charged to the programs' control groups."""
 
     processes: int
     groups: int
@@ -51,7 +54,7 @@ def footprint(
         processes=len(pids),
         threads_below=_each(_entries(f"/proc/{pid}/task") for pid in pids if pid != service),
         descriptors=_each(_entries(f"/proc/{pid}/fd") for pid in pids),
-        mounts=_each(_lines(f"/proc/{pid}/mountinfo") for pid in pids),
+        mounts=_each(_mounts(pid) for pid in pids),
         mounts_of_the_machine=mounts_of_the_machine(),
         groups=_each(sum(len(names) for _, names, _ in os.walk(folder)) for folder in groups),
         files=tuple(sorted(str(path) for folder in folders for path in folder.rglob("*"))),
@@ -102,7 +105,7 @@ def preparing(service: int) -> list[int]:
 
 def mounts_of_the_machine() -> int:
     """How many there are, as this process sees them."""
-    return _lines("/proc/self/mountinfo")
+    return _mounts(os.getpid())
 
 
 def group_folders(service: int) -> tuple[Path, ...]:
@@ -122,16 +125,24 @@ def slots(groups: Iterable[Path]) -> set[str]:
 
 
 def _charged(folder: Path) -> int:
-    for name in ("memory.usage_in_bytes", "memory.current"):
-        if (folder / name).exists():
-            return int((folder / name).read_text())
+    # Without cached files: which of them the kernel can take back is up to who else reads them.
+    for usage, cache, shared in (
+        ("memory.usage_in_bytes", "total_cache", "total_shmem"),
+        ("memory.current", "file", "shmem"),
+    ):
+        if (folder / usage).exists():
+            lines = (folder / "memory.stat").read_text().splitlines()
+            counted = {name: int(value) for name, value in (line.split() for line in lines)}
+            return int((folder / usage).read_text()) - (counted[cache] - counted[shared])
     return 0
 
 
 def _proportional_set_size(pid: int) -> int:
+    # Without files: the share in them grows when another service, which has mapped them too, ends.
+    kinds = ("Pss_Anon:", "Pss_Shmem:")
     with suppress(*GONE):
         lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
-        return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:"))
+        return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith(kinds))
     return 0
 
 
@@ -141,9 +152,10 @@ def _entries(folder: str) -> int:
     return 0
 
 
-def _lines(path: str) -> int:
+def _mounts(pid: int) -> int:
     with suppress(*GONE):
-        return len(Path(path).read_text().splitlines())
+        lines = Path(f"/proc/{pid}/mountinfo").read_text().splitlines()
+        return sum(not line.split()[4].startswith(NETWORKS) for line in lines)
     return 0
 
 

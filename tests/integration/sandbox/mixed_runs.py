@@ -7,6 +7,7 @@ import base64
 from typing import Any
 
 from tests.integration.sandbox.drill import Run, ended_with, success, timed_out
+from tests.support.sandbox import TIME_LIMITS
 
 
 def runs(token: str, languages: set[str]) -> list[Run]:
@@ -16,7 +17,7 @@ def runs(token: str, languages: set[str]) -> list[Run]:
 
 
 def _body(code: str, language: str = "python", **more: Any) -> dict[str, Any]:
-    return {"code": code, "language": language, **more}
+    return {"code": code, "language": language, **TIME_LIMITS, **more}
 
 
 def _python() -> list[Run]:
@@ -120,7 +121,7 @@ def _endless() -> list[Run]:
 def _others() -> list[Run]:
     cpp = '#include <cstdio>\nint main() { puts("3"); }'
     wrong = "int main() { return x; }"
-    cells = {"cells": ["a = 6", "print(a * 7)", "1/0"], "total_timeout": 30}
+    cells = {"cells": ["a = 6", "print(a * 7)", "1/0"], "total_timeout": 120}
     stdins = [{"stdin": f"{n}", "expected_output": f"{n + 1}"} for n in range(5)]
     return [
         Run("bash", 5, _body("echo $((6 * 7)); sleep 600 &", "bash"), success("42\n")),

@@ -43,7 +43,7 @@ TOLERANCE = 4 << 20
 THREADS = 4 + (os.cpu_count() or 1)
 """Of asyncio's executor: how many it has started is chance, but it has no more."""
 
-PATIENCE = aiohttp.ClientTimeout(total=120)
+PATIENCE = aiohttp.ClientTimeout(total=300)
 IDLE_SECONDS = 5
 SETTLE_SECONDS = 150.0
 
@@ -142,7 +142,7 @@ def test_a_service_that_ends_leaves_nothing_behind(service: Service) -> None:
 
 
 def _kinds(service: Service) -> list[Case]:
-    listed = httpx.get(f"{service.url}/v1/languages", timeout=60).raise_for_status().json()
+    listed = httpx.get(f"{service.url}/v1/languages", timeout=300).raise_for_status().json()
     working = {each["language"] for each in listed["languages"] if each["available"]}
     return [*runs(service.token, working), *SESSIONS]
 

@@ -29,7 +29,8 @@ from tests.support.sandbox_pool import PoolInThread, running_pool
 
 pytestmark = pytest.mark.runtime
 
-LIMITS = Limits(seconds=60, memory_bytes=1 << 30, output_bytes=16 << 20)
+SECONDS = 120
+LIMITS = Limits(seconds=SECONDS, memory_bytes=1 << 30, output_bytes=16 << 20)
 SUBJECTS = (errors, endings, streams, surroundings, modules, concurrency, packages)
 WHAT_DIFFERS_ANYWAY = (
     (re.compile(rb"/tmp/temper-sandbox-[\w-]+/\d+(?=/)"), b""),
@@ -126,7 +127,7 @@ def by_python(program: Program, folder: Path) -> Ended:
             stdin=None if program.stdin else subprocess.DEVNULL,
             input=program.stdin or None,
             capture_output=True,
-            timeout=60,
+            timeout=SECONDS,
             check=False,
             umask=0o022,
         )

@@ -41,7 +41,9 @@ def waiting(sandbox: Sandbox) -> float:
 def ask(sandbox: Sandbox, path: str, code: str) -> socket.socket:
     """Send a request and read nothing of the answer."""
     host, port = sandbox.url.removeprefix("http://").split(":")
-    body = {"language": "python", "code": code, "run_timeout": 300}
+    # A request waits the longer for its turn, the more time its program may be compiled.
+    limits = {"run_timeout": 300, "compile_timeout": 300}
+    body = {"language": "python", "code": code, **limits}
     content = json.dumps(body | {"cases": [{}]}).encode()
     head = f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(content)}\r\n\r\n"
     client = socket.create_connection((host, int(port)))
@@ -87,12 +89,13 @@ def test_who_cannot_be_served_in_time_gets_504_and_a_time_to_come_back(tmp_path:
 
 
 def test_a_burst_of_short_programs_is_served_to_the_last(sandbox: Sandbox) -> None:
-    body = {"language": "python", "code": "print(6 * 7)", "run_timeout": 30, "compile_timeout": 30}
+    limits = {"run_timeout": 60, "compile_timeout": 300}
+    body = {"language": "python", "code": "print(6 * 7)", **limits}
     begun = threading.Barrier(64)
 
     def one(_: int) -> str:
-        with httpx.Client(base_url=sandbox.url, timeout=60) as client:
-            begun.wait(30)
+        with httpx.Client(base_url=sandbox.url, timeout=300) as client:
+            begun.wait(120)
             answers = [client.post("/run_code", json=body).json() for _ in range(4)]
         return "".join(answer["run_result"]["stdout"] for answer in answers)
 

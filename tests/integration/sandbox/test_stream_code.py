@@ -8,14 +8,14 @@ from typing import Any
 import httpx_sse
 import pytest
 
-from tests.support.sandbox import Sandbox
+from tests.support.sandbox import TIME_LIMITS, Sandbox
 
 Events = Iterator[tuple[str, dict[str, Any]]]
 
 
 @contextmanager
 def streamed(sandbox: Sandbox, code: str, **fields: Any) -> Iterator[Events]:
-    body = {"language": "python", "code": code, **fields}
+    body = {"language": "python", "code": code, **TIME_LIMITS, **fields}
     with httpx_sse.connect_sse(sandbox.http, "POST", "/v1/run_code/stream", json=body) as source:
         yield ((event.event, json.loads(event.data)) for event in source.iter_sse())
 

@@ -57,7 +57,7 @@ def follow(database: Database, job: Job, behind: int = 0) -> AsyncIterator[bytes
 
 
 async def take(frames: AsyncIterator[bytes], number: int) -> list[bytes]:
-    return [await asyncio.wait_for(anext(frames), 20) for _ in range(number)]
+    return [await asyncio.wait_for(anext(frames), 60) for _ in range(number)]
 
 
 def frame_number(frame: bytes) -> int:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
+from services.api.forwards import upstream as upstream_module
 from services.api.forwards.headers import passed_back, passed_on
 from services.common.web.auth import hash_key
 from tests.unit.api.tool_upstream import (
@@ -41,8 +42,11 @@ def gateway(
         "sandbox_api_key": OWN_KEY,
         "api_key_hashes": hash_key(KEY),
     }
-    with running_api(tmp_path_factory.mktemp("gateway"), settings) as url:
-        yield url
+    with pytest.MonkeyPatch.context() as patch:
+        # A connection is to be kept however slowly the requests of a test follow each other.
+        patch.setattr(upstream_module, "IDLE_SECONDS", STEP_SECONDS / 2)
+        with running_api(tmp_path_factory.mktemp("gateway"), settings) as url:
+            yield url
 
 
 @pytest.fixture
@@ -166,7 +170,8 @@ def test_a_key_is_taken_as_bearer_and_as_the_password_of_a_url(
         credentials = f"Basic {base64.b64encode(f'x:{KEY}'.encode()).decode()}"
     headers = {"Authorization": credentials} if credentials else {}
 
-    answer = httpx.post(f"{gateway}/run_code", content=b"{}", headers=headers)
+    url = f"{gateway}/run_code"
+    answer = httpx.post(url, content=b"{}", headers=headers, timeout=STEP_SECONDS)
 
     assert answer.status_code == (200 if credentials else 401)
     assert len(upstream.received) == (1 if credentials else 0)
@@ -175,7 +180,9 @@ def test_a_key_is_taken_as_bearer_and_as_the_password_of_a_url(
 
 
 def test_a_key_in_a_url_opens_tools_alone(gateway: str) -> None:
-    assert httpx.get(f"{gateway}/v1/jobs", auth=("x", KEY)).status_code == 401
+    answer = httpx.get(f"{gateway}/v1/jobs", auth=("x", KEY), timeout=STEP_SECONDS)
+
+    assert answer.status_code == 401
 
 
 def test_the_service_reads_a_request_that_still_comes(

@@ -12,7 +12,6 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.support.processes import free_port
 from tests.support.waiting import wait_for
 from tests.unit.api.tool_upstream import (
     ANSWER,
@@ -61,9 +60,11 @@ def error_of(answer: httpx.Response) -> dict[str, str]:
 
 
 def test_a_service_that_is_away_is_named_with_what_starts_it(start: Start) -> None:
-    client = start(sandbox_url=f"http://127.0.0.1:{free_port()}")
+    with socket.socket() as kept:  # a port on which nobody listens, and nobody else can either
+        kept.bind(("127.0.0.1", 0))
+        client = start(sandbox_url=f"http://127.0.0.1:{kept.getsockname()[1]}")
 
-    answer = client.post("/run_code", json={})
+        answer = client.post("/run_code", json={})
 
     assert answer.status_code == 503
     assert error_of(answer)["code"] == "sandbox_unavailable"

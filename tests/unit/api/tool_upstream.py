@@ -15,7 +15,7 @@ from services.api.settings import ApiSettings
 from tests.support.waiting import wait_for
 
 ANSWER = b'{"status": "Success"}'
-STEP_SECONDS = 20.0
+STEP_SECONDS = 60.0
 
 
 class Exchange(BaseHTTPRequestHandler):
@@ -119,7 +119,7 @@ def running_api(home: Path, settings: Mapping[str, Any]) -> Iterator[str]:
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
     try:
-        wait_for(lambda: server.started, "the gateway listens")
+        wait_for(lambda: server.started, "the gateway listens", STEP_SECONDS)
         port = server.servers[0].sockets[0].getsockname()[1]
         yield f"http://127.0.0.1:{port}"
     finally:

@@ -2,7 +2,6 @@
 
 import socket
 import threading
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
@@ -11,6 +10,7 @@ import uvicorn
 from fastapi import FastAPI, Request, Response
 
 from temper.client import Temper
+from tests.support.waiting import wait_for
 
 Answer = Callable[[Request], Response]
 
@@ -65,9 +65,7 @@ def server() -> Iterator[ScriptedServer]:
         uvicorn_server = uvicorn.Server(config)
         thread = threading.Thread(target=uvicorn_server.run, args=([listener],), daemon=True)
         thread.start()
-        deadline = time.monotonic() + 20
-        while not uvicorn_server.started and time.monotonic() < deadline:
-            time.sleep(0.01)
+        wait_for(lambda: uvicorn_server.started, "the server listens", 60)
         yield scripted
         uvicorn_server.should_exit = True
         thread.join(20)

@@ -1,12 +1,12 @@
 import hashlib
 import json
+import socket
 from pathlib import Path
 
 import pytest
 from fastapi.responses import JSONResponse
 
 from temper.cli.main import main
-from temper.stack.ports import any_free
 from tests.unit.cli.conftest import ScriptedServer
 
 
@@ -60,9 +60,11 @@ def test_an_error_of_the_gateway_is_one_line_with_code_and_request_id(
 def test_a_gateway_that_is_not_there_is_said_so(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv("TEMPER_API_URL", f"http://127.0.0.1:{any_free()}")
+    with socket.socket() as kept:  # a port on which nobody listens, and nobody else can either
+        kept.bind(("127.0.0.1", 0))
+        monkeypatch.setenv("TEMPER_API_URL", f"http://127.0.0.1:{kept.getsockname()[1]}")
 
-    assert main(["ps"]) == 1
+        assert main(["ps"]) == 1
     assert "temper up starts a local stack (unreachable)" in capsys.readouterr().err
 
 

@@ -1,4 +1,5 @@
 import json
+import socket
 
 import pytest
 from fastapi.responses import JSONResponse, Response
@@ -6,7 +7,6 @@ from fastapi.responses import JSONResponse, Response
 from services.common.contracts.fine_tuning import CreateFineTuningJob
 from services.common.contracts.models import RegisterModel
 from temper.client import ApiError, ClientError, Temper, UnexpectedAnswer, Unreachable
-from temper.stack.ports import any_free
 from tests.unit.cli.conftest import ScriptedServer
 
 MODEL = {"id": "tiny", "created": 1, "owned_by": "operator", "kind": "full"}
@@ -111,8 +111,11 @@ def test_the_key_is_shown(server: ScriptedServer) -> None:
 
 
 def test_nobody_there_is_unreachable() -> None:
-    with Temper(f"http://127.0.0.1:{any_free()}") as client, pytest.raises(Unreachable):
-        client.models.delete("tiny")
+    with socket.socket() as kept:  # a port on which nobody listens, and nobody else can either
+        kept.bind(("127.0.0.1", 0))
+        address = f"http://127.0.0.1:{kept.getsockname()[1]}"
+        with Temper(address) as client, pytest.raises(Unreachable):
+            client.models.delete("tiny")
 
 
 def test_an_answer_of_another_form_names_the_field(client: Temper, server: ScriptedServer) -> None:

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -17,6 +17,7 @@ from services.common.clients.json_service import (
 )
 from services.common.clients.retry_after import seconds_to_wait
 from tests.support.processes import free_port
+from tests.support.virtual_time import run_hurried
 from tests.unit.inference.scripted_server import (
     ScriptedServer,
     answer,
@@ -44,13 +45,16 @@ def post(
     retries: Retries = SOON,
     timeout: float = 30.0,
     read: Callable[[bytes], Any] = json.loads,
+    moments: Sequence[Callable[[], object]] = (),
 ) -> Answer[Any]:
+    """What comes of a request; an hour passes at each of the ``moments``."""
+
     async def ask() -> Answer[Any]:
         service = JsonService(url, "sk-secret", timeout=timeout, retries=retries, connections=4)
         async with service:
             return await service.post(payload or {}, read)
 
-    return asyncio.run(ask())
+    return run_hurried(ask(), *moments)
 
 
 def failed(url: str, **options: Any) -> ServiceFailed:
@@ -102,7 +106,7 @@ def test_trouble_that_is_not_worth_it_is_not(
 def test_an_attempt_has_its_time(server: ScriptedServer) -> None:
     server.script = [hang, answer(body=5)]
 
-    assert post(server.url, timeout=0.2).attempts == 2
+    assert post(server.url, moments=[lambda: server.requests]).attempts == 2
 
 
 def test_all_attempts_have_their_time_together(server: ScriptedServer) -> None:

@@ -63,7 +63,7 @@ class ChatServer:
 
     def __enter__(self) -> "ChatServer":
         self._thread.start()
-        asyncio.run_coroutine_threadsafe(self._start(), self._loop).result(10)
+        asyncio.run_coroutine_threadsafe(self._start(), self._loop).result(60)
         return self
 
     def __exit__(
@@ -72,7 +72,7 @@ class ChatServer:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        asyncio.run_coroutine_threadsafe(self._stop(), self._loop).result(10)
+        asyncio.run_coroutine_threadsafe(self._stop(), self._loop).result(60)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(10)
         self._loop.close()

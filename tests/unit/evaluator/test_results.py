@@ -117,7 +117,7 @@ def test_appended_rows_are_synced_while_the_file_is_open(
         with ResultsFile(path) as results:
             syncing = asyncio.create_task(results.sync_forever())
             results.append(row(0))
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(60):
                 while not synced_bytes:  # noqa: ASYNC110 - what is waited for is on disk
                     await asyncio.sleep(0.01)
             syncing.cancel()

@@ -29,10 +29,12 @@ class Exchange(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["content-length"]))
+        # Who sees the request may send another one: this one's behaviour is settled before.
+        behaviour = self.server.next_behaviour()
         self.server.requests.append(
             ({k.lower(): v for k, v in self.headers.items()}, json.loads(body))
         )
-        self.server.next_behaviour()(self)
+        behaviour(self)
 
     def log_message(self, *args: Any) -> None:
         pass
@@ -50,6 +52,8 @@ class ScriptedServer(ThreadingHTTPServer):
     """Serves its script's behaviours one a request, and the last of them for ever."""
 
     daemon_threads = True
+    # Many connections at once must not wait until their first packets are sent again.
+    request_queue_size = 128
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Exchange)

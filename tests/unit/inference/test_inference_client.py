@@ -17,6 +17,7 @@ from services.common.clients.inference import (
 )
 from services.common.clients.retries import Retries
 from tests.support.processes import free_port
+from tests.support.virtual_time import run_hurried
 from tests.unit.inference.scripted_server import (
     ScriptedServer,
     answer,
@@ -40,12 +41,13 @@ def server() -> Iterator[ScriptedServer]:
         yield scripted
 
 
-def chat(url: str, retries: Retries = SOON, timeout: float = 30.0) -> ChatCompletion:
-    async def ask() -> ChatCompletion:
-        async with InferenceClient(url, "sk-secret", timeout, retries=retries) as client:
-            return await client.chat(REQUEST)
+async def ask(url: str, retries: Retries = SOON, limit: float = 30.0) -> ChatCompletion:
+    async with InferenceClient(url, "sk-secret", limit, retries=retries) as client:
+        return await client.chat(REQUEST)
 
-    return asyncio.run(ask())
+
+def chat(url: str, retries: Retries = SOON, timeout: float = 30.0) -> ChatCompletion:
+    return asyncio.run(ask(url, retries, timeout))
 
 
 def refused(url: str, retries: Retries = SOON, timeout: float = 30.0) -> InferenceError:
@@ -103,7 +105,7 @@ def test_a_broken_connection_is_retried(server: ScriptedServer, trouble: Any) ->
 def test_a_server_that_hangs_is_asked_again(server: ScriptedServer) -> None:
     server.script = [hang, answer()]
 
-    assert chat(server.url, timeout=0.5).attempts > 1
+    assert run_hurried(ask(server.url), lambda: server.requests).attempts == 2
 
 
 def test_a_server_that_only_hangs_fails_without_a_status(server: ScriptedServer) -> None:

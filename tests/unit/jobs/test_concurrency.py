@@ -19,6 +19,7 @@ from services.common.jobs.claims import Claim, Claimant, check_claim, claim_work
 from services.common.jobs.status import LeaseLost
 from services.common.jobs.store import move_job, request_cancel
 from tests.support.servers import running_postgres
+from tests.support.waiting import wait_for
 from tests.unit.jobs.machine import QUEUE, queued_job, read, try_claim
 
 JOBS = 40
@@ -102,11 +103,12 @@ def test_no_job_and_no_device_is_claimed_twice_and_none_is_left(shared: Database
     with ThreadPoolExecutor(len(claimants) + 1) as pool:
         workers = [pool.submit(work, shared, claimant, devices, left) for claimant in claimants]
         pool.submit(cancel_some).result()
-        for _ in range(600):
-            if all_ended() or any(worker.done() for worker in workers):
-                break
-            left.wait(0.05)
-        left.set()
+        try:
+            wait_for(
+                lambda: all_ended() or any(worker.done() for worker in workers), "all ended", 180
+            )
+        finally:
+            left.set()
         for worker in workers:
             worker.result()
 

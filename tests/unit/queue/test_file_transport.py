@@ -84,7 +84,7 @@ def test_many_readers_and_writers_neither_lose_nor_double_a_message(tmp_path: Pa
     for thread in [*threads, threading.Thread(target=write)]:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(300)
 
     assert sorted(taken) == list(range(count))
 

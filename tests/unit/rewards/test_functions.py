@@ -127,8 +127,9 @@ def test_an_answer_without_a_score_is_told_of(
 
 def test_a_service_that_hangs_costs_its_time_and_no_more(server: ScriptedServer) -> None:
     server.script = [hang]
+    moments = [lambda n=n: len(server.requests) == n for n in (1, 2)]
 
-    told = failure(SAMPLE, http(server, timeout=0.2), RewardEnvironment(attempts=2))
+    told = failure(SAMPLE, http(server), RewardEnvironment(attempts=2), *moments)
 
     assert "did not answer" in told
     assert len(server.requests) == 2

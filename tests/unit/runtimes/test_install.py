@@ -30,12 +30,18 @@ def toys(tmp_path: Path) -> Toys:
 
 
 def interrupt(toys: Toys, number: signal.Signals) -> tuple[int, str]:
-    """Signal an install amid its work; return its exit code and output."""
+    """Signal an install amid its work; return its exit code and output.
+
+    Its last step, the import, does not end while there is a file ``unfinished``.
+    """
+    unfinished = toys.folder / "unfinished"
+    unfinished.touch()
+    make_wheel(toys.wheels, "core_toy", "1.0", waits_for=unfinished)
     process = toys.start("toy")
     python = toys.home / "runtimes" / "toy" / "bin" / "python"
-    wait_for(python.exists, "the environment is being made", 60)
+    wait_for(python.exists, "the environment is being made", 120)
     os.kill(process.pid, number)
-    output, _ = process.communicate(timeout=60)
+    output, _ = process.communicate(timeout=120)
     return process.returncode, output
 
 
@@ -157,6 +163,7 @@ def test_a_missing_library_names_the_package_to_install(toys: Toys) -> None:
 
 def test_an_install_that_was_killed_is_done_again(toys: Toys) -> None:
     interrupt(toys, signal.SIGKILL)
+    (toys.folder / "unfinished").unlink()
 
     code, output = toys.install("toy")
 

@@ -13,13 +13,21 @@ from tests.support.processes import REPOSITORY
 INSTALL_SECONDS = 300
 
 
-def make_wheel(folder: Path, name: str, version: str, requires: str = "") -> None:
-    """A wheel of one module whose ``VERSION`` is the version; it may want what does not exist."""
+def make_wheel(
+    folder: Path, name: str, version: str, requires: str = "", waits_for: Path | None = None
+) -> None:
+    """A wheel of one module whose ``VERSION`` is the version; it may want what does not exist.
+
+    Its import ends once there is no file ``waits_for``.
+    """
     info = f"{name}-{version}.dist-info"
     metadata = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
     metadata += f"Requires-Dist: {requires}\n" if requires else ""
     tags = "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
-    files = {f"{name}.py": f"VERSION = {version!r}\n"}
+    code = f"VERSION = {version!r}\n"
+    if waits_for is not None:
+        code += f"import os, time\nwhile os.path.exists({str(waits_for)!r}): time.sleep(0.05)\n"
+    files = {f"{name}.py": code}
     files |= {f"{info}/METADATA": metadata, f"{info}/WHEEL": tags}
     record = "".join(f"{path},,\n" for path in (*files, f"{info}/RECORD"))
     folder.mkdir(exist_ok=True)

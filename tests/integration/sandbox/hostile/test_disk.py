@@ -5,13 +5,15 @@ from tests.support.sandbox import Sandbox
 
 def test_the_disk_is_bounded(sandbox: Sandbox) -> None:
     code = """
+import time
 try:
     for n in range(100):
         with open(f'{n}', 'wb') as f:
             for _ in range(8): f.write(bytes(1 << 20))
+    time.sleep(60)
 except OSError as error: print(error.errno)
 """
-    answer = sandbox.run(code, memory_limit_MB=1024, run_timeout=20)
+    answer = sandbox.run(code, memory_limit_MB=1024, run_timeout=120)
     # In the container tier it is watched, and the program is ended at the bound.
     assert answer["run_result"]["stdout"] == "28\n" or answer["status"] == "Failed"
 
@@ -25,10 +27,10 @@ try:
         f = open(f'{n}', 'wb'); os.unlink(f.name); kept.append(f)
         for _ in range(16): f.write(bytes(1 << 20))
         f.flush()
-    time.sleep(3)
+    time.sleep(60)
 except OSError as error: print(error.errno)
 """
-    answer = sandbox.run(code, memory_limit_MB=2048, run_timeout=20)
+    answer = sandbox.run(code, memory_limit_MB=2048, run_timeout=120)
     assert answer["run_result"]["stdout"] == "28\n" or answer["run_result"]["return_code"] == -9
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.sandbox import Sandbox
+from tests.support.waiting import wait_for
 
 FAMILIES = range(64)
 
@@ -72,9 +73,15 @@ try:
     with socket.create_connection(('{address}', 80), 2): print('reached')
 except OSError: pass
 """
-        with socket.create_connection((address, 80), 5):  # from here it is there
-            pass
+        wait_for(lambda: answers(address), "from here it is there")
         assert sandbox.output(code) == ""
+
+
+def answers(address: str) -> bool:
+    """Whether there is a server; the way to it may have been made a moment ago."""
+    with contextlib.suppress(OSError), socket.create_connection((address, 80), 5):
+        return True
+    return False
 
 
 @contextlib.contextmanager

@@ -9,7 +9,7 @@ from services.sandbox.languages.catalogue import LANGUAGES
 from tests.integration.sandbox.languages.programs import COMPILED, FILES, PROGRAMS, STDIN
 from tests.support.sandbox import Sandbox
 
-SECONDS = 28
+SECONDS = 120
 
 
 @pytest.fixture

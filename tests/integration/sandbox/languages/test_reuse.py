@@ -1,11 +1,13 @@
 """Identical sources are compiled once, however many ask for them."""
 
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
 from tests.support.sandbox import Sandbox
 
+SECONDS = 120
 CODE = """\
 #include <iostream>
 int main() { int n; std::cin >> n; std::cout << n + 1; }
@@ -26,11 +28,15 @@ def _compilations(sandbox: Sandbox) -> int:
     return int(float(line.removeprefix(prefix)))
 
 
+def _output(sandbox: Sandbox, code: str, **fields: Any) -> str:
+    return sandbox.output(code, "cpp", compile_timeout=SECONDS, run_timeout=SECONDS, **fields)
+
+
 @pytest.mark.usefixtures("has_cpp")
 def test_a_program_is_compiled_once_for_all_its_inputs(sandbox: Sandbox) -> None:
     before = _compilations(sandbox)
     with ThreadPoolExecutor(8) as pool:
-        shown = list(pool.map(lambda n: sandbox.output(CODE, "cpp", stdin=str(n)), range(8)))
+        shown = list(pool.map(lambda n: _output(sandbox, CODE, stdin=str(n)), range(8)))
     assert shown == [str(n + 1) for n in range(8)]
     assert _compilations(sandbox) == before + 1
 
@@ -39,7 +45,7 @@ def test_a_program_is_compiled_once_for_all_its_inputs(sandbox: Sandbox) -> None
 def test_a_program_with_another_file_is_another_program(sandbox: Sandbox) -> None:
     code = '#include "answer.h"\n#include <iostream>\nint main() { std::cout << ANSWER; }'
     shown = [
-        sandbox.output(code, "cpp", files={"answer.h": content})
+        _output(sandbox, code, files={"answer.h": content})
         for content in ("I2RlZmluZSBBTlNXRVIgMQo=", "I2RlZmluZSBBTlNXRVIgMgo=")
     ]
     assert shown == ["1", "2"]

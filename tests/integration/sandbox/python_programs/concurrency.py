@@ -75,15 +75,19 @@ PROGRAMS = {
                 print(repr(processes.submit(fail, 2).exception()))
     """),
     "executor that is not shut down": Program("""
-        import time
+        import threading, time
         from concurrent.futures import ThreadPoolExecutor
 
+        main_ends = threading.Event()
+
         def late():
+            main_ends.wait()
             time.sleep(0.05)
             print("late")
 
         ThreadPoolExecutor().submit(late)
         print("main ends")
+        main_ends.set()
     """),
     "event loop": Program(
         """

@@ -94,9 +94,13 @@ PROGRAMS = {
 
         signal.signal(signal.SIGTERM, lambda number, frame: print("handler", number))
         os.kill(os.getpid(), signal.SIGTERM)
-        signal.signal(signal.SIGALRM, lambda number, frame: print("alarm"))
-        signal.setitimer(signal.ITIMER_REAL, 0.01)
-        signal.pause()
+        alarms = []
+        signal.signal(signal.SIGALRM, lambda number, frame: alarms.append(number))
+        signal.setitimer(signal.ITIMER_REAL, 0.01, 0.01)
+        while not alarms:
+            signal.pause()
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        print("alarm", alarms[0])
         main = threading.main_thread().ident
         thread = threading.Thread(target=lambda: signal.pthread_kill(main, signal.SIGTERM))
         thread.start()
@@ -113,7 +117,8 @@ PROGRAMS = {
                 print("deleted", self.name)
 
         def late():
-            time.sleep(0.05)
+            while not threading.main_thread()._is_stopped:  # to join it would be a race
+                time.sleep(0.01)
             print("thread")
 
         atexit.register(print, "registered first")
@@ -231,7 +236,8 @@ PROGRAMS = {
         import threading, time
 
         def late():
-            time.sleep(0.05)
+            while not threading.main_thread()._is_stopped:
+                time.sleep(0.01)
             print("late", threading.main_thread().is_alive())
 
         threading.Thread(target=late).start()

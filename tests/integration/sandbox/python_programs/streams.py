@@ -67,7 +67,17 @@ PROGRAMS = {
         stdin=b"".join(b"%d\n" % number for number in range(200_000)),
     ),
     "buffer of stdin": Program(
-        "import os, sys\nsys.stdin.readline()\nprint(len(os.read(0, 100000)))\n",
+        """
+        import fcntl, os, struct, sys, termios, time
+
+        def waiting():
+            return struct.unpack("i", fcntl.ioctl(0, termios.FIONREAD, bytes(4)))[0]
+
+        while waiting() < 20011:  # until all has been written
+            time.sleep(0.001)
+        sys.stdin.readline()
+        print(len(os.read(0, 100000)))
+        """,
         stdin=b"x" * 10 + b"\n" + b"y" * 20000,
     ),
     "child that reads the rest": Program(

@@ -6,7 +6,11 @@ from typing import Any
 
 import httpx
 
+from tests.support.waiting import wait_for
+
 Answer = dict[str, Any]
+CREATE_SECONDS = 120.0
+"""Longer than the service itself lets anyone wait for a session."""
 
 
 class SessionClient:
@@ -19,9 +23,22 @@ class SessionClient:
 
     @classmethod
     def create(cls, http: httpx.Client, **fields: object) -> "SessionClient":
-        answer = http.post("/v1/sessions", json=fields)
+        answer = http.post("/v1/sessions", json=fields, timeout=CREATE_SECONDS)
         assert answer.status_code == 200, answer.text
         return cls(http, answer.json()["id"])
+
+    @classmethod
+    def create_first(cls, http: httpx.Client) -> "SessionClient":
+        """The first one of a service, which waits until what kernels need has been imported.
+
+        On a busy machine that can take longer than the service lets anyone wait.
+        """
+
+        def try_it() -> SessionClient | None:
+            answer = http.post("/v1/sessions", json={}, timeout=CREATE_SECONDS)
+            return cls(http, answer.json()["id"]) if answer.status_code == 200 else None
+
+        return wait_for(try_it, "a session can be created", 240.0)
 
     def execute(self, code: str, **fields: object) -> Answer:
         """What came of a cell; the request must be a good one."""

@@ -27,6 +27,7 @@ def sandbox(
     }
     starting = launcher(tier, installed_runtime("sandbox").python)
     with running_sandbox(folder, launcher=starting, **settings) as service:
+        SessionClient.create_first(service.http).delete()
         yield service
     assert "Traceback" not in (folder / "sandbox.log").read_text()
 

@@ -54,14 +54,17 @@ def test_files_go_in_and_out(sandbox: Sandbox) -> None:
 
 
 def test_the_time_of_all_cells_is_bounded_and_what_was_done_is_kept(sandbox: Sandbox) -> None:
-    answer = run(
-        sandbox,
-        "print('one'); open('done.txt', 'w').write('1')",
-        "print('two', flush=True)\nwhile True: pass",
-        "print('three')",
-        total_timeout=4,
-        fetch_files=["done.txt"],
-    )
+    for seconds in (4, 30):
+        answer = run(
+            sandbox,
+            "print('one'); open('done.txt', 'w').write('1')",
+            "print('two', flush=True)\nwhile True: pass",
+            "print('three')",
+            total_timeout=seconds,
+            fetch_files=["done.txt"],
+        )
+        if [cell["stdout"] for cell in answer["cells"]] == ["one\n", "two\n"]:
+            break  # else the machine is too busy to come so far in this time
     assert answer["status"] == "Failed"
     assert (answer["driver"]["status"], answer["driver"]["return_code"]) == (
         "TimeLimitExceeded",
@@ -72,7 +75,10 @@ def test_the_time_of_all_cells_is_bounded_and_what_was_done_is_kept(sandbox: San
 
 
 def test_a_cell_that_is_too_slow_for_itself_does_not_stop_the_next(sandbox: Sandbox) -> None:
-    answer = run(sandbox, "while True: pass", "print('next')", cell_timeout=1)
+    for seconds in (1, 5, 15):
+        answer = run(sandbox, "while True: pass", "print('next')", cell_timeout=seconds)
+        if [cell["stdout"] for cell in answer["cells"]] == ["", "next\n"]:
+            break  # else the machine is too busy even for the second cell in this time
     assert answer["status"] == "Failed"
     assert answer["driver"]["status"] == "TimeLimitExceeded"
     assert answer["cells"][0]["error"][0]["ename"] == "KeyboardInterrupt"

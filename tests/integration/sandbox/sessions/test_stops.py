@@ -1,13 +1,14 @@
 """Whatever a cell does, it can be stopped, and its session says what is left."""
 
+import json
 import threading
 from collections.abc import Callable
+from http.client import HTTPConnection
 from typing import Any
 
-import httpx
 import pytest
 
-from tests.integration.sandbox.sessions.client import SessionClient
+from tests.integration.sandbox.sessions.client import Answer, SessionClient
 from tests.support.waiting import wait_for
 
 STUBBORN = """
@@ -18,6 +19,18 @@ while True:
     except BaseException:
         pass
 """
+
+
+def stopped(session: SessionClient, code: str) -> Answer:
+    """What came of a cell that printed something and then went on for too long.
+
+    On a busy machine it may need more than the first time limit for as much as to print.
+    """
+    for seconds in (1, 5, 30):
+        answer = session.execute(f"print('so far', flush=True)\n{code}", timeout=seconds)
+        if answer["stdout"]:
+            break
+    return answer
 
 
 @pytest.mark.parametrize(
@@ -35,7 +48,7 @@ def test_a_cell_that_takes_too_long_is_interrupted_and_the_state_kept(
     session: SessionClient, code: str
 ) -> None:
     session.execute("x = 'kept'")
-    answer = session.execute(f"print('so far', flush=True)\n{code}", timeout=1)
+    answer = stopped(session, code)
     assert (answer["status"], answer["stdout"]) == ("timed_out", "so far\n")
     assert not answer["kernel_restarted"]
     assert session.value("x") == "'kept'"
@@ -45,7 +58,7 @@ def test_a_cell_that_cannot_be_interrupted_costs_its_kernel_but_no_files(
     session: SessionClient,
 ) -> None:
     session.execute("x = 1\nopen('kept.txt', 'w').write('kept')")
-    answer = session.execute(f"print('so far', flush=True)\n{STUBBORN}", timeout=1)
+    answer = stopped(session, STUBBORN)
     assert (answer["status"], answer["stdout"]) == ("timed_out", "so far\n")
     assert answer["kernel_restarted"]
     assert answer["error"]["ename"] == "KernelDied"
@@ -85,11 +98,10 @@ def test_another_request_stops_a_cell(
 
 def test_a_cell_ends_with_the_client_that_waits_for_it(session: SessionClient) -> None:
     body = {"code": "x = 5\nopen('begun', 'w').close()\nwhile True: pass", "timeout": 100}
-    with (
-        httpx.Client(base_url=session.http.base_url) as leaving,
-        pytest.raises(httpx.ReadTimeout),
-    ):
-        leaving.post(f"{session.path}/execute", json=body, timeout=2)
+    leaving = HTTPConnection(session.http.base_url.netloc.decode())
+    leaving.request("POST", f"{session.path}/execute", json.dumps(body))
+    wait_for(lambda: session.download("begun").status_code == 200, "the cell runs")
+    leaving.close()
     wait_for(lambda: session.show()["status"] == "idle", "the cell is over")
     assert session.value("x") == "5"
 
@@ -128,7 +140,13 @@ def test_a_crash_says_where(session: SessionClient) -> None:
 
 
 def test_a_death_between_cells_is_told_by_the_next_one(session: SessionClient) -> None:
-    session.execute("import os, threading\nthreading.Timer(0.2, os._exit, [7]).start()")
+    begun = session.execute(
+        "import os, threading, time\n"
+        "def die():\n    while not os.path.exists('go'): time.sleep(0.01)\n    os._exit(7)\n"
+        "threading.Thread(target=die).start()"
+    )
+    assert begun["status"] == "ok"
+    session.upload("go", b"")  # no earlier: the cell is over
     wait_for(lambda: session.show()["restarts"] == 1, "the kernel has died")
     answer = session.execute("print('not run')")
     assert (answer["status"], answer["stdout"]) == ("kernel_died", "")
@@ -153,7 +171,7 @@ def test_running_out_of_memory_is_told_and_leaves_a_session_or_says_so(
 @pytest.mark.parametrize(
     "message",
     [
-        "os.urandom(1000)",
+        "b'\\xff' * 1000",  # not by chance: the length of a message can be among random bytes
         "struct.pack('>IQ', 12, 4) + b'{\"sizes\":[4]}garb'",
         "struct.pack('>IQ', 2, 0) + b'{}'",
     ],

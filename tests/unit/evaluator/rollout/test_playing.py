@@ -98,7 +98,7 @@ def test_a_slow_reward_leaves_the_engine_busy(tmp_path: Path) -> None:
             nonlocal scored
             if len(engine.asked) == 4:
                 all_asked.set()
-            await asyncio.wait_for(all_asked.wait(), 10)
+            await asyncio.wait_for(all_asked.wait(), 60)
             scored += 1
             return trajectory
 

@@ -11,6 +11,7 @@ from services.common.errors import JobFailed
 from services.common.rollout.engine import EngineFailed, SampledTokens, TurnSampling
 from services.evaluator.evaluation.failures import STREAK
 from services.evaluator.rollout.watched import UNABLE, WatchedEngine
+from tests.support.virtual_time import run_in_virtual_time
 
 SAMPLED = SampledTokens((1,), (0.0,), (0,), "stop")
 
@@ -42,21 +43,25 @@ async def ask(engine: WatchedEngine, times: int) -> None:
             continue
 
 
-async def outcome(engine: Engine, times: int) -> JobFailed | None:
+def outcome(engine: Engine, times: int) -> JobFailed | None:
     """How watching ends after so many turns; None if it goes on."""
-    watched = WatchedEngine(engine, never, context_length=None)
-    await ask(watched, times)
-    try:
-        await asyncio.wait_for(watched.watch(), 0.05)
-    except JobFailed as error:
-        return error
-    except TimeoutError:
-        return None
-    raise AssertionError("watching came to an end")
+
+    async def watch() -> JobFailed | None:
+        watched = WatchedEngine(engine, never, context_length=None)
+        await ask(watched, times)
+        try:
+            await asyncio.wait_for(watched.watch(), 1.0)
+        except JobFailed as error:
+            return error
+        except TimeoutError:
+            return None
+        raise AssertionError("watching came to an end")
+
+    return run_in_virtual_time(watch())
 
 
 def test_an_engine_that_refuses_every_turn_is_given_up() -> None:
-    ended = asyncio.run(outcome(Engine(*[401] * STREAK), STREAK))
+    ended = outcome(Engine(*[401] * STREAK), STREAK)
 
     assert ended is not None
     assert ended.code == "endpoint_refused"
@@ -66,15 +71,15 @@ def test_an_engine_that_refuses_every_turn_is_given_up() -> None:
 def test_an_engine_that_fails_now_and_then_is_kept() -> None:
     pattern = [500] * (STREAK - 1) + [None]
 
-    assert asyncio.run(outcome(Engine(*pattern * 3), 3 * STREAK)) is None
+    assert outcome(Engine(*pattern * 3), 3 * STREAK) is None
 
 
 def test_turns_that_are_refused_each_for_itself_end_nothing_once_one_was_sampled() -> None:
-    assert asyncio.run(outcome(Engine(None, *[400] * 3 * STREAK), 3 * STREAK + 1)) is None
+    assert outcome(Engine(None, *[400] * 3 * STREAK), 3 * STREAK + 1) is None
 
 
 def test_a_server_that_gives_no_token_ids_is_given_up_at_once() -> None:
-    ended = asyncio.run(outcome(Engine(200, code=UNABLE), 1))
+    ended = outcome(Engine(200, code=UNABLE), 1)
 
     assert ended is not None
     assert ended.code == UNABLE

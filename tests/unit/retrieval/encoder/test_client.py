@@ -153,8 +153,11 @@ def test_a_call_ends_at_its_deadline(socket: Path, model: LetterCounts) -> None:
     async def use(client: EncoderClient) -> None:
         await client.describe(deadline=later())
         model.gate.clear()
-        with pytest.raises(EncoderTimeout):
-            await client.encode(["text"], TextKind.QUERY, deadline=later(0.05))
+        for seconds in (0.05, 1.0, 20.0):
+            with pytest.raises(EncoderTimeout):
+                await client.encode(["text"], TextKind.QUERY, deadline=later(seconds))
+            if model.began.is_set():  # what comes too late, to a busy machine, is not computed
+                break
         assert await client.busy_seconds(deadline=later()) > 0
         model.gate.set()
 

@@ -45,6 +45,11 @@ def running(runtimes: Path, model: str, **options: float) -> Iterator[EncoderPro
         yield process
 
 
+def pid_of(process: EncoderProcess) -> int:
+    """The process that runs; there is none for a moment while it is started again."""
+    return wait_for(lambda: process.pid, "a process", WAIT)
+
+
 def lives(pid: int) -> bool:
     try:
         return ") Z " not in Path(f"/proc/{pid}/stat").read_text()
@@ -68,7 +73,7 @@ def test_it_says_what_it_is_and_encodes(runtimes: Path) -> None:
 def test_a_killed_encoder_is_started_again_and_calls_wait_for_it(runtimes: Path) -> None:
     with running(runtimes, "letters") as process:
         process.wait_ready(WAIT)
-        os.kill(process.pid or 0, signal.SIGKILL)
+        os.kill(pid_of(process), signal.SIGKILL)
 
         assert encode(process, "text") == (1, DIMENSION)
         assert process.restarts == 1
@@ -86,14 +91,15 @@ def test_a_text_that_ends_the_encoder_is_not_tried_for_ever(runtimes: Path) -> N
 def test_an_encoder_that_hangs_is_started_again(
     runtimes: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(keeper_module, "CHECK_SECONDS", 0.1)
-    monkeypatch.setattr(keeper_module, "SILENT_SECONDS", 0.5)
     with running(runtimes, "letters") as process:
         process.wait_ready(WAIT)
-        stopped = process.pid or 0
+        stopped = pid_of(process)
         os.kill(stopped, signal.SIGSTOP)
+        # Not before: one that is only slow would be taken for one that hangs.
+        monkeypatch.setattr(keeper_module, "CHECK_SECONDS", 0.1)
+        monkeypatch.setattr(keeper_module, "SILENT_SECONDS", 0.5)
 
-        wait_for(lambda: process.pid not in (None, stopped), "another encoder")
+        wait_for(lambda: process.pid not in (None, stopped), "another encoder", WAIT)
         assert not lives(stopped)
 
 
@@ -108,13 +114,13 @@ def test_an_encoder_that_never_gets_ready_is_started_again(runtimes: Path) -> No
     with running(runtimes, "slow", start_seconds=0.5) as process:
         with pytest.raises(EncoderUnavailable):
             process.wait_ready(0.1)
-        wait_for(lambda: process.restarts, "another start")
+        wait_for(lambda: process.restarts, "another start", WAIT)
 
 
 def test_closing_it_leaves_neither_process_nor_folder(runtimes: Path) -> None:
     with running(runtimes, "letters") as process:
         process.wait_ready(WAIT)
-        pid = process.pid or 0
+        pid = pid_of(process)
         folder = process.socket.parent
         assert folder.stat().st_mode & 0o077 == 0
 
@@ -147,8 +153,8 @@ def test_it_ends_with_the_process_that_started_it(runtimes: Path) -> None:
         pid, socket = owner.stdout.readline().split()
         owner.kill()
 
-    wait_for(lambda: not lives(int(pid)), "the end of the encoder")
-    wait_for(lambda: not Path(socket).parent.exists(), "the end of its folder")
+    wait_for(lambda: not lives(int(pid)), "the end of the encoder", WAIT)
+    wait_for(lambda: not Path(socket).parent.exists(), "the end of its folder", WAIT)
 
 
 def test_without_the_runtime_it_says_how_to_install_it(tmp_path: Path) -> None:

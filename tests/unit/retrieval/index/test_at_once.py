@@ -30,7 +30,7 @@ def together(*actions: Callable[[], None]) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(300)
         assert not thread.is_alive()
     if failures:
         raise failures[0]
@@ -101,7 +101,7 @@ def test_changes_of_several_threads_and_processes_are_all_kept(store: IndexStore
 
     with start("put_some", store.root, "other", 8) as process:
         together(lambda: put(0), lambda: put(1))
-        assert process.wait(60) == 0
+        assert process.wait(300) == 0
 
     kept = {json.loads(document)["id"] for document in index.documents(None, 100)}
     assert kept == {"zero", *(f"{one}-{n}" for one in ("0", "1", "other") for n in range(8))}

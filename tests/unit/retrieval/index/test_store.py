@@ -210,10 +210,16 @@ def test_a_damaged_passage_is_never_given_out(store: IndexStore) -> None:
 def test_a_build_waits_for_one_that_leaves_nothing_behind(store: IndexStore) -> None:
     first = store.writing("test", timeout=1)
     first.__enter__()
-    built = threading.Thread(target=lambda: build_index(store, "test", OLD))
+
+    def build() -> None:
+        with store.writing("test", timeout=120) as writing:
+            write_version(writing.building, OLD)
+            writing.publish()
+
+    built = threading.Thread(target=build)
     built.start()
     first.__exit__(None, None, None)
-    built.join(60)
+    built.join(180)
 
     assert ids(store.open("test").index) == ["one"]
 

@@ -14,7 +14,7 @@ from services.sandbox.inside import reaper, syscalls
 from tests.support.confined import in_fork
 from tests.support.waiting import wait_for
 
-SECONDS = 10
+SECONDS = 50
 
 
 @pytest.fixture

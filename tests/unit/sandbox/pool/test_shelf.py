@@ -15,7 +15,7 @@ from services.sandbox.pool.shelf import Shelf
 from services.sandbox.pool.slots import Slot
 
 MOST = 3
-SECONDS = 10
+SECONDS = 60
 
 
 class StandIn:

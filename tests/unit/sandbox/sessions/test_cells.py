@@ -22,9 +22,10 @@ FAILED = {"type": "done", "ok": False, "count": 7, "cut": ["stdout"]}
 
 
 @pytest.fixture(autouse=True)
-def _hasty(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cells, "INTERRUPT_SECONDS", 0.1)
-    monkeypatch.setattr(cells, "REPLACE_SECONDS", 0.1)
+def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is done because time has passed, but where a test wants it."""
+    monkeypatch.setattr(cells, "INTERRUPT_SECONDS", 60.0)
+    monkeypatch.setattr(cells, "REPLACE_SECONDS", 60.0)
 
 
 def run(work: Coroutine[Any, Any, None]) -> None:
@@ -59,7 +60,11 @@ def test_a_cell_that_heeds_the_interrupt_leaves_its_kernel_alone() -> None:
     run(work())
 
 
-def test_a_cell_that_ignores_the_interrupt_loses_its_kernel() -> None:
+def test_a_cell_that_ignores_the_interrupt_loses_its_kernel(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(cells, "INTERRUPT_SECONDS", 0.1)
+
     async def work() -> None:
         async with scripted_notebook() as (notebook, driver):
             running = asyncio.create_task(run_cell(notebook, "code", 0.05, outputs()))
@@ -74,7 +79,10 @@ def test_a_cell_that_ignores_the_interrupt_loses_its_kernel() -> None:
     run(work())
 
 
-def test_a_driver_that_does_nothing_ends_the_notebook() -> None:
+def test_a_driver_that_does_nothing_ends_the_notebook(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cells, "INTERRUPT_SECONDS", 0.1)
+    monkeypatch.setattr(cells, "REPLACE_SECONDS", 0.1)
+
     async def work() -> None:
         async with scripted_notebook() as (notebook, _driver):
             result = await run_cell(notebook, "code", 0.05, outputs())

@@ -13,7 +13,7 @@ from services.trainer.online.engine.server_plan import ServerPlan, Weights
 from tests.support.weighted_server import Faults, Pace, WeightedServer, weights
 
 PROBES = [[5, 6, 7], [8, 9]]
-LIMIT = 20.0
+LIMIT = 120.0
 
 
 def says(number: float) -> Expectation:
