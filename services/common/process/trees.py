@@ -38,12 +38,8 @@ def kill_earlier_trees(job_id: str, epoch: int) -> int:
     For trees whose watchdog was killed with its worker. Claims later than ``epoch`` are spared:
     a worker that was stopped and goes on must not kill the work of the one that took over.
     """
-
-    def earlier(name: str) -> bool:
-        owner, _, number = name.rpartition(":")
-        return owner == job_id and number.isdecimal() and int(number) < epoch
-
-    return _kill_trees(earlier)
+    earlier = {tree_name(job_id, number) for number in range(epoch)}
+    return _kill_trees(lambda name: name in earlier)
 
 
 def _kill_trees(doomed: Callable[[str], bool]) -> int:
@@ -71,7 +67,9 @@ def _marked_processes(wanted: Callable[[str], bool]) -> list[int]:
             variables = (entry / "environ").read_bytes().split(b"\0")
         except (FileNotFoundError, ProcessLookupError, PermissionError):
             continue
-        names = [line.removeprefix(mark).decode() for line in variables if line.startswith(mark)]
+        # Any process of the machine may carry anything there: programs of the sandbox, too.
+        values = [line.removeprefix(mark) for line in variables if line.startswith(mark)]
+        names = [value.decode(errors="replace") for value in values]
         if any(wanted(name) for name in names):
             found.append(int(entry.name))
     return found

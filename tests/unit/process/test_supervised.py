@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from services.common.process.supervised import StartFailed, SupervisedProcess, lease_clock
-from services.common.process.trees import kill_earlier_trees, kill_tree, tree_name
+from services.common.process.trees import MARKER, kill_earlier_trees, kill_tree, tree_name
 from tests.support.waiting import wait_for
 
 DAEMONS = """
@@ -216,6 +216,18 @@ def test_only_the_trees_of_earlier_claims_are_killed(tmp_path: Path) -> None:
     for process in trees.values():
         process.end()
         finished(process)
+
+
+def test_marks_that_are_no_names_of_trees_are_left_alone(tmp_path: Path) -> None:
+    marks = (b"\xff:1", os.fsencode(tmp_path.name) + b":" + b"1" * 5000, b"", b"a:b:1")
+    strangers = [subprocess.Popen(["sleep", "60"], env={MARKER.encode(): mark}) for mark in marks]
+    try:
+        assert kill_earlier_trees(tmp_path.name, 2) == 0
+        assert [stranger.poll() for stranger in strangers] == [None] * len(marks)
+    finally:
+        for stranger in strangers:
+            stranger.kill()
+            stranger.wait()
 
 
 def test_a_renewed_lease_keeps_the_tree(tree: Tree) -> None:
