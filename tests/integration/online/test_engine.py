@@ -26,7 +26,7 @@ from tests.support.runtimes import installed_runtime
 pytestmark = pytest.mark.runtime
 
 LARGEST_DIFFERENCE = 1e-3
-LONGEST = 700
+LONGEST = 1500
 TURNS = 6
 SHORT = TurnSampling(max_tokens=4, seed=100)
 
