@@ -16,6 +16,8 @@ from services.trainer.online.sources.source import Source
 
 PREFIX = "eval_"
 BATCH = "evaluation.npz"
+TELL_SECONDS = 30.0
+"""An evaluation that takes longer says how far it has come."""
 
 
 @dataclass(frozen=True)
@@ -68,10 +70,19 @@ class Evaluation:
 
     async def _play(self) -> list[Group]:
         places = asyncio.Semaphore(self.max_concurrency)
+        clock = asyncio.get_running_loop()
+        done, told = 0, clock.time()
 
         async def sample(draw: Draw, index: int) -> Trajectory:
+            nonlocal done, told
             async with places:
-                return await self.source.sample(draw, index)
+                trajectory = await self.source.sample(draw, index)
+            done += 1
+            if clock.time() - told >= TELL_SECONDS:
+                told = clock.time()
+                everything = len(self.draws) * self.samples
+                self.reporter.message(f"Evaluated {done:,} of {everything:,} samples")
+            return trajectory
 
         groups = []
         async with asyncio.TaskGroup() as tasks:

@@ -132,8 +132,17 @@ def test_an_evaluation_that_finds_nothing_out_says_why(tmp_path: Path) -> None:
     assert figures_of(tmp_path)[1]["reward"] == 0.5
 
 
+def test_a_long_evaluation_says_how_far_it_has_come(tmp_path: Path) -> None:
+    online = method(steps=1, eval_samples=4, max_concurrency=2)
+    engine = SteadyEngine(lambda _: "x" * 19 + END_TEXT)
+    run(Run(tmp_path, online, engine, questions(4), judge, held_out=held_out(2)).play())
+    reports = [json.loads(line) for line in (tmp_path / REPORTS).read_text().splitlines()]
+    said = [report["message"] for report in reports if report["type"] == "message"]
+    assert said == ["Evaluated 3 of 8 samples", "Evaluated 7 of 8 samples"] * 2
+
+
 class Answering:
-    """A source whose every answer is the same; the answers of refused prompts failed."""
+    """A source whose every answer is the same."""
 
     async def sample(self, draw: Draw, index: int) -> Trajectory:
         return Trajectory.model_validate(
