@@ -4,6 +4,7 @@ import asyncio
 import json
 import subprocess
 from collections.abc import Coroutine, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -65,9 +66,13 @@ def published(tmp_path_factory: pytest.TempPathFactory) -> Published:
     return Published(folder, base, probes, json.loads((folder / "said.json").read_text()))
 
 
-def server_of(model: Path) -> psutil.Process:
-    """The process that serves a model for this one."""
-    (found,) = (p for p in psutil.Process().children() if f"--model={model}" in p.cmdline())
+def servers_of(model: Path) -> list[psutil.Process]:
+    """The processes that serve a model for this one."""
+    found = []
+    for process in psutil.Process().children():
+        with suppress(psutil.NoSuchProcess):  # another, which has ended
+            if f"--model={model}" in process.cmdline():
+                found.append(process)
     return found
 
 
@@ -184,7 +189,7 @@ def test_adapters_are_exchanged_and_outlive_the_server(
                 expectation = published.expectation(name)
                 return await engine.load(version, published.folder / name, expectation)
 
-            server = server_of(published.base)
+            (server,) = servers_of(published.base)
             statuses = await refused(root_of(server))
             assert statuses.pop("/health") == 200
             assert set(statuses.values()) == {401}
@@ -210,4 +215,4 @@ def test_adapters_are_exchanged_and_outlive_the_server(
             assert (await gaps(engine, prompt, sampled)).max() < LARGEST_DIFFERENCE
 
     asyncio.run(asyncio.wait_for(run(), 500))
-    assert not [p for p in psutil.Process().children() if f"{published.base}" in str(p.cmdline())]
+    assert servers_of(published.base) == []

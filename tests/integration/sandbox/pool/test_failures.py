@@ -41,8 +41,9 @@ def zygotes_of_the_pool() -> list[psutil.Process]:
     found = []
     for process in psutil.Process().children():
         if any(part.endswith("zygote.py") for part in arguments(process)):
-            inside = [child for child in process.children() if is_in_another_namespace(child)]
-            found += [process, *inside[:1]]
+            with suppress(psutil.NoSuchProcess):  # it has ended meanwhile
+                inside = [child for child in process.children() if is_in_another_namespace(child)]
+                found += [process, *inside[:1]]
     return found
 
 
