@@ -55,9 +55,11 @@ def is_in_another_namespace(process: psutil.Process) -> bool:
         return False  # it has ended in between
 
 
-async def warmed_up(pool: Pool) -> None:
-    """Wait until a pool starts no more zygotes by itself."""
+async def at_rest(pool: Pool) -> None:
+    """Wait until a pool starts no more zygotes by itself, and makes and ends no more slots."""
     await asyncio.wait(pool._chores[:1])
+    while at_work := [task for shelf in pool._shelves.values() for task in shelf._tasks]:
+        await asyncio.wait(at_work)
 
 
 def a_run_of_each(sandbox: PoolInThread) -> None:
@@ -80,7 +82,7 @@ def test_runs_succeed_after_the_zygotes_were_killed(sandbox: PoolInThread) -> No
 def test_runs_succeed_when_the_zygotes_hang(
     sandbox: PoolInThread, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sandbox.call(warmed_up(sandbox.pool))  # or one that hangs as it starts is waited for, long
+    sandbox.call(at_rest(sandbox.pool))  # or one that hangs as it starts is waited for, long
     monkeypatch.setattr(zygotes, "_FORK_SECONDS", 5.0)
     for process in zygotes_of_the_pool():
         process.suspend()
@@ -151,7 +153,7 @@ def own_folders() -> set[Path]:
 
 
 def test_a_pool_that_closes_leaves_nothing(tier: Tier, sandbox: PoolInThread) -> None:
-    sandbox.call(warmed_up(sandbox.pool))  # its processes shall not look like the other's
+    sandbox.call(at_rest(sandbox.pool))  # its processes shall not look like the other's
     processes_before, folders_before = {process.pid for process in descendants()}, own_folders()
     with running_pool(tier=tier, programs=2) as closing:
         run(closing, python("print(1)"))
