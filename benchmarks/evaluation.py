@@ -20,8 +20,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from services.common.contracts.evaluations import NumericGrader, Sampling
-from services.common.process.reporter import RESULT
+from services.contracts.evaluations import NumericGrader, Sampling
+from services.core.process.reporter import RESULT
 from services.evaluator.evaluation.spec import SPEC, EvaluationSpec, RemoteEndpoint
 
 REPOSITORY = Path(__file__).parents[1]

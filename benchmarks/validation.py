@@ -26,7 +26,7 @@ from tokenizers.models import BPE
 from tokenizers.pre_tokenizers import ByteLevel
 from tokenizers.trainers import BpeTrainer
 
-from services.common.contracts.fine_tuning import DataFormat
+from services.contracts.fine_tuning import DataFormat
 from services.trainer.validation.tokens import row_lengths
 from services.trainer.validation.training_file import validate_training_file
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from pydantic_settings import BaseSettings
 
 from services.api.settings import ApiSettings
-from services.common.settings import ProcessSettings, Settings
+from services.core.settings import ProcessSettings, Settings
 from services.retrieval.settings import RetrievalSettings
 from services.retrieval.worker import IndexerSettings
 from services.sandbox.settings import SandboxSettings

@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, stdev
 
-from services.common.contracts.jobs import JobKind
+from services.contracts.jobs import JobKind
 from temper.cli.gateway import client_of
 from temper.cli.output import Output
 from temper.client import Temper

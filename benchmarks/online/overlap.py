@@ -27,26 +27,26 @@ from tokenizers import Tokenizer
 from benchmarks.rollouts.conversations import MEDIAN_SECONDS, Conversation, drawn
 from benchmarks.rollouts.engines import END_OF_TURN
 from benchmarks.rollouts.tools import DrawnLatency
-from services.common.contracts.fine_tuning import Method
-from services.common.contracts.online import ReinforcementMethod
-from services.common.process.reporter import METRICS, Reporter
-from services.common.process.runtimes import REPOSITORY, find_runtime
-from services.common.rollout.chat import open_chat_tokens
-from services.common.rollout.engine import SampledTokens, TurnSampling
-from services.common.rollout.index.log import IndexedLog
-from services.common.rollout.loop import Rollouts
-from services.trainer.online.batches import Batches
-from services.trainer.online.checkpoints import Checkpoints, Position
-from services.trainer.online.draws import Draws
-from services.trainer.online.engine import Expectation, SyncReport
-from services.trainer.online.learner.spec import LearnerSpec
-from services.trainer.online.learner_process import LearnerProcess
-from services.trainer.online.loop import Training
-from services.trainer.online.method import group_rules, online_method, schedule_of
-from services.trainer.online.player import Player
-from services.trainer.online.policy_sync import PolicySync
-from services.trainer.online.rows import PromptRow
-from services.trainer.online.sources.rollouts import RolloutSource
+from services.contracts.fine_tuning import Method
+from services.contracts.online import ReinforcementMethod
+from services.core.process.reporter import METRICS, Reporter
+from services.core.process.runtimes import REPOSITORY, find_runtime
+from services.inference.token_engine.interface import SampledTokens, TurnSampling
+from services.rollouts.chat import open_chat_tokens
+from services.rollouts.index.log import IndexedLog
+from services.rollouts.loop import Rollouts
+from services.trainer.rl.batches import Batches
+from services.trainer.rl.checkpoints import Checkpoints, Position
+from services.trainer.rl.draws import Draws
+from services.trainer.rl.engine import Expectation, SyncReport
+from services.trainer.rl.learner.spec import LearnerSpec
+from services.trainer.rl.learner_process import LearnerProcess
+from services.trainer.rl.loop import Training
+from services.trainer.rl.method import group_rules, online_method, schedule_of
+from services.trainer.rl.player import Player
+from services.trainer.rl.policy_sync import PolicySync
+from services.trainer.rl.rows import PromptRow
+from services.trainer.rl.sources.rollouts import RolloutSource
 from tests.support.online.training import JudgingScorer, by_sample
 from tests.support.runtimes import FOLDER
 

@@ -23,12 +23,12 @@ import numpy as np
 import torch
 from transformers import AutoModelForCausalLM
 
-from services.common.contracts.fine_tuning import Method
-from services.trainer.online.learner.learner import Learner
-from services.trainer.online.learner.processes import Processes
-from services.trainer.online.learner.spec import LearnerSpec
-from services.trainer.online.learner.trained_tokens import TrainedTokens
-from services.trainer.online.sequences import Batch, TrainingSequence
+from services.contracts.fine_tuning import Method
+from services.trainer.rl.learner.learner import Learner
+from services.trainer.rl.learner.processes import Processes
+from services.trainer.rl.learner.spec import LearnerSpec
+from services.trainer.rl.learner.trained_tokens import TrainedTokens
+from services.trainer.rl.sequences import Batch, TrainingSequence
 
 
 def main() -> None:

@@ -12,9 +12,9 @@ from uuid import uuid4
 
 from benchmarks.serving.accounting import Processes, Usage, sampled
 from benchmarks.serving.server import REPOSITORY, RUNTIMES
-from services.common.contracts.index_orders import MODULE, ORDER, BuildIndex
-from services.common.contracts.indexes import DenseKind, IndexMode, IndexSpecification
-from services.common.process.reporter import RESULT
+from services.contracts.index_orders import MODULE, ORDER, BuildIndex
+from services.contracts.indexes import DenseKind, IndexMode, IndexSpecification
+from services.core.process.reporter import RESULT
 from services.retrieval.index.store import IndexStore
 
 

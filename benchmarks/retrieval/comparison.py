@@ -15,8 +15,8 @@ from benchmarks.retrieval.measurement import Ask, Cell, measure
 from benchmarks.retrieval.report import Verdict
 from benchmarks.retrieval.servers import our_service, reference_server, with_packages
 from benchmarks.serving.server import REPOSITORY, RUNTIMES, Server
-from services.common.contracts.indexes import IndexMode
-from services.common.process.runtimes import find_runtime
+from services.contracts.indexes import IndexMode
+from services.core.process.runtimes import find_runtime
 
 MODE = "TEMPER_RETRIEVAL_MODE"
 CACHE = "TEMPER_RETRIEVAL_CACHE_MB"

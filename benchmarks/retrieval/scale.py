@@ -12,7 +12,7 @@ from benchmarks.retrieval.measurement import measure
 from benchmarks.retrieval.quality import mean, recall
 from benchmarks.retrieval.report import Verdict
 from benchmarks.retrieval.vectors_build import build_vectors
-from services.common.contracts.indexes import IndexMode
+from services.contracts.indexes import IndexMode
 from services.retrieval.dense.index import DenseIndex
 from services.retrieval.index.store import open_path
 from tests.support.corpora import synthetic, vectors

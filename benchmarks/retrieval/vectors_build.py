@@ -4,7 +4,7 @@ import time
 from pathlib import Path
 
 from benchmarks.serving.server import RUNTIMES
-from services.common.contracts.indexes import DenseKind, IndexMode
+from services.contracts.indexes import DenseKind, IndexMode
 from services.retrieval.building.encoding import running_encoder
 from services.retrieval.corpus.document import Document
 from services.retrieval.dense.builder import DenseBuilder

@@ -20,7 +20,7 @@ import psutil
 from benchmarks.rollouts import cost, overlap, served
 from benchmarks.rollouts.engines import FixedRate
 from benchmarks.rollouts.playing import Stage
-from services.common.rollout.chat import open_chat_tokens
+from services.rollouts.chat import open_chat_tokens
 from tests.support.chat_templates.families import FAMILIES
 
 SEQUENCE_TOKENS_PER_SECOND = 100.0

@@ -5,8 +5,8 @@ import math
 import random
 from dataclasses import dataclass, replace
 
-from services.common.contracts.base import JsonObject
-from services.common.rollout.prompts import Prompt
+from services.contracts.base import JsonObject
+from services.rollouts.prompts import Prompt
 
 MEDIAN_SECONDS, SPREAD = 0.3, 0.6
 SLOW_SHARE, SLOW_SECONDS = 1 / 50, 5.0

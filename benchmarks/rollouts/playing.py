@@ -10,13 +10,13 @@ from typing import TypeVar
 from benchmarks.rollouts.conversations import Conversation
 from benchmarks.rollouts.engines import Pace, ScriptedEngine
 from benchmarks.rollouts.tools import REPLY, DrawnLatency
-from services.common.contracts.multi_turn import MultiTurn, RolloutSampling
-from services.common.contracts.trajectories import FinishReason
-from services.common.rollout.chat_tokens import ChatTokens
-from services.common.rollout.engine import TurnSampling
-from services.common.rollout.loop import Rollouts
-from services.common.rollout.parsers import parser_of
-from services.common.rollout.records import TrajectoryLog
+from services.contracts.multi_turn import MultiTurn, RolloutSampling
+from services.contracts.trajectories import FinishReason
+from services.inference.token_engine.interface import TurnSampling
+from services.rollouts.chat_tokens import ChatTokens
+from services.rollouts.loop import Rollouts
+from services.rollouts.parsers import parser_of
+from services.rollouts.records import TrajectoryLog
 
 SETTINGS = MultiTurn(multi_turn_enable=True, max_total_response_length=16_384)
 SAMPLING = RolloutSampling(max_tokens=16_384)

@@ -7,13 +7,13 @@ from pathlib import Path
 from benchmarks.rollouts import cost
 from benchmarks.rollouts.engines import Served
 from benchmarks.rollouts.playing import Stage
-from services.common.contracts.engine import VllmOptions
-from services.common.engines.routes import Routes
-from services.common.engines.sources import ModelSource
-from services.common.engines.token_engine import VllmTokenEngine
-from services.common.engines.vllm_server import VllmServer
-from services.common.process.runtimes import REPOSITORY, find_runtime
-from services.common.rollout.chat import open_chat_tokens
+from services.contracts.engine import VllmOptions
+from services.core.process.runtimes import REPOSITORY, find_runtime
+from services.inference.token_engine import VllmTokenEngine
+from services.inference.vllm.routes import Routes
+from services.inference.vllm.server import VllmServer
+from services.inference.vllm.sources import ModelSource
+from services.rollouts.chat import open_chat_tokens
 
 RUNTIMES = REPOSITORY / ".temper" / "runtimes"
 NAME = "tiny"

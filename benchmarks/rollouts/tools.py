@@ -4,9 +4,9 @@ import asyncio
 from collections.abc import Sequence
 
 from benchmarks.rollouts.conversations import SCHEMA, TOOL, Conversation
-from services.common.contracts.base import JsonObject
-from services.common.contracts.trajectories import CallOutcome
-from services.common.rollout.tools.reply import ToolReply
+from services.contracts.base import JsonObject
+from services.contracts.trajectories import CallOutcome
+from services.rollouts.tools.reply import ToolReply
 
 REPLY = "The program ended after 0.02 s and printed:\n1234567\n"
 

@@ -9,7 +9,7 @@ import httpx
 
 from benchmarks.serving.accounting import Usage
 from benchmarks.serving.server import HOME, RUNTIMES, START_SECONDS, Server, free_port, running
-from services.common.process.runtimes import find_runtime
+from services.core.process.runtimes import find_runtime
 
 IDLE_SECONDS = 1.0
 

@@ -8,9 +8,9 @@ import sys
 
 from sqlalchemy.exc import SQLAlchemyError
 
-from services.common.db.engine import Database
-from services.common.jobs.workers import live_workers
-from services.common.worker.settings import WorkerSettings
+from services.core.db.engine import Database
+from services.core.jobs.workers import live_workers
+from services.core.worker.settings import WorkerSettings
 
 
 def main() -> int:

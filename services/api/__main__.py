@@ -5,7 +5,7 @@ import sys
 
 from services.api.app import create_api
 from services.api.settings import ApiSettings
-from services.common.web.serving import Address, bind, create_server, start_service
+from services.core.web.serving import Address, bind, create_server, start_service
 
 
 def main() -> int:

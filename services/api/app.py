@@ -25,14 +25,14 @@ from services.api.models.routes import router as models
 from services.api.rollouts.routes import router as rollouts
 from services.api.settings import ApiSettings
 from services.api.trajectories.routes import ROUTERS as TRAJECTORIES
-from services.common.artifacts import Artifacts
-from services.common.db.engine import Database
-from services.common.db.migrate import migrate
-from services.common.errors import Unavailable
-from services.common.queue.app import create_queue, ping_broker
-from services.common.web.app import create_app
-from services.common.web.auth import Authenticator
-from services.common.web.database_errors import install_database_errors
+from services.contracts.errors import Unavailable
+from services.core.artifacts import Artifacts
+from services.core.db.engine import Database
+from services.core.db.migrate import migrate
+from services.core.jobs.broker import create_queue, ping_broker
+from services.core.web.app import create_app
+from services.core.web.auth import Authenticator
+from services.core.web.database_errors import install_database_errors
 
 
 def create_api(settings: ApiSettings) -> FastAPI:

@@ -8,9 +8,9 @@ from fastapi import Depends, Header, Request
 
 from services.api.dispatcher.dispatcher import Dispatcher
 from services.api.settings import ApiSettings
-from services.common.artifacts import Artifacts
-from services.common.db.engine import Database
-from services.common.web.auth import Authenticator
+from services.core.artifacts import Artifacts
+from services.core.db.engine import Database
+from services.core.web.auth import Authenticator
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,9 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
 from services.api.context import Gateway, GatewayContext, IdempotencyKey
-from services.common.errors import InvalidRequest
-from services.common.jobs.idempotency import recall_answer, remember_answer
-from services.common.web.principal import Principal
+from services.contracts.errors import InvalidRequest
+from services.core.jobs.idempotency import recall_answer, remember_answer
+from services.core.web.principal import Principal
 
 Answer = TypeVar("Answer", bound=BaseModel)
 

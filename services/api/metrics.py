@@ -6,9 +6,9 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from services.common.db.engine import Database
-from services.common.jobs.store import count_jobs
-from services.common.jobs.workers import live_workers
+from services.core.db.engine import Database
+from services.core.jobs.store import count_jobs
+from services.core.jobs.workers import live_workers
 
 
 class PlatformMetrics(Collector):

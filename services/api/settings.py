@@ -5,12 +5,12 @@ from typing import Annotated
 from pydantic import BeforeValidator, Field
 from pydantic_settings import NoDecode
 
-from services.common.contracts.origins import Origin
-from services.common.contracts.retrieval import MAX_BODY_BYTES as MAX_SEARCH_BYTES
-from services.common.contracts.sandbox import MAX_BODY_BYTES
-from services.common.settings import Settings, split_commas
-from services.common.tool_settings import ToolSettings
-from services.common.web.access import AccessSettings
+from services.contracts.origins import Origin
+from services.contracts.retrieval import MAX_BODY_BYTES as MAX_SEARCH_BYTES
+from services.contracts.sandbox import MAX_BODY_BYTES
+from services.core.settings import Settings, split_commas
+from services.core.tool_settings import ToolSettings
+from services.core.web.access import AccessSettings
 
 
 class ApiSettings(Settings, AccessSettings, ToolSettings):

@@ -7,12 +7,12 @@ from typing import Any
 from pydantic import BaseModel
 from sqlalchemy.orm import Session
 
-from services.common.contracts.evaluations import CreateEvaluation, EvaluationMetrics
-from services.common.db.engine import Database
-from services.common.jobs.claims import Claim
-from services.common.jobs.job import Job
-from services.common.worker.handler import Launch
-from services.common.worker.settings import WorkerSettings
+from services.contracts.evaluations import CreateEvaluation, EvaluationMetrics
+from services.core.db.engine import Database
+from services.core.jobs.claims import Claim
+from services.core.jobs.job import Job
+from services.core.worker.handler import Launch
+from services.core.worker.settings import WorkerSettings
 from services.evaluator.evaluation.spec import SPEC as EVALUATION_SPEC
 from services.evaluator.evaluation.spec import EvaluationSpec
 from services.evaluator.models import endpoint_key, model_of, source_file

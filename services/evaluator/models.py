@@ -5,15 +5,15 @@ from pathlib import Path
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from services.common.artifacts import Artifacts
-from services.common.contracts.engine import VllmOptions
-from services.common.contracts.evaluations import RemoteModel
-from services.common.db.tables import FileRow
-from services.common.errors import InvalidRequest
-from services.common.models.registry import resolve_model
-from services.common.process.runtimes import find_runtime
-from services.common.records.source import SourceFile
-from services.common.worker.settings import WorkerSettings
+from services.contracts.engine import VllmOptions
+from services.contracts.errors import InvalidRequest
+from services.contracts.evaluations import RemoteModel
+from services.core.artifacts import Artifacts
+from services.core.db.tables import FileRow
+from services.core.models.registry import resolve_model
+from services.core.process.runtimes import find_runtime
+from services.core.worker.settings import WorkerSettings
+from services.datasets.source import SourceFile
 from services.evaluator.evaluation.spec import ENDPOINT_KEY, Adapter, LocalModel, RemoteEndpoint
 
 RUNTIME = "vllm"

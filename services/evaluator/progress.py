@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 from typing import Protocol
 
-from services.common.process.reporter import METRICS, Reporter
+from services.core.process.reporter import METRICS, Reporter
 
 PROGRESS_SECONDS = 0.25
 METRICS_SECONDS = 3.0

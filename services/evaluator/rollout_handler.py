@@ -8,17 +8,15 @@ from typing import Any
 from pydantic import BaseModel
 from sqlalchemy.orm import Session
 
-from services.common.artifacts import Artifacts
-from services.common.contracts.rollouts import CreateRollout, RolloutStatistics
-from services.common.db.engine import Database
-from services.common.errors import InvalidRequest
-from services.common.jobs.claims import Claim
-from services.common.jobs.job import Job
-from services.common.models.registry import resolve_model
-from services.common.rewards import RewardEnvironment, named_reward_models, needs_gold
-from services.common.rollout.tools import ToolEnvironment
-from services.common.worker.handler import Launch
-from services.common.worker.settings import WorkerSettings
+from services.contracts.errors import InvalidRequest
+from services.contracts.rollouts import CreateRollout, RolloutStatistics
+from services.core.artifacts import Artifacts
+from services.core.db.engine import Database
+from services.core.jobs.claims import Claim
+from services.core.jobs.job import Job
+from services.core.models.registry import resolve_model
+from services.core.worker.handler import Launch
+from services.core.worker.settings import WorkerSettings
 from services.evaluator.models import endpoint_key, model_of, source_file
 from services.evaluator.rollout.spec import (
     INLINE_PROMPTS,
@@ -28,6 +26,8 @@ from services.evaluator.rollout.spec import (
     RolloutValidationSpec,
     TokenizerSource,
 )
+from services.rewards import RewardEnvironment, named_reward_models, needs_gold
+from services.rollouts.tools import ToolEnvironment
 
 CHILD = "services.evaluator.rollout.child"
 VALIDATION_CHILD = "services.evaluator.rollout.validation"

@@ -5,13 +5,13 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from services.common.engines.launch import NO_ROUTES
-from services.common.engines.routes import Routes
-from services.common.engines.sources import ModelSource
-from services.common.engines.vllm_server import StartupProgress, VllmFailed, VllmServer
-from services.common.errors import JobFailed
-from services.common.process.reporter import Reporter
+from services.contracts.errors import JobFailed
+from services.core.process.reporter import Reporter
 from services.evaluator.evaluation.spec import LocalModel
+from services.inference.vllm.launch import NO_ROUTES
+from services.inference.vllm.routes import Routes
+from services.inference.vllm.server import StartupProgress, VllmFailed, VllmServer
+from services.inference.vllm.sources import ModelSource
 
 
 class Served(NamedTuple):

@@ -1,9 +1,9 @@
 """The evaluator's worker process: evaluations and rollouts."""
 
-from services.common.queue.names import EVALUATION, ROLLOUT
-from services.common.worker.handler import ServedKind
-from services.common.worker.main import serve_kinds
-from services.common.worker.settings import WorkerSettings
+from services.core.jobs.queue_names import EVALUATION, ROLLOUT
+from services.core.worker.handler import ServedKind
+from services.core.worker.main import serve_kinds
+from services.core.worker.settings import WorkerSettings
 from services.evaluator.handler import EvaluationHandler
 from services.evaluator.rollout_handler import RolloutHandler
 

@@ -4,7 +4,7 @@ import signal
 import sys
 from types import FrameType
 
-from services.common.web.serving import Address, bind, start_service
+from services.core.web.serving import Address, bind, start_service
 from services.retrieval.serving.processes import serve_by_many
 from services.retrieval.serving.server import serve_alone
 from services.retrieval.settings import RetrievalSettings

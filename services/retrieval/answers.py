@@ -7,7 +7,7 @@ from typing import Any
 from fastapi import Request, Response
 from starlette.types import Receive
 
-from services.common.web.disconnect import ServiceEnding
+from services.core.web.disconnect import ServiceEnding
 
 CLIENT_CLOSED_REQUEST = 499
 """Nobody reads it; it is what the figures show."""

@@ -6,10 +6,10 @@ from contextlib import asynccontextmanager
 from fastapi import FastAPI
 from prometheus_client import CollectorRegistry
 
-from services.common.web.app import create_app
-from services.common.web.auth import Authenticator
-from services.common.web.direct import DirectRoutes
-from services.common.web.principal import DirectToolRoute
+from services.core.web.app import create_app
+from services.core.web.auth import Authenticator
+from services.core.web.direct import DirectRoutes
+from services.core.web.principal import DirectToolRoute
 from services.retrieval.context import RetrievalContext
 from services.retrieval.indexes.document_routes import router as documents
 from services.retrieval.indexes.routes import router as indexes

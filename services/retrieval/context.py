@@ -5,7 +5,7 @@ from typing import Annotated
 
 from fastapi import Depends, Request
 
-from services.common.web.auth import Authenticator
+from services.core.web.auth import Authenticator
 from services.retrieval.searching.engine import Engine
 from services.retrieval.settings import RetrievalSettings
 

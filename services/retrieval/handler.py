@@ -7,23 +7,19 @@ from typing import Any
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from services.common.artifacts import Artifacts
-from services.common.contracts.index_orders import MODULE, ORDER, BuildIndex, IndexBuilt
-from services.common.contracts.indexes import (
-    CreateIndexingJob,
-    IndexMode,
-    IndexSpecification,
-)
-from services.common.db.engine import Database
-from services.common.db.tables import FileRow
-from services.common.errors import InvalidRequest
-from services.common.jobs.claims import Claim
-from services.common.jobs.job import Job
-from services.common.models.registry import resolve_model
-from services.common.process.runtimes import find_runtime
-from services.common.records.source import SourceFile
-from services.common.worker.handler import Launch
-from services.common.worker.settings import WorkerSettings
+from services.contracts.errors import InvalidRequest
+from services.contracts.index_orders import MODULE, ORDER, BuildIndex, IndexBuilt
+from services.contracts.indexes import CreateIndexingJob, IndexMode, IndexSpecification
+from services.core.artifacts import Artifacts
+from services.core.db.engine import Database
+from services.core.db.tables import FileRow
+from services.core.jobs.claims import Claim
+from services.core.jobs.job import Job
+from services.core.models.registry import resolve_model
+from services.core.process.runtimes import find_runtime
+from services.core.worker.handler import Launch
+from services.core.worker.settings import WorkerSettings
+from services.datasets.source import SourceFile
 from services.retrieval.corpus.spec import SPEC, ValidationSpec
 
 RUNTIME = "encoder"

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from pydantic import Field
 
-from services.common.settings import Folder, ProcessSettings
+from services.core.settings import Folder, ProcessSettings
 
 
 class IndexSettings(ProcessSettings):

@@ -5,9 +5,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from services.common.contracts.indexes import IndexMode
-from services.common.contracts.retrieval import MAX_BODY_BYTES, MAX_TOPK
-from services.common.web.access import AccessSettings
+from services.contracts.indexes import IndexMode
+from services.contracts.retrieval import MAX_BODY_BYTES, MAX_TOPK
+from services.core.web.access import AccessSettings
 from services.retrieval.index_settings import IndexSettings
 
 

@@ -1,8 +1,8 @@
 """The indexer: the worker process of indexing jobs. ``python -m services.retrieval.worker``."""
 
-from services.common.queue.names import INDEXING
-from services.common.worker.main import run_worker
-from services.common.worker.settings import WorkerSettings
+from services.core.jobs.queue_names import INDEXING
+from services.core.worker.main import run_worker
+from services.core.worker.settings import WorkerSettings
 from services.retrieval.handler import IndexingHandler
 from services.retrieval.index_settings import IndexSettings
 

@@ -8,7 +8,7 @@ from types import FrameType
 
 import uvloop
 
-from services.common.web.serving import Address, bind, create_server, start_service
+from services.core.web.serving import Address, bind, create_server, start_service
 from services.sandbox.app import create_sandbox
 from services.sandbox.engine import running_engine
 from services.sandbox.settings import SandboxSettings

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from services.common.errors import GatewayTimeout
+from services.contracts.errors import GatewayTimeout
 
 WATCHED_SECONDS = 5.0
 """The pace of the queue is taken over one to two such spans, and after the first of them."""

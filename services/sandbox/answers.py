@@ -6,7 +6,7 @@ from typing import Any
 from fastapi import Request, Response
 from pydantic import BaseModel
 
-from services.common.web.disconnect import ClientGone, while_connected
+from services.core.web.disconnect import ClientGone, while_connected
 
 CLIENT_CLOSED_REQUEST = 499
 """Nobody reads it; it is what the figures show."""

@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager
 from fastapi import FastAPI
 from prometheus_client import CollectorRegistry
 
-from services.common.web.app import create_app
-from services.common.web.auth import Authenticator
+from services.core.web.app import create_app
+from services.core.web.auth import Authenticator
 from services.sandbox.admission import Admission
 from services.sandbox.context import SandboxContext
 from services.sandbox.engine import Engine

@@ -5,7 +5,7 @@ from typing import Annotated
 
 from fastapi import Depends, Request
 
-from services.common.web.auth import Authenticator
+from services.core.web.auth import Authenticator
 from services.sandbox.isolation.tiers import Isolation
 from services.sandbox.runs.service import Runs
 from services.sandbox.sessions.manager import Sessions

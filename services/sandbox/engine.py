@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from services.common.process.runtimes import find_runtime
+from services.core.process.runtimes import find_runtime
 from services.sandbox.isolation.cgroups import find_cgroups
 from services.sandbox.isolation.tier import Tier
 from services.sandbox.isolation.tiers import Isolation, choose_tier

@@ -11,9 +11,9 @@ from fastapi.sse import KEEPALIVE_COMMENT, format_sse_event
 from pydantic import BaseModel
 from starlette.types import Receive, Scope, Send
 
-from services.common.errors import TemperError
-from services.common.web.disconnect import ClientGone, ServiceEnding, while_connected
-from services.common.web.errors import error_answer
+from services.contracts.errors import TemperError
+from services.core.web.disconnect import ClientGone, ServiceEnding, while_connected
+from services.core.web.errors import error_answer
 
 PING_SECONDS = 15.0
 # Neither caches nor proxies may hold back what has been sent.

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
-from services.common.errors import TemperError
+from services.contracts.errors import TemperError
 
 
 class Stream(StrEnum):

@@ -2,7 +2,7 @@
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from services.common.errors import GatewayTimeout
+from services.contracts.errors import GatewayTimeout
 
 
 class HeldBytes:

@@ -2,15 +2,15 @@
 
 from fastapi import APIRouter
 
-from services.common.contracts.sandbox_host import (
+from services.contracts.errors import AuthenticationFailed
+from services.contracts.sandbox_host import (
     IsolationMeasure,
     IsolationReport,
     LanguageList,
     LanguageStatus,
 )
-from services.common.errors import AuthenticationFailed
-from services.common.web.errors import documented_errors
-from services.common.web.principal import ToolPrincipal
+from services.core.web.errors import documented_errors
+from services.core.web.principal import ToolPrincipal
 from services.sandbox.context import Sandbox
 
 router = APIRouter(prefix="/v1", tags=["host"])

@@ -1,6 +1,6 @@
 """What requests may ask for, by what the operator allows."""
 
-from services.common.errors import Unprocessable
+from services.contracts.errors import Unprocessable
 from services.sandbox.settings import SandboxSettings
 
 CLIENT_SLACK_SECONDS = 10.0

@@ -8,7 +8,7 @@ import base64
 import binascii
 from collections.abc import Iterable, Mapping
 
-from services.common.errors import Unprocessable
+from services.contracts.errors import Unprocessable
 
 MAX_NAME_BYTES = 255
 MAX_PATH_BYTES = 1024

@@ -2,7 +2,7 @@
 
 import time
 
-from services.common.errors import Unavailable
+from services.contracts.errors import Unavailable
 from services.sandbox.admission import Admission
 from services.sandbox.execution import Ending, Executable, Execution, Limits, Runner
 

@@ -7,9 +7,9 @@ from typing import Annotated
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 from pydantic_settings import NoDecode
 
-from services.common.contracts.sandbox import MAX_BODY_BYTES
-from services.common.settings import Folder, split_commas
-from services.common.web.access import AccessSettings
+from services.contracts.sandbox import MAX_BODY_BYTES
+from services.core.settings import Folder, split_commas
+from services.core.web.access import AccessSettings
 from services.sandbox.isolation.tier import Tier
 from services.sandbox.network.allow import parse_entry
 

@@ -7,39 +7,39 @@ from typing import Any
 from pydantic import BaseModel
 from sqlalchemy.orm import Session
 
-from services.common.artifacts import Artifacts
-from services.common.contracts.adaptation import TrainingType
-from services.common.contracts.base import JsonObject
-from services.common.contracts.models import Lineage, ModelKind
-from services.common.db.engine import Database
-from services.common.errors import JobFailed
-from services.common.jobs.claims import Claim
-from services.common.jobs.job import Job
-from services.common.models.registry import (
+from services.contracts.adaptation import TrainingType
+from services.contracts.base import JsonObject
+from services.contracts.errors import JobFailed
+from services.contracts.models import Lineage, ModelKind
+from services.core.artifacts import Artifacts
+from services.core.db.engine import Database
+from services.core.jobs.claims import Claim
+from services.core.jobs.job import Job
+from services.core.models.registry import (
     ResolvedModel,
     TrainedModel,
     register_trained,
     resolve_model,
 )
-from services.common.process.runtimes import find_runtime
-from services.common.rewards import RewardEnvironment, named_reward_models
-from services.common.rollout.tools import ToolEnvironment
-from services.common.worker.handler import Launch
-from services.common.worker.settings import WorkerSettings
-from services.trainer.llamafactory.spec import SPEC as TRAINING_SPEC
-from services.trainer.online.method import online_method, rewards_of
-from services.trainer.online.spec import SPEC as ONLINE_SPEC
-from services.trainer.online.specification import online_task, prompts_spec, reward_model_folder
-from services.trainer.online.validation.spec import SPEC as PROMPTS_SPEC
+from services.core.process.runtimes import find_runtime
+from services.core.worker.handler import Launch
+from services.core.worker.settings import WorkerSettings
+from services.rewards import RewardEnvironment, named_reward_models
+from services.rollouts.tools import ToolEnvironment
+from services.trainer.rl.method import online_method, rewards_of
+from services.trainer.rl.spec import SPEC as ONLINE_SPEC
+from services.trainer.rl.specification import online_task, prompts_spec, reward_model_folder
+from services.trainer.rl.validation.spec import SPEC as PROMPTS_SPEC
+from services.trainer.sft.spec import SPEC as TRAINING_SPEC
 from services.trainer.specification import FineTune, look_up, training_spec, validation_spec
 from services.trainer.validation.spec import SPEC as VALIDATION_SPEC
 
 RUNTIME = "training"
 ENGINE_RUNTIME = "vllm"
-TRAINING_CHILD = "services.trainer.llamafactory.child"
+TRAINING_CHILD = "services.trainer.sft.child"
 VALIDATION_CHILD = "services.trainer.validation.child"
-ONLINE_CHILD = "services.trainer.online.child"
-PROMPTS_CHILD = "services.trainer.online.validation.child"
+ONLINE_CHILD = "services.trainer.rl.child"
+PROMPTS_CHILD = "services.trainer.rl.validation.child"
 
 
 class TrainingResult(BaseModel):

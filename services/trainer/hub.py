@@ -22,8 +22,8 @@ from huggingface_hub.errors import (
     RevisionNotFoundError,
 )
 
-from services.trainer.llamafactory.failures import TrainingFailure
 from services.trainer.model_source import ModelSource
+from services.trainer.sft.failures import TrainingFailure
 
 COMMITS = "hub_commits.json"
 _SETTINGS = ("*.json", "*.jinja", "*.model", "*.tiktoken", "*.txt")

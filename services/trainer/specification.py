@@ -6,22 +6,22 @@ from pathlib import Path
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from services.common.artifacts import Artifacts
-from services.common.contracts.adaptation import TrainingType
-from services.common.contracts.fine_tuning import (
+from services.contracts.adaptation import TrainingType
+from services.contracts.errors import InvalidRequest
+from services.contracts.fine_tuning import (
     HUB_DATASET_PREFIX,
     CreateFineTuningJob,
     DataFormat,
     Method,
     SupervisedHyperparameters,
 )
-from services.common.db.tables import FileRow
-from services.common.errors import InvalidRequest
-from services.common.jobs.job import Job
-from services.common.models.registry import ResolvedModel, resolve_model
-from services.common.records.source import SourceFile
-from services.trainer.llamafactory.spec import DataSource, Lora, TrainingSpec
+from services.core.artifacts import Artifacts
+from services.core.db.tables import FileRow
+from services.core.jobs.job import Job
+from services.core.models.registry import ResolvedModel, resolve_model
+from services.datasets.source import SourceFile
 from services.trainer.model_source import ModelSource
+from services.trainer.sft.spec import DataSource, Lora, TrainingSpec
 from services.trainer.validation.spec import ValidationSpec
 
 AUTO_EPOCHS = 3.0

@@ -1,8 +1,8 @@
 """The trainer's worker process."""
 
-from services.common.queue.names import TRAINING
-from services.common.worker.main import run_worker
-from services.common.worker.settings import WorkerSettings
+from services.core.jobs.queue_names import TRAINING
+from services.core.worker.main import run_worker
+from services.core.worker.settings import WorkerSettings
 from services.trainer.handler import FineTuningHandler
 
 

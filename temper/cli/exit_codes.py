@@ -2,7 +2,7 @@
 
 from enum import IntEnum
 
-from services.common.contracts.jobs import JobStatus
+from services.contracts.jobs import JobStatus
 
 
 class ExitCode(IntEnum):

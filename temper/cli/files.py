@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from services.common.contracts.files import File, FilePurpose
+from services.contracts.files import File, FilePurpose
 from temper.cli.formats import age, size
 from temper.cli.gateway import connect
 from temper.cli.output import JsonOption, Output

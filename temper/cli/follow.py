@@ -9,7 +9,7 @@ from rich.console import Group
 from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-from services.common.contracts.jobs import Event, Job, JobState
+from services.contracts.jobs import Event, Job, JobState
 from temper.cli.exit_codes import ExitCode
 from temper.cli.formats import duration
 from temper.cli.job_view import event_line, figures_of

@@ -7,7 +7,7 @@ from uuid import uuid4
 import typer
 from pydantic import TypeAdapter, ValidationError
 
-from services.common.contracts.index_orders import (
+from services.contracts.index_orders import (
     BuildIndex,
     DeleteDocuments,
     DocumentsChanged,
@@ -19,12 +19,7 @@ from services.common.contracts.index_orders import (
     Order,
     PutDocuments,
 )
-from services.common.contracts.indexes import (
-    DenseKind,
-    IndexMode,
-    IndexName,
-    IndexSpecification,
-)
+from services.contracts.indexes import DenseKind, IndexMode, IndexName, IndexSpecification
 from temper.cli.exit_codes import ExitCode
 from temper.cli.formats import duration, figure, size
 from temper.cli.index_progress import OrderProgress

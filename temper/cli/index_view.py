@@ -1,6 +1,6 @@
 """How indexes look to a person."""
 
-from services.common.contracts.indexes import IndexSummary
+from services.contracts.indexes import IndexSummary
 from temper.cli.formats import age, size
 
 INDEX_COLUMNS = ("NAME", "MODE", "DOCUMENTS", "SIZE", "AGE", "PROBLEM")

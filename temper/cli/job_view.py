@@ -2,12 +2,12 @@
 
 from rich.text import Text
 
-from services.common.contracts.evaluations import Evaluation, EvaluationMetrics
-from services.common.contracts.fine_tuning import FineTuningJob
-from services.common.contracts.indexes import IndexBuildMetrics, IndexingJob
-from services.common.contracts.jobs import Event, Job, JobState, JobStatus, Progress
-from services.common.contracts.jobs import JobKind as Kind
-from services.common.contracts.rollouts import Rollout
+from services.contracts.evaluations import Evaluation, EvaluationMetrics
+from services.contracts.fine_tuning import FineTuningJob
+from services.contracts.indexes import IndexBuildMetrics, IndexingJob
+from services.contracts.jobs import Event, Job, JobState, JobStatus, Progress
+from services.contracts.jobs import JobKind as Kind
+from services.contracts.rollouts import Rollout
 from temper.cli.formats import age, clock, duration, figure, size
 from temper.cli.rollout_view import rollout_fields
 

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from services.common.contracts.jobs import JobKind, JobState, JobStatus
+from services.contracts.jobs import JobKind, JobState, JobStatus
 from temper.cli.exit_codes import of_job
 from temper.cli.gateway import connect
 from temper.cli.job_view import JOB_COLUMNS, RESOURCES, job_fields, job_row

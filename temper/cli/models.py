@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 from pydantic import ValidationError
 
-from services.common.contracts.models import Model, RegisterModel
+from services.contracts.models import Model, RegisterModel
 from temper.cli.formats import age
 from temper.cli.gateway import connect
 from temper.cli.output import JsonOption, Output

@@ -1,6 +1,6 @@
 """What came of a rollout job, as a person reads it."""
 
-from services.common.contracts.rollouts import RewardSpread, Rollout, RolloutStatistics
+from services.contracts.rollouts import RewardSpread, Rollout, RolloutStatistics
 from temper.cli.formats import duration, figure
 
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from services.common.contracts.jobs import JobState
+from services.contracts.jobs import JobState
 from temper.cli.exit_codes import of_job
 from temper.cli.follow import Follower, detachable
 from temper.cli.gateway import connect

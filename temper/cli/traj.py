@@ -5,9 +5,8 @@ from typing import Annotated
 
 import typer
 
-from services.common.contracts.rollouts import TrajectoryOrder
-from services.common.contracts.trajectories import FinishReason
-from services.common.contracts.trajectory_text import render
+from services.contracts.rollouts import TrajectoryOrder
+from services.contracts.trajectories import FinishReason
 from temper.cli.gateway import connect
 from temper.cli.jobs import JobId
 from temper.cli.output import JsonOption, Output
@@ -15,6 +14,7 @@ from temper.cli.traj_view import TRAJECTORY_COLUMNS, trajectory_row
 from temper.cli.transfer import transfer_bar
 from temper.client import ClientError, Temper
 from temper.client.trajectories import PATHS, TrajectoryFilter
+from temper.formats.trajectory_text import render
 
 TrajectoryId = Annotated[
     str | None, typer.Argument(metavar="[TRAJECTORY]", help="Show this one in full.")

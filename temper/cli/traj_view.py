@@ -2,7 +2,7 @@
 
 from rich.text import Text
 
-from services.common.contracts.rollouts import TrajectorySummary
+from services.contracts.rollouts import TrajectorySummary
 from temper.cli.formats import duration, figure
 
 SHOWN_CHARACTERS = 48

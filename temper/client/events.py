@@ -7,7 +7,7 @@ import httpx
 from httpx_sse import EventSource, SSEError
 from pydantic import ValidationError
 
-from services.common.contracts.jobs import Event
+from services.contracts.jobs import Event
 from temper.client.errors import ApiError, UnexpectedAnswer, Unreachable
 from temper.client.transport import RETRIED_STATUSES, Transport, pause_before
 

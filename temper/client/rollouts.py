@@ -3,8 +3,8 @@
 from pathlib import Path
 from urllib.parse import quote
 
-from services.common.contracts.pages import Page
-from services.common.contracts.rollouts import CreateRollout, Rollout
+from services.contracts.pages import Page
+from services.contracts.rollouts import CreateRollout, Rollout
 from temper.client import pages
 from temper.client.downloads import Progress, download
 from temper.client.transport import Transport

@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 from urllib.parse import quote
 
-from services.common.contracts.jobs import JobKind
-from services.common.contracts.pages import Page
-from services.common.contracts.rollouts import TrajectoryOrder, TrajectorySummary
-from services.common.contracts.trajectories import FinishReason, Trajectory
+from services.contracts.jobs import JobKind
+from services.contracts.pages import Page
+from services.contracts.rollouts import TrajectoryOrder, TrajectorySummary
+from services.contracts.trajectories import FinishReason, Trajectory
 from temper.client import fine_tuning, pages, rollouts
 from temper.client.transport import Transport
 

@@ -11,8 +11,8 @@ from typing import IO, TypeVar
 import httpx
 from pydantic import BaseModel, ValidationError
 
-from services.common.contracts.base import Request
-from services.common.contracts.errors import ErrorBody
+from services.contracts.base import Request
+from services.contracts.error_body import ErrorBody
 from temper.client.errors import ApiError, ClientError, UnexpectedAnswer, Unreachable
 
 Answer = TypeVar("Answer", bound=BaseModel)

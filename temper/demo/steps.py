@@ -3,13 +3,13 @@
 import hashlib
 from pathlib import Path
 
-from services.common.contracts.evaluations import CreateEvaluation
-from services.common.contracts.files import File, FilePurpose
-from services.common.contracts.fine_tuning import CreateFineTuningJob
-from services.common.contracts.indexes import CreateIndexingJob
-from services.common.contracts.jobs import JobKind, JobState, JobStatus
-from services.common.contracts.models import RegisterModel
-from services.common.contracts.rollouts import CreateRollout
+from services.contracts.evaluations import CreateEvaluation
+from services.contracts.files import File, FilePurpose
+from services.contracts.fine_tuning import CreateFineTuningJob
+from services.contracts.indexes import CreateIndexingJob
+from services.contracts.jobs import JobKind, JobState, JobStatus
+from services.contracts.models import RegisterModel
+from services.contracts.rollouts import CreateRollout
 from temper.cli.follow import Follower
 from temper.cli.output import Output
 from temper.cli.transfer import transfer_bar

@@ -7,16 +7,16 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
-from services.common.contracts.evaluations import CreateEvaluation
-from services.common.contracts.files import FilePurpose
-from services.common.contracts.fine_tuning import HUB_DATASET_PREFIX, CreateFineTuningJob
-from services.common.contracts.indexes import CreateIndexingJob
-from services.common.contracts.jobs import JobKind
-from services.common.contracts.llamafactory import check_arguments, check_template
-from services.common.contracts.published_rollouts import is_published
-from services.common.contracts.rollouts import CreateRollout
-from services.common.contracts.yaml_text import parse_yaml
-from services.common.errors import InvalidRequest
+from services.contracts.errors import InvalidRequest
+from services.contracts.evaluations import CreateEvaluation
+from services.contracts.files import FilePurpose
+from services.contracts.fine_tuning import HUB_DATASET_PREFIX, CreateFineTuningJob
+from services.contracts.indexes import CreateIndexingJob
+from services.contracts.jobs import JobKind
+from services.contracts.llamafactory import check_arguments, check_template
+from services.contracts.rollouts import CreateRollout
+from services.contracts.yaml_text import parse_yaml
+from temper.formats.published_rollouts import is_published
 from temper.submission.errors import SubmissionError
 from temper.submission.llamafactory import read_llamafactory
 from temper.submission.published import with_published

@@ -2,16 +2,16 @@
 
 from pathlib import Path
 
-from services.common.contracts.files import FilePurpose
-from services.common.contracts.fine_tuning import (
+from services.contracts.errors import InvalidRequest
+from services.contracts.files import FilePurpose
+from services.contracts.fine_tuning import (
     HUB_DATASET_PREFIX,
     CreateFineTuningJob,
     Method,
     SupervisedHyperparameters,
     SupervisedMethod,
 )
-from services.common.contracts.llamafactory_yaml import LlamaFactoryJob, parse_llamafactory_yaml
-from services.common.errors import InvalidRequest
+from temper.formats.llamafactory_yaml import LlamaFactoryJob, parse_llamafactory_yaml
 from temper.submission.dataset_info import Dataset, DatasetInfo
 from temper.submission.errors import SubmissionError
 from temper.submission.merging import merge

@@ -4,14 +4,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from services.common.contracts.published_rewards import published_rewards
-from services.common.contracts.published_rollouts import (
-    PublishedRun,
-    is_published,
-    read_published,
-)
-from services.common.contracts.rollouts import CreateRollout
-from services.common.errors import InvalidRequest
+from services.contracts.errors import InvalidRequest
+from services.contracts.published_rewards import published_rewards
+from services.contracts.rollouts import CreateRollout
+from temper.formats.published_rollouts import PublishedRun, is_published, read_published
 from temper.submission.errors import SubmissionError
 
 PUBLISHED = "published"

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from services.common.contracts.fine_tuning import MethodType
-from services.common.contracts.published_rewards import published_rewards
-from services.common.contracts.published_rollouts import PublishedRun, read_published
-from services.common.errors import InvalidRequest
+from services.contracts.errors import InvalidRequest
+from services.contracts.fine_tuning import MethodType
+from services.contracts.published_rewards import published_rewards
+from temper.formats.published_rollouts import PublishedRun, read_published
 from temper.submission.errors import SubmissionError
 from temper.submission.published import PUBLISHED
 

@@ -5,11 +5,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self
 
-from services.common.contracts.evaluations import CreateEvaluation
-from services.common.contracts.files import FilePurpose
-from services.common.contracts.fine_tuning import CreateFineTuningJob
-from services.common.contracts.indexes import CreateIndexingJob
-from services.common.contracts.rollouts import CreateRollout
+from services.contracts.evaluations import CreateEvaluation
+from services.contracts.files import FilePurpose
+from services.contracts.fine_tuning import CreateFineTuningJob
+from services.contracts.indexes import CreateIndexingJob
+from services.contracts.rollouts import CreateRollout
 
 JobRequest = CreateFineTuningJob | CreateEvaluation | CreateRollout | CreateIndexingJob
 

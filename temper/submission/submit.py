@@ -7,12 +7,12 @@ from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
-from services.common.contracts.evaluations import CreateEvaluation
-from services.common.contracts.fine_tuning import CreateFineTuningJob
-from services.common.contracts.indexes import CreateIndexingJob
-from services.common.contracts.jobs import JobState
-from services.common.contracts.models import HubName, RegisterModel
-from services.common.contracts.rollouts import CreateRollout
+from services.contracts.evaluations import CreateEvaluation
+from services.contracts.fine_tuning import CreateFineTuningJob
+from services.contracts.indexes import CreateIndexingJob
+from services.contracts.jobs import JobState
+from services.contracts.models import HubName, RegisterModel
+from services.contracts.rollouts import CreateRollout
 from temper.client import Temper
 from temper.client.files import Progress
 from temper.submission.errors import SubmissionError

@@ -65,7 +65,7 @@ def test_the_command_line_loads_no_database_and_no_queue() -> None:
 
 
 def test_the_gateway_loads_no_part_of_a_worker() -> None:
-    assert loaded("services.api.app", "services.common.worker", "services.trainer") == []
+    assert loaded("services.api.app", "services.core.worker", "services.trainer") == []
 
 
 def test_the_worker_of_indexes_leaves_them_to_its_children() -> None:
@@ -73,5 +73,5 @@ def test_the_worker_of_indexes_leaves_them_to_its_children() -> None:
 
 
 def test_the_reporter_needs_the_standard_library_only() -> None:
-    command = [sys.executable, "-S", "-c", "import services.common.process.reporter"]
+    command = [sys.executable, "-S", "-c", "import services.core.process.reporter"]
     assert subprocess.run(command, check=False).returncode == 0

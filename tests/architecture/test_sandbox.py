@@ -48,5 +48,5 @@ def test_the_sandboxs_process_loads_neither_database_nor_broker() -> None:
     command = [sys.executable, "-c", probe]
     run = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=True)
 
-    absent = {"sqlalchemy", "celery", "kombu", "redis", "psycopg", "services.common.db"}
+    absent = {"sqlalchemy", "celery", "kombu", "redis", "psycopg", "services.core.db"}
     assert absent & set(run.stdout.split()) == set()

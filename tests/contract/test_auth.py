@@ -11,7 +11,7 @@ import httpx
 import openai
 import pytest
 
-from services.common.web.auth import hash_key
+from services.core.web.auth import hash_key
 from tests.support.processes import REPOSITORY, free_port, running, running_gateway
 from tests.support.waiting import wait_for
 

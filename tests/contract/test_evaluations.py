@@ -8,7 +8,7 @@ import httpx
 import openai
 import pytest
 
-from services.common.contracts.evaluations import SampleResult
+from services.contracts.evaluations import SampleResult
 
 
 @pytest.fixture(scope="module")

@@ -9,9 +9,9 @@ import httpx
 import openai
 import pytest
 
-from services.common.contracts.trajectories import CallOutcome, FinishReason
-from services.common.rollout.index.log import IndexedLog
-from services.common.rollout.records import read_parquet, write_parquet
+from services.contracts.trajectories import CallOutcome, FinishReason
+from services.rollouts.index.log import IndexedLog
+from services.rollouts.records import read_parquet, write_parquet
 from tests.support.trajectories import call, trajectory
 
 SANDBOX = {"class_name": "sandbox"}

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from services.common.contracts.models import RegisterModel
+from services.contracts.models import RegisterModel
 from temper import Temper
 from temper.demo.addition.data import write_data
 from tests.support.processes import running, running_gateway

@@ -9,7 +9,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from services.common.process.runtimes import REPOSITORY
+from services.core.process.runtimes import REPOSITORY
 from tests.support.runtimes import FOLDER, installed_runtime
 
 pytestmark = [pytest.mark.runtime, pytest.mark.timeout(1500)]

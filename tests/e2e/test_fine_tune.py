@@ -7,23 +7,18 @@ import httpx
 import openai
 import pytest
 
-from services.common.contracts.adaptation import LoraSettings
-from services.common.contracts.evaluations import (
-    CreateEvaluation,
-    Evaluation,
-    RegexGrader,
-    Sampling,
-)
-from services.common.contracts.files import FilePurpose
-from services.common.contracts.fine_tuning import (
+from services.contracts.adaptation import LoraSettings
+from services.contracts.evaluations import CreateEvaluation, Evaluation, RegexGrader, Sampling
+from services.contracts.files import FilePurpose
+from services.contracts.fine_tuning import (
     CreateFineTuningJob,
     FineTuningJob,
     Method,
     SupervisedHyperparameters,
     SupervisedMethod,
 )
-from services.common.contracts.jobs import JobStatus
-from services.common.contracts.models import ModelKind
+from services.contracts.jobs import JobStatus
+from services.contracts.models import ModelKind
 from tests.e2e.conftest import Platform
 
 pytestmark = [pytest.mark.runtime, pytest.mark.timeout(900)]

@@ -7,24 +7,19 @@ from pathlib import Path
 
 import pytest
 
-from services.common.artifacts import Artifacts
-from services.common.contracts.adaptation import LoraSettings
-from services.common.contracts.evaluations import (
-    CreateEvaluation,
-    Evaluation,
-    RegexGrader,
-    Sampling,
-)
-from services.common.contracts.files import FilePurpose
-from services.common.contracts.fine_tuning import (
+from services.contracts.adaptation import LoraSettings
+from services.contracts.evaluations import CreateEvaluation, Evaluation, RegexGrader, Sampling
+from services.contracts.files import FilePurpose
+from services.contracts.fine_tuning import (
     CreateFineTuningJob,
     FineTuningJob,
     Method,
     SupervisedHyperparameters,
     SupervisedMethod,
 )
-from services.common.contracts.jobs import JobError, JobStatus
-from services.common.contracts.models import RegisterModel
+from services.contracts.jobs import JobError, JobStatus
+from services.contracts.models import RegisterModel
+from services.core.artifacts import Artifacts
 from temper.demo.addition.data import write_data
 from tests.e2e.conftest import Platform, running_platform
 from tests.support.hub import Hub, Kind, Repository, running_hub

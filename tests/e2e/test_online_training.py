@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from services.common.contracts.fine_tuning import CreateFineTuningJob
-from services.common.contracts.jobs import JobKind, JobStatus
-from services.common.contracts.models import RegisterModel
-from services.common.process.runtimes import REPOSITORY
+from services.contracts.fine_tuning import CreateFineTuningJob
+from services.contracts.jobs import JobKind, JobStatus
+from services.contracts.models import RegisterModel
+from services.core.process.runtimes import REPOSITORY
 from temper.submission.job_file import read_job_file
 from temper.submission.submission import Submission
 from temper.submission.submit import Reporting, submit

@@ -9,9 +9,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from services.common.contracts.base import JsonObject
-from services.common.contracts.evaluations import EvaluationMetrics, NumericGrader, Sampling
-from services.common.process.reporter import REPORTS, RESULT
+from services.contracts.base import JsonObject
+from services.contracts.evaluations import EvaluationMetrics, NumericGrader, Sampling
+from services.core.process.reporter import REPORTS, RESULT
 from services.evaluator.evaluation.results import RESULTS, ResultRow, read_rows
 from services.evaluator.evaluation.spec import SPEC, EvaluationSpec, LocalModel, RemoteEndpoint
 from tests.support.processes import REPOSITORY

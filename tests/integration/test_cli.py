@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from services.common.contracts.jobs import JobError, JobStatus
-from services.common.db.engine import Database
-from services.common.jobs.events import append_event
-from services.common.jobs.store import fail_job, get_job, move_job
+from services.contracts.jobs import JobError, JobStatus
+from services.core.db.engine import Database
+from services.core.jobs.events import append_event
+from services.core.jobs.store import fail_job, get_job, move_job
 from temper.cli.main import main
 from temper.client import Temper, Unreachable
 from tests.support.processes import free_port

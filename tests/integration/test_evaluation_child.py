@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from services.common.contracts.base import JsonObject
-from services.common.contracts.evaluations import Sampling
-from services.common.process.reporter import METRICS, RESULT
+from services.contracts.base import JsonObject
+from services.contracts.evaluations import Sampling
+from services.core.process.reporter import METRICS, RESULT
 from services.evaluator.evaluation.results import RESULTS
 from services.evaluator.evaluation.spec import RemoteEndpoint
 from tests.integration.evaluation_job import (

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from services.common.contracts.engine import VllmOptions
-from services.common.contracts.evaluations import Sampling
-from services.common.process.runtimes import STAMP
+from services.contracts.engine import VllmOptions
+from services.contracts.evaluations import Sampling
+from services.core.process.runtimes import STAMP
 from services.evaluator.evaluation.spec import LocalModel
 from tests.integration.evaluation_job import EvaluationJob
 from tests.support.runtimes import installed_runtime

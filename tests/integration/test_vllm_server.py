@@ -14,17 +14,17 @@ from pathlib import Path
 import psutil
 import pytest
 
-from services.common.clients.inference import (
+from services.core.process.runtimes import Accelerator, Runtime
+from services.core.process.trees import MARKER
+from services.inference.clients.inference import (
     ChatCompletion,
     ChatRequest,
     InferenceClient,
     InferenceError,
 )
-from services.common.engines.sources import ModelSource
-from services.common.engines.vllm_log import StartupPhase
-from services.common.engines.vllm_server import StartupProgress, VllmFailed, VllmServer
-from services.common.process.runtimes import Accelerator, Runtime
-from services.common.process.trees import MARKER
+from services.inference.vllm.log import StartupPhase
+from services.inference.vllm.server import StartupProgress, VllmFailed, VllmServer
+from services.inference.vllm.sources import ModelSource
 from tests.support.runtimes import installed_runtime
 from tests.support.tiny_model import make_tiny_model
 from tests.support.waiting import wait_for

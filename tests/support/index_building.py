@@ -10,9 +10,9 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from services.common.contracts.index_orders import MODULE, ORDER, BuildIndex, IndexBuilt
-from services.common.contracts.indexes import IndexMode, IndexSpecification
-from services.common.process.reporter import REPORTS, RESULT
+from services.contracts.index_orders import MODULE, ORDER, BuildIndex, IndexBuilt
+from services.contracts.indexes import IndexMode, IndexSpecification
+from services.core.process.reporter import REPORTS, RESULT
 from services.retrieval.index.store import IndexStore
 from tests.support.processes import REPOSITORY
 from tests.support.runtimes import FOLDER

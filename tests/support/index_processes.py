@@ -18,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
-from services.common.contracts.indexes import IndexMode
+from services.contracts.indexes import IndexMode
 from services.retrieval.index.changes import Changes
 from services.retrieval.index.layout import VersionFolder
 from services.retrieval.index.query import Query

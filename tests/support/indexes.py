@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from services.common.contracts.indexes import DenseKind, IndexMode
+from services.contracts.indexes import DenseKind, IndexMode
 from services.retrieval.corpus.document import Document, joined
 from services.retrieval.dense.builder import DenseBuilder
 from services.retrieval.dense.parameters import DenseParameters

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from io import BufferedReader
 from pathlib import Path
 
-from services.common.process.runtimes import child_environment
-from services.trainer.online.learner.protocol import ANSWER, Answer, Ready, Request
-from services.trainer.online.learner.spec import SPEC, LearnerSpec
+from services.core.process.runtimes import child_environment
+from services.trainer.rl.learner.protocol import ANSWER, Answer, Ready, Request
+from services.trainer.rl.learner.spec import SPEC, LearnerSpec
 
 DEADLINE = 240.0
-CHILD = "services.trainer.online.learner.child"
+CHILD = "services.trainer.rl.learner.child"
 
 
 @dataclass

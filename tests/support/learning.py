@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from services.common.contracts.fine_tuning import Method
-from services.trainer.online.learner.spec import LearnerSpec
-from services.trainer.online.sequences import Batch, TopK, TrainingSequence
+from services.contracts.fine_tuning import Method
+from services.trainer.rl.learner.spec import LearnerSpec
+from services.trainer.rl.sequences import Batch, TopK, TrainingSequence
 
 VOCABULARY = 250
 RULE = [{"name": "rule", "reward": {"type": "retool"}}]

@@ -16,9 +16,9 @@ from uuid import uuid4
 import httpx
 import pytest
 
-from services.common.contracts.index_orders import MODULE, ORDER, BuildIndex
-from services.common.contracts.indexes import IndexMode, IndexSpecification
-from services.common.process.reporter import RESULT
+from services.contracts.index_orders import MODULE, ORDER, BuildIndex
+from services.contracts.indexes import IndexMode, IndexSpecification
+from services.core.process.reporter import RESULT
 from tests.support.corpora import debian
 from tests.support.corpora.passage import CorpusMissing, Passage, write_rows
 from tests.support.processes import REPOSITORY, Process, running_service

@@ -6,15 +6,15 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from services.common.contracts.rewards import WeightedReward
-from services.common.contracts.trajectories import (
+from services.contracts.rewards import WeightedReward
+from services.contracts.trajectories import (
     CallOutcome,
     FinishReason,
     ToolCallRecord,
     Trajectory,
     Turn,
 )
-from services.common.rewards import RewardEnvironment, open_scorer
+from services.rewards import RewardEnvironment, open_scorer
 from tests.support.virtual_time import run_hurried
 
 _REWARDS = TypeAdapter(list[WeightedReward])

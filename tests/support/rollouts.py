@@ -6,13 +6,13 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from services.common.contracts.base import JsonObject
-from services.common.contracts.trajectories import CallOutcome
-from services.common.errors import InvalidRequest
-from services.common.rollout.chat_tokens import Demonstration
-from services.common.rollout.engine import EngineFailed, SampledTokens, TurnSampling
-from services.common.rollout.prompts import Prompt
-from services.common.rollout.tools.reply import ToolReply
+from services.contracts.base import JsonObject
+from services.contracts.errors import InvalidRequest
+from services.contracts.trajectories import CallOutcome
+from services.inference.token_engine.interface import EngineFailed, SampledTokens, TurnSampling
+from services.rollouts.chat_tokens import Demonstration
+from services.rollouts.prompts import Prompt
+from services.rollouts.tools.reply import ToolReply
 
 END = 0
 """The token that ends a turn; every other token is the character of its number."""

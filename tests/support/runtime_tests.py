@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from services.common.process.runtimes import REPOSITORY, child_environment
+from services.core.process.runtimes import REPOSITORY, child_environment
 from tests.support.runtimes import installed_runtime
 
 DEADLINE = 500.0

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from services.common.process.runtimes import REPOSITORY, Runtime, RuntimeMissing, find_runtime
+from services.core.process.runtimes import REPOSITORY, Runtime, RuntimeMissing, find_runtime
 
 _HOME = Path(os.environ.get("TEMPER_HOME") or REPOSITORY / ".temper")
 FOLDER = Path(os.environ.get("TEMPER_RUNTIMES") or _HOME / "runtimes")

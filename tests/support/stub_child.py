@@ -11,7 +11,7 @@ import sys
 import time
 from pathlib import Path
 
-from services.common.process.reporter import Reporter
+from services.core.process.reporter import Reporter
 
 STEPS = 5
 

@@ -10,13 +10,13 @@ from typing import Any
 
 from sqlalchemy.orm import Session
 
-from services.common.db.engine import Database
-from services.common.jobs.claims import Claim
-from services.common.jobs.job import Job
-from services.common.queue.names import TRAINING
-from services.common.worker.handler import Launch
-from services.common.worker.main import run_worker
-from services.common.worker.settings import WorkerSettings
+from services.core.db.engine import Database
+from services.core.jobs.claims import Claim
+from services.core.jobs.job import Job
+from services.core.jobs.queue_names import TRAINING
+from services.core.worker.handler import Launch
+from services.core.worker.main import run_worker
+from services.core.worker.settings import WorkerSettings
 
 
 class StubHandler:

@@ -3,7 +3,7 @@
 import subprocess
 from pathlib import Path
 
-from services.common.process.runtimes import REPOSITORY
+from services.core.process.runtimes import REPOSITORY
 from tests.support.runtimes import installed_runtime
 
 SCRIPT = REPOSITORY / "temper/demo/addition/model.py"

@@ -5,7 +5,7 @@ The script is run as a file: the runtimes lack what its package imports.
 
 import runpy
 
-from services.common.process.runtimes import REPOSITORY
+from services.core.process.runtimes import REPOSITORY
 
 _SCRIPT = runpy.run_path(str(REPOSITORY / "temper/demo/addition/model.py"))
 

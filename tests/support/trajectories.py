@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from services.common.contracts.trajectories import (
+from services.contracts.trajectories import (
     CallOutcome,
     FinishReason,
     MalformedCall,

@@ -10,8 +10,8 @@ from typing import Any, Self
 
 from aiohttp import web
 
-from services.common.engines.vllm_server import VllmFailed
-from services.trainer.online.engine.server_plan import BASE
+from services.inference.vllm.server import VllmFailed
+from services.trainer.rl.engine.server_plan import BASE
 
 KEY = "key"
 FILE = "weight.json"

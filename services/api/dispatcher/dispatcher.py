@@ -13,17 +13,13 @@ from functools import partial
 from celery import Celery
 from sqlalchemy.orm import Session
 
-from services.common.db.engine import Database
-from services.common.gpu.leases import release_stale_devices
-from services.common.jobs.idempotency import forget_old_answers
-from services.common.jobs.outbox import pending_wake_ups, remove_wake_ups
-from services.common.jobs.reconcile import (
-    explain_waiting,
-    recover_expired,
-    wake_waiting_queues,
-)
-from services.common.jobs.workers import forget_dead_workers
-from services.common.queue.app import send_wake_up
+from services.core.db.engine import Database
+from services.core.jobs.broker import send_wake_up
+from services.core.jobs.gpu_leases import release_stale_devices
+from services.core.jobs.idempotency import forget_old_answers
+from services.core.jobs.outbox import pending_wake_ups, remove_wake_ups
+from services.core.jobs.reconcile import explain_waiting, recover_expired, wake_waiting_queues
+from services.core.jobs.workers import forget_dead_workers
 
 logger = logging.getLogger(__name__)
 

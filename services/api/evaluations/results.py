@@ -11,10 +11,10 @@ from os import SEEK_END
 from pathlib import Path
 from typing import IO
 
-from services.common.contracts.evaluations import SampleResult
-from services.common.contracts.pages import Page
-from services.common.errors import InvalidRequest
-from services.common.web.paging import page_of
+from services.contracts.errors import InvalidRequest
+from services.contracts.evaluations import SampleResult
+from services.contracts.pages import Page
+from services.core.web.paging import page_of
 
 RESULTS = "results.jsonl"
 _RESULT_ID = re.compile(r"evalres-(?P<position>[0-9]{1,15})")

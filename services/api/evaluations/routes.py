@@ -11,20 +11,20 @@ from services.api.evaluations.results import list_results
 from services.api.evaluations.service import create_evaluation
 from services.api.evaluations.view import evaluation_view
 from services.api.jobs.kind_routes import KindRoutes
-from services.common.contracts.evaluations import CreateEvaluation, Evaluation, SampleResult
-from services.common.contracts.jobs import JobKind
-from services.common.contracts.pages import DEFAULT_LIMIT, Page
-from services.common.errors import (
+from services.contracts.errors import (
     AuthenticationFailed,
     Conflict,
     InvalidRequest,
     NotFound,
     PermissionDenied,
 )
-from services.common.jobs.store import get_job
-from services.common.web.errors import documented_errors
-from services.common.web.paging import After, Limit
-from services.common.web.principal import Principal
+from services.contracts.evaluations import CreateEvaluation, Evaluation, SampleResult
+from services.contracts.jobs import JobKind
+from services.contracts.pages import DEFAULT_LIMIT, Page
+from services.core.jobs.store import get_job
+from services.core.web.errors import documented_errors
+from services.core.web.paging import After, Limit
+from services.core.web.principal import Principal
 
 router = APIRouter(
     prefix="/v1/evaluations",

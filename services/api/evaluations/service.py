@@ -7,14 +7,14 @@ from sqlalchemy.orm import Session
 
 from services.api.files.service import get_file_row
 from services.api.models.endpoints import check_endpoint
-from services.common.contracts.evaluations import CreateEvaluation, RegexGrader, RemoteModel
-from services.common.contracts.jobs import JobKind
-from services.common.errors import InvalidRequest, NotFound
-from services.common.ids import new_id
-from services.common.jobs.job import Job, NewJob
-from services.common.jobs.store import create_job
-from services.common.models.registry import get_model_row
-from services.common.queue.names import EVALUATION
+from services.contracts.errors import InvalidRequest, NotFound
+from services.contracts.evaluations import CreateEvaluation, RegexGrader, RemoteModel
+from services.contracts.jobs import JobKind
+from services.core.ids import new_id
+from services.core.jobs.job import Job, NewJob
+from services.core.jobs.queue_names import EVALUATION
+from services.core.jobs.store import create_job
+from services.core.models.registry import get_model_row
 
 
 def create_evaluation(

@@ -1,8 +1,8 @@
 """How evaluations look on the wire."""
 
 from services.api.jobs.view import state_fields
-from services.common.contracts.evaluations import CreateEvaluation, Evaluation, EvaluationMetrics
-from services.common.jobs.job import Job
+from services.contracts.evaluations import CreateEvaluation, Evaluation, EvaluationMetrics
+from services.core.jobs.job import Job
 
 
 def evaluation_view(job: Job) -> Evaluation:

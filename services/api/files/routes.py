@@ -17,9 +17,7 @@ from services.api.files.service import (
     remove_file,
 )
 from services.api.files.upload import receive_upload
-from services.common.contracts.files import File, FilePurpose, UploadedContent
-from services.common.contracts.pages import Deleted, Page
-from services.common.errors import (
+from services.contracts.errors import (
     AuthenticationFailed,
     Conflict,
     InvalidRequest,
@@ -27,10 +25,12 @@ from services.common.errors import (
     PayloadTooLarge,
     StorageFull,
 )
-from services.common.ids import new_id
-from services.common.web.errors import documented_errors
-from services.common.web.paging import After, page_of
-from services.common.web.principal import Principal
+from services.contracts.files import File, FilePurpose, UploadedContent
+from services.contracts.pages import Deleted, Page
+from services.core.ids import new_id
+from services.core.web.errors import documented_errors
+from services.core.web.paging import After, page_of
+from services.core.web.principal import Principal
 
 router = APIRouter(
     prefix="/v1/files", tags=["files"], responses=documented_errors(AuthenticationFailed)

@@ -7,11 +7,11 @@ from sqlalchemy import delete, or_, select
 from sqlalchemy.orm import Session
 
 from services.api.files.upload import Upload
-from services.common.artifacts import Artifacts
-from services.common.contracts.files import File, FilePurpose
-from services.common.contracts.jobs import JobStatus
-from services.common.db.tables import FileRow, JobRow
-from services.common.errors import Conflict, NotFound
+from services.contracts.errors import Conflict, NotFound
+from services.contracts.files import File, FilePurpose
+from services.contracts.jobs import JobStatus
+from services.core.artifacts import Artifacts
+from services.core.db.tables import FileRow, JobRow
 
 _UNFINISHED = [status.value for status in JobStatus if not status.is_final]
 

@@ -18,8 +18,8 @@ from streaming_form_data.parser import ParseFailedException
 from streaming_form_data.targets import BaseTarget, ValueTarget
 from streaming_form_data.validators import MaxSizeValidator, ValidationError
 
-from services.common.contracts.files import FilePurpose
-from services.common.errors import InvalidRequest, PayloadTooLarge, StorageFull
+from services.contracts.errors import InvalidRequest, PayloadTooLarge, StorageFull
+from services.contracts.files import FilePurpose
 
 BATCH_BYTES = 1 << 20
 FORM_BYTES = 1 << 20

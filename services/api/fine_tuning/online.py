@@ -7,9 +7,10 @@ from sqlalchemy.orm import Session
 
 from services.api.models.endpoints import check_endpoint
 from services.api.settings import ApiSettings
-from services.common.contracts.evaluations import RemoteModel
-from services.common.contracts.fine_tuning import HUB_DATASET_PREFIX, CreateFineTuningJob
-from services.common.contracts.online import (
+from services.contracts.errors import InvalidRequest, NotFound, PermissionDenied
+from services.contracts.evaluations import RemoteModel
+from services.contracts.fine_tuning import HUB_DATASET_PREFIX, CreateFineTuningJob
+from services.contracts.online import (
     DistillationHyperparameters,
     DistillationMethod,
     OnlineSettings,
@@ -17,11 +18,10 @@ from services.common.contracts.online import (
     ReinforcementMethod,
     TeacherModel,
 )
-from services.common.errors import InvalidRequest, NotFound, PermissionDenied
-from services.common.models.registry import get_model_row
-from services.common.rewards import check_rewards, named_reward_models
-from services.common.rollout.loop import validate_multi_turn
-from services.common.rollout.tools import check_tools
+from services.core.models.registry import get_model_row
+from services.rewards import check_rewards, named_reward_models
+from services.rollouts.loop import validate_multi_turn
+from services.rollouts.tools import check_tools
 
 RewardedMethod = ReinforcementMethod | PpoMethod
 

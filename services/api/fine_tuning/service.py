@@ -8,22 +8,22 @@ from sqlalchemy.orm import Session
 from services.api.files.service import get_file_row
 from services.api.fine_tuning.online import check_online
 from services.api.settings import ApiSettings
-from services.common.contracts.files import FilePurpose
-from services.common.contracts.fine_tuning import (
+from services.contracts.errors import InvalidRequest, NotFound
+from services.contracts.files import FilePurpose
+from services.contracts.fine_tuning import (
     HUB_DATASET_PREFIX,
     CreateFineTuningJob,
     Method,
     SupervisedMethod,
 )
-from services.common.contracts.jobs import JobKind
-from services.common.contracts.llamafactory import check_arguments, check_template
-from services.common.contracts.models import HubName
-from services.common.errors import InvalidRequest, NotFound
-from services.common.ids import new_id
-from services.common.jobs.job import Job, NewJob
-from services.common.jobs.store import create_job
-from services.common.models.registry import get_model_row
-from services.common.queue.names import TRAINING
+from services.contracts.jobs import JobKind
+from services.contracts.llamafactory import check_arguments, check_template
+from services.contracts.models import HubName
+from services.core.ids import new_id
+from services.core.jobs.job import Job, NewJob
+from services.core.jobs.queue_names import TRAINING
+from services.core.jobs.store import create_job
+from services.core.models.registry import get_model_row
 
 HYPERPARAMETERS = "method.supervised.hyperparameters"
 

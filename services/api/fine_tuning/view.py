@@ -4,10 +4,10 @@ import time
 from typing import Any
 
 from services.api.jobs.view import state_fields
-from services.common.contracts.fine_tuning import Checkpoint, CreateFineTuningJob, FineTuningJob
-from services.common.db.tables import CheckpointRow
-from services.common.jobs.job import Job
-from services.common.models.checkpoints import checkpoint_name
+from services.contracts.fine_tuning import Checkpoint, CreateFineTuningJob, FineTuningJob
+from services.core.db.tables import CheckpointRow
+from services.core.jobs.job import Job
+from services.core.models.checkpoints import checkpoint_name
 
 _OPENAI_NAMES = ("n_epochs", "batch_size", "learning_rate_multiplier")
 _OPENAI_METRICS = {"loss": "train_loss", "eval_loss": "valid_loss"}

@@ -11,8 +11,8 @@ from starlette.types import Message, Receive, Scope, Send
 
 from services.api.forwards.headers import passed_back, passed_on
 from services.api.forwards.upstream import Upstream
-from services.common.errors import GatewayTimeout
-from services.common.web.disconnect import ClientGone, while_connected
+from services.contracts.errors import GatewayTimeout
+from services.core.web.disconnect import ClientGone, while_connected
 
 logger = logging.getLogger(__name__)
 

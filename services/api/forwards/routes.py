@@ -5,16 +5,16 @@ from fastapi import APIRouter
 from services.api.forwards.exchange import Forwarded
 from services.api.forwards.service import ToolRoute
 from services.api.forwards.upstream import Upstream
-from services.common.errors import (
+from services.contracts.errors import (
     AuthenticationFailed,
     BadGateway,
     GatewayTimeout,
     PayloadTooLarge,
     Unavailable,
 )
-from services.common.web.errors import documented_errors
-from services.common.web.json_body import documented_body
-from services.common.web.principal import ToolPrincipal
+from services.core.web.errors import documented_errors
+from services.core.web.json_body import documented_body
+from services.core.web.principal import ToolPrincipal
 
 REFUSALS = (AuthenticationFailed, PayloadTooLarge, BadGateway, Unavailable, GatewayTimeout)
 

@@ -3,15 +3,15 @@
 from services.api.forwards.examples import CASES, CELLS, PROGRAM, QUERIES, SEARCH
 from services.api.forwards.service import ToolRoute, ToolService
 from services.api.settings import ApiSettings
-from services.common.contracts.retrieval import (
+from services.contracts.retrieval import (
     RetrieveRequest,
     RetrieveResponse,
     SearchRequest,
     SearchResponse,
 )
-from services.common.contracts.sandbox import RunCodeRequest, RunCodeResponse
-from services.common.contracts.sandbox_cases import RunCasesRequest, RunCasesResponse
-from services.common.contracts.sandbox_jupyter import RunJupyterRequest, RunJupyterResponse
+from services.contracts.sandbox import RunCodeRequest, RunCodeResponse
+from services.contracts.sandbox_cases import RunCasesRequest, RunCasesResponse
+from services.contracts.sandbox_jupyter import RunJupyterRequest, RunJupyterResponse
 
 
 def tool_services(settings: ApiSettings) -> tuple[ToolService, ...]:

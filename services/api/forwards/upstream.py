@@ -8,7 +8,7 @@ from typing import Self
 import aiohttp
 
 from services.api.forwards.service import ToolService
-from services.common.errors import BadGateway, GatewayTimeout, TemperError, Unavailable
+from services.contracts.errors import BadGateway, GatewayTimeout, TemperError, Unavailable
 
 logger = logging.getLogger(__name__)
 

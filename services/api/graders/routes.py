@@ -7,22 +7,17 @@ from fastapi import APIRouter, Body, Request, Response
 from services.api.context import Gateway
 from services.api.graders.examples import RUN, VALIDATE
 from services.api.graders.service import run_grader, validate_grader
-from services.common.contracts.grading import (
-    GraderRun,
-    GraderValidation,
-    RunGrader,
-    ValidateGrader,
-)
-from services.common.errors import (
+from services.contracts.errors import (
     AuthenticationFailed,
     GatewayTimeout,
     InvalidRequest,
     PermissionDenied,
     Unavailable,
 )
-from services.common.web.disconnect import ClientGone, while_connected
-from services.common.web.errors import documented_errors
-from services.common.web.principal import Principal
+from services.contracts.grading import GraderRun, GraderValidation, RunGrader, ValidateGrader
+from services.core.web.disconnect import ClientGone, while_connected
+from services.core.web.errors import documented_errors
+from services.core.web.principal import Principal
 
 CLIENT_CLOSED_REQUEST = 499
 """Nobody reads it; it is what the figures show."""

@@ -1,13 +1,13 @@
 """What a grader is run on, as a trajectory of one turn."""
 
-from services.common.contracts.base import JsonObject
-from services.common.contracts.graders import OpenAiGrader
-from services.common.contracts.grading import RunGrader
-from services.common.contracts.trajectories import FinishReason, Trajectory, Turn
-from services.common.errors import InvalidRequest
-from services.common.records.record import RowError
-from services.common.rewards.sample import Sample
-from services.common.rollout.prompts import prompt_of_row
+from services.contracts.base import JsonObject
+from services.contracts.errors import InvalidRequest
+from services.contracts.graders import OpenAiGrader
+from services.contracts.grading import RunGrader
+from services.contracts.trajectories import FinishReason, Trajectory, Turn
+from services.datasets.record import RowError
+from services.rewards.sample import Sample
+from services.rollouts.prompts import prompt_of_row
 
 _PROMPT_KEYS = ("messages", "prompt", "question")
 

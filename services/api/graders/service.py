@@ -8,7 +8,8 @@ from threading import BoundedSemaphore
 
 from services.api.graders.sample import sample_of
 from services.api.settings import ApiSettings
-from services.common.contracts.grading import (
+from services.contracts.errors import GatewayTimeout, Unavailable
+from services.contracts.grading import (
     GraderErrors,
     GraderMetadata,
     GraderRun,
@@ -16,12 +17,11 @@ from services.common.contracts.grading import (
     RunGrader,
     ValidateGrader,
 )
-from services.common.contracts.rewards import Reward
-from services.common.errors import GatewayTimeout, Unavailable
-from services.common.rewards.check import Permissions, check_reward
-from services.common.rewards.component import RewardFailed, Score, Trouble
-from services.common.rewards.environment import RewardEnvironment
-from services.common.rewards.opening import Opening
+from services.contracts.rewards import Reward
+from services.rewards.check import Permissions, check_reward
+from services.rewards.component import RewardFailed, Score, Trouble
+from services.rewards.environment import RewardEnvironment
+from services.rewards.opening import Opening
 
 PARAM = "grader"
 RUN_SECONDS = 300.0

@@ -9,10 +9,10 @@ from services.api.indexing.examples import CREATE
 from services.api.indexing.service import create_indexing_job
 from services.api.indexing.view import indexing_view
 from services.api.jobs.kind_routes import KindRoutes
-from services.common.contracts.indexes import CreateIndexingJob, IndexingJob
-from services.common.contracts.jobs import JobKind
-from services.common.errors import AuthenticationFailed, Conflict, InvalidRequest
-from services.common.web.errors import documented_errors
+from services.contracts.errors import AuthenticationFailed, Conflict, InvalidRequest
+from services.contracts.indexes import CreateIndexingJob, IndexingJob
+from services.contracts.jobs import JobKind
+from services.core.web.errors import documented_errors
 
 router = APIRouter(
     prefix="/v1/indexing/jobs",

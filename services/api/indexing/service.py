@@ -3,15 +3,15 @@
 from sqlalchemy.orm import Session
 
 from services.api.files.service import get_file_row
-from services.common.contracts.indexes import CreateIndexingJob, IndexMode
-from services.common.contracts.jobs import JobKind
-from services.common.contracts.models import ModelKind
-from services.common.errors import InvalidRequest, NotFound
-from services.common.ids import new_id
-from services.common.jobs.job import Job, NewJob
-from services.common.jobs.store import create_job
-from services.common.models.registry import get_model_row
-from services.common.queue.names import INDEXING
+from services.contracts.errors import InvalidRequest, NotFound
+from services.contracts.indexes import CreateIndexingJob, IndexMode
+from services.contracts.jobs import JobKind
+from services.contracts.models import ModelKind
+from services.core.ids import new_id
+from services.core.jobs.job import Job, NewJob
+from services.core.jobs.queue_names import INDEXING
+from services.core.jobs.store import create_job
+from services.core.models.registry import get_model_row
 
 
 def create_indexing_job(session: Session, body: CreateIndexingJob) -> Job:

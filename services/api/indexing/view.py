@@ -1,8 +1,8 @@
 """How indexing jobs look on the wire."""
 
 from services.api.jobs.view import state_fields
-from services.common.contracts.indexes import CreateIndexingJob, IndexBuildMetrics, IndexingJob
-from services.common.jobs.job import Job
+from services.contracts.indexes import CreateIndexingJob, IndexBuildMetrics, IndexingJob
+from services.core.jobs.job import Job
 
 
 def indexing_view(job: Job) -> IndexingJob:

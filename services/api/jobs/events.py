@@ -5,12 +5,12 @@ from typing import Literal, cast
 
 from sqlalchemy.orm import Session
 
-from services.common.contracts.jobs import Event
-from services.common.contracts.pages import Page
-from services.common.db.tables import EventRow
-from services.common.errors import InvalidRequest
-from services.common.jobs.events import events_before
-from services.common.web.paging import page_of
+from services.contracts.errors import InvalidRequest
+from services.contracts.jobs import Event
+from services.contracts.pages import Page
+from services.core.db.tables import EventRow
+from services.core.jobs.events import events_before
+from services.core.web.paging import page_of
 
 _EVENT_ID = re.compile(r"ftevent-(?P<job>[a-z]+-[0-9a-f]{24})-(?P<number>[0-9]{1,9})")
 

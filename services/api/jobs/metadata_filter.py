@@ -4,8 +4,8 @@ from typing import Annotated
 
 from fastapi import Depends, Query, Request
 
-from services.common.contracts.base import MAX_METADATA_PAIRS
-from services.common.errors import InvalidRequest
+from services.contracts.base import MAX_METADATA_PAIRS
+from services.contracts.errors import InvalidRequest
 
 _OPEN, _CLOSE = "metadata[", "]"
 

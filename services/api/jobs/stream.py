@@ -13,11 +13,11 @@ from starlette.types import Receive, Scope, Send
 
 from services.api.context import GatewayContext
 from services.api.jobs.events import event_view
-from services.common.contracts.jobs import Event
-from services.common.errors import Unavailable
-from services.common.jobs.events import events_after
-from services.common.jobs.store import get_job
-from services.common.web.errors import error_answer
+from services.contracts.errors import Unavailable
+from services.contracts.jobs import Event
+from services.core.jobs.events import events_after
+from services.core.jobs.store import get_job
+from services.core.web.errors import error_answer
 
 POLL_SECONDS = 0.3
 PING_SECONDS = 15.0

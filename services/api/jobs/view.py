@@ -2,9 +2,9 @@
 
 from typing import TypedDict
 
-from services.common.contracts.jobs import Job as JobView
-from services.common.contracts.jobs import JobError, JobStatus, Progress
-from services.common.jobs.job import Job
+from services.contracts.jobs import Job as JobView
+from services.contracts.jobs import JobError, JobStatus, Progress
+from services.core.jobs.job import Job
 
 
 class StateFields(TypedDict):

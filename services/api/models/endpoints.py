@@ -2,8 +2,8 @@
 
 from collections.abc import Collection
 
-from services.common.contracts.evaluations import RemoteModel
-from services.common.errors import InvalidRequest, PermissionDenied
+from services.contracts.errors import InvalidRequest, PermissionDenied
+from services.contracts.evaluations import RemoteModel
 
 
 def check_endpoint(model: RemoteModel, allowed: Collection[str]) -> None:

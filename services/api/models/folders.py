@@ -4,8 +4,8 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from services.common.contracts.models import ModelKind
-from services.common.errors import InvalidRequest
+from services.contracts.errors import InvalidRequest
+from services.contracts.models import ModelKind
 
 CONFIG = "config.json"
 ADAPTER_CONFIG = "adapter_config.json"

@@ -10,12 +10,12 @@ from sqlalchemy import Text, cast, delete, select
 from sqlalchemy.orm import Session
 
 from services.api.models.folders import ModelFolder, inspect_folder
-from services.common.artifacts import Artifacts
-from services.common.contracts.jobs import JobStatus
-from services.common.contracts.models import Lineage, Model, ModelKind, RegisterModel
-from services.common.db.tables import JobRow, ModelRow
-from services.common.errors import Conflict, InvalidRequest
-from services.common.models.registry import get_model_row
+from services.contracts.errors import Conflict, InvalidRequest
+from services.contracts.jobs import JobStatus
+from services.contracts.models import Lineage, Model, ModelKind, RegisterModel
+from services.core.artifacts import Artifacts
+from services.core.db.tables import JobRow, ModelRow
+from services.core.models.registry import get_model_row
 
 _MODEL_FIELDS = ("model", "tokenizer")
 _UNFINISHED = [status.value for status in JobStatus if not status.is_final]

@@ -12,18 +12,18 @@ from services.api.jobs.kind_routes import KindRoutes
 from services.api.rollouts.examples import CREATE
 from services.api.rollouts.service import create_rollout
 from services.api.rollouts.view import rollout_view
-from services.common.contracts.jobs import JobKind
-from services.common.contracts.rollouts import CreateRollout, Rollout
-from services.common.errors import (
+from services.contracts.errors import (
     AuthenticationFailed,
     Conflict,
     InvalidRequest,
     NotFound,
     PermissionDenied,
 )
-from services.common.jobs.store import get_job
-from services.common.web.errors import documented_errors
-from services.common.web.principal import Principal
+from services.contracts.jobs import JobKind
+from services.contracts.rollouts import CreateRollout, Rollout
+from services.core.jobs.store import get_job
+from services.core.web.errors import documented_errors
+from services.core.web.principal import Principal
 
 router = APIRouter(
     prefix="/v1/rollouts",

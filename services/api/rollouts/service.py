@@ -8,21 +8,21 @@ from sqlalchemy.orm import Session
 from services.api.files.service import get_file_row
 from services.api.models.endpoints import check_endpoint
 from services.api.settings import ApiSettings
-from services.common.contracts.base import JsonObject
-from services.common.contracts.jobs import JobKind
-from services.common.contracts.rollouts import MAX_TRAJECTORIES, CreateRollout
-from services.common.errors import InvalidRequest, NotFound
-from services.common.ids import new_id
-from services.common.jobs.job import Job, NewJob
-from services.common.jobs.store import create_job
-from services.common.models.registry import get_model_row
-from services.common.queue.names import ROLLOUT
-from services.common.records.decoding import StrictDecoder
-from services.common.records.record import RowError
-from services.common.rewards import check_rewards, named_reward_models, needs_gold
-from services.common.rollout.loop import validate_multi_turn
-from services.common.rollout.prompts import inline_prompts
-from services.common.rollout.tools import check_tools
+from services.contracts.base import JsonObject
+from services.contracts.errors import InvalidRequest, NotFound
+from services.contracts.jobs import JobKind
+from services.contracts.rollouts import MAX_TRAJECTORIES, CreateRollout
+from services.core.ids import new_id
+from services.core.jobs.job import Job, NewJob
+from services.core.jobs.queue_names import ROLLOUT
+from services.core.jobs.store import create_job
+from services.core.models.registry import get_model_row
+from services.datasets.decoding import StrictDecoder
+from services.datasets.record import RowError
+from services.rewards import check_rewards, named_reward_models, needs_gold
+from services.rollouts.loop import validate_multi_turn
+from services.rollouts.prompts import inline_prompts
+from services.rollouts.tools import check_tools
 
 
 def create_rollout(session: Session, body: CreateRollout, settings: ApiSettings) -> Job:

@@ -1,8 +1,8 @@
 """How rollout jobs look on the wire."""
 
 from services.api.jobs.view import state_fields
-from services.common.contracts.rollouts import CreateRollout, Rollout, RolloutStatistics
-from services.common.jobs.job import Job
+from services.contracts.rollouts import CreateRollout, Rollout, RolloutStatistics
+from services.core.jobs.job import Job
 
 
 def rollout_view(job: Job) -> Rollout:

@@ -5,11 +5,11 @@ from typing import Annotated, Literal
 
 from fastapi import Depends, Query
 
-from services.common.contracts.pages import DEFAULT_LIMIT
-from services.common.contracts.rollouts import TrajectoryOrder
-from services.common.contracts.trajectories import FinishReason
-from services.common.rollout.index.listing import TrajectoryFilter
-from services.common.web.paging import After, Limit
+from services.contracts.pages import DEFAULT_LIMIT
+from services.contracts.rollouts import TrajectoryOrder
+from services.contracts.trajectories import FinishReason
+from services.core.web.paging import After, Limit
+from services.rollouts.index.listing import TrajectoryFilter
 
 Direction = Literal["asc", "desc"]
 Reward = Annotated[float | None, Query(allow_inf_nan=False, description="Inclusive.")]

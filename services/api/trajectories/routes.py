@@ -5,14 +5,14 @@ from fastapi import APIRouter
 from services.api.context import Gateway, GatewayContext
 from services.api.trajectories.query import Trajectories
 from services.api.trajectories.service import get_trajectory, list_trajectories
-from services.common.contracts.jobs import JobKind
-from services.common.contracts.pages import Page
-from services.common.contracts.rollouts import TrajectorySummary
-from services.common.contracts.trajectories import Trajectory
-from services.common.errors import AuthenticationFailed, InvalidRequest, NotFound, Unavailable
-from services.common.jobs.store import get_job
-from services.common.web.errors import documented_errors
-from services.common.web.principal import Principal
+from services.contracts.errors import AuthenticationFailed, InvalidRequest, NotFound, Unavailable
+from services.contracts.jobs import JobKind
+from services.contracts.pages import Page
+from services.contracts.rollouts import TrajectorySummary
+from services.contracts.trajectories import Trajectory
+from services.core.jobs.store import get_job
+from services.core.web.errors import documented_errors
+from services.core.web.principal import Principal
 
 
 def trajectory_routes(prefix: str, tag: str, kind: JobKind) -> APIRouter:

@@ -5,14 +5,14 @@ from pathlib import Path
 
 from services.api.trajectories.query import TrajectoryQuery
 from services.api.trajectories.view import summary_view
-from services.common.contracts.pages import Page
-from services.common.contracts.rollouts import TrajectorySummary
-from services.common.contracts.trajectories import Trajectory
-from services.common.errors import InvalidRequest, NotFound, Unavailable
-from services.common.rollout.index.log import open_listing, read_places
-from services.common.rollout.records import Place
-from services.common.rollout.records.log import UnreadableTrajectory
-from services.common.web.paging import page_of
+from services.contracts.errors import InvalidRequest, NotFound, Unavailable
+from services.contracts.pages import Page
+from services.contracts.rollouts import TrajectorySummary
+from services.contracts.trajectories import Trajectory
+from services.core.web.paging import page_of
+from services.rollouts.index.log import open_listing, read_places
+from services.rollouts.records import Place
+from services.rollouts.records.log import UnreadableTrajectory
 
 
 def list_trajectories(job_dir: Path, query: TrajectoryQuery) -> Page[TrajectorySummary]:

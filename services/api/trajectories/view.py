@@ -1,9 +1,9 @@
 """How trajectories look in a list."""
 
-from services.common.contracts.rollouts import TrajectorySummary
-from services.common.contracts.trajectories import Trajectory
-from services.common.records.messages import text_of
-from services.common.rollout.index.entry import errors_of
+from services.contracts.rollouts import TrajectorySummary
+from services.contracts.trajectories import Trajectory
+from services.datasets.messages import text_of
+from services.rollouts.index.entry import errors_of
 
 SHOWN_CHARACTERS = 300
 

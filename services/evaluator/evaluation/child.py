@@ -11,9 +11,9 @@ import signal
 import sys
 from pathlib import Path
 
-from services.common.contracts.evaluations import EvaluationMetrics
-from services.common.errors import TemperError
-from services.common.process.reporter import Reporter
+from services.contracts.errors import TemperError
+from services.contracts.evaluations import EvaluationMetrics
+from services.core.process.reporter import Reporter
 from services.evaluator.evaluation.engine import open_engine
 from services.evaluator.evaluation.evaluate import evaluate
 from services.evaluator.evaluation.spec import ENDPOINT_KEY, SPEC, EvaluationSpec

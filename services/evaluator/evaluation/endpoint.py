@@ -3,16 +3,16 @@
 import asyncio
 from collections.abc import Sequence
 
-from services.common.clients.inference import (
+from services.contracts.base import JsonObject
+from services.contracts.evaluations import Sampling
+from services.evaluator.evaluation.answers import Answer, Unanswered
+from services.evaluator.evaluation.failures import Failure
+from services.inference.clients.inference import (
     ChatRequest,
     InferenceClient,
     InferenceError,
     model_retries,
 )
-from services.common.contracts.base import JsonObject
-from services.common.contracts.evaluations import Sampling
-from services.evaluator.evaluation.answers import Answer, Unanswered
-from services.evaluator.evaluation.failures import Failure
 
 QUEUE_SECONDS = 600.0
 SLOWEST_TOKENS_PER_SECOND = 10.0

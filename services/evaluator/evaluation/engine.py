@@ -4,13 +4,13 @@ from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 
-from services.common.clients.inference import InferenceClient
-from services.common.contracts.evaluations import Sampling
-from services.common.engines.vllm_server import VllmServer
-from services.common.process.reporter import Reporter
+from services.contracts.evaluations import Sampling
+from services.core.process.reporter import Reporter
 from services.evaluator.evaluation.endpoint import Endpoint, connect
 from services.evaluator.evaluation.spec import EvaluationSpec, LocalModel
 from services.evaluator.serving import served
+from services.inference.clients.inference import InferenceClient
+from services.inference.vllm.server import VllmServer
 
 
 def open_engine(

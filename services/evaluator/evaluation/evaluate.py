@@ -5,9 +5,9 @@ from contextlib import AbstractAsyncContextManager
 from itertools import islice
 from pathlib import Path
 
-from services.common.contracts.evaluations import EvaluationMetrics
-from services.common.errors import InvalidRequest
-from services.common.process.reporter import Reporter
+from services.contracts.errors import InvalidRequest
+from services.contracts.evaluations import EvaluationMetrics
+from services.core.process.reporter import Reporter
 from services.evaluator.evaluation.generation import ChatModel, Generation
 from services.evaluator.evaluation.results import RESULTS, ResultsFile, prepare, read_rows
 from services.evaluator.evaluation.spec import EvaluationSpec

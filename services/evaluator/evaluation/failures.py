@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from services.common.errors import JobFailed
+from services.contracts.errors import JobFailed
 
 STREAK = 10
 """So many samples in a row, none of them answered for the same reason, end the evaluation."""

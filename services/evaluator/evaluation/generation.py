@@ -5,7 +5,7 @@ from collections.abc import Coroutine, Iterator, Sequence
 from http import HTTPStatus
 from typing import Any, Protocol
 
-from services.common.contracts.base import JsonObject
+from services.contracts.base import JsonObject
 from services.evaluator.evaluation.answers import Answer, Unanswered
 from services.evaluator.evaluation.failures import FailureWatch
 from services.evaluator.evaluation.results import ResultRow, ResultsFile

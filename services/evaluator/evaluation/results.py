@@ -21,8 +21,8 @@ from types import TracebackType
 
 from pydantic import Field, ValidationError
 
-from services.common.contracts.evaluations import SampleResult
-from services.common.errors import StorageFull
+from services.contracts.errors import StorageFull
+from services.contracts.evaluations import SampleResult
 
 RESULTS = "results.jsonl"
 SYNC_SECONDS = 0.25

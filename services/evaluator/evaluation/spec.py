@@ -5,9 +5,9 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from services.common.contracts.engine import VllmOptions
-from services.common.contracts.evaluations import Grader, RemoteModel, Sampling
-from services.common.contracts.models import HubName
+from services.contracts.engine import VllmOptions
+from services.contracts.evaluations import Grader, RemoteModel, Sampling
+from services.contracts.models import HubName
 
 SPEC = "spec.json"
 ENDPOINT_KEY = "TEMPER_ENDPOINT_KEY"

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from services.common.contracts.evaluations import EvaluationMetrics
+from services.contracts.evaluations import EvaluationMetrics
 from services.evaluator.evaluation.results import ResultRow
 from services.evaluator.statistics import proportion
 

@@ -2,12 +2,8 @@
 
 from typing import assert_never
 
-from services.common.contracts.evaluations import (
-    ExactGrader,
-    NumericGrader,
-    RegexGrader,
-)
-from services.common.contracts.evaluations import Grader as GraderSettings
+from services.contracts.evaluations import ExactGrader, NumericGrader, RegexGrader
+from services.contracts.evaluations import Grader as GraderSettings
 from services.evaluator.graders.exact import ExactMatch
 from services.evaluator.graders.grader import Grader
 from services.evaluator.graders.numeric import NumericMatch

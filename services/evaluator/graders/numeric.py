@@ -20,7 +20,7 @@ import re
 from collections.abc import Sequence
 from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal, InvalidOperation
 
-from services.common.errors import InvalidRequest
+from services.contracts.errors import InvalidRequest
 from services.evaluator.graders.grader import Verdict
 
 _NUMBER = re.compile(

@@ -6,7 +6,7 @@ from typing import Any
 
 import re2
 
-from services.common.errors import InvalidRequest
+from services.contracts.errors import InvalidRequest
 from services.evaluator.graders.exact import matches_any
 from services.evaluator.graders.grader import Verdict
 

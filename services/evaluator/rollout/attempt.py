@@ -7,22 +7,22 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-from services.common.contracts.rollouts import RolloutStatistics
-from services.common.contracts.trajectories import FinishReason
-from services.common.errors import InvalidRequest, JobFailed
-from services.common.process.reporter import Reporter
-from services.common.rewards import RewardEnvironment, open_scorer
-from services.common.rollout.index.log import IndexedLog, read_indexed
-from services.common.rollout.loop import Rollouts
-from services.common.rollout.prompts import Prompt, read_prompts
-from services.common.rollout.records import write_parquet
-from services.common.rollout.tools import ToolEnvironment, open_toolbox
+from services.contracts.errors import InvalidRequest, JobFailed
+from services.contracts.rollouts import RolloutStatistics
+from services.contracts.trajectories import FinishReason
+from services.core.process.reporter import Reporter
 from services.evaluator.progress import GenerationProgress, seconds_of_earlier_attempts
 from services.evaluator.rollout.playing import Playing, Sample
 from services.evaluator.rollout.spec import RolloutSpec
 from services.evaluator.rollout.tally import Tally
 from services.evaluator.rollout.tokenizer import load_chat_tokens
 from services.evaluator.rollout.watched import WatchedEngine
+from services.rewards import RewardEnvironment, open_scorer
+from services.rollouts.index.log import IndexedLog, read_indexed
+from services.rollouts.loop import Rollouts
+from services.rollouts.prompts import Prompt, read_prompts
+from services.rollouts.records import write_parquet
+from services.rollouts.tools import ToolEnvironment, open_toolbox
 
 PARQUET = "trajectories.parquet"
 

@@ -12,15 +12,15 @@ import signal
 import sys
 from pathlib import Path
 
-from services.common.contracts.rollouts import RolloutStatistics
-from services.common.errors import TemperError
-from services.common.process.reporter import Reporter
-from services.common.rewards import RewardEnvironment
-from services.common.rollout.tools import ToolEnvironment
+from services.contracts.errors import TemperError
+from services.contracts.rollouts import RolloutStatistics
+from services.core.process.reporter import Reporter
 from services.evaluator.evaluation.spec import ENDPOINT_KEY
 from services.evaluator.rollout.attempt import Environment, play
 from services.evaluator.rollout.engine import open_engine
 from services.evaluator.rollout.spec import SPEC, RolloutSpec
+from services.rewards import RewardEnvironment
+from services.rollouts.tools import ToolEnvironment
 
 
 def main(job_dir: Path) -> None:

@@ -5,7 +5,7 @@ from urllib.parse import urlsplit
 import httpx
 from pydantic import BaseModel, ValidationError
 
-from services.common.clients.json_service import LOOPBACK
+from services.inference.clients.json_service import LOOPBACK
 
 LOOK_UP_SECONDS = 10.0
 LARGEST_ANSWER = 4 * 2**20

@@ -5,14 +5,14 @@ from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 
-from services.common.engines.routes import Routes
-from services.common.engines.token_engine import CompletionsTokenEngine, VllmTokenEngine
-from services.common.process.reporter import Reporter
+from services.core.process.reporter import Reporter
 from services.evaluator.evaluation.spec import LocalModel, RemoteEndpoint
 from services.evaluator.rollout.context import context_length
 from services.evaluator.rollout.spec import RolloutSpec
 from services.evaluator.rollout.watched import WatchedEngine
 from services.evaluator.serving import served
+from services.inference.token_engine import CompletionsTokenEngine, VllmTokenEngine
+from services.inference.vllm.routes import Routes
 
 
 def open_engine(

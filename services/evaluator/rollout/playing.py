@@ -7,13 +7,13 @@ from typing import Any
 
 from pydantic_core import PydanticSerializationError
 
-from services.common.contracts.trajectories import FinishReason, Trajectory
-from services.common.rewards import Scorer
-from services.common.rollout.index.log import IndexedLog
-from services.common.rollout.loop import Rollouts
-from services.common.rollout.prompts import Prompt
+from services.contracts.trajectories import FinishReason, Trajectory
 from services.evaluator.evaluation.generation import first_error
 from services.evaluator.rollout.tally import Tally
+from services.rewards import Scorer
+from services.rollouts.index.log import IndexedLog
+from services.rollouts.loop import Rollouts
+from services.rollouts.prompts import Prompt
 
 
 @dataclass(frozen=True, slots=True)

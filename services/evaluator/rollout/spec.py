@@ -5,10 +5,10 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from services.common.contracts.models import HubName
-from services.common.contracts.multi_turn import MultiTurn, PromptType, RolloutSampling, Tool
-from services.common.contracts.rewards import WeightedReward
-from services.common.records.source import SourceFile
+from services.contracts.models import HubName
+from services.contracts.multi_turn import MultiTurn, PromptType, RolloutSampling, Tool
+from services.contracts.rewards import WeightedReward
+from services.datasets.source import SourceFile
 from services.evaluator.evaluation.spec import LocalModel, RemoteEndpoint
 
 SPEC = "spec.json"

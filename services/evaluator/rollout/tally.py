@@ -4,13 +4,8 @@ from array import array
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 
-from services.common.contracts.rollouts import (
-    RewardSpread,
-    RolloutStatistics,
-    Spread,
-    ToolStatistics,
-)
-from services.common.contracts.trajectories import CallOutcome, ToolCallRecord, Trajectory
+from services.contracts.rollouts import RewardSpread, RolloutStatistics, Spread, ToolStatistics
+from services.contracts.trajectories import CallOutcome, ToolCallRecord, Trajectory
 from services.evaluator.rollout.spreads import reward_spread, spread
 
 UNKNOWN_TOOLS = "(unknown)"

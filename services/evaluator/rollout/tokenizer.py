@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from services.common.errors import JobFailed
-from services.common.rollout.chat import open_chat_tokens
-from services.common.rollout.chat_tokens import ChatTokens
+from services.contracts.errors import JobFailed
 from services.evaluator.rollout.spec import TokenizerSource
+from services.rollouts.chat import open_chat_tokens
+from services.rollouts.chat_tokens import ChatTokens
 
 _WANTED = ("*.json", "*.jinja")
 

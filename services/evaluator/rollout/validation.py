@@ -8,14 +8,14 @@ error that it keeps is a message of its own.
 import sys
 from pathlib import Path
 
-from services.common.contracts.rollouts import MAX_TRAJECTORIES
-from services.common.errors import InvalidRequest, TemperError
-from services.common.process.reporter import Reporter
-from services.common.records.progress import ReadingProgress
-from services.common.records.record import JsonValue, RowError, counted
-from services.common.records.survey import Findings, Survey
-from services.common.rollout.prompts import Prompt, prompt_of_row
+from services.contracts.errors import InvalidRequest, TemperError
+from services.contracts.rollouts import MAX_TRAJECTORIES
+from services.core.process.reporter import Reporter
+from services.datasets.progress import ReadingProgress
+from services.datasets.record import JsonValue, RowError, counted
+from services.datasets.survey import Findings, Survey
 from services.evaluator.rollout.spec import VALIDATION_SPEC, RolloutValidationSpec
+from services.rollouts.prompts import Prompt, prompt_of_row
 
 
 def main(job_dir: Path) -> None:

@@ -3,10 +3,15 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
-from services.common.clients.model_server import InferenceError
-from services.common.errors import JobFailed
-from services.common.rollout.engine import EngineFailed, SampledTokens, TokenEngine, TurnSampling
+from services.contracts.errors import JobFailed
 from services.evaluator.evaluation.failures import Failure, FailureWatch
+from services.inference.clients.model_server import InferenceError
+from services.inference.token_engine.interface import (
+    EngineFailed,
+    SampledTokens,
+    TokenEngine,
+    TurnSampling,
+)
 
 UNABLE = "engine_without_token_ids"
 """The code of a server that can never be used: no other turn would end otherwise."""

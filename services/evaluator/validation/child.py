@@ -8,9 +8,9 @@ error that it keeps is a message of its own.
 import sys
 from pathlib import Path
 
-from services.common.errors import TemperError
-from services.common.process.reporter import Reporter
-from services.common.records.progress import ReadingProgress
+from services.contracts.errors import TemperError
+from services.core.process.reporter import Reporter
+from services.datasets.progress import ReadingProgress
 from services.evaluator.graders.factory import make_grader
 from services.evaluator.validation.evaluation_file import validate_evaluation_file
 from services.evaluator.validation.spec import SPEC, ValidationSpec

@@ -4,9 +4,9 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from services.common.contracts.base import JsonObject
-from services.common.records.record import counted
-from services.common.records.survey import Findings, Survey
+from services.contracts.base import JsonObject
+from services.datasets.record import counted
+from services.datasets.survey import Findings, Survey
 from services.evaluator.graders.grader import Grader
 from services.evaluator.validation.samples import parse_sample
 

@@ -4,11 +4,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from services.common.contracts.base import JsonObject
-from services.common.errors import InvalidRequest
-from services.common.records.messages import check_messages
-from services.common.records.reader import open_records
-from services.common.records.record import JsonValue, Problem, RowError, UnreadableFile, shown
+from services.contracts.base import JsonObject
+from services.contracts.errors import InvalidRequest
+from services.datasets.messages import check_messages
+from services.datasets.reader import open_records
+from services.datasets.record import JsonValue, Problem, RowError, UnreadableFile, shown
 from services.evaluator.graders.grader import Grader
 
 _OWN_KEYS = frozenset({"messages", "prompt", "gold"})

@@ -2,8 +2,8 @@
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from services.common.contracts.evaluations import Grader
-from services.common.records.source import SourceFile
+from services.contracts.evaluations import Grader
+from services.datasets.source import SourceFile
 
 SPEC = "validation.json"
 DEFAULT_MAX_ERRORS = 20

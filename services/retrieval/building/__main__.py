@@ -11,9 +11,9 @@ from pathlib import Path
 
 from pydantic import TypeAdapter
 
-from services.common.contracts.index_orders import ORDER, Order
-from services.common.errors import TemperError
-from services.common.process.reporter import Reporter
+from services.contracts.errors import TemperError
+from services.contracts.index_orders import ORDER, Order
+from services.core.process.reporter import Reporter
 from services.retrieval.building.orders import carry_out
 from services.retrieval.corpus.checked import InvalidCorpus
 from services.retrieval.parent import die_with_parent

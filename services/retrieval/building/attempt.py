@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from services.common.contracts.index_orders import BuildIndex
-from services.common.contracts.indexes import IndexMode
-from services.common.errors import InvalidRequest
+from services.contracts.errors import InvalidRequest
+from services.contracts.index_orders import BuildIndex
+from services.contracts.indexes import IndexMode
 from services.retrieval.building.encoding import StartEncoder
 from services.retrieval.building.progress import BuildProgress
 from services.retrieval.building.state import BuildState, corpus_identity, read_state

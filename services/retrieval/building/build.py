@@ -5,9 +5,9 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from services.common.contracts.index_orders import BuildIndex, IndexBuilt
-from services.common.contracts.indexes import IndexBuildMetrics
-from services.common.errors import InvalidRequest, StorageFull
+from services.contracts.errors import InvalidRequest, StorageFull
+from services.contracts.index_orders import BuildIndex, IndexBuilt
+from services.contracts.indexes import IndexBuildMetrics
 from services.retrieval.building.attempt import BuildAttempt, Surroundings
 from services.retrieval.building.progress import BuildProgress
 from services.retrieval.building.state import read_state

@@ -4,11 +4,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
 
-from services.common.contracts.index_orders import (
-    DeleteDocuments,
-    DocumentsChanged,
-    PutDocuments,
-)
+from services.contracts.index_orders import DeleteDocuments, DocumentsChanged, PutDocuments
 from services.retrieval.building.attempt import Surroundings
 from services.retrieval.building.encoding import PassageEncoder, Vectors
 from services.retrieval.building.progress import BuildProgress

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from pydantic import BaseModel
 
-from services.common.contracts.index_orders import (
+from services.contracts.index_orders import (
     BuildIndex,
     DeleteDocuments,
     DropIndex,
@@ -15,8 +15,8 @@ from services.common.contracts.index_orders import (
     Order,
     PutDocuments,
 )
-from services.common.contracts.indexes import IndexSummary
-from services.common.process.reporter import Reporter
+from services.contracts.indexes import IndexSummary
+from services.core.process.reporter import Reporter
 from services.retrieval.building.attempt import Surroundings
 from services.retrieval.building.build import build_index
 from services.retrieval.building.changing import delete_documents, put_documents

@@ -2,7 +2,7 @@
 
 import time
 
-from services.common.process.reporter import Reporter
+from services.core.process.reporter import Reporter
 
 PROGRESS_SECONDS = 0.5
 METRICS_SECONDS = 10.0

@@ -8,9 +8,9 @@ from typing import Self
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from services.common.contracts.index_orders import BuildIndex
-from services.common.contracts.indexes import IndexSpecification
-from services.common.records.record import UnreadableFile
+from services.contracts.index_orders import BuildIndex
+from services.contracts.indexes import IndexSpecification
+from services.datasets.record import UnreadableFile
 from services.retrieval.encoder.specification import EncoderDescription
 from services.retrieval.index.layout import VersionFolder, write_atomically
 

@@ -1,7 +1,7 @@
 """The first part of a build: the passages, and the words they are found by."""
 
-from services.common.contracts.indexes import IndexMode, IndexSpecification
-from services.common.errors import InvalidRequest
+from services.contracts.errors import InvalidRequest
+from services.contracts.indexes import IndexMode, IndexSpecification
 from services.retrieval.building.progress import BuildProgress
 from services.retrieval.corpus.checked import CheckedCorpus
 from services.retrieval.corpus.document import Document

@@ -4,8 +4,8 @@ import shutil
 from itertools import islice
 from pathlib import Path
 
-from services.common.contracts.indexes import DenseKind
-from services.common.errors import InvalidRequest, StorageFull
+from services.contracts.errors import InvalidRequest, StorageFull
+from services.contracts.indexes import DenseKind
 from services.retrieval.building.encoding import PassageEncoder
 from services.retrieval.building.progress import BuildProgress
 from services.retrieval.corpus.corpus import Corpus, Passage

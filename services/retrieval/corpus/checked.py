@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator
 
-from services.common.errors import InvalidRequest
-from services.common.process.reporter import Reporter
-from services.common.records.record import Problem, UnreadableFile, counted
+from services.contracts.errors import InvalidRequest
+from services.core.process.reporter import Reporter
+from services.datasets.record import Problem, UnreadableFile, counted
 from services.retrieval.corpus.corpus import Corpus, Passage
 from services.retrieval.corpus.identities import IdentityLog
 

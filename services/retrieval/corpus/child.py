@@ -8,10 +8,10 @@ error that it keeps is a message of its own.
 import sys
 from pathlib import Path
 
-from services.common.errors import InvalidRequest, TemperError
-from services.common.process.reporter import Reporter
-from services.common.records.progress import ReadingProgress
-from services.common.records.record import counted
+from services.contracts.errors import InvalidRequest, TemperError
+from services.core.process.reporter import Reporter
+from services.datasets.progress import ReadingProgress
+from services.datasets.record import counted
 from services.retrieval.corpus.checked import InvalidCorpus
 from services.retrieval.corpus.spec import SPEC, ValidationSpec
 from services.retrieval.corpus.validation import validate_corpus

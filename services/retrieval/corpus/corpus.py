@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from services.common.records.reader import open_records
-from services.common.records.record import Problem, RowError
+from services.datasets.reader import open_records
+from services.datasets.record import Problem, RowError
 from services.retrieval.corpus.document import Document
 from services.retrieval.corpus.rows import parse_row
 

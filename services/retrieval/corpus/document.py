@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from services.common.contracts.base import JsonObject
+from services.contracts.base import JsonObject
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from services.common.records.record import MAX_ROW_BYTES, Problem, UnreadableFile
+from services.datasets.record import MAX_ROW_BYTES, Problem, UnreadableFile
 from services.retrieval.corpus.corpus import Passage
 from services.retrieval.corpus.document import Document, joined
 from services.retrieval.corpus.passages import cut

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from services.common.records.record import UnreadableFile
+from services.datasets.record import UnreadableFile
 from services.retrieval.corpus.corpus import Corpus, RowCorpus
 from services.retrieval.corpus.folder import FolderCorpus
 

@@ -1,7 +1,7 @@
 """The rows of a corpus: ``{id, contents}``, or ``{title, text, metadata}``, or both at once."""
 
-from services.common.contracts.base import JsonObject
-from services.common.records.record import JsonValue, RowError, shown
+from services.contracts.base import JsonObject
+from services.datasets.record import JsonValue, RowError, shown
 from services.retrieval.corpus.document import Document, joined, parted
 
 MAX_ID_CHARACTERS = 512

@@ -2,7 +2,7 @@
 
 from pydantic import BaseModel, ConfigDict
 
-from services.common.records.source import SourceFile
+from services.datasets.source import SourceFile
 
 SPEC = "validation.json"
 

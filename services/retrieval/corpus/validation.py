@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from services.common.records.source import SourceFile
+from services.datasets.source import SourceFile
 from services.retrieval.corpus.checked import CheckedCorpus
 from services.retrieval.corpus.identities import IdentityLog
 from services.retrieval.corpus.reader import open_corpus

@@ -12,10 +12,10 @@ import tempfile
 from pathlib import Path
 from typing import NoReturn
 
-from services.common.contracts.index_orders import BuildIndex
-from services.common.contracts.indexes import IndexMode, IndexSpecification
-from services.common.errors import TemperError
-from services.common.process.reporter import Reporter
+from services.contracts.errors import TemperError
+from services.contracts.index_orders import BuildIndex
+from services.contracts.indexes import IndexMode, IndexSpecification
+from services.core.process.reporter import Reporter
 from services.retrieval.building.attempt import Surroundings
 from services.retrieval.building.build import build_index
 from services.retrieval.building.progress import BuildProgress

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from services.common.contracts.base import JsonObject
+from services.contracts.base import JsonObject
 from services.retrieval.corpus.passages import cut
 
 _PASSED_OVER = frozenset(

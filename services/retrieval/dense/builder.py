@@ -6,7 +6,7 @@ from types import TracebackType
 import numpy as np
 from numpy.typing import ArrayLike
 
-from services.common.contracts.indexes import DenseKind
+from services.contracts.indexes import DenseKind
 from services.retrieval.dense.base import Progress
 from services.retrieval.dense.description import (
     DenseFolder,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from services.common.contracts.indexes import DenseKind
+from services.contracts.indexes import DenseKind
 from services.retrieval.dense.errors import VectorsUnusable
 from services.retrieval.dense.files import write_whole
 

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from services.common.errors import ConfigurationError, InvalidRequest, TemperError
+from services.contracts.errors import ConfigurationError, InvalidRequest, TemperError
 
 
 class DimensionMismatch(InvalidRequest):

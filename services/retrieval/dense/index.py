@@ -8,7 +8,7 @@ import faiss
 import numpy as np
 from numpy.typing import ArrayLike
 
-from services.common.contracts.indexes import DenseKind
+from services.contracts.indexes import DenseKind
 from services.retrieval.dense.added import AddedLog, Table
 from services.retrieval.dense.base import Base, Found
 from services.retrieval.dense.description import DenseFolder, Description, read_description

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from pathlib import Path
 
-from services.common.contracts.indexes import DenseKind
+from services.contracts.indexes import DenseKind
 from services.retrieval.dense.base import Base, Progress
 from services.retrieval.dense.clusters import build_clusters
 from services.retrieval.dense.description import DenseFolder, Description

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from services.common.contracts.indexes import DenseKind
+from services.contracts.indexes import DenseKind
 
 MAX_DIMENSION = 8192
 

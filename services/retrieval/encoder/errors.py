@@ -1,6 +1,6 @@
 """What can go wrong between a process and its encoder."""
 
-from services.common.errors import ConfigurationError, GatewayTimeout, TemperError, Unavailable
+from services.contracts.errors import ConfigurationError, GatewayTimeout, TemperError, Unavailable
 
 
 class EncoderUnavailable(Unavailable):

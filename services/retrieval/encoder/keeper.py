@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from services.common.errors import TemperError
-from services.common.process.runtimes import child_environment
-from services.common.process.supervised import StartFailed, SupervisedProcess, lease_clock
-from services.common.process.trees import tree_name
+from services.contracts.errors import TemperError
+from services.core.process.runtimes import child_environment
+from services.core.process.supervised import StartFailed, SupervisedProcess, lease_clock
+from services.core.process.trees import tree_name
 from services.retrieval.encoder.blocking import BlockingEncoderClient
 from services.retrieval.encoder.errors import EncoderTimeout, EncoderUnavailable, EncoderUnusable
 from services.retrieval.encoder.state import EncoderState

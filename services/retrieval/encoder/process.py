@@ -5,7 +5,7 @@ import tempfile
 from pathlib import Path
 from typing import Self
 
-from services.common.process.runtimes import find_runtime
+from services.core.process.runtimes import find_runtime
 from services.retrieval.encoder.keeper import EncoderKeeper
 from services.retrieval.encoder.specification import EncoderDescription, EncoderSpecification
 from services.retrieval.encoder.state import EncoderState

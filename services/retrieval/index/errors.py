@@ -1,6 +1,6 @@
 """What can be wrong with an index, each with the response it becomes."""
 
-from services.common.errors import Conflict, NotFound, PermissionDenied, StorageFull, Unavailable
+from services.contracts.errors import Conflict, NotFound, PermissionDenied, StorageFull, Unavailable
 
 
 class UnknownIndex(NotFound):

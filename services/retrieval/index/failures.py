@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from services.common.errors import TemperError
+from services.contracts.errors import TemperError
 from services.retrieval.index.errors import IndexUnusable, OutOfDisk
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)

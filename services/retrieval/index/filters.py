@@ -2,7 +2,7 @@
 
 import tantivy
 
-from services.common.contracts.retrieval import Filter
+from services.contracts.retrieval import Filter
 from services.retrieval.index.facts import Scalar, fact_term, number_field, sortable
 from services.retrieval.index.schema import NUMBERS, TERMS, TOKENS
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import tantivy
 
-from services.common.contracts.indexes import IndexMode, IndexSummary
-from services.common.errors import InvalidRequest, NotFound
+from services.contracts.errors import InvalidRequest, NotFound
+from services.contracts.indexes import IndexMode, IndexSummary
 from services.retrieval.dense.errors import VectorsUnusable
 from services.retrieval.dense.index import DenseIndex
 from services.retrieval.index.errors import IndexUnusable

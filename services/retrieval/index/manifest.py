@@ -6,8 +6,8 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from services.common.contracts.base import JsonObject
-from services.common.contracts.indexes import DenseKind, IndexMode
+from services.contracts.base import JsonObject
+from services.contracts.indexes import DenseKind, IndexMode
 from services.retrieval.index.errors import IndexUnusable
 from services.retrieval.index.layout import VersionFolder, sync_folder, write_atomically
 

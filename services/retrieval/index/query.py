@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from services.common.contracts.indexes import IndexMode
-from services.common.contracts.retrieval import Filter
+from services.contracts.indexes import IndexMode
+from services.contracts.retrieval import Filter
 
 
 @dataclass(frozen=True, slots=True)

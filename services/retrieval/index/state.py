@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from services.common.contracts.indexes import IndexMode
+from services.contracts.indexes import IndexMode
 from services.retrieval.index.fusion import Ranking, fuse
 from services.retrieval.index.nearest import Nearest
 from services.retrieval.index.passages import Passages

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from services.common.contracts.indexes import IndexSummary, checked_name
+from services.contracts.indexes import IndexSummary, checked_name
 from services.retrieval.index.errors import IndexUnusable, UnknownIndex
 from services.retrieval.index.index import Index
 from services.retrieval.index.layout import IndexFolder

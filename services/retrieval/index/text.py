@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 
 import tantivy
 
-from services.common.contracts.retrieval import Filter
+from services.contracts.retrieval import Filter
 from services.retrieval.index.facts import bounded_term
 from services.retrieval.index.failures import reading_from
 from services.retrieval.index.filters import filter_query

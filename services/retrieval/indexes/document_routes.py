@@ -4,14 +4,9 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path
 
-from services.common.contracts.base import JsonObject
-from services.common.contracts.documents import (
-    DeleteDocuments,
-    DocumentsChanged,
-    PutDocuments,
-)
-from services.common.contracts.pages import DEFAULT_LIMIT, Page
-from services.common.errors import (
+from services.contracts.base import JsonObject
+from services.contracts.documents import DeleteDocuments, DocumentsChanged, PutDocuments
+from services.contracts.errors import (
     AuthenticationFailed,
     Conflict,
     InvalidRequest,
@@ -19,9 +14,10 @@ from services.common.errors import (
     StorageFull,
     Unavailable,
 )
-from services.common.web.errors import documented_errors
-from services.common.web.paging import After, Limit
-from services.common.web.principal import ToolPrincipal
+from services.contracts.pages import DEFAULT_LIMIT, Page
+from services.core.web.errors import documented_errors
+from services.core.web.paging import After, Limit
+from services.core.web.principal import ToolPrincipal
 from services.retrieval.context import Retrieval
 from services.retrieval.indexes.documents import (
     delete_documents,

@@ -4,11 +4,11 @@ import asyncio
 import json
 from collections.abc import Sequence
 
-from services.common.contracts.base import JsonObject
-from services.common.contracts.pages import Page
-from services.common.errors import InvalidRequest, NotFound
-from services.common.records.decoding import StrictDecoder
-from services.common.records.record import RowError
+from services.contracts.base import JsonObject
+from services.contracts.errors import InvalidRequest, NotFound
+from services.contracts.pages import Page
+from services.datasets.decoding import StrictDecoder
+from services.datasets.record import RowError
 from services.retrieval.corpus.document import Document
 from services.retrieval.corpus.rows import parse_row
 from services.retrieval.encoder.specification import TextKind

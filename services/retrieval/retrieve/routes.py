@@ -2,17 +2,17 @@
 
 from fastapi import APIRouter, Request, Response
 
-from services.common.contracts.retrieval import RetrieveRequest, RetrieveResponse
-from services.common.errors import (
+from services.contracts.errors import (
     AuthenticationFailed,
     GatewayTimeout,
     NotFound,
     PayloadTooLarge,
     Unprocessable,
 )
-from services.common.web.errors import documented_errors
-from services.common.web.json_body import documented_body, read_body
-from services.common.web.principal import DirectToolRoute, ToolPrincipal
+from services.contracts.retrieval import RetrieveRequest, RetrieveResponse
+from services.core.web.errors import documented_errors
+from services.core.web.json_body import documented_body, read_body
+from services.core.web.principal import DirectToolRoute, ToolPrincipal
 from services.retrieval.answers import answer_to
 from services.retrieval.context import Retrieval, RetrievalContext
 from services.retrieval.retrieve.answer import plain_answer, scored_answer

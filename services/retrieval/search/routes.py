@@ -4,17 +4,17 @@ from functools import partial
 
 from fastapi import APIRouter, Request, Response
 
-from services.common.contracts.retrieval import SearchRequest, SearchResponse
-from services.common.errors import (
+from services.contracts.errors import (
     AuthenticationFailed,
     GatewayTimeout,
     NotFound,
     PayloadTooLarge,
     Unprocessable,
 )
-from services.common.web.errors import documented_errors
-from services.common.web.json_body import documented_body, read_body
-from services.common.web.principal import DirectToolRoute, ToolPrincipal
+from services.contracts.retrieval import SearchRequest, SearchResponse
+from services.core.web.errors import documented_errors
+from services.core.web.json_body import documented_body, read_body
+from services.core.web.principal import DirectToolRoute, ToolPrincipal
 from services.retrieval.answers import answer_to
 from services.retrieval.context import Retrieval, RetrievalContext
 from services.retrieval.search.answer import search_answer

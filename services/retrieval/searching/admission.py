@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from services.common.errors import Unavailable
+from services.contracts.errors import Unavailable
 
 WATCHED_SECONDS = 2.0
 WATCHED_QUERIES = 50

@@ -5,8 +5,8 @@ import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
-from services.common.contracts.indexes import IndexSummary
-from services.common.errors import TemperError, Unavailable
+from services.contracts.errors import TemperError, Unavailable
+from services.contracts.indexes import IndexSummary
 from services.retrieval.index.errors import UnknownIndex
 from services.retrieval.index.index import Index
 from services.retrieval.index.store import Opened

@@ -5,7 +5,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from services.common.errors import ConfigurationError, TemperError, Unavailable
+from services.contracts.errors import ConfigurationError, TemperError, Unavailable
 from services.retrieval.encoder.client import EncoderClient
 from services.retrieval.encoder.process import EncoderProcess
 from services.retrieval.encoder.specification import EncoderDescription, EncoderSpecification

@@ -7,9 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 
-from services.common.contracts.indexes import IndexMode
-from services.common.contracts.retrieval import MAX_HITS, MAX_WORKED_HITS, Filter
-from services.common.errors import GatewayTimeout, Unprocessable
+from services.contracts.errors import GatewayTimeout, Unprocessable
+from services.contracts.indexes import IndexMode
+from services.contracts.retrieval import MAX_HITS, MAX_WORKED_HITS, Filter
 from services.retrieval.index.index import Index
 from services.retrieval.index.query import Hit, Query
 from services.retrieval.index.store import IndexStore

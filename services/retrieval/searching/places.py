@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from services.common.contracts.indexes import IndexSummary, checked_name
-from services.common.errors import ConfigurationError
+from services.contracts.errors import ConfigurationError
+from services.contracts.indexes import IndexSummary, checked_name
 from services.retrieval.index.errors import IndexUnusable, UnknownIndex
 from services.retrieval.index.layout import IndexFolder
 from services.retrieval.index.store import IndexStore, Opened, open_path

@@ -5,7 +5,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 
-from services.common.errors import ConfigurationError, Unavailable
+from services.contracts.errors import ConfigurationError, Unavailable
 from services.retrieval.encoder.client import EncoderClient
 from services.retrieval.index.query import Hit
 

@@ -10,8 +10,8 @@ from itertools import chain, count
 
 import numpy as np
 
-from services.common.contracts.indexes import IndexMode
-from services.common.errors import ConfigurationError, InvalidRequest, Unavailable
+from services.contracts.errors import ConfigurationError, InvalidRequest, Unavailable
+from services.contracts.indexes import IndexMode
 from services.retrieval.encoder.client import EncoderClient
 from services.retrieval.encoder.specification import EncoderDescription, TextKind
 from services.retrieval.index.index import Index

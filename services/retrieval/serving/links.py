@@ -11,7 +11,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ValidationError
 
-from services.common.errors import TemperError, Unavailable
+from services.contracts.errors import TemperError, Unavailable
 from services.retrieval.encoder.specification import EncoderSpecification
 from services.retrieval.searching.encoders import FindSocket
 

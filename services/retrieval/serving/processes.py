@@ -14,8 +14,8 @@ from collections import deque
 from collections.abc import Coroutine, Sequence
 from pathlib import Path
 
-from services.common.errors import ConfigurationError
-from services.common.web.serving import SHUTDOWN_SECONDS, Address, bind
+from services.contracts.errors import ConfigurationError
+from services.core.web.serving import SHUTDOWN_SECONDS, Address, bind
 from services.retrieval.default_index.building import default_index_built
 from services.retrieval.searching.encoders import EncoderPool
 from services.retrieval.serving.links import BuiltMark, encoders_told

@@ -20,8 +20,8 @@ from types import FrameType
 import uvloop
 from prometheus_client import CollectorRegistry
 
-from services.common.logging import configure_logging
-from services.common.web.serving import create_server
+from services.core.logging import configure_logging
+from services.core.web.serving import create_server
 from services.retrieval.app import create_retrieval
 from services.retrieval.default_index.building import default_index_built
 from services.retrieval.parent import die_with_parent

@@ -10,7 +10,7 @@ import platform
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from services.common.errors import ConfigurationError
+from services.contracts.errors import ConfigurationError
 from services.sandbox.isolation.arguments import argument_rules
 from services.sandbox.isolation.bpf import ALLOW, Rule, assemble, error
 from services.sandbox.isolation.syscalls import ALLOWED, PRIVATE_IPC, REFUSED, WITHOUT_EFFECT

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from services.common.errors import ConfigurationError
+from services.contracts.errors import ConfigurationError
 from services.sandbox.inside import landlock
 from services.sandbox.isolation.advice import advice
 from services.sandbox.isolation.cgroups import Cgroups

@@ -7,7 +7,7 @@ import socket
 from collections.abc import Iterator
 from pathlib import Path
 
-from services.common.errors import ConfigurationError
+from services.contracts.errors import ConfigurationError
 
 SLOTS = 4096
 """How many ids are set aside."""

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from services.common.errors import TemperError
+from services.contracts.errors import TemperError
 from services.sandbox.execution import Executable
 from services.sandbox.languages.declaration import Language
 

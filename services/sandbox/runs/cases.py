@@ -3,8 +3,8 @@
 import asyncio
 from dataclasses import dataclass, replace
 
-from services.common.contracts.sandbox import RunStatus
-from services.common.contracts.sandbox_cases import (
+from services.contracts.sandbox import RunStatus
+from services.contracts.sandbox_cases import (
     Case,
     CaseResult,
     CaseStatus,

@@ -1,6 +1,6 @@
 """Whether a program printed what was expected."""
 
-from services.common.contracts.sandbox_cases import Match
+from services.contracts.sandbox_cases import Match
 
 
 def matches(stdout: bytes, expected: str, rule: Match) -> bool:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from services.common.contracts.sandbox import CodeRequest
+from services.contracts.sandbox import CodeRequest
 from services.sandbox.execution import Limits
 from services.sandbox.languages.catalogue import LANGUAGES
 from services.sandbox.languages.plan import Source

@@ -3,7 +3,7 @@
 import base64
 from collections.abc import Mapping
 
-from services.common.contracts.sandbox import CommandResult, CommandStatus, RunStatus
+from services.contracts.sandbox import CommandResult, CommandStatus, RunStatus
 from services.sandbox.execution import Ending, Outcome
 
 

@@ -5,12 +5,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from services.common.contracts.sandbox import (
-    CommandResult,
-    RunCodeRequest,
-    RunCodeResponse,
-    RunStatus,
-)
+from services.contracts.sandbox import CommandResult, RunCodeRequest, RunCodeResponse, RunStatus
 from services.sandbox.admission import Admission
 from services.sandbox.execution import Outcome, OutputListener, SandboxFailure
 from services.sandbox.languages.registry import Build, Languages

@@ -2,8 +2,8 @@
 
 import errno
 
-from services.common.contracts.sandbox_sessions import SessionFile
-from services.common.errors import Conflict, NotFound, PayloadTooLarge, StorageFull, TemperError
+from services.contracts.errors import Conflict, NotFound, PayloadTooLarge, StorageFull, TemperError
+from services.contracts.sandbox_sessions import SessionFile
 from services.sandbox.inside.frames import Header
 from services.sandbox.sessions.messages import Entry, FileAnswer
 from services.sandbox.sessions.notebook import Notebook

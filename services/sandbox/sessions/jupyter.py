@@ -5,13 +5,9 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from services.common.contracts.sandbox import CommandResult, CommandStatus, RunStatus
-from services.common.contracts.sandbox_jupyter import (
-    JupyterCell,
-    RunJupyterRequest,
-    RunJupyterResponse,
-)
-from services.common.contracts.sandbox_sessions import CellResult, CellStatus
+from services.contracts.sandbox import CommandResult, CommandStatus, RunStatus
+from services.contracts.sandbox_jupyter import JupyterCell, RunJupyterRequest, RunJupyterResponse
+from services.contracts.sandbox_sessions import CellResult, CellStatus
 from services.sandbox.admission import Admission
 from services.sandbox.execution import Outcome, SandboxFailure
 from services.sandbox.limits import CLIENT_SLACK_SECONDS, check_seconds, memory_bytes

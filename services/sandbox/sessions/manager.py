@@ -5,14 +5,9 @@ import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 
-from services.common.contracts.sandbox_sessions import (
-    CellResult,
-    CreateSession,
-    ExecuteCell,
-    Session,
-)
-from services.common.errors import NotFound, Unavailable, Unprocessable
-from services.common.ids import new_id
+from services.contracts.errors import NotFound, Unavailable, Unprocessable
+from services.contracts.sandbox_sessions import CellResult, CreateSession, ExecuteCell, Session
+from services.core.ids import new_id
 from services.sandbox.admission import Admission
 from services.sandbox.limits import CLIENT_SLACK_SECONDS, check_seconds, memory_bytes
 from services.sandbox.paths import decode_files

@@ -2,7 +2,7 @@
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
-from services.common.contracts.sandbox_sessions import CellStatus
+from services.contracts.sandbox_sessions import CellStatus
 
 
 class SessionMetrics:

@@ -9,9 +9,9 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic_core import from_json
 
-from services.common.contracts.sandbox import OutputPiece
-from services.common.contracts.sandbox_sessions import CellError, MimeBundle
-from services.common.contracts.sandbox_sessions import Shown as ShownPiece
+from services.contracts.sandbox import OutputPiece
+from services.contracts.sandbox_sessions import CellError, MimeBundle
+from services.contracts.sandbox_sessions import Shown as ShownPiece
 from services.sandbox.execution import Stream
 from services.sandbox.inside.notebook.bounds import (
     GATHERED_BYTES,

@@ -2,14 +2,7 @@
 
 from fastapi import APIRouter, Request, Response
 
-from services.common.contracts.pages import DEFAULT_LIMIT, Deleted, Page
-from services.common.contracts.sandbox_sessions import (
-    CellResult,
-    CreateSession,
-    ExecuteCell,
-    Session,
-)
-from services.common.errors import (
+from services.contracts.errors import (
     AuthenticationFailed,
     Conflict,
     InvalidRequest,
@@ -18,10 +11,12 @@ from services.common.errors import (
     Unavailable,
     Unprocessable,
 )
-from services.common.web.errors import documented_errors
-from services.common.web.json_body import documented_body, read_body
-from services.common.web.paging import After, Limit, page_of
-from services.common.web.principal import ToolPrincipal
+from services.contracts.pages import DEFAULT_LIMIT, Deleted, Page
+from services.contracts.sandbox_sessions import CellResult, CreateSession, ExecuteCell, Session
+from services.core.web.errors import documented_errors
+from services.core.web.json_body import documented_body, read_body
+from services.core.web.paging import After, Limit, page_of
+from services.core.web.principal import ToolPrincipal
 from services.sandbox.admission import QueueFull
 from services.sandbox.answers import answer_to
 from services.sandbox.context import Sandbox

@@ -4,8 +4,8 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from services.common.contracts.sandbox_sessions import Session, SessionStatus
-from services.common.errors import Conflict
+from services.contracts.errors import Conflict
+from services.contracts.sandbox_sessions import Session, SessionStatus
 from services.sandbox.sessions.ends import NotebookEnded
 from services.sandbox.sessions.notebook import Notebook
 

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from typing import Any
 
-from services.common.records.messages import check_text
-from services.common.records.record import RowError, shown
+from services.datasets.messages import check_text
+from services.datasets.record import RowError, shown
 from services.trainer.validation.example import Example
 
 

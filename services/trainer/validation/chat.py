@@ -3,8 +3,8 @@
 import json
 from typing import Any
 
-from services.common.records.messages import Message, check_messages, text_of
-from services.common.records.record import RowError, shown
+from services.datasets.messages import Message, check_messages, text_of
+from services.datasets.record import RowError, shown
 from services.trainer.validation.example import Example
 from services.trainer.validation.tools import check_tools
 

@@ -9,10 +9,10 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from services.common.errors import TemperError
-from services.common.process.reporter import Reporter
-from services.common.records.progress import ReadingProgress
-from services.common.records.source import SourceFile
+from services.contracts.errors import TemperError
+from services.core.process.reporter import Reporter
+from services.datasets.progress import ReadingProgress
+from services.datasets.source import SourceFile
 from services.trainer.validation.report import TrainingFileReport
 from services.trainer.validation.spec import SPEC, ValidationSpec
 from services.trainer.validation.tokens import row_lengths

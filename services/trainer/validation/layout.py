@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
-from services.common.contracts.fine_tuning import DataFormat
-from services.common.records.record import JsonValue, RowError, shown
+from services.contracts.fine_tuning import DataFormat
+from services.datasets.record import JsonValue, RowError, shown
 from services.trainer.validation.alpaca import read_alpaca
 from services.trainer.validation.chat import read_chat
 from services.trainer.validation.example import Example

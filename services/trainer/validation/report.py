@@ -2,10 +2,10 @@
 
 from dataclasses import asdict, dataclass
 
-from services.common.contracts.base import JsonObject
-from services.common.contracts.fine_tuning import DataFormat
-from services.common.records.record import counted
-from services.common.records.survey import Findings
+from services.contracts.base import JsonObject
+from services.contracts.fine_tuning import DataFormat
+from services.datasets.record import counted
+from services.datasets.survey import Findings
 from services.trainer.validation.lengths import LengthStatistics
 
 

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from services.common.records.decoding import decode_within
-from services.common.records.messages import check_arguments, check_object, check_text
-from services.common.records.record import JsonValue, RowError, shown
+from services.datasets.decoding import decode_within
+from services.datasets.messages import check_arguments, check_object, check_text
+from services.datasets.record import JsonValue, RowError, shown
 from services.trainer.validation.example import Example
 from services.trainer.validation.tools import check_tools
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from services.common.contracts.fine_tuning import DataFormat
-from services.common.records.source import SourceFile
+from services.contracts.fine_tuning import DataFormat
+from services.datasets.source import SourceFile
 
 SPEC = "validation.json"
 DEFAULT_MAX_ERRORS = 20

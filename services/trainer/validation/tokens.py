@@ -5,7 +5,7 @@ from typing import Protocol
 
 from tokenizers import Tokenizer
 
-from services.common.errors import JobFailed
+from services.contracts.errors import JobFailed
 from services.trainer.validation.example import Example
 from services.trainer.validation.lengths import Lengths, LengthStatistics
 

@@ -3,9 +3,9 @@
 import json
 from typing import Any
 
-from services.common.records.decoding import decode_within
-from services.common.records.messages import check_object, check_text
-from services.common.records.record import JsonValue, RowError, shown
+from services.datasets.decoding import decode_within
+from services.datasets.messages import check_object, check_text
+from services.datasets.record import JsonValue, RowError, shown
 
 
 def check_tools(tools: JsonValue) -> str:

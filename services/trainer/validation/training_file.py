@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from services.common.contracts.fine_tuning import DataFormat
-from services.common.records.survey import Survey
+from services.contracts.fine_tuning import DataFormat
+from services.datasets.survey import Survey
 from services.trainer.validation.layout import RowReader
 from services.trainer.validation.report import Counts, TrainingFileReport
 from services.trainer.validation.tokens import RowLengths

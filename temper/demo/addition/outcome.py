@@ -6,8 +6,8 @@ from pathlib import Path
 
 from rich.table import Table
 
-from services.common.contracts.evaluations import Evaluation, EvaluationMetrics
-from services.common.contracts.fine_tuning import FineTuningJob
+from services.contracts.evaluations import Evaluation, EvaluationMetrics
+from services.contracts.fine_tuning import FineTuningJob
 from temper.cli.formats import duration
 
 BEFORE_AT_MOST = 0.05

@@ -2,15 +2,10 @@
 
 from pathlib import Path
 
-from services.common.contracts.adaptation import TrainingType
-from services.common.contracts.evaluations import (
-    CreateEvaluation,
-    Evaluation,
-    NumericGrader,
-    Sampling,
-)
-from services.common.contracts.files import File, FilePurpose
-from services.common.contracts.fine_tuning import (
+from services.contracts.adaptation import TrainingType
+from services.contracts.evaluations import CreateEvaluation, Evaluation, NumericGrader, Sampling
+from services.contracts.files import File, FilePurpose
+from services.contracts.fine_tuning import (
     CreateFineTuningJob,
     Method,
     SupervisedHyperparameters,

@@ -3,8 +3,8 @@
 import random
 from collections.abc import Iterator
 
-from services.common.contracts.multi_turn import Tool
-from services.common.contracts.rewards import RetoolReward, WeightedReward
+from services.contracts.multi_turn import Tool
+from services.contracts.rewards import RetoolReward, WeightedReward
 from temper.demo.tool_use.task import Question
 
 _ASKED = ("What is {}?", "Calculate {}.", "How much is {}?")

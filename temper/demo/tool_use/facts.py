@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from services.common.contracts.multi_turn import Tool
-from services.common.contracts.rewards import SearchEmReward, WeightedReward
+from services.contracts.multi_turn import Tool
+from services.contracts.rewards import SearchEmReward, WeightedReward
 from temper.demo.tool_use.task import Question
 
 INDEX = "demo-facts"

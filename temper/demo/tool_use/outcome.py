@@ -5,8 +5,8 @@ from statistics import fmean
 
 from rich.table import Table
 
-from services.common.contracts.fine_tuning import FineTuningJob
-from services.common.contracts.rollouts import RewardSpread, Rollout
+from services.contracts.fine_tuning import FineTuningJob
+from services.contracts.rollouts import RewardSpread, Rollout
 from temper.cli.formats import duration
 from temper.demo.tool_use.steps import CORRECT, Lesson
 

@@ -8,11 +8,10 @@ What a former run made is used again.
 import json
 from pathlib import Path
 
-from services.common.contracts.files import FilePurpose
-from services.common.contracts.indexes import CreateIndexingJob
-from services.common.contracts.jobs import JobKind
-from services.common.contracts.rollouts import TrajectoryOrder
-from services.common.contracts.trajectory_text import render
+from services.contracts.files import FilePurpose
+from services.contracts.indexes import CreateIndexingJob
+from services.contracts.jobs import JobKind
+from services.contracts.rollouts import TrajectoryOrder
 from temper.cli.gateway import client_of
 from temper.cli.output import Output
 from temper.client import Temper
@@ -24,6 +23,7 @@ from temper.demo.tool_use.facts import INDEX, Facts, corpus_rows
 from temper.demo.tool_use.outcome import curve, has_learned, table_of
 from temper.demo.tool_use.steps import Data, Lesson, teach, write_data
 from temper.demo.tool_use.task import Task
+from temper.formats.trajectory_text import render
 from temper.settings import ClientSettings
 
 REWARD = "reward"

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-from services.common.contracts.adaptation import TrainingType
-from services.common.contracts.files import File, FilePurpose
-from services.common.contracts.fine_tuning import (
+from services.contracts.adaptation import TrainingType
+from services.contracts.files import File, FilePurpose
+from services.contracts.fine_tuning import (
     CreateFineTuningJob,
     FineTuningJob,
     Method,
@@ -14,15 +14,15 @@ from services.common.contracts.fine_tuning import (
     SupervisedHyperparameters,
     SupervisedMethod,
 )
-from services.common.contracts.multi_turn import MultiTurn, RolloutSampling
-from services.common.contracts.online import (
+from services.contracts.multi_turn import MultiTurn, RolloutSampling
+from services.contracts.online import (
     DynamicSampling,
     Optimisation,
     ReinforcementHyperparameters,
     ReinforcementMethod,
 )
-from services.common.contracts.rewards import SearchEmReward, WeightedReward
-from services.common.contracts.rollouts import CreateRollout, Rollout
+from services.contracts.rewards import SearchEmReward, WeightedReward
+from services.contracts.rollouts import CreateRollout, Rollout
 from temper.demo.rows import write_rows
 from temper.demo.steps import Demo, DemoFailed
 from temper.demo.tool_use.task import Task, conversation_row, prompt_row

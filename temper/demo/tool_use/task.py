@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from services.common.contracts.multi_turn import Tool
-from services.common.contracts.rewards import WeightedReward
+from services.contracts.multi_turn import Tool
+from services.contracts.rewards import WeightedReward
 
 Messages = list[dict[str, Any]]
 

@@ -10,7 +10,7 @@ import schemathesis
 from schemathesis import GenerationMode
 from schemathesis.specs.openapi.schemas import OpenApiSchema
 
-from services.common.web.auth import hash_key
+from services.core.web.auth import hash_key
 from tests.support.library import LIBRARY
 from tests.support.openapi import check_answers, operations
 from tests.support.retrieval import Retrieval, build_index, running_retrieval

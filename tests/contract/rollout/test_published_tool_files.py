@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from services.common.contracts.multi_turn import Tool
-from services.common.errors import InvalidRequest
-from services.common.rollout.tools import check_tools, read_tool_file
-from services.common.rollout.tools.declaration import Declaration, declarations
-from services.common.rollout.tools.kinds import ToolKind
+from services.contracts.errors import InvalidRequest
+from services.contracts.multi_turn import Tool
+from services.rollouts.tools import check_tools, read_tool_file
+from services.rollouts.tools.declaration import Declaration, declarations
+from services.rollouts.tools.kinds import ToolKind
 
 CODE_SCHEMA = """
     tool_schema:

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from infra.testing.verl import has_verl, verl_folder
-from services.common.contracts.multi_turn import Tool
+from services.contracts.multi_turn import Tool
 from tests.contract.sandbox.verl_modules import verl_importable
 from tests.unit.inference.scripted_server import answer, running_server
-from tests.unit.rollout.tools.opened import call
+from tests.unit.rollouts.tools.opened import call
 
 HITS = [
     {"document": {"contents": '"Nile"\nA river.\nIn Africa.'}, "score": 1.0},

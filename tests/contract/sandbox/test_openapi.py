@@ -11,7 +11,7 @@ import schemathesis
 from schemathesis import GenerationMode
 from schemathesis.specs.openapi.schemas import OpenApiSchema
 
-from services.common.web.auth import hash_key
+from services.core.web.auth import hash_key
 from tests.support.openapi import check_answers, operations
 from tests.support.sandbox import Sandbox, running_sandbox
 

@@ -10,7 +10,7 @@ from schemathesis import GenerationMode
 from schemathesis.checks import not_a_server_error
 from schemathesis.specs.openapi.schemas import OpenApiSchema
 
-from services.common.web.auth import hash_key
+from services.core.web.auth import hash_key
 from tests.support.openapi import TOO_STRICT, Case, check_answers, operations
 from tests.support.sandbox import Sandbox, running_sandbox
 

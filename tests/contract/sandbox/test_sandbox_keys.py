@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
-from services.common.web.auth import hash_key
+from services.core.web.auth import hash_key
 from tests.support.sandbox import Sandbox, running_sandbox
 
 KEY = "temper-right-key"

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from services.common.process.reporter import METRICS, RESULT
+from services.core.process.reporter import METRICS, RESULT
 
 from .training_job import Job
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from services.common.contracts import llamafactory as contract
+from services.contracts import llamafactory as contract
 
 from .training_job import DEADLINE, Job, runtime_environment
 
@@ -103,7 +103,7 @@ def test_the_committed_catalogue_is_that_of_the_installed_version(
     target = tmp_path / "arguments.json"
 
     subprocess.run(
-        [python, "-m", "services.trainer.llamafactory.catalogue", str(target)],
+        [python, "-m", "services.trainer.sft.catalogue", str(target)],
         env=runtime_environment(),
         check=True,
         capture_output=True,

@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from services.trainer.hub import model_folder
-from services.trainer.llamafactory.arguments import Workplace, build_arguments
-from services.trainer.llamafactory.dataset import prepare_data
-from services.trainer.llamafactory.library import llamafactory_module
-from services.trainer.llamafactory.spec import SPEC, TrainingSpec
-from services.trainer.llamafactory.tokens import layout, load_tokenizer
+from services.trainer.sft.arguments import Workplace, build_arguments
+from services.trainer.sft.dataset import prepare_data
+from services.trainer.sft.library import llamafactory_module
+from services.trainer.sft.spec import SPEC, TrainingSpec
+from services.trainer.sft.tokens import layout, load_tokenizer
 
 
 def tokenized_rows(job_dir: Path) -> list[dict[str, Any]]:

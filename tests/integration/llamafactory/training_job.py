@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from services.common.process.reporter import REPORTS, RESULT
-from services.common.process.runtimes import REPOSITORY
-from services.trainer.llamafactory.spec import SPEC, TrainingSpec
+from services.core.process.reporter import REPORTS, RESULT
+from services.core.process.runtimes import REPOSITORY
+from services.trainer.sft.spec import SPEC, TrainingSpec
 
 DEADLINE = 300.0
-CHILD = "services.trainer.llamafactory.child"
+CHILD = "services.trainer.sft.child"
 
 
 def runtime_environment() -> dict[str, str]:

@@ -10,14 +10,14 @@ import pytest
 from anyio.from_thread import start_blocking_portal
 from pydantic import AnyHttpUrl
 
-from services.common.contracts.engine import VllmOptions
-from services.common.contracts.origins import origin_of
-from services.common.engines.routes import Routes
-from services.common.engines.sources import ModelSource
-from services.common.engines.vllm_server import VllmServer
-from services.common.rewards import RewardEnvironment
-from services.common.rollout.index.log import read_indexed
-from services.trainer.online.spec import RemoteTeacher
+from services.contracts.engine import VllmOptions
+from services.contracts.origins import origin_of
+from services.inference.vllm.routes import Routes
+from services.inference.vllm.server import VllmServer
+from services.inference.vllm.sources import ModelSource
+from services.rewards import RewardEnvironment
+from services.rollouts.index.log import read_indexed
+from services.trainer.rl.spec import RemoteTeacher
 from tests.integration.online.training_job import OnlineJob
 from tests.support.runtimes import installed_runtime
 from tests.support.tiny_model import SCRIPT, make_tiny_model

@@ -14,14 +14,10 @@ import psutil
 import pytest
 from numpy.typing import NDArray
 
-from services.common.contracts.engine import VllmOptions
-from services.common.process.runtimes import Runtime, child_environment
-from services.common.rollout.engine import SampledTokens, TurnSampling
-from services.trainer.online.engine import (
-    Expectation,
-    PolicyEngine,
-    SyncReport,
-)
+from services.contracts.engine import VllmOptions
+from services.core.process.runtimes import Runtime, child_environment
+from services.inference.token_engine.interface import SampledTokens, TurnSampling
+from services.trainer.rl.engine import Expectation, PolicyEngine, SyncReport
 from tests.support.runtimes import installed_runtime
 
 pytestmark = pytest.mark.runtime

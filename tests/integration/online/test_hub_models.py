@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from services.common.process.runtimes import child_environment
+from services.core.process.runtimes import child_environment
 from services.trainer.model_source import ModelSource
-from services.trainer.online.spec import TEACHER
+from services.trainer.rl.spec import TEACHER
 from tests.integration.online.training_job import OnlineJob
 from tests.support.hub import Hub, Kind, Repository, running_hub
 from tests.support.tiny_model import make_tiny_model

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from safetensors.numpy import load_file
 
-from services.common.process.runtimes import REPOSITORY, child_environment
-from services.trainer.online.learner.protocol import (
+from services.core.process.runtimes import REPOSITORY, child_environment
+from services.trainer.rl.learner.protocol import (
     Answer,
     Done,
     Export,
@@ -23,7 +23,7 @@ from services.trainer.online.learner.protocol import (
     Save,
     Update,
 )
-from services.trainer.online.learner.spec import LearnerSpec
+from services.trainer.rl.learner.spec import LearnerSpec
 from tests.support.learner_child import DEADLINE, LearnerChild, learner_child
 from tests.support.learning import drawn_batch, learner_spec
 from tests.support.runtimes import installed_runtime

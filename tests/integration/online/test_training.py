@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from services.common.rollout.index.log import read_indexed
-from services.common.rollout.prompts import Prompt
-from services.common.rollout.records.parquet import read_parquet, write_parquet
-from services.trainer.online.batches import Batches
-from services.trainer.online.groups import Group
-from services.trainer.online.learner.protocol import Done, Update
+from services.rollouts.index.log import read_indexed
+from services.rollouts.prompts import Prompt
+from services.rollouts.records.parquet import read_parquet, write_parquet
+from services.trainer.rl.batches import Batches
+from services.trainer.rl.groups import Group
+from services.trainer.rl.learner.protocol import Done, Update
 from tests.integration.online.training_job import OnlineJob
 from tests.support.learner_child import learner_child
 from tests.support.learning import learner_spec

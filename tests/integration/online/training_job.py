@@ -10,16 +10,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from services.common.process.reporter import METRICS, REPORTS, RESULT
-from services.common.process.runtimes import child_environment
-from services.common.records.source import SourceFile
+from services.core.process.reporter import METRICS, REPORTS, RESULT
+from services.core.process.runtimes import child_environment
+from services.datasets.source import SourceFile
 from services.trainer.model_source import ModelSource
-from services.trainer.online.spec import SPEC, OnlineTask, RemoteTeacher, RuntimeOf
+from services.trainer.rl.spec import SPEC, OnlineTask, RemoteTeacher, RuntimeOf
 from tests.support.runtimes import installed_runtime
 from tests.support.waiting import wait_for
 
 Source = TypeVar("Source")
-MODULE = "services.trainer.online.child"
+MODULE = "services.trainer.rl.child"
 
 
 class OnlineJob:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from services.common.contracts.indexes import IndexMode
-from services.common.process.reporter import RESULT
+from services.contracts.indexes import IndexMode
+from services.core.process.reporter import RESULT
 from services.retrieval.index.query import Query
 from tests.support.crash_points import crash_points
 from tests.support.hashing_encoder import HashingEncoder

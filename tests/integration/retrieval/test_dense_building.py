@@ -8,8 +8,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from services.common.contracts.indexes import IndexMode
-from services.common.process.reporter import RESULT
+from services.contracts.indexes import IndexMode
+from services.core.process.reporter import RESULT
 from tests.support.index_building import IndexFolder, IndexOrder, rows
 from tests.support.runtimes import installed_runtime
 from tests.support.waiting import wait_for

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from services.common.process.runtimes import Runtime
+from services.core.process.runtimes import Runtime
 from services.retrieval.encoder.blocking import BlockingEncoderClient
 from services.retrieval.encoder.errors import EncoderUnusable
 from services.retrieval.encoder.process import EncoderProcess

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from services.common.process.runtimes import child_environment
-from services.common.rewards import RewardEnvironment
-from services.common.rewards.sample import Sample
+from services.core.process.runtimes import child_environment
+from services.rewards import RewardEnvironment
+from services.rewards.sample import Sample
 from tests.support.rewards import rewarded_all, trajectory
 from tests.support.runtimes import installed_runtime
 

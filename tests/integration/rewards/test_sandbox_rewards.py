@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from services.common.rewards import RewardEnvironment
+from services.rewards import RewardEnvironment
 from tests.support.rewards import failure, rewarded_all, score, trajectory
 from tests.support.sandbox import running_sandbox
 

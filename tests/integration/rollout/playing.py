@@ -10,18 +10,18 @@ from typing import Any
 
 from tokenizers import Tokenizer
 
-from services.common.contracts.engine import VllmOptions
-from services.common.contracts.multi_turn import MultiTurn, RolloutSampling
-from services.common.contracts.trajectories import Trajectory
-from services.common.engines.routes import Routes
-from services.common.engines.sources import ModelSource
-from services.common.engines.token_engine import VllmTokenEngine
-from services.common.engines.vllm_server import VllmServer
-from services.common.rollout.chat import open_chat_tokens
-from services.common.rollout.chat_tokens import ChatTokens
-from services.common.rollout.engine import SampledTokens, TokenEngine, TurnSampling
-from services.common.rollout.loop import Rollouts
-from services.common.rollout.truncation import truncated
+from services.contracts.engine import VllmOptions
+from services.contracts.multi_turn import MultiTurn, RolloutSampling
+from services.contracts.trajectories import Trajectory
+from services.inference.token_engine import VllmTokenEngine
+from services.inference.token_engine.interface import SampledTokens, TokenEngine, TurnSampling
+from services.inference.vllm.routes import Routes
+from services.inference.vllm.server import VllmServer
+from services.inference.vllm.sources import ModelSource
+from services.rollouts.chat import open_chat_tokens
+from services.rollouts.chat_tokens import ChatTokens
+from services.rollouts.loop import Rollouts
+from services.rollouts.truncation import truncated
 from tests.support.chat_templates.conversation import Conversation, ToolTurn, call
 from tests.support.chat_templates.families import FAMILIES
 from tests.support.rollouts import FunctionToolbox, question

@@ -11,15 +11,15 @@ from typing import Any
 
 from pydantic import AnyHttpUrl
 
-from services.common.contracts.base import JsonObject
-from services.common.contracts.multi_turn import MultiTurn, RolloutSampling, Tool
-from services.common.contracts.rewards import WeightedReward
-from services.common.contracts.rollouts import RolloutStatistics
-from services.common.contracts.trajectories import Trajectory
-from services.common.process.reporter import REPORTS, RESULT
-from services.common.rollout.index.log import read_indexed
+from services.contracts.base import JsonObject
+from services.contracts.multi_turn import MultiTurn, RolloutSampling, Tool
+from services.contracts.rewards import WeightedReward
+from services.contracts.rollouts import RolloutStatistics
+from services.contracts.trajectories import Trajectory
+from services.core.process.reporter import REPORTS, RESULT
 from services.evaluator.evaluation.spec import LocalModel, RemoteEndpoint
 from services.evaluator.rollout.spec import SPEC, RolloutSpec, TokenizerSource
+from services.rollouts.index.log import read_indexed
 from tests.support.chat_templates.families import FAMILIES
 from tests.support.processes import REPOSITORY
 from tests.support.token_server import MODEL, TokenServer

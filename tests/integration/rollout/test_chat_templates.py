@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from services.common.rollout.chat import open_chat_tokens
+from services.rollouts.chat import open_chat_tokens
 from tests.support.chat_templates.conversation import QUESTION, TOOLS, Conversation, ToolTurn, call
 from tests.support.chat_templates.families import FAMILIES
 from tests.support.runtimes import installed_runtime

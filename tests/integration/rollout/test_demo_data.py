@@ -6,7 +6,7 @@ from itertools import islice
 
 import pytest
 
-from services.common.rollout.tools import ToolEnvironment, ToolReply, open_toolbox
+from services.rollouts.tools import ToolEnvironment, ToolReply, open_toolbox
 from temper.demo.tool_use.arithmetic import Arithmetic
 from temper.demo.tool_use.facts import INDEX, Facts, corpus_rows
 from temper.demo.tool_use.task import Question, Task

@@ -9,17 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from services.common.contracts.base import JsonObject
-from services.common.contracts.multi_turn import MultiTurn, OnToolError, RolloutSampling, Tool
-from services.common.contracts.trajectories import (
-    CallOutcome,
-    FinishReason,
-    ToolCallRecord,
-    Trajectory,
-)
-from services.common.rollout.loop import Rollouts
-from services.common.rollout.records import TrajectoryLog, read_trajectories
-from services.common.rollout.tools import ToolEnvironment, open_toolbox, sandbox
+from services.contracts.base import JsonObject
+from services.contracts.multi_turn import MultiTurn, OnToolError, RolloutSampling, Tool
+from services.contracts.trajectories import CallOutcome, FinishReason, ToolCallRecord, Trajectory
+from services.rollouts.loop import Rollouts
+from services.rollouts.records import TrajectoryLog, read_trajectories
+from services.rollouts.tools import ToolEnvironment, open_toolbox, sandbox
 from tests.support.rollouts import END_TEXT, CharacterChat, ScriptedEngine, hermes, question
 from tests.unit.inference.scripted_server import (
     Behaviour,

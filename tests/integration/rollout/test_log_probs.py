@@ -9,8 +9,8 @@ from itertools import compress
 
 import pytest
 
-from services.common.contracts.trajectories import FinishReason, Trajectory
-from services.common.rollout.chat_tokens import ChatTokens
+from services.contracts.trajectories import FinishReason, Trajectory
+from services.rollouts.chat_tokens import ChatTokens
 from tests.integration.rollout.playing import END, VERSION, Played, play_all
 
 pytestmark = pytest.mark.runtime

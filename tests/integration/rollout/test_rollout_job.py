@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from services.common.contracts.trajectories import FinishReason
-from services.common.process.reporter import RESULT
-from services.common.rollout.records import read_parquet
+from services.contracts.trajectories import FinishReason
+from services.core.process.reporter import RESULT
 from services.evaluator.evaluation.spec import ENDPOINT_KEY
 from services.evaluator.rollout.spec import TokenizerSource
+from services.rollouts.records import read_parquet
 from tests.integration.rollout.rollout_job import (
     DEADLINE,
     RolloutJob,

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from services.common.contracts.engine import VllmOptions
-from services.common.contracts.multi_turn import MultiTurn, RolloutSampling
-from services.common.contracts.trajectories import FinishReason
+from services.contracts.engine import VllmOptions
+from services.contracts.multi_turn import MultiTurn, RolloutSampling
+from services.contracts.trajectories import FinishReason
 from services.evaluator.evaluation.spec import LocalModel
 from services.evaluator.rollout.spec import TokenizerSource
 from tests.integration.rollout.rollout_job import RolloutJob

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from services.common.contracts.multi_turn import Tool
-from services.common.contracts.trajectories import CallOutcome
-from services.common.rollout.tools import Toolbox, ToolEnvironment, ToolReply, open_toolbox
-from services.common.web.auth import hash_key
+from services.contracts.multi_turn import Tool
+from services.contracts.trajectories import CallOutcome
+from services.core.web.auth import hash_key
+from services.rollouts.tools import Toolbox, ToolEnvironment, ToolReply, open_toolbox
 from tests.support.library import LIBRARY
 from tests.support.processes import running_gateway
 from tests.support.retrieval import build_index, running_retrieval

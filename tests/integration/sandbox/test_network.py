@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from services.common.errors import ConfigurationError
+from services.contracts.errors import ConfigurationError
 from services.sandbox.isolation.cgroups import find_cgroups
 from services.sandbox.isolation.tier import Tier
 from services.sandbox.isolation.tiers import choose_tier

@@ -7,7 +7,7 @@ import sys
 import time
 from pathlib import Path
 
-from services.trainer.online.learner.protocol import (
+from services.trainer.rl.learner.protocol import (
     REQUEST,
     Answer,
     Done,
@@ -18,8 +18,8 @@ from services.trainer.online.learner.protocol import (
     Request,
     Update,
 )
-from services.trainer.online.learner.spec import SPEC, LearnerSpec
-from services.trainer.online.sequences import Batch
+from services.trainer.rl.learner.spec import SPEC, LearnerSpec
+from services.trainer.rl.sequences import Batch
 
 BEHAVIOUR = "behaviour"
 ENDED = "ended"

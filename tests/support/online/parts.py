@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from services.common.rollout.engine import SampledTokens, TurnSampling
-from services.trainer.online.checkpoints import MODEL
-from services.trainer.online.engine import Expectation, SyncReport
-from services.trainer.online.sequences import Batch
+from services.inference.token_engine.interface import SampledTokens, TurnSampling
+from services.trainer.rl.checkpoints import MODEL
+from services.trainer.rl.engine import Expectation, SyncReport
+from services.trainer.rl.sequences import Batch
 from tests.support.rollouts import CharacterChat, tokens
 
 WEIGHTS = "weights.json"

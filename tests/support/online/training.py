@@ -7,24 +7,24 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from services.common.contracts.multi_turn import MultiTurn
-from services.common.contracts.online import ReinforcementMethod
-from services.common.contracts.trajectories import Trajectory
-from services.common.process.reporter import Reporter
-from services.common.rollout.index.log import IndexedLog
-from services.common.rollout.loop import Rollouts
-from services.common.rollout.prompts import Prompt
-from services.trainer.online.batches import Batches
-from services.trainer.online.checkpoints import Checkpoints, Position, cut_metrics
-from services.trainer.online.draws import Draws
-from services.trainer.online.evaluation import Evaluation
-from services.trainer.online.loop import Training
-from services.trainer.online.method import group_rules, overlong_of, response_budget, schedule_of
-from services.trainer.online.player import Player
-from services.trainer.online.policy_sync import PolicySync
-from services.trainer.online.restored import restored_groups
-from services.trainer.online.rows import PromptRow, read_row
-from services.trainer.online.sources.rollouts import RolloutSource
+from services.contracts.multi_turn import MultiTurn
+from services.contracts.online import ReinforcementMethod
+from services.contracts.trajectories import Trajectory
+from services.core.process.reporter import Reporter
+from services.rollouts.index.log import IndexedLog
+from services.rollouts.loop import Rollouts
+from services.rollouts.prompts import Prompt
+from services.trainer.rl.batches import Batches
+from services.trainer.rl.checkpoints import Checkpoints, Position, cut_metrics
+from services.trainer.rl.draws import Draws
+from services.trainer.rl.evaluation import Evaluation
+from services.trainer.rl.loop import Training
+from services.trainer.rl.method import group_rules, overlong_of, response_budget, schedule_of
+from services.trainer.rl.player import Player
+from services.trainer.rl.policy_sync import PolicySync
+from services.trainer.rl.restored import restored_groups
+from services.trainer.rl.rows import PromptRow, read_row
+from services.trainer.rl.sources.rollouts import RolloutSource
 from tests.support.online.parts import CountingLearner, SteadyEngine
 from tests.support.rollouts import CharacterChat, FunctionToolbox
 

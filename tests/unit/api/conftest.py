@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from services.common.db.engine import Database
-from services.common.db.migrate import migrate
+from services.core.db.engine import Database
+from services.core.db.migrate import migrate
 
 
 @pytest.fixture

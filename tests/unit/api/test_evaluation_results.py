@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from services.api.evaluations.results import RESULTS, list_results
-from services.common.contracts.evaluations import SampleResult
-from services.common.errors import InvalidRequest
+from services.contracts.errors import InvalidRequest
+from services.contracts.evaluations import SampleResult
 
 
 def line(index: int, answer: str = "a") -> bytes:

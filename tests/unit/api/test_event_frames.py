@@ -10,13 +10,13 @@ import pytest
 from services.api.context import GatewayContext
 from services.api.jobs import stream
 from services.api.jobs.events import event_number
-from services.common.contracts.jobs import JobStatus
-from services.common.db.engine import Database
-from services.common.errors import InvalidRequest
-from services.common.ids import new_id
-from services.common.jobs.events import append_event
-from services.common.jobs.job import Job, NewJob
-from services.common.jobs.store import create_job, move_job
+from services.contracts.errors import InvalidRequest
+from services.contracts.jobs import JobStatus
+from services.core.db.engine import Database
+from services.core.ids import new_id
+from services.core.jobs.events import append_event
+from services.core.jobs.job import Job, NewJob
+from services.core.jobs.store import create_job, move_job
 
 PING = b": ping\n\n"
 DONE = b"data: [DONE]\n\n"

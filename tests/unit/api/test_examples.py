@@ -8,11 +8,11 @@ from services.api.evaluations.examples import CREATE as EVALUATIONS
 from services.api.fine_tuning.examples import CREATE as FINE_TUNES
 from services.api.models.examples import REGISTER as MODELS
 from services.api.rollouts.examples import CREATE as ROLLOUTS
-from services.common.contracts.evaluations import CreateEvaluation
-from services.common.contracts.fine_tuning import CreateFineTuningJob
-from services.common.contracts.llamafactory import check_arguments
-from services.common.contracts.models import RegisterModel
-from services.common.contracts.rollouts import CreateRollout
+from services.contracts.evaluations import CreateEvaluation
+from services.contracts.fine_tuning import CreateFineTuningJob
+from services.contracts.llamafactory import check_arguments
+from services.contracts.models import RegisterModel
+from services.contracts.rollouts import CreateRollout
 
 
 @pytest.mark.parametrize(

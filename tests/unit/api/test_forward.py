@@ -11,7 +11,7 @@ import pytest
 
 from services.api.forwards import upstream as upstream_module
 from services.api.forwards.headers import passed_back, passed_on
-from services.common.web.auth import hash_key
+from services.core.web.auth import hash_key
 from tests.unit.api.tool_upstream import (
     ANSWER,
     STEP_SECONDS,

@@ -10,7 +10,7 @@ from fastapi.openapi.models import Example
 from pydantic import BaseModel
 
 from services.api.graders.examples import RUN, VALIDATE
-from services.common.contracts.grading import RunGrader, ValidateGrader
+from services.contracts.grading import RunGrader, ValidateGrader
 from tests.unit.api.tool_upstream import running_api
 from tests.unit.inference.scripted_server import (
     COMPLETION,

@@ -5,7 +5,7 @@ from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
 from services.api.jobs.metadata_filter import MetadataFilter
-from services.common.web.errors import install_error_handlers
+from services.core.web.errors import install_error_handlers
 
 
 @pytest.fixture(scope="module")

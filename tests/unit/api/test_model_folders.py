@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from services.api.models.folders import inspect_folder
-from services.common.contracts.models import ModelKind
-from services.common.errors import InvalidRequest
+from services.contracts.errors import InvalidRequest
+from services.contracts.models import ModelKind
 
 
 def make_model(folder: Path, config: str = "config.json") -> None:

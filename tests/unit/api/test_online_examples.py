@@ -6,16 +6,16 @@ import pytest
 
 from services.api.fine_tuning.service import create_fine_tuning_job
 from services.api.settings import ApiSettings
-from services.common.contracts.fine_tuning import CreateFineTuningJob
-from services.common.db.engine import Database
-from services.common.db.tables import FileRow, ModelRow
-from services.common.process.runtimes import REPOSITORY
-from services.common.records.source import SourceFile
-from services.common.rewards import needs_gold
-from services.trainer.online.method import online_method, rewards_of
-from services.trainer.online.rows import MAX_ROWS
-from services.trainer.online.validation.child import check_prompts
-from services.trainer.online.validation.spec import PromptsSpec
+from services.contracts.fine_tuning import CreateFineTuningJob
+from services.core.db.engine import Database
+from services.core.db.tables import FileRow, ModelRow
+from services.core.process.runtimes import REPOSITORY
+from services.datasets.source import SourceFile
+from services.rewards import needs_gold
+from services.trainer.rl.method import online_method, rewards_of
+from services.trainer.rl.rows import MAX_ROWS
+from services.trainer.rl.validation.child import check_prompts
+from services.trainer.rl.validation.spec import PromptsSpec
 from temper.submission.job_file import read_job_file
 
 FILES = sorted((REPOSITORY / "examples" / "online").glob("*.yaml"))

@@ -9,13 +9,13 @@ from pydantic import ValidationError
 from services.api.fine_tuning.service import create_fine_tuning_job
 from services.api.models.service import remove_model
 from services.api.settings import ApiSettings
-from services.common.artifacts import Artifacts
-from services.common.contracts.fine_tuning import CreateFineTuningJob
-from services.common.contracts.online import Optimisation, ReinforcementHyperparameters
-from services.common.db.engine import Database
-from services.common.db.tables import FileRow, ModelRow
-from services.common.errors import Conflict, InvalidRequest, PermissionDenied, TemperError
-from services.common.jobs.job import Job
+from services.contracts.errors import Conflict, InvalidRequest, PermissionDenied, TemperError
+from services.contracts.fine_tuning import CreateFineTuningJob
+from services.contracts.online import Optimisation, ReinforcementHyperparameters
+from services.core.artifacts import Artifacts
+from services.core.db.engine import Database
+from services.core.db.tables import FileRow, ModelRow
+from services.core.jobs.job import Job
 
 SETTINGS = ApiSettings(allowed_endpoints=["http://127.0.0.1:9000"])
 REWARDS = [{"name": "answer", "reward": {"type": "retool"}}]

@@ -5,10 +5,10 @@ from pydantic import ValidationError
 
 from services.api.evaluations.service import create_evaluation
 from services.api.settings import ApiSettings
-from services.common.contracts.evaluations import CreateEvaluation
-from services.common.db.engine import Database
-from services.common.db.tables import FileRow
-from services.common.errors import InvalidRequest, PermissionDenied
+from services.contracts.errors import InvalidRequest, PermissionDenied
+from services.contracts.evaluations import CreateEvaluation
+from services.core.db.engine import Database
+from services.core.db.tables import FileRow
 
 ALLOWED = "https://Models.example.com, http://127.0.0.1:8000/,http://[::1]:9000"
 

@@ -4,7 +4,7 @@ import pytest
 from pydantic import ValidationError
 
 from services.api.settings import ApiSettings
-from services.common.web.auth import hash_key
+from services.core.web.auth import hash_key
 
 HASH = hash_key("temper-key")
 

@@ -8,9 +8,9 @@ import pytest
 from services.api.evaluations.view import evaluation_view
 from services.api.fine_tuning.view import checkpoint_view, fine_tuning_view
 from services.api.jobs.view import job_view
-from services.common.contracts.jobs import JobError, JobStatus
-from services.common.db.tables import CheckpointRow
-from services.common.jobs.job import Job
+from services.contracts.jobs import JobError, JobStatus
+from services.core.db.tables import CheckpointRow
+from services.core.jobs.job import Job
 
 JOB = Job(
     seq=1,

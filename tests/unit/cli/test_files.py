@@ -4,7 +4,7 @@ import pytest
 from fastapi import Request
 from fastapi.responses import JSONResponse, Response, StreamingResponse
 
-from services.common.contracts.files import FilePurpose
+from services.contracts.files import FilePurpose
 from temper.client import ApiError, Temper, UnexpectedAnswer
 from temper.client.files import sha256_of
 from tests.unit.cli.conftest import ScriptedServer

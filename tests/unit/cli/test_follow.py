@@ -5,7 +5,7 @@ from fastapi import Request
 from fastapi.responses import JSONResponse, Response, StreamingResponse
 from rich.console import Console
 
-from services.common.contracts.jobs import JobStatus
+from services.contracts.jobs import JobStatus
 from temper.cli.follow import Follower
 from temper.cli.output import Output
 from temper.client import Temper

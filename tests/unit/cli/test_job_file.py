@@ -2,10 +2,10 @@ from pathlib import Path
 
 import pytest
 
-from services.common.contracts.evaluations import CreateEvaluation, NumericGrader
-from services.common.contracts.files import FilePurpose
-from services.common.contracts.fine_tuning import CreateFineTuningJob
-from services.common.contracts.indexes import CreateIndexingJob, IndexMode
+from services.contracts.evaluations import CreateEvaluation, NumericGrader
+from services.contracts.files import FilePurpose
+from services.contracts.fine_tuning import CreateFineTuningJob
+from services.contracts.indexes import CreateIndexingJob, IndexMode
 from temper.submission.errors import SubmissionError
 from temper.submission.job_file import read_job_file
 

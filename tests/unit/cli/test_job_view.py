@@ -2,8 +2,8 @@ from typing import Any
 
 import pytest
 
-from services.common.contracts.indexes import IndexingJob
-from services.common.contracts.jobs import Event, Job, JobError, JobStatus, Progress
+from services.contracts.indexes import IndexingJob
+from services.contracts.jobs import Event, Job, JobError, JobStatus, Progress
 from temper.cli.job_view import event_line, job_fields, job_row
 
 

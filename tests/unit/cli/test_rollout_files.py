@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from services.common.contracts.files import FilePurpose
-from services.common.contracts.multi_turn import TruncateSide
-from services.common.contracts.rewards import RetoolReward
-from services.common.contracts.rollouts import CreateRollout
+from services.contracts.files import FilePurpose
+from services.contracts.multi_turn import TruncateSide
+from services.contracts.rewards import RetoolReward
+from services.contracts.rollouts import CreateRollout
 from temper.submission.errors import SubmissionError
 from temper.submission.job_file import read_job_file
 

@@ -1,6 +1,6 @@
 """What came of a rollout job, as ``temper show`` tells it."""
 
-from services.common.contracts.rollouts import (
+from services.contracts.rollouts import (
     RewardSpread,
     Rollout,
     RolloutStatistics,

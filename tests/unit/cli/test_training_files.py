@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from services.common.contracts.fine_tuning import CreateFineTuningJob
-from services.common.contracts.online import ReinforcementMethod
-from services.common.contracts.rewards import RetoolReward, SearchEmReward
+from services.contracts.fine_tuning import CreateFineTuningJob
+from services.contracts.online import ReinforcementMethod
+from services.contracts.rewards import RetoolReward, SearchEmReward
 from temper.submission.errors import SubmissionError
 from temper.submission.job_file import read_job_file
 

@@ -9,10 +9,10 @@ import pytest
 from fastapi import Request, Response
 
 from services.api.trajectories.view import summary_view
-from services.common.contracts.jobs import Job
-from services.common.contracts.pages import Page
-from services.common.contracts.rollouts import TrajectorySummary
-from services.common.contracts.trajectories import CallOutcome, Trajectory
+from services.contracts.jobs import Job
+from services.contracts.pages import Page
+from services.contracts.rollouts import TrajectorySummary
+from services.contracts.trajectories import CallOutcome, Trajectory
 from temper.cli.main import main
 from temper.client import Temper
 from temper.client.trajectories import TrajectoryFilter

@@ -4,8 +4,8 @@ import socket
 import pytest
 from fastapi.responses import JSONResponse, Response
 
-from services.common.contracts.fine_tuning import CreateFineTuningJob
-from services.common.contracts.models import RegisterModel
+from services.contracts.fine_tuning import CreateFineTuningJob
+from services.contracts.models import RegisterModel
 from temper.client import ApiError, ClientError, Temper, UnexpectedAnswer, Unreachable
 from tests.unit.cli.conftest import ScriptedServer
 

@@ -7,13 +7,13 @@ from kombu.exceptions import OperationalError
 from sqlalchemy import select
 
 from services.api.dispatcher.dispatcher import WAKE_UPS_AT_ONCE, Dispatcher
-from services.common.contracts.jobs import JobStatus
-from services.common.db.engine import Database
-from services.common.db.tables import OutboxRow
-from services.common.jobs.outbox import add_wake_up
-from services.common.queue.app import create_queue
-from services.common.settings import Settings
-from tests.unit.jobs.machine import claim, cpu_worker, queued_job, read
+from services.contracts.jobs import JobStatus
+from services.core.db.engine import Database
+from services.core.db.tables import OutboxRow
+from services.core.jobs.broker import create_queue
+from services.core.jobs.outbox import add_wake_up
+from services.core.settings import Settings
+from tests.unit.core.jobs.machine import claim, cpu_worker, queued_job, read
 
 
 @pytest.fixture

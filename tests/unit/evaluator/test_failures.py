@@ -2,7 +2,7 @@
 
 import pytest
 
-from services.common.errors import JobFailed
+from services.contracts.errors import JobFailed
 from services.evaluator.evaluation.failures import STREAK, Failure, FailureWatch
 
 REFUSED = Failure(401, "wrong key")

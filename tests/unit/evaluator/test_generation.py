@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from services.common.contracts.base import JsonObject
-from services.common.contracts.evaluations import ExactGrader
-from services.common.errors import JobFailed, StorageFull
+from services.contracts.base import JsonObject
+from services.contracts.errors import JobFailed, StorageFull
+from services.contracts.evaluations import ExactGrader
 from services.evaluator.evaluation.answers import Answer, Unanswered
 from services.evaluator.evaluation.generation import Generation
 from services.evaluator.evaluation.results import RESULTS, ResultsFile, read_rows

@@ -6,13 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.common.contracts.evaluations import (
-    ExactGrader,
-    Grader,
-    NumericGrader,
-    RegexGrader,
-)
-from services.common.errors import InvalidRequest
+from services.contracts.errors import InvalidRequest
+from services.contracts.evaluations import ExactGrader, Grader, NumericGrader, RegexGrader
 from services.evaluator.graders.factory import make_grader
 from services.evaluator.graders.grader import Verdict
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from services.common.process.reporter import METRICS, REPORTS, Reporter
+from services.core.process.reporter import METRICS, REPORTS, Reporter
 from services.evaluator.evaluation.results import ResultRow
 from services.evaluator.evaluation.tally import Tally
 from services.evaluator.progress import GenerationProgress, seconds_of_earlier_attempts

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from services.common.contracts.evaluations import SampleResult
-from services.common.errors import StorageFull
+from services.contracts.errors import StorageFull
+from services.contracts.evaluations import SampleResult
 from services.evaluator.evaluation.results import (
     RESULTS,
     ResultRow,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from services.common.engines.model_config import linear_modules
+from services.inference.vllm.model_config import linear_modules
 
 
 def weights(path: Path, **shapes: list[int]) -> None:

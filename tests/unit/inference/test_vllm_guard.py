@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from services.common.engines.vllm_guard import Guard, Receive, Scope, Send
+from services.inference.vllm.guard import Guard, Receive, Scope, Send
 
 KEY = b"Bearer the-key"
 

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from services.common.contracts.engine import VllmOptions
-from services.common.engines.launch import NO_ROUTES, Launch, plan_launch
-from services.common.engines.routes import AdapterSlots, Routes
-from services.common.engines.sources import LoraAdapter, ModelSource
-from services.common.errors import InvalidRequest
-from services.common.process.runtimes import Accelerator, Runtime
+from services.contracts.engine import VllmOptions
+from services.contracts.errors import InvalidRequest
+from services.core.process.runtimes import Accelerator, Runtime
+from services.inference.vllm.launch import NO_ROUTES, Launch, plan_launch
+from services.inference.vllm.routes import AdapterSlots, Routes
+from services.inference.vllm.sources import LoraAdapter, ModelSource
 
 TINY = {
     "dtype": "float32",
@@ -140,7 +140,7 @@ def test_development_routes_are_there_for_who_asks_and_behind_the_guard(tmp_path
         assert "VLLM_SERVER_DEV_MODE" not in launch.environment
         assert "--middleware" not in launch.command
     assert training.environment["VLLM_SERVER_DEV_MODE"] == "1"
-    assert value(training, "--middleware") == "services.common.engines.vllm_guard.Guard"
+    assert value(training, "--middleware") == "services.inference.vllm.guard.Guard"
     assert "--enable-scale-out" not in plain.command
     assert value(sampling, "--logprobs-mode") == "processed_logprobs"
 

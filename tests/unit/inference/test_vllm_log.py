@@ -4,12 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from services.common.engines.vllm_log import (
-    LogFollower,
-    StartupPhase,
-    failure_cause,
-    milestone,
-)
+from services.inference.vllm.log import LogFollower, StartupPhase, failure_cause, milestone
 
 WORKER = "(EngineCore pid=8471) ERROR 11-21 11:13:12 [multiproc_executor.py:953] "
 

@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 
+import grimp
 import pytest
 
 SERVICES = Path(__file__).resolve().parents[3] / "services"
@@ -26,7 +27,7 @@ def test_the_image_says_how_its_health_is_checked(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", DOCKERFILES, ids=lambda path: path.parent.name)
-def test_the_image_holds_its_own_service_and_what_all_share(path: Path) -> None:
+def test_the_image_copies_what_the_service_imports_and_nothing_else(path: Path) -> None:
     copied = {
         part
         for line in _final_stage(path)
@@ -34,7 +35,30 @@ def test_the_image_holds_its_own_service_and_what_all_share(path: Path) -> None:
         for part in line.split()[1:-1]
         if part.startswith("services/")
     }
-    assert copied == {"services/__init__.py", "services/common", f"services/{path.parent.name}"}
+    imported = _import_closure(f"services.{path.parent.name}")
+
+    covers = {part: {file for file in imported if _is_below(file, part)} for part in copied}
+    assert imported - set().union(*covers.values()) == set(), "missing from the image"
+    assert {part for part, files in covers.items() if not files} == set(), "copied for nothing"
+
+
+def _is_below(file: str, part: str) -> bool:
+    return file == part or file.startswith(f"{part}/")
+
+
+def _import_closure(package: str) -> set[str]:
+    """The files of all modules that the package's modules import, directly or not."""
+    graph = grimp.build_graph("services")
+    own = {name for name in graph.modules if name == package or name.startswith(f"{package}.")}
+    modules = own.union(*(graph.find_upstream_modules(name) for name in own))
+    parents = {name.rsplit(".", depth)[0] for name in modules for depth in range(1, 5)}
+    return {_file_of(name) for name in modules | (parents & graph.modules)}
+
+
+def _file_of(module: str) -> str:
+    folder = SERVICES.parent / module.replace(".", "/")
+    file = folder / "__init__.py" if folder.is_dir() else folder.with_suffix(".py")
+    return file.relative_to(SERVICES.parent).as_posix()
 
 
 @pytest.mark.parametrize("path", DOCKERFILES, ids=lambda path: path.parent.name)

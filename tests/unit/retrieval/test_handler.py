@@ -8,17 +8,17 @@ from typing import Any
 import pytest
 
 from services.api.indexing.service import create_indexing_job
-from services.common.artifacts import Artifacts
-from services.common.contracts.index_orders import ORDER, BuildIndex
-from services.common.contracts.indexes import CreateIndexingJob, IndexMode
-from services.common.contracts.models import ModelKind
-from services.common.db.engine import Database
-from services.common.db.tables import FileRow, ModelRow
-from services.common.errors import InvalidRequest
-from services.common.jobs.claims import Claim, Stage
-from services.common.jobs.job import Job
-from services.common.process.runtimes import RuntimeMissing
-from services.common.worker.settings import WorkerSettings
+from services.contracts.errors import InvalidRequest
+from services.contracts.index_orders import ORDER, BuildIndex
+from services.contracts.indexes import CreateIndexingJob, IndexMode
+from services.contracts.models import ModelKind
+from services.core.artifacts import Artifacts
+from services.core.db.engine import Database
+from services.core.db.tables import FileRow, ModelRow
+from services.core.jobs.claims import Claim, Stage
+from services.core.jobs.job import Job
+from services.core.process.runtimes import RuntimeMissing
+from services.core.worker.settings import WorkerSettings
 from services.retrieval.corpus.spec import SPEC
 from services.retrieval.handler import IndexingHandler
 from tests.support.database import database

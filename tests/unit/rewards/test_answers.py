@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.common.rewards.answers import last_answer, last_box
-from services.common.rewards.sample import without_turn_end
+from services.rewards.answers import last_answer, last_box
+from services.rewards.sample import without_turn_end
 
 LATEX = st.text(alphabet="ab{}\\ \n", max_size=40)
 

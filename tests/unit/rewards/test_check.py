@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from services.common.errors import InvalidRequest, PermissionDenied
-from services.common.rewards import check_rewards, named_reward_models, needs_gold
+from services.contracts.errors import InvalidRequest, PermissionDenied
+from services.rewards import check_rewards, named_reward_models, needs_gold
 from tests.support.rewards import weighted
 
 EXACT = {

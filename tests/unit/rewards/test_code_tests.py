@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from services.common.contracts.sandbox import Language
-from services.common.rewards import RewardEnvironment
-from services.common.rewards.code.blocks import last_block
-from services.common.rewards.code.tests import read_tests
-from services.common.rewards.component import RewardFailed
+from services.contracts.sandbox import Language
+from services.rewards import RewardEnvironment
+from services.rewards.code.blocks import last_block
+from services.rewards.code.tests import read_tests
+from services.rewards.component import RewardFailed
 from tests.support.rewards import failure, score, trajectory
 from tests.unit.inference.scripted_server import ScriptedServer, answer, running_server
 

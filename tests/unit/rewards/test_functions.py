@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from services.common.rewards import RewardEnvironment
+from services.rewards import RewardEnvironment
 from tests.support.rewards import failure, score, trajectory
 from tests.unit.inference.scripted_server import (
     Behaviour,

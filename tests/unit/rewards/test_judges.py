@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from services.common.contracts.evaluations import RemoteModel
-from services.common.rewards import RewardEnvironment
-from services.common.rewards.component import RewardFailed, Trouble
-from services.common.rewards.judging import read_label, read_number
+from services.contracts.evaluations import RemoteModel
+from services.rewards import RewardEnvironment
+from services.rewards.component import RewardFailed, Trouble
+from services.rewards.judging import read_label, read_number
 from tests.support.rewards import failure, score, trajectory
 from tests.unit.inference.scripted_server import (
     COMPLETION,

@@ -4,10 +4,10 @@ import asyncio
 
 import pytest
 
-from services.common.rewards.component import RewardFailed
-from services.common.rewards.mathematics import equality
-from services.common.rewards.mathematics.equality import Equality
-from services.common.rewards.mathematics.expressions import are_equal
+from services.rewards.component import RewardFailed
+from services.rewards.mathematics import equality
+from services.rewards.mathematics.equality import Equality
+from services.rewards.mathematics.expressions import are_equal
 
 EQUAL = [
     ("1/2", "0.5"),
@@ -72,7 +72,7 @@ def test_an_answer_that_cannot_be_computed_is_wrong_and_holds_up_no_other(
 def test_without_a_way_to_compare_no_answer_is_called_wrong(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(equality, "FUNCTION", "services.common.rewards.mathematics.absent.equal")
+    monkeypatch.setattr(equality, "FUNCTION", "services.rewards.mathematics.absent.equal")
 
     with pytest.raises(RewardFailed, match="cannot be compared"):
         compared(("1/2", "0.5"))

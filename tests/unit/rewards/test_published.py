@@ -2,9 +2,9 @@
 
 import pytest
 
-from services.common.contracts.rewards import CallableReward, HttpReward, RetoolReward
-from services.common.errors import InvalidRequest
-from services.common.rewards import check_rewards, published_rewards
+from services.contracts.errors import InvalidRequest
+from services.contracts.rewards import CallableReward, HttpReward, RetoolReward
+from services.rewards import check_rewards, published_rewards
 
 
 def test_names_paths_and_urls_become_rewards() -> None:

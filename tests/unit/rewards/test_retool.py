@@ -3,8 +3,8 @@
 import pytest
 from pydantic import ValidationError
 
-from services.common.contracts.rewards import RetoolReward
-from services.common.contracts.trajectories import CallOutcome
+from services.contracts.rewards import RetoolReward
+from services.contracts.trajectories import CallOutcome
 from tests.support.rewards import failure, score, trajectory
 
 RETOOL = {"type": "retool"}

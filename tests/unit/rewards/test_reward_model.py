@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from services.common.reward_models.messages import told_to_user
-from services.common.rewards import RewardEnvironment, open_scorer, reward_model
+from services.rewards import RewardEnvironment, open_scorer, reward_model
+from services.rewards.reward_models.messages import told_to_user
 from tests.support.rewards import failure, rewarded_all, trajectory, weighted
 
 REWARD = {"type": "reward_model", "model": "rm", "batch_size": 4}

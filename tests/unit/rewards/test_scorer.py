@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from services.common.contracts.evaluations import RemoteModel
-from services.common.contracts.trajectories import FinishReason
-from services.common.errors import InvalidRequest, PermissionDenied
-from services.common.rewards import RewardEnvironment, open_scorer
-from services.common.worker.settings import WorkerSettings
+from services.contracts.errors import InvalidRequest, PermissionDenied
+from services.contracts.evaluations import RemoteModel
+from services.contracts.trajectories import FinishReason
+from services.core.worker.settings import WorkerSettings
+from services.rewards import RewardEnvironment, open_scorer
 from tests.support.rewards import rewarded, rewarded_all, trajectory, weighted
 
 RETOOL = {"name": "right", "weight": 0.75, "reward": {"type": "retool"}}

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.common.rewards.search_em import normalise
+from services.rewards.search_em import normalise
 from tests.support.rewards import failure, score, trajectory
 
 SEARCH = {"type": "search_em"}

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from services.common.contracts.graders import TextSimilarityGrader
-from services.common.rewards.graders.similarity.grader import similarity
+from services.contracts.graders import TextSimilarityGrader
+from services.rewards.graders.similarity.grader import similarity
 from tests.support.rewards import failure, score, trajectory
 
 METRICS = get_args(TextSimilarityGrader.model_fields["evaluation_metric"].annotation)

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.common.errors import InvalidRequest
-from services.common.rewards.component import RewardFailed, Trouble
-from services.common.rewards.graders.template import check_template, fill_in
-from services.common.rewards.sample import Sample
+from services.contracts.errors import InvalidRequest
+from services.rewards.component import RewardFailed, Trouble
+from services.rewards.graders.template import check_template, fill_in
+from services.rewards.sample import Sample
 from tests.support.rewards import trajectory
 
 ITEM = {"answer": "4", "list": [{"deep": [1, 2]}], "number": 1.5, "nothing": None, "0": "zero"}

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from services.common.process.runtimes import (
+from services.core.process.runtimes import (
     Accelerator,
     RuntimeMissing,
     child_environment,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from services.common.process.runtimes import Accelerator, RuntimeMissing, find_runtime
+from services.core.process.runtimes import Accelerator, RuntimeMissing, find_runtime
 from tests.support.waiting import wait_for
 from tests.unit.runtimes.toys import Toys, make_wheel
 

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from services.common.errors import GatewayTimeout
+from services.contracts.errors import GatewayTimeout
 from services.sandbox.held_bytes import HeldBytes
 
 LIMIT = 100

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.common.errors import Unprocessable
+from services.contracts.errors import Unprocessable
 from services.sandbox.paths import clean_path, clean_paths, decode_content, decode_files
 
 PARTS = st.sampled_from(["a", "b.txt", ".", "..", "", "...", " ", "\n", "é", "x" * 255, "x" * 256])

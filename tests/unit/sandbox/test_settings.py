@@ -3,7 +3,7 @@
 import pytest
 from pydantic import ValidationError
 
-from services.common.web.auth import hash_key
+from services.core.web.auth import hash_key
 from services.sandbox.isolation.tier import Tier
 from services.sandbox.settings import SandboxSettings
 

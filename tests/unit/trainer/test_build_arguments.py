@@ -3,15 +3,11 @@ from typing import Any
 
 import pytest
 
-from services.common.contracts.adaptation import TrainingType
-from services.common.contracts.llamafactory import ArgumentRefused, catalogue
-from services.trainer.llamafactory.arguments import (
-    Workplace,
-    build_arguments,
-    left_out_without_gpu,
-)
-from services.trainer.llamafactory.spec import DataSource, TrainingSpec
+from services.contracts.adaptation import TrainingType
+from services.contracts.llamafactory import ArgumentRefused, catalogue
 from services.trainer.model_source import ModelSource
+from services.trainer.sft.arguments import Workplace, build_arguments, left_out_without_gpu
+from services.trainer.sft.spec import DataSource, TrainingSpec
 
 
 def spec(**changes: Any) -> TrainingSpec:

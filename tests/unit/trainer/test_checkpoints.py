@@ -1,6 +1,6 @@
 from pathlib import Path
 
-from services.trainer.llamafactory.checkpoints import (
+from services.trainer.sft.checkpoints import (
     checkpoint_dir,
     keep_only_models,
     mark_complete,

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.common.contracts.fine_tuning import DataFormat
-from services.common.records.record import RowError
-from services.trainer.llamafactory.conversation import (
+from services.contracts.fine_tuning import DataFormat
+from services.datasets.record import RowError
+from services.trainer.sft.conversation import (
     Conversation,
     Message,
     detect_format,

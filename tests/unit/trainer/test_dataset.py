@@ -6,17 +6,11 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from services.common.contracts.adaptation import TrainingType
-from services.common.records.record import UnreadableFile
-from services.trainer.llamafactory.dataset import (
-    RENDERED,
-    Layout,
-    PreparedData,
-    prepare_data,
-    prepared_data,
-)
-from services.trainer.llamafactory.spec import DataSource, TrainingSpec
+from services.contracts.adaptation import TrainingType
+from services.datasets.record import UnreadableFile
 from services.trainer.model_source import ModelSource
+from services.trainer.sft.dataset import RENDERED, Layout, PreparedData, prepare_data, prepared_data
+from services.trainer.sft.spec import DataSource, TrainingSpec
 
 from .chatml import chatml
 

@@ -1,8 +1,8 @@
 import pytest
 
-from services.common.contracts.llamafactory import ArgumentProblem, ArgumentRefused
-from services.common.records.record import UnreadableFile
-from services.trainer.llamafactory.failures import Diverged, Failure, TrainingFailure, explain
+from services.contracts.llamafactory import ArgumentProblem, ArgumentRefused
+from services.datasets.record import UnreadableFile
+from services.trainer.sft.failures import Diverged, Failure, TrainingFailure, explain
 
 
 @pytest.mark.parametrize(

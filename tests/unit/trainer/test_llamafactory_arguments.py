@@ -1,7 +1,8 @@
 import pytest
 from pydantic import JsonValue
 
-from services.common.contracts.llamafactory import (
+from services.contracts.errors import InvalidRequest
+from services.contracts.llamafactory import (
     ArgumentProblem,
     ArgumentRefused,
     catalogue,
@@ -9,7 +10,6 @@ from services.common.contracts.llamafactory import (
     check_template,
     refusal,
 )
-from services.common.errors import InvalidRequest
 
 
 def refused(key: str, value: JsonValue) -> ArgumentRefused:
@@ -108,7 +108,7 @@ def test_an_unknown_template_is_named_with_the_nearest_known_one() -> None:
 
 
 def test_closed_names_exist_in_the_catalogue() -> None:
-    from services.common.contracts import llamafactory
+    from services.contracts import llamafactory
 
     known = catalogue().arguments
     tables = (llamafactory._PLATFORM_OWNED, llamafactory._UNSAFE)

@@ -1,9 +1,9 @@
 import pytest
 
-from services.common.contracts.adaptation import TrainingType
-from services.common.contracts.llamafactory import ArgumentRefused
-from services.common.contracts.llamafactory_yaml import parse_llamafactory_yaml
-from services.common.errors import InvalidRequest
+from services.contracts.adaptation import TrainingType
+from services.contracts.errors import InvalidRequest
+from services.contracts.llamafactory import ArgumentRefused
+from temper.formats.llamafactory_yaml import parse_llamafactory_yaml
 
 LORA = """
 ### model

@@ -3,12 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from services.trainer.llamafactory.model_files import (
-    collect_model,
-    name_base,
-    remove_unfinished,
-)
 from services.trainer.model_source import ModelSource
+from services.trainer.sft.model_files import collect_model, name_base, remove_unfinished
 
 
 def saved(output: Path, **files: str) -> Path:

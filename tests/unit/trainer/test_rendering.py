@@ -3,10 +3,10 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from services.common.contracts.fine_tuning import DataFormat
-from services.common.records.record import RowError
-from services.trainer.llamafactory.conversation import Conversation, Message, read_conversation
-from services.trainer.llamafactory.rendering import Exchange, alternate, as_chat_message, render
+from services.contracts.fine_tuning import DataFormat
+from services.datasets.record import RowError
+from services.trainer.sft.conversation import Conversation, Message, read_conversation
+from services.trainer.sft.rendering import Exchange, alternate, as_chat_message, render
 
 from .chatml import chat_rows, chatml, forgetful
 

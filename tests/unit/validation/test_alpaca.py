@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from services.common.records.record import RowError
+from services.datasets.record import RowError
 from services.trainer.validation.alpaca import read_alpaca
 
 ROW = {

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from services.common.contracts.evaluations import NumericGrader
-from services.common.contracts.fine_tuning import DataFormat
-from services.common.records.record import RowError
+from services.contracts.evaluations import NumericGrader
+from services.contracts.fine_tuning import DataFormat
+from services.datasets.record import RowError
 from services.evaluator.graders.factory import make_grader
 from services.evaluator.validation.samples import parse_sample
 from services.trainer.validation.layout import RowReader

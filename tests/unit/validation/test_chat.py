@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from services.common.records.record import RowError
+from services.datasets.record import RowError
 from services.trainer.validation.chat import read_chat
 
 CALL = {"id": "c1", "type": "function", "function": {"name": "add", "arguments": '{"a": 1}'}}

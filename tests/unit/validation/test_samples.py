@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from services.common.contracts.evaluations import NumericGrader
-from services.common.records.record import RowError, UnreadableFile
+from services.contracts.evaluations import NumericGrader
+from services.datasets.record import RowError, UnreadableFile
 from services.evaluator.graders.factory import make_grader
 from services.evaluator.validation.evaluation_file import validate_evaluation_file
 from services.evaluator.validation.samples import Sample, parse_sample, read_samples

@@ -7,7 +7,7 @@ from tokenizers import Regex, Tokenizer
 from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import Split
 
-from services.common.errors import JobFailed
+from services.contracts.errors import JobFailed
 from services.trainer.validation.example import Example
 from services.trainer.validation.tokens import row_lengths
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from services.common.contracts.fine_tuning import DataFormat
-from services.common.records.container import Container
+from services.contracts.fine_tuning import DataFormat
+from services.datasets.container import Container
 from services.trainer.validation.report import Counts, TrainingFileReport
 from services.trainer.validation.tokens import CharacterLengths
 from services.trainer.validation.training_file import validate_training_file

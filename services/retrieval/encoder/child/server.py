@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from services.common.errors import TemperError
+from services.contracts.errors import TemperError
 from services.retrieval.encoder.child.tasks import Task
 from services.retrieval.encoder.child.waiting import WaitingTasks
 from services.retrieval.encoder.errors import EncoderBusy

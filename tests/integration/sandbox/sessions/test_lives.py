@@ -7,7 +7,7 @@ import httpx
 import psutil
 import pytest
 
-from services.common.web.auth import hash_key
+from services.core.web.auth import hash_key
 from tests.integration.sandbox.sessions.client import SessionClient
 from tests.support.sandbox import Sandbox, running_sandbox
 from tests.support.waiting import wait_for

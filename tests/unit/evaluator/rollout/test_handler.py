@@ -7,18 +7,18 @@ from typing import Any
 
 import pytest
 
-from services.common.contracts.jobs import JobKind
-from services.common.contracts.rollouts import CreateRollout
-from services.common.db.engine import Database
-from services.common.db.tables import FileRow, ModelRow
-from services.common.errors import InvalidRequest
-from services.common.jobs.claims import Claim, Stage
-from services.common.jobs.job import Job, NewJob
-from services.common.jobs.store import create_job
-from services.common.process.runtimes import STAMP
-from services.common.queue.names import ROLLOUT
-from services.common.worker.handler import Launch
-from services.common.worker.settings import WorkerSettings
+from services.contracts.errors import InvalidRequest
+from services.contracts.jobs import JobKind
+from services.contracts.rollouts import CreateRollout
+from services.core.db.engine import Database
+from services.core.db.tables import FileRow, ModelRow
+from services.core.jobs.claims import Claim, Stage
+from services.core.jobs.job import Job, NewJob
+from services.core.jobs.queue_names import ROLLOUT
+from services.core.jobs.store import create_job
+from services.core.process.runtimes import STAMP
+from services.core.worker.handler import Launch
+from services.core.worker.settings import WorkerSettings
 from services.evaluator.evaluation.spec import ENDPOINT_KEY, LocalModel, RemoteEndpoint
 from services.evaluator.rollout.spec import SPEC, VALIDATION_SPEC, RolloutSpec
 from services.evaluator.rollout_handler import RolloutHandler

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from services.common.contracts.multi_turn import MultiTurn, RolloutSampling
-from services.common.contracts.trajectories import FinishReason, Trajectory
-from services.common.errors import JobFailed
-from services.common.rollout.index.log import IndexedLog, read_indexed
-from services.common.rollout.loop import Rollouts
+from services.contracts.errors import JobFailed
+from services.contracts.multi_turn import MultiTurn, RolloutSampling
+from services.contracts.trajectories import FinishReason, Trajectory
 from services.evaluator.rollout.playing import Playing, Sample
 from services.evaluator.rollout.tally import Tally
+from services.rollouts.index.log import IndexedLog, read_indexed
+from services.rollouts.loop import Rollouts
 from tests.support.rollouts import (
     END_TEXT,
     CharacterChat,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from services.common.contracts.trajectories import CallOutcome, FinishReason, Trajectory
+from services.contracts.trajectories import CallOutcome, FinishReason, Trajectory
 from services.evaluator.rollout.tally import UNKNOWN_TOOLS, Tally
 from tests.support.trajectories import call, trajectory
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from services.common.contracts.rollouts import MAX_TRAJECTORIES
-from services.common.process.reporter import REPORTS, RESULT
-from services.common.records.source import SourceFile
+from services.contracts.rollouts import MAX_TRAJECTORIES
+from services.core.process.reporter import REPORTS, RESULT
+from services.datasets.source import SourceFile
 from services.evaluator.rollout.spec import VALIDATION_SPEC, RolloutValidationSpec
 from services.evaluator.rollout.validation import main
 

@@ -5,12 +5,12 @@ from collections.abc import Sequence
 
 import pytest
 
-from services.common.clients.model_server import InferenceError
-from services.common.engines.vllm_server import VllmFailed
-from services.common.errors import JobFailed
-from services.common.rollout.engine import EngineFailed, SampledTokens, TurnSampling
+from services.contracts.errors import JobFailed
 from services.evaluator.evaluation.failures import STREAK
 from services.evaluator.rollout.watched import UNABLE, WatchedEngine
+from services.inference.clients.model_server import InferenceError
+from services.inference.token_engine.interface import EngineFailed, SampledTokens, TurnSampling
+from services.inference.vllm.server import VllmFailed
 from tests.support.virtual_time import run_in_virtual_time
 
 SAMPLED = SampledTokens((1,), (0.0,), (0,), "stop")

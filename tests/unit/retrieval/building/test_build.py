@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from services.common.contracts.index_orders import BuildIndex, IndexBuilt
-from services.common.contracts.indexes import IndexMode, IndexSpecification
-from services.common.errors import InvalidRequest
-from services.common.process.reporter import REPORTS, Reporter
+from services.contracts.errors import InvalidRequest
+from services.contracts.index_orders import BuildIndex, IndexBuilt
+from services.contracts.indexes import IndexMode, IndexSpecification
+from services.core.process.reporter import REPORTS, Reporter
 from services.retrieval.building import build, text
 from services.retrieval.building.attempt import Surroundings
 from services.retrieval.building.build import build_index

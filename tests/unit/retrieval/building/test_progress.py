@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from services.common.process.reporter import REPORTS, Reporter
+from services.core.process.reporter import REPORTS, Reporter
 from services.retrieval.building import progress
 from services.retrieval.building.progress import METRICS_SECONDS, BuildProgress
 

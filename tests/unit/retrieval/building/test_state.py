@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from services.common.contracts.index_orders import BuildIndex
-from services.common.contracts.indexes import IndexMode, IndexSpecification
-from services.common.records.record import UnreadableFile
+from services.contracts.index_orders import BuildIndex
+from services.contracts.indexes import IndexMode, IndexSpecification
+from services.datasets.record import UnreadableFile
 from services.retrieval.building.state import STATE, BuildState, corpus_identity, read_state
 from services.retrieval.index.layout import VersionFolder
 

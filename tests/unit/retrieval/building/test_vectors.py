@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from services.common.contracts.index_orders import BuildIndex, IndexBuilt, PutDocuments
-from services.common.contracts.indexes import DenseKind, IndexMode, IndexSpecification
-from services.common.errors import InvalidRequest, StorageFull
-from services.common.process.reporter import Reporter
+from services.contracts.errors import InvalidRequest, StorageFull
+from services.contracts.index_orders import BuildIndex, IndexBuilt, PutDocuments
+from services.contracts.indexes import DenseKind, IndexMode, IndexSpecification
+from services.core.process.reporter import Reporter
 from services.retrieval.building import vectors
 from services.retrieval.building.attempt import Surroundings
 from services.retrieval.building.build import build_index

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from services.common.process.reporter import REPORTS, RESULT
-from services.common.records.source import SourceFile
+from services.core.process.reporter import REPORTS, RESULT
+from services.datasets.source import SourceFile
 from services.retrieval.corpus import child
 from services.retrieval.corpus.spec import SPEC, ValidationSpec
 

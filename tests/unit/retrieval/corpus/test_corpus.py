@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from services.common.records.record import Problem, UnreadableFile
+from services.datasets.record import Problem, UnreadableFile
 from services.retrieval.corpus.corpus import Corpus, Passage
 from services.retrieval.corpus.reader import open_corpus
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.common.records.record import RowError
+from services.datasets.record import RowError
 from services.retrieval.corpus.document import Document
 from services.retrieval.corpus.rows import parse_row
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from services.common.contracts.indexes import DenseKind
+from services.contracts.indexes import DenseKind
 from services.retrieval.dense.builder import DenseBuilder
 from services.retrieval.dense.index import DenseIndex
 from services.retrieval.dense.parameters import DenseParameters

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from services.common.contracts.indexes import DenseKind
-from services.common.errors import StorageFull
+from services.contracts.errors import StorageFull
+from services.contracts.indexes import DenseKind
 from services.retrieval.dense import added as log_module
 from services.retrieval.dense.errors import DimensionMismatch, VectorsUnusable
 from services.retrieval.dense.index import DenseIndex

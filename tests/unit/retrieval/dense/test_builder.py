@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from services.common.contracts.indexes import DenseKind
+from services.contracts.indexes import DenseKind
 from services.retrieval.dense import clusters
 from services.retrieval.dense.builder import DenseBuilder
 from services.retrieval.dense.errors import DimensionMismatch, InvalidVector, VectorsUnusable

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from services.common.contracts.indexes import DenseKind
+from services.contracts.indexes import DenseKind
 from services.retrieval.dense.errors import DeviceUnavailable, DimensionMismatch, InvalidVector
 from services.retrieval.dense.index import DenseIndex
 from tests.unit.retrieval.dense.conftest import DIMENSION, Build, clustered, nearest, recall

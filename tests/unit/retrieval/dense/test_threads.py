@@ -4,7 +4,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
-from services.common.contracts.indexes import DenseKind
+from services.contracts.indexes import DenseKind
 from tests.unit.retrieval.dense.conftest import Build, clustered
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from services.common.process.runtimes import RuntimeMissing
+from services.core.process.runtimes import RuntimeMissing
 from services.retrieval.encoder import keeper as keeper_module
 from services.retrieval.encoder import process as process_module
 from services.retrieval.encoder.blocking import BlockingEncoderClient

@@ -7,7 +7,7 @@ from itertools import cycle
 
 import numpy as np
 
-from services.common.contracts.indexes import IndexMode
+from services.contracts.indexes import IndexMode
 from services.retrieval.index.changes import Changes
 from services.retrieval.index.index import Index
 from services.retrieval.index.query import Query

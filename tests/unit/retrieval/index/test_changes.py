@@ -6,7 +6,7 @@ import resource
 import numpy as np
 import pytest
 
-from services.common.contracts.indexes import IndexMode
+from services.contracts.indexes import IndexMode
 from services.retrieval.index import changes as changes_module
 from services.retrieval.index.changes import Changes
 from services.retrieval.index.errors import IndexBusy, IndexFull, OutOfDisk, UnknownIndex

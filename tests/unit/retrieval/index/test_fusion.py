@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.common.contracts.indexes import IndexMode
+from services.contracts.indexes import IndexMode
 from services.retrieval.index.fusion import fuse
 from services.retrieval.index.query import Fusion, Part
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from services.common.contracts.indexes import IndexMode
+from services.contracts.indexes import IndexMode
 from services.retrieval.index.index import Index
 from services.retrieval.index.layout import VersionFolder
 from services.retrieval.index.manifest import Manifest, finish_version

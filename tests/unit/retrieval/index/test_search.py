@@ -5,9 +5,9 @@ import json
 import numpy as np
 import pytest
 
-from services.common.contracts.indexes import IndexMode
-from services.common.contracts.retrieval import Filter
-from services.common.errors import InvalidRequest, NotFound
+from services.contracts.errors import InvalidRequest, NotFound
+from services.contracts.indexes import IndexMode
+from services.contracts.retrieval import Filter
 from services.retrieval.corpus.document import Document
 from services.retrieval.index.index import Index
 from services.retrieval.index.query import Hit, Query

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from services.common.contracts.indexes import IndexMode
+from services.contracts.indexes import IndexMode
 from services.retrieval.index.errors import IndexBusy, IndexUnusable, UnknownIndex
 from services.retrieval.index.index import Index
 from services.retrieval.index.query import Query

@@ -5,8 +5,8 @@ import json
 import numpy as np
 import pytest
 
-from services.common.contracts.indexes import IndexMode
-from services.common.contracts.retrieval import Filter
+from services.contracts.indexes import IndexMode
+from services.contracts.retrieval import Filter
 from services.retrieval.dense.errors import DimensionMismatch
 from services.retrieval.index import nearest as nearest_module
 from services.retrieval.index.changes import Changes

@@ -8,7 +8,7 @@ import pytest
 from fastapi import Request, Response
 from starlette.types import Message
 
-from services.common.web.disconnect import ServiceEnding
+from services.core.web.disconnect import ServiceEnding
 from services.retrieval.answers import answer_to
 from tests.support.virtual_time import run_in_virtual_time
 

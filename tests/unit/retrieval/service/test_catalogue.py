@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from starlette.testclient import TestClient
 
-from services.common.errors import ConfigurationError
+from services.contracts.errors import ConfigurationError
 from services.retrieval.index.layout import IndexFolder, write_atomically
 from services.retrieval.index.store import IndexStore
 from tests.support.indexes import build_index, passage

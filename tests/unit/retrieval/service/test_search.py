@@ -7,8 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from starlette.testclient import TestClient
 
-from services.common.contracts.retrieval import MAX_QUERIES
-from services.common.errors import InvalidRequest
+from services.contracts.errors import InvalidRequest
+from services.contracts.retrieval import MAX_QUERIES
 from services.retrieval.index.index import Index
 from services.retrieval.index.query import Hit, Query
 from services.retrieval.index.store import IndexStore

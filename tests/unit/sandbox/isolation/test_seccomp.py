@@ -20,7 +20,7 @@ from pathlib import Path
 
 import pytest
 
-from services.common.errors import ConfigurationError
+from services.contracts.errors import ConfigurationError
 from services.sandbox.inside import syscalls
 from services.sandbox.isolation.bpf import ALLOW, KILL, error
 from services.sandbox.isolation.seccomp import compile_filter

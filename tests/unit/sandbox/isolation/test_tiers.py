@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from services.common.errors import ConfigurationError
+from services.contracts.errors import ConfigurationError
 from services.sandbox.isolation.advice import advice
 from services.sandbox.isolation.cgroups import Cgroups
 from services.sandbox.isolation.controllers import Controller
@@ -22,7 +22,7 @@ as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give every
 
 CHOOSE = """
 import json, sys
-from services.common.errors import ConfigurationError
+from services.contracts.errors import ConfigurationError
 from services.sandbox.isolation.tier import Tier
 from services.sandbox.isolation.tiers import choose_tier
 from tests.unit.sandbox.isolation.test_tiers import NO_GROUPS

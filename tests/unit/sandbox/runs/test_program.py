@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from services.common.contracts.sandbox import Language, RunCodeRequest
-from services.common.errors import Unprocessable
+from services.contracts.errors import Unprocessable
+from services.contracts.sandbox import Language, RunCodeRequest
 from services.sandbox.languages.catalogue import LANGUAGES
 from services.sandbox.runs.program import Program, check_program
 from services.sandbox.settings import SandboxSettings

@@ -2,7 +2,7 @@
 
 import pytest
 
-from services.common.contracts.sandbox import CommandResult, CommandStatus, RunStatus
+from services.contracts.sandbox import CommandResult, CommandStatus, RunStatus
 from services.sandbox.execution import Ending, Outcome
 from services.sandbox.runs.results import command_result, failed_result, run_status
 

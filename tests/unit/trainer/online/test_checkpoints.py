@@ -4,8 +4,8 @@ import asyncio
 import json
 from pathlib import Path
 
-from services.common.process.reporter import METRICS
-from services.trainer.online.checkpoints import (
+from services.core.process.reporter import METRICS
+from services.trainer.rl.checkpoints import (
     LEARNER,
     MODEL,
     Checkpoints,

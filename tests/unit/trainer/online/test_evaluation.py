@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from services.common.contracts.trajectories import Trajectory
-from services.common.errors import JobFailed
-from services.common.process.reporter import METRICS, REPORTS, Reporter
-from services.common.rollout.engine import SampledTokens, TurnSampling
-from services.trainer.online.batches import Batches
-from services.trainer.online.draws import Draw, Draws
-from services.trainer.online.evaluation import BATCH, Divergence, Evaluation
-from services.trainer.online.rows import PromptRow, read_row
+from services.contracts.errors import JobFailed
+from services.contracts.trajectories import Trajectory
+from services.core.process.reporter import METRICS, REPORTS, Reporter
+from services.inference.token_engine.interface import SampledTokens, TurnSampling
+from services.trainer.rl.batches import Batches
+from services.trainer.rl.draws import Draw, Draws
+from services.trainer.rl.evaluation import BATCH, Divergence, Evaluation
+from services.trainer.rl.rows import PromptRow, read_row
 from tests.support.online.parts import CountingLearner, SteadyEngine
 from tests.support.online.training import Run, method, questions
 from tests.support.online.virtual import run

@@ -8,22 +8,22 @@ from typing import Any
 import pytest
 from sqlalchemy import select
 
-from services.common.artifacts import Artifacts
-from services.common.contracts.fine_tuning import CreateFineTuningJob
-from services.common.contracts.jobs import JobKind
-from services.common.db.engine import Database
-from services.common.db.migrate import migrate
-from services.common.db.tables import FileRow, ModelRow
-from services.common.jobs.claims import Claim, Stage
-from services.common.jobs.job import Job, NewJob
-from services.common.jobs.store import create_job
-from services.common.queue.names import TRAINING
-from services.common.worker.settings import WorkerSettings
+from services.contracts.fine_tuning import CreateFineTuningJob
+from services.contracts.jobs import JobKind
+from services.core.artifacts import Artifacts
+from services.core.db.engine import Database
+from services.core.db.migrate import migrate
+from services.core.db.tables import FileRow, ModelRow
+from services.core.jobs.claims import Claim, Stage
+from services.core.jobs.job import Job, NewJob
+from services.core.jobs.queue_names import TRAINING
+from services.core.jobs.store import create_job
+from services.core.worker.settings import WorkerSettings
 from services.trainer.handler import FineTuningHandler
 from services.trainer.model_source import ModelSource
-from services.trainer.online.spec import SPEC, OnlineTask, RemoteTeacher
-from services.trainer.online.validation.spec import SPEC as PROMPTS_SPEC
-from services.trainer.online.validation.spec import PromptsSpec
+from services.trainer.rl.spec import SPEC, OnlineTask, RemoteTeacher
+from services.trainer.rl.validation.spec import SPEC as PROMPTS_SPEC
+from services.trainer.rl.validation.spec import PromptsSpec
 
 REWARDS = [{"name": "answer", "reward": {"type": "retool"}}]
 SECRET = "the-key-of-the-sandbox"
@@ -97,7 +97,7 @@ def job_of(
 def spec_of(database: Database, settings: WorkerSettings, job: Job, *gpus: str) -> OnlineTask:
     claim = Claim(job, Stage.WORK, gpus or ("cpu-host-0",))
     launch = FineTuningHandler(settings).work(database, claim, settings.home)
-    assert launch.command[1:] == ["-m", "services.trainer.online.child", str(settings.home)]
+    assert launch.command[1:] == ["-m", "services.trainer.rl.child", str(settings.home)]
     text = (settings.home / SPEC).read_text()
     assert SECRET not in text
     assert SECRET in "".join(launch.environment.values())
@@ -181,7 +181,7 @@ def test_prompts_are_validated_for_what_the_method_needs(
     job = job_of(database, method, **fields)
     launch = FineTuningHandler(settings).validation(database, job, settings.home)
     assert launch is not None
-    assert "services.trainer.online.validation.child" in launch.command
+    assert "services.trainer.rl.validation.child" in launch.command
     spec = PromptsSpec.model_validate_json((settings.home / PROMPTS_SPEC).read_bytes())
     assert (spec.needs_gold, spec.needs_answer) == (gold, answer)
 

@@ -9,11 +9,11 @@ import numpy as np
 import psutil
 import pytest
 
-from services.common.contracts.fine_tuning import Method
-from services.trainer.online import learner_process
-from services.trainer.online.learner.spec import LearnerSpec
-from services.trainer.online.learner_process import LearnerFailed, LearnerProcess
-from services.trainer.online.sequences import Batch, TrainingSequence
+from services.contracts.fine_tuning import Method
+from services.trainer.rl import learner_process
+from services.trainer.rl.learner.spec import LearnerSpec
+from services.trainer.rl.learner_process import LearnerFailed, LearnerProcess
+from services.trainer.rl.sequences import Batch, TrainingSequence
 from tests.support.online.learner_child import BEHAVIOUR, ENDED
 
 METHOD = {

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from services.common.contracts.trajectories import Trajectory
-from services.common.errors import JobFailed
-from services.common.process.reporter import METRICS, REPORTS
-from services.common.rollout.index.log import read_indexed
-from services.trainer.online.failures import cause_of
+from services.contracts.errors import JobFailed
+from services.contracts.trajectories import Trajectory
+from services.core.process.reporter import METRICS, REPORTS
+from services.rollouts.index.log import read_indexed
+from services.trainer.rl.failures import cause_of
 from tests.support.online.parts import CountingLearner, SteadyEngine
 from tests.support.online.training import Run, method, questions
 from tests.support.online.virtual import run

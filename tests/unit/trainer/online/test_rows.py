@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.common.process.reporter import RESULT
-from services.common.records.record import RowError, UnreadableFile
-from services.common.records.source import SourceFile
-from services.trainer.online.order import PromptOrder
-from services.trainer.online.rows import MAX_ROWS, read_row, read_rows
-from services.trainer.online.validation.child import check_prompts, main
-from services.trainer.online.validation.spec import SPEC, PromptsSpec
+from services.core.process.reporter import RESULT
+from services.datasets.record import RowError, UnreadableFile
+from services.datasets.source import SourceFile
+from services.trainer.rl.order import PromptOrder
+from services.trainer.rl.rows import MAX_ROWS, read_row, read_rows
+from services.trainer.rl.validation.child import check_prompts, main
+from services.trainer.rl.validation.spec import SPEC, PromptsSpec
 
 USER = {"role": "user", "content": "q"}
 CALL = {

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.trainer.online.schedule import Schedule
+from services.trainer.rl.schedule import Schedule
 
 
 def test_without_staleness_nothing_begins_while_the_policy_is_updated() -> None:

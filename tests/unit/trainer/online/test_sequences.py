@@ -3,8 +3,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from services.trainer.online.objectives.overlong import overlong_penalty
-from services.trainer.online.sequences import Batch
+from services.trainer.rl.objectives.overlong import overlong_penalty
+from services.trainer.rl.sequences import Batch
 from tests.support.learning import drawn_batch
 
 

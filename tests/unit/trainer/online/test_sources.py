@@ -7,19 +7,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from services.common.contracts.base import JsonObject
-from services.common.contracts.online import OverlongPenalty
-from services.common.contracts.trajectories import FinishReason, Trajectory
-from services.common.rollout.chat_tokens import Demonstration
-from services.trainer.online.batches import Batches
-from services.trainer.online.draws import Draw
-from services.trainer.online.groups import Group
-from services.trainer.online.rows import read_row
-from services.trainer.online.sequences import TopK
-from services.trainer.online.sources.data import DataSource
-from services.trainer.online.sources.mixture import Mixture
-from services.trainer.online.sources.source import draw_seed
-from services.trainer.online.sources.teacher import TeacherSource
+from services.contracts.base import JsonObject
+from services.contracts.online import OverlongPenalty
+from services.contracts.trajectories import FinishReason, Trajectory
+from services.rollouts.chat_tokens import Demonstration
+from services.trainer.rl.batches import Batches
+from services.trainer.rl.draws import Draw
+from services.trainer.rl.groups import Group
+from services.trainer.rl.rows import read_row
+from services.trainer.rl.sequences import TopK
+from services.trainer.rl.sources.data import DataSource
+from services.trainer.rl.sources.mixture import Mixture
+from services.trainer.rl.sources.source import draw_seed
+from services.trainer.rl.sources.teacher import TeacherSource
 from tests.support.rollouts import END, CharacterChat, tokens
 
 

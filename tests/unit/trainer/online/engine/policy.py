@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from services.trainer.online.engine import Expectation, PolicyEngine, Tolerance
-from services.trainer.online.engine.server_plan import ServerPlan, Weights
+from services.trainer.rl.engine import Expectation, PolicyEngine, Tolerance
+from services.trainer.rl.engine.server_plan import ServerPlan, Weights
 from tests.support.weighted_server import Faults, Pace, WeightedServer, weights
 
 PROBES = [[5, 6, 7], [8, 9]]

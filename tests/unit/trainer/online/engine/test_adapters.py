@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from services.common.rollout.engine import TurnSampling
+from services.inference.token_engine.interface import TurnSampling
 from tests.unit.trainer.online.engine.policy import Policy, policy, says
 
 PROMPT = [1, 2, 3]

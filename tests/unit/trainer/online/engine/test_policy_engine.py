@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from services.common.rollout.engine import EngineFailed, TurnSampling
-from services.trainer.online.engine import EngineOutOfStep
+from services.inference.token_engine.interface import EngineFailed, TurnSampling
+from services.trainer.rl.engine import EngineOutOfStep
 from tests.unit.trainer.online.engine.policy import policy, says
 
 PROMPT = [1, 2, 3]

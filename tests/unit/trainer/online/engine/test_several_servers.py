@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from services.common.contracts.online import OnlinePlacement, PlacementMode
-from services.common.errors import InvalidRequest
-from services.common.rollout.engine import TurnSampling
-from services.trainer.online.engine.devices import Devices, divide
+from services.contracts.errors import InvalidRequest
+from services.contracts.online import OnlinePlacement, PlacementMode
+from services.inference.token_engine.interface import TurnSampling
+from services.trainer.rl.engine.devices import Devices, divide
 from tests.unit.trainer.online.engine.policy import policy, says
 
 TURN = TurnSampling(max_tokens=2)

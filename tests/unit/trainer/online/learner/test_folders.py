@@ -10,12 +10,12 @@ from peft import PeftModel
 from safetensors.torch import load_file
 from transformers import AutoConfig, AutoModelForCausalLM, Gemma2Config, Gemma2ForCausalLM
 
-from services.common.errors import InvalidRequest
-from services.trainer.online.learner.folders import complete_folder
-from services.trainer.online.learner.learner import MODEL, TRAINER, Learner
-from services.trainer.online.learner.processes import Processes
-from services.trainer.online.learner.protocol import Export, Probe, Publish, Save, Update
-from services.trainer.online.learner.spec import LearnerSpec
+from services.contracts.errors import InvalidRequest
+from services.trainer.rl.learner.folders import complete_folder
+from services.trainer.rl.learner.learner import MODEL, TRAINER, Learner
+from services.trainer.rl.learner.processes import Processes
+from services.trainer.rl.learner.protocol import Export, Probe, Publish, Save, Update
+from services.trainer.rl.learner.spec import LearnerSpec
 from tests.support.learning import drawn_batch, learner_spec
 
 PROBE = [[1, 2, 3, 4, 5, 6], [9, 8, 7]]
@@ -87,7 +87,7 @@ def test_weights_that_lie_apart_are_published_as_the_tied_ones_they_are(
     stored: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As weights come from a GPU, each copied by itself."""
-    from services.trainer.online.learner import states
+    from services.trainer.rl.learner import states
 
     whole = states.policy_weights
     monkeypatch.setattr(

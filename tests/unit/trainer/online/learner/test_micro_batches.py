@@ -5,9 +5,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.trainer.online.learner.micro_batches import cut, dealt, micro_batches
-from services.trainer.online.learner.trained_tokens import TrainedTokens
-from services.trainer.online.sequences import Batch
+from services.trainer.rl.learner.micro_batches import cut, dealt, micro_batches
+from services.trainer.rl.learner.trained_tokens import TrainedTokens
+from services.trainer.rl.sequences import Batch
 from tests.support.learning import drawn_batch
 
 

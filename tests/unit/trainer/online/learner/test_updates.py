@@ -9,12 +9,12 @@ import torch
 from torch import Tensor
 from transformers import AutoModelForCausalLM
 
-from services.trainer.llamafactory.failures import Diverged
-from services.trainer.online.learner import language_model
-from services.trainer.online.learner.learner import Learner
-from services.trainer.online.learner.processes import Processes
-from services.trainer.online.learner.protocol import Done, Measure, Probe, Update
-from services.trainer.online.sequences import Batch, TrainingSequence
+from services.trainer.rl.learner import language_model
+from services.trainer.rl.learner.learner import Learner
+from services.trainer.rl.learner.processes import Processes
+from services.trainer.rl.learner.protocol import Done, Measure, Probe, Update
+from services.trainer.rl.sequences import Batch, TrainingSequence
+from services.trainer.sft.failures import Diverged
 from tests.support.learning import drawn_batch, learner_spec
 
 

@@ -1,12 +1,12 @@
 import torch
 
-from services.common.contracts.online import AdvantageEstimator
-from services.trainer.online.objectives.advantages import (
+from services.contracts.online import AdvantageEstimator
+from services.trainer.rl.objectives.advantages import (
     generalised_advantages,
     group_advantages,
     whitened,
 )
-from services.trainer.online.objectives.critic import explained_variance, rewards_at_the_end
+from services.trainer.rl.objectives.critic import explained_variance, rewards_at_the_end
 
 
 def tensor(*values: float) -> torch.Tensor:

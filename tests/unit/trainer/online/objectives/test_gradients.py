@@ -4,11 +4,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from services.common.contracts.online import RatioLevel
-from services.trainer.online.objectives.critic import value_loss
-from services.trainer.online.objectives.distillation import generalised_divergence, with_remainder
-from services.trainer.online.objectives.divergence import k3
-from services.trainer.online.objectives.policy import Clipping, importance_ratios, surrogate_loss
+from services.contracts.online import RatioLevel
+from services.trainer.rl.objectives.critic import value_loss
+from services.trainer.rl.objectives.distillation import generalised_divergence, with_remainder
+from services.trainer.rl.objectives.divergence import k3
+from services.trainer.rl.objectives.policy import Clipping, importance_ratios, surrogate_loss
 
 SEQUENCE_OF = torch.tensor([0, 0, 0, 1, 1, 1])
 WEIGHTS = torch.tensor([0.1, 0.2, 0.1, 0.3, 0.2, 0.1], dtype=torch.float64)

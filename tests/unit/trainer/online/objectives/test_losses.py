@@ -3,12 +3,12 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.common.contracts.online import Aggregation, RatioLevel
-from services.trainer.online.objectives.aggregation import token_weights
-from services.trainer.online.objectives.critic import value_loss
-from services.trainer.online.objectives.distillation import generalised_divergence, with_remainder
-from services.trainer.online.objectives.divergence import k3, penalised_rewards
-from services.trainer.online.objectives.policy import (
+from services.contracts.online import Aggregation, RatioLevel
+from services.trainer.rl.objectives.aggregation import token_weights
+from services.trainer.rl.objectives.critic import value_loss
+from services.trainer.rl.objectives.distillation import generalised_divergence, with_remainder
+from services.trainer.rl.objectives.divergence import k3, penalised_rewards
+from services.trainer.rl.objectives.policy import (
     Clipping,
     importance_ratios,
     surrogate_loss,

@@ -1,1 +1,0 @@
-"""What every process shares; imports no service."""

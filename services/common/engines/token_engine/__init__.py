@@ -1,7 +1,0 @@
-"""Clients of vLLM servers that take token ids and give token ids."""
-
-from services.common.engines.token_engine.completions import CompletionsTokenEngine
-from services.common.engines.token_engine.log_probs import PromptLogProbs
-from services.common.engines.token_engine.vllm import VllmTokenEngine
-
-__all__ = ["CompletionsTokenEngine", "PromptLogProbs", "VllmTokenEngine"]

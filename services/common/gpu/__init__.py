@@ -1,1 +1,0 @@
-"""Devices: what a host has, and who holds it."""

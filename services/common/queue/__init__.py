@@ -1,1 +1,0 @@
-"""The Celery application: messages only wake workers up."""

@@ -1,0 +1,23 @@
+"""Which weights a training changes."""
+
+from enum import StrEnum
+
+from pydantic import Field, StrictInt
+
+from services.contracts.base import Number, Request
+
+
+class TrainingType(StrEnum):
+    """Which weights are trained."""
+
+    FULL = "full"
+    LORA = "lora"
+
+
+class LoraSettings(Request):
+    """Low-rank adaptation. ``alpha`` defaults to twice the rank; null targets mean all linear."""
+
+    rank: StrictInt = Field(default=16, ge=1, le=512)
+    alpha: StrictInt | None = Field(default=None, ge=1, le=4096)
+    dropout: Number = Field(default=0.0, ge=0.0, lt=1.0)
+    target_modules: list[str] | None = Field(default=None, min_length=1, max_length=64)

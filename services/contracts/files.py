@@ -1,0 +1,38 @@
+"""Uploaded files."""
+
+from enum import StrEnum
+from typing import Literal
+
+from services.contracts.base import Resource
+
+
+class FilePurpose(StrEnum):
+    """What a file is for; it decides how the content is checked, never where it is stored."""
+
+    FINE_TUNE = "fine-tune"
+    EVALS = "evals"
+    BATCH = "batch"
+    USER_DATA = "user_data"
+
+
+class File(Resource):
+    """A stored file. ``sha256`` is the checksum of its content, in hexadecimal."""
+
+    id: str
+    object: Literal["file"] = "file"
+    bytes: int
+    created_at: int
+    filename: str
+    purpose: FilePurpose
+    status: Literal["uploaded", "processed", "error"] = "processed"
+    status_details: str | None = None
+    expires_at: int | None = None
+    sha256: str
+
+
+class UploadedContent(Resource):
+    """What makes two uploads the same request."""
+
+    filename: str
+    purpose: FilePurpose
+    sha256: str

@@ -1,0 +1,110 @@
+"""What jobs of every kind show: status, progress, events, checkpoints."""
+
+from enum import StrEnum
+from typing import Literal
+
+from pydantic import Field, StrictInt
+
+from services.contracts.base import JsonObject, Request, Resource
+
+
+class JobStatus(StrEnum):
+    """Where a job stands. The last three are final."""
+
+    VALIDATING_FILES = "validating_files"  # its input is being read, before it may queue
+    QUEUED = "queued"  # waiting for a worker or for a device; queue_reason says which
+    RUNNING = "running"  # a worker holds its lease
+    PAUSED = "paused"  # stopped at a checkpoint on request
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+    @property
+    def is_final(self) -> bool:
+        """Whether the status can never change again."""
+        return self in {JobStatus.SUCCEEDED, JobStatus.FAILED, JobStatus.CANCELLED}
+
+
+class JobKind(StrEnum):
+    """The kinds of job of this release."""
+
+    FINE_TUNING = "fine_tuning"
+    EVALUATION = "evaluation"
+    ROLLOUT = "rollout"
+    INDEXING = "indexing"
+
+
+class JobError(Resource):
+    """Why a job failed: a stable code, one line for a person, the request field at fault."""
+
+    code: str
+    message: str
+    param: str | None = None
+
+
+class Progress(Resource):
+    """How far a running job is, in its own steps (optimiser steps, samples)."""
+
+    step: int
+    total_steps: int
+    percent: float
+    eta_seconds: float | None = None
+
+
+class JobState(Resource):
+    """The fields that every kind of job shows, beside those of its own."""
+
+    id: str
+    created_at: int
+    started_at: int | None = None
+    finished_at: int | None = None
+    status: JobStatus
+    phase: str | None = None
+    progress: Progress | None = None
+    attempt: int = Field(default=0, description="How often work on the job was begun.")
+    queue_reason: str | None = Field(default=None, description="Why a queued job waits.")
+    cancel_requested_at: int | None = None
+    error: JobError | None = None
+    metadata: dict[str, str] | None = None
+
+
+class Job(JobState):
+    """A job of any kind, as /v1/jobs lists it."""
+
+    object: Literal["job"] = "job"
+    kind: str
+    priority: int = 0
+
+
+class Event(Resource):
+    """Something that happened to a job."""
+
+    id: str
+    object: str = "fine_tuning.job.event"
+    created_at: int
+    level: Literal["info", "warn", "error"]
+    message: str
+    type: Literal["message", "metrics"]
+    data: JsonObject | None = None
+
+
+class Worker(Resource):
+    """A worker process that has been heard of lately."""
+
+    id: str
+    object: Literal["worker"] = "worker"
+    host: str
+    queues: list[str]
+    gpus: list[str]
+    cpu_slots: int
+    started_at: int
+    heartbeat_at: int
+
+
+class Placement(Request):
+    """What a job asks of the cluster."""
+
+    gpus: StrictInt | None = Field(
+        default=None, ge=0, le=64, description="Devices; null: one where a worker has any."
+    )
+    priority: StrictInt = Field(default=0, ge=-100, le=100, description="Higher runs earlier.")

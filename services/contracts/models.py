@@ -1,0 +1,82 @@
+"""The model registry."""
+
+from enum import StrEnum
+from typing import Annotated, Literal
+
+from pydantic import Field, StringConstraints, model_validator
+
+from services.contracts.base import JsonObject, Request, Resource
+
+ModelId = Annotated[
+    str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:/-]*$", min_length=1, max_length=200)
+]
+HubName = Annotated[
+    str,
+    StringConstraints(
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)?$", max_length=200
+    ),
+]
+"""A repository of a model hub: ``name`` or ``owner/name``."""
+
+
+class ModelKind(StrEnum):
+    """How a model's weights are stored."""
+
+    FULL = "full"
+    ADAPTER = "adapter"
+
+
+class RegisterModel(Request):
+    """Make a model known: a folder under the operator's model root, or a hub repository."""
+
+    id: ModelId
+    folder: Annotated[str, Field(min_length=1, max_length=500)] | None = Field(
+        default=None, description="Path relative to the operator's model root."
+    )
+    hub_id: HubName | None = Field(default=None, description="Loaded from the hub when first used.")
+    revision: Annotated[str, StringConstraints(pattern=r"^[\w./-]{1,100}$")] | None = None
+    base: ModelId | None = Field(
+        default=None, description="The registered model that an adapter folder belongs to."
+    )
+
+    @model_validator(mode="after")
+    def _one_source(self) -> "RegisterModel":
+        if (self.folder is None) == (self.hub_id is None):
+            raise ValueError("give exactly one of folder and hub_id")
+        if self.revision is not None and self.hub_id is None:
+            raise ValueError("revision belongs to hub_id")
+        return self
+
+
+class Lineage(Resource):
+    """Where a trained model comes from; enough to train it again."""
+
+    job_id: str
+    parent: str
+    training_file: str
+    training_file_sha256: str | None = None
+    validation_file: str | None = None
+    seed: int
+    arguments: JsonObject = Field(description="What the training library was called with.")
+    stop_token_ids: list[int] = Field(
+        default_factory=list, description="Tokens that end an answer, as the model was taught."
+    )
+    needs_merge: bool = Field(
+        default=False, description="The adapter changes more than engines can add to the base."
+    )
+    library_versions: dict[str, str]
+
+
+class Model(Resource):
+    """A model that jobs can name. Adapters carry the ``base`` they belong to."""
+
+    id: str
+    object: Literal["model"] = "model"
+    created: int
+    owned_by: str
+    kind: ModelKind
+    base: str | None = None
+    folder: str | None = None
+    hub_id: str | None = None
+    revision: str | None = None
+    lineage: Lineage | None = None

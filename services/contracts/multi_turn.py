@@ -1,0 +1,103 @@
+"""Conversations in which a model calls tools: their settings, and the tools.
+
+The names of the settings are those that MindSpeed-RL publishes, so that its files can be used as
+they are.
+"""
+
+from enum import StrEnum
+from typing import Annotated, Literal
+
+from pydantic import Field, StrictBool, StrictInt, StringConstraints
+
+from services.contracts.base import JsonObject, Number, Request
+
+
+class CountedCalls(StrEnum):
+    """What ``max_tool_calls`` counts."""
+
+    CALLS = "calls"  # every call that was run
+    TURNS = "turns"  # every turn of the model that called a tool
+
+
+class TruncateSide(StrEnum):
+    """Which part of a long reply of a tool is kept."""
+
+    LEFT = "left"  # its head
+    RIGHT = "right"  # its tail
+    MIDDLE = "middle"  # both ends
+
+
+class OnToolError(StrEnum):
+    """What becomes of a conversation when a call fails."""
+
+    CONTINUE = "continue"  # the model reads what went wrong and goes on
+    STOP = "stop"
+
+
+class MultiTurn(Request):
+    """How a conversation with tools goes; lengths of responses are in tokens."""
+
+    multi_turn_enable: StrictBool = Field(
+        default=False, description="False: one turn, and no tool is called."
+    )
+    async_engine: StrictBool = Field(default=True, description="Must be true with several turns.")
+    max_tool_calls: StrictInt | None = Field(
+        default=None, ge=0, le=10_000, description="Of one conversation; null: as many as fit."
+    )
+    count_tool_calls: CountedCalls = CountedCalls.CALLS
+    max_parallel_calls: StrictInt = Field(
+        default=1, ge=1, le=64, description="Calls of one turn that are run; the rest is dropped."
+    )
+    max_total_response_length: StrictInt | None = Field(
+        default=None,
+        ge=1,
+        le=1_048_576,
+        description="Tokens of all turns and replies after the prompt; null: sampling.max_tokens.",
+    )
+    max_tool_response_length: StrictInt = Field(
+        default=256, ge=1, le=1_048_576, description="Characters of one reply of a tool."
+    )
+    tool_response_truncate_side: TruncateSide = TruncateSide.MIDDLE
+    tool_parser_format: Annotated[str, StringConstraints(pattern=r"^[\w.-]{1,50}$")] = Field(
+        default="hermes", description="How the model writes calls."
+    )
+    on_tool_error: OnToolError = OnToolError.CONTINUE
+
+
+class Tool(Request):
+    """A tool as published tool files declare one.
+
+    ``class_name`` says what it is: a name of ours (sandbox, retool, search, http, callable), or a
+    dotted class name of MindSpeed-RL or verl. ``config`` belongs to that kind. ``tool_schema`` is
+    what the model reads: {type: function, function: {name, description, parameters}}.
+    """
+
+    class_name: str = Field(min_length=1, max_length=300)
+    config: JsonObject = Field(default_factory=dict)
+    tool_schema: JsonObject | None = Field(
+        default=None, description="Null: the one that its kind has of its own."
+    )
+
+
+class RolloutSampling(Request):
+    """How a rollout samples. The defaults leave the model's distribution as it is, which
+    training on the sampled log-probabilities relies on."""
+
+    max_tokens: StrictInt = Field(
+        default=1024,
+        ge=1,
+        le=1_048_576,
+        description="Of a response without tools; with them a turn may take all that is left of "
+        "max_total_response_length.",
+    )
+    temperature: Number = Field(default=1.0, ge=0.0, le=2.0)
+    top_p: Number = Field(default=1.0, gt=0.0, le=1.0)
+    top_k: StrictInt = Field(default=-1, ge=-1, description="-1: all tokens.")
+    min_p: Number = Field(default=0.0, ge=0.0, le=1.0)
+    stop: list[Annotated[str, StringConstraints(min_length=1, max_length=100)]] | None = Field(
+        default=None, max_length=4
+    )
+
+
+PromptType = Literal["plain", "qwen_retool", "qwen_search_tool"]
+"""What is put around the question of a row that has no messages of its own."""

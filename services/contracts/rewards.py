@@ -1,0 +1,162 @@
+"""What a trajectory is rewarded for: rules, code, models and graders, and their weights.
+
+Only the model's own text is ever judged: what a tool inserted is no answer of the model.
+"""
+
+from typing import Annotated, Literal, Self
+
+from pydantic import AnyHttpUrl, Field, StrictBool, StrictInt, model_validator
+
+from services.contracts.base import JsonObject, Number, Request
+from services.contracts.graders import OpenAiGrader
+from services.contracts.judges import JudgeModel
+from services.contracts.sandbox import Language
+
+MAX_REWARDS = 16
+DottedPath = Annotated[
+    str, Field(max_length=300, pattern=r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)+$", examples=["shop.reward"])
+]
+FieldName = Annotated[str, Field(min_length=1, max_length=200)]
+
+
+class SearchEmReward(Request):
+    """Exact match after SQuAD normalisation of the last <answer>, or else the last box: 1 or 0."""
+
+    type: Literal["search_em"] = "search_em"
+    format_score: Number = Field(
+        default=0.0, description="Given for an answer in its form that is not right."
+    )
+
+
+class RetoolReward(Request):
+    """ReTool's: 1 when the last box of the model's own text is right.
+
+    Otherwise it is min(0, -1 + 0.1 for each turn that called a tool). Looked at are the last 300
+    characters, and a box is right when it equals an answer but for outer white space.
+    """
+
+    type: Literal["retool"] = "retool"
+    cap: StrictBool = Field(
+        default=False,
+        description="As verl's recipe: of what is wrong nothing is above -0.6, and half a tenth "
+        "is given for each turn, of the model or of tools, after the first.",
+    )
+    plain: StrictBool = Field(default=False, description="As the paper: what is wrong is -1.")
+    equivalence: Literal["exact", "math"] = Field(
+        default="exact", description="math: expressions that mean the same are equal."
+    )
+    strict: StrictBool = Field(
+        default=False,
+        description="As published code: the last 100 characters, and every character counts.",
+    )
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if self.cap and self.plain:
+            raise ValueError("cap and plain exclude each other")
+        if self.strict and self.equivalence != "exact":
+            raise ValueError("strict compares exactly: equivalence must be exact")
+        return self
+
+
+class HttpReward(Request):
+    """A score that a service of the user's gives.
+
+    It is sent {"trajectory": record} as JSON and answers {"score": number}. The record lacks the
+    lists of tokens; its ``response`` is the model's own text.
+    """
+
+    type: Literal["http"] = "http"
+    url: AnyHttpUrl = Field(description="Its origin must be one that the operator allows.")
+    timeout: Number = Field(default=30.0, gt=0.0, le=600.0, description="Seconds of one attempt.")
+
+
+class CallableReward(Request):
+    """A score that a Python function gives: function(trajectory=record, **arguments).
+
+    The record is a dictionary without the lists of tokens; its ``response`` is the model's own
+    text. The function runs in a process of its own, which is killed after ``timeout``.
+    """
+
+    type: Literal["callable"] = "callable"
+    function: DottedPath = Field(description="One that the operator allows.")
+    arguments: JsonObject = Field(default_factory=dict)
+    timeout: Number = Field(default=30.0, gt=0.0, le=600.0, description="Seconds.")
+
+
+class RewardModelReward(Request):
+    """The score of a sequence classifier with one label, over the whole conversation."""
+
+    type: Literal["reward_model"] = "reward_model"
+    model: str = Field(min_length=1, max_length=300, description="A registered model.")
+    max_length: StrictInt = Field(
+        default=4096, ge=16, le=1_048_576, description="Tokens; a longer text loses its head."
+    )
+    batch_size: StrictInt = Field(default=8, ge=1, le=256)
+    sigmoid: StrictBool = Field(default=False, description="A score between 0 and 1.")
+
+
+class CodeTestsReward(Request):
+    """The share of tests that the last fenced block of code in the model's text passes.
+
+    The row's ``field`` holds them: a list of {input, output} or {stdin, expected_output}, an
+    object {inputs: [...], outputs: [...]}, or, for Python, a list of texts, each a piece of code
+    that is run behind the block and must not fail. A text is read as the JSON of one of these.
+    """
+
+    type: Literal["code_tests"] = "code_tests"
+    field: FieldName = "tests"
+    language: Language = Language.PYTHON
+    partial: StrictBool = Field(
+        default=True, description="False: 1 when all tests pass and 0 otherwise."
+    )
+    run_timeout: Number = Field(default=10.0, gt=0.0, le=120.0, description="Seconds of a test.")
+    memory_limit_mb: StrictInt = Field(default=1024, ge=16, le=65_536)
+
+
+class JudgeReward(Request):
+    """A score that a language model gives.
+
+    ``prompt`` is a user's message with places like ``{{ item.question }}`` (a field of the row;
+    ``item.gold`` is the right answer), ``{{ sample.output_text }}`` (the model's last turn),
+    ``{{ sample.response }}`` (all its turns) and ``{{ sample.prompt }}`` (the conversation that
+    it began with). Its answer gives the score as JSON, {"score": number}, or as the number behind
+    the last "score", or is nothing but a number. One outside of ``range`` is an error. With
+    ``normalise`` the range is mapped to 0 and 1.
+    """
+
+    type: Literal["judge"] = "judge"
+    model: JudgeModel
+    prompt: str = Field(min_length=1, max_length=100_000)
+    system_prompt: str | None = Field(default=None, max_length=100_000)
+    range: tuple[Number, Number] = (0.0, 1.0)
+    normalise: StrictBool = False
+    max_tokens: StrictInt = Field(default=1024, ge=1, le=131_072)
+    temperature: Number = Field(default=0.0, ge=0.0, le=2.0)
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        if self.range[0] >= self.range[1]:
+            raise ValueError("range must go from a number to a larger one")
+        return self
+
+
+Reward = Annotated[
+    SearchEmReward
+    | RetoolReward
+    | HttpReward
+    | CallableReward
+    | RewardModelReward
+    | CodeTestsReward
+    | JudgeReward
+    | OpenAiGrader,
+    Field(discriminator="type"),
+]
+
+
+class WeightedReward(Request):
+    """One component: its share of the reward is ``weight`` times its score."""
+
+    name: str = Field(min_length=1, max_length=64, pattern=r"^[\w.-]+$")
+    weight: Number = 1.0
+    reward: Reward

@@ -1,0 +1,196 @@
+"""Rollouts: a model plays conversations with tools, several for each prompt, and is rewarded."""
+
+from enum import StrEnum
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, StrictInt, StringConstraints, model_validator
+
+from services.contracts.base import JsonObject, Metadata, Resource
+from services.contracts.engine import VllmOptions
+from services.contracts.evaluations import RemoteModel
+from services.contracts.jobs import JobState, Placement
+from services.contracts.multi_turn import MultiTurn, PromptType, RolloutSampling, Tool
+from services.contracts.rewards import WeightedReward
+from services.contracts.trajectories import FinishReason
+
+MAX_INLINE_PROMPTS = 1000
+MAX_TRAJECTORIES = 1_000_000
+"""Of one job."""
+
+ModelName = Annotated[str, StringConstraints(min_length=1, max_length=300)]
+
+
+class CreateRollout(Placement):
+    """The body of POST /v1/rollouts. Prompts are rows of a file, or are given here."""
+
+    model: ModelName | RemoteModel = Field(examples=["tiny-base"])
+    tokenizer: ModelName | None = Field(
+        default=None,
+        description="The registered model whose tokenizer a remote model has; only for those.",
+    )
+    file: str | None = Field(
+        default=None,
+        min_length=1,
+        max_length=200,
+        description="Rows of {messages | prompt | question, gold | answer, prompt_type}.",
+        examples=["file-abc123"],
+    )
+    prompts: list[JsonObject] | None = Field(
+        default=None,
+        min_length=1,
+        max_length=MAX_INLINE_PROMPTS,
+        description="The rows themselves, in place of a file.",
+    )
+    prompt_type: PromptType = "plain"
+    system_prompt: str | None = Field(default=None, max_length=100_000)
+    max_prompts: StrictInt | None = Field(
+        default=None, ge=1, description="Take the first rows only."
+    )
+    samples_per_prompt: StrictInt = Field(default=1, ge=1, le=1024)
+    tools: list[Tool] = Field(default_factory=list, max_length=32)
+    multi_turn: MultiTurn = Field(default_factory=MultiTurn)
+    sampling: RolloutSampling = Field(default_factory=RolloutSampling)
+    rewards: list[WeightedReward] = Field(default_factory=list, max_length=16)
+    seed: StrictInt | None = Field(
+        default=0, ge=0, le=2**31 - 1, description="Null: another one for every rollout."
+    )
+    max_concurrency: StrictInt = Field(default=256, ge=1, le=4096, description="Rollouts at once.")
+    engine: VllmOptions = Field(
+        default_factory=VllmOptions, description="Of the vLLM server of a registered model."
+    )
+    metadata: Metadata | None = None
+
+    @model_validator(mode="after")
+    def _one_source(self) -> Self:
+        if (self.file is None) == (self.prompts is None):
+            raise ValueError("give exactly one of file and prompts")
+        if isinstance(self.model, RemoteModel) and self.tokenizer is None:
+            raise ValueError("a remote model needs tokenizer: the registered model that has its")
+        if isinstance(self.model, str) and self.tokenizer is not None:
+            raise ValueError("tokenizer is for remote models; a registered one has its own")
+        return self
+
+
+class Spread(Resource):
+    """How the values of many rollouts lie; ``p95`` is the 95th of their percentiles."""
+
+    count: int
+    mean: float
+    min: float
+    median: float
+    p95: float
+    max: float
+
+
+class RewardSpread(Spread):
+    """A spread with the uncertainty of its mean.
+
+    The samples of a prompt are alike, so that ``stderr`` counts prompts, not samples: it is that
+    of a mean over clusters. ``ci95`` is the mean -+ 1.96 times it. With a single prompt both
+    speak of that prompt's samples.
+    """
+
+    stderr: float
+    ci95: tuple[float, float]
+
+
+class ToolStatistics(Resource):
+    """The calls of one tool. ``outcomes`` counts how they ended, dropped ones among them."""
+
+    calls: int = Field(description="Calls that were run.")
+    failed: int = Field(description="Of them, those that gave no reply.")
+    attempts: int
+    outcomes: dict[str, int]
+    seconds: Spread | None = Field(description="Of the calls that were run; null without any.")
+
+
+class RolloutStatistics(Resource):
+    """What all rollouts of a job came to. Lengths are in tokens, times in seconds.
+
+    ``generation_seconds`` is how long rollouts were played, over all attempts at the job;
+    ``model_seconds`` and ``tool_seconds`` are spreads over rollouts.
+    """
+
+    prompts: int
+    trajectories: int
+    failed: int = Field(description="Rollouts that are no samples: an engine or we failed.")
+    finish_reasons: dict[str, int]
+    reward: RewardSpread | None = Field(description="Null where nothing was rewarded.")
+    reward_components: dict[str, RewardSpread]
+    best_reward: RewardSpread | None = Field(
+        description="Of the best sample of each prompt; null where nothing was rewarded."
+    )
+    uniform_prompts: int = Field(
+        description="Prompts of several samples, all with the same reward: nothing to learn from."
+    )
+    reward_errors: int
+    tools: dict[str, ToolStatistics]
+    calls: int
+    failed_calls: int
+    malformed_calls: int
+    prompt_tokens: Spread
+    response_tokens: Spread
+    sampled_tokens: Spread
+    turns: Spread
+    seconds: Spread
+    model_seconds: Spread
+    tool_seconds: Spread
+    generation_seconds: float
+    tokens_per_second: float = Field(description="Sampled ones, while rollouts were played.")
+
+
+class Rollout(JobState):
+    """A rollout job."""
+
+    object: Literal["rollout"] = "rollout"
+    model: str | RemoteModel
+    tokenizer: str | None = None
+    file: str | None = Field(default=None, description="Null where the prompts were given inline.")
+    prompt_type: PromptType
+    samples_per_prompt: int
+    tools: list[Tool]
+    multi_turn: MultiTurn
+    sampling: RolloutSampling
+    rewards: list[WeightedReward]
+    seed: int | None
+    statistics: RolloutStatistics | None = None
+
+
+class TrajectorySummary(Resource):
+    """A rollout in a list: everything but its tokens. ``errors`` sums up what went wrong.
+
+    That is: calls without a reply, calls that could not be read, a reward that could not be
+    given, and the rollout's own failure.
+    """
+
+    id: str
+    object: Literal["rollout.trajectory.summary"] = "rollout.trajectory.summary"
+    prompt_index: int
+    sample_index: int
+    reward: float | None = None
+    reward_components: dict[str, float] = Field(default_factory=dict)
+    reward_error: str | None = None
+    finish_reason: FinishReason
+    error: str | None = None
+    errors: int = 0
+    turns: int = 0
+    tool_calls: int = 0
+    failed_calls: int = 0
+    prompt_tokens: int = 0
+    response_tokens: int = 0
+    sampled_tokens: int = 0
+    question: str = Field(default="", description="The head of the prompt's last message.")
+    answer: str = Field(default="", description="The tail of the model's last turn.")
+    created_at: float = 0.0
+    seconds: float = 0.0
+    model_seconds: float = 0.0
+    tool_seconds: float = 0.0
+
+
+class TrajectoryOrder(StrEnum):
+    """What trajectories are listed by."""
+
+    FINISHED = "finished"  # when they ended
+    REWARD = "reward"  # those without one come last, whatever the direction
+    LENGTH = "length"  # tokens of the response
+    ERRORS = "errors"

@@ -1,0 +1,155 @@
+"""The record of one rollout: everything that was said, called, sampled and judged."""
+
+from enum import StrEnum
+from typing import Literal, Self
+
+from pydantic import Field, model_validator
+
+from services.contracts.base import JsonObject, Resource
+
+KEPT_REPLY_CHARACTERS = 65_536
+"""Of a tool's reply this much is recorded; its whole length is recorded beside it."""
+
+
+class CallOutcome(StrEnum):
+    """What came of a call that the model wrote."""
+
+    ANSWERED = "answered"  # the tool replied; that its program failed is a reply too
+    UNKNOWN_TOOL = "unknown_tool"
+    INVALID_ARGUMENTS = "invalid_arguments"
+    FAILED = "failed"  # the tool could not be reached, or broke
+    TIMED_OUT = "timed_out"
+    DROPPED = "dropped"  # it was not run: beyond a limit, or behind the last token
+
+    @property
+    def is_error(self) -> bool:
+        """Whether the call was to be run and gave no reply."""
+        return self not in {CallOutcome.ANSWERED, CallOutcome.DROPPED}
+
+
+class ToolCallRecord(Resource):
+    """One call. ``shown`` is what the model read; times are seconds since the rollout began."""
+
+    name: str
+    arguments: JsonObject | None = Field(description="Null where they were no JSON object.")
+    outcome: CallOutcome
+    reply: str | None = Field(default=None, description="The head of what the tool replied.")
+    reply_characters: int = Field(default=0, description="Length of the whole reply.")
+    shown: str | None = Field(default=None, description="The reply, or the error, as inserted.")
+    error: str | None = None
+    attempts: int = 0
+    started: float = 0.0
+    seconds: float = 0.0
+
+
+class MalformedCall(Resource):
+    """What looked like a call and could not be read."""
+
+    text: str
+    reason: str
+
+
+class Turn(Resource):
+    """One turn of the model, and what its calls inserted.
+
+    ``token_start`` is the place of its first token in ``response_token_ids``; the turn has
+    ``token_count`` sampled tokens, and ``inserted_count`` tokens of replies follow them.
+    """
+
+    text: str = Field(description="Decoded with special tokens.")
+    token_start: int
+    token_count: int
+    inserted_count: int = 0
+    finish_reason: str = Field(description="The engine's: stop, length, abort.")
+    calls: list[ToolCallRecord] = Field(default_factory=list)
+    malformed: list[MalformedCall] = Field(default_factory=list)
+    started: float = 0.0
+    seconds: float = 0.0
+
+    @property
+    def calls_run(self) -> int:
+        """Calls that were run."""
+        return sum(call.outcome is not CallOutcome.DROPPED for call in self.calls)
+
+
+class FinishReason(StrEnum):
+    """Why a rollout ended."""
+
+    ANSWERED = "answered"  # the model ended its turn without a call
+    LENGTH = "length"  # the tokens of the turn, or of all turns, were spent
+    REPLY_TOO_LONG = "reply_too_long"  # a tool's reply did not fit into the budget
+    CALLS_SPENT = "calls_spent"  # the model called again after its last call
+    TOOL_ERROR = "tool_error"  # a call failed, and on_tool_error is stop
+    PROMPT_REFUSED = "prompt_refused"  # the chat template refused it, or it leaves no room
+    ENGINE_FAILED = "engine_failed"  # the model's server gave no answer
+    INTERNAL_ERROR = "internal_error"  # a fault of ours, kept as data
+
+    @property
+    def is_failure(self) -> bool:
+        """Whether the record is not a sample of the policy."""
+        return self in {
+            FinishReason.PROMPT_REFUSED,
+            FinishReason.ENGINE_FAILED,
+            FinishReason.INTERNAL_ERROR,
+        }
+
+
+class Trajectory(Resource):
+    """A rollout. The four lists of response tokens have one length.
+
+    ``response_mask`` is 1 on sampled tokens and 0 on inserted ones. ``log_probs`` are natural
+    logarithms of the sampler's probabilities, 0.0 where nothing was sampled;
+    ``policy_versions`` name the weights that sampled each token, -1 where nothing was sampled.
+    """
+
+    schema_version: Literal[1] = 1
+    id: str
+    object: Literal["rollout.trajectory"] = "rollout.trajectory"
+    prompt_index: int = Field(description="Row of the prompts, counted from 0.")
+    sample_index: int = Field(default=0, description="Which of the prompt's samples, from 0.")
+    messages: list[JsonObject]
+    tools: list[JsonObject] = Field(
+        default_factory=list, description="The schemas that the model read."
+    )
+    gold: list[str] = Field(default_factory=list)
+    extra: JsonObject = Field(default_factory=dict, description="Other fields of its row.")
+    prompt_token_ids: list[int]
+    response_token_ids: list[int] = Field(default_factory=list)
+    response_mask: list[int] = Field(default_factory=list)
+    log_probs: list[float] = Field(default_factory=list)
+    policy_versions: list[int] = Field(default_factory=list)
+    turns: list[Turn] = Field(default_factory=list)
+    finish_reason: FinishReason
+    error: str | None = None
+    reward: float | None = Field(default=None, description="Weighted sum of the components.")
+    reward_components: dict[str, float] = Field(default_factory=dict)
+    reward_error: str | None = Field(default=None, description="Why there is no reward.")
+    created_at: float = Field(default=0.0, description="When it began, in seconds of the epoch.")
+    seconds: float = 0.0
+    model_seconds: float = 0.0
+    tool_seconds: float = 0.0
+
+    @model_validator(mode="after")
+    def _lists_fit(self) -> Self:
+        lengths = {
+            name: len(getattr(self, name))
+            for name in ("response_token_ids", "response_mask", "log_probs", "policy_versions")
+        }
+        if len(set(lengths.values())) > 1:
+            raise ValueError(f"lists of tokens have different lengths: {lengths}")
+        return self
+
+    @property
+    def tool_calls(self) -> int:
+        """Calls that were run."""
+        return sum(turn.calls_run for turn in self.turns)
+
+    @property
+    def failed_calls(self) -> int:
+        """Calls that gave no reply."""
+        return sum(call.outcome.is_error for turn in self.turns for call in turn.calls)
+
+    @property
+    def sampled_tokens(self) -> int:
+        """Tokens that the model wrote."""
+        return sum(self.response_mask)

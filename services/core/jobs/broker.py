@@ -1,0 +1,72 @@
+"""The Celery application of every process, on any broker Celery knows or on plain files."""
+
+from pathlib import Path
+
+from celery import Celery
+from kombu import Queue
+
+from services.core.jobs.file_broker import SCHEME, remove_abandoned
+from services.core.jobs.queue_names import ALL_QUEUES
+from services.core.settings import Settings
+
+WAKE_UP = "temper.wake_up"
+"""The one task: look into the database for work of the queue the message came through."""
+
+FILE_POLLING_SECONDS = 0.05
+BROKER_SECONDS = 10.0
+
+
+def create_queue(settings: Settings) -> Celery:
+    """Return the application. Messages carry a queue's name and nothing else, as JSON."""
+    app = Celery("temper")
+    app.conf.update(
+        broker_url=settings.broker_url or f"{SCHEME}://",
+        broker_transport_options=(
+            _time_limits(settings.broker_url)
+            if settings.broker_url
+            else _file_transport(settings.home)
+        ),
+        broker_connection_retry_on_startup=True,
+        broker_connection_timeout=5,
+        task_ignore_result=True,
+        task_serializer="json",
+        accept_content=["json"],
+        worker_prefetch_multiplier=1,
+        worker_enable_remote_control=False,
+        worker_send_task_events=False,
+        worker_hijack_root_logger=False,
+        task_queues=[Queue(name, routing_key=name) for name in ALL_QUEUES],
+        task_create_missing_queues=False,
+    )
+    return app
+
+
+def send_wake_up(app: Celery, queue: str) -> None:
+    """Wake one worker of ``queue``; raises kombu's OperationalError when the broker is away."""
+    app.send_task(WAKE_UP, kwargs={"queue": queue}, queue=queue, retry=False)
+
+
+def ping_broker(app: Celery) -> None:
+    """Raise when the broker does not answer."""
+    with app.connection_for_write() as connection:
+        connection.ensure_connection(max_retries=1, timeout=2)
+
+
+def _time_limits(broker_url: str) -> dict[str, object]:
+    """A broker that accepts connections and never answers counts as away."""
+    if not broker_url.startswith(("redis://", "rediss://")):
+        return {}
+    return {"socket_connect_timeout": BROKER_SECONDS, "socket_timeout": BROKER_SECONDS}
+
+
+def _file_transport(home: Path) -> dict[str, object]:
+    folder = home / "broker"
+    for name in ("messages", "control"):
+        (folder / name).mkdir(mode=0o700, parents=True, exist_ok=True)
+    remove_abandoned(folder / "messages")
+    return {
+        "data_folder_in": str(folder / "messages"),
+        "data_folder_out": str(folder / "messages"),
+        "control_folder": str(folder / "control"),
+        "polling_interval": FILE_POLLING_SECONDS,
+    }

@@ -1,0 +1,207 @@
+"""Claiming jobs and keeping the claim: compare-and-set on status and epoch."""
+
+import time
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from sqlalchemy import ColumnElement, or_, select, update
+from sqlalchemy.orm import Session
+
+from services.contracts.jobs import JobStatus
+from services.core.db.coordination import now, take_turns
+from services.core.db.tables import JobRow
+from services.core.jobs.events import append_event
+from services.core.jobs.gpu_inventory import HostDevices
+from services.core.jobs.gpu_leases import free_devices, hold_devices
+from services.core.jobs.job import Job, job_from_row
+from services.core.jobs.status import LeaseLost
+from services.core.jobs.store import get_job
+
+LOOK_AHEAD = 20
+"""How many jobs are tried that workers of other hosts are claiming at this moment."""
+
+
+class Stage(StrEnum):
+    """What a claim allows its worker to do."""
+
+    VALIDATION = "validation"
+    WORK = "work"
+
+
+@dataclass(frozen=True)
+class Claimant:
+    """Who claims: a worker, the devices of its host, and how long its leases last."""
+
+    owner: str
+    devices: HostDevices
+    lease_seconds: float
+
+
+@dataclass(frozen=True)
+class Claim:
+    """The right of one worker to bring a job forward, until its lease expires."""
+
+    job: Job
+    stage: Stage
+    devices: tuple[str, ...] = ()
+
+    @property
+    def gpus(self) -> tuple[str, ...]:
+        """The devices that are GPUs."""
+        return tuple(device for device in self.devices if not device.startswith("cpu-"))
+
+
+def claim_validation(session: Session, queue: str, claimant: Claimant) -> Claim | None:
+    """Claim the oldest job whose files nobody is validating."""
+    query = (
+        select(JobRow)
+        .where(
+            JobRow.status == JobStatus.VALIDATING_FILES.value,
+            JobRow.validation_queue == queue,
+            JobRow.owner.is_(None),
+        )
+        .order_by(JobRow.priority.desc(), JobRow.seq)
+        .limit(1)
+        .with_for_update(skip_locked=True)
+    )
+    row = session.scalar(query)
+    if row is None:
+        return None
+    job = _take(session, job_from_row(row), claimant)
+    return Claim(job, Stage.VALIDATION)
+
+
+def claim_work(
+    session: Session, queue: str, claimant: Claimant, occupied: Collection[str]
+) -> Claim | None:
+    """Claim the first queued job with the devices it needs; highest priority, then oldest.
+
+    A job that must wait for GPUs of this host is not overtaken by later ones that need GPUs, so
+    that large jobs are not starved; its ``queue_reason`` then says what it waits for. The same
+    holds for CPU slots. GPUs in ``occupied`` are in use by somebody else and count as taken.
+    """
+    take_turns(session, claimant.devices.host)
+    for pool in _pools(claimant.devices):
+        claim = _claim_from(session, pool, queue, claimant, occupied)
+        if claim is not None:
+            return claim
+    return None
+
+
+def renew_lease(session: Session, claim: Claim, lease_seconds: float) -> Job:
+    """Extend a claim and return the job as it stands; raise `LeaseLost` when it was taken."""
+    job = claim.job
+    renewed = session.scalar(
+        update(JobRow)
+        .where(JobRow.id == job.id, JobRow.epoch == job.epoch, JobRow.owner == job.owner)
+        .values(lease_expires_at=now(session) + lease_seconds)
+        .returning(JobRow.id)
+    )
+    if renewed is None:
+        raise LeaseLost(f"job {job.id} was taken from {job.owner} in epoch {job.epoch}")
+    return get_job(session, job.id)
+
+
+def check_claim(session: Session, claim: Claim, *, lock: bool = True) -> Job:
+    """Return the job of a claim, locked on demand; raise `LeaseLost` when it no longer holds."""
+    job = get_job(session, claim.job.id, lock=lock)
+    if job.epoch != claim.job.epoch or job.owner != claim.job.owner:
+        raise LeaseLost(f"job {job.id} was taken from {claim.job.owner} in epoch {claim.job.epoch}")
+    return job
+
+
+@dataclass(frozen=True)
+class _Pool:
+    """Devices of one sort on this host, and which jobs can ever run on them."""
+
+    noun: str
+    devices: Sequence[str]
+    fits: ColumnElement[bool]
+
+
+def _pools(devices: HostDevices) -> Iterator[_Pool]:
+    unspecified = JobRow.gpus.is_(None)
+    if devices.gpus:
+        fits = or_(JobRow.gpus.between(1, len(devices.gpus)), unspecified)
+        yield _Pool("GPU", devices.gpus, fits)
+    if devices.cpu_slots:
+        none = JobRow.gpus == 0
+        yield _Pool("CPU slot", devices.slot_ids(), none if devices.gpus else none | unspecified)
+
+
+def _claim_from(
+    session: Session, pool: _Pool, queue: str, claimant: Claimant, occupied: Collection[str]
+) -> Claim | None:
+    free = [device for device in free_devices(session, pool.devices) if device not in occupied]
+    host = claimant.devices.host
+    for job in _queued(session, queue, pool.fits):
+        wanted = job.gpus or 1
+        if len(free) < wanted:
+            noun = pool.noun if wanted == 1 else f"{pool.noun}s"
+            _explain_wait(session, job, f"waiting for {wanted} {noun}; {len(free)} free on {host}")
+            return None
+        if not _still_waits(session, job):
+            continue  # a worker of another host is faster
+        claimed = _take(session, job, claimant)
+        hold_devices(session, claimant.devices, job.id, claimed.epoch, free[:wanted])
+        return Claim(claimed, Stage.WORK, tuple(free[:wanted]))
+    return None
+
+
+def _queued(session: Session, queue: str, fits: ColumnElement[bool]) -> list[Job]:
+    rows = session.scalars(
+        select(JobRow)
+        .where(JobRow.status == JobStatus.QUEUED.value, JobRow.queue == queue, fits)
+        .order_by(JobRow.priority.desc(), JobRow.seq)
+        .limit(LOOK_AHEAD)
+    ).all()
+    return [job_from_row(row) for row in rows]
+
+
+def _still_waits(session: Session, job: Job) -> bool:
+    """Lock a queued job; false when it moved on or somebody is changing it now."""
+    query = select(JobRow.id).where(
+        JobRow.id == job.id, JobRow.status == JobStatus.QUEUED.value, JobRow.epoch == job.epoch
+    )
+    return session.scalar(query.with_for_update(skip_locked=True)) is not None
+
+
+def _explain_wait(session: Session, job: Job, reason: str) -> None:
+    if job.queue_reason != reason and _still_waits(session, job):
+        session.execute(update(JobRow).where(JobRow.id == job.id).values(queue_reason=reason))
+
+
+def _take(session: Session, job: Job, claimant: Claimant) -> Job:
+    started = time.time()
+    working = job.status is JobStatus.QUEUED
+    changes = {
+        "owner": claimant.owner,
+        "epoch": job.epoch + 1,
+        "lease_expires_at": now(session) + claimant.lease_seconds,
+        "updated_at": started,
+        "queue_reason": None,
+        "phase": "starting" if working else "validating",
+    }
+    if working:
+        changes |= {
+            "status": JobStatus.RUNNING.value,
+            "attempt": job.attempt + 1,
+            "started_at": job.started_at or started,
+        }
+    taken = session.scalar(
+        update(JobRow)
+        .where(
+            JobRow.id == job.id,
+            JobRow.status == job.status.value,
+            JobRow.epoch == job.epoch,
+            or_(JobRow.owner.is_(None), JobRow.status == JobStatus.QUEUED.value),
+        )
+        .values(**changes)
+        .returning(JobRow.id)
+    )
+    if taken is None:
+        raise LeaseLost(f"job {job.id} was claimed by another worker")
+    if working:
+        append_event(session, job.id, f"Attempt {job.attempt + 1} started on {claimant.owner}")
+    return get_job(session, job.id)

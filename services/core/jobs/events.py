@@ -1,0 +1,86 @@
+"""What happened to a job, numbered without gaps in the order it was committed."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from sqlalchemy import insert, select, update
+from sqlalchemy.orm import Session
+
+from services.core.db.tables import EventRow, JobRow
+from services.core.jobs.storable import storable, storable_text
+
+Level = Literal["info", "warn", "error"]
+Type = Literal["message", "metrics"]
+
+
+@dataclass(frozen=True)
+class Draft:
+    """An event that has no number yet."""
+
+    message: str
+    level: Level = "info"
+    type: Type = "message"
+    data: dict[str, Any] | None = None
+
+
+def append_event(
+    session: Session,
+    job_id: str,
+    message: str,
+    *,
+    level: Level = "info",
+    type: Type = "message",  # noqa: A002 - the wire's name
+    data: dict[str, Any] | None = None,
+) -> None:
+    """Add one event to a job, in the caller's transaction."""
+    append_events(session, job_id, [Draft(message, level, type, data)])
+
+
+def append_events(session: Session, job_id: str, drafts: Sequence[Draft]) -> None:
+    """Add events to a job in their order; what no database can hold is taken out of them."""
+    if not drafts:
+        return
+    # Numbers come from the job's row, whose lock orders concurrent writers: a reader that has
+    # seen number n has seen every smaller one.
+    last = session.execute(
+        update(JobRow)
+        .where(JobRow.id == job_id)
+        .values(event_count=JobRow.event_count + len(drafts))
+        .returning(JobRow.event_count)
+    ).scalar_one()
+    now = time.time()
+    rows = [
+        {
+            "job_id": job_id,
+            "number": number,
+            "created_at": now,
+            "level": draft.level,
+            "type": draft.type,
+            "message": storable_text(draft.message),
+            "data": storable(draft.data),
+        }
+        for number, draft in enumerate(drafts, last - len(drafts) + 1)
+    ]
+    session.execute(insert(EventRow), rows)
+
+
+def events_after(session: Session, job_id: str, number: int, limit: int) -> Sequence[EventRow]:
+    """The events with numbers above ``number``, oldest first."""
+    return session.scalars(
+        select(EventRow)
+        .where(EventRow.job_id == job_id, EventRow.number > number)
+        .order_by(EventRow.number)
+        .limit(limit)
+    ).all()
+
+
+def events_before(
+    session: Session, job_id: str, number: int | None, limit: int
+) -> Sequence[EventRow]:
+    """The events with numbers below ``number`` (None: the latest), newest first."""
+    query = select(EventRow).where(EventRow.job_id == job_id)
+    if number is not None:
+        query = query.where(EventRow.number < number)
+    return session.scalars(query.order_by(EventRow.number.desc()).limit(limit)).all()

@@ -1,0 +1,81 @@
+"""Jobs as values."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from services.contracts.jobs import JobError, JobStatus
+from services.core.db.tables import JobRow
+
+
+@dataclass(frozen=True)
+class NewJob:
+    """What a resource asks the job machine to run.
+
+    ``gpus`` is the number of devices; 0 asks for a CPU slot, None for one device where the host
+    has any and a CPU slot elsewhere. The input is validated on ``validation_queue`` first.
+    """
+
+    id: str
+    kind: str
+    queue: str
+    validation_queue: str
+    request: dict[str, Any]
+    gpus: int | None = None
+    priority: int = 0
+    metadata: dict[str, str] | None = None
+
+
+@dataclass(frozen=True)
+class Job:
+    """A job as it stood when it was read."""
+
+    seq: int
+    id: str
+    kind: str
+    status: JobStatus
+    queue: str
+    validation_queue: str
+    priority: int
+    gpus: int | None
+    request: dict[str, Any]
+    metadata: dict[str, str] | None
+    result: dict[str, Any] | None
+    error: JobError | None
+    phase: str | None
+    step: int | None
+    total_steps: int | None
+    eta_seconds: float | None
+    queue_reason: str | None
+    attempt: int
+    losses: int
+    epoch: int
+    owner: str | None
+    lease_expires_at: float | None
+    cancel_requested_at: float | None
+    reports_offset: int
+    event_count: int
+    created_at: float
+    updated_at: float
+    started_at: float | None
+    finished_at: float | None
+
+    @property
+    def current_queue(self) -> str:
+        """The queue whose workers can bring the job forward now."""
+        validating = self.status is JobStatus.VALIDATING_FILES
+        return self.validation_queue if validating else self.queue
+
+
+def job_from_row(row: JobRow) -> Job:
+    """Copy a row into a value."""
+    fields = {
+        name: getattr(row, name)
+        for name in Job.__dataclass_fields__
+        if name not in {"status", "error", "metadata"}
+    }
+    return Job(
+        status=JobStatus(row.status),
+        error=JobError.model_validate(row.error) if row.error else None,
+        metadata=row.labels,
+        **fields,
+    )

@@ -1,0 +1,208 @@
+"""Creating, reading, moving and cancelling jobs."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from sqlalchemy import func, select, update
+from sqlalchemy.orm import Session
+
+from services.contracts.errors import Conflict, InvalidRequest, NotFound
+from services.contracts.jobs import JobError, JobStatus
+from services.core.db.tables import CheckpointRow, JobRow
+from services.core.jobs.events import Level, append_event
+from services.core.jobs.job import Job, NewJob, job_from_row
+from services.core.jobs.outbox import add_wake_up
+from services.core.jobs.status import LeaseLost, check_move
+from services.core.jobs.storable import storable, storable_text
+
+
+@dataclass(frozen=True)
+class JobFilter:
+    """Which jobs a list shows; None means any."""
+
+    kind: str | None = None
+    status: JobStatus | None = None
+    metadata: dict[str, str] = field(default_factory=dict)
+
+
+def create_job(session: Session, new: NewJob) -> Job:
+    """Write a job whose files still have to be validated, and its wake-up."""
+    now = time.time()
+    row = JobRow(
+        id=new.id,
+        kind=new.kind,
+        status=JobStatus.VALIDATING_FILES.value,
+        queue=new.queue,
+        validation_queue=new.validation_queue,
+        priority=new.priority,
+        gpus=new.gpus,
+        request=new.request,
+        labels=new.metadata,
+        created_at=now,
+        updated_at=now,
+    )
+    session.add(row)
+    session.flush()
+    append_event(session, new.id, "Job created; its files are being validated")
+    add_wake_up(session, new.validation_queue)
+    session.refresh(row)
+    return job_from_row(row)
+
+
+def get_job(session: Session, job_id: str, kind: str | None = None, *, lock: bool = False) -> Job:
+    """Return a job, or raise `NotFound`; with ``kind``, jobs of other kinds do not exist.
+
+    ``lock`` keeps other writers away until the transaction ends (SQLite's always does).
+    """
+    query = select(JobRow).where(JobRow.id == job_id).execution_options(populate_existing=True)
+    row = session.scalar(query.with_for_update() if lock else query)
+    if row is None or (kind is not None and row.kind != kind):
+        raise NotFound(f"no job {job_id!r}", param="id", code="job_not_found")
+    return job_from_row(row)
+
+
+def list_jobs(
+    session: Session, where: JobFilter, after: str | None, limit: int
+) -> tuple[list[Job], bool]:
+    """Return up to ``limit`` jobs, newest first, and whether there are more."""
+    query = select(JobRow)
+    if where.kind is not None:
+        query = query.where(JobRow.kind == where.kind)
+    if where.status is not None:
+        query = query.where(JobRow.status == where.status.value)
+    for key, value in where.metadata.items():
+        query = query.where(JobRow.labels[key].as_string() == value)
+    if after is not None:
+        query = query.where(JobRow.seq < _position(session, after))
+    rows = session.scalars(query.order_by(JobRow.seq.desc()).limit(limit + 1)).all()
+    return [job_from_row(row) for row in rows[:limit]], len(rows) > limit
+
+
+def _position(session: Session, job_id: str) -> int:
+    seq = session.scalar(select(JobRow.seq).where(JobRow.id == job_id))
+    if seq is None:
+        raise InvalidRequest(f"no job {job_id[:80]!r}", param="after")
+    return seq
+
+
+def count_jobs(session: Session) -> Sequence[tuple[str, str, int]]:
+    """Return (kind, status, number) of all jobs."""
+    counts = session.execute(
+        select(JobRow.kind, JobRow.status, func.count()).group_by(JobRow.kind, JobRow.status)
+    )
+    return [(kind, status, number) for kind, status, number in counts]
+
+
+def move_job(
+    session: Session,
+    job: Job,
+    to: JobStatus,
+    message: str,
+    *,
+    level: Level = "info",
+    data: dict[str, Any] | None = None,
+    **changes: Any,
+) -> Job:
+    """Move a job along an edge, with its event, if nobody changed it since it was read.
+
+    Raises `LeaseLost` when the job's status or epoch is no longer the one in ``job``.
+    """
+    check_move(job.id, job.status, to)
+    now = time.time()
+    if to.is_final:
+        changes.setdefault("finished_at", now)
+    if to is not JobStatus.RUNNING:
+        changes |= {"owner": None, "lease_expires_at": None, "eta_seconds": None}
+    moved = session.scalar(
+        update(JobRow)
+        .where(JobRow.id == job.id, JobRow.status == job.status.value, JobRow.epoch == job.epoch)
+        .values(status=to.value, updated_at=now, **({"queue_reason": None} | changes))
+        .returning(JobRow.id)
+    )
+    if moved is None:
+        raise LeaseLost(f"job {job.id} is no longer {job.status} in epoch {job.epoch}")
+    append_event(session, job.id, message, level=level, data=data)
+    return get_job(session, job.id)
+
+
+def fail_job(
+    session: Session, job: Job, error: JobError, data: dict[str, Any] | None = None
+) -> Job:
+    """End a job with its cause; ``data`` goes with the event."""
+    error = error.model_copy(update={"message": storable_text(error.message)})
+    validating = job.status is JobStatus.VALIDATING_FILES
+    return move_job(
+        session,
+        job,
+        JobStatus.FAILED,
+        f"Failed: {error.message}",
+        level="error",
+        data={"code": error.code, "param": error.param, **(data or {})},
+        error=storable(error.model_dump()),
+        phase=None,
+        # The progress of a validation is not that of the job.
+        **({"step": None, "total_steps": None} if validating else {}),
+    )
+
+
+def release_validation(session: Session, job: Job, message: str, *, losses: int) -> None:
+    """Give up a claimed validation, so that another worker does it from the start."""
+    released = session.scalar(
+        update(JobRow)
+        .where(
+            JobRow.id == job.id,
+            JobRow.status == JobStatus.VALIDATING_FILES.value,
+            JobRow.epoch == job.epoch,
+        )
+        .values(
+            owner=None,
+            lease_expires_at=None,
+            phase=None,
+            losses=losses,
+            updated_at=time.time(),
+        )
+        .returning(JobRow.id)
+    )
+    if released is None:
+        raise LeaseLost(f"job {job.id} is no longer validated in epoch {job.epoch}")
+    append_event(session, job.id, message, level="warn")
+    add_wake_up(session, job.validation_queue)
+
+
+def request_cancel(session: Session, job_id: str, kind: str | None = None) -> Job:
+    """Cancel a waiting job at once; ask the worker of a running one to end it.
+
+    Raises `Conflict` when the job has already ended otherwise; cancelling twice is no error.
+    """
+    job = get_job(session, job_id, kind, lock=True)
+    if job.status is JobStatus.CANCELLED or job.cancel_requested_at is not None:
+        return job
+    if job.status.is_final:
+        raise Conflict(f"job {job_id} has already {job.status}", code="job_already_final")
+    session.execute(
+        update(JobRow).where(JobRow.id == job_id).values(cancel_requested_at=time.time())
+    )
+    if job.owner is None:
+        return move_job(session, job, JobStatus.CANCELLED, "Cancelled before it ran", phase=None)
+    append_event(session, job_id, "Cancellation requested")
+    return get_job(session, job_id)
+
+
+def list_checkpoints(
+    session: Session, job_id: str, after: str | None, limit: int
+) -> tuple[Sequence[CheckpointRow], bool]:
+    """Return up to ``limit`` checkpoints of a job, newest first, and whether there are more."""
+    query = select(CheckpointRow).where(CheckpointRow.job_id == job_id)
+    if after is not None:
+        step = session.scalar(
+            select(CheckpointRow.step).where(
+                CheckpointRow.id == after, CheckpointRow.job_id == job_id
+            )
+        )
+        if step is None:
+            raise InvalidRequest(f"no checkpoint {after[:80]!r}", param="after")
+        query = query.where(CheckpointRow.step < step)
+    rows = session.scalars(query.order_by(CheckpointRow.step.desc()).limit(limit + 1)).all()
+    return rows[:limit], len(rows) > limit

@@ -1,0 +1,46 @@
+"""The worker processes, by their heartbeats."""
+
+from collections.abc import Sequence
+
+from sqlalchemy import delete, select
+from sqlalchemy.orm import Session
+
+from services.core.db.coordination import now
+from services.core.db.tables import WorkerRow
+from services.core.jobs.gpu_inventory import HostDevices
+
+FORGET_SECONDS = 600.0
+SILENCE_SECONDS = 20.0
+"""A worker that was silent for longer counts as gone; it beats every few seconds."""
+
+
+def heartbeat(session: Session, worker_id: str, queues: list[str], devices: HostDevices) -> None:
+    """Say that a worker lives and what it offers."""
+    beat = now(session)
+    row = session.get(WorkerRow, worker_id)
+    if row is None:
+        row = WorkerRow(id=worker_id, host=devices.host, started_at=beat)
+        session.add(row)
+    row.queues = queues
+    row.gpus = list(devices.gpus)
+    row.cpu_slots = devices.cpu_slots
+    row.heartbeat_at = beat
+
+
+def live_workers(session: Session) -> Sequence[WorkerRow]:
+    """The workers heard of lately, oldest first."""
+    return session.scalars(
+        select(WorkerRow)
+        .where(WorkerRow.heartbeat_at > now(session) - SILENCE_SECONDS)
+        .order_by(WorkerRow.started_at, WorkerRow.id)
+    ).all()
+
+
+def sign_off(session: Session, worker_id: str) -> None:
+    """Forget a worker that ends in order."""
+    session.execute(delete(WorkerRow).where(WorkerRow.id == worker_id))
+
+
+def forget_dead_workers(session: Session) -> None:
+    """Drop the workers not heard of for ten minutes."""
+    session.execute(delete(WorkerRow).where(WorkerRow.heartbeat_at < now(session) - FORGET_SECONDS))

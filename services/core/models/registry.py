@@ -1,0 +1,117 @@
+"""Looking models up, resolving them to weights, and registering what jobs made."""
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from services.contracts.errors import InvalidRequest, NotFound
+from services.contracts.models import Lineage, ModelKind
+from services.core.artifacts import Artifacts
+from services.core.db.tables import ModelRow
+from services.core.models.checkpoints import find_checkpoint
+
+
+@dataclass(frozen=True)
+class Weights:
+    """Where weights are loaded from: a folder of this host or a hub repository."""
+
+    path: Path | None
+    hub_id: str | None = None
+    revision: str | None = None
+
+
+@dataclass(frozen=True)
+class ResolvedModel:
+    """A model ready to be loaded: full weights, and the adapter over them if there is one.
+
+    ``base`` is the name of the full weights; it equals ``id`` without an adapter.
+    ``stop_token_ids`` end an answer beside the tokens that the weights themselves name.
+    """
+
+    id: str
+    base: str
+    weights: Weights
+    adapter: Path | None = None
+    stop_token_ids: tuple[int, ...] = ()
+    needs_merge: bool = False
+
+
+def get_model_row(session: Session, model_id: str, param: str | None = None) -> ModelRow:
+    """Return a model's row, or raise `NotFound`. The checkpoints of jobs are models too."""
+    row = session.scalar(select(ModelRow).where(ModelRow.id == model_id))
+    row = row or find_checkpoint(session, model_id)
+    if row is None:
+        raise NotFound(
+            f"no model {model_id!r}; register it with POST /v1/models",
+            param=param or "model",
+            code="model_not_found",
+        )
+    return row
+
+
+def resolve_model(
+    session: Session, model_id: str, model_root: Path, artifacts: Artifacts
+) -> ResolvedModel:
+    """Turn a model's name into weights on disk or on a hub.
+
+    Raises `NotFound` for an unknown name and `InvalidRequest` when its folder is gone.
+    """
+    row = get_model_row(session, model_id)
+    if row.kind != ModelKind.ADAPTER:
+        return ResolvedModel(row.id, row.id, _weights(row, model_root, artifacts))
+    if row.base is None:
+        raise InvalidRequest(f"adapter {model_id!r} has no base model", param="model")
+    base = get_model_row(session, row.base)
+    if base.kind == ModelKind.ADAPTER:
+        raise InvalidRequest(f"the base of {model_id!r} is itself an adapter", param="model")
+    lineage = Lineage.model_validate(row.lineage) if row.lineage else None
+    return ResolvedModel(
+        id=row.id,
+        base=base.id,
+        weights=_weights(base, model_root, artifacts),
+        adapter=_weights(row, model_root, artifacts).path,
+        stop_token_ids=tuple(lineage.stop_token_ids) if lineage else (),
+        needs_merge=lineage.needs_merge if lineage else False,
+    )
+
+
+def _weights(row: ModelRow, model_root: Path, artifacts: Artifacts) -> Weights:
+    if row.hub_id is not None:
+        return Weights(None, row.hub_id, row.revision)
+    if row.folder is not None:
+        path = model_root / row.folder
+    else:
+        path = artifacts.job(str(row.job_id)) / str(row.job_path)
+    if not path.is_dir():
+        raise InvalidRequest(f"the folder of model {row.id!r} is gone", param="model")
+    return Weights(path)
+
+
+@dataclass(frozen=True)
+class TrainedModel:
+    """What a training job leaves in the registry; ``path`` is relative to the job's folder."""
+
+    id: str
+    kind: ModelKind
+    base: str | None
+    path: str
+    lineage: Lineage
+
+
+def register_trained(session: Session, model: TrainedModel) -> None:
+    """Add the result of a job."""
+    session.add(
+        ModelRow(
+            id=model.id,
+            kind=model.kind.value,
+            base=model.base,
+            job_id=model.lineage.job_id,
+            job_path=model.path,
+            lineage=model.lineage.model_dump(mode="json"),
+            created_at=time.time(),
+        )
+    )
+    session.flush()

@@ -1,0 +1,103 @@
+"""The installed runtimes, and the environment that a child process inherits."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from pydantic import BaseModel, ValidationError
+
+from services.contracts.errors import TemperError
+from services.core.process.trees import MARKER
+
+REPOSITORY = Path(__file__).resolve().parents[3]
+STAMP = "runtime.json"
+"""Written by the installer as its last step: a runtime without it is half-made."""
+
+INHERITED = frozenset(
+    {
+        *("PATH", "HOME", "USER", "LOGNAME", "SHELL", "TZ", "LANG", "LANGUAGE", "TMPDIR"),
+        *("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"),
+        *("http_proxy", "https_proxy", "all_proxy", "no_proxy"),
+        *("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"),
+        *("HF_HOME", "HF_TOKEN", "HF_ENDPOINT", "HF_DATASETS_CACHE", "TRANSFORMERS_OFFLINE"),
+        *("LD_LIBRARY_PATH", "XDG_CACHE_HOME", "TORCH_HOME", "TRITON_CACHE_DIR"),
+        MARKER,  # the supervisor finds the processes of a tree by it: children hand it on
+    }
+)
+INHERITED_PREFIXES = (
+    *("LC_", "HF_HUB_", "CUDA_", "NVIDIA_", "NCCL_", "GLOO_", "OMP_", "GOMP_", "KMP_", "MKL_"),
+    *("PYTORCH_", "VLLM_CACHE_"),
+)
+
+
+class RuntimeMissing(TemperError):
+    """A runtime that the work needs is not installed, or only half."""
+
+    code = "runtime_missing"
+
+
+class Accelerator(StrEnum):
+    """What the packages of a runtime compute on."""
+
+    CPU = "cpu"
+    CUDA = "cuda"
+
+
+@dataclass(frozen=True)
+class Runtime:
+    """An installed runtime: ``version`` changes whenever what is installed in it does."""
+
+    name: str
+    python: Path
+    version: str
+    accelerator: Accelerator
+
+
+class _Stamp(BaseModel):
+    version: str
+    accelerator: Accelerator
+
+
+def find_runtime(runtimes: Path, name: str) -> Runtime:
+    """Return the runtime ``name`` of the folder ``runtimes``; raises `RuntimeMissing`."""
+    folder = runtimes / name
+    python = folder / "bin" / "python"
+    try:
+        stamp = _Stamp.model_validate_json((folder / STAMP).read_bytes())
+    except FileNotFoundError:
+        state = "only half installed" if python.exists() else "not installed"
+        raise _missing(runtimes, name, state) from None
+    except (OSError, ValidationError) as error:
+        raise _missing(runtimes, name, f"damaged ({STAMP} is unreadable)") from error
+    if not python.exists():
+        raise _missing(runtimes, name, f"damaged ({python} does not lead to a Python)")
+    return Runtime(name, python, stamp.version, stamp.accelerator)
+
+
+def child_environment(extra: Mapping[str, str]) -> dict[str, str]:
+    """Return the whole environment of a child: what it may inherit, Python's, and ``extra``.
+
+    Inherited are only variables a child is known to need; addresses of the database and the
+    broker and keys of services are not among them. ``extra`` wins over what is inherited.
+    """
+    inherited = {
+        name: value
+        for name, value in os.environ.items()
+        if name in INHERITED or name.startswith(INHERITED_PREFIXES)
+    }
+    return {
+        **inherited,
+        "PYTHONPATH": str(REPOSITORY),
+        "PYTHONUNBUFFERED": "1",
+        **extra,
+    }
+
+
+def _missing(runtimes: Path, name: str, state: str) -> RuntimeMissing:
+    command = f"python {REPOSITORY / 'infra' / 'runtimes' / 'install.py'} {name}"
+    return RuntimeMissing(
+        f"runtime {name!r} is {state} in {runtimes}; "
+        f"install it with: {command} --home {runtimes.parent}"
+    )

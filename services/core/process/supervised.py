@@ -1,0 +1,142 @@
+"""Running a child whose whole process tree ends with its worker, its lease, or on request."""
+
+import json
+import os
+import selectors
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import IO, Any, cast
+
+from services.contracts.errors import TemperError
+from services.core.process.trees import MARKER, kill_tree
+
+WATCHDOG = Path(__file__).with_name("watchdog.py")
+START_SECONDS = 30.0
+
+
+def lease_clock() -> float:
+    """Seconds on the clock of leases: one for all processes of a host, and it never jumps.
+
+    It goes on while the machine sleeps, because other hosts' claims on the same jobs do.
+    """
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+class StartFailed(TemperError):
+    """A child could not be started."""
+
+    code = "start_failed"
+
+
+class SupervisedProcess:
+    """A child behind its watchdog.
+
+    ``returncode`` is that of the child, as `subprocess` gives it (-N: killed by signal N), or
+    None while it runs. After the end nothing of its tree is left. ``expired`` says that it was
+    ended because its lease ran out.
+    """
+
+    def __init__(self, watchdog: "subprocess.Popen[bytes]", tree: str) -> None:
+        self._watchdog = watchdog
+        self._tree = tree
+        self._answers = b""
+        self._selector = selectors.DefaultSelector()
+        self._commands = cast("IO[bytes]", watchdog.stdin)
+        self._reports = cast("IO[bytes]", watchdog.stdout)
+        self._selector.register(self._reports, selectors.EVENT_READ)
+        self.pid: int | None = None
+        self.returncode: int | None = None
+        self.expired = False
+        self._error: str | None = None
+        self._ending = False
+
+    @classmethod
+    def start(
+        cls,
+        command: Sequence[str],
+        *,
+        cwd: Path,
+        env: Mapping[str, str],
+        log: Path,
+        tree: str,
+        deadline: float,
+        grace_seconds: float,
+    ) -> "SupervisedProcess":
+        """Start ``command``; its output is appended to ``log``. ``tree`` is its `tree_name`.
+
+        It may run until ``deadline`` on the `lease_clock`; after it nothing is started, and the
+        process has expired. Raises `StartFailed`.
+        """
+        arguments = [str(log), str(deadline), str(grace_seconds), *command]
+        watchdog = subprocess.Popen(
+            [sys.executable, "-I", "-S", str(WATCHDOG), *arguments],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            cwd=cwd,
+            env={**env, MARKER: tree},
+            start_new_session=True,
+        )
+        process = cls(watchdog, tree)
+        patience = time.monotonic() + START_SECONDS
+        while process.pid is None and process.returncode is None:
+            if time.monotonic() > patience:
+                kill_tree(tree)
+                process._close()
+                raise StartFailed(f"{command[0]} did not start within {START_SECONDS:.0f} s")
+            process.wait(0.1)
+        if process.pid is None and not process.expired:
+            raise StartFailed(f"{command[0]} could not be started: {process._error}")
+        return process
+
+    def wait(self, timeout: float) -> bool:
+        """Wait up to ``timeout`` seconds; true when the whole tree has ended."""
+        if self.returncode is not None:
+            return True
+        if self._selector.select(timeout):
+            received = os.read(self._reports.fileno(), 4096)
+            if not received:
+                self._close()
+                return True
+            *lines, self._answers = (self._answers + received).split(b"\n")
+            for line in lines:
+                self._take(json.loads(line))
+        return self.returncode is not None
+
+    def renew(self, deadline: float) -> None:
+        """Let the tree live until ``deadline`` on the `lease_clock`."""
+        self._tell(f"renew {deadline}")
+
+    def end(self) -> None:
+        """Ask the tree to end: TERM, the grace period, KILL. Returns at once; then `wait`."""
+        if not self._ending:
+            self._tell("end")
+        self._ending = True
+
+    def _tell(self, command: str) -> None:
+        try:
+            self._commands.write(command.encode() + b"\n")
+            self._commands.flush()
+        except (BrokenPipeError, ValueError):
+            return  # it has ended; wait() says so
+
+    def _take(self, answer: dict[str, Any]) -> None:
+        if "returncode" in answer:
+            self.expired = bool(answer["expired"])
+            self._close(answer["returncode"])
+        else:
+            self.pid = answer.get("pid")
+            self._error = answer.get("error")
+
+    def _close(self, returncode: int | None = None) -> None:
+        self._selector.close()
+        with suppress(BrokenPipeError):
+            self._commands.close()
+        self._reports.close()
+        code = self._watchdog.wait()
+        if returncode is None:  # the watchdog itself was killed: nobody else cleans up
+            kill_tree(self._tree)
+        self.returncode = code if returncode is None else returncode

@@ -1,0 +1,58 @@
+"""The application factory of every service."""
+
+from collections.abc import Callable, Collection, Mapping
+from contextlib import AbstractAsyncContextManager
+
+from fastapi import FastAPI
+from fastapi.routing import APIRoute
+from prometheus_client import CollectorRegistry
+
+from services.core.web.body_limits import BodyBounds, BodyLimits
+from services.core.web.browser_guard import BrowserGuard, HostNames
+from services.core.web.direct import Entrance
+from services.core.web.errors import UnexpectedErrors, install_error_handlers
+from services.core.web.health import Check, health_router
+from services.core.web.metrics import RequestFigures, RequestMetrics
+from services.core.web.request_id import RequestIds
+
+
+def create_app(
+    *,
+    title: str,
+    description: str,
+    registry: CollectorRegistry,
+    checks: Mapping[str, Check],
+    lifespan: Callable[[FastAPI], AbstractAsyncContextManager[None]],
+    keyless_hosts: Collection[str] | None,
+    larger_bodies: Mapping[str, int],
+) -> FastAPI:
+    """An application with error bodies, request ids, limits, health and metrics in place.
+
+    ``keyless_hosts`` is None for a service that asks for keys; otherwise the host names with a
+    dot under which it may be used. ``larger_bodies`` are the paths that may receive more than a
+    few megabytes, with their limits in bytes.
+    """
+    app = FastAPI(
+        title=title,
+        description=description,
+        version="0.1.0",
+        lifespan=lifespan,
+        generate_unique_id_function=_operation_id,
+    )
+    install_error_handlers(app)
+    app.include_router(health_router(checks, registry))
+    figures = RequestFigures(registry)
+    app.add_middleware(BodyLimits, larger=larger_bodies)
+    app.add_middleware(UnexpectedErrors)
+    if keyless_hosts is not None:
+        app.add_middleware(BrowserGuard, allowed_hosts=keyless_hosts)
+    app.add_middleware(RequestMetrics, figures=figures)
+    app.add_middleware(RequestIds)
+    names = HostNames(keyless_hosts) if keyless_hosts is not None else None
+    app.state.entrance = Entrance(figures, names, BodyBounds(larger_bodies))
+    return app
+
+
+def _operation_id(route: APIRoute) -> str:
+    """What generated clients name their methods by."""
+    return f"{route.tags[0]}-{route.name}".replace("_", "-") if route.tags else route.name

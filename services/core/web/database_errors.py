@@ -1,0 +1,32 @@
+"""What the database's errors become, in services that have one."""
+
+import logging
+
+from fastapi import FastAPI, Request
+from fastapi.responses import JSONResponse
+from sqlalchemy.exc import DataError, OperationalError
+from sqlalchemy.exc import TimeoutError as PoolExhausted
+
+from services.contracts.errors import InvalidRequest, Unavailable
+from services.core.web.errors import error_answer
+
+logger = logging.getLogger(__name__)
+
+
+def install_database_errors(app: FastAPI) -> None:
+    """Answer the database's refusals and outages as the errors they are to a client."""
+    app.add_exception_handler(DataError, _unstorable)
+    app.add_exception_handler(OperationalError, _database_error)
+    app.add_exception_handler(PoolExhausted, _database_error)
+
+
+def _unstorable(_request: Request, error: Exception) -> JSONResponse:
+    """The request holds a value that the database has no place for, such as a NUL character."""
+    logger.warning("refused by the database: %s", error)
+    return error_answer(InvalidRequest("a value of the request cannot be stored"))
+
+
+def _database_error(_request: Request, error: Exception) -> JSONResponse:
+    logger.error("database: %s", error)
+    message = "the database does not answer"
+    return error_answer(Unavailable(message, code="database_unavailable"))

@@ -1,0 +1,85 @@
+"""Liveness, readiness by dependency, and metrics."""
+
+import asyncio
+import inspect
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+
+from fastapi import APIRouter, Response
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+from pydantic import BaseModel
+
+from services.core.web.errors import documented_errors
+
+logger = logging.getLogger(__name__)
+
+CHECK_SECONDS = 5.0
+
+Check = Callable[[], None] | Callable[[], Awaitable[None]]
+"""Raises when its dependency does not answer; a plain function is called in a thread."""
+
+
+class Health(BaseModel):
+    """The process answers."""
+
+    status: str = "ok"
+
+
+class Readiness(BaseModel):
+    """Whether requests can be served; each dependency is ``ok`` or says what is wrong."""
+
+    status: str
+    dependencies: dict[str, str]
+
+
+def health_router(checks: Mapping[str, Check], registry: CollectorRegistry) -> APIRouter:
+    """Routes without a key: what they show is no secret, and probes carry none."""
+    router = APIRouter(tags=["health"], responses=documented_errors())
+
+    @router.get("/healthz", summary="Is the process alive?")
+    async def healthz() -> Health:
+        """Answer as long as the process lives."""
+        return Health()
+
+    @router.get(
+        "/readyz",
+        summary="Can requests be served?",
+        responses={503: {"model": Readiness, "description": "A dependency does not answer."}},
+    )
+    async def readyz(response: Response) -> Readiness:
+        """Check every dependency, all at once, within a time limit."""
+        results = await asyncio.gather(*(_check(name, check) for name, check in checks.items()))
+        ready = all(result == "ok" for result in results)
+        response.status_code = 200 if ready else 503
+        return Readiness(
+            status="ready" if ready else "not ready",
+            dependencies=dict(zip(checks, results, strict=True)),
+        )
+
+    @router.get(
+        "/metrics",
+        summary="Figures for Prometheus",
+        response_class=Response,
+        responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}},
+    )
+    def metrics() -> Response:
+        """Figures in Prometheus' text format."""
+        return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
+
+    return router
+
+
+async def _check(name: str, check: Check) -> str:
+    try:
+        async with asyncio.timeout(CHECK_SECONDS):
+            if inspect.iscoroutinefunction(check):
+                await check()
+            else:
+                await asyncio.to_thread(check)
+    except TimeoutError:
+        return f"no answer within {CHECK_SECONDS:.0f} s"
+    except Exception as error:
+        # The cause goes to the log: its text can hold addresses that are not for everybody.
+        logger.warning("%s is not ready: %s", name, error)
+        return f"unavailable ({type(error).__name__})"
+    return "ok"

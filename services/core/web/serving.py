@@ -1,0 +1,130 @@
+"""What the entry points of all HTTP services do: arguments, settings, the server."""
+
+import argparse
+import contextlib
+import logging
+import resource
+import socket
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TypeVar
+
+import uvicorn
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+from starlette.types import ASGIApp
+
+from services.contracts.errors import ConfigurationError, TemperError
+from services.core.logging import configure_logging
+from services.core.web.access import AccessSettings
+from services.core.web.auth import check_exposure
+
+logger = logging.getLogger(__name__)
+
+SHUTDOWN_SECONDS = 5
+# Longer than clients keep a connection, so that none is closed while a request is on its way.
+KEEP_ALIVE_SECONDS = 75
+STALLED_READER_SECONDS = 60
+
+ServiceSettings = TypeVar("ServiceSettings", bound=AccessSettings)
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where a service listens."""
+
+    host: str
+    port: int
+
+
+def start_service(
+    program: str,
+    port: int,
+    settings_type: type[ServiceSettings],
+    serve: Callable[[ServiceSettings, Address], None],
+) -> int:
+    """Serve until a signal ends the process; 2, and one line why, when it refuses to start."""
+    parser = argparse.ArgumentParser(prog=program)
+    parser.add_argument("--host", default="127.0.0.1")
+    parser.add_argument("--port", type=int, default=port)
+    arguments = parser.parse_args()
+    try:
+        settings = settings_type()
+        check_exposure(arguments.host, settings.api_key_hashes, settings.allow_keyless)
+        configure_logging(settings.log_level, settings.log_json)
+        _allow_many_descriptors()
+        with contextlib.suppress(KeyboardInterrupt):  # the server has ended by then
+            serve(settings, Address(arguments.host, arguments.port))
+    except TemperError as error:
+        return _refuse(error.message)
+    except ValidationError as error:
+        return _refuse("; ".join(_sentence(problem) for problem in error.errors()))
+    return 0
+
+
+def _allow_many_descriptors() -> None:
+    # A request may take several, of connections and pipes, and many systems begin with 1024.
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+
+def create_server(app: ASGIApp) -> uvicorn.Server:
+    """The server of an application."""
+    return uvicorn.Server(
+        uvicorn.Config(
+            app,
+            log_config=None,
+            access_log=False,
+            timeout_graceful_shutdown=SHUTDOWN_SECONDS,
+            timeout_keep_alive=KEEP_ALIVE_SECONDS,
+        )
+    )
+
+
+def bind(address: Address) -> list[socket.socket]:
+    """The sockets of an address; raises `ConfigurationError`.
+
+    A client that takes nothing of an answer for a minute is cut off.
+    """
+    try:
+        sockets = list(_bind(address))
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise ConfigurationError(
+            f"cannot listen on {address.host}, port {address.port}: {reason}"
+        ) from error
+    logger.info("listening on %s, port %d", address.host, address.port)
+    return sockets
+
+
+def _bind(address: Address) -> Iterator[socket.socket]:
+    found = socket.getaddrinfo(
+        address.host or None,
+        address.port,
+        type=socket.SOCK_STREAM,
+        proto=socket.IPPROTO_TCP,
+        flags=socket.AI_PASSIVE,
+    )
+    for family, kind, protocol, _, where in found:
+        listening = socket.socket(family, kind, protocol)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        milliseconds = STALLED_READER_SECONDS * 1000
+        # What accepts connections hands this on to them.
+        listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, milliseconds)
+        listening.bind(where)
+        yield listening
+
+
+def _refuse(reason: str) -> int:
+    print(reason, file=sys.stderr)  # noqa: T201 - perhaps before there is a logger
+    return 2
+
+
+def _sentence(problem: ErrorDetails) -> str:
+    message = problem["msg"].removeprefix("Value error, ")
+    if not problem["loc"]:  # of several variables together, which the message names
+        return message
+    return f"TEMPER_{problem['loc'][0]}".upper() + f": {message}"

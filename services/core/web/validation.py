@@ -1,0 +1,114 @@
+"""What is wrong with a request, told in the words of the request itself."""
+
+import difflib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal, get_args, get_origin
+
+from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel
+
+from services.contracts.error_body import ErrorDetail
+
+MAX_DETAILS = 20
+MAX_COMPARED_CHARACTERS = 100
+
+
+def describe_problems(error: RequestValidationError, body_type: object = None) -> ErrorDetail:
+    """The first problem as message and param, and up to ``MAX_DETAILS`` of them as details.
+
+    Misspelt fields come first, for another problem may only follow from them: the field that was
+    meant is missing. They are told by the fields of ``body_type``, the annotation of the body.
+    """
+    found = error.errors()
+    nearest = [_nearest_field(item, body_type) for item in found[:MAX_DETAILS]]
+    problems = [
+        _problem(item, error.body, meant)
+        for item, meant in sorted(
+            zip(found, nearest, strict=False), key=lambda pair: pair[1] is None
+        )
+    ]
+    first = problems[0]
+    message = f"{first['param']}: {first['message']}" if first["param"] else first["message"]
+    if len(found) > 1:
+        message += f" (and {len(found) - 1} more)"
+    return ErrorDetail(
+        message=message,
+        type="invalid_request_error",
+        param=first["param"] or None,
+        code="invalid_request",
+        details=problems,
+    )
+
+
+def _problem(item: Mapping[str, Any], body: object, nearest: str | None) -> dict[str, str]:
+    if item["type"] == "json_invalid":
+        return {"param": "", "message": f"the body is not JSON: {item['ctx']['error']}"}
+    if item["loc"] == ("body",) and not isinstance(body, dict):
+        message = "send a JSON object, with Content-Type: application/json"
+        return {"param": "", "message": message}
+    message = str(item["msg"]).removeprefix("Value error, ")
+    if item["type"] == "extra_forbidden":
+        hint = f"; did you mean {nearest}?" if nearest else ""
+        message = f"is not a field of this request{hint}"
+    return {"param": _param(item["loc"], body, item["type"] == "missing"), "message": message}
+
+
+def _param(location: Sequence[str | int], body: object, is_missing: bool) -> str:
+    """Write a location as a person would: ``method.supervised.tags[0]``.
+
+    pydantic also names the members of unions that it tried. What the request does not hold is
+    left out, but for the name of what it lacks.
+    """
+    source, *parts = location
+    if source != "body":
+        return ".".join(str(part) for part in parts)
+    text, value = "", body
+    for part in parts:
+        if isinstance(value, list) and isinstance(part, int):
+            text, value = f"{text}[{part}]", value[part]
+        elif isinstance(value, dict) and part in value:
+            text, value = f"{text}.{part}", value[part]
+    if is_missing:
+        text = f"{text}.{parts[-1]}"
+    return text.removeprefix(".")
+
+
+def _nearest_field(item: Mapping[str, Any], body_type: object) -> str | None:
+    """The field that an unknown one was probably meant to be."""
+    source, *parents = item["loc"]
+    if item["type"] != "extra_forbidden" or source != "body" or not parents:
+        return None
+    unknown = str(parents.pop())[:MAX_COMPARED_CHARACTERS]
+    models = list(_models(body_type))
+    for part in parents:
+        models = _below(models, part)
+    fields = {field.alias or name for model in models for name, field in model.model_fields.items()}
+    return next(iter(difflib.get_close_matches(unknown, sorted(fields), n=1)), None)
+
+
+def _below(models: list[type[BaseModel]], part: str | int) -> list[type[BaseModel]]:
+    """The models that a part of a location leads to: a field's, or one member of a union."""
+    fields = [
+        field
+        for model in models
+        for name, field in model.model_fields.items()
+        if part == (field.alias or name)
+    ]
+    if fields:
+        return [model for field in fields for model in _models(field.annotation)]
+    # pydantic names a member by its class or its tag; an index or a key stays with all of them.
+    return [model for model in models if part in _union_names(model)] or models
+
+
+def _models(annotation: object) -> Iterator[type[BaseModel]]:
+    """The models that an annotation holds, at any depth: ``list[A] | B``."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for argument in get_args(annotation):
+        yield from _models(argument)
+
+
+def _union_names(model: type[BaseModel]) -> set[object]:
+    annotations = [field.annotation for field in model.model_fields.values()]
+    tags = [get_args(each) for each in annotations if get_origin(each) is Literal]
+    return {model.__name__, *(tag for values in tags for tag in values)}

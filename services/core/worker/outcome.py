@@ -1,0 +1,154 @@
+"""What the end of a child means for its job."""
+
+import json
+import signal
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy.orm import Session
+
+from services.contracts.jobs import JobError, JobStatus
+from services.core.jobs.claims import Claim, Stage, check_claim
+from services.core.jobs.gpu_leases import release_devices
+from services.core.jobs.job import Job
+from services.core.jobs.outbox import add_wake_up
+from services.core.jobs.reconcile import give_up_claim, wake_waiting_queues
+from services.core.jobs.storable import storable
+from services.core.jobs.store import fail_job, move_job, release_validation
+from services.core.process.reporter import RESULT
+from services.core.worker.child_files import open_child_file
+from services.core.worker.handler import Handler
+
+MAX_RESULT_BYTES = 4 << 20
+
+
+@dataclass(frozen=True)
+class Ending:
+    """How a child ended. ``result`` is what it left on purpose, None when it left nothing.
+
+    ``cancelled``, ``stopping`` and ``expired`` say that it was asked to end, and why: because of
+    the user, of the worker's shutdown, of its lease.
+    """
+
+    returncode: int
+    result: dict[str, Any] | None
+    cancelled: bool
+    stopping: bool
+    expired: bool
+    log_tail: list[str]
+
+
+def read_result(job_dir: Path) -> dict[str, Any] | None:
+    """Return the child's result, or None when it ended without one.
+
+    What is there but cannot be read as a result counts as a failure that says so.
+    """
+    try:
+        with open_child_file(job_dir / RESULT) as file:
+            content = file.read(MAX_RESULT_BYTES + 1)
+        if len(content) > MAX_RESULT_BYTES:
+            return _bad_result(f"it is larger than {MAX_RESULT_BYTES} bytes")
+        result = storable(json.loads(content))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, RecursionError) as error:
+        return _bad_result(str(error))
+    return result if isinstance(result, dict) else _bad_result("it is not an object")
+
+
+def succeeded(result: dict[str, Any] | None) -> bool:
+    """Whether a child's result says that its work is done."""
+    return result is not None and result.get("status") == "succeeded"
+
+
+def _bad_result(reason: str) -> dict[str, Any]:
+    message = f"the process left a result that cannot be read: {reason}"
+    return {"status": "failed", "error": {"code": "bad_result", "message": message}}
+
+
+def settle(session: Session, claim: Claim, handler: Handler, ending: Ending) -> None:
+    """Move the job to where its ending puts it and free its devices, in one transaction.
+
+    Finished work counts even when a cancellation came too late to prevent it; a failure does not
+    when the child was asked to end, because whatever it fails with may come of that. Raises
+    `LeaseLost` when the claim no longer holds.
+    """
+    job = check_claim(session, claim)
+    cancelled = ending.cancelled or job.cancel_requested_at is not None
+    done = succeeded(ending.result)
+    if done and claim.stage is Stage.WORK:
+        _succeed(session, job, handler, ending.result or {})
+    elif cancelled:
+        move_job(session, job, JobStatus.CANCELLED, "Cancelled", phase=None)
+    elif done:
+        _queue(session, job)
+    elif ending.stopping:
+        _give_back(session, claim, job)
+    elif ending.expired:
+        give_up_claim(session, job, f"lease of worker {job.owner} ran out")
+    else:
+        cause = _cause(ending.result, ending.returncode)
+        fail_job(session, job, cause, {"log_tail": ending.log_tail})
+    _free_devices(session, job)
+
+
+def settle_failure(session: Session, claim: Claim, error: JobError) -> None:
+    """Fail a job whose child could not be started or followed."""
+    job = check_claim(session, claim)
+    fail_job(session, job, error)
+    _free_devices(session, job)
+
+
+def _free_devices(session: Session, job: Job) -> None:
+    if release_devices(session, job.id, job.epoch):
+        # Jobs of any queue may have waited for them.
+        wake_waiting_queues(session, older_than_seconds=0.0)
+
+
+def _queue(session: Session, job: Job) -> None:
+    """The files are valid. The work has reports of its own, and workers of its own to lose."""
+    fresh: dict[str, Any] = {"reports_offset": 0, "losses": 0, "step": None, "total_steps": None}
+    message = "Files are valid; job queued"
+    move_job(session, job, JobStatus.QUEUED, message, phase=None, **fresh)
+    add_wake_up(session, job.queue)
+
+
+def _succeed(session: Session, job: Job, handler: Handler, result: dict[str, Any]) -> None:
+    kept = handler.complete(session, job, result)
+    step = job.total_steps or job.step
+    move_job(session, job, JobStatus.SUCCEEDED, "Succeeded", result=kept, phase=None, step=step)
+
+
+def _give_back(session: Session, claim: Claim, job: Job) -> None:
+    """The worker shuts down in order: somebody else goes on, and nothing is held against it."""
+    if claim.stage is Stage.VALIDATION:
+        release_validation(session, job, "The worker is shutting down", losses=job.losses)
+        return
+    message = "The worker is shutting down; the job goes on from its last checkpoint"
+    move_job(session, job, JobStatus.QUEUED, message, level="warn", phase=None)
+    add_wake_up(session, job.queue)
+
+
+def _cause(result: dict[str, Any] | None, returncode: int) -> JobError:
+    """The one line that says why: the child's own, or what its exit code tells."""
+    if result is not None:
+        told = result.get("error")
+        error = told if isinstance(told, dict) else {}
+        param = error.get("param")
+        return JobError(
+            code=str(error.get("code") or "failed")[:64],
+            message=str(error.get("message") or "the process gave no reason"),
+            param=str(param) if param is not None else None,
+        )
+    if returncode >= 0:
+        return JobError(
+            code="process_crashed", message=f"the process ended with code {returncode}, no result"
+        )
+    number = -returncode
+    try:
+        name = signal.Signals(number).name
+    except ValueError:
+        name = str(number)
+    hint = "; the kernel kills so when memory is short" if number == signal.SIGKILL else ""
+    return JobError(code="process_killed", message=f"the process was killed by {name}{hint}")

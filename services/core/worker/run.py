@@ -1,0 +1,187 @@
+"""One claim, from its child's start to its outcome."""
+
+import logging
+import signal
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from services.contracts.errors import TemperError
+from services.contracts.jobs import JobError
+from services.core.db.engine import DATABASE_AWAY, Database
+from services.core.jobs.claims import Claim, Stage
+from services.core.jobs.status import LeaseLost
+from services.core.process.reporter import RESULT, Reporter
+from services.core.process.runtimes import child_environment
+from services.core.process.supervised import SupervisedProcess
+from services.core.process.trees import kill_earlier_trees, tree_name
+from services.core.worker.handler import Handler, Launch
+from services.core.worker.lease import Lease
+from services.core.worker.outcome import Ending, read_result, settle, settle_failure, succeeded
+from services.core.worker.reports import ReportFollower, bound_log, log_tail
+from services.core.worker.settings import WorkerSettings
+
+logger = logging.getLogger(__name__)
+
+POLL_SECONDS = 0.25
+CONTROL_SECONDS = 1.0
+LOG = "log.txt"
+
+
+class ClaimRun:
+    """Runs the child of one claim and settles the job's state with what came of it.
+
+    ``deadline`` is the end of the claim's lease on the `lease_clock`.
+    """
+
+    def __init__(
+        self,
+        claim: Claim,
+        *,
+        deadline: float,
+        database: Database,
+        handler: Handler,
+        settings: WorkerSettings,
+        job_dir: Path,
+        stopping: threading.Event,
+    ) -> None:
+        self._database = database
+        self._handler = handler
+        self._settings = settings
+        self._claim = claim
+        self._lease = Lease(database, claim, settings.lease_seconds, deadline)
+        self._follower = ReportFollower(database, claim, job_dir)
+        self._dir = job_dir
+        self._stopping = stopping
+        self._cancelled = False
+
+    def run(self) -> None:
+        """Bring the job as far as this claim goes. Raises nothing that concerns the job only."""
+        try:
+            self._settle(self._run_child())
+        except LeaseLost as error:
+            logger.warning("%s", error)
+        except DATABASE_AWAY as error:
+            # The lease runs out, and whoever takes over finds the child's result or checkpoint.
+            logger.error(
+                "the database left job %s to another attempt: %s", self._claim.job.id, error
+            )
+        except TemperError as error:
+            self._fail(JobError(code=error.code, message=error.message, param=error.param))
+        except Exception as error:
+            # A fault of ours must end the job with a trace in the log, not leave it running.
+            logger.exception("job %s", self._claim.job.id)
+            message = f"internal error: {type(error).__name__}: {error}"
+            self._fail(JobError(code="internal_error", message=message))
+
+    def _run_child(self) -> Ending:
+        """Start the child, follow it, and return how it ended once its tree is gone.
+
+        Finished work that lies there already was done by a child whose worker was lost before it
+        could be recorded. A failure that lies there may come of that loss, and does not count.
+        Without files to validate there is nothing to start.
+        """
+        job = self._claim.job
+        self._dir.mkdir(parents=True, exist_ok=True)
+        kill_earlier_trees(job.id, job.epoch)  # their worker was killed with its watchdog
+        if succeeded(read_result(self._dir)):
+            return self._ending(0)
+        (self._dir / RESULT).unlink(missing_ok=True)
+        launch = self._launch()
+        if launch is None:
+            Reporter(self._dir).finish()
+            return self._ending(0)
+        process = self._start(launch)
+        try:
+            self._watch(process)
+        finally:
+            process.end()
+            while not process.wait(1.0):
+                pass  # devices are free only when the last process is gone
+        code = process.returncode if process.returncode is not None else -signal.SIGKILL
+        return self._ending(code, expired=process.expired)
+
+    def _start(self, launch: Launch) -> SupervisedProcess:
+        job = self._claim.job
+        environment = child_environment(launch.environment)
+        environment["CUDA_VISIBLE_DEVICES"] = ",".join(self._claim.gpus)
+        return SupervisedProcess.start(
+            launch.command,
+            cwd=self._dir,
+            env=environment,
+            log=self._dir / LOG,
+            tree=tree_name(job.id, job.epoch),
+            deadline=self._lease.deadline,
+            grace_seconds=self._settings.grace_seconds,
+        )
+
+    def _ending(self, returncode: int, *, expired: bool = False) -> Ending:
+        return Ending(
+            returncode=returncode,
+            result=read_result(self._dir),
+            cancelled=self._cancelled,
+            stopping=self._stopping.is_set(),
+            expired=expired,
+            log_tail=log_tail(self._dir / LOG),
+        )
+
+    def _launch(self) -> Launch | None:
+        if self._claim.stage is Stage.VALIDATION:
+            return self._handler.validation(self._database, self._claim.job, self._dir)
+        return self._handler.work(self._database, self._claim, self._dir)
+
+    def _watch(self, process: SupervisedProcess) -> None:
+        """Follow the child until it ends, and end it when it must end.
+
+        While the database is away the child goes on; the watchdog ends it when the lease that
+        could not be renewed runs out.
+        """
+        checked = time.monotonic()
+        pause = POLL_SECONDS
+        while not process.wait(pause):
+            try:
+                if self._lease.renew_if_due():
+                    process.renew(self._lease.deadline)
+                self._follower.follow()
+                if time.monotonic() - checked >= CONTROL_SECONDS:
+                    checked = time.monotonic()
+                    job = self._lease.check()
+                    self._cancelled = self._cancelled or job.cancel_requested_at is not None
+                    bound_log(self._dir / LOG)
+                pause = POLL_SECONDS
+            except DATABASE_AWAY as error:
+                logger.warning("job %s: the database is away: %s", self._claim.job.id, error)
+                pause = CONTROL_SECONDS
+            if self._cancelled or self._stopping.is_set():
+                process.end()
+
+    def _settle(self, ending: Ending) -> None:
+        def record() -> None:
+            while self._follower.follow():
+                self._lease.renew_if_due()
+            with self._database.write() as session:
+                settle(session, self._claim, self._handler, ending)
+
+        self._insist(record)
+
+    def _insist(self, step: Callable[[], None]) -> None:
+        """Do a step; while the database is away, try it again until the lease runs out."""
+        while True:
+            try:
+                return step()
+            except DATABASE_AWAY as error:
+                if self._lease.expired:
+                    raise
+                logger.warning("job %s: the database is away: %s", self._claim.job.id, error)
+                time.sleep(CONTROL_SECONDS)
+
+    def _fail(self, error: JobError) -> None:
+        def record() -> None:
+            with self._database.write() as session:
+                settle_failure(session, self._claim, error)
+
+        try:
+            self._insist(record)
+        except (LeaseLost, *DATABASE_AWAY) as lost:
+            logger.warning("job %s stays with its lease: %s", self._claim.job.id, lost)

@@ -1,0 +1,80 @@
+"""Which container a file is, told from its content and never from its name."""
+
+import json
+from enum import StrEnum
+from pathlib import Path
+
+from services.datasets.record import UnreadableFile, shown
+
+_HEAD_BYTES = 64 * 1024
+_UTF8_BOM = b"\xef\xbb\xbf"
+_PARQUET_MAGIC = b"PAR1"
+_UNKNOWN = "the file is neither JSONL, a JSON array nor Parquet"
+
+_FOREIGN = {
+    b"\x1f\x8b": "gzip-compressed; upload it uncompressed",
+    b"\x28\xb5\x2f\xfd": "zstd-compressed; upload it uncompressed",
+    b"PK\x03\x04": "a ZIP archive or a spreadsheet; upload JSONL, JSON or Parquet",
+    b"\xff\xfe": "text in UTF-16; save it as UTF-8",
+    b"\xfe\xff": "text in UTF-16; save it as UTF-8",
+    b"ARROW1": "an Arrow file; save it as Parquet",
+}
+
+
+class Container(StrEnum):
+    """How the rows are stored."""
+
+    JSONL = "jsonl"  # one JSON value a line
+    JSON = "json"  # one array that holds the rows
+    PARQUET = "parquet"
+
+
+def detect_container(path: Path) -> Container:
+    """Tell the container of a file.
+
+    Raises UnreadableFile for an empty file, for one JSON object that is spread over lines, and
+    for anything that begins like none of the containers.
+    """
+    head = _head(path)
+    if head.startswith(_PARQUET_MAGIC):
+        return Container.PARQUET
+    for signature, meaning in _FOREIGN.items():
+        if head.startswith(signature):
+            raise UnreadableFile(f"the file is {meaning}")
+    text = head.removeprefix(_UTF8_BOM).lstrip(b" \t\r\n")
+    if not text:
+        raise UnreadableFile("the file is empty" if len(head) < _HEAD_BYTES else _UNKNOWN)
+    if text.startswith(b"["):
+        return Container.JSON
+    if not text.startswith(b"{"):
+        beginning = shown(text[:40].decode("utf-8", "replace"))
+        raise UnreadableFile(f"{_UNKNOWN}: it begins with {beginning}")
+    if _is_spread_object(text):
+        raise UnreadableFile(
+            "the file is one JSON object spread over lines; write each row on one line (JSONL) "
+            "or put the rows into an array (JSON)"
+        )
+    return Container.JSONL
+
+
+def _head(path: Path) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            return file.read(_HEAD_BYTES)
+    except OSError as error:
+        raise UnreadableFile(f"the file cannot be read: {error.strerror}") from error
+
+
+def _is_spread_object(text: bytes) -> bool:
+    """Whether the first line breaks off inside an object and the second begins no other one."""
+    first, _, rest = text.partition(b"\n")
+    second = rest.lstrip()
+    if not second or second.startswith(b"{"):
+        return False
+    try:
+        json.loads(first.decode("utf-8"))
+    except json.JSONDecodeError as error:
+        return not error.doc[error.pos :].strip()
+    except (ValueError, RecursionError):
+        return False
+    return False

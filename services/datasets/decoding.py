@@ -1,0 +1,130 @@
+"""Strict decoding of JSON values.
+
+Stricter than the standard library: no duplicate keys, no NaN or infinity, no lone surrogates and
+no nesting beyond MAX_DEPTH, because readers of the same file disagree about these or fail later.
+"""
+
+import json
+import math
+import re
+from collections import Counter
+from typing import Any, NamedTuple
+
+from services.datasets.record import MAX_DEPTH, JsonValue, RowError, shown
+
+_BLANKS = " \t\r\n"
+_SURROGATE_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
+_TOO_DEEP = f"is nested more than {MAX_DEPTH} levels deep"
+
+
+class Scanned(NamedTuple):
+    """A value, where its text ends, and the rule that it breaks, if it does."""
+
+    value: JsonValue
+    end: int
+    fault: str | None
+
+
+class StrictDecoder:
+    """Decodes values one after the other; not to be shared between threads."""
+
+    def __init__(self) -> None:
+        self._fault: str | None = None
+        self._decoder = json.JSONDecoder(
+            object_pairs_hook=self._object, parse_float=self._float, parse_constant=self._constant
+        )
+
+    def decode(self, text: str) -> JsonValue:
+        """Decode a text that is one value; raises RowError."""
+        start = len(text) - len(text.lstrip(_BLANKS))
+        try:
+            value, end, fault = self.scan(text, start)
+        except json.JSONDecodeError as error:
+            place = f"at character {error.pos + 1}"
+            raise RowError(f"is not valid JSON: {reason(error)} {place}") from None
+        if rest := text[end:].lstrip(_BLANKS):
+            place = f"at character {len(text) - len(rest) + 1}"
+            raise RowError(f"has more text after its JSON value, {place}")
+        if fault is not None:
+            raise RowError(fault)
+        return value
+
+    def scan(self, text: str, start: int) -> Scanned:
+        """Decode the value that begins at ``start``; text may follow it.
+
+        Raises JSONDecodeError where the syntax breaks off, and RowError for a value whose end
+        cannot be told.
+        """
+        self._fault = None
+        try:
+            value, end = self._decoder.raw_decode(text, start)
+        except json.JSONDecodeError:
+            raise
+        except RecursionError:
+            raise RowError(_TOO_DEEP) from None
+        except ValueError:
+            raise RowError("holds an integer with too many digits") from None
+        return Scanned(value, end, self._fault or _fault(value, text, start, end))
+
+    def _object(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        value = dict(pairs)
+        if len(value) != len(pairs):
+            counts = Counter(key for key, _ in pairs)
+            twice = next(key for key in value if counts[key] > 1)
+            self._fault = self._fault or f"has the key {shown(twice)} twice in one object"
+        return value
+
+    def _float(self, digits: str) -> float:
+        number = float(digits)
+        if not math.isfinite(number):
+            self._fault = self._fault or f"holds a number that is too large: {digits[:20]}"
+        return number
+
+    def _constant(self, name: str) -> float:
+        self._fault = self._fault or f"holds {name}, which is not JSON"
+        return 0.0
+
+
+def decode_within(text: str, path: str) -> JsonValue:
+    """Decode JSON that a row holds as text; raises RowError that names the path."""
+    try:
+        return StrictDecoder().decode(text)
+    except RowError as error:
+        raise RowError(f"{path} {error.message}") from None
+
+
+def reason(error: json.JSONDecodeError) -> str:
+    """What the decoder objects to, as part of a sentence that goes on with a place."""
+    message = error.msg.removesuffix(" at")
+    return message[0].lower() + message[1:]
+
+
+def _fault(value: JsonValue, text: str, start: int, end: int) -> str | None:
+    brackets = text.count("{", start, end) + text.count("[", start, end)
+    if brackets > MAX_DEPTH and exceeds_depth(value):
+        return _TOO_DEEP
+    if _SURROGATE_ESCAPE.search(text, start, end):
+        return _lone_surrogate(value)
+    return None
+
+
+def exceeds_depth(value: JsonValue) -> bool:
+    """Whether objects and lists are nested more than MAX_DEPTH deep; needs no recursion."""
+    level = [value] if isinstance(value, dict | list) else []
+    for _ in range(MAX_DEPTH):
+        level = [
+            item
+            for container in level
+            for item in (container.values() if isinstance(container, dict) else container)
+            if isinstance(item, dict | list)
+        ]
+    return bool(level)
+
+
+def _lone_surrogate(value: JsonValue) -> str | None:
+    try:
+        json.dumps(value, ensure_ascii=False).encode("utf-8")
+    except UnicodeEncodeError as error:
+        escape = f"\\u{ord(error.object[error.start]):04x}"
+        return f"holds half of a surrogate pair ({escape}), which is no text"
+    return None

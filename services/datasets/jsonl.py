@@ -1,0 +1,77 @@
+"""Rows of a JSONL file: one JSON value a line, blank lines skipped."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from services.datasets.container import Container
+from services.datasets.decoding import StrictDecoder
+from services.datasets.record import JsonValue, Problem, Record, RowError
+
+_UTF8_BOM = b"\xef\xbb\xbf"
+_BLANKS = b" \t\r\n"
+
+
+class JsonlReader:
+    """A bad line is a problem of its row; reading goes on with the next."""
+
+    container = Container.JSONL
+
+    def __init__(self, path: Path, max_row_bytes: int) -> None:
+        self._path = path
+        self._max_row_bytes = max_row_bytes
+        self._read = 0
+        self._size = 1
+
+    @property
+    def share_read(self) -> float:
+        """How much of the file was read, from 0 to 1."""
+        return min(1.0, self._read / self._size)
+
+    def __iter__(self) -> Iterator[Record | Problem]:
+        decoder = StrictDecoder()
+        with open(self._path, "rb") as file:
+            self._size = max(1, os.fstat(file.fileno()).st_size)
+            for row, line in enumerate(self._lines(file), start=1):
+                if line is None:
+                    yield Problem(row, f"is longer than {self._max_row_bytes:,} bytes")
+                elif content := line.rstrip(_BLANKS):
+                    try:
+                        value = _decode(decoder, content)
+                    except RowError as error:
+                        yield Problem(row, error.message)
+                    else:
+                        yield Record(row, value)
+
+    def _lines(self, file: BinaryIO) -> Iterator[bytes | None]:
+        """Every line without the byte order mark of the file; None for a line that is too long."""
+        self._read = 0
+        limit = self._max_row_bytes + len(b"\r\n")
+        while line := file.readline(limit):
+            first = self._read == 0
+            self._read += len(line)
+            if len(line) == limit and not line.endswith(b"\n"):
+                self._skip_line(file, limit)
+                yield None
+            elif len(line.rstrip(b"\r\n")) > self._max_row_bytes:
+                yield None
+            else:
+                yield line.removeprefix(_UTF8_BOM) if first else line
+
+    def _skip_line(self, file: BinaryIO, limit: int) -> None:
+        while piece := file.readline(limit):
+            self._read += len(piece)
+            if piece.endswith(b"\n"):
+                return
+
+
+def _decode(decoder: StrictDecoder, line: bytes) -> JsonValue:
+    try:
+        text = line.decode("utf-8")
+    except UnicodeDecodeError as error:
+        byte = line[error.start]
+        raise RowError(f"is not UTF-8: byte 0x{byte:02x} at position {error.start + 1}") from None
+    if "\0" in text:
+        raise RowError(f"holds a NUL byte at position {text.index(chr(0)) + 1}")
+    return decoder.decode(text)

@@ -1,0 +1,1 @@
+"""Generation: vLLM servers, token engines and HTTP clients of model endpoints."""

@@ -1,0 +1,113 @@
+"""What a chat completion is asked with, and what comes back, in OpenAI's shapes."""
+
+from dataclasses import dataclass
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from services.contracts.base import JsonObject
+
+
+class ChatRequest(BaseModel):
+    """What is asked; messages and tools have OpenAI's shapes. Null leaves it to the server."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    model: str
+    messages: list[JsonObject] = Field(min_length=1)
+    max_tokens: int | None = None
+    temperature: float | None = None
+    top_p: float | None = None
+    stop: list[str] | None = None
+    stop_token_ids: list[int] | None = Field(default=None, description="vLLM's own field.")
+    seed: int | None = None
+    tools: list[JsonObject] | None = None
+
+
+@dataclass(frozen=True)
+class TokenUsage:
+    """Tokens the server counted."""
+
+    prompt: int
+    completion: int
+
+
+@dataclass(frozen=True)
+class ToolCall:
+    """A function the model wants called; ``arguments`` is what it wrote, perhaps not JSON."""
+
+    id: str
+    name: str
+    arguments: str
+
+
+class _Usage(BaseModel):
+    prompt_tokens: int
+    completion_tokens: int = 0
+
+
+class _Function(BaseModel):
+    name: str
+    arguments: str
+
+
+class _ToolCall(BaseModel):
+    id: str
+    function: _Function
+
+
+class _Message(BaseModel):
+    content: str | None = None
+    tool_calls: list[_ToolCall] | None = None
+
+
+class _Choice(BaseModel):
+    message: _Message
+    finish_reason: str | None = None
+
+
+class Completion(BaseModel):
+    """The body of an answer, as far as it matters here."""
+
+    choices: list[_Choice] = Field(min_length=1)
+    usage: _Usage | None = None
+
+
+@dataclass(frozen=True)
+class ChatCompletion:
+    """The first choice of an answer.
+
+    ``latency_seconds`` is that of the attempt that succeeded, the ``attempts``-th.
+    """
+
+    content: str | None
+    finish_reason: str | None
+    usage: TokenUsage | None
+    tool_calls: tuple[ToolCall, ...]
+    latency_seconds: float
+    attempts: int
+
+    @classmethod
+    def of(cls, body: Completion, latency_seconds: float, attempts: int) -> "ChatCompletion":
+        """What a body says."""
+        choice, usage = body.choices[0], body.usage
+        calls = choice.message.tool_calls or []
+        return cls(
+            content=choice.message.content,
+            finish_reason=choice.finish_reason,
+            usage=TokenUsage(usage.prompt_tokens, usage.completion_tokens) if usage else None,
+            tool_calls=tuple(
+                ToolCall(each.id, each.function.name, each.function.arguments) for each in calls
+            ),
+            latency_seconds=latency_seconds,
+            attempts=attempts,
+        )
+
+
+def read_completion(answer: bytes) -> Completion:
+    """Read the body of an answer; raises `ValueError` saying what is wrong with it."""
+    try:
+        return Completion.model_validate_json(answer)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        where = ".".join(str(part) for part in first["loc"]) or "body"
+        raise ValueError(f"{where}: {first['msg']}") from error

@@ -1,0 +1,232 @@
+"""Asking a server that takes JSON by POST, for callers that must not fail for a passing trouble.
+
+A server may hang, break off, answer nonsense or without end: each costs a bounded time and memory,
+and is a `ServiceFailed` that says so.
+"""
+
+import asyncio
+import json
+import random
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from types import TracebackType
+from typing import Any, Generic, Self, TypeVar
+
+import aiohttp
+from pydantic import BaseModel, ValidationError
+from yarl import URL
+
+from services.inference.clients.retries import Retries, ServiceFailed, Trouble
+from services.inference.clients.retry_after import seconds_to_wait
+
+__all__ = ["Answer", "JsonService", "Retries", "ServiceFailed", "Trouble"]
+
+LARGEST_ANSWER = 64 * 2**20
+"""Bytes. A text of 8 MiB may be written with six bytes a character."""
+KEPT_BODY = 2000
+LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+
+Value = TypeVar("Value")
+
+
+@dataclass(frozen=True)
+class Answer(Generic[Value]):
+    """What came of a request, after how many attempts; the last one took ``seconds``."""
+
+    value: Value
+    attempts: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class _Raw:
+    status: int
+    retry_after: float | None
+    is_final: bool
+    body: bytes = field(repr=False)
+
+
+@dataclass(frozen=True)
+class _Request:
+    url: URL
+    body: bytes = field(repr=False)
+
+
+class JsonService:
+    """Posts to one URL, at most ``connections`` at once; ``timeout`` is that of one attempt.
+
+    ``largest_answer`` is in bytes. ``keep_alive`` reuses connections, which can end just as a
+    request is sent: false for what must not be sent twice. ``direct`` goes past the proxies of
+    the environment, to services of the operator's own. Use it as an async context manager.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        api_key: str | None,
+        *,
+        timeout: float,
+        retries: Retries,
+        connections: int,
+        largest_answer: int | None = None,
+        keep_alive: bool = True,
+        direct: bool = False,
+    ) -> None:
+        self._url = URL(url)
+        self._api_key = api_key
+        self._timeout = timeout
+        self._retries = retries
+        self._connections = connections
+        self._largest_answer = largest_answer or LARGEST_ANSWER
+        self._keep_alive = keep_alive
+        # A proxy of the environment must not be asked for a loopback address.
+        self._direct = direct or self._url.host in LOOPBACK
+
+    async def __aenter__(self) -> Self:
+        headers = {
+            "Content-Type": "application/json",
+            "Accept": "application/json",
+            # An answer is as large as its bytes on the wire.
+            "Accept-Encoding": "identity",
+        }
+        if self._api_key:
+            headers["Authorization"] = f"Bearer {self._api_key}"
+        self._http = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(
+                limit=self._connections, force_close=not self._keep_alive
+            ),
+            headers=headers,
+            # The whole of an attempt has a limit, in _attempt.
+            timeout=aiohttp.ClientTimeout(total=None, sock_connect=None),
+            auto_decompress=False,
+            cookie_jar=aiohttp.DummyCookieJar(),
+            trust_env=not self._direct,
+        )
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self._http.close()
+
+    async def post(
+        self, payload: Any, read: Callable[[bytes], Value], path: str = ""
+    ) -> Answer[Value]:
+        """Send ``payload`` as JSON until there is an answer that ``read`` takes.
+
+        ``read`` raises ``ValueError`` for a body that is not what was asked for. ``path`` is
+        appended to the URL. Raises `ServiceFailed`.
+        """
+        body = json.dumps(payload).encode()
+        request = _Request(URL(f"{self._url}{path}") if path else self._url, body)
+        deadline = time.monotonic() + self._retries.deadline_seconds
+        attempt = 1
+        while True:
+            begun = time.monotonic()
+            try:
+                limit = min(self._timeout, deadline - begun)
+                value = await self._attempt(request, read, limit)
+                return Answer(value, attempt, time.monotonic() - begun)
+            except ServiceFailed as error:
+                error.attempts = attempt
+                wait = self._wait(error, attempt)
+                left = deadline - time.monotonic()
+                spent = attempt >= self._retries.attempts or wait >= left
+                if spent or not self._retries.include(error):
+                    raise
+            await asyncio.sleep(wait)
+            attempt += 1
+
+    async def _attempt(
+        self, request: _Request, read: Callable[[bytes], Value], limit: float
+    ) -> Value:
+        if self._http.closed:
+            raise ServiceFailed("the client was closed", Trouble.FINAL)
+        url = request.url
+        try:
+            async with asyncio.timeout(limit):
+                raw = await self._exchange(request)
+        except TimeoutError:
+            message = f"{url} did not answer within {limit:.1f} s"
+            raise ServiceFailed(message, Trouble.TIMED_OUT) from None
+        except aiohttp.ClientConnectorError as error:
+            message = f"{url} was not reached: {error}"
+            raise ServiceFailed(message, Trouble.UNSENT) from error
+        except (aiohttp.ClientError, OSError) as error:
+            what = str(error) or type(error).__name__
+            message = f"{url} broke off: {what}"
+            raise ServiceFailed(message, Trouble.BROKEN_OFF) from error
+        if not HTTPStatus.OK <= raw.status < HTTPStatus.MULTIPLE_CHOICES:
+            raise self._refusal(url, raw)
+        try:
+            return read(raw.body)
+        except (ValueError, RecursionError) as error:
+            raise ServiceFailed(
+                f"{url} gave an answer that cannot be read: {_short(str(error))}",
+                Trouble.UNREADABLE,
+                status=raw.status,
+                body=self._redacted(raw.body),
+            ) from error
+
+    async def _exchange(self, request: _Request) -> _Raw:
+        async with self._http.post(
+            request.url, data=request.body, allow_redirects=False
+        ) as response:
+            body = bytearray()
+            async for chunk in response.content.iter_any():
+                body += chunk
+                if len(body) > self._largest_answer:
+                    raise ServiceFailed(
+                        f"{request.url} answered more than {self._largest_answer >> 20} MiB",
+                        Trouble.FINAL,  # it would be no shorter the next time
+                        status=response.status,
+                    )
+            waiting = seconds_to_wait(response.headers.get("retry-after", ""))
+            is_final = response.headers.get("x-should-retry") == "false"
+            return _Raw(response.status, waiting, is_final, bytes(body))
+
+    def _refusal(self, url: URL, raw: _Raw) -> ServiceFailed:
+        text = self._redacted(raw.body)
+        return ServiceFailed(
+            f"{url} answered {raw.status}: {_reason(text)}",
+            Trouble.FINAL if raw.is_final else Trouble.STATUS,
+            status=raw.status,
+            body=text,
+            retry_after=raw.retry_after,
+        )
+
+    def _redacted(self, body: bytes) -> str:
+        text = body[: 4 * KEPT_BODY].decode(errors="replace")
+        return (text.replace(self._api_key, "***") if self._api_key else text)[:KEPT_BODY]
+
+    def _wait(self, error: ServiceFailed, attempt: int) -> float:
+        if error.retry_after is not None:
+            return error.retry_after
+        wait = self._retries.first_wait_seconds * 2.0 ** (attempt - 1)
+        wait = min(self._retries.longest_wait_seconds, wait)
+        return wait * random.uniform(0.5, 1.0)  # noqa: S311 - spreads load, guards nothing
+
+
+def _short(text: str) -> str:
+    return " ".join(text.split())[:300]
+
+
+class _Error(BaseModel):
+    message: str
+
+
+class _ErrorBody(BaseModel):
+    error: _Error
+
+
+def _reason(text: str) -> str:
+    """What a refusal says, in the shape that OpenAI and our own services give it or in any."""
+    try:
+        return _short(_ErrorBody.model_validate_json(text).error.message)
+    except ValidationError:
+        return _short(text) or "nothing"

@@ -1,0 +1,53 @@
+"""What both routes for tokens are asked with, and what they have in common to say."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from services.contracts.base import JsonObject
+from services.inference.clients.model_server import InferenceError, model_retries
+from services.inference.token_engine.interface import EngineFailed, TurnSampling
+
+FinishReason = Literal["stop", "length", "abort"]
+TokenId = Annotated[int, Field(ge=0, lt=2**31)]
+
+TURN_TIMEOUT = 3600.0
+"""Seconds that one attempt may take: a long turn, on a server with a long queue."""
+TURN_RETRIES = model_retries(attempts=6, deadline_seconds=2 * TURN_TIMEOUT)
+LARGEST_ANSWER = 256 * 2**20
+"""Bytes; the alternatives of ten thousand tokens of a teacher take that much."""
+LEAST_LOG_PROB = -9000.0
+"""vLLM says -9999 for a probability that is no number."""
+
+
+def sampling_fields(sampling: TurnSampling) -> JsonObject:
+    """The sampling parameters, complete: what is left out, vLLM takes from the model's files."""
+    fields: JsonObject = {
+        "max_tokens": sampling.max_tokens,
+        "temperature": sampling.temperature,
+        "top_p": sampling.top_p,
+        "top_k": sampling.top_k,
+        "min_p": sampling.min_p,
+        "repetition_penalty": 1.0,
+        "stop_token_ids": list(sampling.stop_token_ids),
+    }
+    if sampling.stop:
+        fields["stop"] = list(sampling.stop)
+    if sampling.seed is not None:
+        fields["seed"] = sampling.seed
+    return fields
+
+
+def checked(token_ids: list[int], log_probs: list[float | None]) -> tuple[float, ...]:
+    """The log-probability of each token; raises ValueError where one has none."""
+    if len(log_probs) != len(token_ids):
+        raise ValueError(f"{len(token_ids)} tokens with {len(log_probs)} log-probabilities")
+    known = tuple(each for each in log_probs if each is not None and each > LEAST_LOG_PROB)
+    if len(known) != len(token_ids):
+        raise ValueError("a sampled token has no probability")
+    return known
+
+
+def failed(error: InferenceError) -> EngineFailed:
+    """The failure of an engine that an error of its client amounts to."""
+    return EngineFailed(error.message)

@@ -1,0 +1,201 @@
+"""The command and environment that a vLLM server is started with."""
+
+import json
+import os
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import get_args
+
+from pydantic import BaseModel, ValidationError
+
+from services.contracts.engine import LoraRank, VllmOptions
+from services.contracts.errors import InvalidRequest
+from services.core.process.runtimes import Accelerator, Runtime, child_environment
+from services.inference.token_engine.log_probs import TOP_K_LIMIT
+from services.inference.vllm.model_config import cpu_cache_bytes, linear_modules, read_model_config
+from services.inference.vllm.routes import AdapterSlots, Routes
+from services.inference.vllm.sources import LoraAdapter, ModelSource
+
+HOST = "127.0.0.1"
+ADAPTER_CONFIG = "adapter_config.json"
+CPU_ENTRY = "services.inference.vllm.cpu_entry"
+GUARD = "services.inference.vllm.guard.Guard"
+GIBIBYTE = 2**30
+NO_ROUTES = Routes()
+
+
+@dataclass(frozen=True)
+class Launch:
+    """A server to start. The key is for this server alone and travels by environment only."""
+
+    command: list[str]
+    environment: dict[str, str] = field(repr=False)
+    api_key: str = field(repr=False)
+
+
+class _AdapterConfig(BaseModel):
+    r: int
+    rank_pattern: dict[str, int] = {}
+
+
+def plan_launch(
+    runtime: Runtime,
+    model: ModelSource,
+    served_name: str,
+    adapters: Sequence[LoraAdapter],
+    options: VllmOptions,
+    *,
+    port: int,
+    scratch: Path,
+    routes: Routes = NO_ROUTES,
+    devices: Sequence[str] | None = None,
+) -> Launch:
+    """Say how to start the server; ``scratch`` is where it may keep sockets and the like.
+
+    ``devices`` are the GPUs to use, by index or UUID; None: all that this process sees. Raises
+    `InvalidRequest` when there is no such folder or an adapter cannot be served.
+    """
+    if model.path is not None and not model.path.is_dir():
+        raise InvalidRequest(f"there is no model folder {model.path}", param="model")
+    key = secrets.token_urlsafe(32)
+    on_cpu = runtime.accelerator == Accelerator.CPU
+    if devices is None:
+        devices = _visible_devices()
+    common = _common_arguments(model, served_name, options, port)
+    common += _lora(adapters, options, routes.adapters) + _route_arguments(routes)
+    if on_cpu and routes.adapters and (modules := linear_modules(model.path)):
+        # vLLM 0.32 ends when it is asked for log-probabilities of a prompt while the output layer
+        # could have an adapter, which it does by default.
+        common += ["--lora-target-modules", *modules]
+    entry, hardware = (
+        _on_cpu(model, options) if on_cpu else _on_gpu(model, options, routes, len(devices))
+    )
+    extra = {"VLLM_API_KEY": key, "VLLM_NO_USAGE_STATS": "1", "NO_COLOR": "1"}
+    extra |= {"TMPDIR": str(scratch)} | _route_environment(routes)
+    if on_cpu:
+        extra |= _cpu_environment(options)
+    elif devices:
+        extra |= {"CUDA_VISIBLE_DEVICES": ",".join(devices)}
+    command = [str(runtime.python), "-P", "-m", *entry, *common, *hardware]
+    return Launch(command, child_environment(extra), key)
+
+
+def _common_arguments(
+    model: ModelSource, served_name: str, options: VllmOptions, port: int
+) -> list[str]:
+    arguments = ["--host", HOST, "--port", str(port), f"--served-model-name={served_name}"]
+    arguments += ["--max-model-len", str(options.max_model_len or "auto")]
+    arguments += ["--disable-uvicorn-access-log"]
+    if options.max_num_seqs is not None:
+        arguments += ["--max-num-seqs", str(options.max_num_seqs)]
+    if model.revision is not None:
+        arguments += [f"--revision={model.revision}"]
+    if model.tokenizer is not None:
+        arguments += [f"--tokenizer={model.tokenizer}"]
+    return arguments
+
+
+def _route_arguments(routes: Routes) -> list[str]:
+    arguments = []
+    if routes.tokens:
+        arguments += ["--enable-scale-out", "--logprobs-mode", "processed_logprobs"]
+        arguments += ["--max-logprobs", str(TOP_K_LIMIT)]
+    if routes.weights or routes.adapters or routes.sleep:
+        arguments += ["--middleware", GUARD]
+    return arguments
+
+
+def _route_environment(routes: Routes) -> dict[str, str]:
+    environment = {}
+    if routes.weights or routes.sleep:
+        environment["VLLM_SERVER_DEV_MODE"] = "1"
+    if routes.adapters:
+        environment["VLLM_ALLOW_RUNTIME_LORA_UPDATING"] = "1"
+    return environment
+
+
+def _cpu_environment(options: VllmOptions) -> dict[str, str]:
+    # One process less, and no threads that spin while they wait for the scheduler's core.
+    environment = {"VLLM_ENABLE_V1_MULTIPROCESSING": "0", "CUDA_VISIBLE_DEVICES": ""}
+    environment["OMP_NUM_THREADS"] = os.environ.get("OMP_NUM_THREADS") or str(_spare_cores())
+    if options.enforce_eager is not False:
+        # Else the first request for log-probabilities compiles the count of ranks for 20 s.
+        environment["TORCHDYNAMO_DISABLE"] = "1"
+    return environment
+
+
+def _on_cpu(model: ModelSource, options: VllmOptions) -> tuple[list[str], list[str]]:
+    config = read_model_config(model.path)
+    gibibytes = options.cpu_kv_cache_gib
+    cache = cpu_cache_bytes(config) if gibibytes is None else int(gibibytes * GIBIBYTE)
+    dtype = options.dtype
+    if dtype == "auto" and config.is_float32:
+        dtype = "float32"  # costs no more than bfloat16 here, and the weights keep their precision
+    arguments = ["--distributed-executor-backend", "uni", "--dtype", dtype]
+    arguments += ["--kv-cache-memory-bytes", str(cache)]
+    # Sampling with a seed ends the engine of vLLM 0.32 when a prompt was prefilled in parts: it
+    # then sets back a generator in a way that only CUDA's know.
+    arguments += ["--no-enable-chunked-prefill"]
+    if options.enforce_eager is not False:
+        arguments += ["--enforce-eager"]
+    return [CPU_ENTRY, f"--model={model.location}"], arguments
+
+
+def _on_gpu(
+    model: ModelSource, options: VllmOptions, routes: Routes, devices: int
+) -> tuple[list[str], list[str]]:
+    arguments = ["--gpu-memory-utilization", str(options.gpu_memory_utilization)]
+    arguments += ["--tensor-parallel-size", str(max(1, devices)), "--dtype", options.dtype]
+    if options.enforce_eager:
+        arguments += ["--enforce-eager"]
+    if routes.sleep:  # elsewhere it has no effect but a pause, and this would be refused
+        arguments += ["--enable-sleep-mode"]
+    return ["vllm.entrypoints.cli.main", "serve", model.location], arguments
+
+
+def _lora(
+    adapters: Sequence[LoraAdapter], options: VllmOptions, slots: AdapterSlots | None
+) -> list[str]:
+    if not adapters and slots is None:
+        return []
+    ranks = [_adapter_rank(a.path) for a in adapters] + ([slots.rank] if slots else [])
+    rank = options.max_lora_rank or _rank_for(max(ranks))
+    count = len(adapters) + (slots.count if slots else 0)
+    arguments = ["--enable-lora", "--max-lora-rank", str(rank), "--max-loras", str(count)]
+    modules = [json.dumps({"name": a.name, "path": str(a.path)}) for a in adapters]
+    return [*arguments, "--lora-modules", *modules] if modules else arguments
+
+
+def _rank_for(rank: int) -> int:
+    ranks: tuple[int, ...] = get_args(LoraRank)
+    fitting = [known for known in ranks if known >= rank]
+    if not fitting:
+        raise InvalidRequest(
+            f"vLLM serves adapters of rank {ranks[-1]} at most, not {rank}", param="model"
+        )
+    return fitting[0]
+
+
+def _adapter_rank(folder: Path) -> int:
+    path = folder / ADAPTER_CONFIG
+    try:
+        config = _AdapterConfig.model_validate_json(path.read_bytes())
+    except OSError as error:
+        raise InvalidRequest(
+            f"{folder} is no LoRA adapter: {error.strerror}: {path}", param="model"
+        ) from error
+    except ValidationError as error:
+        raise InvalidRequest(f"{path} describes no LoRA adapter", param="model") from error
+    return max([config.r, *config.rank_pattern.values()])
+
+
+def _spare_cores() -> int:
+    # vLLM's scheduler and its HTTP server keep a core busy of their own.
+    return max(1, len(os.sched_getaffinity(0)) - 1)
+
+
+def _visible_devices() -> list[str]:
+    devices = os.environ.get("CUDA_VISIBLE_DEVICES", "")
+    return [device.strip() for device in devices.split(",") if device.strip()]

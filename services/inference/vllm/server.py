@@ -1,0 +1,249 @@
+"""A vLLM server that lives as long as the block that uses it."""
+
+import asyncio
+import shutil
+import signal
+import socket
+import tempfile
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from http import HTTPStatus
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import httpx
+
+from services.contracts.engine import VllmOptions
+from services.contracts.errors import TemperError
+from services.core.process.runtimes import find_runtime
+from services.inference.vllm.launch import HOST, NO_ROUTES, plan_launch
+from services.inference.vllm.log import LogFollower, StartupPhase, failure_cause, milestone
+from services.inference.vllm.routes import Routes
+from services.inference.vllm.server_process import ServerProcess
+from services.inference.vllm.sources import LoraAdapter, ModelSource
+
+LOG = "vllm.log"
+POLL_SECONDS = 0.2
+PROBE_SECONDS = 5.0
+GRACE_SECONDS = 10.0
+PORT_ATTEMPTS = 5
+KEPT_LINES = 400
+SHOWN_LINES = 20
+PORT_TAKEN = "Address already in use"
+
+
+class VllmFailed(TemperError):
+    """vLLM did not start, or ended by itself.
+
+    The message has the cause in one line; ``last_lines`` is the end of its log.
+    """
+
+    code = "vllm_failed"
+
+    def __init__(self, message: str, last_lines: Sequence[str]) -> None:
+        super().__init__(message)
+        self.last_lines = tuple(last_lines)
+
+
+@dataclass(frozen=True)
+class StartupProgress:
+    """A phase of the start has begun, ``elapsed_seconds`` after the server was started."""
+
+    phase: StartupPhase
+    elapsed_seconds: float
+
+
+class VllmServer:
+    """Serves a model and its adapters on a loopback port, with a key of its own.
+
+    ``async with VllmServer(...) as server`` starts it and waits until it answers; ``base_url``
+    (up to and including /v1) and ``api_key`` are then what a client needs. At the end of the
+    block no process of it is left. Its output is appended to ``log`` in ``job_dir``.
+
+    Entering raises `RuntimeMissing`, `InvalidRequest` for a model or adapter that is not there,
+    and `VllmFailed`. ``on_progress`` is called as each phase of the start begins. ``routes`` says
+    what it serves beside chats, and ``devices`` which GPUs are its own (None: all we see).
+    """
+
+    def __init__(
+        self,
+        runtime_python: Path,
+        model: ModelSource,
+        served_name: str,
+        adapters: Sequence[tuple[str, Path]],
+        job_dir: Path,
+        options: VllmOptions | None = None,
+        *,
+        on_progress: Callable[[StartupProgress], None] | None = None,
+        routes: Routes = NO_ROUTES,
+        devices: Sequence[str] | None = None,
+        log: str = LOG,
+    ) -> None:
+        self._runtime_folder = runtime_python.parents[1]
+        self._model = model
+        self._served_name = served_name
+        self._adapters = [LoraAdapter(name, path) for name, path in adapters]
+        self._job_dir = job_dir
+        self._options = options or VllmOptions()
+        self._on_progress = on_progress
+        self._routes = routes
+        self._devices = devices
+        self._log = job_dir / log
+        self._last_lines: deque[str] = deque(maxlen=KEPT_LINES)
+        self._phase: StartupPhase | None = None
+        self._process: ServerProcess | None = None
+        self._follower = LogFollower(self._log)
+        self._scratch: Path | None = None
+        self._begun = 0.0
+        self.base_url = ""
+        self.api_key = ""
+
+    async def __aenter__(self) -> Self:
+        self._begun = time.monotonic()
+        # Unix sockets live in it, and their paths must be short: not the job's folder.
+        self._scratch = Path(tempfile.mkdtemp(prefix="temper-vllm-"))
+        try:
+            async with asyncio.timeout(self._options.startup_timeout_seconds):
+                await self._start_on_free_port()
+        except TimeoutError:
+            await self._stop()
+            raise self._failure(
+                f"vLLM was not ready within {self._options.startup_timeout_seconds:.0f} s"
+            ) from None
+        except BaseException:
+            await self._stop()
+            raise
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self._stop()
+
+    @property
+    def ended(self) -> bool:
+        """Whether the process that was started is no more."""
+        return self._process is None or self._process.returncode() is not None
+
+    async def watch(self) -> None:
+        """Wait until the server ends by itself, which raises `VllmFailed`; else never return."""
+        assert self._process is not None  # noqa: S101 - the block has been entered
+        while (code := self._process.returncode()) is None:
+            self._process.remember_descendants()
+            self._last_lines.extend(self._follower.new_lines())
+            await asyncio.sleep(1.0)
+        raise self._ended(code)
+
+    async def _start_on_free_port(self) -> None:
+        for attempt in range(1, PORT_ATTEMPTS + 1):
+            self._start(_free_port())
+            code = await self._ready()
+            if code is None:
+                return
+            if attempt == PORT_ATTEMPTS or not any(PORT_TAKEN in x for x in self._last_lines):
+                raise self._ended(code)
+            self._last_lines.clear()
+
+    def _start(self, port: int) -> None:
+        assert self._scratch is not None  # noqa: S101 - made on entry
+        launch = plan_launch(
+            find_runtime(self._runtime_folder.parent, self._runtime_folder.name),
+            self._model,
+            self._served_name,
+            self._adapters,
+            self._options,
+            port=port,
+            scratch=self._scratch,
+            routes=self._routes,
+            devices=self._devices,
+        )
+        self.base_url = f"http://{HOST}:{port}/v1"
+        self.api_key = launch.api_key
+        self._process = ServerProcess(
+            launch.command,
+            cwd=self._job_dir,
+            environment=launch.environment,
+            log=self._log,
+        )
+        self._report(StartupPhase.IMPORTING)
+
+    async def _ready(self) -> int | None:
+        """Wait until the server answers; return its exit code if it ends instead."""
+        assert self._process is not None  # noqa: S101 - started before
+        headers = {"Authorization": f"Bearer {self.api_key}"}
+        # A proxy of the environment must not be asked for a loopback address.
+        async with httpx.AsyncClient(
+            headers=headers, timeout=PROBE_SECONDS, trust_env=False
+        ) as client:
+            while (code := self._process.returncode()) is None:
+                self._follow()
+                if await self._answers(client):
+                    self._process.remember_descendants()
+                    self._report(StartupPhase.READY)
+                    return None
+                await asyncio.sleep(POLL_SECONDS)
+        self._follow()
+        return code
+
+    async def _answers(self, client: httpx.AsyncClient) -> bool:
+        """Healthy, and ours: another server that took the port would not know the key."""
+        try:
+            health = await client.get(self.base_url.removesuffix("/v1") + "/health")
+            models = await client.get(self.base_url + "/models")
+        except httpx.TransportError:
+            return False
+        return health.status_code == models.status_code == HTTPStatus.OK
+
+    def _follow(self) -> None:
+        for line in self._follower.new_lines():
+            self._last_lines.append(line)
+            phase = milestone(line)
+            if phase is not None:
+                self._report(phase)
+
+    def _report(self, phase: StartupPhase) -> None:
+        order = list(StartupPhase)
+        if self._phase is not None and order.index(phase) <= order.index(self._phase):
+            return  # several workers pass the same milestone
+        self._phase = phase
+        if self._on_progress is not None:
+            self._on_progress(StartupProgress(phase, time.monotonic() - self._begun))
+
+    def _ended(self, code: int) -> VllmFailed:
+        self._last_lines.extend(self._follower.new_lines())
+        if code == -signal.SIGKILL:
+            return self._failure("vLLM was killed; the machine may have run out of memory")
+        how = f"was ended by signal {-code}" if code < 0 else f"ended with code {code}"
+        return self._failure(f"vLLM {how}")
+
+    def _failure(self, what: str) -> VllmFailed:
+        lines = list(self._last_lines)
+        cause = failure_cause(lines)
+        message = f"{what}: {cause}" if cause else what
+        if self._model.hub_id is not None:
+            # Below, few messages name what could not be loaded.
+            message = f"model {self._model.hub_id!r}: {message}"
+        return VllmFailed(message, [line for line in lines if line.strip()][-SHOWN_LINES:])
+
+    async def _stop(self) -> None:
+        # Shielded: a second cancellation must not leave processes behind.
+        await asyncio.shield(asyncio.to_thread(self._clean_up))
+
+    def _clean_up(self) -> None:
+        if self._process is not None:
+            self._process.stop(GRACE_SECONDS)
+        if self._scratch is not None:
+            shutil.rmtree(self._scratch, ignore_errors=True)
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind((HOST, 0))
+        port: int = probe.getsockname()[1]
+        return port

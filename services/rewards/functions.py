@@ -1,0 +1,63 @@
+"""Rewards that a user's function gives, in a process or behind a URL."""
+
+import json
+import math
+from typing import Any
+
+from services.contracts.rewards import CallableReward
+from services.core.user_functions.pool import CallableFailed, CallableProcesses
+from services.inference.clients.json_service import JsonService, ServiceFailed
+from services.rewards.component import RewardFailed, Score
+from services.rewards.sample import Sample
+
+
+class FunctionScore:
+    """What a Python function returns."""
+
+    def __init__(self, settings: CallableReward, processes: CallableProcesses) -> None:
+        self._settings = settings
+        self._processes = processes
+
+    async def score(self, sample: Sample) -> Score:
+        """Call the function with the trajectory's record and its own arguments."""
+        arguments = {**self._settings.arguments, "trajectory": sample.record}
+        try:
+            value = await self._processes.call(arguments, self._settings.timeout)
+        except CallableFailed as error:
+            raise RewardFailed(error.message) from error
+        return Score(read_score(value, self._settings.function))
+
+
+class ServiceScore:
+    """What a service answers."""
+
+    def __init__(self, url: str, service: JsonService) -> None:
+        self._url = url
+        self._service = service
+
+    async def score(self, sample: Sample) -> Score:
+        """Send the trajectory's record."""
+        try:
+            answer = await self._service.post({"trajectory": sample.record}, json.loads)
+        except ServiceFailed as error:
+            raise RewardFailed(error.message) from error
+        return Score(read_score(answer.value, self._url))
+
+
+def read_score(value: Any, source: str) -> float:
+    """The number that a function or service gave, plain or as {"score": number}."""
+    number = value.get("score") if isinstance(value, dict) else value
+    if not isinstance(number, int | float):
+        raise RewardFailed(f"{source} gave {_shown(value)}, not a score")
+    try:
+        score = float(number)
+    except OverflowError:
+        score = math.inf
+    if not math.isfinite(score):
+        raise RewardFailed(f"{source} gave {_shown(value)}, not a finite number")
+    return score
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 100 else text[:100] + "..."

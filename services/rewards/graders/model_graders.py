@@ -1,0 +1,102 @@
+"""Graders that ask a language model for a number or for a label."""
+
+from services.contracts.base import JsonObject
+from services.contracts.graders import (
+    GraderMessage,
+    LabelModelGrader,
+    SamplingParams,
+    ScoreModelGrader,
+    TextPart,
+)
+from services.rewards.component import Score
+from services.rewards.graders.template import fill_in
+from services.rewards.judging import Judge, JudgeRequest, read_label, read_number
+from services.rewards.sample import Sample
+
+
+class ScoreModel:
+    """A number within a range."""
+
+    def __init__(self, settings: ScoreModelGrader, judge: Judge) -> None:
+        self._settings = settings
+        self._judge = judge
+
+    async def score(self, sample: Sample) -> Score:
+        """Ask the model for {"steps": ..., "result": number}."""
+        low, high = self._settings.range
+        wanted = (
+            f"Give the grade as a JSON object whose field result is a number from {low:g} to "
+            f"{high:g}."
+        )
+        schema = {
+            "type": "object",
+            "properties": {
+                "steps": {"type": "array", "items": {"type": "string"}},
+                "result": {"type": "number", "minimum": low, "maximum": high},
+            },
+            "required": ["steps", "result"],
+            "additionalProperties": False,
+        }
+        request = _request(self._judge, self._settings, sample, wanted, schema)
+        answer, tokens = await self._judge.ask(request)
+        return Score(read_number(answer, "result", low, high), tokens=tokens)
+
+
+class LabelModel:
+    """1 for a passing label, else 0."""
+
+    def __init__(self, settings: LabelModelGrader, judge: Judge) -> None:
+        self._settings = settings
+        self._judge = judge
+
+    async def score(self, sample: Sample) -> Score:
+        """Ask the model for {"label": text}."""
+        labels = self._settings.labels
+        wanted = f"Answer with a JSON object whose field label is one of: {', '.join(labels)}."
+        schema = {
+            "type": "object",
+            "properties": {"label": {"type": "string", "enum": labels}},
+            "required": ["label"],
+            "additionalProperties": False,
+        }
+        request = _request(self._judge, self._settings, sample, wanted, schema)
+        answer, tokens = await self._judge.ask(request)
+        is_passing = read_label(answer, labels) in self._settings.passing_labels
+        return Score(float(is_passing), tokens=tokens)
+
+
+def texts_of(message: GraderMessage) -> list[str]:
+    """The texts of a message, which have places to fill in."""
+    content = message.content if isinstance(message.content, list) else [message.content]
+    return [part.text if isinstance(part, TextPart) else part for part in content]
+
+
+def _request(
+    judge: Judge,
+    settings: ScoreModelGrader | LabelModelGrader,
+    sample: Sample,
+    wanted: str,
+    schema: JsonObject,
+) -> JudgeRequest:
+    sampling = settings.sampling_params or SamplingParams()
+    messages = [
+        {
+            "role": message.role,
+            "content": "".join(fill_in(text, sample) for text in texts_of(message)),
+        }
+        for message in settings.input
+    ]
+    return JudgeRequest(
+        model=judge.model,
+        # Said in words too: not every server keeps to a schema.
+        messages=[{"role": "system", "content": wanted}, *messages],
+        max_tokens=sampling.max_completions_tokens,
+        temperature=sampling.temperature,
+        top_p=sampling.top_p,
+        seed=sampling.seed,
+        reasoning_effort=sampling.reasoning_effort,
+        response_format={
+            "type": "json_schema",
+            "json_schema": {"name": "grade", "strict": True, "schema": schema},
+        },
+    )

@@ -1,0 +1,92 @@
+"""The grader whose source is a function of Python, run in the sandbox."""
+
+import ast
+import json
+import secrets
+
+from services.contracts.errors import InvalidRequest
+from services.contracts.graders import PythonGrader
+from services.contracts.sandbox import CommandStatus, Language, RunCodeResponse, RunStatus
+from services.inference.clients.json_service import JsonService, ServiceFailed
+from services.rewards.component import RewardFailed, Score, Trouble
+from services.rewards.functions import read_score
+from services.rewards.sample import Sample
+from services.rewards.sandbox import ask_sandbox
+
+ROUTE = "/run_code"
+SECONDS = 120.0
+MEMORY_MB = 2048
+LONGEST_CHECKED = 50_000
+"""Characters: a tenth of a second."""
+_FUNCTION = "grade"
+
+_RUNNER = """
+
+def _main():
+    import json, sys
+    given = json.load(sys.stdin)
+    score = grade(given["sample"], given["item"])
+    print()
+    print(given["token"] + json.dumps(float(score)))
+
+_main()
+"""
+
+
+class PythonProgram:
+    """What grade(sample, item) returns."""
+
+    def __init__(self, settings: PythonGrader, sandbox: JsonService) -> None:
+        self._settings = settings
+        self._sandbox = sandbox
+
+    async def score(self, sample: Sample) -> Score:
+        """Run the function."""
+        token = secrets.token_hex(16)
+        given = {"sample": sample.namespace, "item": sample.item, "token": token}
+        body = {
+            "code": self._settings.source + _RUNNER,
+            "language": Language.PYTHON,
+            "run_timeout": SECONDS,
+            "memory_limit_MB": MEMORY_MB,
+            "stdin": json.dumps(given),
+        }
+        try:
+            answer = await ask_sandbox(self._sandbox, body, RunCodeResponse)
+        except ServiceFailed as error:
+            raise RewardFailed(error.message, Trouble.PYTHON_SERVER) from error
+        if answer.status is RunStatus.SANDBOX_ERROR:
+            message = answer.message or "the sandbox failed"
+            raise RewardFailed(message, Trouble.PYTHON_SERVER)
+        return Score(_read(answer, token))
+
+
+def check_source(source: str, param: str) -> None:
+    """Raise `InvalidRequest` for what is no Python, or lacks the function.
+
+    What would take long to read is left to the sandbox to refuse.
+    """
+    if len(source) > LONGEST_CHECKED:
+        return
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        told = str(error)[:200] or "it is nested too deeply"
+        raise InvalidRequest(f"is not Python: {told}", param=param) from None
+    names = {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
+    if _FUNCTION not in names:
+        raise InvalidRequest("must define grade(sample, item)", param=param)
+
+
+def _read(answer: RunCodeResponse, token: str) -> float:
+    result = answer.run_result
+    if result is None or result.status is CommandStatus.TIME_LIMIT_EXCEEDED:
+        raise RewardFailed(f"it did not end within {SECONDS:g} s", Trouble.PYTHON_RUNTIME)
+    _, found, score = (result.stdout or "").rpartition(token)
+    if answer.status is not RunStatus.SUCCESS or not found:
+        told = (result.stderr or "").strip()[-1000:] or "it ended early"
+        raise RewardFailed(told, Trouble.PYTHON_RUNTIME)
+    try:
+        return read_score(json.loads(score), _FUNCTION)
+    except (ValueError, RewardFailed) as error:
+        raise RewardFailed(f"grade gave {score.strip()[:100]}", Trouble.PYTHON_RUNTIME) from error

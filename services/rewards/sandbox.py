@@ -1,0 +1,46 @@
+"""Asking the sandbox to run code for a reward."""
+
+from typing import TypeVar
+
+from pydantic import ValidationError
+
+from services.contracts.base import JsonObject, Resource
+from services.inference.clients.json_service import JsonService, Retries, Trouble
+from services.rewards.environment import RewardEnvironment
+
+CONNECTIONS = 64
+# Running the same code again does no harm.
+RETRIED = frozenset({429, 500, 502, 503, 504})
+TROUBLES = frozenset({Trouble.BROKEN_OFF, Trouble.UNREADABLE})
+QUEUE_SECONDS = 60.0
+"""Beyond the time that the programs themselves may take."""
+
+Response = TypeVar("Response", bound=Resource)
+
+
+def connect_sandbox(environment: RewardEnvironment, path: str, seconds: float) -> JsonService:
+    """A client of one route, for programs that may run for ``seconds`` together."""
+    limit = seconds + QUEUE_SECONDS
+    return JsonService(
+        environment.sandbox_url + path,
+        environment.sandbox_api_key,
+        timeout=limit,
+        retries=Retries(environment.attempts, 2 * limit, RETRIED, TROUBLES),
+        connections=CONNECTIONS,
+        direct=True,
+    )
+
+
+async def ask_sandbox(service: JsonService, body: JsonObject, kind: type[Response]) -> Response:
+    """The sandbox's answer; raises `ServiceFailed`."""
+    answer = await service.post(body, lambda text: _read(text, kind))
+    return answer.value
+
+
+def _read(text: bytes, kind: type[Response]) -> Response:
+    try:
+        return kind.model_validate_json(text)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        where = ".".join(map(str, first["loc"])) or "body"
+        raise ValueError(f"{where}: {first['msg']}") from None

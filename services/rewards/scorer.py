@@ -1,0 +1,111 @@
+"""Scores of trajectories: every component's, and their weighted sum."""
+
+import asyncio
+import logging
+import math
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from typing import Protocol
+
+from services.contracts.rewards import WeightedReward
+from services.contracts.trajectories import Trajectory
+from services.rewards.component import Component, RewardFailed, Score
+from services.rewards.environment import RewardEnvironment
+from services.rewards.opening import Opening
+from services.rewards.sample import Sample
+
+logger = logging.getLogger(__name__)
+
+
+class Scorer(Protocol):
+    """Rewards trajectories; safe to ask from many tasks at once."""
+
+    async def score(self, trajectory: Trajectory) -> Trajectory:
+        """A copy with ``reward``, ``reward_components`` and ``reward_error``.
+
+        A component that fails leaves no reward, and its reason; the others' scores are kept. So
+        does a rollout that failed, of which nothing is judged. Nothing is raised but
+        ``CancelledError``.
+        """
+        ...
+
+
+@asynccontextmanager
+async def open_scorer(
+    rewards: Sequence[WeightedReward], environment: RewardEnvironment
+) -> AsyncIterator[Scorer]:
+    """A scorer with its connections and processes for the length of the block.
+
+    Nothing is contacted or started before the first trajectory. Raises `InvalidRequest` for a
+    reward that can never be given, `PermissionDenied` for what the operator has not allowed.
+    Without rewards a trajectory stays as it is.
+    """
+    async with AsyncExitStack() as stack:
+        opening = Opening(environment, stack)
+        yield _WeightedSum(
+            [
+                _Weighted(
+                    each.name,
+                    each.weight,
+                    await opening.component(each.reward, f"rewards[{position}].reward"),
+                )
+                for position, each in enumerate(rewards)
+            ]
+        )
+
+
+@dataclass(frozen=True)
+class _Weighted:
+    name: str
+    weight: float
+    component: Component
+
+
+class _WeightedSum:
+    def __init__(self, parts: Sequence[_Weighted]) -> None:
+        self._parts = parts
+
+    async def score(self, trajectory: Trajectory) -> Trajectory:
+        if not self._parts:
+            return trajectory
+        if trajectory.finish_reason.is_failure:
+            what = trajectory.error or trajectory.finish_reason.value
+            return _judged(trajectory, {}, None, f"the rollout failed: {what}")
+        sample = Sample.of(trajectory)
+        answers = await asyncio.gather(*(_ask(part, sample) for part in self._parts))
+        scores = {name: answer for name, answer in answers if not isinstance(answer, str)}
+        errors = [f"{name}: {answer}" for name, answer in answers if isinstance(answer, str)]
+        if errors:
+            return _judged(trajectory, scores, None, "; ".join(errors))
+        reward = _sum([part.weight * scores[part.name] for part in self._parts])
+        error = None if reward is not None else "the weighted sum is no finite number"
+        return _judged(trajectory, scores, reward, error)
+
+
+async def _ask(part: _Weighted, sample: Sample) -> tuple[str, float | str]:
+    """The component's score, or why there is none."""
+    try:
+        score: Score = await part.component.score(sample)
+    except RewardFailed as error:
+        return part.name, error.message
+    except Exception as error:
+        logger.exception("reward %s of trajectory %s", part.name, sample.trajectory.id)
+        return part.name, f"internal error: {type(error).__name__}"
+    return part.name, score.value
+
+
+def _sum(shares: Sequence[float]) -> float | None:
+    try:
+        total = math.fsum(shares)
+    except (ArithmeticError, ValueError):  # of numbers at the end of what floats can hold
+        return None
+    return total if math.isfinite(total) else None
+
+
+def _judged(
+    trajectory: Trajectory, scores: dict[str, float], reward: float | None, error: str | None
+) -> Trajectory:
+    return trajectory.model_copy(
+        update={"reward": reward, "reward_components": scores, "reward_error": error}
+    )

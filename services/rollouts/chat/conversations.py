@@ -1,0 +1,106 @@
+"""Conversations as tokens, by a model's own chat template and tokenizer."""
+
+from collections.abc import Sequence
+
+from services.contracts.base import JsonObject
+from services.contracts.errors import InvalidRequest
+from services.datasets.decoding import StrictDecoder
+from services.datasets.record import JsonValue, RowError
+from services.rollouts.chat.demonstrations import Demonstrations
+from services.rollouts.chat.files import ChatFiles, refused
+from services.rollouts.chat.guarded import GuardedTokenizer
+from services.rollouts.chat.replies import ReplyTurns, end_of_turn, replies_to
+from services.rollouts.chat.template import ChatTemplate
+from services.rollouts.chat_tokens import Demonstration
+from services.rollouts.parsers.mistral import call_ids
+
+
+class TemplateChatTokens:
+    """The `ChatTokens` of a model; safe to use from many threads."""
+
+    def __init__(self, files: ChatFiles) -> None:
+        """Raises InvalidRequest for a template or a tokenizer that cannot be used."""
+        self._tokenizer = GuardedTokenizer(files.tokenizer, files.template + files.tool_template)
+        self._template = ChatTemplate(files.template, files.special_tokens)
+        self._tool_template = ChatTemplate(files.tool_template, files.special_tokens)
+        self._end = end_of_turn(self._tool_template, self._tokenizer.first_special)
+        self._stop_token_ids = self._end_tokens(files)
+        self._takes_call_ids = "tool_call_id" in files.tool_template
+        self._replies: ReplyTurns | None = None
+        self._no_replies = ""
+        try:
+            self._replies = ReplyTurns(self._tool_template, self._end)
+        except InvalidRequest as error:
+            self._no_replies = error.message
+
+    @property
+    def vocabulary(self) -> int:
+        return self._tokenizer.vocabulary
+
+    @property
+    def stop_token_ids(self) -> tuple[int, ...]:
+        return self._stop_token_ids
+
+    def prompt(self, messages: Sequence[JsonObject], tools: Sequence[JsonObject]) -> list[int]:
+        if tools:
+            self._reply_turns()
+        rendered = self._template_for(tools).render(_decoded(messages), tools, opening=True)
+        return self._tokenizer.encode_plain(rendered)
+
+    def text(self, token_ids: Sequence[int]) -> str:
+        return self._tokenizer.decode(list(token_ids))
+
+    def replies(
+        self, turn: Sequence[int], contents: Sequence[str], names: Sequence[str] = ()
+    ) -> list[int]:
+        ids = call_ids(self.text(turn)) if self._takes_call_ids else ()
+        guard = self._tokenizer.guard
+        text = self._reply_turns().text(replies_to(map(guard, contents), map(guard, names), ids))
+        closing, following = self._tokenizer.encode_parts(text)
+        has_ended = bool(turn) and turn[-1] in self._stop_token_ids
+        return following if has_ended else closing + following
+
+    def demonstration(
+        self,
+        messages: Sequence[JsonObject],
+        tools: Sequence[JsonObject],
+        answers: Sequence[JsonObject],
+    ) -> Demonstration:
+        demonstrations = Demonstrations(self._template_for(tools), self._tokenizer, self._end)
+        return demonstrations.tokens(_decoded(messages), tools, _decoded(answers))
+
+    def _template_for(self, tools: Sequence[JsonObject]) -> ChatTemplate:
+        return self._tool_template if tools else self._template
+
+    def _reply_turns(self) -> ReplyTurns:
+        if self._replies is None:
+            raise refused(self._no_replies)
+        return self._replies
+
+    def _end_tokens(self, files: ChatFiles) -> tuple[int, ...]:
+        """What ends a turn: by the template, the tokenizer and the model's configuration."""
+        texts = (self._end, files.special_tokens.get("eos_token"))
+        named = (self._tokenizer.id_of(text) for text in texts if text is not None)
+        ids = (*(token for token in named if token is not None), *files.end_token_ids)
+        return tuple(dict.fromkeys(ids))
+
+
+def _decoded(messages: Sequence[JsonObject]) -> list[JsonObject]:
+    """Messages whose calls have objects for arguments, as templates want them."""
+    return [
+        {**message, "tool_calls": [_decoded_call(call) for call in calls]}
+        if isinstance(calls := message.get("tool_calls"), list)
+        else message
+        for message in messages
+    ]
+
+
+def _decoded_call(call: JsonValue) -> JsonValue:
+    function = call.get("function") if isinstance(call, dict) else None
+    if not isinstance(function, dict) or not isinstance(function.get("arguments"), str):
+        return call
+    try:
+        arguments = StrictDecoder().decode(function["arguments"])
+    except RowError:
+        return call
+    return {**call, "function": {**function, "arguments": arguments}}

@@ -1,0 +1,123 @@
+"""The files of a model that say how conversations become tokens."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from services.contracts.base import JsonObject
+from services.contracts.errors import InvalidRequest
+
+
+@dataclass(frozen=True)
+class ChatFiles:
+    """What was read.
+
+    ``tokenizer`` is the text of tokenizer.json. ``tool_template`` is the template for
+    conversations with tools, which most models do not have apart. ``special_tokens`` are the
+    texts that templates know by name, as in eos_token. ``end_token_ids`` are those that
+    generation ends with, by the model's configuration.
+    """
+
+    tokenizer: str
+    template: str
+    tool_template: str
+    special_tokens: Mapping[str, str]
+    end_token_ids: tuple[int, ...]
+
+
+def read_chat_files(folder: Path) -> ChatFiles:
+    """Read the files of a model; raises InvalidRequest that names the one at fault."""
+    tokenizer = _text(folder / "tokenizer.json")
+    if tokenizer is None:
+        raise refused(
+            f"{folder.name} has no tokenizer.json; save its tokenizer with a current "
+            "transformers, which writes one"
+        )
+    config = _object(folder / "tokenizer_config.json")
+    template, tool_template = _templates(folder, config)
+    named = {**_special_tokens(_object(folder / "special_tokens_map.json"))}
+    return ChatFiles(
+        tokenizer=tokenizer,
+        template=template,
+        tool_template=tool_template,
+        special_tokens={**named, **_special_tokens(config)},
+        end_token_ids=(
+            *_end_token_ids(folder / "generation_config.json"),
+            *_end_token_ids(folder / "config.json"),
+        ),
+    )
+
+
+def refused(message: str) -> InvalidRequest:
+    """The error for a model that cannot be used for conversations."""
+    return InvalidRequest(message, param="model")
+
+
+def _templates(folder: Path, config: JsonObject) -> tuple[str, str]:
+    """The template, and that for tools; files come before the tokenizer's configuration."""
+    default = _text(folder / "chat_template.jinja")
+    if default is not None:
+        apart = _text(folder / "additional_chat_templates" / "tool_use.jinja")
+        return default, apart if apart is not None else default
+    given = config.get("chat_template") or _object(folder / "chat_template.json").get(
+        "chat_template"
+    )
+    named = {"default": given} if isinstance(given, str) else _by_name(given)
+    if "default" not in named:
+        raise refused(
+            f"{folder.name} has no chat template: neither chat_template.jinja nor one in "
+            "tokenizer_config.json"
+        )
+    return named["default"], named.get("tool_use", named["default"])
+
+
+def _by_name(templates: Any) -> dict[str, str]:
+    """Templates that a configuration lists by their names."""
+    if not isinstance(templates, list):
+        return {}
+    listed = [entry for entry in templates if isinstance(entry, dict)]
+    return {
+        entry["name"]: entry["template"]
+        for entry in listed
+        if isinstance(entry.get("name"), str) and isinstance(entry.get("template"), str)
+    }
+
+
+def _special_tokens(config: JsonObject) -> dict[str, str]:
+    tokens = {}
+    for key, value in config.items():
+        text = value.get("content") if isinstance(value, dict) else value
+        if key.endswith("_token") and isinstance(text, str):
+            tokens[key] = text
+    return tokens
+
+
+def _end_token_ids(path: Path) -> tuple[int, ...]:
+    value = _object(path).get("eos_token_id")
+    values = value if isinstance(value, list) else [value]
+    return tuple(item for item in values if isinstance(item, int) and not isinstance(item, bool))
+
+
+def _object(path: Path) -> JsonObject:
+    """The object in a file; an empty one where there is no such file."""
+    text = _text(path)
+    if text is None:
+        return {}
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise refused(f"{path.name} is not valid JSON: {error}") from None
+    if not isinstance(value, dict):
+        raise refused(f"{path.name} is no JSON object")
+    return value
+
+
+def _text(path: Path) -> str | None:
+    try:
+        return path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return None
+    except (OSError, UnicodeDecodeError) as error:
+        raise refused(f"{path.name} cannot be read: {error}") from None

@@ -1,0 +1,130 @@
+"""What a chat template writes between two turns of the model, where tools replied."""
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+
+from services.contracts.base import JsonObject
+from services.contracts.errors import InvalidRequest
+from services.rollouts.chat.files import refused
+from services.rollouts.chat.guarded import SENTINEL
+from services.rollouts.chat.template import ChatTemplate
+
+_USER: JsonObject = {"role": "user", "content": "?"}
+_TURN = f"{SENTINEL}turn{SENTINEL}"
+_TOOL = "tool"
+_CALL_ID = re.compile(r"[0-9A-Za-z]{9}")  # what Mistral's templates take
+
+
+class ReplyTurns:
+    """Renders the replies of tools behind a stand-in for the model's turn.
+
+    ``end`` is the text of the token that the template ends a turn of the model with, null where
+    it ends it without one.
+    """
+
+    def __init__(self, template: ChatTemplate, end: str | None) -> None:
+        """Finds out what the template takes for a turn that called; raises InvalidRequest where
+        it writes no replies of tools at all."""
+        self._template = template
+        self._end = end
+        self._stand_in = self._fitting_stand_in()
+
+    def text(self, replies: Sequence["Reply"]) -> tuple[str, str]:
+        """What follows the model's own text: the end of its turn; and the replies with the
+        opening of its next turn. Raises InvalidRequest for what the template refuses."""
+        return self._behind_turn(self._stand_in, replies)
+
+    def _behind_turn(self, stand_in: "_StandIn", replies: Sequence["Reply"]) -> tuple[str, str]:
+        turn = stand_in([reply.call_id for reply in replies])
+        messages = [_USER, turn, *(reply.message() for reply in replies)]
+        _, stood_in, behind = self._template.render(messages, opening=True).rpartition(_TURN)
+        if not stood_in:
+            raise refused("the chat template leaves the model's turn out when tools reply")
+        if self._end is None:
+            return "", behind
+        before, end, following = behind.partition(self._end)
+        return (before if stand_in is _said else "") + end, following
+
+    def _fitting_stand_in(self) -> "_StandIn":
+        reason = ""
+        for stand_in in (_called, _called_once, _said):
+            try:
+                if all(self._shows(stand_in, count) for count in (1, 2)):
+                    return stand_in
+                reason = "it leaves them out"
+            except InvalidRequest as error:
+                reason = error.message
+        raise refused(f"the chat template cannot write the replies of tools: {reason}")
+
+    def _shows(self, stand_in: "_StandIn", count: int) -> bool:
+        """Whether all of several replies are written, behind the end of the turn."""
+        contents = [f"reply {number}" for number in range(count)]
+        behind = "".join(self._behind_turn(stand_in, replies_to(contents, (), ())))
+        places = [behind.find(text) for text in (self._end or "", *contents)]
+        return -1 not in places and places == sorted(places)
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What a tool said, in guarded text."""
+
+    content: str
+    name: str
+    call_id: str
+
+    def message(self) -> JsonObject:
+        """It as a template takes it."""
+        return {
+            "role": "tool",
+            "name": self.name,
+            "content": self.content,
+            "tool_call_id": self.call_id,
+        }
+
+
+def replies_to(
+    contents: Iterable[str], names: Iterable[str], call_ids: Iterable[str | None]
+) -> list[Reply]:
+    """Replies with the names of their tools, and with the ids that the model wrote in its calls;
+    in place of a missing name, and of an id that templates do not take, one is made up."""
+    replies = []
+    for number, (content, name, call_id) in enumerate(zip_longest(contents, names, call_ids)):
+        if content is None:
+            break
+        usable = _CALL_ID.fullmatch(call_id or "")
+        made_up = f"call{number:05d}"
+        replies.append(Reply(content, name or _TOOL, usable.group() if usable else made_up))
+    return replies
+
+
+_StandIn = Callable[[Sequence[str]], JsonObject]
+"""A message of the model that stands for its turn, given the ids of the calls it made."""
+
+
+def _called(identities: Sequence[str]) -> JsonObject:
+    functions = [{"name": _TURN, "arguments": {}} for _ in identities]
+    calls = [
+        {"id": identity, "type": "function", "function": function}
+        for identity, function in zip(identities, functions, strict=True)
+    ]
+    return {"role": "assistant", "content": "", "tool_calls": calls}
+
+
+def _called_once(identities: Sequence[str]) -> JsonObject:
+    """For templates that know one call a turn only."""
+    return _called(identities[:1])
+
+
+def _said(_identities: Sequence[str]) -> JsonObject:
+    return {"role": "assistant", "content": _TURN}
+
+
+def end_of_turn(template: ChatTemplate, first_special: Callable[[str], str | None]) -> str | None:
+    """The text of the token that the template ends a turn of the model with, if there is one."""
+    try:
+        rendered = template.render([_USER, _said(())])
+    except InvalidRequest:
+        return None
+    return first_special(rendered.rpartition(_TURN)[2])

@@ -1,0 +1,134 @@
+"""Finding trajectories in an index: filters, orders and pages."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from services.contracts.rollouts import TrajectoryOrder
+from services.contracts.trajectories import FinishReason
+from services.rollouts.index.entry import ENTRY, Entries, key_of
+from services.rollouts.records import Place
+
+Positions = npt.NDArray[np.intp]
+
+
+@dataclass(frozen=True)
+class TrajectoryFilter:
+    """Which trajectories a list shows; None means any. Bounds are inclusive."""
+
+    min_reward: float | None = None
+    max_reward: float | None = None
+    min_length: int | None = None
+    max_length: int | None = None
+    has_errors: bool | None = None
+    finish_reason: FinishReason | None = None
+    prompt_index: int | None = None
+
+
+class Listing:
+    """The trajectories of a job as they stood when the index was read.
+
+    A trajectory that was written again counts once, as the last of its lines says.
+    """
+
+    def __init__(self, entries: Entries) -> None:
+        self._entries = _latest(entries)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def places(self) -> list[Place]:
+        """The places of all trajectories, in the order in which they ended."""
+        return [self._place(position) for position in range(len(self._entries))]
+
+    def place_of(self, trajectory_id: str) -> Place | None:
+        """The place of one trajectory, None if there is none of that id."""
+        position = self._position(trajectory_id)
+        return None if position is None else self._place(position)
+
+    def page(
+        self,
+        where: TrajectoryFilter,
+        order: TrajectoryOrder,
+        *,
+        descending: bool,
+        after: str | None,
+        limit: int,
+    ) -> tuple[list[Place], bool]:
+        """Up to ``limit`` places behind the trajectory ``after``, and whether there are more.
+
+        Equal ones stand in the order, or the opposite order, in which they ended. Raises
+        `LookupError` when there is no trajectory ``after``.
+        """
+        ranked = self._ranked(order, descending=descending)
+        if after is not None:
+            position = self._position(after)
+            if position is None:
+                raise LookupError(after)
+            ranked = ranked[int(np.flatnonzero(ranked == position)[0]) + 1 :]
+        matching = ranked[self._matches(where)[ranked]]
+        places = [self._place(int(position)) for position in matching[:limit]]
+        return places, len(matching) > limit
+
+    def _position(self, trajectory_id: str) -> int | None:
+        found = np.flatnonzero(self._entries["key"] == key_of(trajectory_id))
+        return int(found[-1]) if len(found) else None
+
+    def _place(self, position: int) -> Place:
+        entry = self._entries[position]
+        return Place(int(entry["offset"]), int(entry["length"]))
+
+    def _ranked(self, order: TrajectoryOrder, *, descending: bool) -> Positions:
+        """All positions in order."""
+        positions = np.arange(len(self._entries))
+        match order:
+            case TrajectoryOrder.FINISHED:
+                return positions[::-1] if descending else positions
+            case TrajectoryOrder.REWARD:
+                values = self._entries["reward"]
+            case TrajectoryOrder.LENGTH:
+                values = self._entries["tokens"].astype(np.float64)
+            case TrajectoryOrder.ERRORS:
+                values = self._entries["errors"].astype(np.float64)
+        sign = -1.0 if descending else 1.0
+        # NaN sorts last under either sign.
+        return np.lexsort((sign * positions, sign * values))
+
+    def _matches(self, where: TrajectoryFilter) -> npt.NDArray[np.bool_]:
+        entries = self._entries
+        matches = np.ones(len(entries), np.bool_)
+        if where.min_reward is not None:
+            matches &= entries["reward"] >= where.min_reward  # false for NaN
+        if where.max_reward is not None:
+            matches &= entries["reward"] <= where.max_reward
+        if where.min_length is not None:
+            matches &= entries["tokens"] >= where.min_length
+        if where.max_length is not None:
+            matches &= entries["tokens"] <= where.max_length
+        if where.has_errors is not None:
+            matches &= (entries["errors"] > 0) == where.has_errors
+        if where.finish_reason is not None:
+            matches &= entries["finish"] == where.finish_reason.value.encode()
+        if where.prompt_index is not None:
+            matches &= entries["prompt"] == where.prompt_index
+        return matches
+
+
+def read_entries(path: Path) -> Entries:
+    """The whole entries of an index file; none where there is no file."""
+    try:
+        with open(path, "rb") as file:
+            return np.fromfile(file, ENTRY, os.fstat(file.fileno()).st_size // ENTRY.itemsize)
+    except FileNotFoundError:
+        return np.empty(0, ENTRY)
+
+
+def _latest(entries: Entries) -> Entries:
+    """The last entry of every id, in the order of the file."""
+    _, first = np.unique(entries["key"][::-1], return_index=True)
+    if len(first) == len(entries):
+        return entries
+    return entries[np.sort(len(entries) - 1 - first)]

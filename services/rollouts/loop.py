@@ -1,0 +1,185 @@
+"""The multi-turn loop: the model writes, its calls are run, it reads the replies and goes on."""
+
+import logging
+from collections.abc import Sequence
+
+from services.contracts.errors import InvalidRequest
+from services.contracts.multi_turn import MultiTurn, OnToolError, RolloutSampling
+from services.contracts.trajectories import FinishReason, MalformedCall, Trajectory, Turn
+from services.core.ids import new_id
+from services.inference.token_engine.interface import EngineFailed, TokenEngine, TurnSampling
+from services.rollouts.calls import CallRunner, allowed_calls, dropped
+from services.rollouts.chat_tokens import ChatTokens
+from services.rollouts.parsers import ParsedCall, parser_of
+from services.rollouts.prompts import Prompt
+from services.rollouts.tools.reply import Toolbox
+from services.rollouts.turns import Ending, Recording
+
+_log = logging.getLogger(__name__)
+
+
+def validate_multi_turn(settings: MultiTurn, sampling: RolloutSampling) -> None:
+    """Raise InvalidRequest for settings that do not go together and for an unknown parser;
+    ``param`` names the field, as in ``multi_turn.async_engine``."""
+    parser_of(settings.tool_parser_format)
+    if not settings.multi_turn_enable:
+        return
+    if not settings.async_engine:
+        raise InvalidRequest(
+            "async_engine must be true where multi_turn_enable is", param="multi_turn.async_engine"
+        )
+    total = settings.max_total_response_length
+    if total is not None and total < sampling.max_tokens:
+        raise InvalidRequest(
+            f"max_total_response_length must be at least the sampling's max_tokens,"
+            f" {sampling.max_tokens}; it is {total}",
+            param="multi_turn.max_total_response_length",
+        )
+
+
+class Rollouts:
+    """Plays conversations, many at once.
+
+    ``stop_token_ids`` end a turn beside those of the chat template. ``context_length`` is how many
+    tokens prompt and response may have together; null leaves refusing what is too long to the
+    engine. Raises what `validate_multi_turn` does.
+    """
+
+    def __init__(
+        self,
+        engine: TokenEngine,
+        chat: ChatTokens,
+        toolbox: Toolbox,
+        settings: MultiTurn,
+        sampling: RolloutSampling,
+        *,
+        stop_token_ids: Sequence[int] = (),
+        context_length: int | None = None,
+    ) -> None:
+        validate_multi_turn(settings, sampling)
+        self._engine = engine
+        self._chat = chat
+        self._runner = CallRunner(toolbox, settings)
+        self._parser = parser_of(settings.tool_parser_format)
+        self._settings = settings
+        self._sampling = sampling
+        self._schemas = toolbox.schemas if settings.multi_turn_enable else ()
+        self._stop_token_ids = tuple(dict.fromkeys((*chat.stop_token_ids, *stop_token_ids)))
+        self._context_length = context_length
+
+    async def play(
+        self,
+        prompt: Prompt,
+        *,
+        sample_index: int = 0,
+        seed: int | None = None,
+        trajectory_id: str | None = None,
+    ) -> Trajectory:
+        """One rollout from its prompt to its end. Whatever goes wrong is told by the trajectory:
+        nothing is raised but ``CancelledError``.
+
+        One ``seed`` may serve many rollouts: every turn of every sample of every prompt draws its
+        own from it.
+        """
+        recording = Recording(
+            trajectory_id or new_id("traj"), prompt, self._schemas, sample_index, seed
+        )
+        try:
+            ending = self._begin(recording, prompt)
+            while ending is None:
+                ending = await self._turn(recording)
+        except EngineFailed as error:
+            ending = Ending(FinishReason.ENGINE_FAILED, error.message)
+        except Exception as error:
+            _log.exception("a rollout of prompt %d broke", prompt.index)
+            cause = _first(error)
+            ending = Ending(FinishReason.INTERNAL_ERROR, f"{type(cause).__name__}: {cause}")
+        return recording.trajectory(ending)
+
+    def _begin(self, recording: Recording, prompt: Prompt) -> Ending | None:
+        try:
+            tokens = self._chat.prompt(prompt.messages, self._schemas)
+        except InvalidRequest as error:
+            return Ending(FinishReason.PROMPT_REFUSED, error.message)
+        recording.prompt_token_ids = tokens
+        recording.budget = self._settings.max_total_response_length or self._sampling.max_tokens
+        if self._context_length is not None:
+            recording.budget = min(recording.budget, self._context_length - len(tokens))
+        if recording.budget <= 0:
+            problem = f"its {len(tokens)} tokens fill the context of {self._context_length}"
+            return Ending(FinishReason.PROMPT_REFUSED, problem)
+        return None
+
+    async def _turn(self, recording: Recording) -> Ending | None:
+        """One turn of the model, and its calls; null where the conversation goes on."""
+        turn = await self._sample(recording)
+        if turn.finish_reason == "abort":
+            return Ending(FinishReason.ENGINE_FAILED, "the engine broke the turn off")
+        calls = self._calls_of(turn)
+        if not calls:
+            ended = turn.finish_reason == "stop"
+            return Ending(FinishReason.ANSWERED if ended else FinishReason.LENGTH)
+        kept = calls[: allowed_calls(self._settings, recording.turns)]
+        if recording.tokens_left <= 0:
+            turn.calls += map(dropped, calls)
+            return Ending(FinishReason.LENGTH)
+        if not kept:
+            turn.calls += map(dropped, calls)
+            return Ending(FinishReason.CALLS_SPENT)
+        ending = await self._reply(recording, turn, kept)
+        turn.calls += map(dropped, calls[len(kept) :])
+        return ending
+
+    async def _sample(self, recording: Recording) -> Turn:
+        sampling = self._sampling
+        started = recording.clock()
+        sampled = await self._engine.generate(
+            recording.prompt_token_ids + recording.tokens.ids,
+            TurnSampling(
+                max_tokens=recording.tokens_left,
+                temperature=sampling.temperature,
+                top_p=sampling.top_p,
+                top_k=sampling.top_k,
+                min_p=sampling.min_p,
+                stop=tuple(sampling.stop or ()),
+                stop_token_ids=self._stop_token_ids,
+                seed=recording.turn_seed(),
+                session=recording.trajectory_id,
+            ),
+        )
+        return recording.add_turn(self._chat.text(sampled.token_ids), sampled, started)
+
+    def _calls_of(self, turn: Turn) -> tuple[ParsedCall, ...]:
+        if not self._settings.multi_turn_enable:
+            return ()
+        parsed = self._parser.parse(turn.text, self._schemas)
+        turn.malformed += (
+            MalformedCall(text=bad.text, reason=bad.reason) for bad in parsed.malformed
+        )
+        return parsed.calls
+
+    async def _reply(
+        self, recording: Recording, turn: Turn, calls: Sequence[ParsedCall]
+    ) -> Ending | None:
+        """Run calls and let the model read what came of them."""
+        begun = recording.clock()
+        runs = await self._runner.run(calls, recording.clock)
+        recording.add_tool_time(recording.clock() - begun)
+        turn.calls += (run.record for run in runs)
+        if self._settings.on_tool_error is OnToolError.STOP:
+            failed = next((run.record for run in runs if run.record.outcome.is_error), None)
+            if failed is not None:
+                return Ending(FinishReason.TOOL_ERROR, f"{failed.name}: {failed.error}")
+        sampled = recording.tokens.ids[turn.token_start :]
+        inserted = self._chat.replies(
+            sampled, [run.shown for run in runs], [run.record.name for run in runs]
+        )
+        if len(inserted) >= recording.tokens_left:
+            return Ending(FinishReason.REPLY_TOO_LONG)
+        recording.insert_replies(inserted, runs)
+        return None
+
+
+def _first(error: Exception) -> Exception:
+    """The error itself, where it comes out of tasks that ran side by side."""
+    return _first(error.exceptions[0]) if isinstance(error, ExceptionGroup) else error

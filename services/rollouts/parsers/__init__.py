@@ -1,0 +1,35 @@
+"""Reading the calls of tools that a model writes, in the formats of several families of models."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from services.contracts.errors import InvalidRequest
+from services.rollouts.parsers.hermes import HermesParser
+from services.rollouts.parsers.llama3_json import Llama3JsonParser
+from services.rollouts.parsers.mistral import MistralParser
+from services.rollouts.parsers.parsed import MalformedCall, ParsedCall, ParsedTurn, ToolParser
+from services.rollouts.parsers.pythonic import PythonicParser
+from services.rollouts.parsers.qwen3_coder import Qwen3CoderParser
+
+__all__ = ["PARSERS", "MalformedCall", "ParsedCall", "ParsedTurn", "ToolParser", "parser_of"]
+
+PARSERS: Mapping[str, ToolParser] = MappingProxyType(
+    {
+        "hermes": HermesParser(),
+        "qwen3-coder": Qwen3CoderParser(),
+        "llama3-json": Llama3JsonParser(),
+        "mistral": MistralParser(),
+        "pythonic": PythonicParser(),
+    }
+)
+
+
+def parser_of(name: str) -> ToolParser:
+    """The parser of a format; underscores may stand for hyphens. Raises InvalidRequest."""
+    parser = PARSERS.get(name.lower().replace("_", "-"))
+    if parser is None:
+        raise InvalidRequest(
+            f"tool_parser_format {name[:80]!r} is unknown; known are {', '.join(PARSERS)}",
+            param="multi_turn.tool_parser_format",
+        )
+    return parser

@@ -1,0 +1,138 @@
+"""The format of Llama 4 and others: a Python list of calls, as in [add(a=1, b=2), now()].
+
+The text is parsed and never run: names, keyword arguments and literals are all that is read.
+"""
+
+import ast
+import math
+import re
+import warnings
+from collections.abc import Sequence
+
+from services.contracts.base import JsonObject
+from services.datasets.record import JsonValue
+from services.rollouts.parsers.parsed import MAX_NAME, Findings, ParsedCall, ParsedTurn
+
+_BEFORE = ("</think>", "<|python_start|>")
+_BEGINNING = re.compile(r"\s*(\[\s*[^\W\d][\w.]*\s*\()")
+_NAMES = {"true": True, "false": False, "null": None}
+_MOST_CHARACTERS = 200_000
+_MAX_DEPTH = 50
+
+
+class PythonicParser:
+    """The turn is one list of calls, or holds none; what ends it, such as a special token, may
+    stand behind the list."""
+
+    def parse(self, text: str, _tools: Sequence[JsonObject] = (), /) -> ParsedTurn:
+        findings = Findings(text)
+        begin = max(text.rfind(mark) + len(mark) if mark in text else 0 for mark in _BEFORE)
+        match = _BEGINNING.match(text, begin)
+        if match is None:
+            return findings.turn()
+        start, end = match.start(1), text.rfind("]") + 1 or len(text)
+        elements = _elements(text[start:end])
+        if isinstance(elements, str):
+            findings.add(elements, start, end)
+            return findings.turn()
+        for element in elements:
+            if findings.is_full(start):
+                break
+            findings.add(_call(element), start, end)
+        return findings.turn()
+
+
+class _NotRead(Exception):
+    """Why something in a call is not taken."""
+
+
+def _elements(source: str) -> list[ast.expr] | str:
+    """The elements of a list, or why the text is none."""
+    if len(source) > _MOST_CHARACTERS:
+        return f"is longer than {_MOST_CHARACTERS:,} characters"
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of what a model writes nobody is to be warned
+            tree = ast.parse(source, mode="eval").body
+    except SyntaxError as error:
+        return f"is no Python list of calls: {error.msg}"
+    except (ValueError, MemoryError, RecursionError) as error:
+        return f"is no Python list of calls: {error or type(error).__name__}"
+    return tree.elts if isinstance(tree, ast.List) else "is no Python list of calls"
+
+
+def _call(node: ast.expr) -> ParsedCall | str:
+    if not isinstance(node, ast.Call):
+        return "an element of the list is no call"
+    try:
+        name = _name(node.func)
+        arguments: JsonObject = {}
+        if node.args:
+            raise _NotRead("has an argument without a name")
+        for keyword in node.keywords:
+            if keyword.arg is None or keyword.arg in arguments:
+                raise _NotRead("has arguments by ** or twice by one name")
+            arguments[keyword.arg] = _literal(keyword.value, _MAX_DEPTH)
+    except _NotRead as error:
+        return str(error)
+    return ParsedCall(name, arguments)
+
+
+def _name(node: ast.expr) -> str:
+    """A name, with dots or without."""
+    parts: list[str] = []
+    while isinstance(node, ast.Attribute):
+        parts.append(node.attr)
+        node = node.value
+    if not isinstance(node, ast.Name):
+        raise _NotRead("calls something else than a name")
+    name = ".".join((node.id, *reversed(parts)))
+    if len(name) > MAX_NAME:
+        raise _NotRead(f"has a name of more than {MAX_NAME} characters")
+    return name
+
+
+def _literal(node: ast.expr, depth: int) -> JsonValue:
+    """The JSON value of a literal; tuples are lists, and JSON's own names are known too."""
+    if depth == 0:
+        raise _NotRead(f"has an argument nested more than {_MAX_DEPTH} levels deep")
+    match node:
+        case ast.Constant(value=value):
+            return _constant(value)
+        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float() as value)):
+            if not isinstance(value, bool):
+                return -_constant(value)
+        case ast.List(elts=items) | ast.Tuple(elts=items):
+            return [_literal(item, depth - 1) for item in items]
+        case ast.Dict(keys=keys, values=values):
+            return {
+                _key(key): _literal(value, depth - 1)
+                for key, value in zip(keys, values, strict=True)
+            }
+        case ast.Name(id=name) if name in _NAMES:
+            return _NAMES[name]
+    raise _NotRead("has an argument that is no literal")
+
+
+def _constant(value: object) -> JsonValue:
+    if isinstance(value, float) and not math.isfinite(value):
+        raise _NotRead("has a number that is too large")
+    if isinstance(value, str) and not _is_text(value):
+        raise _NotRead("has a text with half of a surrogate pair")
+    if value is None or isinstance(value, str | int | float):
+        return value
+    raise _NotRead("has an argument that is no literal of JSON")
+
+
+def _key(node: ast.expr | None) -> str:
+    if isinstance(node, ast.Constant) and isinstance(node.value, str) and _is_text(node.value):
+        return node.value
+    raise _NotRead("has a dictionary with a key that is no text")
+
+
+def _is_text(value: str) -> bool:
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -1,0 +1,123 @@
+"""The format of Qwen3-Coder: <function=NAME><parameter=KEY>VALUE</parameter></function>.
+
+The call may stand between tags of tool calls. Values are bare text: the schema of the tool says
+which of them are numbers, truth values, lists or objects.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+
+from services.contracts.base import JsonObject
+from services.datasets.decoding import StrictDecoder
+from services.datasets.record import JsonValue, RowError
+from services.rollouts.parsers.parsed import MAX_NAME, Findings, ParsedCall, ParsedTurn
+
+_BEGINNING = "<function="
+_FUNCTION = re.compile(rf"<function=\s*([^<>\s]{{1,{MAX_NAME}}})\s*>")
+_PARAMETER = re.compile(rf"\s*<parameter=\s*([^<>\s]{{1,{MAX_NAME}}})\s*>")
+_PARAMETER_END = "</parameter>"
+_FUNCTION_END = re.compile(r"\s*</function>")
+
+_TYPE_NAMES: tuple[tuple[type, set[str]], ...] = (
+    (bool, {"boolean"}),  # before numbers: in Python a truth value is one
+    (int, {"integer", "number"}),
+    (float, {"number"}),
+    (str, {"string"}),
+    (list, {"array"}),
+    (dict, {"object"}),
+)
+
+
+class Qwen3CoderParser:
+    """One call a pair of function tags."""
+
+    def parse(self, text: str, tools: Sequence[JsonObject] = (), /) -> ParsedTurn:
+        findings = Findings(text)
+        place = 0
+        while (start := text.find(_BEGINNING, place)) >= 0 and not findings.is_full(start):
+            try:
+                found, place = _read(text, start, tools)
+            except _Malformed as fault:
+                following = text.find(_BEGINNING, max(fault.place, start + 1))
+                place = following if following >= 0 else len(text)
+                findings.add(str(fault), start, place)
+            else:
+                findings.add(found, start, place)
+        return findings.turn()
+
+
+class _Malformed(Exception):
+    """Why a call breaks off, and at which place of the text."""
+
+    def __init__(self, reason: str, place: int) -> None:
+        super().__init__(reason)
+        self.place = place
+
+
+def _read(text: str, start: int, tools: Sequence[JsonObject]) -> tuple[ParsedCall, int]:
+    """The call at ``start`` and where it ends."""
+    opening = _FUNCTION.match(text, start)
+    if opening is None:
+        raise _Malformed("has no name of a function", start)
+    name, place = opening.group(1), opening.end()
+    properties = _properties(tools, name)
+    arguments: JsonObject = {}
+    while parameter := _PARAMETER.match(text, place):
+        key, begin = parameter.group(1), parameter.end()
+        end = text.find(_PARAMETER_END, begin)
+        if end < 0:
+            raise _Malformed(f"parameter {key[:80]!r} is not closed", begin)
+        arguments[key] = _value(text[begin:end], properties.get(key))
+        place = end + len(_PARAMETER_END)
+    closing = _FUNCTION_END.match(text, place)
+    if closing is None:
+        raise _Malformed("has neither a parameter nor </function> where one is due", place)
+    return ParsedCall(name, arguments), closing.end()
+
+
+def _properties(tools: Sequence[JsonObject], name: str) -> Mapping[str, JsonValue]:
+    """The schemas of a tool's arguments; none for an unknown tool."""
+    for tool in tools:
+        function = tool.get("function")
+        if isinstance(function, dict) and function.get("name") == name:
+            parameters = function.get("parameters")
+            properties = parameters.get("properties") if isinstance(parameters, dict) else None
+            return properties if isinstance(properties, dict) else {}
+    return {}
+
+
+def _value(written: str, schema: JsonValue) -> JsonValue:
+    """A value as its schema has it: text unless another type is named and fits."""
+    text = written.removeprefix("\n").removesuffix("\n")
+    types = _types(schema)
+    if not types - {"string"}:
+        return text
+    stripped = text.strip()
+    if "boolean" in types and stripped.lower() in {"true", "false"}:
+        return stripped.lower() == "true"
+    try:
+        value = StrictDecoder().decode(stripped)
+    except RowError:
+        return text
+    return value if _type_of(value) & types else text
+
+
+def _types(schema: JsonValue) -> set[str]:
+    """The types that a schema names, itself or in its alternatives."""
+    if not isinstance(schema, dict):
+        return set()
+    named = schema.get("type")
+    types = {named} if isinstance(named, str) else set(named if isinstance(named, list) else ())
+    for key in ("anyOf", "oneOf"):
+        alternatives = schema.get(key)
+        for alternative in alternatives if isinstance(alternatives, list) else ():
+            inner = alternative.get("type") if isinstance(alternative, dict) else None
+            types |= {inner} if isinstance(inner, str) else set()
+    return types
+
+
+def _type_of(value: JsonValue) -> set[str]:
+    """The names that JSON schemas have for the type of a value."""
+    if value is None:
+        return {"null"}
+    return next(names for kind, names in _TYPE_NAMES if isinstance(value, kind))

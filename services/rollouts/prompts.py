@@ -1,0 +1,179 @@
+"""The rows that rollouts begin with: a conversation to go on with, and what judges its answer.
+
+A row has ``messages``, or a ``prompt`` or ``question``; ``gold`` or ``answer`` are the right
+answers, if there are any; ``prompt_type`` may name its own. What else it has is kept as ``extra``.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import get_args
+
+from services.contracts.base import JsonObject
+from services.contracts.errors import InvalidRequest
+from services.contracts.multi_turn import PromptType
+from services.datasets.messages import check_messages, text_of
+from services.datasets.reader import open_records
+from services.datasets.record import JsonValue, Problem, RowError, UnreadableFile, shown
+
+_INSTRUCTIONS: dict[PromptType, str | None] = {
+    "plain": None,
+    "qwen_retool": (
+        "Solve the problem step by step. Where calculating or checking helps, write Python code, "
+        "run it with the tool and go on from what it prints. Put the final answer, and nothing "
+        "else, in \\boxed{}."
+    ),
+    "qwen_search_tool": (
+        "Answer the question. Search with the tool for what you do not know, as often as you need "
+        "to, and reason from what it finds. Put the final answer, without an explanation, in "
+        "\\boxed{}."
+    ),
+}
+_QUESTION_KEYS = ("prompt", "question")
+_OWN_KEYS = frozenset({"messages", "prompt_type", *_QUESTION_KEYS})
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """What one or more rollouts begin with.
+
+    ``index`` counts the rows from 0. ``messages`` are ready for a chat template: contents are
+    texts, and keys that were null are gone. ``gold`` is empty where no answer is given; numbers
+    are written as JSON writes them.
+    """
+
+    index: int
+    messages: tuple[JsonObject, ...]
+    gold: tuple[str, ...]
+    extra: JsonObject
+
+
+def prompt_of_row(
+    row: JsonValue,
+    index: int,
+    prompt_type: PromptType = "plain",
+    system_prompt: str | None = None,
+) -> Prompt:
+    """The prompt that a row states.
+
+    A question becomes a user's message behind a system message of ``system_prompt`` and of what
+    its prompt type asks for. ``messages`` stay as they are; only those that begin without a
+    system message get ``system_prompt``. Raises RowError that names the path at fault.
+    """
+    if not isinstance(row, dict):
+        raise RowError(f"is {shown(row)}, not an object with messages, prompt or question")
+    messages = _messages(row, prompt_type, system_prompt)
+    gold_key = "gold" if row.get("gold") is not None else "answer"
+    extra = {key: row[key] for key in row if key not in _OWN_KEYS and key != gold_key}
+    return Prompt(index, messages, tuple(_golds(row.get(gold_key), gold_key)), extra)
+
+
+def read_prompts(
+    path: Path, prompt_type: PromptType = "plain", system_prompt: str | None = None
+) -> Iterator[Prompt]:
+    """The prompts of a file (JSONL, JSON or Parquet) one after the other.
+
+    Raises UnreadableFile that names the row and the path at the first row that is no prompt.
+    """
+    for index, record in enumerate(open_records(path)):
+        if isinstance(record, Problem):
+            raise UnreadableFile(record.message, row=record.row)
+        try:
+            yield prompt_of_row(record.value, index, prompt_type, system_prompt)
+        except RowError as error:
+            raise UnreadableFile(error.message, row=record.row) from None
+
+
+def inline_prompts(
+    rows: Iterable[JsonValue],
+    prompt_type: PromptType = "plain",
+    system_prompt: str | None = None,
+    *,
+    param: str = "prompts",
+) -> Sequence[Prompt]:
+    """The prompts of rows that came in a request, in the field ``param``.
+
+    Raises InvalidRequest that names the row, as in ``prompts[2]``, and the path at fault.
+    """
+    prompts = []
+    for index, row in enumerate(rows):
+        try:
+            prompts.append(prompt_of_row(row, index, prompt_type, system_prompt))
+        except RowError as error:
+            place = f"{param}[{index}]"
+            raise InvalidRequest(f"{place}: {error.message}", param=place) from None
+    return prompts
+
+
+def _messages(
+    row: JsonObject, prompt_type: PromptType, system_prompt: str | None
+) -> tuple[JsonObject, ...]:
+    given = [key for key in ("messages", *_QUESTION_KEYS) if row.get(key) is not None]
+    if not given:
+        raise RowError("messages is missing (or prompt, or question, in its place)")
+    if len(given) > 1:
+        raise RowError(f"has both {given[0]} and {given[1]}; give one of them")
+    if given[0] == "messages":
+        return _own_messages(row, system_prompt)
+    instruction = _INSTRUCTIONS[_prompt_type(row.get("prompt_type"), prompt_type)]
+    system = "\n\n".join(part for part in (system_prompt, instruction) if part)
+    question = _question(row[given[0]], given[0])
+    return (*_system(system), {"role": "user", "content": question})
+
+
+def _own_messages(row: JsonObject, system_prompt: str | None) -> tuple[JsonObject, ...]:
+    if row.get("prompt_type") is not None:
+        raise RowError("prompt_type is for rows with a prompt or a question; this has messages")
+    checked = check_messages(row["messages"])
+    if checked[-1]["role"] == "assistant":
+        place = f"messages[{len(checked) - 1}]"
+        raise RowError(f"{place}.role is 'assistant'; the last message is one for it to answer")
+    begins = checked[0]["role"] in {"system", "developer"}
+    return (*_system(None if begins else system_prompt), *map(_plain, checked))
+
+
+def _plain(message: JsonObject) -> JsonObject:
+    """A checked message without null keys, its parts of text joined."""
+    kept = {key: value for key, value in message.items() if value is not None}
+    return {**kept, "content": text_of(message)} if "content" in kept else kept
+
+
+def _system(content: str | None) -> tuple[JsonObject, ...]:
+    return ({"role": "system", "content": content},) if content else ()
+
+
+def _prompt_type(value: JsonValue, default: PromptType) -> PromptType:
+    if value is None:
+        return default
+    for name in _INSTRUCTIONS:
+        if name == value:
+            return name
+    known = ", ".join(get_args(PromptType))
+    raise RowError(f"prompt_type is {shown(value)}; known are {known}")
+
+
+def _question(value: JsonValue, key: str) -> str:
+    if not isinstance(value, str):
+        raise RowError(f"{key} is {shown(value)}, not a text")
+    if not value.strip():
+        raise RowError(f"{key} is empty")
+    return value
+
+
+def _golds(gold: JsonValue, key: str) -> Iterator[str]:
+    if gold is None:
+        return
+    if not isinstance(gold, list):
+        yield _gold(gold, key)
+        return
+    for position, item in enumerate(gold):
+        yield _gold(item, f"{key}[{position}]")
+
+
+def _gold(value: JsonValue, place: str) -> str:
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise RowError(f"{place} is {shown(value)}, not a text or a number")
+    text = value if isinstance(value, str) else repr(value)
+    if "\0" in text:
+        raise RowError(f"{place} holds the character U+0000, which cannot be stored")
+    return text

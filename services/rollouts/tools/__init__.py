@@ -1,0 +1,16 @@
+"""The tools that models call: declared in tool files, checked, and called."""
+
+from services.rollouts.tools.check import check_tools
+from services.rollouts.tools.environment import ToolEnvironment
+from services.rollouts.tools.reply import Toolbox, ToolReply
+from services.rollouts.tools.tool_file import read_tool_file
+from services.rollouts.tools.toolbox import open_toolbox
+
+__all__ = [
+    "ToolEnvironment",
+    "ToolReply",
+    "Toolbox",
+    "check_tools",
+    "open_toolbox",
+    "read_tool_file",
+]

@@ -1,0 +1,86 @@
+"""The ``config`` of each kind of tool, under the names that tool files publish."""
+
+from typing import Annotated, Literal
+
+from pydantic import AnyHttpUrl, Field, StrictBool, StrictInt
+
+from services.contracts.base import Number, Request
+from services.contracts.indexes import IndexName
+from services.contracts.retrieval import MAX_TOPK
+from services.contracts.sandbox import Language
+
+Places = Annotated[StrictInt, Field(ge=1, le=4096)]
+Seconds = Annotated[Number, Field(gt=0.0, le=3600.0)]
+
+
+class ToolConfig(Request):
+    """What all kinds share: how many calls may be in flight.
+
+    One process makes all calls of a job, so the smaller of the two numbers holds. Each tool
+    counts its own calls.
+    """
+
+    type: Literal["native"] = "native"
+    num_workers: Places = 10
+    enable_global_rate_limit: StrictBool = True
+    rate_limit: Places = 10
+
+    @property
+    def places(self) -> int:
+        """Calls in flight."""
+        if not self.enable_global_rate_limit:
+            return self.num_workers
+        return min(self.num_workers, self.rate_limit)
+
+
+class SandboxConfig(ToolConfig):
+    """A tool that runs code."""
+
+    sandbox_fusion_url: AnyHttpUrl | None = Field(
+        default=None, description="Up to and including /run_code; null: the operator's sandbox."
+    )
+    default_timeout: Seconds = Field(default=30, description="Of compiling, and of running.")
+    default_language: Language = Language.PYTHON
+    memory_limit_mb: Annotated[StrictInt, Field(ge=1, le=1 << 20)] = 1024
+    upstream_replies: StrictBool = Field(
+        default=False,
+        description="Say 'no stdout here' of a program that did not end, instead of what happened.",
+    )
+
+
+class SearchConfig(ToolConfig):
+    """A tool that searches passages."""
+
+    retrieval_service_url: AnyHttpUrl | None = Field(
+        default=None, description="Up to and including /retrieve; null: the operator's service."
+    )
+    index: IndexName | None = Field(
+        default=None, description="Of our own service; null: its default index."
+    )
+    num_workers: Places = 120
+    rate_limit: Places = 120
+    timeout: Seconds = 30
+    topk: Annotated[StrictInt, Field(ge=1, le=MAX_TOPK)] = 3
+
+
+class HttpConfig(ToolConfig):
+    """A tool that gets its arguments as the JSON body of a POST, and whose answer is the reply."""
+
+    url: AnyHttpUrl
+    num_workers: Places = 32
+    rate_limit: Places = 32
+    timeout: Seconds = 30
+    idempotent: StrictBool = Field(
+        default=False, description="A call may be sent again when its outcome is not known."
+    )
+
+
+class CallableConfig(ToolConfig):
+    """A Python function that gets the arguments by name; what it returns is the reply."""
+
+    callable: Annotated[str, Field(min_length=3, max_length=300)]
+    num_workers: Annotated[StrictInt, Field(ge=1, le=64)] = Field(
+        default=4, description="Processes that run it."
+    )
+    rate_limit: Places = 64
+    timeout: Seconds = 30

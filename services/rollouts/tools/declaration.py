@@ -1,0 +1,123 @@
+"""Tools as they are declared, read and checked."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import ValidationError
+
+from services.contracts.base import JsonObject
+from services.contracts.errors import InvalidRequest
+from services.contracts.multi_turn import Tool
+from services.rollouts.tools.configuration import (
+    CallableConfig,
+    HttpConfig,
+    SandboxConfig,
+    SearchConfig,
+    ToolConfig,
+)
+from services.rollouts.tools.kinds import ToolKind, kind_of
+from services.rollouts.tools.schema import checked_schema
+
+CONFIGS: dict[ToolKind, type[ToolConfig]] = {
+    ToolKind.SANDBOX: SandboxConfig,
+    ToolKind.RETOOL: SandboxConfig,
+    ToolKind.SEARCH: SearchConfig,
+    ToolKind.HTTP: HttpConfig,
+    ToolKind.CALLABLE: CallableConfig,
+}
+
+USED = {
+    ToolKind.SANDBOX: "code",
+    ToolKind.RETOOL: "code",
+    ToolKind.SEARCH: "query_list",
+}
+"""The argument without which a tool of a kind can do nothing."""
+
+
+@dataclass(frozen=True)
+class Declaration:
+    """A tool that is declared well; ``param`` is where."""
+
+    config: ToolConfig
+    kind: ToolKind
+    schema: JsonObject
+    param: str
+
+    @property
+    def name(self) -> str:
+        """What models call it."""
+        return str(self.schema["function"]["name"])
+
+    @property
+    def parameters(self) -> JsonObject:
+        """The JSON schema of its arguments."""
+        return dict(self.schema["function"]["parameters"])
+
+
+def declarations(tools: Sequence[Tool], param: str) -> list[Declaration]:
+    """Read tools; raises `InvalidRequest` naming the field below ``param``."""
+    read = [_declaration(tool, f"{param}[{index}]") for index, tool in enumerate(tools)]
+    names: set[str] = set()
+    for declaration in read:
+        if declaration.name in names:
+            raise InvalidRequest(
+                f"{declaration.name!r} is the name of an earlier tool, too",
+                param=f"{declaration.param}.tool_schema.function.name",
+            )
+        names.add(declaration.name)
+    return read
+
+
+def _declaration(tool: Tool, param: str) -> Declaration:
+    kind = kind_of(tool.class_name, f"{param}.class_name")
+    schema = tool.tool_schema if tool.tool_schema is not None else _OWN_SCHEMAS.get(kind)
+    if schema is None:
+        message = f"a tool of class {kind} must say what its arguments are"
+        raise InvalidRequest(message, param=f"{param}.tool_schema")
+    declaration = Declaration(
+        config=_config(kind, tool.config, f"{param}.config"),
+        kind=kind,
+        schema=checked_schema(schema, f"{param}.tool_schema"),
+        param=param,
+    )
+    used = USED.get(kind)
+    if used is not None and used not in declaration.parameters.get("properties", {}):
+        raise InvalidRequest(
+            f"a tool of class {kind} reads the argument {used!r}, which models are not told of",
+            param=f"{param}.tool_schema.function.parameters.properties",
+        )
+    return declaration
+
+
+def _config(kind: ToolKind, config: JsonObject, param: str) -> ToolConfig:
+    try:
+        return CONFIGS[kind].model_validate(config)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise InvalidRequest(first["msg"], param=f"{param}.{where}" if where else param) from None
+
+
+def _function(name: str, description: str, argument: str, schema: dict[str, Any]) -> JsonObject:
+    parameters = {"type": "object", "properties": {argument: schema}, "required": [argument]}
+    function = {"name": name, "description": description, "parameters": parameters}
+    return {"type": "function", "function": function}
+
+
+_CODE = _function(
+    "code_interpreter",
+    "Runs Python code and returns what it prints.",
+    "code",
+    {"type": "string", "description": "The code to run."},
+)
+_OWN_SCHEMAS = {
+    ToolKind.SANDBOX: _CODE,
+    ToolKind.RETOOL: _CODE,
+    ToolKind.SEARCH: _function(
+        "search",
+        "Searches for passages that answer queries.",
+        "query_list",
+        {"type": "array", "items": {"type": "string"}, "description": "Complete questions."},
+    ),
+}

@@ -1,0 +1,158 @@
+"""Tools that run code: SandboxFusionTool and ReTool."""
+
+import json
+from collections.abc import Callable, Collection
+
+from services.contracts.base import JsonObject
+from services.contracts.sandbox import (
+    CommandResult,
+    CommandStatus,
+    Language,
+    RunCodeResponse,
+    RunStatus,
+)
+from services.contracts.trajectories import CallOutcome
+from services.inference.clients.json_service import JsonService, Retries, ServiceFailed, Trouble
+from services.rollouts.tools.configuration import SandboxConfig
+from services.rollouts.tools.encodable import encodable
+from services.rollouts.tools.fault import ToolFault, bad_arguments, service_fault
+from services.rollouts.tools.said import Said
+from services.rollouts.tools.targets import Target
+
+GRACE_SECONDS = 10.0
+"""What clients of the contract wait beyond the time for compiling and running."""
+NO_OUTPUT = "no stdout here"
+
+
+def sandbox_service(target: Target, config: SandboxConfig) -> JsonService:
+    """The connection to a sandbox. Running a program twice changes nothing, so whatever passes by
+    itself is tried again; a sandbox that does not answer in time is not."""
+    limit = 2 * config.default_timeout + GRACE_SECONDS
+    retries = Retries(
+        attempts=3,
+        deadline_seconds=2 * limit,
+        statuses=frozenset({429, 502, 503, 504}),
+        troubles=frozenset({Trouble.BROKEN_OFF, Trouble.UNREADABLE}),
+    )
+    return JsonService(
+        target.url,
+        target.api_key,
+        timeout=limit,
+        retries=retries,
+        connections=config.places,
+        direct=target.own,
+    )
+
+
+class SandboxTool:
+    """Runs the argument ``code``, as ``prepare`` has made it.
+
+    ``declared`` are the arguments of its schema: language and timeout are the model's to choose
+    where they are among them, the time within the configured one.
+    """
+
+    def __init__(
+        self,
+        service: JsonService,
+        config: SandboxConfig,
+        declared: Collection[str],
+        prepare: Callable[[str], str] | None = None,
+    ) -> None:
+        self._service = service
+        self._config = config
+        self._declared = declared
+        self._prepare = prepare
+
+    async def run(self, arguments: JsonObject) -> Said:
+        """What the program printed; raises `ToolFault`."""
+        timeout = self._timeout(arguments)
+        body = self._body(arguments, timeout)
+        try:
+            answer = await self._service.post(body, _response)
+        except ServiceFailed as failed:
+            raise service_fault(failed) from failed
+        response = answer.value
+        if response.status is RunStatus.SANDBOX_ERROR:
+            text = f"Error: the code could not be run: {response.message[:500]}"
+            raise ToolFault(CallOutcome.FAILED, text, response.message[:2000], answer.attempts)
+        return Said(self._reply(response, timeout), answer.attempts)
+
+    def _body(self, arguments: JsonObject, timeout: float) -> JsonObject:
+        code = arguments.get("code")
+        if not isinstance(code, str):
+            raise bad_arguments("the argument 'code' must be a string.")
+        language = self._language(arguments)
+        if self._prepare is not None and language == Language.PYTHON:
+            code = self._prepare(code)
+        return {
+            "code": code,
+            "language": language,
+            "compile_timeout": timeout,
+            "run_timeout": timeout,
+            "memory_limit_MB": self._config.memory_limit_mb,
+            "stdin": None,
+            "files": {},
+            "fetch_files": [],
+        }
+
+    def _language(self, arguments: JsonObject) -> str:
+        chosen = arguments.get("language") if "language" in self._declared else None
+        if chosen is None:
+            return self._config.default_language
+        if chosen not in list(Language):
+            raise bad_arguments("the argument 'language' names no language that is known.")
+        return str(chosen)
+
+    def _timeout(self, arguments: JsonObject) -> float:
+        chosen = arguments.get("timeout") if "timeout" in self._declared else None
+        if chosen is None:
+            return self._config.default_timeout
+        if isinstance(chosen, bool) or not isinstance(chosen, int | float) or not chosen > 0:
+            raise bad_arguments("the argument 'timeout' must be a number of seconds above 0.")
+        return min(float(chosen), self._config.default_timeout)
+
+    def _reply(self, response: RunCodeResponse, timeout: float) -> str:
+        ran = response.run_result
+        if ran is not None and ran.status is CommandStatus.FINISHED:
+            printed = _printed(ran)
+            return printed if self._config.upstream_replies else _with_line(printed, _end(ran))
+        if self._config.upstream_replies:
+            return NO_OUTPUT
+        if ran is not None:
+            return _with_line(_printed(ran), f"{ran.status} after {timeout:g} s")
+        compiled = response.compile_result
+        if compiled is None:
+            return "Error: the code was not run."
+        if compiled.status is CommandStatus.TIME_LIMIT_EXCEEDED:
+            return _with_line(
+                _printed(compiled), f"compiling: {compiled.status} after {timeout:g} s"
+            )
+        return _with_line(_printed(compiled), "the code could not be compiled")
+
+
+def _response(body: bytes) -> RunCodeResponse:
+    # Programs print bytes that are no text, and not every sandbox hides that.
+    text = encodable(json.dumps(json.loads(body), ensure_ascii=False))
+    return RunCodeResponse.model_validate_json(text)
+
+
+def _printed(result: CommandResult) -> str:
+    return (result.stdout or "") + (result.stderr or "")
+
+
+def _end(result: CommandResult) -> str | None:
+    """How a program ended, where its output does not tell."""
+    code = result.return_code
+    if result.out_of_memory:
+        return "killed: out of memory"
+    if code is None or code == 0:
+        return None
+    if code < 0:
+        return f"killed by signal {-code}"
+    return None if result.stderr else f"exit code {code}"
+
+
+def _with_line(text: str, line: str | None) -> str:
+    if line is None:
+        return text
+    return f"{text}\n{line}" if text and not text.endswith("\n") else text + line

@@ -1,0 +1,152 @@
+"""What a model reads of a tool, and whether arguments are as it says.
+
+Schemas come from clients and arguments from models, so matching them fetches nothing, and their
+patterns are RE2's: matching takes linear time.
+"""
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import re2
+import referencing
+from jsonschema import Draft202012Validator, ValidationError
+from jsonschema.exceptions import SchemaError, best_match
+from jsonschema.protocols import Validator
+from jsonschema.validators import extend
+from pydantic import Field, StrictBool
+from pydantic import ValidationError as PydanticError
+from referencing.exceptions import Unresolvable
+
+from services.contracts.base import JsonObject, Resource
+from services.contracts.errors import InvalidRequest
+from services.rollouts.tools.fault import bad_arguments
+
+LARGEST_SCHEMA = 65_536
+DEEPEST_SCHEMA = 32
+CALLED = r"^[\w.-]{1,64}$"
+EMPTY: JsonObject = {"type": "object", "properties": {}}
+
+
+class _Function(Resource):
+    name: str = Field(pattern=CALLED)
+    description: str = ""
+    parameters: JsonObject = Field(default_factory=lambda: dict(EMPTY))
+    strict: StrictBool | None = None
+
+
+class _Schema(Resource):
+    type: str = Field(default="function", pattern="^function$")
+    function: _Function
+
+
+def checked_schema(schema: JsonObject, param: str) -> JsonObject:
+    """A tool's schema as a model is to read it: published misspellings are put right.
+
+    Raises `InvalidRequest` naming the part at fault.
+    """
+    if len(json.dumps(schema)) > LARGEST_SCHEMA:
+        raise InvalidRequest(f"is larger than {LARGEST_SCHEMA} bytes", param=param)
+    try:
+        read = _Schema.model_validate(schema)
+    except PydanticError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise InvalidRequest(first["msg"], param=f"{param}.{where}" if where else param) from None
+    parameters = f"{param}.function.parameters"
+    function = read.function.model_dump(exclude_none=True)
+    function["parameters"] = _with_items(read.function.parameters, parameters, 0)
+    _check_parameters(function["parameters"], parameters)
+    return {"type": "function", "function": function}
+
+
+def argument_check(parameters: JsonObject) -> Callable[[JsonObject], None]:
+    """A function that raises `ToolFault` for arguments that do not fit ``parameters``."""
+    validator = _validator(parameters)
+
+    def check(arguments: JsonObject) -> None:
+        try:
+            problem = best_match(validator.iter_errors(arguments))
+        except (Unresolvable, RecursionError) as error:
+            raise bad_arguments(f"the tool's schema cannot be applied: {error}") from error
+        if problem is not None:
+            raise bad_arguments(_told(problem))
+
+    return check
+
+
+def _told(problem: ValidationError) -> str:
+    where = problem.json_path.removeprefix("$").removeprefix(".")
+    return f"argument {where}: {problem.message[:300]}" if where else problem.message[:300]
+
+
+def _with_items(node: Any, param: str, depth: int) -> Any:
+    """Spell ``items`` right in arrays: a published file has ``item``."""
+    if depth > DEEPEST_SCHEMA:
+        raise InvalidRequest(f"is nested deeper than {DEEPEST_SCHEMA} levels", param=param)
+    if isinstance(node, list):
+        return [_with_items(part, param, depth + 1) for part in node]
+    if not isinstance(node, dict):
+        return node
+    fixed = {key: _with_items(part, param, depth + 1) for key, part in node.items()}
+    if fixed.get("type") == "array" and "item" in fixed and "items" not in fixed:
+        fixed = {("items" if key == "item" else key): part for key, part in fixed.items()}
+    return fixed
+
+
+def _check_parameters(parameters: JsonObject, param: str) -> None:
+    try:
+        Draft202012Validator.check_schema(parameters)
+    except SchemaError as error:
+        message = f"is no JSON schema: {error.message[:300]}"
+        raise InvalidRequest(message, param=param) from None
+    for node in _nodes(parameters):
+        for keyword in ("$ref", "$dynamicRef"):
+            target = node.get(keyword)
+            if isinstance(target, str) and not target.startswith("#"):
+                raise InvalidRequest(f"refers to {target[:100]!r} outside itself", param=param)
+        if "patternProperties" in node:  # they are matched without a bound on time
+            raise InvalidRequest("patternProperties are not taken", param=param)
+        pattern = node.get("pattern")
+        if isinstance(pattern, str) and not _compiles(pattern):
+            message = f"has a pattern that RE2 does not know: {pattern[:100]!r}"
+            raise InvalidRequest(message, param=param)
+
+
+def _nodes(node: Any) -> Iterator[JsonObject]:
+    if isinstance(node, dict):
+        yield node
+    for part in node.values() if isinstance(node, dict) else node:
+        if isinstance(part, dict | list):
+            yield from _nodes(part)
+
+
+def _options() -> "re2.Options":
+    options = re2.Options()
+    options.log_errors = False
+    return options
+
+
+def _compiles(pattern: str) -> bool:
+    try:
+        re2.compile(pattern, _options())
+    except re2.error:
+        return False
+    return True
+
+
+def _pattern(_: Validator, pattern: str, text: Any, __: JsonObject) -> Iterator[ValidationError]:
+    if isinstance(text, str):
+        # Texts of models may hold what UTF-8 cannot.
+        encodable = text.encode("utf-8", "replace").decode()
+        if re2.compile(pattern, _options()).search(encodable) is None:
+            yield ValidationError(f"{text!r} does not match {pattern!r}")
+
+
+_Linear = extend(Draft202012Validator, {"pattern": _pattern})  # type: ignore[no-untyped-call]
+
+
+def _validator(parameters: JsonObject) -> Validator:
+    registry: referencing.Registry[Any] = referencing.Registry()
+    validator: Validator = _Linear(parameters, registry=registry)
+    return validator

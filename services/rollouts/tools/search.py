@@ -1,0 +1,111 @@
+"""Tools that search passages: SearchTool."""
+
+import json
+from functools import partial
+from typing import Any, TypeGuard
+
+from services.contracts.base import JsonObject
+from services.inference.clients.json_service import JsonService, Retries, ServiceFailed, Trouble
+from services.rollouts.tools.configuration import SearchConfig
+from services.rollouts.tools.fault import ToolFault, bad_arguments, service_fault
+from services.rollouts.tools.said import Said
+from services.rollouts.tools.targets import Target
+
+NO_RESULTS = "No search results found."
+BETWEEN_QUERIES = "\n---\n"
+ATTEMPTS = 6
+
+
+def search_service(target: Target, config: SearchConfig) -> JsonService:
+    """The connection to a retrieval service. Searching changes nothing: all passing trouble is
+    tried again, for three times as long as one search may take."""
+    retries = Retries(
+        attempts=ATTEMPTS,
+        deadline_seconds=3 * config.timeout,
+        statuses=frozenset({429, 500, 502, 503, 504}),
+        troubles=frozenset({Trouble.BROKEN_OFF, Trouble.TIMED_OUT, Trouble.UNREADABLE}),
+    )
+    return JsonService(
+        target.url,
+        target.api_key,
+        timeout=config.timeout,
+        retries=retries,
+        connections=config.places,
+        direct=target.own,
+    )
+
+
+class SearchTool:
+    """Searches for each query of the argument ``query_list``.
+
+    The reply, an error too, is a JSON object with the text as its ``result``.
+    """
+
+    def __init__(self, service: JsonService, config: SearchConfig) -> None:
+        self._service = service
+        self._options: JsonObject = {"topk": config.topk, "return_scores": True}
+        if config.index is not None:
+            self._options["index"] = config.index
+
+    async def run(self, arguments: JsonObject) -> Said:
+        """The passages; raises `ToolFault`."""
+        try:
+            return await self._search(arguments.get("query_list"))
+        except ToolFault as fault:
+            fault.text = _result(fault.text)
+            raise
+
+    async def _search(self, queries: object) -> Said:
+        if not _is_list_of_texts(queries):
+            raise bad_arguments("'query_list' must be a list of at least one string.")
+        body = {"queries": queries, **self._options}
+        try:
+            answer = await self._service.post(body, partial(_hits, len(queries)))
+        except ServiceFailed as failed:
+            raise service_fault(failed) from failed
+        rendered = [_passages(hits) for hits in answer.value]
+        return Said(_result(BETWEEN_QUERIES.join(rendered) or NO_RESULTS), answer.attempts)
+
+
+def _is_list_of_texts(queries: object) -> TypeGuard[list[str]]:
+    return (
+        isinstance(queries, list)
+        and len(queries) > 0
+        and all(isinstance(query, str) for query in queries)
+    )
+
+
+def _hits(queries: int, body: bytes) -> list[list[JsonObject]]:
+    """The documents of each query; raises ``ValueError`` for an answer of another form."""
+    answer: Any = json.loads(body)
+    result = answer.get("result") if isinstance(answer, dict) else None
+    if not isinstance(result, list) or not all(isinstance(hits, list) for hits in result):
+        raise ValueError("it has no list of lists as its result")
+    if len(result) not in {queries, 0}:
+        raise ValueError(f"it has {len(result)} results for {queries} queries")
+    return [[_document(hit) for hit in hits] for hits in result]
+
+
+def _document(hit: Any) -> JsonObject:
+    document = hit.get("document", hit) if isinstance(hit, dict) else None
+    if not isinstance(document, dict):
+        raise ValueError("a hit has no document")
+    return document
+
+
+def _passages(documents: list[JsonObject]) -> str:
+    passages = [_passage(number, document) for number, document in enumerate(documents, 1)]
+    return "".join(passages).strip() or NO_RESULTS
+
+
+def _passage(number: int, document: JsonObject) -> str:
+    contents = document.get("contents")
+    if isinstance(contents, str):
+        title, _, text = contents.partition("\n")
+    else:
+        title, text = str(document.get("title", "")), str(document.get("text", ""))
+    return f"Doc {number} (Title: {title})\n{text}\n\n"
+
+
+def _result(text: str) -> str:
+    return json.dumps({"result": text}, ensure_ascii=False)

@@ -1,0 +1,168 @@
+"""The tools of a job, ready to be called."""
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+
+from services.contracts.base import JsonObject
+from services.contracts.multi_turn import Tool
+from services.contracts.trajectories import CallOutcome
+from services.core.user_functions.names import check_callable
+from services.core.user_functions.pool import CallableProcesses
+from services.rollouts.tools.configuration import (
+    CallableConfig,
+    HttpConfig,
+    SandboxConfig,
+    SearchConfig,
+)
+from services.rollouts.tools.declaration import Declaration, declarations
+from services.rollouts.tools.encodable import encodable
+from services.rollouts.tools.environment import ToolEnvironment
+from services.rollouts.tools.fault import ToolFault, bad_arguments
+from services.rollouts.tools.function import FunctionTool
+from services.rollouts.tools.http import HttpTool, http_service
+from services.rollouts.tools.kinds import ToolKind
+from services.rollouts.tools.reply import Toolbox, ToolReply
+from services.rollouts.tools.said import Caller, Said
+from services.rollouts.tools.sandbox import SandboxTool, sandbox_service
+from services.rollouts.tools.schema import argument_check
+from services.rollouts.tools.search import SearchTool, search_service
+from services.rollouts.tools.shown_value import runnable
+from services.rollouts.tools.targets import plain_target, sandbox_target, search_target
+
+logger = logging.getLogger(__name__)
+
+LONGEST_TEXT = 8 * 2**20
+"""Characters."""
+PLACE_SECONDS = 900.0
+"""How long a call waits until fewer calls of its tool are in flight than it allows."""
+
+
+@asynccontextmanager
+async def open_toolbox(
+    tools: Sequence[Tool], environment: ToolEnvironment
+) -> AsyncIterator[Toolbox]:
+    """The tools, with their connections and processes for the length of the block.
+
+    Nothing is contacted before a call. Raises `InvalidRequest` for a tool that can never be
+    called and `PermissionDenied` for a function that the operator has not allowed.
+    """
+    async with AsyncExitStack() as stack:
+        opened = [
+            _OpenTool(
+                declaration,
+                await _caller(declaration, environment, stack),
+                asyncio.Semaphore(declaration.config.places),
+                _check(declaration),
+            )
+            for declaration in declarations(tools, "tools")
+        ]
+        yield _Tools(opened)
+
+
+@dataclass(frozen=True)
+class _OpenTool:
+    declaration: Declaration
+    caller: Caller
+    places: asyncio.Semaphore
+    check: Callable[[JsonObject], None] | None
+
+
+class _Tools:
+    """The tools by their names."""
+
+    def __init__(self, opened: Sequence[_OpenTool]) -> None:
+        self._tools = {tool.declaration.name: tool for tool in opened}
+
+    @property
+    def schemas(self) -> tuple[JsonObject, ...]:
+        """What the model reads of each tool."""
+        return tuple(tool.declaration.schema for tool in self._tools.values())
+
+    async def call(self, name: str, arguments: JsonObject | None) -> ToolReply:
+        """Call a tool; nothing is raised but ``CancelledError``."""
+        begun = time.monotonic()
+        try:
+            said = await self._said(name, arguments)
+        except ToolFault as fault:
+            return _reply(fault.outcome, fault.text, encodable(fault.error), fault.attempts, begun)
+        except Exception as error:
+            # A fault of ours costs the call it concerns; the trace is for whoever mends it.
+            logger.exception("tool %.100r", name)
+            text, message = "Error: the tool failed.", f"internal error: {type(error).__name__}"
+            return _reply(CallOutcome.FAILED, text, message, 0, begun)
+        return _reply(CallOutcome.ANSWERED, said.text, None, said.attempts, begun)
+
+    async def _said(self, name: str, arguments: JsonObject | None) -> Said:
+        tool = self._tools.get(name)
+        if tool is None:
+            known = ", ".join(self._tools) or "none"
+            text = f"Error: there is no tool {name[:100]!r}; the tools are: {known}."
+            raise ToolFault(CallOutcome.UNKNOWN_TOOL, text, f"no tool is named {name[:100]!r}", 0)
+        if arguments is None:
+            raise bad_arguments("the arguments are no JSON object.")
+        if tool.check is not None:
+            tool.check(arguments)
+        await _take_place(tool.places)
+        try:
+            return await tool.caller.run(arguments)
+        finally:
+            tool.places.release()
+
+
+async def _take_place(places: asyncio.Semaphore) -> None:
+    try:
+        async with asyncio.timeout(PLACE_SECONDS):
+            await places.acquire()
+    except TimeoutError:
+        text = "Error: the tool was too busy."
+        error = f"no place of the tool was free within {PLACE_SECONDS:.0f} s"
+        raise ToolFault(CallOutcome.TIMED_OUT, text, error, 0) from None
+
+
+def _reply(
+    outcome: CallOutcome, text: str, error: str | None, attempts: int, begun: float
+) -> ToolReply:
+    return ToolReply(
+        outcome=outcome,
+        text=encodable(text[:LONGEST_TEXT]),
+        error=error,
+        attempts=attempts,
+        seconds=time.monotonic() - begun,
+    )
+
+
+def _check(declaration: Declaration) -> Callable[[JsonObject], None] | None:
+    """Our own kinds check what they use; of the others only their schema knows."""
+    if declaration.kind in {ToolKind.HTTP, ToolKind.CALLABLE}:
+        return argument_check(declaration.parameters)
+    return None
+
+
+async def _caller(
+    declaration: Declaration, environment: ToolEnvironment, stack: AsyncExitStack
+) -> Caller:
+    match declaration.config:
+        case SandboxConfig() as config:
+            sandbox = sandbox_service(sandbox_target(config, environment), config)
+            prepare = runnable if declaration.kind is ToolKind.RETOOL else None
+            declared = declaration.parameters.get("properties", {})
+            return SandboxTool(await stack.enter_async_context(sandbox), config, declared, prepare)
+        case SearchConfig() as config:
+            search = search_service(search_target(config, environment), config)
+            return SearchTool(await stack.enter_async_context(search), config)
+        case HttpConfig() as config:
+            endpoint = http_service(plain_target(config.url, environment), config)
+            return HttpTool(await stack.enter_async_context(endpoint))
+        case CallableConfig() as config:
+            where = f"{declaration.param}.config.callable"
+            check_callable(config.callable, environment.allowed_callables, where)
+            processes = CallableProcesses(
+                config.callable, config.num_workers, environment.callables_folder
+            )
+            return FunctionTool(await stack.enter_async_context(processes), config)
+        case _ as other:
+            raise TypeError(f"no tool has a {type(other).__name__}")

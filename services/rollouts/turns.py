@@ -1,0 +1,156 @@
+"""What is kept of a rollout while it is played: its turns, and every token of it."""
+
+import asyncio
+import hashlib
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from services.contracts.base import JsonObject
+from services.contracts.trajectories import FinishReason, Trajectory, Turn
+from services.inference.token_engine.interface import EngineFailed, SampledTokens
+from services.rollouts.calls import CallRun
+from services.rollouts.prompts import Prompt
+
+NOT_SAMPLED = -1
+"""The policy version of an inserted token."""
+
+
+@dataclass(frozen=True)
+class Ending:
+    """Why a rollout is over; ``error`` says more where something went wrong."""
+
+    reason: FinishReason
+    error: str | None = None
+
+
+@dataclass
+class ResponseTokens:
+    """The tokens after the prompt, as four lists of one length."""
+
+    ids: list[int] = field(default_factory=list)
+    mask: list[int] = field(default_factory=list)
+    log_probs: list[float] = field(default_factory=list)
+    versions: list[int] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def append_sampled(self, turn: SampledTokens) -> None:
+        """What the model wrote. Raises EngineFailed for tokens that training could not use."""
+        count = len(turn.token_ids)
+        if not len(turn.log_probs) == len(turn.policy_versions) == count:
+            raise EngineFailed(
+                f"the engine gave {count} tokens with {len(turn.log_probs)} log-probabilities"
+                f" and {len(turn.policy_versions)} policy versions"
+            )
+        if not all(map(math.isfinite, turn.log_probs)):
+            raise EngineFailed("the engine gave a log-probability that is no finite number")
+        self.ids += turn.token_ids
+        self.mask += [1] * count
+        self.log_probs += turn.log_probs
+        self.versions += turn.policy_versions
+
+    def append_inserted(self, token_ids: Sequence[int]) -> None:
+        """What stands between two turns of the model."""
+        count = len(token_ids)
+        self.ids += token_ids
+        self.mask += [0] * count
+        self.log_probs += [0.0] * count
+        self.versions += [NOT_SAMPLED] * count
+
+
+class Recording:
+    """One rollout in the making. Its clock is the event loop's, and begins with it.
+
+    ``budget`` is how many tokens the response may have; ``tools`` are the schemas that the model
+    reads.
+    """
+
+    def __init__(
+        self,
+        trajectory_id: str,
+        prompt: Prompt,
+        tools: Sequence[JsonObject],
+        sample_index: int,
+        seed: int | None,
+    ) -> None:
+        self.trajectory_id = trajectory_id
+        self.prompt_token_ids: list[int] = []
+        self.tokens = ResponseTokens()
+        self.turns: list[Turn] = []
+        self.budget = 0
+        self._prompt = prompt
+        self._tools = tools
+        self._sample_index = sample_index
+        self._seed = seed
+        self._created_at = time.time()
+        self._begun = asyncio.get_running_loop().time()
+        self._tool_seconds = 0.0
+
+    def clock(self) -> float:
+        """Seconds since the rollout began."""
+        return asyncio.get_running_loop().time() - self._begun
+
+    @property
+    def tokens_left(self) -> int:
+        """How many more tokens the response may have."""
+        return self.budget - len(self.tokens)
+
+    def turn_seed(self) -> int | None:
+        """Of the next turn: another one for every turn, sample and prompt."""
+        if self._seed is None:
+            return None
+        place = f"{self._seed}/{self._prompt.index}/{self._sample_index}/{len(self.turns)}"
+        return int.from_bytes(hashlib.blake2b(place.encode(), digest_size=4).digest())
+
+    def add_turn(self, text: str, sampled: SampledTokens, started: float) -> Turn:
+        """Keep what the model wrote since ``started``."""
+        place = len(self.tokens)
+        self.tokens.append_sampled(sampled)
+        turn = Turn(
+            text=text,
+            token_start=place,
+            token_count=len(sampled.token_ids),
+            finish_reason=sampled.finish_reason,
+            started=started,
+            seconds=self.clock() - started,
+        )
+        self.turns.append(turn)
+        return turn
+
+    def add_tool_time(self, seconds: float) -> None:
+        """Count the time that was waited for the calls of a turn."""
+        self._tool_seconds += seconds
+
+    def insert_replies(self, token_ids: Sequence[int], calls: Sequence[CallRun]) -> None:
+        """Keep the tokens by which ``calls`` of the last turn were replied to."""
+        self.tokens.append_inserted(token_ids)
+        self.turns[-1].inserted_count = len(token_ids)
+        for call in calls:
+            call.record.shown = call.shown
+
+    def trajectory(self, ending: Ending) -> Trajectory:
+        """The record of it."""
+        return Trajectory(
+            id=self.trajectory_id,
+            prompt_index=self._prompt.index,
+            sample_index=self._sample_index,
+            messages=list(self._prompt.messages),
+            tools=list(self._tools),
+            gold=list(self._prompt.gold),
+            extra=self._prompt.extra,
+            prompt_token_ids=self.prompt_token_ids,
+            response_token_ids=self.tokens.ids,
+            response_mask=self.tokens.mask,
+            log_probs=self.tokens.log_probs,
+            policy_versions=self.tokens.versions,
+            turns=self.turns,
+            finish_reason=ending.reason,
+            error=ending.error,
+            created_at=self._created_at,
+            seconds=self.clock(),
+            model_seconds=sum(turn.seconds for turn in self.turns),
+            tool_seconds=self._tool_seconds,
+        )

@@ -1,0 +1,173 @@
+"""Checkpoints of an online training: the learner's, and where everything else stood.
+
+A checkpoint counts when its marker lies in it, which is written after everything else. Going on
+from one, training meets every prompt that it would have met: groups that were finished but not
+used are in it, and those that were being played are played again where they missed samples.
+"""
+
+import asyncio
+import json
+import os
+import shutil
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from pydantic import BaseModel, ConfigDict
+
+from services.contracts.trajectories import Trajectory
+from services.core.process.reporter import METRICS
+
+STATE = "state.json"
+SAMPLES = "samples.jsonl"
+LEARNER = "learner"
+MODEL = "model"
+"""What of the learner's part can be used as a model."""
+_PREFIX = "checkpoint-"
+
+
+class _Record(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class PendingGroup(_Record):
+    """A group that was drawn but not used: the number of its draw, the version it began under."""
+
+    number: int
+    started: int
+
+
+class Position(_Record):
+    """How far training has come. ``step`` counts rounds, ``version`` updates of the policy,
+    ``draws`` prompts; ``trajectories`` those that were recorded by then."""
+
+    step: int = 0
+    version: int = 0
+    draws: int = 0
+    trajectories: int = 0
+    trained_tokens: int = 0
+    train_seconds: float = 0.0
+    groups: tuple[PendingGroup, ...] = ()
+
+
+class PendingSample(_Record):
+    """A sample of a pending group."""
+
+    group: int
+    trajectory: Trajectory
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """All that the coordinator keeps of one moment."""
+
+    position: Position
+    samples: Sequence[PendingSample]
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A complete checkpoint."""
+
+    folder: Path
+
+    @property
+    def learner(self) -> Path:
+        """What the learner saved."""
+        return self.folder / LEARNER
+
+    def position(self) -> Position:
+        """How far training had come."""
+        return Position.model_validate_json((self.folder / STATE).read_bytes())
+
+    def samples(self) -> Iterator[PendingSample]:
+        """The samples of pending groups."""
+        with (self.folder / SAMPLES).open("rb") as file:
+            for line in file:
+                yield PendingSample.model_validate_json(line)
+
+
+class Checkpoints:
+    """The checkpoints of a job in a folder; the newest ``keep`` stay."""
+
+    def __init__(self, folder: Path, keep: int) -> None:
+        self._folder = folder
+        self._keep = keep
+
+    def newest(self) -> Checkpoint | None:
+        """The complete checkpoint with the most steps; incomplete ones are removed."""
+        for path in self._folder.glob(f"{_PREFIX}*"):
+            if not (path / STATE).is_file():
+                shutil.rmtree(path)
+        complete = self._complete()
+        return Checkpoint(complete[-1]) if complete else None
+
+    async def write(
+        self, step: int, save: Callable[[Path], Awaitable[None]], snapshot: Callable[[], Snapshot]
+    ) -> Path:
+        """Write a checkpoint and return the folder of its model. ``save`` writes the learner's
+        part, the model in it; ``snapshot`` is taken at one moment after that."""
+        folder = self._folder / f"{_PREFIX}{step}"
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        await save(folder / LEARNER)
+        await asyncio.to_thread(_write, folder, snapshot())
+        for old in self._complete()[: -self._keep]:
+            await asyncio.to_thread(shutil.rmtree, old)
+        return folder / LEARNER / MODEL
+
+    def keep_models(self) -> None:
+        """Reduce the checkpoints to their models: training goes on from none of them any more."""
+        for folder in self._complete():
+            for part in (folder / LEARNER).iterdir():
+                if part.name != MODEL:
+                    shutil.rmtree(part)
+            (folder / SAMPLES).unlink(missing_ok=True)
+
+    def _complete(self) -> list[Path]:
+        found = {
+            int(number): path
+            for path in self._folder.glob(f"{_PREFIX}*")
+            if (number := path.name.removeprefix(_PREFIX)).isdigit() and (path / STATE).is_file()
+        }
+        return [found[step] for step in sorted(found)]
+
+
+def cut_metrics(job_dir: Path, step: int) -> None:
+    """Drop the figures of steps that are about to be taken again; all before the first."""
+    path = job_dir / METRICS
+    if step == 0:
+        path.unlink(missing_ok=True)
+    if not path.exists():
+        return
+    partial = path.with_suffix(".partial")
+    with path.open("rb") as old, partial.open("wb") as new:
+        for line in old:
+            if _step_of(line) <= step:
+                new.write(line)
+    partial.replace(path)
+
+
+def _step_of(line: bytes) -> int:
+    try:
+        return int(json.loads(line)["step"])
+    except (ValueError, TypeError, KeyError):
+        return 0  # what a kill tore is kept as it is: readers skip it
+
+
+def _write(folder: Path, snapshot: Snapshot) -> None:
+    with (folder / SAMPLES).open("wb") as file:
+        for sample in snapshot.samples:
+            file.write(sample.model_dump_json().encode() + b"\n")
+        _sync(file)
+    partial = folder / f"{STATE}.partial"
+    with partial.open("wb") as file:
+        file.write(snapshot.position.model_dump_json().encode())
+        _sync(file)
+    partial.replace(folder / STATE)
+
+
+def _sync(file: IO[bytes]) -> None:
+    file.flush()
+    os.fsync(file.fileno())

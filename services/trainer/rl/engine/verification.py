@@ -1,0 +1,120 @@
+"""Whether an engine samples from the weights that the learner has.
+
+An engine can take new weights and go on with old ones in part: where embeddings are tied, where
+a cache outlives the weights that filled it. Nothing fails then but the training.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from services.contracts.errors import TemperError
+from services.inference.token_engine import VllmTokenEngine
+from services.inference.token_engine.interface import TurnSampling
+
+GENERATED = 8
+"""Tokens that are generated after each probe's beginning."""
+
+
+class EngineOutOfStep(TemperError):
+    """The engine's log-probabilities are not the learner's, also after a fresh start."""
+
+    code = "engine_out_of_step"
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """What the learner says of probes: ``log_probs[i][j]`` is that of token j + 1 of probe i, at
+    temperature 1. Only what fills a block of the prefix cache tests it (16 tokens on a GPU, 128
+    on a CPU), so a probe should have some hundred tokens."""
+
+    token_ids: Sequence[Sequence[int]]
+    log_probs: Sequence[Sequence[float]]
+
+    def __post_init__(self) -> None:
+        lengths = [len(probe) for probe in self.token_ids]
+        if lengths != [len(each) + 1 for each in self.log_probs] or min(lengths, default=0) < 2:
+            raise ValueError("each probe needs two tokens, and a log-probability for all but one")
+
+    def cut(self, length: int) -> "Expectation":
+        """The same of no more than ``length`` tokens of each probe."""
+        return Expectation(
+            [probe[:length] for probe in self.token_ids],
+            [said[: length - 1] for said in self.log_probs],
+        )
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """How far log-probabilities of two programs with the same weights may be apart."""
+
+    mean: float
+    largest: float
+
+    @classmethod
+    def of(cls, *, float32: bool) -> Self:
+        """What rounding explains, in float32 or in bfloat16."""
+        return cls(mean=1e-3, largest=2e-2) if float32 else cls(mean=0.1, largest=5.0)
+
+
+@dataclass(frozen=True)
+class Difference:
+    """How far an engine is from the learner, in absolute log-probability."""
+
+    mean: float
+    largest: float
+
+    def __str__(self) -> str:
+        return f"log-probabilities differ by {self.mean:.2g} on average, {self.largest:.2g} at most"
+
+    def within(self, tolerance: Tolerance) -> bool:
+        """Whether rounding explains it; not a number is never within."""
+        return self.mean <= tolerance.mean and self.largest <= tolerance.largest
+
+
+async def warm(engine: VllmTokenEngine, model: str, expectation: Expectation) -> None:
+    """Fill the prefix cache with the probes, as trajectories under way do."""
+    await asyncio.gather(
+        *[_generate(engine, model, probe, tokens=1) for probe in expectation.token_ids]
+    )
+
+
+async def measure(engine: VllmTokenEngine, model: str, expectation: Expectation) -> Difference:
+    """Compare what the engine says of the probes with the learner, and what it generates after
+    their beginnings with what it then says of it. Raises `EngineFailed`."""
+    pairs = zip(expectation.token_ids, expectation.log_probs, strict=True)
+    gaps = await asyncio.gather(*[_gaps(engine, model, probe, said) for probe, said in pairs])
+    kinds = [np.concatenate(kind) for kind in zip(*gaps, strict=True)]
+    return Difference(
+        mean=max(float(kind.mean()) for kind in kinds),  # the few generated tokens count as much
+        largest=max(float(kind.max()) for kind in kinds),
+    )
+
+
+Gaps = NDArray[np.float64]
+
+
+async def _gaps(
+    engine: VllmTokenEngine, model: str, probe: Sequence[int], said: Sequence[float]
+) -> tuple[Gaps, Gaps]:
+    """Of the probe's tokens to what the learner says, and of generated ones to what the engine
+    says when it is asked: a generation reads the prefix cache, a question computes all anew."""
+    generated, log_probs = await _generate(engine, model, probe, tokens=GENERATED)
+    asked, again = await asyncio.gather(
+        engine.prompt_log_probs(probe, model=model),
+        engine.prompt_log_probs([*probe[:-1], *generated], model=model),
+    )
+    of_probe = np.abs(asked.tokens - np.asarray(said, np.float64))
+    of_generated = np.abs(again.tokens[len(probe) - 2 :] - np.asarray(log_probs, np.float64))
+    return of_probe, of_generated
+
+
+async def _generate(
+    engine: VllmTokenEngine, model: str, probe: Sequence[int], *, tokens: int
+) -> tuple[tuple[int, ...], tuple[float, ...]]:
+    sampled = await engine.generate_as(model, 0, probe[:-1], TurnSampling(max_tokens=tokens))
+    return sampled.token_ids, sampled.log_probs

@@ -1,0 +1,106 @@
+"""Cutting a batch into what one forward pass of one process takes."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from services.trainer.rl.learner.trained_tokens import TrainedTokens
+
+
+@dataclass(frozen=True)
+class MicroBatch:
+    """Rows padded on the right to one length, on the device of the model.
+
+    ``token_ids`` (b, n). Of the m trained tokens in them: ``targets`` (m,) their ids; ``states``
+    (m,) the places before them, where they are predicted, in the flattened rows; ``row_of`` (m,);
+    ``tokens`` (m,) their places among all trained tokens of the batch. ``ends`` (b,) are the last
+    places of the rows, flattened; ``sequences`` (b,) their numbers in the batch. One that is not
+    ``real`` keeps a process busy that has nothing to do while others compute.
+    """
+
+    token_ids: Tensor
+    targets: Tensor
+    states: Tensor
+    row_of: Tensor
+    tokens: Tensor
+    ends: Tensor
+    sequences: Tensor
+    real: bool
+
+
+def micro_batches(
+    tokens: TrainedTokens,
+    chosen: Sequence[int],
+    *,
+    limit: int,
+    rank: int,
+    processes: int,
+    device: torch.device,
+) -> Iterator[MicroBatch]:
+    """The share of a process in the sequences ``chosen``, as many micro-batches for each process.
+
+    ``limit`` is the most tokens of one, padding included. Sequences without a trained token are
+    left out.
+    """
+    lengths = [len(each.token_ids) for each in tokens.sequences]
+    plan = cut([each for each in chosen if tokens.lengths[each] > 0], lengths, limit)
+    for sequences, real in dealt(plan, processes)[rank::processes]:
+        yield _assembled(tokens, sequences, real, device)
+
+
+def cut(chosen: Sequence[int], lengths: Sequence[int], limit: int) -> list[list[int]]:
+    """Group sequences of like length, so that each group padded has at most ``limit`` tokens.
+
+    A sequence that is longer by itself is a group of its own.
+    """
+    groups: list[list[int]] = []
+    for sequence in sorted(chosen, key=lambda each: -lengths[each]):
+        if groups and (len(groups[-1]) + 1) * lengths[groups[-1][0]] <= limit:
+            groups[-1].append(sequence)
+        else:
+            groups.append([sequence])
+    return groups
+
+
+def dealt(groups: Sequence[list[int]], processes: int) -> list[tuple[list[int], bool]]:
+    """Make the number of groups a multiple of ``processes``, which wait for each other.
+
+    Groups are split as long as there is one of two rows; then some are computed again and not
+    counted (false). Neighbours, which are computed at the same time, are of like size.
+    """
+    plan = list(groups)
+    while plan and len(plan) % processes:
+        place = max(range(len(plan)), key=lambda each: len(plan[each]))
+        largest = plan[place]
+        if len(largest) < 2:
+            break
+        plan[place : place + 1] = [largest[0::2], largest[1::2]]
+    missing = -len(plan) % processes
+    return [(group, True) for group in plan] + [(group, False) for group in plan[-1:]] * missing
+
+
+def _assembled(
+    tokens: TrainedTokens, sequences: list[int], real: bool, device: torch.device
+) -> MicroBatch:
+    rows = [torch.from_numpy(tokens.sequences[each].token_ids) for each in sequences]
+    padded = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True).long()
+    width = padded.shape[1]
+    places = [tokens.places[each] + row * width for row, each in enumerate(sequences)]
+    flat = torch.cat(places)
+    ends = torch.tensor([row * width + len(each) - 1 for row, each in enumerate(rows)])
+    parts = MicroBatch(
+        token_ids=padded,
+        targets=padded.flatten()[flat],
+        states=flat - 1,
+        row_of=torch.arange(len(rows)).repeat_interleave(tokens.lengths[sequences]),
+        tokens=torch.cat([tokens.indices(each) for each in sequences]),
+        ends=ends,
+        sequences=torch.tensor(sequences),
+        real=real,
+    )
+    tensors = {
+        name: value.to(device) for name, value in vars(parts).items() if isinstance(value, Tensor)
+    }
+    return MicroBatch(**tensors, real=real)

@@ -1,0 +1,155 @@
+"""Learning from rewards: GRPO and its kin, and PPO."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor
+
+from services.contracts.online import (
+    Aggregation,
+    Critic,
+    KlTo,
+    PolicyLoss,
+    PpoHyperparameters,
+    ReinforcementHyperparameters,
+)
+from services.trainer.rl.learner.micro_batches import MicroBatch
+from services.trainer.rl.learner.objective import Loss, Passes
+from services.trainer.rl.learner.readers import SampledTokens
+from services.trainer.rl.learner.reference import Reference
+from services.trainer.rl.learner.scoring import Scorer
+from services.trainer.rl.learner.signals import Signals, ValueTargets, critic_signals, group_signals
+from services.trainer.rl.learner.tally import Tally
+from services.trainer.rl.learner.trained_tokens import TrainedTokens
+from services.trainer.rl.objectives.critic import value_loss
+from services.trainer.rl.objectives.divergence import k3
+from services.trainer.rl.objectives.policy import (
+    Clipping,
+    importance_ratios,
+    surrogate_loss,
+    truncated_weights,
+)
+
+
+class PolicyGradient:
+    """The clipped surrogate, with advantages of groups or of a critic."""
+
+    def __init__(
+        self,
+        settings: ReinforcementHyperparameters | PpoHyperparameters,
+        model: Any,
+        scorer: Scorer,
+        reference: Reference | None,
+    ) -> None:
+        """``scorer`` is that of ``model``; ``reference`` is needed for a KL penalty."""
+        self._settings = settings
+        self._model = model
+        self._scorer = scorer
+        self._reference = reference
+        self._temperature = settings.sampling.temperature or 1.0
+        epochs = settings.epochs if isinstance(settings, PpoHyperparameters) else 1
+        self.passes = Passes(epochs, settings.mini_batches)
+        self.aggregation: Aggregation = settings.loss.aggregation
+
+    def begin(self, tokens: TrainedTokens, figures: dict[str, float]) -> Loss:
+        """Compute what the weights of now say of the batch, and its advantages."""
+        signals = self._signals(tokens)
+        figures |= signals.figures()
+        critic = self._settings.critic if isinstance(self._settings, PpoHyperparameters) else None
+        return _BatchLoss(self._settings.loss, critic, self._model, signals, self._temperature)
+
+    def _signals(self, tokens: TrainedTokens) -> Signals:
+        settings = self._settings
+        sampler = tokens.sampler_log_probs.to(self._scorer.device)
+        reference = None
+        if self._reference is not None:
+            reference = self._reference.log_probs(tokens, self._temperature)
+        if isinstance(settings, PpoHyperparameters):
+            old = self._scorer.score(tokens, self._temperature)
+            return critic_signals(tokens, settings, sampler=sampler, old=old, reference=reference)
+        kl = settings.loss.kl
+        looks_back = self.passes.steps > 1 or (kl is not None and kl.to is KlTo.REWARD)
+        before = self._scorer.score(tokens, self._temperature) if looks_back else None
+        return group_signals(tokens, settings, sampler=sampler, old=before, reference=reference)
+
+
+@dataclass(frozen=True)
+class _BatchLoss:
+    """The loss of a batch, micro-batch by micro-batch."""
+
+    settings: PolicyLoss
+    critic: Critic | None
+    model: Any
+    signals: Signals
+    temperature: float
+
+    def __call__(self, micro: MicroBatch, weights: Tensor, tally: Tally) -> Tensor:
+        """The weighted sum of the losses of the policy and of its critic."""
+        read = SampledTokens(micro.targets, self.temperature, self.settings.entropy_bonus > 0)
+        (log_probs, entropies), values, _ = self.model(
+            micro.token_ids, micro.states, micro.ends, read
+        )
+        loss = (weights * self._policy_losses(micro, log_probs, tally)).sum()
+        tally.part("policy_loss", loss)
+        tally.mean("entropy", entropies)
+        if self.settings.entropy_bonus:
+            loss = loss - self.settings.entropy_bonus * (weights * entropies).sum()
+        loss = loss + self._penalty(micro, log_probs, weights, tally)
+        targets = self.signals.value_targets
+        if self.critic is not None and targets is not None:
+            loss = loss + _value_part(self.critic, targets, micro, values, weights, tally)
+        tally.part("loss", loss)
+        return loss
+
+    def _policy_losses(self, micro: MicroBatch, log_probs: Tensor, tally: Tally) -> Tensor:
+        """Losses (m,) of the tokens."""
+        signals, settings = self.signals, self.settings
+        old = log_probs.detach()
+        if signals.old_log_probs is not None:
+            old = signals.old_log_probs[micro.tokens]
+        sampler = signals.sampler_log_probs[micro.tokens]
+        ratios = importance_ratios(log_probs, old, micro.row_of, settings.ratio)
+        clipping = Clipping(settings.clip_low, settings.clip_high, settings.dual_clip)
+        surrogate = surrogate_loss(ratios, signals.advantages[micro.tokens], clipping)
+        tally.mean("ratio_mean", ratios)
+        tally.mean("clip_fraction_low", surrogate.clipped_low)
+        tally.mean("clip_fraction_high", surrogate.clipped_high)
+        if settings.dual_clip is not None:
+            tally.mean("dual_clip_fraction", surrogate.clipped_dual)
+        tally.mean("sampler_kl", k3(old, sampler))
+        if settings.importance_cap is None:
+            return surrogate.losses
+        corrections = truncated_weights(old, sampler, settings.importance_cap)
+        tally.mean("importance_weight_mean", corrections)
+        tally.largest("importance_weight_max", corrections)
+        tally.mean("importance_weight_capped_fraction", corrections >= settings.importance_cap)
+        return surrogate.losses * corrections
+
+    def _penalty(
+        self, micro: MicroBatch, log_probs: Tensor, weights: Tensor, tally: Tally
+    ) -> Tensor | float:
+        """The part of the KL to the reference in the loss."""
+        reference, kl = self.signals.reference_log_probs, self.settings.kl
+        if kl is None or reference is None:
+            return 0.0
+        divergences = k3(log_probs, reference[micro.tokens])
+        tally.mean("kl", divergences)
+        return kl.coefficient * (weights * divergences).sum() if kl.to is KlTo.LOSS else 0.0
+
+
+def _value_part(
+    critic: Critic,
+    targets: ValueTargets,
+    micro: MicroBatch,
+    values: Tensor,
+    weights: Tensor,
+    tally: Tally,
+) -> Tensor:
+    """The part of the critic in the loss; scaled where it pulls at the policy's trunk."""
+    old_values, returns = targets.old_values[micro.tokens], targets.returns[micro.tokens]
+    fit = value_loss(values, old_values, returns, critic.clip)
+    loss = (weights * fit.losses).sum()
+    tally.part("value_loss", loss)
+    tally.mean("value_mean", values)
+    tally.mean("value_clip_fraction", fit.clipped)
+    return loss * critic.coefficient if critic.kind == "shared" else loss

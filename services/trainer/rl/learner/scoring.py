@@ -1,0 +1,91 @@
+"""What a model says of a whole batch, without learning from it."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from services.trainer.rl.learner.micro_batches import micro_batches
+from services.trainer.rl.learner.processes import Processes
+from services.trainer.rl.learner.readers import SampledTokens
+from services.trainer.rl.learner.trained_tokens import TrainedTokens
+from services.trainer.rl.sequences import Batch, TrainingSequence
+
+
+@dataclass(frozen=True)
+class Scores:
+    """``log_probs`` of the trained tokens (m,); of a critic the ``values`` before them (m,), and
+    ``last_values`` after the ends of the sequences (s,). On the device, for all processes."""
+
+    log_probs: Tensor
+    values: Tensor
+    last_values: Tensor
+
+
+class Scorer:
+    """Computes with a wrapped model, each process its share."""
+
+    def __init__(self, model: Any, processes: Processes, limit: int) -> None:
+        """``limit`` is the most tokens of a forward pass."""
+        self._model = model
+        self._processes = processes
+        self._limit = limit
+
+    @property
+    def device(self) -> torch.device:
+        """Where scores lie."""
+        return self._processes.device
+
+    def score(self, tokens: TrainedTokens, temperature: float) -> Scores:
+        """Score the tokens of a batch under the present weights."""
+        processes = self._processes
+        scores = torch.zeros(3, tokens.count + len(tokens.sequences), device=processes.device)
+        own = micro_batches(
+            tokens,
+            range(len(tokens.sequences)),
+            limit=self._limit,
+            rank=processes.rank,
+            processes=processes.count,
+            device=processes.device,
+        )
+        self._model.eval()
+        with torch.no_grad():
+            for micro in own:
+                read = SampledTokens(micro.targets, temperature)
+                (log_probs, _), values, last_values = self._model(
+                    micro.token_ids, micro.states, micro.ends, read
+                )
+                if not micro.real:
+                    continue
+                scores[0, micro.tokens] = log_probs
+                if values is not None:
+                    scores[1, micro.tokens] = values
+                    scores[2, micro.sequences] = last_values
+        processes.sum(scores)
+        return Scores(
+            scores[0, : tokens.count],
+            scores[1, : tokens.count],
+            scores[2, : len(tokens.sequences)],
+        )
+
+
+def log_probs_of_all(
+    score: Callable[[TrainedTokens], Tensor], token_ids: Sequence[Sequence[int]]
+) -> list[list[float]]:
+    """The log-probability of every token after the first, by a function that scores."""
+    tokens = TrainedTokens.of(Batch(tuple(_all_trained(each) for each in token_ids)))
+    flat = score(tokens)
+    return [part.tolist() for part in flat.split(tokens.lengths.tolist())]
+
+
+def _all_trained(token_ids: Sequence[int]) -> TrainingSequence:
+    count = len(token_ids)
+    return TrainingSequence(
+        token_ids=np.asarray(token_ids, np.int32),
+        mask=np.arange(count) > 0,
+        sampler_log_probs=np.zeros(count, np.float32),
+        policy_versions=np.full(count, -1, np.int32),
+    )

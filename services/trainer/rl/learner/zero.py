@@ -1,0 +1,121 @@
+"""DeepSpeed's ZeRO: what the optimiser keeps, gradients and weights cut over the processes.
+
+Rajbhandari et al., ZeRO: Memory Optimizations Toward Training Trillion Parameter Models,
+arXiv:1910.02054. Stage 1 cuts the optimiser's state, 2 the gradients as well, 3 the weights too.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import deepspeed
+import torch
+from deepspeed.utils import (
+    safe_get_full_fp32_param,
+    safe_get_full_optimizer_state,
+    safe_set_full_fp32_param,
+    safe_set_full_optimizer_state,
+)
+from torch import Tensor
+
+from services.contracts.online import Optimisation
+from services.trainer.rl.learner.language_model import LanguageModel
+from services.trainer.rl.learner.optimiser import POLICY
+from services.trainer.rl.learner.strategies import Build, ParameterState, copied
+from services.trainer.sft.failures import Diverged
+
+_COUNT = "step"
+DEFAULT_STAGE = 2
+
+
+class Zero:
+    """The optimiser works on parts in float32, whatever the model computes in.
+
+    One norm is taken over all gradients, those of a critic too. That they are no numbers is found
+    after the step: the weights are spoiled then.
+    """
+
+    def __init__(self, device: torch.device, settings: Optimisation, *, half: bool) -> None:
+        """``half``: the model is stored in bfloat16, and computed in."""
+        self._device = device
+        self._settings = settings
+        self._half = half
+        self._engine: Any = None
+        self._adam: Any = None
+
+    def place(self, model: LanguageModel, build: Build) -> tuple[Any, Any]:
+        model.to(self._device)
+        self._adam = build(model)
+        self._engine, *_ = deepspeed.initialize(
+            model=model, optimizer=self._adam, config=self._config(), dist_init_required=False
+        )
+        return self._engine, self._adam
+
+    def exchange(self, *, wanted: bool) -> AbstractContextManager[None]:
+        self._engine.set_gradient_accumulation_boundary(wanted)
+        return nullcontext()
+
+    def backward(self, loss: Tensor) -> None:
+        self._engine.backward(loss)
+
+    def step(self) -> Mapping[str, float]:
+        self._engine.step()
+        norm = float(self._engine.get_global_grad_norm())
+        if not math.isfinite(norm):
+            raise Diverged(f"the gradient is no longer a number: {norm}")
+        return {POLICY: norm}
+
+    def whole(self, parameter: Tensor) -> Tensor:
+        return copied(safe_get_full_fp32_param(parameter))
+
+    def moments(self, parameter: Tensor) -> Mapping[str, Tensor]:
+        if not self._adam.state:
+            return {}
+        part = next(iter(self._adam.state.values()))
+        names = [name for name in part if name != _COUNT]
+        moments = {name: copied(safe_get_full_optimizer_state(parameter, name)) for name in names}
+        return {_COUNT: copied(part[_COUNT]), **moments}
+
+    def restore(self, states: Sequence[ParameterState]) -> None:
+        if any(state.moments for state in states):
+            self._make_moments()
+        for parameter, value, moments in states:
+            safe_set_full_fp32_param(parameter, value.to(self._device))
+            if parameter.shape == value.shape:  # up to stage 2 it lies beside the optimiser's
+                with torch.no_grad():
+                    parameter.copy_(value)
+            for name, moment in moments.items():
+                if name != _COUNT:
+                    safe_set_full_optimizer_state(parameter, moment.to(self._device), name)
+                    continue
+                for part in self._adam.state.values():
+                    part[_COUNT].copy_(moment)
+
+    def _make_moments(self) -> None:
+        """Take a step that changes nothing: before the first one there are no moments to set."""
+        rates = [group["lr"] for group in self._adam.param_groups]
+        for group in self._adam.param_groups:
+            group["lr"] = 0.0
+        token_ids = torch.zeros((1, 2), dtype=torch.long, device=self._device)
+        places = torch.zeros(1, dtype=torch.long, device=self._device)
+        readings, values, last_values = self._engine(
+            token_ids, places, places, lambda logits, _: (logits.sum(-1),)
+        )
+        with self.exchange(wanted=True):
+            outputs = [*readings, *(each for each in (values, last_values) if each is not None)]
+            self.backward(0.0 * torch.stack([each.sum() for each in outputs]).sum())
+        self._engine.step()
+        for group, rate in zip(self._adam.param_groups, rates, strict=True):
+            group["lr"] = rate
+
+    def _config(self) -> dict[str, Any]:
+        return {
+            "train_micro_batch_size_per_gpu": 1,
+            "gradient_accumulation_steps": 1,
+            "gradient_clipping": self._settings.max_grad_norm,
+            "bf16": {"enabled": self._half},
+            "zero_optimization": {"stage": self._settings.zero_stage or DEFAULT_STAGE},
+            "zero_allow_untested_optimizer": True,
+            "zero_force_ds_cpu_optimizer": False,
+        }

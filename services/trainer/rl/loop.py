@@ -1,0 +1,179 @@
+"""The loop of online training, whatever is learned from and however.
+
+    wait for the groups of a step -> make their batch -> update the policy -> bring its weights to
+    the engine -> evaluate it now and then -> report -> write a checkpoint now and then
+
+The player plays beside it: with ``max_staleness`` 0 it rests from the moment a batch is taken
+until the engine has the new weights; else it goes on with the next prompts, and rollouts that are
+under way go on under the new weights.
+"""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from services.contracts.online import OnlineSettings
+from services.core.process.reporter import Reporter
+from services.rollouts.index.log import IndexedLog
+from services.trainer.rl.batches import Batches
+from services.trainer.rl.checkpoints import (
+    Checkpoints,
+    PendingGroup,
+    PendingSample,
+    Position,
+    Snapshot,
+)
+from services.trainer.rl.draws import Draws
+from services.trainer.rl.engine import SyncReport
+from services.trainer.rl.evaluation import Evaluation
+from services.trainer.rl.groups import Group
+from services.trainer.rl.metrics import StepClock, batch_figures, played_figures
+from services.trainer.rl.parts import Engine, Learner
+from services.trainer.rl.player import Player
+from services.trainer.rl.policy_sync import PolicySync, probes_of
+
+
+@dataclass(frozen=True)
+class Training:
+    """The parts of a training. ``first_probes`` are token sequences to compare learner and engine
+    by before anything was sampled; ``full_marks`` is the reward that passes."""
+
+    settings: OnlineSettings
+    draws: Draws
+    player: Player
+    batches: Batches
+    learner: Learner
+    engine: Engine
+    sync: PolicySync
+    log: IndexedLog
+    checkpoints: Checkpoints
+    reporter: Reporter
+    job_dir: Path
+    first_probes: Sequence[Sequence[int]]
+    full_marks: float | None
+    evaluation: Evaluation | None = None
+    sleeps: bool = False
+
+    async def run(self, position: Position) -> Position:
+        """Train from a position to the last step; return where that is."""
+        if self.evaluation is not None and position.step == 0:
+            self.reporter.metrics(0, **await self.evaluation.figures())
+        clock = StepClock()
+        while position.step < self.settings.steps:
+            groups = await clock.time("rollout", self.player.batch())
+            figures: Mapping[str, float] = {}
+            if groups:
+                figures = await self._learn(position, groups, clock)
+            else:
+                await self._skip(position.step + 1)
+            if self.evaluation is not None and self._evaluation_due(position.step + 1):
+                evaluated = await clock.time("evaluation", self.evaluation.figures())
+                figures = {**figures, **evaluated}
+            position = self._after(position, bool(groups), figures, clock)
+            self._report(position, groups, figures, clock)
+            clock = StepClock()
+            if self._checkpoint_due(position.step):
+                await clock.time("checkpoint", self._checkpoint(position))
+        return position
+
+    async def begin(self, version: int) -> None:
+        """Let the engine sample with what the learner begins with."""
+        await self._load(version, self.first_probes)
+
+    async def _load(self, version: int, probes: Sequence[Sequence[int]]) -> SyncReport:
+        report = await self.sync.load(self.engine, version, probes)
+        if report.restarted is not None:
+            self.reporter.message(f"The engine was restarted: {report.restarted}", "warn")
+        return report
+
+    async def _learn(
+        self, position: Position, groups: Sequence[Group], clock: StepClock
+    ) -> dict[str, float]:
+        """Update the policy with groups, and the engine with the policy."""
+        batch = await clock.time("batch", self.batches.of(groups))
+        path = self.job_dir / f"batch-{position.step}.npz"
+        await asyncio.to_thread(batch.save, path)
+        if self.sleeps:
+            await self.engine.sleep()
+        figures = await clock.time("update", self.learner.update(position.step, path))
+        path.unlink()
+        if self.sleeps:
+            await self.engine.wake()
+        report = await clock.time("sync", self._load(position.version + 1, probes_of(groups)))
+        await self.player.advance()
+        return {
+            **figures,
+            "sync_difference": report.largest_difference,
+            "paused_seconds": report.paused_seconds,
+        }
+
+    async def _skip(self, step: int) -> None:
+        text = "all groups had the same rewards in all their samples; nothing was learned"
+        self.reporter.message(f"Step {step}: {text}", "warn", step=step)
+        await self.player.stay()
+
+    def _after(
+        self, position: Position, learned: bool, figures: Mapping[str, float], clock: StepClock
+    ) -> Position:
+        tokens = int(figures.get("trained_tokens", 0.0))
+        return position.model_copy(
+            update={
+                "step": position.step + 1,
+                "version": position.version + learned,
+                "trained_tokens": position.trained_tokens + tokens,
+                "train_seconds": position.train_seconds + clock.seconds,
+            }
+        )
+
+    def _report(
+        self,
+        position: Position,
+        groups: Sequence[Group],
+        figures: Mapping[str, float],
+        clock: StepClock,
+    ) -> None:
+        trained_on = position.version - bool(groups)
+        values = {
+            **played_figures(self.player.played(), self.full_marks),
+            **batch_figures(groups, trained_on, self.batches),
+            **figures,
+            **clock.figures(),
+            "version": float(position.version),
+            "prompts_drawn": float(self.draws.position),
+            "prompts_skipped": float(self.draws.skipped),
+        }
+        self.reporter.metrics(position.step, **values)
+        left = (self.settings.steps - position.step) * position.train_seconds / position.step
+        self.reporter.progress(position.step, self.settings.steps, left)
+
+    def _evaluation_due(self, step: int) -> bool:
+        return step % self.settings.eval_interval == 0 or step == self.settings.steps
+
+    def _checkpoint_due(self, step: int) -> bool:
+        return step % self.settings.checkpoint_steps == 0 or step == self.settings.steps
+
+    async def _checkpoint(self, position: Position) -> None:
+        model = await self.checkpoints.write(
+            position.step, self.learner.save, lambda: self._snapshot(position)
+        )
+        self.reporter.checkpoint(position.step, model.relative_to(self.job_dir).as_posix())
+
+    def _snapshot(self, position: Position) -> Snapshot:
+        self.log.sync()
+        groups = self.player.groups
+        pending = [PendingGroup(number=each.number, started=each.started) for each in groups]
+        return Snapshot(
+            position.model_copy(
+                update={
+                    "draws": self.draws.position,
+                    "trajectories": self.log.count,
+                    "groups": tuple(pending),
+                }
+            ),
+            [
+                PendingSample(group=group.number, trajectory=sample)
+                for group in groups
+                for sample in group.samples.values()
+            ],
+        )

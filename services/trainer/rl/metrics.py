@@ -1,0 +1,122 @@
+"""The figures of a step."""
+
+import time
+from collections.abc import Awaitable, Iterable, Sequence
+from statistics import fmean, pstdev
+from typing import TypeVar
+
+from services.contracts.trajectories import Trajectory
+from services.trainer.rl.batches import CUT_OFF, Batches
+from services.trainer.rl.groups import Group
+from services.trainer.rl.player import Played
+
+Result = TypeVar("Result")
+
+
+class StepClock:
+    """Where the time of a step goes."""
+
+    def __init__(self) -> None:
+        self._begun = time.monotonic()
+        self._parts: dict[str, float] = {}
+
+    async def time(self, part: str, work: Awaitable[Result]) -> Result:
+        """Wait for a part of the step."""
+        begun = time.monotonic()
+        try:
+            return await work
+        finally:
+            self._parts[part] = self._parts.get(part, 0.0) + time.monotonic() - begun
+
+    @property
+    def seconds(self) -> float:
+        """Since the step began."""
+        return time.monotonic() - self._begun
+
+    def figures(self) -> dict[str, float]:
+        """Seconds of each part, and of the step."""
+        parts = {f"{part}_seconds": seconds for part, seconds in self._parts.items()}
+        return {**parts, "step_seconds": self.seconds}
+
+
+def played_figures(played: Played, full_marks: float | None) -> dict[str, float]:
+    """What the policy did since the last step, groups that were dropped included.
+
+    ``full_marks`` is the reward that passes; None without rewards.
+    """
+    tokens = sum(s.sampled_tokens for s in played.samples if not s.finish_reason.is_failure)
+    figures = {
+        "group_filter_rate": played.filtered / played.groups if played.groups else 0.0,
+        "group_failure_rate": played.failed / played.groups if played.groups else 0.0,
+        **sample_figures(played.samples, full_marks),
+    }
+    if played.seconds:
+        figures["generation_tokens_per_second"] = tokens / played.seconds
+    return figures
+
+
+def sample_figures(played: Sequence[Trajectory], full_marks: float | None) -> dict[str, float]:
+    """What samples are like: their rewards, lengths and calls, those that failed left out."""
+    samples = [sample for sample in played if not sample.finish_reason.is_failure]
+    figures: dict[str, float] = {}
+    if played:
+        figures["sample_failure_rate"] = 1.0 - len(samples) / len(played)
+    if not samples:
+        return figures
+    if full_marks is not None:
+        figures |= _reward_figures(samples, full_marks)
+    calls = sum(sample.tool_calls for sample in samples)
+    failed = sum(sample.failed_calls for sample in samples)
+    tokens = sum(sample.sampled_tokens for sample in samples)
+    return figures | {
+        "response_length": _mean(len(sample.response_token_ids) for sample in samples),
+        "sampled_length": tokens / len(samples),
+        "cut_off_rate": _mean(sample.finish_reason in CUT_OFF for sample in samples),
+        "turns": _mean(len(sample.turns) for sample in samples),
+        "tool_calls": calls / len(samples),
+        "tool_failure_rate": failed / calls if calls else 0.0,
+        "malformed_calls": _mean(sum(len(t.malformed) for t in s.turns) for s in samples),
+        "model_seconds": _mean(sample.model_seconds for sample in samples),
+        "tool_seconds": _mean(sample.tool_seconds for sample in samples),
+    }
+
+
+def batch_figures(groups: Sequence[Group], version: int, batches: Batches) -> dict[str, float]:
+    """What was learned from: its size, what its lengths cost, and how old it is.
+
+    The staleness of a sample is how many updates were made since its oldest token was sampled.
+    """
+    samples = [sample for group in groups for sample in group.usable]
+    figures: dict[str, float] = {"batch_groups": len(groups), "batch_samples": len(samples)}
+    if not samples:
+        return figures
+    if batches.overlong is not None:
+        figures["overlong_penalty"] = _mean(batches.penalty(sample) for sample in samples)
+    oldest = [min((v for v in s.policy_versions if v >= 0), default=version) for s in samples]
+    return figures | {
+        "staleness": version - fmean(oldest),
+        "staleness_max": version - min(oldest),
+        "versions_per_sample": _mean(len(set(s.policy_versions) - {-1}) for s in samples),
+    }
+
+
+def _reward_figures(samples: Sequence[Trajectory], full_marks: float) -> dict[str, float]:
+    rewarded = [(sample, sample.reward) for sample in samples if sample.reward is not None]
+    if not rewarded:
+        return {}
+    rewards = [reward for _, reward in rewarded]
+    names = {name for sample, _ in rewarded for name in sample.reward_components}
+    components = {
+        f"reward/{name}": _mean(sample.reward_components.get(name, 0.0) for sample, _ in rewarded)
+        for name in sorted(names)
+    }
+    return components | {
+        "reward": fmean(rewards),
+        "reward_std": pstdev(rewards),
+        "pass_rate": _mean(reward >= full_marks for reward in rewards),
+        "unrewarded_rate": 1.0 - len(rewarded) / len(samples),
+    }
+
+
+def _mean(values: Iterable[float]) -> float:
+    return fmean(values)

@@ -1,0 +1,77 @@
+"""What the child of an online training is asked to do: the content of its ``spec.json``.
+
+Keys of services are not in it: they travel by environment alone.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from pydantic import AnyHttpUrl, BaseModel, ConfigDict, Field
+
+from services.contracts.fine_tuning import Method
+from services.datasets.source import SourceFile
+from services.trainer.model_source import ModelSource
+
+SPEC = "spec.json"
+TEACHER = "method.distillation.hyperparameters.teacher.model"
+"""The field of a request that names a local teacher."""
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class RemoteTeacher(_Part):
+    """A vLLM server with the same tokenizer."""
+
+    base_url: AnyHttpUrl
+    model: str
+    top_k: int
+
+
+class RuntimeOf(_Part):
+    """A runtime: its Python, and what is installed in it."""
+
+    python: Path
+    version: str
+
+
+class _Training(_Part):
+    job_id: str
+    adapter: Path | None = None
+    stop_token_ids: list[int] = Field(default_factory=list)
+    method: Method
+    prompts: SourceFile
+    validation: SourceFile | None = None
+    training: RuntimeOf
+    vllm: RuntimeOf
+    gpus: list[str] = Field(default_factory=list)
+    seed: int
+
+
+class OnlineSpec(_Training):
+    """One online training whose models are all here; ``method`` has the settings.
+
+    ``adapter`` is trained further where it is given. ``validation`` are prompts to evaluate the
+    policy on. ``teacher`` is the folder of a local model,
+    or a server. ``gpus`` are the devices of the job, as CUDA_VISIBLE_DEVICES names them.
+    """
+
+    model: Path
+    teacher: Path | RemoteTeacher | None = None
+
+
+class OnlineTask(_Training):
+    """The same, as the worker asks for it: models may still have to come from a hub."""
+
+    model: ModelSource
+    teacher: ModelSource | RemoteTeacher | None = None
+
+    def located(self, folder_of: Callable[[ModelSource, str], Path]) -> OnlineSpec:
+        """With the folders that ``folder_of`` gives for a model and the field that names it."""
+        teacher = self.teacher
+        return OnlineSpec(
+            **{name: getattr(self, name) for name in _Training.model_fields},
+            model=folder_of(self.model, "model"),
+            teacher=folder_of(teacher, TEACHER) if isinstance(teacher, ModelSource) else teacher,
+        )

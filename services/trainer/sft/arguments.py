@@ -1,0 +1,169 @@
+"""From a training spec to LLaMA-Factory's own arguments."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import JsonValue
+
+from services.contracts.adaptation import TrainingType
+from services.contracts.llamafactory import ArgumentProblem, ArgumentRefused
+from services.trainer.sft.spec import TrainingSpec
+
+TRAINING_DATASET = "training"
+VALIDATION_DATASET = "validation"
+
+_TOKENS_PER_DEVICE = 16_384
+"""Rows of the maximum length go to a device at once up to this many tokens."""
+
+_ROWS_PER_PREPROCESSING_WORKER = 10_000
+_NEEDS_GPU = ("bf16", "fp16", "tf32", "pure_bf16", "bf16_full_eval", "fp16_full_eval")
+
+
+@dataclass(frozen=True)
+class Workplace:
+    """Where the training runs, from which model and on which prepared data."""
+
+    model: Path
+    output_dir: Path
+    data_dir: Path
+    template: str
+    rows: int
+    has_validation: bool
+    resume_from: Path | None = None
+    devices: int = 1
+    cpu_cores: int = 1
+    has_gpu: bool = False
+    has_bf16: bool = False
+
+
+def build_arguments(spec: TrainingSpec, place: Workplace) -> dict[str, Any]:
+    """The complete arguments for LLaMA-Factory's sft stage.
+
+    What the client set under ``arguments`` wins over the spec's fields and our defaults; what the
+    platform owns wins over everything. Raises ArgumentRefused for batch sizes that do not divide.
+    """
+    return {
+        **_defaults(spec, place),
+        **_batch(spec, place.devices),
+        **_open(spec.arguments, place),
+        **_owned(spec, place),
+    }
+
+
+def left_out_without_gpu(arguments: dict[str, JsonValue], place: Workplace) -> list[str]:
+    """Names of client arguments that only mean something on a GPU and are not passed on."""
+    if place.has_gpu:
+        return []
+    return [name for name in _NEEDS_GPU if arguments.get(name)]
+
+
+def _open(arguments: dict[str, JsonValue], place: Workplace) -> dict[str, JsonValue]:
+    dropped = left_out_without_gpu(arguments, place)
+    return {name: value for name, value in arguments.items() if name not in dropped}
+
+
+def _defaults(spec: TrainingSpec, place: Workplace) -> dict[str, Any]:
+    chosen = {
+        "num_train_epochs": spec.n_epochs,
+        "learning_rate": spec.learning_rate,
+        "cutoff_len": spec.max_seq_len,
+        "lr_scheduler_type": "cosine",
+        "logging_steps": 0.01,  # below 1: a share of all steps
+        "logging_first_step": True,
+        "save_steps": 0.2,
+        # Memory is not what a CPU is short of, and recomputing costs it a third of the time.
+        "disable_gradient_checkpointing": not place.has_gpu,
+        "dataloader_pin_memory": place.has_gpu,
+    }
+    if "warmup_ratio" not in spec.arguments:
+        chosen["warmup_steps"] = spec.warmup_ratio  # below 1: a share of all steps
+    if place.has_bf16 and not any(spec.arguments.get(name) for name in ("fp16", "pure_bf16")):
+        chosen["bf16"] = True
+    if place.has_validation or spec.arguments.get("val_size"):
+        chosen |= {"eval_strategy": "steps", "eval_steps": 0.2}
+    workers = min(place.cpu_cores, place.rows // _ROWS_PER_PREPROCESSING_WORKER)
+    if workers > 1:
+        chosen["preprocessing_num_workers"] = workers
+    if spec.method is TrainingType.LORA:
+        chosen |= {
+            "lora_rank": spec.lora.rank,
+            "lora_alpha": spec.lora.alpha or 2 * spec.lora.rank,
+            "lora_dropout": spec.lora.dropout,
+            "lora_target": ",".join(spec.lora.targets or ["all"]),
+        }
+    return chosen
+
+
+def _batch(spec: TrainingSpec, devices: int) -> dict[str, int]:
+    """Rows per device and accumulation steps that multiply to the batch size asked for."""
+    per_device = _positive(spec, "per_device_train_batch_size")
+    accumulation = _positive(spec, "gradient_accumulation_steps")
+    if spec.batch_size is None or (per_device and accumulation):
+        per_device = per_device or min(8, _fitting_rows(spec))
+        accumulation = accumulation or 1
+    else:
+        share = _divide(spec.batch_size, devices, "devices")
+        if per_device:
+            accumulation = _divide(share, per_device, "per_device_train_batch_size")
+        elif accumulation:
+            per_device = _divide(share, accumulation, "gradient_accumulation_steps")
+        else:
+            fitting = _fitting_rows(spec)
+            per_device = max(n for n in range(1, share + 1) if share % n == 0 and n <= fitting)
+            accumulation = share // per_device
+    return {
+        "per_device_train_batch_size": per_device,
+        "gradient_accumulation_steps": accumulation,
+        "per_device_eval_batch_size": per_device,
+    }
+
+
+def _positive(spec: TrainingSpec, name: str) -> int:
+    value = spec.arguments.get(name) or 0
+    return value if isinstance(value, int) and value > 0 else 0
+
+
+def _fitting_rows(spec: TrainingSpec) -> int:
+    longest = spec.arguments.get("cutoff_len")
+    return max(1, _TOKENS_PER_DEVICE // (longest if isinstance(longest, int) else spec.max_seq_len))
+
+
+def _divide(rows: int, parts: int, name: str) -> int:
+    if rows % parts:
+        raise ArgumentRefused(
+            name,
+            ArgumentProblem.BAD_CHOICE,
+            f"a batch of {rows} rows cannot be divided by {name} {parts}",
+        )
+    return rows // parts
+
+
+def _owned(spec: TrainingSpec, place: Workplace) -> dict[str, Any]:
+    owned: dict[str, Any] = {
+        "stage": "sft",
+        "do_train": True,
+        "finetuning_type": spec.method.value,
+        "model_name_or_path": str(place.model),
+        "trust_remote_code": False,
+        "dataset_dir": str(place.data_dir),
+        "dataset": TRAINING_DATASET,
+        "template": place.template,
+        "output_dir": str(place.output_dir),
+        "overwrite_output_dir": True,  # else LLaMA-Factory resumes on its own judgement
+        "resume_from_checkpoint": str(place.resume_from) if place.resume_from else None,
+        "save_only_model": False,
+        "seed": spec.seed,
+        "report_to": "none",
+        "plot_loss": False,
+        "disable_tqdm": True,
+        "include_num_input_tokens_seen": "non_padding",
+        "logging_nan_inf_filter": False,  # a diverged loss must show
+        "push_to_hub": False,
+        "use_cpu": not place.has_gpu,
+    }
+    if spec.adapter is not None:
+        owned["adapter_name_or_path"] = str(spec.adapter)
+    if place.has_validation:
+        owned["eval_dataset"] = VALIDATION_DATASET
+    return owned

@@ -1,0 +1,86 @@
+"""The training child: runs one supervised fine-tune and reports on it.
+
+    python -m services.trainer.sft.child JOB_DIR
+
+in the training runtime, or through ``torch.distributed.run`` with several devices; then the
+process of rank 0 prepares the data and reports. It goes on from the newest complete checkpoint in
+the job directory, and leaves ``result.json`` unless it was killed.
+"""
+
+import json
+import os
+import sys
+import traceback
+from importlib import import_module
+from pathlib import Path
+
+from services.contracts.llamafactory import check_arguments, check_template
+from services.core.process.reporter import RESULT, Reporter
+from services.trainer.sft.context import Context, leads
+from services.trainer.sft.failures import explain
+from services.trainer.sft.spec import SPEC, TrainingSpec
+
+_PACKAGE = "services.trainer.sft"
+
+
+def main() -> int:
+    job_dir = Path(sys.argv[1]).resolve()
+    if _succeeded_before(job_dir):
+        return 0
+    reporter = Reporter(job_dir)
+    phase = "starting"
+
+    def enter(name: str) -> None:
+        nonlocal phase
+        phase = name
+        if leads():
+            reporter.phase(name)
+
+    context = Context(job_dir, reporter, enter)
+    _prepare_environment(context)
+    try:
+        enter(phase)
+        spec = TrainingSpec.model_validate_json((job_dir / SPEC).read_bytes())
+        check_arguments(spec.arguments)
+        if spec.template is not None:
+            check_template(spec.template)
+        # Imported late: it takes seconds, and the libraries read the environment when imported.
+        import_module(f"{_PACKAGE}.hub_datasets").check_datasets(spec, context.data_dir)
+        hub = import_module("services.trainer.hub")
+        model = hub.model_folder(spec.model, job_dir, enter)
+        preparation = import_module(f"{_PACKAGE}.preparation").prepare(spec, model, context)
+        import_module(f"{_PACKAGE}.training").train(spec, preparation, context)
+    except Exception as error:
+        traceback.print_exc()
+        failure = explain(error, phase)
+        reporter.fail(failure.code, failure.message, failure.param)
+        return 1
+    return 0
+
+
+def _succeeded_before(job_dir: Path) -> bool:
+    """Whether an earlier attempt finished; a failure that one left is forgotten."""
+    result = job_dir / RESULT
+    try:
+        status = json.loads(result.read_bytes())["status"]
+    except FileNotFoundError:
+        return False
+    if status != "succeeded":
+        result.unlink(missing_ok=True)
+    return bool(status == "succeeded")
+
+
+def _prepare_environment(context: Context) -> None:
+    os.environ |= {
+        "HF_DATASETS_CACHE": str(context.data_dir / "cache"),
+        "HF_DATASETS_DISABLE_PROGRESS_BARS": "1",
+        "TOKENIZERS_PARALLELISM": "false",
+    }
+    # Threads that spin while they wait make a step three times as long on a busy machine.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    # Its graceful stop would end with a model that looks finished.
+    os.environ.pop("LLAMABOARD_ENABLED", None)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

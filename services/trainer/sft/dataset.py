@@ -1,0 +1,166 @@
+"""Prepares the data of a job in the form that LLaMA-Factory reads.
+
+Every row becomes turns of its sharegpt format. Its own reader of OpenAI's format is not used: in
+0.9.5 it appends "detailed thinking off" to system messages, drops text beside tool calls and
+skips rows that it cannot pair. Without a template name the turns already hold the text that the
+model's chat template renders, and LLaMA-Factory's ``empty`` template only joins them.
+"""
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+from services.contracts.fine_tuning import DataFormat
+from services.datasets.record import Record, RowError, UnreadableFile
+from services.trainer.sft.arguments import TRAINING_DATASET, VALIDATION_DATASET
+from services.trainer.sft.conversation import Conversation, detect_format, read_conversation
+from services.trainer.sft.rendering import ChatTemplate, alternate, render
+from services.trainer.sft.rows import read_rows
+from services.trainer.sft.spec import DataSource, TrainingSpec
+
+RENDERED = "empty"
+"""LLaMA-Factory's template that adds nothing to the texts it is given."""
+
+_PREPARED = "prepared.json"
+_DATASET_INFO = "dataset_info.json"
+
+
+class PreparedData(BaseModel):
+    """What lies in a data directory; ``last_response`` shows how a turn ends."""
+
+    model_config = ConfigDict(frozen=True)
+
+    fingerprint: str
+    template: str
+    training_rows: int
+    validation_rows: int
+    last_response: str
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How conversations are laid out: rendered by ``chat_template``, or left to a named one.
+
+    Of a named template, ``between_results`` joins the results of parallel tool calls and
+    ``stop_words`` end a turn.
+    """
+
+    name: str
+    chat_template: ChatTemplate | None = None
+    between_results: str = "\n"
+    stop_words: tuple[str, ...] = ()
+
+    def examples(self, conversation: Conversation) -> Iterator[dict[str, Any]]:
+        """Rows of LLaMA-Factory's sharegpt format; raises RowError."""
+        if self.chat_template is None:
+            system, turns = alternate(conversation, self.between_results)
+            tools = json.dumps(conversation.tools, ensure_ascii=False) if conversation.tools else ""
+            yield {"conversations": turns, "system": system, "tools": tools}
+            return
+        for example in render(conversation, self.chat_template):
+            turns = []
+            for exchange in example:
+                turns.append({"from": "human", "value": exchange.context})
+                turns.append({"from": "gpt", "value": exchange.response})
+            yield {"conversations": turns, "system": "", "tools": ""}
+
+
+def prepared_data(data_dir: Path, spec: TrainingSpec) -> PreparedData | None:
+    """What was prepared for this spec already, completely; None if nothing was."""
+    try:
+        prepared = PreparedData.model_validate_json((data_dir / _PREPARED).read_bytes())
+    except (FileNotFoundError, ValueError):
+        return None
+    return prepared if prepared.fingerprint == _fingerprint(spec) else None
+
+
+def prepare_data(
+    spec: TrainingSpec, layout: Layout, data_dir: Path, progress: Callable[[int], None]
+) -> PreparedData:
+    """Write the training and validation rows; memory does not grow with their number.
+
+    ``progress`` is told the number of rows now and then. Raises UnreadableFile that names the row
+    and the field at fault.
+    """
+    data_dir.mkdir(parents=True, exist_ok=True)
+    training = _Writer(data_dir / f"{TRAINING_DATASET}.jsonl", layout, progress)
+    training.write(spec.training_data)
+    if not training.rows:
+        raise UnreadableFile("the training data hold no rows")
+    names = [TRAINING_DATASET]
+    validation = _Writer(data_dir / f"{VALIDATION_DATASET}.jsonl", layout, progress)
+    if spec.validation_data is not None:
+        validation.write(spec.validation_data)
+        names.append(VALIDATION_DATASET)
+    _write_json(data_dir / _DATASET_INFO, {name: _described(f"{name}.jsonl") for name in names})
+    prepared = PreparedData(
+        fingerprint=_fingerprint(spec),
+        template=layout.name,
+        training_rows=training.rows,
+        validation_rows=validation.rows,
+        last_response=training.last_response,
+    )
+    _write_json(data_dir / _PREPARED, prepared.model_dump())
+    return prepared
+
+
+class _Writer:
+    _ROWS_PER_PROGRESS = 50_000
+
+    def __init__(self, path: Path, layout: Layout, progress: Callable[[int], None]) -> None:
+        self.rows = 0
+        self.last_response = ""
+        self._path = path
+        self._layout = layout
+        self._progress = progress
+
+    def write(self, source: DataSource) -> None:
+        data_format = source.format
+        with open(self._path, "w", encoding="utf-8") as file:
+            for record in read_rows(source):
+                with _located(record):
+                    if data_format is DataFormat.AUTO:
+                        data_format = detect_format(record.value)
+                    for example in self._layout.examples(
+                        read_conversation(record.value, data_format)
+                    ):
+                        file.write(json.dumps(example, ensure_ascii=False) + "\n")
+                        self.last_response = example["conversations"][-1]["value"]
+                self.rows += 1
+                if self.rows % self._ROWS_PER_PROGRESS == 0:
+                    self._progress(self.rows)
+
+
+@contextmanager
+def _located(record: Record) -> Iterator[None]:
+    try:
+        yield
+    except RowError as error:
+        raise UnreadableFile(error.message, row=record.row) from None
+
+
+def _described(file_name: str) -> dict[str, Any]:
+    return {
+        "file_name": file_name,
+        "formatting": "sharegpt",
+        "columns": {"messages": "conversations", "system": "system", "tools": "tools"},
+    }
+
+
+def _fingerprint(spec: TrainingSpec) -> str:
+    content = spec.model_dump_json(
+        include={"model", "training_data", "validation_data", "template"}
+    )
+    return hashlib.sha256(content.encode()).hexdigest()
+
+
+def _write_json(path: Path, content: dict[str, Any]) -> None:
+    partial = path.with_suffix(".partial")
+    partial.write_text(json.dumps(content, ensure_ascii=False), encoding="utf-8")
+    partial.replace(path)

@@ -1,0 +1,64 @@
+"""What went wrong with a training run, as a code and one line for a person."""
+
+from dataclasses import dataclass
+
+from services.contracts.errors import TemperError
+
+_MAX_MESSAGE = 500
+
+_CODE_OF_PHASE = {
+    "starting": "invalid_arguments",
+    "configuring": "invalid_arguments",
+    "preparing_data": "bad_data",
+    "tokenizing": "bad_data",
+    "downloading_model": "model_load_failed",
+    "loading_model": "model_load_failed",
+}
+_OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "cannot allocate memory")
+
+
+class TrainingFailure(TemperError):
+    """A training run that cannot go on, with the code of its job's error."""
+
+    code = "training_failed"
+
+
+class Diverged(TrainingFailure):
+    """The loss is no longer a number."""
+
+    code = "diverged"
+
+
+@dataclass(frozen=True)
+class Failure:
+    """The error that a job shows."""
+
+    code: str
+    message: str
+    param: str | None = None
+
+
+def explain(error: BaseException, phase: str) -> Failure:
+    """Explain an exception that ended a run while it was in ``phase``."""
+    if isinstance(error, TemperError):
+        code = _CODES.get(error.code, error.code)
+        return Failure(code, _one_line(error.message), error.param)
+    text = str(error)
+    if isinstance(error, MemoryError) or any(sign in text.lower() for sign in _OUT_OF_MEMORY):
+        return Failure("out_of_memory", _one_line(text or "the process ran out of memory"))
+    line = _one_line(text)
+    message = f"{type(error).__name__}: {line}" if line else type(error).__name__
+    return Failure(_CODE_OF_PHASE.get(phase, "training_failed"), message)
+
+
+_CODES = {
+    "invalid_llamafactory_argument": "invalid_arguments",
+    "invalid_request": "invalid_arguments",
+    "invalid_row": "bad_data",
+    "unreadable_file": "bad_data",
+}
+
+
+def _one_line(text: str) -> str:
+    lines = [line.strip() for line in text.strip().splitlines() if line.strip()]
+    return lines[0][:_MAX_MESSAGE] if lines else ""

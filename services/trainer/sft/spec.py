@@ -1,0 +1,81 @@
+"""What a training child is asked to do: the content of its ``spec.json``.
+
+Imported by the worker too, so nothing here needs the training runtime.
+"""
+
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
+
+from services.contracts.adaptation import TrainingType
+from services.contracts.fine_tuning import DataFormat
+from services.trainer.model_source import ModelSource
+
+SPEC = "spec.json"
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
+
+
+class DataSource(_Part):
+    """Rows to train or validate on: a file, or one split of a hub dataset.
+
+    JSONL, JSON and Parquet are told apart by a file's content. With ``DataFormat.AUTO`` the
+    columns of the first row decide the format.
+    """
+
+    path: Path | None = None
+    hub_name: str | None = None
+    hub_subset: str | None = None
+    hub_split: str = "train"
+    format: DataFormat = DataFormat.AUTO
+
+    @model_validator(mode="after")
+    def _one_place(self) -> "DataSource":
+        if (self.path is None) == (self.hub_name is None):
+            raise ValueError("give exactly one of path and hub_name")
+        return self
+
+
+class Lora(_Part):
+    """Low-rank adaptation; ``alpha`` null means twice the rank, ``targets`` null all linear."""
+
+    rank: int = Field(default=16, ge=1)
+    alpha: int | None = Field(default=None, ge=1)
+    dropout: float = Field(default=0.0, ge=0.0, lt=1.0)
+    targets: list[str] | None = None
+
+
+class TrainingSpec(_Part):
+    """One supervised fine-tune.
+
+    ``batch_size`` counts rows per optimizer step over all devices; null leaves it to
+    ``arguments``. ``template`` is a template name of LLaMA-Factory's; null trains on exactly what
+    the model's own chat template renders. ``arguments`` holds LLaMA-Factory's own names, checked
+    by ``services.contracts.llamafactory``, and wins over the fields beside it. With
+    ``resume`` the newest complete checkpoint in the job directory is continued.
+    """
+
+    job_id: str
+    model: ModelSource
+    adapter: Path | None = Field(default=None, description="Adapter folder to start from.")
+    training_data: DataSource
+    validation_data: DataSource | None = None
+    method: TrainingType
+    lora: Lora = Field(default_factory=Lora)
+    template: str | None = None
+    n_epochs: float = Field(gt=0)
+    batch_size: int | None = Field(default=None, ge=1)
+    learning_rate: float = Field(gt=0)
+    max_seq_len: int = Field(default=2048, ge=16)
+    warmup_ratio: float = Field(default=0.0, ge=0.0, le=1.0)
+    seed: int = Field(default=42, ge=0)
+    arguments: dict[str, JsonValue] = Field(default_factory=dict)
+    resume: bool = True
+
+    @model_validator(mode="after")
+    def _adapter_needs_lora(self) -> "TrainingSpec":
+        if self.adapter is not None and self.method is not TrainingType.LORA:
+            raise ValueError("an adapter to start from needs method lora")
+        return self

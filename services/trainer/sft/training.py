@@ -1,0 +1,116 @@
+"""The training itself, with LLaMA-Factory, and the model that comes of it."""
+
+import os
+import platform
+import shutil
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from services.contracts.adaptation import TrainingType
+from services.contracts.llamafactory import check_arguments
+from services.trainer.sft.arguments import Workplace, build_arguments, left_out_without_gpu
+from services.trainer.sft.catalogue import installed_catalogue
+from services.trainer.sft.checkpoints import newest_complete, remove_incomplete
+from services.trainer.sft.context import Context
+from services.trainer.sft.failures import TrainingFailure
+from services.trainer.sft.library import llamafactory_module
+from services.trainer.sft.model_files import collect_model, name_base, remove_unfinished
+from services.trainer.sft.precision import restore_precision
+from services.trainer.sft.preparation import Preparation
+from services.trainer.sft.progress import Outcome, ProgressCallback
+from services.trainer.sft.spec import TrainingSpec
+from services.trainer.sft.stages import report_phases
+
+_LIBRARIES = ("llamafactory", "torch", "transformers", "peft", "trl", "accelerate", "datasets")
+_PATHS = ("dataset_dir", "output_dir", "resume_from_checkpoint", "adapter_name_or_path")
+
+
+def train(spec: TrainingSpec, preparation: Preparation, context: Context) -> None:
+    """Train to the last step and write the result; raises what went wrong."""
+    context.enter("configuring")
+    check_arguments(spec.arguments, installed_catalogue())
+    arguments = build_arguments(spec, _workplace(spec, preparation, context))
+    outcome = _run(arguments, context)
+    if context.leads:
+        _finish(spec, arguments, outcome, preparation, context)
+
+
+def _workplace(spec: TrainingSpec, preparation: Preparation, context: Context) -> Workplace:
+    checkpoint = newest_complete(context.output_dir) if spec.resume else None
+    place = Workplace(
+        model=preparation.model,
+        output_dir=context.output_dir,
+        data_dir=context.data_dir,
+        template=preparation.data.template,
+        rows=preparation.data.training_rows,
+        has_validation=preparation.data.validation_rows > 0,
+        resume_from=checkpoint,
+        devices=context.processes,
+        cpu_cores=os.cpu_count() or 1,
+        has_gpu=torch.cuda.is_available(),
+        has_bf16=torch.cuda.is_available() and torch.cuda.is_bf16_supported(),
+    )
+    if context.leads:
+        _clear(context.output_dir, checkpoint)
+        _announce(spec, place, context)
+    return place
+
+
+def _clear(output_dir: Path, checkpoint: Path | None) -> None:
+    """Remove what an earlier attempt left and this one does not go on from."""
+    if checkpoint is None:
+        shutil.rmtree(output_dir, ignore_errors=True)
+    else:
+        remove_incomplete(output_dir)
+        remove_unfinished(output_dir)
+
+
+def _announce(spec: TrainingSpec, place: Workplace, context: Context) -> None:
+    for name in left_out_without_gpu(spec.arguments, place):
+        context.reporter.message(f"{name} needs a GPU and is left out", "warn", argument=name)
+    if place.resume_from is not None:
+        path = context.relative(place.resume_from)
+        context.reporter.message(f"resuming from {path}", checkpoint=path)
+
+
+def _run(arguments: dict[str, Any], context: Context) -> Outcome:
+    report_phases(context.enter)
+    callback = ProgressCallback(context)
+    llamafactory_module("train.tuner").run_exp(arguments, callbacks=[callback])
+    outcome = callback.outcome
+    if not 0 < outcome.max_steps == outcome.global_step:
+        raise TrainingFailure(
+            f"training ended at step {outcome.global_step} of {outcome.max_steps}"
+        )
+    return outcome
+
+
+def _finish(
+    spec: TrainingSpec,
+    arguments: dict[str, Any],
+    outcome: Outcome,
+    preparation: Preparation,
+    context: Context,
+) -> None:
+    model = collect_model(context.output_dir, preparation.stop_token_ids)
+    name_base(model.directory, spec.model)
+    if spec.method is TrainingType.FULL:
+        restore_precision(model.directory, preparation.model)
+    shutil.rmtree(context.data_dir, ignore_errors=True)
+    context.reporter.finish(
+        kind=spec.method.value,
+        model_dir=context.relative(model.directory),
+        needs_merge=model.needs_merge,
+        stop_token_ids=preparation.stop_token_ids,
+        global_step=outcome.global_step,
+        max_steps=outcome.max_steps,
+        train_loss=outcome.train_loss,
+        trained_tokens=outcome.trained_tokens,
+        train_seconds=round(outcome.train_seconds, 3),
+        arguments={name: arguments[name] for name in arguments if name not in _PATHS},
+        library_versions={"python": platform.python_version()}
+        | {name: version(name) for name in _LIBRARIES},
+    )

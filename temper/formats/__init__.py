@@ -1,0 +1,1 @@
+"""File formats of other tools that the command line reads and writes."""

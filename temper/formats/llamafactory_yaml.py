@@ -1,0 +1,173 @@
+"""Reads LLaMA-Factory's YAML files, such as its examples, as fine-tuning requests."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import yaml
+from pydantic import ValidationError
+
+from services.contracts.adaptation import TrainingType
+from services.contracts.errors import InvalidRequest
+from services.contracts.fine_tuning import SupervisedHyperparameters
+from services.contracts.llamafactory import catalogue, check_arguments, check_template, refusal
+from services.contracts.yaml_text import parse_yaml
+
+MAX_YAML_CHARACTERS = 256 * 1024
+MAX_SEED = 2**31 - 1
+
+
+@dataclass(frozen=True)
+class LlamaFactoryJob:
+    """What a YAML file asks for.
+
+    ``datasets`` and ``eval_datasets`` are names as the file has them, of LLaMA-Factory's
+    ``dataset_info.json`` in ``dataset_dir``. ``notes`` say what was left out, and why.
+    """
+
+    model: str
+    datasets: tuple[str, ...]
+    eval_datasets: tuple[str, ...]
+    dataset_dir: str | None
+    hyperparameters: SupervisedHyperparameters
+    seed: int
+    notes: tuple[str, ...]
+
+
+def parse_llamafactory_yaml(text: str) -> LlamaFactoryJob:
+    """Read the text of a YAML file for LLaMA-Factory's sft stage.
+
+    What the file leaves out keeps LLaMA-Factory's default. Arguments that the platform owns or
+    that are unsafe are left out with a note. Raises InvalidRequest for text that is no YAML
+    mapping, for another stage or method, for a file that does not train, and for an argument or
+    template that is unknown or has a bad value.
+    """
+    settings = _load(text)
+    _require(settings, "stage", ("sft",))
+    _require_training(settings)
+    _require(settings, "finetuning_type", ("full", "lora"))
+    names = {key: settings.pop(key, None) for key in ("dataset", "eval_dataset")}
+    model = settings.pop("model_name_or_path", None)
+    for field, value in (("model_name_or_path", model), ("dataset", names["dataset"])):
+        if not value or not isinstance(value, str):
+            raise InvalidRequest(f"the file has no {field}", param=field)
+    dataset_dir = settings.pop("dataset_dir", None)
+    seed = _seed(settings.pop("seed", None))
+    template = settings.pop("template", None)
+    method = TrainingType(settings.pop("finetuning_type", None) or _default("finetuning_type"))
+    notes = _leave_out_closed(settings)
+    return LlamaFactoryJob(
+        model=str(model),
+        datasets=_split(names["dataset"]),
+        eval_datasets=_split(names["eval_dataset"]),
+        dataset_dir=dataset_dir if isinstance(dataset_dir, str) else None,
+        hyperparameters=_hyperparameters(settings, method, template),
+        seed=seed,
+        notes=tuple(notes),
+    )
+
+
+def _load(text: str) -> dict[str, Any]:
+    if len(text) > MAX_YAML_CHARACTERS:
+        raise InvalidRequest(f"the file is longer than {MAX_YAML_CHARACTERS:,} characters")
+    try:
+        settings = parse_yaml(text)
+    except yaml.YAMLError as error:
+        raise InvalidRequest(f"the file is not YAML: {' '.join(str(error).split())}") from None
+    if not isinstance(settings, dict) or not all(isinstance(key, str) for key in settings):
+        raise InvalidRequest("the file is not a mapping of argument names to values")
+    return settings
+
+
+def _require(settings: dict[str, Any], key: str, supported: tuple[str, ...]) -> None:
+    value = settings.get(key) or _default(key)
+    if value not in supported:
+        choices = " or ".join(supported)
+        raise InvalidRequest(f"{key} {value} is not supported, only {choices}", param=key)
+
+
+def _require_training(settings: dict[str, Any]) -> None:
+    """Files for prediction or evaluation look the same but for this; LLaMA-Factory needs it too."""
+    if settings.get("do_train") is not True:
+        raise InvalidRequest(
+            "only training files of stage sft are supported: do_train is not true",
+            param="do_train",
+        )
+
+
+def _seed(given: Any) -> int:
+    value = _default("seed") if given is None else given
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= MAX_SEED:
+        raise InvalidRequest(
+            f"seed must be a whole number from 0 to {MAX_SEED}, not {str(value)[:100]!r}",
+            param="seed",
+        )
+    return value
+
+
+def _default(key: str) -> Any:
+    return catalogue().arguments[key].default
+
+
+def _split(names: Any) -> tuple[str, ...]:
+    return tuple(name.strip() for name in str(names or "").split(",") if name.strip())
+
+
+def _leave_out_closed(settings: dict[str, Any]) -> list[str]:
+    """Remove arguments that are closed to clients; says so for those that would change a job."""
+    notes = []
+    for key in list(settings):
+        closed = refusal(key) if key in catalogue().arguments else None
+        if closed is None:
+            continue
+        value = settings.pop(key)
+        if value not in (None, False, "none") and key not in _MEANT_ANYWAY:
+            notes.append(f"{key} is left out: {closed[1]}")
+    return notes
+
+
+_MEANT_ANYWAY = {"do_train", "overwrite_cache", "overwrite_output_dir", "stage"}
+
+
+def _hyperparameters(
+    settings: dict[str, Any], method: TrainingType, template: Any
+) -> SupervisedHyperparameters:
+    for key in ("per_device_train_batch_size", "lr_scheduler_type"):
+        settings.setdefault(key, _default(key))
+    check_arguments(settings)
+    lora = {field: settings.pop(key, _default(key)) for field, key in _LORA_FIELDS.items()}
+    targets = lora["target_modules"]
+    lora["target_modules"] = None if targets == "all" else _split(targets)
+    fields = {field: settings.pop(key, _default(key)) for field, key in _FIELDS.items()}
+    if fields["warmup_ratio"] is None:
+        del fields["warmup_ratio"]
+    try:
+        hyperparameters = SupervisedHyperparameters.model_validate(
+            {
+                **fields,
+                "training_type": method,
+                "template": template,
+                "lora": lora if method is TrainingType.LORA else {},
+                "llamafactory": settings,
+            }
+        )
+    except ValidationError as error:
+        problem = error.errors()[0]
+        field = str(problem["loc"][0])
+        raise InvalidRequest(f"{field}: {problem['msg']}", param=field) from None
+    if hyperparameters.template is not None:
+        check_template(hyperparameters.template)
+    return hyperparameters
+
+
+_FIELDS = {
+    "n_epochs": "num_train_epochs",
+    "learning_rate": "learning_rate",
+    "max_seq_length": "cutoff_len",
+    "warmup_ratio": "warmup_ratio",
+}
+_LORA_FIELDS = {
+    "rank": "lora_rank",
+    "alpha": "lora_alpha",
+    "dropout": "lora_dropout",
+    "target_modules": "lora_target",
+}

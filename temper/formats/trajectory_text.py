@@ -1,0 +1,148 @@
+"""Trajectories as text that is read in a terminal."""
+
+import json
+import unicodedata
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from services.contracts.base import JsonObject
+from services.contracts.trajectories import CallOutcome, ToolCallRecord, Trajectory, Turn
+
+_INDENT = "    "
+_COMMANDING_CATEGORIES = frozenset({"Cc", "Cs", "Zl", "Zp"})
+"""Control characters, halves of characters, and ends of lines that are no newline."""
+_TURNING = frozenset({"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"})
+"""What turns the direction of writing, and can make a line look like another one."""
+
+
+@dataclass(frozen=True)
+class _Line:
+    text: str
+    mask: int | None = None
+
+
+def render(trajectory: Trajectory, *, masks: bool = False) -> str:
+    """What was said, called and replied, and how it was judged; ends with a newline.
+
+    With ``masks`` a line begins with 1 where the model wrote it, and with 0 where it was given to
+    the model. Characters that would command a terminal are written as escapes.
+    """
+    lines = [*_head(trajectory), *_prompt(trajectory)]
+    for number, turn in enumerate(trajectory.turns, start=1):
+        lines += _turn(number, turn)
+    lines += _end(trajectory)
+    return "".join(f"{_margin(line, masks)}{_harmless(line.text)}\n" for line in lines)
+
+
+def _margin(line: _Line, masks: bool) -> str:
+    if not masks:
+        return ""
+    return f"{' ' if line.mask is None else line.mask} | "
+
+
+def _head(trajectory: Trajectory) -> Iterator[_Line]:
+    inserted = len(trajectory.response_mask) - trajectory.sampled_tokens
+    failed = f" ({trajectory.failed_calls} failed)" if trajectory.failed_calls else ""
+    yield _Line(
+        f"{trajectory.id}: sample {trajectory.sample_index} of prompt {trajectory.prompt_index},"
+        f" {trajectory.finish_reason}, {_reward(trajectory)}"
+    )
+    yield _Line(
+        f"tokens: {len(trajectory.prompt_token_ids)} of the prompt, {trajectory.sampled_tokens}"
+        f" sampled, {inserted} inserted; turns: {len(trajectory.turns)}; calls:"
+        f" {trajectory.tool_calls}{failed}; {trajectory.seconds:.1f} s, of them"
+        f" {trajectory.model_seconds:.1f} in the model and {trajectory.tool_seconds:.1f} in tools"
+    )
+
+
+def _reward(trajectory: Trajectory) -> str:
+    if trajectory.reward is None:
+        return "no reward"
+    parts = ", ".join(f"{name} {score:.4g}" for name, score in trajectory.reward_components.items())
+    return f"reward {trajectory.reward:.4g}" + (f" ({parts})" if parts else "")
+
+
+def _prompt(trajectory: Trajectory) -> Iterator[_Line]:
+    if trajectory.tools:
+        names = [str(tool.get("function", {}).get("name")) for tool in trajectory.tools]
+        yield from _titled(f"tools: {', '.join(names)}")
+    for message in trajectory.messages:
+        yield from _titled(str(message.get("role", "?")))
+        yield from _block(_said(message), 0)
+
+
+def _said(message: JsonObject) -> str:
+    content = message.get("content")
+    said = content if isinstance(content, str) else _json(content) if content else ""
+    calls = message.get("tool_calls")
+    return "\n".join(part for part in (said, _json(calls) if calls else "") if part)
+
+
+def _turn(number: int, turn: Turn) -> Iterator[_Line]:
+    yield from _titled(
+        f"assistant, turn {number}: {turn.token_count} tokens in {turn.seconds:.1f} s,"
+        f" {turn.finish_reason}"
+    )
+    yield from _block(turn.text, 1)
+    for malformed in turn.malformed:
+        yield from _titled(f"malformed call: {malformed.reason}")
+    for call in turn.calls:
+        yield from _call(call)
+
+
+def _call(call: ToolCallRecord) -> Iterator[_Line]:
+    if call.outcome is CallOutcome.DROPPED:
+        yield from _titled(f"call of {call.name}: not run")
+        return
+    attempts = f" at attempt {call.attempts}" if call.attempts > 1 else ""
+    yield from _titled(f"call of {call.name}: {call.outcome}{attempts} in {call.seconds:.1f} s")
+    for name, value in (call.arguments or {}).items():
+        yield _Line(f"{name}:")
+        text = value if isinstance(value, str) else _json(value)
+        yield from (_Line(_INDENT + line) for line in text.split("\n"))
+    if call.error is not None:
+        yield _Line(f"error: {call.error}")
+    if call.shown is None:
+        yield _Line("no reply was inserted")
+        return
+    whole = f", of {call.reply_characters:,} characters" if call.reply_characters else ""
+    yield _Line(f"reply{whole}:")
+    yield from _block(call.shown, 0)
+
+
+def _end(trajectory: Trajectory) -> Iterator[_Line]:
+    yield from _titled(f"end: {trajectory.finish_reason}")
+    if trajectory.error is not None:
+        yield _Line(f"error: {trajectory.error}")
+    if trajectory.reward_error is not None:
+        yield _Line(f"no reward: {trajectory.reward_error}")
+    if trajectory.gold:
+        yield _Line(f"right: {' | '.join(trajectory.gold)}")
+
+
+def _titled(title: str) -> Iterator[_Line]:
+    yield _Line("")
+    yield _Line(f"-- {title}")
+
+
+def _block(text: str, mask: int) -> Iterator[_Line]:
+    return (_Line(line, mask) for line in text.split("\n"))
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _harmless(text: str) -> str:
+    return text if text.isprintable() else "".join(map(_visible, text))
+
+
+def _visible(character: str) -> str:
+    commands = (
+        unicodedata.category(character) in _COMMANDING_CATEGORIES
+        or unicodedata.bidirectional(character) in _TURNING
+    )
+    if not commands or character == "\t":
+        return character
+    return character.encode("unicode_escape").decode()

@@ -1,0 +1,175 @@
+"""Claiming: one owner, first come first served, all devices or none."""
+
+import pytest
+
+from services.contracts.jobs import JobStatus
+from services.core.db.engine import Database
+from services.core.jobs.claims import Claimant, check_claim, renew_lease
+from services.core.jobs.gpu_inventory import HostDevices
+from services.core.jobs.gpu_leases import release_devices, release_stale_devices
+from services.core.jobs.reports import parse_report, record_reports
+from services.core.jobs.status import LeaseLost
+from services.core.jobs.store import move_job, request_cancel
+from tests.unit.core.jobs.machine import (
+    claim,
+    cpu_worker,
+    gpu_worker,
+    new_job,
+    queued_job,
+    read,
+    try_claim,
+    try_claim_validation,
+)
+
+
+def test_the_oldest_job_of_the_highest_priority_runs_first(database: Database) -> None:
+    old = queued_job(database)
+    queued_job(database)
+    urgent = queued_job(database, priority=5)
+
+    worker = cpu_worker(slots=3)
+
+    assert [claim(database, worker).job.id for _ in range(2)] == [urgent.id, old.id]
+
+
+def test_a_claim_marks_the_job_running_with_its_owner_and_attempt(database: Database) -> None:
+    job = queued_job(database)
+
+    claimed = claim(database, cpu_worker("a")).job
+
+    assert (claimed.id, claimed.status, claimed.owner) == (job.id, JobStatus.RUNNING, "host:a")
+    assert (claimed.attempt, claimed.epoch) == (1, job.epoch + 1)
+
+
+def test_a_job_is_claimed_once(database: Database) -> None:
+    queued_job(database)
+    claim(database, cpu_worker("a", slots=2))
+
+    assert try_claim(database, cpu_worker("b", slots=2)) is None
+
+
+def test_cpu_jobs_of_a_host_share_its_slots_whichever_worker_runs_them(database: Database) -> None:
+    queued_job(database)
+    waiting = queued_job(database)
+    claim(database, cpu_worker("a", slots=1))
+
+    assert try_claim(database, cpu_worker("b", slots=1)) is None
+    assert read(database, waiting.id).queue_reason == "waiting for 1 CPU slot; 0 free on host"
+
+
+def test_gpus_are_leased_all_or_none_and_never_twice(database: Database) -> None:
+    first = queued_job(database, gpus=2)
+    second = queued_job(database, gpus=2)
+    worker = gpu_worker("GPU-a", "GPU-b", "GPU-c")
+
+    held = claim(database, worker)
+    waiting = try_claim(database, worker)
+
+    assert (held.job.id, held.gpus) == (first.id, ("GPU-a", "GPU-b"))
+    assert waiting is None
+    assert read(database, second.id).queue_reason == "waiting for 2 GPUs; 1 free on gpu-host"
+
+
+def test_a_job_that_waits_for_many_gpus_is_not_overtaken(database: Database) -> None:
+    queued_job(database, gpus=1)
+    large = queued_job(database, gpus=2)
+    queued_job(database, gpus=1)
+    worker = gpu_worker("GPU-a", "GPU-b")
+
+    running = claim(database, worker)
+    assert try_claim(database, worker) is None
+
+    with database.write() as session:
+        move_job(session, running.job, JobStatus.SUCCEEDED, "done")
+        release_devices(session, running.job.id, running.job.epoch)
+    assert claim(database, worker).job.id == large.id
+
+
+def test_a_job_too_large_for_a_host_is_left_to_others(database: Database) -> None:
+    queued_job(database, gpus=4)
+    small = queued_job(database, gpus=1)
+
+    assert claim(database, gpu_worker("GPU-a")).job.id == small.id
+
+
+def test_many_jobs_for_larger_hosts_do_not_hide_a_small_one(database: Database) -> None:
+    for _ in range(120):
+        queued_job(database, gpus=4)
+    small = queued_job(database, gpus=1)
+
+    assert claim(database, gpu_worker("GPU-a")).job.id == small.id
+
+
+def test_a_job_that_waits_for_gpus_does_not_keep_a_cpu_slot_idle(database: Database) -> None:
+    worker = Claimant("host:1", HostDevices("host", ("GPU-a",), 1), 60.0)
+    queued_job(database, gpus=1)
+    queued_job(database, gpus=1)
+    on_cpu = queued_job(database, gpus=0)
+    claim(database, worker)
+
+    assert claim(database, worker).job.id == on_cpu.id
+
+
+def test_a_gpu_that_somebody_else_uses_is_not_taken(database: Database) -> None:
+    queued_job(database, gpus=1)
+    worker = gpu_worker("GPU-a", "GPU-b")
+
+    assert claim(database, worker, occupied=frozenset({"GPU-a"})).gpus == ("GPU-b",)
+
+
+def test_without_a_wish_a_job_takes_one_gpu_where_there_is_one(database: Database) -> None:
+    queued_job(database, gpus=None)
+    queued_job(database, gpus=None)
+
+    assert claim(database, gpu_worker("GPU-a")).gpus == ("GPU-a",)
+    assert claim(database, cpu_worker()).devices == ("cpu-host-0",)
+
+
+def test_validation_is_claimed_without_devices_and_by_one_worker(database: Database) -> None:
+    job = new_job(database, gpus=8)
+
+    first = try_claim_validation(database, cpu_worker("a"))
+    second = try_claim_validation(database, cpu_worker("b"))
+
+    assert first is not None
+    assert (first.job.id, first.devices, first.job.status) == (
+        job.id,
+        (),
+        JobStatus.VALIDATING_FILES,
+    )
+    assert second is None
+
+
+def test_a_worker_that_lost_its_lease_can_change_nothing(database: Database) -> None:
+    job = queued_job(database)
+    lost = claim(database, cpu_worker("a"))
+    with database.write() as session:
+        move_job(session, lost.job, JobStatus.QUEUED, "taken over")
+        release_stale_devices(session)
+    owner = claim(database, cpu_worker("b"))
+    report = parse_report(b'{"type": "phase", "phase": "training"}')
+
+    for write in (
+        lambda session: renew_lease(session, lost, 60),
+        lambda session: record_reports(session, lost, [report], 10),
+        lambda session: move_job(session, lost.job, JobStatus.SUCCEEDED, "done"),
+        lambda session: check_claim(session, lost),
+    ):
+        with pytest.raises(LeaseLost), database.write() as session:
+            write(session)
+
+    now = read(database, job.id)
+    assert (now.owner, now.epoch, now.status) == ("host:b", owner.job.epoch, JobStatus.RUNNING)
+
+
+def test_renewing_shows_a_cancellation_that_came_meanwhile(database: Database) -> None:
+    queued_job(database)
+    held = claim(database, cpu_worker("a"))
+    with database.write() as session:
+        request_cancel(session, held.job.id)
+
+    with database.write() as session:
+        renewed = renew_lease(session, held, 60)
+
+    assert renewed.cancel_requested_at is not None
+    assert renewed.status is JobStatus.RUNNING

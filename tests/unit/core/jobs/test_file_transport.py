@@ -1,0 +1,132 @@
+"""The broker of files. It rests on kombu's virtual transport as of 5.7."""
+
+import os
+import socket
+import threading
+from importlib.metadata import version
+from pathlib import Path
+from queue import Empty
+from typing import cast
+
+import pytest
+from kombu import Connection
+from kombu.exceptions import OperationalError
+
+from services.core.jobs.broker import create_queue, ping_broker, send_wake_up
+from services.core.jobs.file_broker import SCHEME, Channel
+from services.core.settings import Settings
+
+
+def connect(folder: Path) -> Connection:
+    for name in ("messages", "control"):
+        (folder / name).mkdir(parents=True, exist_ok=True)
+    messages = str(folder / "messages")
+    options = {
+        "data_folder_in": messages,
+        "data_folder_out": messages,
+        "control_folder": str(folder / "control"),
+    }
+    return Connection(f"{SCHEME}://", transport_options=options)
+
+
+def channel_of(connection: Connection) -> Channel:
+    return cast("Channel", connection.default_channel)
+
+
+def test_the_version_of_kombu_is_the_one_the_transport_was_written_for() -> None:
+    assert version("kombu").startswith("5.")
+
+
+def test_messages_come_out_once_in_the_order_they_went_in(tmp_path: Path) -> None:
+    with connect(tmp_path) as connection:
+        channel = channel_of(connection)
+        for number in range(5):
+            channel._put("training", {"body": number})
+        channel._put("training.validation", {"body": "other queue"})
+
+        taken = [channel._get("training")["body"] for _ in range(5)]
+
+        assert taken == list(range(5))
+        with pytest.raises(Empty):
+            channel._get("training")
+
+
+def test_a_message_that_is_still_being_written_is_not_seen(tmp_path: Path) -> None:
+    with connect(tmp_path) as connection:
+        (tmp_path / "messages" / "1-a.training.msg.partial").write_text('{"half')
+
+        with pytest.raises(Empty):
+            channel_of(connection)._get("training")
+
+
+def test_many_readers_and_writers_neither_lose_nor_double_a_message(tmp_path: Path) -> None:
+    count, readers = 200, 4
+    taken: list[int] = []
+    done = threading.Event()
+
+    def write() -> None:
+        with connect(tmp_path) as connection:
+            for number in range(count):
+                channel_of(connection)._put("q", {"body": number})
+        done.set()
+
+    def read() -> None:
+        with connect(tmp_path) as connection:
+            while True:
+                finished = done.is_set()
+                try:
+                    taken.append(channel_of(connection)._get("q")["body"])
+                except Empty:
+                    if finished:
+                        return
+
+    threads = [threading.Thread(target=read) for _ in range(readers)]
+    for thread in [*threads, threading.Thread(target=write)]:
+        thread.start()
+    for thread in threads:
+        thread.join(300)
+
+    assert sorted(taken) == list(range(count))
+
+
+def test_a_wake_up_reaches_the_folder_of_the_default_broker(tmp_path: Path) -> None:
+    app = create_queue(Settings(home=tmp_path))
+
+    ping_broker(app)
+    send_wake_up(app, "training")
+
+    (message,) = (tmp_path / "broker" / "messages").iterdir()
+    assert message.name.endswith(".training.msg")
+
+
+def test_a_damaged_message_is_dropped_and_the_next_one_taken(tmp_path: Path) -> None:
+    with connect(tmp_path) as connection:
+        (tmp_path / "messages" / "0-a.training.msg").touch()
+        channel_of(connection)._put("training", {"body": 1})
+
+        assert channel_of(connection)._get("training")["body"] == 1
+
+
+def test_what_killed_writers_left_is_removed_when_a_process_starts(tmp_path: Path) -> None:
+    create_queue(Settings(home=tmp_path))
+    messages = tmp_path / "broker" / "messages"
+    old, fresh = messages / "1.training.msg.partial", messages / "2.training.msg.partial"
+    for path in (old, fresh):
+        path.touch()
+    os.utime(old, (0, 0))
+
+    create_queue(Settings(home=tmp_path))
+
+    assert (old.exists(), fresh.exists()) == (False, True)
+
+
+def test_a_redis_that_accepts_and_never_answers_is_away(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as mute:
+        url = f"redis://127.0.0.1:{mute.getsockname()[1]}/0"
+        app = create_queue(Settings(home=tmp_path, broker_url=url))
+        app.conf.broker_transport_options = app.conf.broker_transport_options | {
+            "socket_timeout": 0.2
+        }
+
+        with pytest.raises(OperationalError):
+            send_wake_up(app, "training")

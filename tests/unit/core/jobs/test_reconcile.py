@@ -1,0 +1,192 @@
+"""Repairs after crashes."""
+
+from sqlalchemy import delete, select
+
+from services.contracts.jobs import JobStatus
+from services.core.db.engine import Database
+from services.core.db.tables import OutboxRow
+from services.core.jobs.gpu_inventory import HostDevices
+from services.core.jobs.gpu_leases import free_devices, release_stale_devices
+from services.core.jobs.reconcile import (
+    MAX_LOSSES,
+    explain_waiting,
+    recover_expired,
+    wake_waiting_queues,
+)
+from services.core.jobs.store import move_job, request_cancel
+from services.core.jobs.workers import heartbeat, live_workers, sign_off
+from tests.unit.core.jobs.machine import (
+    claim,
+    cpu_worker,
+    gpu_worker,
+    new_job,
+    queued_job,
+    read,
+    try_claim_validation,
+)
+
+EXPIRED = cpu_worker("silent", lease_seconds=-10.0)
+
+
+def recover(database: Database, grace_seconds: float = 0.0) -> int:
+    with database.write() as session:
+        return recover_expired(session, grace_seconds)
+
+
+def outbox(database: Database) -> list[str]:
+    with database.read() as session:
+        return list(session.scalars(select(OutboxRow.queue).order_by(OutboxRow.seq)))
+
+
+def serve(database: Database) -> None:
+    """A live worker of the training queue."""
+    with database.write() as session:
+        heartbeat(session, "host:1", ["training"], HostDevices("host", (), 1))
+
+
+def empty_outbox(database: Database) -> None:
+    with database.write() as session:
+        session.execute(delete(OutboxRow))
+
+
+def test_a_job_whose_worker_fell_silent_goes_back_to_the_queue(database: Database) -> None:
+    job = queued_job(database)
+    claim(database, EXPIRED)
+
+    assert recover(database) == 1
+
+    assert read(database, job.id).status is JobStatus.QUEUED
+    assert outbox(database)[-1] == "training"
+
+
+def test_a_takeover_waits_for_the_grace_period_after_the_lease(database: Database) -> None:
+    job = queued_job(database)
+    claim(database, EXPIRED)
+
+    assert recover(database, grace_seconds=60.0) == 0
+    assert read(database, job.id).status is JobStatus.RUNNING
+
+
+def test_a_job_that_loses_worker_after_worker_fails(database: Database) -> None:
+    job = queued_job(database)
+    for _ in range(MAX_LOSSES):
+        claim(database, EXPIRED)
+        recover(database)
+        with database.write() as session:
+            release_stale_devices(session)
+
+    failed = read(database, job.id)
+    assert failed.status is JobStatus.FAILED
+    assert failed.error is not None
+    assert failed.error.code == "worker_lost"
+    assert failed.attempt == MAX_LOSSES
+
+
+def test_a_cancelled_job_whose_worker_is_lost_ends_cancelled(database: Database) -> None:
+    job = queued_job(database)
+    claim(database, EXPIRED)
+    with database.write() as session:
+        request_cancel(session, job.id)
+
+    recover(database)
+
+    assert read(database, job.id).status is JobStatus.CANCELLED
+
+
+def test_a_lost_validation_is_done_again_by_somebody_else(database: Database) -> None:
+    job = new_job(database)
+    assert try_claim_validation(database, EXPIRED) is not None
+
+    recover(database)
+
+    again = try_claim_validation(database, cpu_worker("b"))
+    assert again is not None
+    assert again.job.id == job.id
+
+
+def test_a_validation_that_loses_worker_after_worker_fails_its_job(database: Database) -> None:
+    job = new_job(database)
+    for _ in range(MAX_LOSSES):
+        assert try_claim_validation(database, EXPIRED) is not None
+        recover(database)
+
+    failed = read(database, job.id)
+    assert failed.error is not None
+    assert (failed.status, failed.error.code) == (JobStatus.FAILED, "worker_lost")
+
+
+def test_a_queue_that_no_worker_serves_gets_no_wake_ups(database: Database) -> None:
+    queued_job(database)
+    empty_outbox(database)
+
+    with database.write() as session:
+        wake_waiting_queues(session, older_than_seconds=0.0)
+
+    assert outbox(database) == []
+
+
+def test_a_job_that_no_running_worker_is_large_enough_for_says_so(database: Database) -> None:
+    job = queued_job(database, gpus=2)
+    serve(database)
+
+    with database.write() as session:
+        explain_waiting(session)
+
+    assert read(database, job.id).queue_reason == "no running training worker has 2 GPUs"
+
+
+def test_devices_of_a_lost_claim_are_freed_and_those_of_a_live_one_kept(database: Database) -> None:
+    queued_job(database, gpus=1)
+    queued_job(database, gpus=1)
+    worker = gpu_worker("GPU-a", "GPU-b")
+    claim(database, worker)
+    lost = claim(database, worker)
+    with database.write() as session:
+        move_job(session, lost.job, JobStatus.QUEUED, "lost")
+        assert release_stale_devices(session) == 1
+        assert free_devices(session, ["GPU-a", "GPU-b"]) == ["GPU-b"]
+
+
+def test_a_waiting_job_gets_a_new_wake_up_unless_one_is_on_its_way(database: Database) -> None:
+    queued_job(database)
+    queued_job(database)
+    serve(database)
+    empty_outbox(database)
+
+    for _ in range(2):
+        with database.write() as session:
+            wake_waiting_queues(session, older_than_seconds=0.0)
+
+    assert outbox(database) == ["training"]
+
+
+def test_a_fresh_job_is_given_time_before_it_is_woken_again(database: Database) -> None:
+    queued_job(database)
+    serve(database)
+    empty_outbox(database)
+
+    with database.write() as session:
+        wake_waiting_queues(session, older_than_seconds=60.0)
+
+    assert outbox(database) == []
+
+
+def test_a_job_says_that_no_worker_serves_its_queue_until_one_does(database: Database) -> None:
+    job = queued_job(database)
+    with database.write() as session:
+        explain_waiting(session)
+    assert read(database, job.id).queue_reason == "no training worker is running"
+
+    with database.write() as session:
+        heartbeat(session, "host:1", ["training"], HostDevices("host", (), 1))
+        explain_waiting(session)
+    assert read(database, job.id).queue_reason == "waiting for its turn"
+
+
+def test_a_worker_is_listed_from_its_first_heartbeat_to_its_sign_off(database: Database) -> None:
+    with database.write() as session:
+        heartbeat(session, "host:1", ["training"], HostDevices("host", ("GPU-a",), 1))
+        heartbeat(session, "host:1", ["training"], HostDevices("host", ("GPU-a",), 1))
+        assert [worker.id for worker in live_workers(session)] == ["host:1"]
+        sign_off(session, "host:1")
+        assert live_workers(session) == []

@@ -1,0 +1,40 @@
+"""The migration and the tables say the same."""
+
+from pathlib import Path
+
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+
+from services.core.db.engine import Database
+from services.core.db.migrate import migrate
+from services.core.db.tables import Base
+from tests.support.servers import running_postgres
+
+
+def differences(url: str) -> list[object]:
+    database = Database(url)
+    migrate(database)
+    with database.engine.connect() as connection:
+        found = compare_metadata(MigrationContext.configure(connection), Base.metadata)
+    database.close()
+    return list(found)
+
+
+def test_the_migration_makes_the_tables_on_sqlite(tmp_path: Path) -> None:
+    assert differences(f"sqlite:///{tmp_path / 'temper.db'}") == []
+
+
+def test_the_migration_makes_the_tables_on_postgres() -> None:
+    with running_postgres() as url:
+        assert differences(url) == []
+
+
+def test_a_new_database_is_readable_by_its_owner_only(tmp_path: Path) -> None:
+    database = Database(f"sqlite:///{tmp_path / 'home' / 'temper.db'}")
+    migrate(database)
+
+    modes = {path.stat().st_mode & 0o777 for path in (tmp_path / "home").iterdir()}
+
+    assert modes == {0o600}
+    assert (tmp_path / "home").stat().st_mode & 0o777 == 0o700
+    database.close()

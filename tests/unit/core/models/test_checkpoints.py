@@ -1,0 +1,64 @@
+"""Checkpoints as models."""
+
+from typing import Any
+
+import pytest
+
+from services.contracts.errors import NotFound
+from services.contracts.models import ModelKind
+from services.core.db.engine import Database
+from services.core.db.tables import CheckpointRow
+from services.core.ids import new_id
+from services.core.jobs.job import NewJob
+from services.core.jobs.queue_names import TRAINING
+from services.core.jobs.store import create_job
+from services.core.models.checkpoints import checkpoint_name
+from services.core.models.registry import get_model_row
+
+
+def checkpoint(database: Database, parent: str, training_type: str) -> str:
+    """A fine-tuning job with one checkpoint; returns its name."""
+    hyperparameters = {"training_type": training_type}
+    request: dict[str, Any] = {
+        "model": parent,
+        "training_file": "file-1",
+        "method": {"type": "supervised", "supervised": {"hyperparameters": hyperparameters}},
+    }
+    job_id = new_id("ftjob")
+    with database.write() as session:
+        create_job(
+            session,
+            NewJob(job_id, "fine_tuning", TRAINING.work, TRAINING.validation, request),
+        )
+        session.add(
+            CheckpointRow(
+                id=new_id("ftckpt"), job_id=job_id, step=5, path="x", metrics={}, created_at=1.0
+            )
+        )
+    return checkpoint_name(job_id, 5)
+
+
+def test_a_checkpoint_of_lora_is_an_adapter_over_the_first_base(database: Database) -> None:
+    first = checkpoint(database, "base", "lora")
+    second = checkpoint(database, first, "lora")
+
+    with database.read() as session:
+        rows = [get_model_row(session, name) for name in (first, second)]
+
+    assert [(row.kind, row.base) for row in rows] == [(ModelKind.ADAPTER, "base")] * 2
+
+
+def test_a_checkpoint_of_all_weights_stands_for_itself(database: Database) -> None:
+    name = checkpoint(database, "base", "full")
+
+    with database.read() as session:
+        row = get_model_row(session, name)
+
+    assert (row.id, row.kind, row.base, row.job_path) == (name, ModelKind.FULL, None, "x")
+
+
+def test_a_step_without_a_checkpoint_is_not_found(database: Database) -> None:
+    name = checkpoint(database, "base", "full")
+
+    with database.read() as session, pytest.raises(NotFound):
+        get_model_row(session, name.replace("step-5", "step-6"))

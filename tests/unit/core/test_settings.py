@@ -1,0 +1,39 @@
+"""Settings from the environment."""
+
+from pathlib import Path
+
+import pytest
+
+from services.api.settings import ApiSettings
+from services.core.settings import Settings
+from services.core.worker.settings import WorkerSettings
+
+
+@pytest.fixture(autouse=True)
+def _clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("TEMPER_HOME", raising=False)
+
+
+def test_everything_lives_under_the_current_folder_by_default(tmp_path: Path) -> None:
+    settings = Settings()
+
+    assert settings.home == tmp_path / ".temper"
+    assert settings.database == f"sqlite:///{tmp_path}/.temper/temper.db"
+    assert settings.models_folder == tmp_path / ".temper" / "models"
+    assert settings.runtimes_folder == tmp_path / ".temper" / "runtimes"
+
+
+def test_lists_are_written_with_commas(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TEMPER_ALLOWED_ENDPOINTS", "https://a.example, http://b.example:8000/ ,")
+
+    assert ApiSettings().allowed_endpoints == ["https://a.example:443", "http://b.example:8000"]
+
+
+def test_secrets_do_not_show_when_settings_are_printed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TEMPER_ENDPOINT_KEYS", '{"https://a.example": "sk-secret"}')
+
+    settings = WorkerSettings()
+
+    assert settings.endpoint_keys == {"https://a.example:443": "sk-secret"}
+    assert "sk-secret" not in repr(settings)

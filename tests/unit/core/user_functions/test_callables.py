@@ -1,0 +1,152 @@
+"""Calling functions where they can do no harm."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import psutil
+import pytest
+
+from services.contracts.errors import InvalidRequest, PermissionDenied
+from services.core.user_functions import pool
+from services.core.user_functions.names import check_callable
+from services.core.user_functions.pool import CallableFailed, CallableProcesses, CallableTimedOut
+from tests.support.virtual_time import run_hurried
+from tests.support.waiting import wait_for
+
+HERE = "tests.unit.core.user_functions.functions"
+SECONDS = 30.0
+Result = TypeVar("Result")
+
+
+def with_processes(
+    name: str,
+    work: Callable[[CallableProcesses], Awaitable[Result]],
+    processes: int = 1,
+    folder: Path | None = None,
+    moments: Sequence[Callable[[], object]] = (),
+) -> Result:
+    """What comes of work with processes; an hour passes at each of the ``moments``."""
+
+    async def run() -> Result:
+        path = name if "." in name else f"{HERE}.{name}"
+        async with CallableProcesses(path, processes, folder) as opened:
+            return await work(opened)
+
+    return run_hurried(run(), *moments)
+
+
+def called(name: str, folder: Path | None = None, **arguments: Any) -> Any:
+    return with_processes(name, lambda opened: opened.call(arguments, SECONDS), folder=folder)
+
+
+@pytest.mark.parametrize("name", ["add", "add_later"])
+def test_a_function_is_called_by_keyword(name: str) -> None:
+    assert called(name, a=2, b=3) == 5
+
+
+def test_a_process_stays_for_the_next_call() -> None:
+    async def twice(opened: CallableProcesses) -> tuple[int, int]:
+        return await opened.call({}, SECONDS), await opened.call({}, SECONDS)
+
+    first, second = with_processes("process", twice)
+
+    assert first == second
+    assert not psutil.pid_exists(first)
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "message"),
+    [
+        ("fail", {}, "ValueError: no such thing"),
+        ("add", {"c": 1}, "TypeError"),
+        ("unspeakable", {}, "TypeError"),
+        ("leave", {}, "ended its process"),
+        ("leave_politely", {}, "ended its process"),
+        ("NUMBER", {}, "is no function"),
+        ("nowhere", {}, "cannot be imported"),
+        ("tests.nowhere.at_all", {}, "cannot be imported"),
+    ],
+)
+def test_what_went_wrong_is_told(name: str, arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(CallableFailed, match=message):
+        called(name, **arguments)
+
+
+def test_a_value_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pool, "LARGEST_VALUE", 1 << 16)
+
+    with pytest.raises(CallableFailed, match="more than"):
+        called("much", size=1 << 20)
+
+
+def test_after_a_failure_the_function_can_be_called_again() -> None:
+    async def fail_and_go_on(opened: CallableProcesses) -> int:
+        for name in ({"c": 1}, {"a": 1, "b": []}):
+            with pytest.raises(CallableFailed):
+                await opened.call(name, SECONDS)
+        return int(await opened.call({"a": 1, "b": 1}, SECONDS))
+
+    assert with_processes("add", fail_and_go_on) == 2
+
+
+def test_a_function_that_does_not_return_is_killed_with_what_it_started(tmp_path: Path) -> None:
+    started = tmp_path / "pids"
+
+    async def hang(opened: CallableProcesses) -> None:
+        with pytest.raises(CallableTimedOut, match="within 600 s"):
+            await opened.call({"started": str(started)}, 600.0)
+
+    with_processes("hang", hang, moments=[started.exists])
+
+    pids = [int(pid) for pid in started.read_text().split()]
+    assert len(pids) == 2
+    wait_for(lambda: not any(_runs(pid) for pid in pids), "both processes end")
+
+
+def test_a_call_that_is_cancelled_leaves_nothing(tmp_path: Path) -> None:
+    started = tmp_path / "pids"
+
+    async def cancel(opened: CallableProcesses) -> None:
+        call = asyncio.create_task(opened.call({"started": str(started)}, SECONDS))
+        await asyncio.to_thread(wait_for, lambda: started.exists() or None, "it hangs")
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+
+    with_processes("hang", cancel)
+
+    pids = [int(pid) for pid in started.read_text().split()]
+    wait_for(lambda: not any(_runs(pid) for pid in pids), "both processes end")
+
+
+def test_modules_of_the_operators_folder_are_found(tmp_path: Path) -> None:
+    (tmp_path / "mine_alone.py").write_text("def twice(n):\n    return 2 * n\n")
+
+    assert called("mine_alone.twice", folder=tmp_path, n=4) == 8
+
+
+def test_a_function_is_shown_no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TEMPER_SANDBOX_API_KEY", "sk-secret")
+
+    assert "sk-secret" not in called("variables").values()
+
+
+def test_only_allowed_functions_may_be_called() -> None:
+    check_callable("a.b.c", ["a.b.c"], "x")
+    with pytest.raises(PermissionDenied, match="TEMPER_ALLOWED_CALLABLES"):
+        check_callable("os.system", ["a.b.c"], "x")
+
+
+@pytest.mark.parametrize("path", ["", "f", "a..b", "a.b;c", "a/b.c", ".a.b", "a.b.", "a.b\n"])
+def test_what_is_no_dotted_path_is_refused(path: str) -> None:
+    with pytest.raises(InvalidRequest):
+        check_callable(path, [path], "x")
+
+
+def _runs(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False

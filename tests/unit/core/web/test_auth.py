@@ -1,0 +1,79 @@
+"""Which hosts need keys, and how keys are shown."""
+
+import base64
+
+import pytest
+from starlette.requests import Request
+
+from services.contracts.errors import AuthenticationFailed, ConfigurationError
+from services.core.web.auth import ANONYMOUS, Authenticator, check_exposure, hash_key, is_loopback
+
+LOOPBACK = ["127.0.0.1", "127.8.9.1", "::1", "[::1]", "localhost"]
+EXPOSED = ["0.0.0.0", "::", "", "192.168.1.4", "10.0.0.1", "example.org", "localhost.evil.org"]
+
+
+@pytest.mark.parametrize("host", LOOPBACK)
+def test_loopback_needs_no_keys(host: str) -> None:
+    assert is_loopback(host)
+    check_exposure(host, [], keyless_allowed=False)
+
+
+@pytest.mark.parametrize("host", EXPOSED)
+def test_every_other_address_needs_keys_or_the_operators_word(host: str) -> None:
+    check_exposure(host, [hash_key("k")], keyless_allowed=False)
+    check_exposure(host, [], keyless_allowed=True)
+    with pytest.raises(ConfigurationError, match="TEMPER_API_KEY_HASHES"):
+        check_exposure(host, [], keyless_allowed=False)
+
+
+def asking(header: str | None) -> Request:
+    headers = [(b"authorization", header.encode())] if header is not None else []
+    return Request({"type": "http", "headers": headers})
+
+
+def basic(credentials: str) -> str:
+    return "Basic " + base64.b64encode(credentials.encode()).decode()
+
+
+KEY = "temper:key"
+BASIC_HEADERS = [basic(f"x:{KEY}"), basic(f":{KEY}"), "basic " + basic(f"name:{KEY}")[6:]]
+
+
+@pytest.mark.parametrize("header", BASIC_HEADERS)
+def test_a_key_is_taken_as_a_basic_password_where_that_is_allowed(header: str) -> None:
+    hashes = [hash_key("other"), hash_key(KEY)]
+
+    assert Authenticator(hashes, basic=True)(asking(header)) == hash_key(KEY)
+    with pytest.raises(AuthenticationFailed):
+        Authenticator(hashes)(asking(header))
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        None,
+        "",
+        "Basic",
+        "Basic !",
+        "Basic /w==",
+        basic(KEY.replace(":", "")),
+        basic(f"{KEY}:"),
+        basic("x:wrong"),
+        "Bearer wrong",
+        f"Token {KEY}",
+        f"Bearer {hash_key(KEY)}",
+    ],
+)
+def test_nothing_else_is_taken(header: str | None) -> None:
+    with pytest.raises(AuthenticationFailed):
+        Authenticator([hash_key(KEY)], basic=True)(asking(header))
+
+
+def test_a_bearer_key_is_taken_with_and_without_basic() -> None:
+    for basic_too in (False, True):
+        authenticator = Authenticator([hash_key(KEY)], basic=basic_too)
+        assert authenticator(asking(f"Bearer {KEY}")) == hash_key(KEY)
+
+
+def test_where_there_are_no_keys_everybody_is_let_in() -> None:
+    assert Authenticator([], basic=True)(asking(None)) == ANONYMOUS

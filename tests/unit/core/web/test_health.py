@@ -1,0 +1,61 @@
+"""Readiness names each dependency and keeps causes to the log."""
+
+from collections.abc import Mapping
+from threading import Event
+
+import pytest
+from fastapi import FastAPI
+from fastapi.testclient import TestClient
+from prometheus_client import CollectorRegistry
+
+from services.core.web import health
+
+
+def broken() -> None:
+    raise ConnectionError("redis://user:hunter2@broker is away")
+
+
+def service(checks: Mapping[str, health.Check]) -> TestClient:
+    app = FastAPI()
+    app.include_router(health.health_router(checks, CollectorRegistry()))
+    return TestClient(app)
+
+
+def ready(checks: Mapping[str, health.Check]) -> tuple[int, dict[str, object]]:
+    answer = service(checks).get("/readyz")
+    return answer.status_code, answer.json()
+
+
+def test_ready_when_every_dependency_is() -> None:
+    status, body = ready({"database": lambda: None, "broker": lambda: None})
+
+    assert status == 200
+    assert body == {"status": "ready", "dependencies": {"database": "ok", "broker": "ok"}}
+
+
+def test_the_dependency_that_does_not_work_is_named_without_its_address() -> None:
+    status, body = ready({"database": lambda: None, "broker": broken})
+
+    assert status == 503
+    assert body == {
+        "status": "not ready",
+        "dependencies": {"database": "ok", "broker": "unavailable (ConnectionError)"},
+    }
+
+
+def test_a_dependency_that_hangs_does_not_hang_the_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(health, "CHECK_SECONDS", 0.05)
+    released = Event()
+
+    async def answer_at_once() -> None:
+        """Not in a thread, which might need longer than the limit to begin."""
+
+    def hang() -> None:
+        released.wait(60)
+
+    with service({"database": answer_at_once, "broker": hang}) as client:
+        answer = client.get("/readyz")
+        released.set()
+
+    assert answer.status_code == 503
+    assert answer.json()["dependencies"] == {"database": "ok", "broker": "no answer within 0 s"}

@@ -1,0 +1,199 @@
+"""What the end of a child means for its job."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy.orm import Session
+
+from services.contracts.errors import JobFailed
+from services.contracts.jobs import JobStatus
+from services.core.db.engine import Database
+from services.core.jobs.claims import Claim
+from services.core.jobs.gpu_leases import free_devices
+from services.core.jobs.job import Job
+from services.core.jobs.store import request_cancel
+from services.core.worker.outcome import MAX_RESULT_BYTES, Ending, read_result, settle, succeeded
+from tests.unit.core.jobs.machine import (
+    claim,
+    cpu_worker,
+    new_job,
+    queued_job,
+    read,
+    try_claim_validation,
+)
+
+
+class Handler:
+    def validation(self, *_: Any) -> None: ...
+
+    def work(self, *_: Any) -> Any: ...
+
+    def complete(self, session: Session, job: Job, result: dict[str, Any]) -> dict[str, Any]:
+        if result.get("broken"):
+            raise JobFailed("not what it seems")
+        return {"kept": result["value"]}
+
+
+def ending(
+    result: dict[str, Any] | None = None,
+    *,
+    returncode: int = 0,
+    cancelled: bool = False,
+    stopping: bool = False,
+    expired: bool = False,
+) -> Ending:
+    return Ending(returncode, result, cancelled, stopping, expired, ["last line"])
+
+
+def settled(database: Database, held: Claim, end: Ending) -> Job:
+    with database.write() as session:
+        settle(session, held, Handler(), end)
+    return read(database, held.job.id)
+
+
+@pytest.fixture
+def held(database: Database) -> Claim:
+    queued_job(database)
+    return claim(database, cpu_worker())
+
+
+def test_a_result_makes_a_success_and_frees_the_slot(database: Database, held: Claim) -> None:
+    job = settled(database, held, ending({"status": "succeeded", "value": 7}))
+
+    assert (job.status, job.result) == (JobStatus.SUCCEEDED, {"kept": 7})
+    with database.read() as session:
+        assert free_devices(session, held.devices) == list(held.devices)
+
+
+def test_a_success_that_came_before_the_cancellation_counts(
+    database: Database, held: Claim
+) -> None:
+    with database.write() as session:
+        request_cancel(session, held.job.id)
+
+    job = settled(database, held, ending({"status": "succeeded", "value": 7}, cancelled=True))
+
+    assert job.status is JobStatus.SUCCEEDED
+
+
+def test_a_cancelled_child_without_result_makes_a_cancelled_job(
+    database: Database, held: Claim
+) -> None:
+    assert settled(database, held, ending(returncode=-15, cancelled=True)).status is (
+        JobStatus.CANCELLED
+    )
+
+
+def test_a_worker_that_shuts_down_gives_the_job_back(database: Database, held: Claim) -> None:
+    job = settled(database, held, ending(returncode=-15, stopping=True))
+
+    assert (job.status, job.losses, job.owner) == (JobStatus.QUEUED, 0, None)
+
+
+def test_a_shut_down_worker_gives_a_validation_back(database: Database) -> None:
+    job = new_job(database)
+    first = try_claim_validation(database, cpu_worker("a"))
+    assert first is not None
+
+    settled(database, first, ending(returncode=-15, stopping=True))
+
+    again = try_claim_validation(database, cpu_worker("b"))
+    assert again is not None
+    assert again.job.id == job.id
+
+
+@pytest.mark.parametrize(
+    ("returncode", "code", "words"),
+    [
+        (0, "process_crashed", "ended with code 0, no result"),
+        (3, "process_crashed", "ended with code 3"),
+        (-9, "process_killed", "killed by SIGKILL; the kernel kills so when memory is short"),
+        (-11, "process_killed", "killed by SIGSEGV"),
+    ],
+)
+def test_an_end_without_result_is_explained(
+    database: Database, held: Claim, returncode: int, code: str, words: str
+) -> None:
+    job = settled(database, held, ending(returncode=returncode))
+
+    assert job.status is JobStatus.FAILED
+    assert job.error is not None
+    assert job.error.code == code
+    assert words in job.error.message
+
+
+def test_a_success_that_the_kind_refuses_leaves_the_job_to_fail(
+    database: Database, held: Claim
+) -> None:
+    with pytest.raises(JobFailed):
+        settled(database, held, ending({"status": "succeeded", "broken": True}))
+
+    assert read(database, held.job.id).status is JobStatus.RUNNING
+
+
+def test_a_cancellation_during_validation_counts_though_the_files_are_valid(
+    database: Database,
+) -> None:
+    new_job(database)
+    held = try_claim_validation(database, cpu_worker())
+    assert held is not None
+    with database.write() as session:
+        request_cancel(session, held.job.id)
+
+    assert settled(database, held, ending({"status": "succeeded"})).status is JobStatus.CANCELLED
+
+
+def test_a_lease_that_ran_out_costs_an_attempt_and_not_the_job(
+    database: Database, held: Claim
+) -> None:
+    job = settled(database, held, ending(returncode=-15, expired=True))
+
+    assert (job.status, job.losses, job.error) == (JobStatus.QUEUED, 1, None)
+
+
+def test_what_a_child_fails_with_when_it_was_asked_to_end_does_not_count(
+    database: Database, held: Claim
+) -> None:
+    failure = {"status": "failed", "error": {"code": "engine_died", "message": "gone"}}
+
+    assert settled(database, held, ending(failure, stopping=True)).status is JobStatus.QUEUED
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"no json", b"[1]", b"\xff", b"[" * 100_000, b" " * (MAX_RESULT_BYTES + 1)],
+    ids=["text", "list", "bytes", "deep", "large"],
+)
+def test_a_result_that_cannot_be_read_is_a_failure_that_says_so(
+    tmp_path: Path, content: bytes
+) -> None:
+    (tmp_path / "result.json").write_bytes(content)
+
+    result = read_result(tmp_path)
+
+    assert result is not None
+    assert result["error"]["code"] == "bad_result"
+
+
+def test_a_link_or_a_pipe_in_place_of_a_result_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").write_text('{"status": "succeeded"}')
+    (tmp_path / "result.json").symlink_to(tmp_path / "elsewhere")
+    assert not succeeded(read_result(tmp_path))
+
+    (tmp_path / "result.json").unlink()
+    os.mkfifo(tmp_path / "result.json")
+    assert not succeeded(read_result(tmp_path))
+
+
+def test_a_result_holds_only_what_a_database_can(tmp_path: Path) -> None:
+    text = '{"status": "succeeded", "loss": NaN, "text": "a\\u0000\\ud800", "n": 1e999}'
+    (tmp_path / "result.json").write_text(text)
+
+    assert read_result(tmp_path) == {
+        "status": "succeeded",
+        "loss": None,
+        "text": "a\ufffd?",
+        "n": None,
+    }

@@ -1,0 +1,125 @@
+"""Following a child's report file and its log."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from services.core.db.engine import Database
+from services.core.jobs.events import events_after
+from services.core.process.reporter import Reporter
+from services.core.worker.reports import (
+    LOG_TAIL_LINES,
+    MAX_LOG_BYTES,
+    ReportFollower,
+    bound_log,
+    log_tail,
+)
+from tests.unit.core.jobs.machine import claim, cpu_worker, queued_job
+
+
+@pytest.fixture
+def follower(database: Database, tmp_path: Path) -> ReportFollower:
+    queued_job(database)
+    return ReportFollower(database, claim(database, cpu_worker()), tmp_path)
+
+
+def messages(database: Database, follower: ReportFollower) -> list[str]:
+    with database.read() as session:
+        events = events_after(session, follower._claim.job.id, 0, 1000)
+    return [event.message for event in events if event.message.startswith("report")]
+
+
+def follow_to_end(follower: ReportFollower) -> None:
+    while follower.follow():
+        pass
+
+
+def test_reports_are_recorded_once_as_they_appear(
+    database: Database, follower: ReportFollower, tmp_path: Path
+) -> None:
+    reporter = Reporter(tmp_path)
+    assert follower.follow() is False  # nothing is there yet
+
+    reporter.message("report 1")
+    follow_to_end(follower)
+    reporter.message("report 2")
+    follow_to_end(follower)
+
+    assert messages(database, follower) == ["report 1", "report 2"]
+
+
+def test_a_line_is_read_when_it_is_complete(
+    database: Database, follower: ReportFollower, tmp_path: Path
+) -> None:
+    line = b'{"type": "message", "message": "report 1"}\n'
+    with open(tmp_path / "reports.jsonl", "ab", buffering=0) as file:
+        file.write(line[:20])
+        assert follower.follow() is False
+        file.write(line[20:])
+        follow_to_end(follower)
+
+    assert messages(database, follower) == ["report 1"]
+
+
+def test_a_file_that_was_replaced_by_a_shorter_one_is_read_from_its_start(
+    database: Database, follower: ReportFollower, tmp_path: Path
+) -> None:
+    for number in range(3):
+        Reporter(tmp_path).message(f"report {number}")
+    follow_to_end(follower)
+
+    (tmp_path / "reports.jsonl").unlink()
+    Reporter(tmp_path).message("report of another file")
+    follow_to_end(follower)
+
+    assert messages(database, follower)[-1] == "report of another file"
+
+
+def test_half_a_line_of_a_killed_attempt_does_not_swallow_the_next(
+    database: Database, follower: ReportFollower, tmp_path: Path
+) -> None:
+    (tmp_path / "reports.jsonl").write_bytes(b'{"type": "mess')
+
+    Reporter(tmp_path).message("report 1")
+    follow_to_end(follower)
+
+    assert messages(database, follower) == ["report 1"]
+
+
+def test_nothing_that_is_no_json_ends_a_child(tmp_path: Path) -> None:
+    reporter = Reporter(tmp_path)
+
+    reporter.message("\ud800", where=float("inf"))
+    reporter.finish(loss=float("nan"), text="\ud800")
+
+    assert json.loads((tmp_path / "result.json").read_text()) == {
+        "status": "succeeded",
+        "loss": None,
+        "text": "?",
+    }
+
+
+def test_the_log_tail_is_bounded_and_survives_bad_bytes(tmp_path: Path) -> None:
+    log = tmp_path / "log.txt"
+    log.write_bytes(b"\xff\n" + b"x" * 100_000 + b"\n" + b"line\n" * 100)
+
+    tail = log_tail(log)
+
+    assert len(tail) == LOG_TAIL_LINES
+    assert tail[-1] == "line"
+    assert log_tail(tmp_path / "missing") == []
+
+
+def test_an_endless_log_is_cut_to_its_end_while_the_child_appends(tmp_path: Path) -> None:
+    log = tmp_path / "log.txt"
+    with open(log, "ab") as child:
+        child.truncate(MAX_LOG_BYTES)
+        child.write(b"\nlast words\n")
+        child.flush()
+
+        bound_log(log)
+        child.write(b"later words\n")
+
+    assert log.stat().st_size < MAX_LOG_BYTES // 10
+    assert log.read_text().splitlines()[-2:] == ["last words", "later words"]

@@ -1,0 +1,136 @@
+"""One claim with a real child, a real database and the real watchdog."""
+
+import json
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy.exc import OperationalError
+from sqlalchemy.orm import Session
+
+from services.contracts.jobs import JobStatus
+from services.core.db.engine import Database
+from services.core.jobs.claims import Claim
+from services.core.jobs.events import events_after
+from services.core.jobs.job import Job
+from services.core.process.supervised import lease_clock
+from services.core.worker.handler import Launch
+from services.core.worker.run import ClaimRun
+from services.core.worker.settings import WorkerSettings
+from tests.unit.core.jobs.machine import claim, cpu_worker, queued_job, read
+
+FINISH = "import pathlib; pathlib.Path('result.json').write_text('{\"status\": \"succeeded\"}')"
+
+
+class Handler:
+    """A child that runs a script; ``away`` times the database is lost at the very end."""
+
+    def __init__(self, script: str, away: int = 0) -> None:
+        self.script = script
+        self.away = away
+
+    def validation(self, *_: Any) -> None: ...
+
+    def work(self, *_: Any) -> Launch:
+        return Launch([sys.executable, "-c", self.script])
+
+    def complete(self, session: Session, job: Job, result: dict[str, Any]) -> dict[str, Any]:
+        if self.away:
+            self.away -= 1
+            raise OperationalError("UPDATE", {}, RuntimeError("the database is restarting"))
+        return result
+
+
+@pytest.fixture
+def held(database: Database) -> Claim:
+    queued_job(database)
+    return claim(database, cpu_worker())
+
+
+def run(
+    database: Database, held: Claim, home: Path, handler: Handler, lease_left: float = 60.0
+) -> Job:
+    ClaimRun(
+        held,
+        deadline=lease_clock() + lease_left,
+        database=database,
+        handler=handler,
+        settings=WorkerSettings(home=home, grace_seconds=0.5),
+        job_dir=home / "job",
+        stopping=threading.Event(),
+    ).run()
+    return read(database, held.job.id)
+
+
+def leave(home: Path, **result: Any) -> None:
+    (home / "job").mkdir()
+    (home / "job" / "result.json").write_text(json.dumps(result))
+
+
+def test_finished_work_of_a_lost_worker_is_not_done_again(
+    database: Database, held: Claim, tmp_path: Path
+) -> None:
+    leave(tmp_path, status="succeeded", value=7)
+
+    job = run(database, held, tmp_path, Handler("raise SystemExit('never')"))
+
+    assert job.result == {"status": "succeeded", "value": 7}
+
+
+def test_a_failure_that_a_lost_worker_left_does_not_count(
+    database: Database, held: Claim, tmp_path: Path
+) -> None:
+    leave(tmp_path, status="failed", error={"code": "engine_died", "message": "killed with it"})
+
+    assert run(database, held, tmp_path, Handler(FINISH)).status is JobStatus.SUCCEEDED
+
+
+def test_an_outcome_waits_for_a_database_that_is_away(
+    database: Database, held: Claim, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("services.core.worker.run.CONTROL_SECONDS", 0.05)
+
+    job = run(database, held, tmp_path, Handler(FINISH, away=3))
+
+    assert job.status is JobStatus.SUCCEEDED
+
+
+def test_a_job_whose_lease_ran_out_goes_back_to_the_queue(
+    database: Database, held: Claim, tmp_path: Path
+) -> None:
+    job = run(database, held, tmp_path, Handler(FINISH), lease_left=-1.0)
+
+    assert (job.status, job.losses) == (JobStatus.QUEUED, 1)
+
+
+def test_a_child_knows_neither_database_nor_broker_nor_keys(
+    database: Database, held: Claim, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TEMPER_ENDPOINT_KEYS", json.dumps({"https://x": "secret-of-the-operator"}))
+    for name in ("TEMPER_DATABASE_URL", "TEMPER_BROKER_URL", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "secret-of-the-operator")
+    script = "import json, os; json.dump(dict(os.environ), open('environment.json', 'w'))"
+
+    run(database, held, tmp_path, Handler(f"{script}; {FINISH}"))
+
+    assert "secret-of-the-operator" not in (tmp_path / "job" / "environment.json").read_text()
+
+
+def test_a_child_that_closes_its_output_and_floods_its_reports_is_followed_to_its_end(
+    database: Database, held: Claim, tmp_path: Path
+) -> None:
+    flood = (
+        "import os; os.close(1); os.close(2); file = open('reports.jsonl', 'w')\n"
+        'for n in range(5000): file.write(\'{"type": "message", "message": "%d"}\\n\' % n)\n'
+        f"file.close()\n{FINISH}"
+    )
+
+    assert run(database, held, tmp_path, Handler(flood)).status is JobStatus.SUCCEEDED
+
+    with database.read() as session:
+        events = events_after(session, held.job.id, 0, 10_000)
+    assert [event.message for event in events if event.message.isdigit()] == [
+        str(number) for number in range(5000)
+    ]

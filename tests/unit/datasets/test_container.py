@@ -1,0 +1,50 @@
+"""The container is told from the content."""
+
+from pathlib import Path
+
+import pytest
+
+from services.datasets.container import Container, detect_container
+from services.datasets.record import UnreadableFile
+
+
+@pytest.mark.parametrize(
+    ("content", "container"),
+    [
+        (b'\xef\xbb\xbf\r\n {"a": 1}', Container.JSONL),
+        (b'{"a":\n{"b": 1}', Container.JSONL),
+        (b" \n[1]", Container.JSON),
+        (b"PAR1", Container.PARQUET),
+    ],
+)
+def test_the_content_decides_and_not_the_name(
+    tmp_path: Path, content: bytes, container: Container
+) -> None:
+    path = tmp_path / "misleading.csv"
+    path.write_bytes(content)
+    assert detect_container(path) is container
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "the file is empty"),
+        (b" \n\n", "the file is empty"),
+        (b"id,text\n1,hello\n", "neither JSONL, a JSON array nor Parquet: it begins with 'id,te"),
+        (b"\x1f\x8b\x08\x00", "gzip-compressed; upload it uncompressed"),
+        (b"PK\x03\x04", "ZIP archive or a spreadsheet"),
+        (b"\xff\xfe{\x00", "UTF-16; save it as UTF-8"),
+        (b'{\n  "messages": []\n}\n', "one JSON object spread over lines"),
+        (b'{"a": 1,\n "b": 2}\n', "one JSON object spread over lines"),
+    ],
+)
+def test_what_cannot_be_read_is_explained(tmp_path: Path, content: bytes, message: str) -> None:
+    path = tmp_path / "upload"
+    path.write_bytes(content)
+    with pytest.raises(UnreadableFile, match=message.replace("[", r"\[")):
+        detect_container(path)
+
+
+def test_a_missing_file_is_explained(tmp_path: Path) -> None:
+    with pytest.raises(UnreadableFile, match="cannot be read: No such file"):
+        detect_container(tmp_path / "gone")

@@ -1,0 +1,88 @@
+"""Parquet: columns become keys, and their values JSON's."""
+
+import datetime
+import io
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from services.datasets.record import Problem, Record, UnreadableFile
+from tests.unit.datasets.conftest import Read
+
+
+def parquet(columns: dict[str, Any], **options: Any) -> bytes:
+    """A Parquet file of the given columns."""
+    buffer = io.BytesIO()
+    pq.write_table(pa.table(columns), buffer, **options)
+    return buffer.getvalue()
+
+
+def test_nested_columns_become_objects_and_lists(read: Read) -> None:
+    messages = [{"role": "user", "content": "é"}, {"role": "assistant", "content": None}]
+    rows = read(parquet({"messages": [messages, []], "n": [1, None]}))
+    assert rows == [
+        Record(1, {"messages": messages, "n": 1}),
+        Record(2, {"messages": [], "n": None}),
+    ]
+
+
+def test_values_that_json_lacks_become_the_nearest_it_has(read: Read) -> None:
+    columns = {
+        "day": [datetime.date(2024, 5, 1)],
+        "price": [Decimal("12.50")],
+        "text": [b"caf\xc3\xa9"],
+        "missing": [float("nan")],
+        "nested": [[{"x": float("inf"), "day": datetime.date(2024, 5, 1)}]],
+        "tags": pa.array([[("a", 1)]], pa.map_(pa.string(), pa.int64())),
+        "kind": pa.array(["chat"]).dictionary_encode(),
+    }
+    assert read(parquet(columns)) == [
+        Record(
+            1,
+            {
+                "day": "2024-05-01",
+                "price": 12.5,
+                "text": "café",
+                "missing": None,
+                "nested": [{"x": None, "day": "2024-05-01"}],
+                "tags": {"a": 1},
+                "kind": "chat",
+            },
+        )
+    ]
+
+
+def test_rows_are_counted_over_row_groups_and_batches(read: Read) -> None:
+    rows = read(parquet({"n": list(range(1000))}, row_group_size=300))
+    assert [(row.row, row.value["n"]) for row in rows if isinstance(row, Record)] == [
+        (n + 1, n) for n in range(1000)
+    ]
+
+
+def test_a_row_with_bytes_that_are_no_text_is_a_problem(read: Read) -> None:
+    rows = read(parquet({"text": [b"ok", b"\xff", b"ok"]}))
+    message = "holds a value that JSON cannot express, or text that is not UTF-8"
+    assert rows == [Record(1, {"text": "ok"}), Problem(2, message), Record(3, {"text": "ok"})]
+
+
+def test_a_row_over_the_limit_is_a_problem(read: Read) -> None:
+    rows = read(parquet({"text": ["a", "x" * 5000, "b"]}), max_row_bytes=1000)
+    assert [type(row) for row in rows] == [Record, Problem, Record]
+
+
+def test_a_damaged_file_is_explained_without_the_path(read: Read) -> None:
+    whole = parquet({"text": ["a" * 100] * 100})
+    for content in (b"PAR1", whole[:-20], whole[: len(whole) // 2] + b"PAR1"):
+        with pytest.raises(UnreadableFile, match="the Parquet file is damaged") as caught:
+            read(content)
+        assert "/" not in caught.value.message
+
+
+def test_two_columns_of_one_name_are_refused(read: Read) -> None:
+    buffer = io.BytesIO()
+    pq.write_table(pa.table([pa.array([1]), pa.array([2])], names=["a", "a"]), buffer)
+    with pytest.raises(UnreadableFile, match="two columns named 'a'"):
+        read(buffer.getvalue())

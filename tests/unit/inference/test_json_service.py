@@ -1,0 +1,197 @@
+"""Posting JSON to services that are rude, slow or broken."""
+
+import asyncio
+import json
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import pytest
+
+from services.inference.clients import json_service
+from services.inference.clients.json_service import (
+    Answer,
+    JsonService,
+    Retries,
+    ServiceFailed,
+    Trouble,
+)
+from services.inference.clients.retry_after import seconds_to_wait
+from tests.support.processes import free_port
+from tests.support.virtual_time import run_hurried
+from tests.unit.inference.scripted_server import (
+    ScriptedServer,
+    answer,
+    break_off,
+    hang,
+    reset,
+    running_server,
+)
+
+ALL = frozenset(Trouble)
+SOON = Retries(3, 60.0, frozenset({503}), ALL, first_wait_seconds=0.001)
+ONCE = Retries(1, 60.0)
+
+
+@pytest.fixture
+def server() -> Iterator[ScriptedServer]:
+    with running_server() as scripted:
+        yield scripted
+
+
+def post(
+    url: str,
+    payload: Any = None,
+    *,
+    retries: Retries = SOON,
+    timeout: float = 30.0,
+    read: Callable[[bytes], Any] = json.loads,
+    moments: Sequence[Callable[[], object]] = (),
+) -> Answer[Any]:
+    """What comes of a request; an hour passes at each of the ``moments``."""
+
+    async def ask() -> Answer[Any]:
+        service = JsonService(url, "sk-secret", timeout=timeout, retries=retries, connections=4)
+        async with service:
+            return await service.post(payload or {}, read)
+
+    return run_hurried(ask(), *moments)
+
+
+def failed(url: str, **options: Any) -> ServiceFailed:
+    with pytest.raises(ServiceFailed) as caught:
+        post(url, **options)
+    return caught.value
+
+
+def test_the_payload_and_the_key_are_sent(server: ScriptedServer) -> None:
+    server.script = [answer(body={"sum": 3})]
+
+    came = post(server.url, {"text": "é\ud800"})
+    assert (came.value, came.attempts) == ({"sum": 3}, 1)
+    headers, body = server.requests[0]
+    assert headers["authorization"] == "Bearer sk-secret"
+    assert body == {"text": "é\ud800"}
+
+
+@pytest.mark.parametrize("trouble", [reset, break_off, answer(503), answer(body=b"<html>")])
+def test_passing_trouble_is_tried_again(server: ScriptedServer, trouble: Any) -> None:
+    server.script = [trouble, trouble, answer(body=5)]
+
+    came = post(server.url)
+    assert (came.value, came.attempts) == (5, 3)
+
+
+@pytest.mark.parametrize(
+    ("trouble", "told"),
+    [
+        (reset, Trouble.BROKEN_OFF),
+        (break_off, Trouble.BROKEN_OFF),
+        (answer(500), Trouble.STATUS),
+        (answer(302, location="http://elsewhere/"), Trouble.STATUS),
+        (answer(body=b"<html>"), Trouble.UNREADABLE),
+        (answer(body=b"[" * 100_000), Trouble.UNREADABLE),
+    ],
+)
+def test_trouble_that_is_not_worth_it_is_not(
+    server: ScriptedServer, trouble: Any, told: Trouble
+) -> None:
+    server.script = [trouble]
+
+    error = failed(server.url, retries=Retries(3, 60.0))
+
+    assert error.trouble is told
+    assert error.attempts == len(server.requests) == 1
+
+
+def test_an_attempt_has_its_time(server: ScriptedServer) -> None:
+    server.script = [hang, answer(body=5)]
+
+    assert post(server.url, moments=[lambda: server.requests]).attempts == 2
+
+
+def test_all_attempts_have_their_time_together(server: ScriptedServer) -> None:
+    server.script = [hang]
+
+    error = failed(server.url, retries=Retries(1000, 0.3, troubles=ALL), timeout=0.2)
+
+    assert error.trouble is Trouble.TIMED_OUT
+    assert len(server.requests) <= 2
+
+
+def test_nobody_there_is_tried_again_and_told() -> None:
+    retries = Retries(3, 60.0, first_wait_seconds=0.001)
+
+    error = failed(f"http://127.0.0.1:{free_port()}/", retries=retries)
+
+    assert error.trouble is Trouble.UNSENT
+    assert error.attempts == 3
+
+
+def test_the_server_says_when_to_come_again(server: ScriptedServer) -> None:
+    server.script = [answer(503, retry_after="0"), answer(body=1)]
+    patient = Retries(2, 60.0, frozenset({503}), first_wait_seconds=3600, longest_wait_seconds=3600)
+
+    assert post(server.url, retries=patient).attempts == 2
+
+
+def test_an_answer_without_end_is_cut_off(
+    server: ScriptedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(json_service, "LARGEST_ANSWER", 1 << 20)
+    server.script = [answer(body=b"1" * (3 << 20))]
+
+    error = failed(server.url)
+
+    assert "more than 1 MiB" in error.message
+    assert len(server.requests) == 1
+
+
+def test_a_compressed_answer_is_no_way_around_the_limit(server: ScriptedServer) -> None:
+    server.script = [answer(body=b"\x1f\x8b" + b"\0" * 50, content_encoding="gzip")]
+
+    assert failed(server.url, retries=ONCE).trouble is Trouble.UNREADABLE
+
+
+@pytest.mark.parametrize("direct", [True, False])
+def test_services_of_the_operators_own_are_asked_past_proxies(
+    server: ScriptedServer, monkeypatch: pytest.MonkeyPatch, direct: bool
+) -> None:
+    monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{free_port()}")
+    monkeypatch.delenv("no_proxy", raising=False)
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    server.script = [answer(body=1)]
+    monkeypatch.setattr(json_service, "LOOPBACK", frozenset())
+
+    async def ask() -> int:
+        service = JsonService(
+            server.url, None, timeout=30.0, retries=ONCE, connections=1, direct=direct
+        )
+        async with service:
+            return int((await service.post({}, json.loads)).value)
+
+    if direct:
+        assert asyncio.run(ask()) == 1
+    else:
+        with pytest.raises(ServiceFailed):
+            asyncio.run(ask())
+
+
+def test_the_key_is_told_to_nobody(server: ScriptedServer) -> None:
+    server.script = [answer(401, b"no such key: sk-secret")]
+
+    error = failed(server.url)
+
+    assert error.body == "no such key: ***"
+    assert "sk-secret" not in error.message
+
+
+@pytest.mark.parametrize(
+    ("header", "seconds"),
+    [("2", 2.0), ("-3", 0.0), ("", None), ("inf", None), ("nan", None), ("soon", None)],
+)
+def test_a_header_of_waiting_is_read(header: str, seconds: float | None) -> None:
+    assert seconds_to_wait(header) == seconds
+
+
+def test_a_date_of_waiting_that_has_passed_asks_for_none() -> None:
+    assert seconds_to_wait("Wed, 21 Oct 2015 07:28:00 GMT") == 0.0

@@ -1,3 +1,0 @@
-from tests.unit.rollout.tools.opened import server
-
-__all__ = ["server"]

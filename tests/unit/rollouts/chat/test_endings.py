@@ -1,0 +1,72 @@
+"""How a turn ended decides what is put behind it."""
+
+import pytest
+
+from tests.support.chat_templates.conversation import TOOLS, Conversation, ToolTurn, call
+from tests.unit.rollouts.chat.conftest import Opened
+
+_TURN = ToolTurn([call(0, "a")], ["b"])
+_CONVERSATION = Conversation([_TURN])
+
+
+def test_a_turn_that_was_cut_off_gets_the_end_that_it_lacks(opened_family: Opened) -> None:
+    """By its length or by a stop text: the model sampled no token that ends a turn."""
+    written = opened_family.ids(_TURN.written(opened_family.family))[:-1]
+    prompt = opened_family.chat.prompt(_CONVERSATION.before, TOOLS)
+
+    tokens = prompt + written + opened_family.chat.replies(written, ["b"])
+
+    assert tokens == opened_family.chat.prompt(_CONVERSATION.messages(), TOOLS)
+
+
+def test_a_turn_that_ended_by_another_token_is_not_ended_twice(opened_family: Opened) -> None:
+    ends = opened_family.family.ends
+    text = _TURN.written(opened_family.family).removesuffix(ends[0])
+    usual = opened_family.chat.replies(opened_family.ids(text + ends[0]), ["b"])
+
+    for other in ends[1:]:
+        assert opened_family.chat.replies(opened_family.ids(text + other), ["b"]) == usual
+
+
+def test_the_line_break_behind_the_end_of_a_turn_is_not_lost(qwen3: Opened) -> None:
+    written = qwen3.ids(_TURN.written(qwen3.family))
+
+    assert qwen3.chat.text(qwen3.chat.replies(written, ["b"])).startswith("\n<|im_start|>user\n")
+
+
+def test_turns_end_by_the_tokens_of_template_tokenizer_and_configuration(
+    opened_family: Opened,
+) -> None:
+    ids = [opened_family.tokenizer.token_to_id(text) for text in opened_family.family.ends]
+
+    assert list(opened_family.chat.stop_token_ids) == ids
+
+
+def test_special_tokens_are_kept_in_the_text_of_a_turn(opened_family: Opened) -> None:
+    written = _TURN.written(opened_family.family)
+
+    assert opened_family.chat.text(opened_family.ids(written)) == written
+
+
+@pytest.mark.parametrize("name", ["qwen2_5", "llama3_1"])
+def test_bytes_that_are_no_text_are_shown_as_replacements(
+    families: dict[str, Opened], name: str
+) -> None:
+    opened = families[name]
+    first_byte_of_a_character = opened.ids("🙂")[0]
+    turn = [first_byte_of_a_character, *opened.ids("a" + opened.family.ends[0])]
+
+    assert opened.chat.text(turn) == f"\ufffda{opened.family.ends[0]}"
+    assert opened.chat.replies(turn, ["b"]) == opened.chat.replies(turn[1:], ["b"])
+
+
+def test_ids_that_the_tokenizer_does_not_know_have_no_text(opened_family: Opened) -> None:
+    """Embeddings are often padded to more rows than the tokenizer has tokens."""
+    assert opened_family.chat.text([100_000]) == ""
+
+
+def test_calls_without_usable_ids_get_some_of_mistral_s_length(families: dict[str, Opened]) -> None:
+    mistral = families["mistral"]
+    turn = mistral.ids('[TOOL_CALLS] [{"name": "python", "arguments": {}, "id": "short"}]</s>')
+
+    assert '"call_id": "call00000"' in mistral.chat.text(mistral.chat.replies(turn, ["b"]))

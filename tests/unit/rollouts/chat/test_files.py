@@ -1,0 +1,103 @@
+"""What a model's folder must hold, and what is said when it does not."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from services.contracts.errors import InvalidRequest
+from services.rollouts.chat import open_chat_tokens
+from tests.support.chat_templates.conversation import QUESTION, TOOLS
+from tests.support.chat_templates.families import FAMILIES
+
+_ECHO = "{% for message in messages %}{{ message.content }}{% endfor %}"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """The folder of a model of Qwen2.5's family."""
+    return FAMILIES["qwen2_5"].write(tmp_path)
+
+
+def change(path: Path, **values: object) -> None:
+    """Set keys of a JSON file; null removes one."""
+    content = {**json.loads(path.read_text()), **values}
+    path.write_text(json.dumps({key: value for key, value in content.items() if value is not None}))
+
+
+def prompt_text(folder: Path, tools: list[dict[str, object]] | None = None) -> str:
+    chat = open_chat_tokens(folder)
+    return chat.text(chat.prompt([QUESTION], tools or []))
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "reason"),
+    [
+        ("tokenizer.json", None, "has no tokenizer.json"),
+        ("tokenizer.json", "{}", "tokenizer.json cannot be used"),
+        ("tokenizer.json", "\x00", "tokenizer.json cannot be used"),
+        ("chat_template.jinja", None, "has no chat template"),
+        ("chat_template.jinja", "{% if %}", "no valid Jinja"),
+        ("tokenizer_config.json", "[]", "tokenizer_config.json is no JSON object"),
+        ("generation_config.json", "{", "generation_config.json is not valid JSON"),
+    ],
+)
+def test_a_model_that_cannot_chat_is_refused_by_the_file_at_fault(
+    folder: Path, name: str, content: str | None, reason: str
+) -> None:
+    (folder / name).unlink()
+    if content is not None:
+        (folder / name).write_text(content)
+
+    with pytest.raises(InvalidRequest, match=reason) as raised:
+        open_chat_tokens(folder)
+
+    assert raised.value.param == "model"
+
+
+def test_a_template_in_the_tokenizer_s_configuration_is_used(folder: Path) -> None:
+    (folder / "chat_template.jinja").unlink()
+    change(folder / "tokenizer_config.json", chat_template=_ECHO)
+
+    assert prompt_text(folder) == QUESTION["content"]
+
+
+def test_a_template_for_tools_is_used_where_there_are_tools(folder: Path) -> None:
+    (folder / "chat_template.jinja").unlink()
+    templates = [
+        {"name": "default", "template": _ECHO},
+        {"name": "tool_use", "template": FAMILIES["qwen2_5"].template()},
+    ]
+    change(folder / "tokenizer_config.json", chat_template=templates)
+
+    assert prompt_text(folder) == QUESTION["content"]
+    assert prompt_text(folder, TOOLS).startswith("<|im_start|>system\n")
+
+
+def test_special_tokens_are_read_from_both_of_their_files(folder: Path) -> None:
+    (folder / "chat_template.jinja").write_text("{{ bos_token }}{{ eos_token }}" + _ECHO)
+    (folder / "special_tokens_map.json").write_text(
+        json.dumps({"bos_token": {"content": "<|endoftext|>"}, "eos_token": "<|endoftext|>"})
+    )
+
+    assert prompt_text(folder) == f"<|endoftext|><|im_end|>{QUESTION['content']}"
+
+
+def test_ends_of_the_configurations_are_added_to_the_template_s(folder: Path) -> None:
+    (folder / "generation_config.json").unlink()
+    change(folder / "tokenizer_config.json", eos_token=None)
+    (folder / "config.json").write_text(json.dumps({"eos_token_id": 7}))
+
+    chat = open_chat_tokens(folder)
+
+    assert [chat.text([token]) for token in chat.stop_token_ids[:1]] == ["<|im_end|>"]
+    assert chat.stop_token_ids[1:] == (7,)
+
+
+def test_settings_of_the_tokenizer_cut_and_fill_nothing(folder: Path) -> None:
+    change(
+        folder / "tokenizer.json",
+        truncation={"direction": "Right", "max_length": 4, "strategy": "LongestFirst", "stride": 0},
+    )
+
+    assert QUESTION["content"] in prompt_text(folder)

@@ -1,0 +1,90 @@
+"""Control tokens are told from texts that look like them, whatever the vocabulary holds."""
+
+from typing import Any
+
+import pytest
+from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, processors
+
+from services.rollouts.chat.guarded import GuardedTokenizer
+
+_LETTERS = ["<", "e", ">", "m", "?", " "]
+
+
+def tokenizer(model: Any, *, strip: bool = False) -> GuardedTokenizer:
+    """A tokenizer of a few letters with ``<e>`` as special token and ``<m>`` as a mark."""
+    made = Tokenizer(model)
+    made.decoder = decoders.Fuse()
+    made.add_special_tokens([AddedToken("<e>", special=True, rstrip=strip)])
+    made.add_tokens([AddedToken("<m>", special=False, normalized=False)])
+    return GuardedTokenizer(made.to_str(), template="{{ '<m>' }}")
+
+
+def bpe(*pieces: str, merges: Any = (), **options: Any) -> models.BPE:
+    vocabulary = {piece: number for number, piece in enumerate([*_LETTERS, *pieces])}
+    return models.BPE(vocabulary, list(merges), unk_token="?", **options)
+
+
+_MERGES = [("<", "e"), ("<e", ">"), ("<e>", "m")]
+MODELS = {
+    "apart from the vocabulary": bpe(),
+    "in the vocabulary": bpe("<e>"),
+    "merged of others": bpe("<e", "<e>", "<e>m", merges=_MERGES),
+    "whole words": bpe("<e>", ignore_merges=True),
+    "a piece": models.Unigram([("?", 0.0), *((x, -2.0) for x in "<e>m "), ("<e>", -1.0)], 0),
+}
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_a_guarded_text_holds_no_control_token(kind: str) -> None:
+    guarded = tokenizer(MODELS[kind])
+    control = {guarded.id_of("<e>"), guarded.id_of("<m>")}
+
+    ids = guarded.encode(guarded.guard("<e>") + guarded.guard("<m><e"))
+
+    assert not control & set(ids)
+    assert guarded.decode(ids) == "<e><m><e"
+
+
+@pytest.mark.parametrize("kind", MODELS)
+def test_what_the_template_writes_has_the_ids_of_the_tokenizer(kind: str) -> None:
+    guarded = tokenizer(MODELS[kind])
+
+    assert guarded.encode("m<e>mm<m> e<e>") == guarded.encode_plain("m<e>mm<m> e<e>")
+    assert guarded.id_of("<e>") in guarded.encode("m<e>mm<m> e<e>")
+
+
+def test_a_token_that_swallows_blanks_still_does() -> None:
+    guarded = tokenizer(bpe(), strip=True)
+
+    assert guarded.encode("<e>  m") == guarded.encode_plain("<e>  m") == guarded.encode("<e>m")
+
+
+def test_parts_are_divided_where_they_begin() -> None:
+    guarded = tokenizer(bpe("mm", merges=[("m", "m")]))
+
+    parts = guarded.encode_parts(["em", "m<e>", "", "e"])
+
+    assert [guarded.decode(part) for part in parts] == ["emm", "<e>", "", "e"]
+
+
+def test_a_blank_at_the_end_of_a_part_stays_there() -> None:
+    """Tokenizers of GPT-2's kind say that a blank begins where it ends."""
+    made = Tokenizer(bpe("Ġ"))
+    made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    made.post_processor = processors.ByteLevel(trim_offsets=True)
+    guarded = GuardedTokenizer(made.to_str(), template="")
+
+    first, second = guarded.encode_parts(["m ", "e"])
+
+    assert (len(first), len(second)) == (2, 1)
+
+
+def test_blanks_before_the_first_word_are_put_there_once() -> None:
+    made = Tokenizer(bpe("▁", "▁m", merges=[("▁", "m")]))
+    made.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="first", split=False)
+    made.add_special_tokens(["<e>"])
+    guarded = GuardedTokenizer(made.to_str(), template="")
+
+    assert guarded.encode("m<e>m") == guarded.encode_plain("m<e>m")
+    first, second = guarded.encode_parts(["m<e>", "m"])
+    assert first + second == guarded.encode_plain("m<e>m")

@@ -1,0 +1,104 @@
+"""The log of trajectories and its index, whatever a kill left of them."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from services.contracts.trajectories import Trajectory
+from services.rollouts.index.log import INDEX, TRAJECTORIES, IndexedLog, open_listing, read_indexed
+from tests.support.trajectories import trajectory
+
+
+def fill(folder: Path, *trajectories: Trajectory) -> None:
+    with IndexedLog(folder) as log:
+        for each in trajectories:
+            log.append(each)
+
+
+def ids(folder: Path) -> list[str]:
+    return [each.id for each in read_indexed(folder)]
+
+
+def test_what_was_appended_is_read_back(tmp_path: Path) -> None:
+    made = [trajectory(n, reward=n / 2) for n in range(5)]
+
+    fill(tmp_path, *made)
+
+    assert list(read_indexed(tmp_path)) == made
+
+
+def test_a_job_that_has_not_begun_has_no_trajectories(tmp_path: Path) -> None:
+    assert ids(tmp_path) == []
+
+
+def test_a_trajectory_is_listed_while_the_log_is_open(tmp_path: Path) -> None:
+    with IndexedLog(tmp_path) as log:
+        log.append(trajectory(0))
+        assert ids(tmp_path) == ["traj-0-0"]
+        log.append(trajectory(1))
+        assert ids(tmp_path) == ["traj-0-0", "traj-1-0"]
+
+
+def test_a_trajectory_that_is_written_again_counts_once(tmp_path: Path) -> None:
+    fill(tmp_path, trajectory(0, reward=0.0), trajectory(1), trajectory(0, reward=1.0))
+
+    assert [(each.id, each.reward) for each in read_indexed(tmp_path)] == [
+        ("traj-1-0", None),
+        ("traj-0-0", 1.0),
+    ]
+
+
+@pytest.mark.parametrize("keep", [0, 1, 3])
+def test_a_log_is_cut_back_to_its_first_lines(tmp_path: Path, keep: int) -> None:
+    fill(tmp_path, *(trajectory(n) for n in range(5)))
+
+    with IndexedLog(tmp_path, keep=keep) as log:
+        assert log.count == keep
+        log.append(trajectory(9))
+
+    assert ids(tmp_path) == [f"traj-{n}-0" for n in [*range(keep), 9]]
+
+
+def test_without_its_index_a_log_is_indexed_anew(tmp_path: Path) -> None:
+    fill(tmp_path, trajectory(0), trajectory(1))
+    (tmp_path / INDEX).unlink()
+
+    fill(tmp_path, trajectory(2))
+
+    assert ids(tmp_path) == ["traj-0-0", "traj-1-0", "traj-2-0"]
+
+
+def test_lines_that_a_power_cut_left_empty_are_cut_off(tmp_path: Path) -> None:
+    fill(tmp_path, trajectory(0), trajectory(1), trajectory(2))
+    last = open_listing(tmp_path).place_of("traj-1-0")
+    assert last is not None
+    with open(tmp_path / TRAJECTORIES, "r+b") as file:
+        size = file.seek(0, 2)
+        file.seek(last.offset)
+        file.write(b"\0" * (size - last.offset))
+
+    fill(tmp_path, trajectory(3))
+
+    assert ids(tmp_path) == ["traj-0-0", "traj-3-0"]
+
+
+@settings(deadline=None, max_examples=60)
+@given(data=st.data())
+def test_whatever_a_kill_left_whole_trajectories_stay_and_new_ones_come_behind(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    folder = tmp_path_factory.mktemp("killed")
+    fill(folder, *(trajectory(n, tokens=n) for n in range(4)))
+    lines = (folder / TRAJECTORIES).read_bytes()
+    entries = (folder / INDEX).read_bytes()
+    kept = lines[: data.draw(st.integers(0, len(lines)))]
+    (folder / TRAJECTORIES).write_bytes(kept)
+    (folder / INDEX).write_bytes(entries[: data.draw(st.integers(0, len(entries)))])
+    whole = kept.count(b"\n")
+
+    fill(folder, trajectory(8), trajectory(9))
+
+    assert ids(folder) == [f"traj-{n}-0" for n in [*range(whole), 8, 9]]
+    assert (folder / TRAJECTORIES).read_bytes().count(b"\n") == whole + 2

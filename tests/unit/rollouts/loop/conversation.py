@@ -1,0 +1,60 @@
+"""Playing one conversation in a test."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from services.contracts.multi_turn import MultiTurn, RolloutSampling
+from services.contracts.trajectories import Trajectory
+from services.rollouts.loop import Rollouts
+from services.rollouts.prompts import Prompt
+from tests.support.rollouts import (
+    CharacterChat,
+    FunctionToolbox,
+    ScriptedEngine,
+    ToolFunction,
+    echo,
+    question,
+    saying,
+)
+from tests.support.virtual_time import run_in_virtual_time
+
+ECHO: Mapping[str, ToolFunction] = {"echo": echo}
+
+
+def rollouts(
+    engine: ScriptedEngine,
+    tools: FunctionToolbox | None = None,
+    *,
+    sampling: RolloutSampling | None = None,
+    context_length: int | None = None,
+    **settings: Any,
+) -> Rollouts:
+    """Rollouts of several turns, with much room."""
+    given = {"multi_turn_enable": True, "max_total_response_length": 100_000, **settings}
+    return Rollouts(
+        engine,
+        CharacterChat(),
+        tools or FunctionToolbox(ECHO),
+        MultiTurn.model_validate(given),
+        sampling or RolloutSampling(max_tokens=1000),
+        context_length=context_length,
+    )
+
+
+def play(
+    *turns: str,
+    tools: FunctionToolbox | None = None,
+    prompt: Prompt | None = None,
+    sampling: RolloutSampling | None = None,
+    context_length: int | None = None,
+    **settings: Any,
+) -> Trajectory:
+    """What comes of a model that says ``turns``."""
+    player = rollouts(
+        saying(*turns),
+        tools,
+        sampling=sampling,
+        context_length=context_length,
+        **settings,
+    )
+    return run_in_virtual_time(player.play(prompt or question()))

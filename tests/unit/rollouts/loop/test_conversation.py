@@ -1,0 +1,181 @@
+"""How a conversation goes on, and where it ends."""
+
+import asyncio
+from collections.abc import Sequence
+
+from services.contracts.multi_turn import MultiTurn, RolloutSampling
+from services.contracts.trajectories import CallOutcome, FinishReason
+from services.inference.token_engine.interface import SampledTokens
+from services.rollouts.loop import Rollouts
+from tests.support.rollouts import (
+    CharacterChat,
+    FunctionToolbox,
+    ScriptedEngine,
+    echo,
+    hermes,
+    question,
+    saying,
+    tokens,
+)
+from tests.support.virtual_time import run_in_virtual_time
+from tests.unit.rollouts.loop.conversation import ECHO, play, rollouts
+
+CALL = hermes("echo", text="four") + "<end>"
+
+
+def test_a_turn_without_a_call_is_the_answer() -> None:
+    trajectory = play("42<end>")
+    assert trajectory.finish_reason is FinishReason.ANSWERED
+    assert [turn.text for turn in trajectory.turns] == ["42<end>"]
+    assert trajectory.prompt_token_ids == CharacterChat().prompt(
+        [{"role": "user", "content": "q"}], FunctionToolbox(ECHO).schemas
+    )
+    assert trajectory.response_token_ids == tokens("42<end>")
+    assert trajectory.response_mask == [1, 1, 1]
+
+
+def test_the_model_reads_the_reply_and_goes_on() -> None:
+    trajectory = play(CALL, "it is four<end>")
+    assert trajectory.finish_reason is FinishReason.ANSWERED
+    assert trajectory.response_token_ids == tokens(f"{CALL}tool:four<end>assistant:it is four<end>")
+    first, second = trajectory.turns
+    (call,) = first.calls
+    assert (call.name, call.arguments, call.outcome) == (
+        "echo",
+        {"text": "four"},
+        CallOutcome.ANSWERED,
+    )
+    assert (call.reply, call.reply_characters, call.shown) == ("four", 4, "four")
+    assert second.calls == []
+
+
+def test_the_engine_continues_the_very_tokens_of_the_record() -> None:
+    engine = ScriptedEngine(lambda said: "done<end>" if "tool:four" in said else CALL)
+    trajectory = run_in_virtual_time(rollouts(engine).play(question()))
+    prompt, response = trajectory.prompt_token_ids, trajectory.response_token_ids
+    second = trajectory.turns[1].token_start
+    text = CharacterChat().text
+    assert [said for said, _ in engine.asked] == [text(prompt), text(prompt + response[:second])]
+
+
+def test_masks_log_probs_and_versions_tell_sampled_tokens_from_inserted_ones() -> None:
+    engine = ScriptedEngine(lambda said: "done<end>" if "tool:four" in said else CALL)
+
+    async def reply(text: str) -> str:
+        engine.policy_version = 7
+        return text
+
+    tools = FunctionToolbox({"echo": reply})
+    trajectory = run_in_virtual_time(rollouts(engine, tools).play(question()))
+    written, inserted, answer = len(tokens(CALL)), len("tool:four.assistant:"), len("done.")
+    assert trajectory.response_mask == [1] * written + [0] * inserted + [1] * answer
+    assert trajectory.policy_versions == [0] * written + [-1] * inserted + [7] * answer
+    assert trajectory.log_probs == [
+        -1.0 / (1 + token) if sampled else 0.0
+        for token, sampled in zip(
+            trajectory.response_token_ids, trajectory.response_mask, strict=True
+        )
+    ]
+    assert [(t.token_start, t.token_count, t.inserted_count) for t in trajectory.turns] == [
+        (0, written, inserted),
+        (written + inserted, answer, 0),
+    ]
+
+
+def test_one_turn_may_be_of_two_policy_versions() -> None:
+    class Synced(ScriptedEngine):
+        async def generate(self, token_ids, sampling):  # type: ignore[no-untyped-def]
+            return SampledTokens((65, 66, 0), (-0.1, -0.2, -0.3), (3, 4, 4), "stop")
+
+    trajectory = run_in_virtual_time(rollouts(Synced(lambda _: "")).play(question()))
+    assert trajectory.policy_versions == [3, 4, 4]
+
+
+def test_a_malformed_call_is_recorded_and_the_others_are_run() -> None:
+    bad = '<tool_call>\n{"name": "echo", "arguments": {"text": \n</tool_call>'
+    trajectory = play(f"{bad}{hermes('echo', text='x')}<end>", "ok<end>")
+    first = trajectory.turns[0]
+    assert [call.shown for call in first.calls] == ["x"]
+    assert len(first.malformed) == 1
+    assert first.malformed[0].reason
+
+
+def test_a_turn_with_malformed_calls_alone_ends_the_conversation() -> None:
+    trajectory = play("<tool_call>\nnothing\n</tool_call><end>")
+    assert trajectory.finish_reason is FinishReason.ANSWERED
+    assert len(trajectory.turns[0].malformed) == 1
+
+
+def test_kept_calls_run_at_the_same_time_and_their_replies_keep_the_order() -> None:
+    slow, quick = hermes("echo", text="slow", seconds=5), hermes("echo", text="quick", seconds=3)
+    trajectory = play(f"{slow}{quick}<end>", "ok<end>", max_parallel_calls=2)
+    assert [call.seconds for call in trajectory.turns[0].calls] == [5, 3]
+    assert trajectory.tool_seconds == 5
+    assert "tool:slow<end>tool:quick<end>assistant:ok" in CharacterChat().text(
+        trajectory.response_token_ids
+    )
+
+
+def test_times_are_those_of_the_model_and_of_the_tools() -> None:
+    engine = ScriptedEngine(
+        lambda said: "ok<end>" if "tool:" in said else hermes("echo", seconds=4) + "<end>",
+        seconds=2,
+    )
+    trajectory = run_in_virtual_time(rollouts(engine).play(question()))
+    assert (trajectory.model_seconds, trajectory.tool_seconds, trajectory.seconds) == (4, 4, 8)
+    assert [turn.started for turn in trajectory.turns] == [0, 6]
+    assert trajectory.turns[0].calls[0].started == 2
+
+
+def test_the_record_names_prompt_sample_and_trajectory() -> None:
+    engine = ScriptedEngine(lambda _: "a<end>")
+    trajectory = run_in_virtual_time(
+        rollouts(engine).play(
+            question("what?", index=7, level=3), sample_index=2, trajectory_id="traj-7-2"
+        )
+    )
+    assert trajectory.id == "traj-7-2"
+    assert (trajectory.prompt_index, trajectory.sample_index) == (7, 2)
+    assert trajectory.messages == [{"role": "user", "content": "what?"}]
+    assert trajectory.gold == ["right"]
+    assert trajectory.extra == {"level": 3}
+    assert [tool["function"]["name"] for tool in trajectory.tools] == ["echo"]
+    assert engine.asked[0][1].session == "traj-7-2"
+
+
+def test_conversations_do_not_wait_for_each_other() -> None:
+    async def both() -> float:
+        def script(said: str) -> str:
+            if "tool:" in said:
+                return "ok<end>"
+            return hermes("echo", seconds=600 if "user:slow" in said else 1) + "<end>"
+
+        player = rollouts(ScriptedEngine(script), FunctionToolbox({"echo": echo}))
+        slow = asyncio.create_task(player.play(question("slow")))
+        quick = await player.play(question("quick"))
+        assert not slow.done()
+        await slow
+        return quick.seconds
+
+    assert run_in_virtual_time(both()) == 1
+
+
+def test_the_template_learns_which_tools_replied() -> None:
+    named: list[Sequence[str]] = []
+
+    class Overheard(CharacterChat):
+        def replies(
+            self, turn: Sequence[int], contents: Sequence[str], names: Sequence[str] = ()
+        ) -> list[int]:
+            named.append(names)
+            return super().replies(turn, contents)
+
+    player = Rollouts(
+        saying(hermes("echo") + hermes("unknown") + "<end>", "ok<end>"),
+        Overheard(),
+        FunctionToolbox(ECHO),
+        MultiTurn(multi_turn_enable=True, max_parallel_calls=2),
+        RolloutSampling(),
+    )
+    run_in_virtual_time(player.play(question()))
+    assert named == [["echo", "unknown"]]

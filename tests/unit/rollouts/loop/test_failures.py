@@ -1,0 +1,139 @@
+"""What goes wrong in a rollout is data of the rollout."""
+
+import asyncio
+import logging
+
+import pytest
+
+from services.contracts.trajectories import CallOutcome, FinishReason
+from services.inference.token_engine.interface import EngineFailed, SampledTokens
+from tests.support.rollouts import (
+    CharacterChat,
+    FunctionToolbox,
+    ScriptedEngine,
+    ToolBroke,
+    hermes,
+    question,
+    tokens,
+)
+from tests.support.virtual_time import run_in_virtual_time
+from tests.unit.rollouts.loop.conversation import play, rollouts
+
+CALL = hermes("echo", text="a") + "<end>"
+
+
+async def broken(text: str = "") -> str:
+    raise ToolBroke("connection reset")
+
+
+def test_a_failed_call_is_read_by_the_model_which_goes_on() -> None:
+    trajectory = play(CALL, "never mind<end>", tools=FunctionToolbox({"echo": broken}))
+    assert trajectory.finish_reason is FinishReason.ANSWERED
+    (call,) = trajectory.turns[0].calls
+    assert (call.outcome, call.error, call.attempts) == (CallOutcome.FAILED, "connection reset", 3)
+    assert (call.reply, call.shown) == (None, "Error: connection reset")
+    assert trajectory.failed_calls == 1
+
+
+def test_an_unknown_tool_is_read_by_the_model_too() -> None:
+    trajectory = play(hermes("nope") + "<end>", "ok<end>")
+    assert trajectory.turns[0].calls[0].outcome is CallOutcome.UNKNOWN_TOOL
+    assert trajectory.turns[0].calls[0].shown == "Error: there is no tool nope"
+
+
+def test_on_tool_error_stop_ends_the_conversation_and_says_why() -> None:
+    trajectory = play(CALL, tools=FunctionToolbox({"echo": broken}), on_tool_error="stop")
+    assert trajectory.finish_reason is FinishReason.TOOL_ERROR
+    assert trajectory.error == "echo: connection reset"
+    assert trajectory.response_token_ids == tokens(CALL)
+    assert trajectory.turns[0].calls[0].shown is None
+
+
+def test_on_tool_error_stop_goes_on_after_replies() -> None:
+    assert play(CALL, "ok<end>", on_tool_error="stop").finish_reason is FinishReason.ANSWERED
+
+
+def test_an_engine_that_fails_leaves_what_was_sampled_before() -> None:
+    engine = ScriptedEngine(lambda said: EngineFailed("gone") if "tool:" in said else CALL)
+    trajectory = run_in_virtual_time(rollouts(engine).play(question()))
+    assert (trajectory.finish_reason, trajectory.error) == (FinishReason.ENGINE_FAILED, "gone")
+    assert trajectory.finish_reason.is_failure
+    assert trajectory.tool_calls == 1
+    assert trajectory.sampled_tokens == len(tokens(CALL))
+
+
+@pytest.mark.parametrize(
+    ("log_probs", "versions", "finish"),
+    [
+        ((-0.1,), (0, 0), "stop"),
+        ((-0.1, -0.2), (0,), "stop"),
+        ((-0.1, float("nan")), (0, 0), "stop"),
+        ((-0.1, float("-inf")), (0, 0), "stop"),
+        ((-0.1, -0.2), (0, 0), "abort"),
+    ],
+)
+def test_tokens_that_training_could_not_use_fail_the_rollout(
+    log_probs: tuple[float, ...], versions: tuple[int, ...], finish: str
+) -> None:
+    class Odd(ScriptedEngine):
+        async def generate(self, token_ids, sampling):  # type: ignore[no-untyped-def]
+            return SampledTokens((65, 0), log_probs, versions, finish)  # type: ignore[arg-type]
+
+    trajectory = run_in_virtual_time(rollouts(Odd(lambda _: "")).play(question()))
+    assert trajectory.finish_reason is FinishReason.ENGINE_FAILED
+    assert trajectory.error
+
+
+def test_a_prompt_that_the_template_refuses_is_not_asked() -> None:
+    prompt = question()
+    prompt.messages[0]["role"] = "refused"
+    trajectory = play(prompt=prompt)
+    assert trajectory.finish_reason is FinishReason.PROMPT_REFUSED
+    assert trajectory.error == "the template knows no role refused"
+
+
+def test_a_prompt_that_fills_the_context_is_not_asked() -> None:
+    engine = ScriptedEngine(lambda _: "a<end>")
+    prompt = CharacterChat().prompt([{"role": "user", "content": "q"}], [])
+    player = rollouts(engine, context_length=len(prompt), multi_turn_enable=False)
+    trajectory = run_in_virtual_time(player.play(question()))
+    assert trajectory.finish_reason is FinishReason.PROMPT_REFUSED
+    assert str(len(prompt)) in (trajectory.error or "")
+    assert engine.asked == []
+
+
+def test_a_fault_of_our_own_is_kept_as_data_and_logged(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def fault(text: str) -> str:
+        raise ZeroDivisionError("x")
+
+    with caplog.at_level(logging.ERROR):
+        trajectory = play(CALL, tools=FunctionToolbox({"echo": fault}))
+    assert trajectory.finish_reason is FinishReason.INTERNAL_ERROR
+    assert "ZeroDivisionError" in (trajectory.error or "")
+    assert caplog.records
+
+
+def test_a_cancelled_rollout_cancels_what_it_waits_for() -> None:
+    stopped: list[str] = []
+
+    async def endless(text: str) -> str:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            stopped.append(text)
+            raise
+        return ""
+
+    async def cancel() -> None:
+        tools = FunctionToolbox({"echo": endless})
+        player = rollouts(ScriptedEngine(lambda _: CALL), tools)
+        playing = asyncio.create_task(player.play(question()))
+        await asyncio.sleep(1)
+        playing.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await playing
+
+    run_in_virtual_time(cancel())
+    assert stopped == ["a"]

@@ -1,0 +1,39 @@
+"""What the model reads of a long reply."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from services.contracts.multi_turn import TruncateSide
+from services.rollouts.truncation import truncated
+
+SIDES = st.sampled_from(TruncateSide)
+
+
+@pytest.mark.parametrize(
+    ("side", "limit", "expected"),
+    [
+        (TruncateSide.LEFT, 4, "0123...(truncated)"),
+        (TruncateSide.RIGHT, 4, "(truncated)...6789"),
+        (TruncateSide.MIDDLE, 4, "01...(truncated)...89"),
+        (TruncateSide.MIDDLE, 5, "01...(truncated)...89"),
+        (TruncateSide.MIDDLE, 1, "...(truncated)..."),
+    ],
+)
+def test_what_is_kept_and_where_the_marker_stands(
+    side: TruncateSide, limit: int, expected: str
+) -> None:
+    assert truncated("0123456789", limit, side) == expected
+
+
+@given(st.text(), st.integers(1, 50), SIDES)
+def test_a_reply_is_changed_only_when_it_is_too_long(
+    text: str, limit: int, side: TruncateSide
+) -> None:
+    cut = truncated(text, limit, side)
+    if len(text) <= limit:
+        assert cut == text
+    else:
+        kept = cut.replace("...(truncated)...", "", 1)
+        kept = kept.replace("...(truncated)", "", 1).replace("(truncated)...", "", 1)
+        assert len(kept) == (2 * (limit // 2) if side is TruncateSide.MIDDLE else limit)

@@ -1,0 +1,56 @@
+"""Calls of Mistral: a list behind a token."""
+
+import pytest
+
+from services.rollouts.parsers import ParsedCall, parser_of
+from services.rollouts.parsers.mistral import call_ids
+
+_PARSER = parser_of("mistral")
+_TWO = (
+    '[TOOL_CALLS] [{"name": "f", "arguments": {"a": 1}, "id": "abcdefghi"}, '
+    '{"name": "g", "arguments": {}}]</s>'
+)
+
+
+def test_all_calls_of_the_list_are_read() -> None:
+    parsed = _PARSER.parse(f"Let me.{_TWO}")
+
+    assert parsed.calls == (ParsedCall("f", {"a": 1}), ParsedCall("g", {}))
+    assert parsed.malformed == ()
+
+
+def test_a_list_without_the_token_is_an_answer() -> None:
+    parsed = _PARSER.parse(_TWO.removeprefix("[TOOL_CALLS]"))
+
+    assert (parsed.calls, parsed.malformed) == ((), ())
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ('[TOOL_CALLS] [{"name": "f"', "is not valid JSON"),
+        ('[TOOL_CALLS]{"name": "f"}', "is an object, not a list of calls"),
+        ("[TOOL_CALLS]", "is not valid JSON"),
+    ],
+)
+def test_what_is_no_list_is_malformed(text: str, reason: str) -> None:
+    parsed = _PARSER.parse(text)
+
+    assert parsed.calls == ()
+    assert reason in parsed.malformed[0].reason
+
+
+def test_an_element_that_is_no_call_is_recorded_and_the_others_are_kept() -> None:
+    parsed = _PARSER.parse('[TOOL_CALLS] [7, {"name": "g"}, {}]')
+
+    assert parsed.calls == (ParsedCall("g", {}),)
+    assert [found.reason for found in parsed.malformed] == [
+        "is 7, not an object with name and arguments",
+        "name is missing",
+    ]
+
+
+def test_ids_belong_to_the_calls_that_were_read() -> None:
+    assert list(call_ids(_TWO)) == ["abcdefghi", None]
+    assert list(call_ids('[TOOL_CALLS] [7, {"name": "g", "id": "x"}]')) == ["x"]
+    assert list(call_ids("no call")) == []

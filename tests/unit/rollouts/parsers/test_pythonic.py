@@ -1,0 +1,135 @@
+"""Calls written as a Python list: parsed, never run."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from services.rollouts.parsers import ParsedCall, parser_of
+
+_PARSER = parser_of("pythonic")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[f(a=1, b='x')]",
+        " \n[f(a=1, b='x')]<|eot|>",
+        "<|python_start|>[f(a=1, b='x')]<|python_end|><|eot|>",
+        "<think>[g()]</think>\n[f(a=1, b='x')]<|im_end|>",
+        "[\n  f(\n    a=1,\n    b='x',\n  ),\n]",
+    ],
+)
+def test_a_list_of_calls_is_read(text: str) -> None:
+    parsed = _PARSER.parse(text)
+
+    assert parsed.calls == (ParsedCall("f", {"a": 1, "b": "x"}),)
+    assert parsed.malformed == ()
+
+
+def test_names_may_have_dots_and_values_are_those_of_json() -> None:
+    (call,) = _PARSER.parse(
+        "[a.b.c(i=-3, f=1.5, t=True, u=true, n=None, m=null, l=[1, (2, 3)], d={'k': {'x': []}})]"
+    ).calls
+
+    assert call == ParsedCall(
+        "a.b.c",
+        {
+            "i": -3,
+            "f": 1.5,
+            "t": True,
+            "u": True,
+            "n": None,
+            "m": None,
+            "l": [1, [2, 3]],
+            "d": {"k": {"x": []}},
+        },
+    )
+
+
+@pytest.mark.parametrize("answer", ["[1, 2, 3]", "f(a=1)", "The list [f(a=1)].", "[Note] f(x)", ""])
+def test_an_answer_is_no_call(answer: str) -> None:
+    parsed = _PARSER.parse(answer)
+
+    assert (parsed.calls, parsed.malformed) == ((), ())
+
+
+@pytest.mark.parametrize(
+    ("argument", "reason"),
+    [
+        ("1", "without a name"),
+        ("**x", "**"),
+        ("a=1, a=2", "twice"),
+        ("a=__import__('os')", "no literal"),
+        ("a=1+1", "no literal"),
+        ("a=x", "no literal"),
+        ("a=f'{1}'", "no literal"),
+        ("a=[b for b in 'c']", "no literal"),
+        ("a=-True", "no literal"),
+        ("a=b'x'", "no literal"),
+        ("a=1j", "no literal"),
+        ("a=...", "no literal"),
+        ("a={1: 2}", "a key that is no text"),
+        ("a={**{}}", "a key that is no text"),
+        ("a=1e999", "too large"),
+        ("a=-1e999", "too large"),
+        ("a='\\ud800'", "surrogate"),
+        ("a=" + "[" * 60 + "]" * 60, "nested"),
+    ],
+)
+def test_a_call_with_anything_but_literals_is_recorded_and_the_others_are_kept(
+    argument: str, reason: str
+) -> None:
+    parsed = _PARSER.parse(f"[f({argument}), g(ok=1)]")
+
+    assert parsed.calls == (ParsedCall("g", {"ok": 1}),)
+    assert [reason in found.reason for found in parsed.malformed] == [True]
+
+
+@pytest.mark.parametrize("element", ["7", "f(a=1)()", "(lambda: 1)()", "f[0](a=1)", "'x'.f(a=1)"])
+def test_an_element_that_calls_no_name_is_malformed(element: str) -> None:
+    parsed = _PARSER.parse(f"[g(ok=1), {element}]")
+
+    assert [call.name for call in parsed.calls] == ["g"]
+    assert len(parsed.malformed) == 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[f(a=1",
+        "[f(a=1) or]",
+        "[f(a=1)][0]",
+        "[f(" + "(" * 5_000 + "]",
+        "[f(a=" + "-" * 50_000 + "1)]",
+        "[f(a=" + "1+" * 50_000 + "1)]",
+        "[f(a='\0')]",
+        "[f(a=" + "9" * 5_000 + ")]",
+        "[f(a=1)" + " " * 300_000 + "]",
+    ],
+)
+def test_what_python_cannot_read_is_malformed(text: str) -> None:
+    parsed = _PARSER.parse(text)
+
+    assert parsed.calls == ()
+    assert len(parsed.malformed) == 1
+
+
+_VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(st.characters(exclude_categories=["Cs"])),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.text(st.characters(exclude_categories=["Cs"])), inner, max_size=3)
+    ),
+    max_leaves=8,
+)
+
+
+@given(st.dictionaries(st.sampled_from(["a", "b", "code"]), _VALUES))
+def test_whatever_literals_were_written_are_read_again(arguments: dict[str, object]) -> None:
+    written = ", ".join(f"{key}={value!r}" for key, value in arguments.items())
+
+    assert _PARSER.parse(f"[f({written})]").calls == (ParsedCall("f", arguments),)

@@ -1,0 +1,112 @@
+"""Calls of Qwen3-Coder: tags around bare text, whose types the schema of the tool knows."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from services.rollouts.parsers import ParsedCall, parser_of
+
+_PARSER = parser_of("qwen3-coder")
+
+
+def written(name: str, **arguments: str) -> str:
+    """A call as the model writes it."""
+    parameters = "".join(
+        f"<parameter={key}>\n{value}\n</parameter>\n" for key, value in arguments.items()
+    )
+    return f"<tool_call>\n<function={name}>\n{parameters}</function>\n</tool_call>"
+
+
+def tools(**properties: Any) -> list[dict[str, Any]]:
+    """The schema of a tool ``f`` with these arguments."""
+    parameters = {"type": "object", "properties": properties}
+    return [{"type": "function", "function": {"name": "f", "parameters": parameters}}]
+
+
+def test_calls_are_read_in_their_order() -> None:
+    code = "if a < b:\n\n    print('x')\n"
+
+    parsed = _PARSER.parse(f"Let me.\n{written('f', code=code)}\n{written('g')}<|im_end|>")
+
+    assert parsed.calls == (ParsedCall("f", {"code": code}), ParsedCall("g", {}))
+    assert parsed.malformed == ()
+
+
+@pytest.mark.parametrize(
+    ("schema", "text", "value"),
+    [
+        ({"type": "string"}, "12", "12"),
+        ({}, "12", "12"),
+        ({"type": "integer"}, "12", 12),
+        ({"type": "integer"}, "1.5", "1.5"),
+        ({"type": "number"}, "1.5", 1.5),
+        ({"type": "number"}, "2", 2),
+        ({"type": "boolean"}, "True", True),
+        ({"type": "boolean"}, "1", "1"),
+        ({"type": "array"}, '["a", 1]', ["a", 1]),
+        ({"type": "object"}, '{"a": null}', {"a": None}),
+        ({"type": "object"}, "{a}", "{a}"),
+        ({"type": ["integer", "null"]}, "null", None),
+        ({"anyOf": [{"type": "integer"}, {"type": "string"}]}, "x", "x"),
+        ({"anyOf": [{"type": "integer"}, {"type": "null"}]}, "3", 3),
+        ({"type": "integer"}, "9" * 5_000, "9" * 5_000),
+    ],
+)
+def test_a_value_has_the_type_that_the_schema_names(
+    schema: dict[str, Any], text: str, value: object
+) -> None:
+    (call,) = _PARSER.parse(written("f", a=text), tools(a=schema)).calls
+
+    assert call.arguments == {"a": value}
+    assert type((call.arguments or {})["a"]) is type(value)
+
+
+@pytest.mark.parametrize("schemas", [[], [{}], [{"function": None}], tools(a="text"), tools(b={})])
+def test_without_a_usable_schema_values_stay_text(schemas: list[dict[str, Any]]) -> None:
+    assert _PARSER.parse(written("f", a="1"), schemas).calls == (ParsedCall("f", {"a": "1"}),)
+
+
+@pytest.mark.parametrize(
+    ("bad", "reason"),
+    [
+        ("<function=>\n</function>", "no name"),
+        ("<function=f", "no name"),
+        ("<function=f>\n<parameter=a>\n1\n", "parameter 'a' is not closed"),
+        ("<function=f>\nwords\n</function>", "where one is due"),
+        ("<function=f>\n<parameter=a>\n1\n</parameter>\n", "where one is due"),
+    ],
+)
+def test_a_malformed_call_is_recorded_and_the_others_are_kept(bad: str, reason: str) -> None:
+    parsed = _PARSER.parse(written("g") + bad)
+
+    assert parsed.calls == (ParsedCall("g", {}),)
+    assert [found.text for found in parsed.malformed] == [bad]
+    assert reason in parsed.malformed[0].reason
+
+
+def test_a_call_behind_a_broken_one_is_read() -> None:
+    parsed = _PARSER.parse("<function=f>\nwords " + written("g"))
+
+    assert parsed.calls == (ParsedCall("g", {}),)
+    assert len(parsed.malformed) == 1
+
+
+def test_a_call_within_a_value_is_none_even_where_its_own_call_breaks_off() -> None:
+    parsed = _PARSER.parse(f"<function=f><parameter=a>{written('g')}</parameter> words")
+
+    assert parsed.calls == ()
+    assert len(parsed.malformed) == 1
+
+
+_TEXTS = st.text(st.characters(exclude_categories=["Cs"])).filter(
+    lambda text: "</parameter>" not in text
+)
+
+
+@given(st.dictionaries(st.from_regex(r"[a-z_]{1,8}", fullmatch=True), _TEXTS, max_size=4))
+def test_whatever_texts_were_written_are_read_again(arguments: dict[str, str]) -> None:
+    parsed = _PARSER.parse(written("f", **arguments))
+
+    assert parsed.calls == (ParsedCall("f", arguments),)

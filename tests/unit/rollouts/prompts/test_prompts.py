@@ -1,0 +1,184 @@
+"""Rows become prompts, and what is wrong with one is said by its place."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from services.contracts.errors import InvalidRequest
+from services.contracts.multi_turn import PromptType
+from services.datasets.record import RowError, UnreadableFile
+from services.rollouts.prompts import Prompt, inline_prompts, prompt_of_row, read_prompts
+
+_QUESTION = {"role": "user", "content": "How many?"}
+
+
+@pytest.mark.parametrize("key", ["prompt", "question"])
+def test_a_question_becomes_a_message_of_the_user(key: str) -> None:
+    prompt = prompt_of_row({key: "How many?", "gold": "4", "level": 2}, 7)
+
+    assert prompt == Prompt(7, (_QUESTION,), ("4",), {"level": 2})
+
+
+@pytest.mark.parametrize("prompt_type", ["qwen_retool", "qwen_search_tool"])
+def test_types_with_tools_ask_for_a_boxed_answer_in_the_system_turn(
+    prompt_type: PromptType,
+) -> None:
+    prompt = prompt_of_row({"prompt": "How many?"}, 0, prompt_type)
+
+    system, user = prompt.messages
+    assert system["role"] == "system"
+    assert "\\boxed{}" in system["content"]
+    assert '"' not in system["content"]
+    assert user == _QUESTION
+
+
+def test_a_row_may_name_its_own_type() -> None:
+    rows = [{"prompt": "a"}, {"prompt": "b", "prompt_type": "qwen_retool"}]
+
+    plain, retool = inline_prompts(rows)
+
+    assert [message["role"] for message in plain.messages] == ["user"]
+    assert [message["role"] for message in retool.messages] == ["system", "user"]
+    assert retool.extra == {}
+
+
+def test_a_system_prompt_comes_before_what_the_type_asks_for() -> None:
+    prompt = prompt_of_row({"prompt": "a"}, 0, "qwen_retool", "Be brief.")
+
+    assert prompt.messages[0]["content"].startswith("Be brief.\n\n")
+    assert "\\boxed{}" in prompt.messages[0]["content"]
+
+
+@pytest.mark.parametrize("role", ["system", "developer"])
+def test_messages_keep_their_own_beginning(role: str) -> None:
+    messages = [{"role": role, "content": "Mine."}, _QUESTION]
+
+    assert prompt_of_row({"messages": messages}, 0, "qwen_retool", "Other.").messages == (
+        {"role": role, "content": "Mine."},
+        _QUESTION,
+    )
+
+
+def test_messages_without_a_beginning_get_the_system_prompt_and_nothing_else() -> None:
+    prompt = prompt_of_row({"messages": [_QUESTION]}, 0, "qwen_retool", "Be brief.")
+
+    assert prompt.messages == ({"role": "system", "content": "Be brief."}, _QUESTION)
+
+
+def test_contents_become_texts_and_null_keys_go() -> None:
+    parts = [{"type": "text", "text": "How "}, {"type": "text", "text": "many?"}]
+    call = {"id": "1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+    messages = [
+        {"role": "user", "content": parts, "name": None},
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "content": "4", "tool_call_id": "1"},
+    ]
+
+    assert prompt_of_row({"messages": messages}, 0).messages == (
+        _QUESTION,
+        {"role": "assistant", "tool_calls": [call]},
+        messages[2],
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "gold"),
+    [
+        ({"gold": "4"}, ("4",)),
+        ({"answer": 4}, ("4",)),
+        ({"answer": 4.5}, ("4.5",)),
+        ({"gold": ["four", 4]}, ("four", "4")),
+        ({"gold": []}, ()),
+        ({"gold": None, "answer": "4"}, ("4",)),
+        ({}, ()),
+    ],
+)
+def test_answers_are_texts_or_numbers_one_or_several(
+    given: dict[str, Any], gold: tuple[str, ...]
+) -> None:
+    assert prompt_of_row({"prompt": "a", **given}, 0).gold == gold
+
+
+def test_a_worked_answer_beside_the_gold_is_kept_as_another_field() -> None:
+    prompt = prompt_of_row({"question": "a", "gold": "4", "answer": "2 + 2 = 4"}, 0)
+
+    assert prompt.gold == ("4",)
+    assert prompt.extra == {"answer": "2 + 2 = 4"}
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        (7, "is 7, not an object with messages, prompt or question"),
+        ({}, "messages is missing"),
+        ({"prompt": "a", "question": "b"}, "has both prompt and question"),
+        ({"prompt": ["a"]}, "prompt is a list, not a text"),
+        ({"question": " "}, "question is empty"),
+        ({"prompt": "a", "prompt_type": "qwen"}, "prompt_type is 'qwen'; known are plain, "),
+        ({"prompt": "a", "prompt_type": ["plain"]}, "prompt_type is a list"),
+        ({"messages": [_QUESTION], "prompt_type": "plain"}, "prompt_type is for rows with"),
+        ({"messages": []}, "messages is empty"),
+        ({"messages": [{"role": "user"}]}, r"messages\[0\].content is missing"),
+        (
+            {"messages": [_QUESTION, {"role": "assistant", "content": "4"}]},
+            r"messages\[1\].role is 'assistant'",
+        ),
+        ({"prompt": "a", "gold": {"x": 1}}, "gold is an object, not a text or a number"),
+        ({"prompt": "a", "answer": [True]}, r"answer\[0\] is true"),
+        ({"prompt": "a", "gold": "\0"}, r"gold holds the character U\+0000"),
+    ],
+)
+def test_what_is_wrong_with_a_row_is_said_by_its_path(row: Any, message: str) -> None:
+    with pytest.raises(RowError, match=f"^{message}"):
+        prompt_of_row(row, 0)
+
+
+def test_an_error_of_a_request_names_its_row() -> None:
+    with pytest.raises(InvalidRequest, match=r"^prompts\[1\]: question is empty$") as raised:
+        inline_prompts([{"prompt": "a"}, {"question": ""}])
+
+    assert raised.value.param == "prompts[1]"
+
+
+def test_prompts_of_a_file_are_counted_from_0_and_its_rows_from_1(tmp_path: Path) -> None:
+    path = tmp_path / "prompts.jsonl"
+    path.write_text('{"prompt": "a"}\n\n{"prompt": "b", "gold": 1}\n{"prompt": 3}\n')
+    prompts = read_prompts(path)
+
+    assert [next(prompts).index, next(prompts).index] == [0, 1]
+    with pytest.raises(UnreadableFile, match="row 4: prompt is 3, not a text"):
+        next(prompts)
+
+
+def test_a_line_that_is_no_json_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "prompts.jsonl"
+    path.write_text('{"prompt": "a"}\n{"prompt": \n')
+
+    with pytest.raises(UnreadableFile, match="row 2"):
+        list(read_prompts(path, "qwen_retool"))
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from(["messages", "prompt", "question", "gold", "answer", "prompt_type", "x"]),
+        st.recursive(
+            st.none() | st.booleans() | st.integers() | st.text(),
+            lambda inner: (
+                st.lists(inner, max_size=3)
+                | st.dictionaries(st.sampled_from(["role", "content", "type", "text"]), inner)
+            ),
+            max_leaves=6,
+        ),
+    )
+)
+def test_any_row_is_a_prompt_of_texts_or_an_error_of_the_row(row: dict[str, Any]) -> None:
+    try:
+        prompt = prompt_of_row(json.loads(json.dumps(row)), 0)
+    except RowError:
+        return
+    assert all(isinstance(message.get("content", ""), str) for message in prompt.messages)
+    assert "messages" not in prompt.extra

@@ -1,0 +1,211 @@
+"""What of the trajectories survives kills, and what a new attempt finds."""
+
+import asyncio
+import errno
+import os
+import resource
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from services.contracts.errors import StorageFull
+from services.contracts.trajectories import Trajectory
+from services.rollouts.records import Place, TrajectoryLog, read_at, read_trajectories
+from services.rollouts.records.log import UnreadableTrajectory
+from tests.support.waiting import wait_for
+from tests.unit.rollouts.records.examples import trajectories, trajectory
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "trajectories.jsonl"
+
+
+def write(path: Path, *written: Trajectory) -> list[Place]:
+    with TrajectoryLog(path) as log:
+        return [log.append(item) for item in written]
+
+
+def ids(path: Path) -> list[str]:
+    return [item.id for _, item in read_trajectories(path)]
+
+
+@given(st.lists(trajectories(), max_size=3))
+def test_what_is_written_is_read_back(written: list[Trajectory]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "x.jsonl"
+        places = write(path, *written)
+        assert list(read_trajectories(path)) == list(zip(places, written, strict=True))
+        assert [read_at(path, place) for place in places] == written
+
+
+def test_a_trajectory_is_in_the_file_as_soon_as_it_is_appended(path: Path) -> None:
+    with TrajectoryLog(path) as log:
+        log.append(trajectory(text="zażółć\n\u2028"))
+        assert [item.turns[0].text for _, item in read_trajectories(path)] == ["zażółć\n\u2028"]
+        assert path.read_bytes().count(b"\n") == 1
+
+
+def test_reading_goes_on_from_a_place(path: Path) -> None:
+    first, second = write(path, trajectory("a"), trajectory("b"))
+    assert list(read_trajectories(path, first.end)) == [(second, trajectory("b"))]
+    assert list(read_trajectories(path, second.end)) == []
+
+
+def test_without_a_file_there_are_no_trajectories(path: Path) -> None:
+    assert ids(path) == []
+
+
+def test_a_torn_last_line_is_not_read_and_is_cut_off_by_the_next_attempt(path: Path) -> None:
+    write(path, trajectory("a"))
+    with open(path, "ab") as file:
+        file.write(trajectory("torn").model_dump_json().encode()[:-5])
+    assert ids(path) == ["a"]
+    write(path, trajectory("b"))
+    assert ids(path) == ["a", "b"]
+
+
+def test_a_long_torn_line_is_cut_off_whole(path: Path) -> None:
+    write(path, trajectory("a"))
+    with open(path, "ab") as file:
+        file.write(b"{" * 3_000_000)
+    write(path, trajectory("b"))
+    assert ids(path) == ["a", "b"]
+
+
+def test_a_file_of_one_torn_line_is_emptied(path: Path) -> None:
+    path.write_bytes(b'{"id": "to')
+    with TrajectoryLog(path) as log:
+        assert log.end == 0
+    assert path.read_bytes() == b""
+
+
+def test_a_file_is_cut_back_to_the_end_of_a_line(path: Path) -> None:
+    first, *_ = write(path, trajectory("a"), trajectory("b"), trajectory("c"))
+    with TrajectoryLog(path, end=first.end) as log:
+        assert log.append(trajectory("d")).offset == first.end
+    assert ids(path) == ["a", "d"]
+
+
+@pytest.mark.parametrize("beyond", [-1, 1, 10_000])
+def test_a_file_is_never_cut_within_a_line(path: Path, beyond: int) -> None:
+    (first, _) = write(path, trajectory("a"), trajectory("b"))
+    before = path.read_bytes()
+    with pytest.raises(UnreadableTrajectory, match=r"trajectories\.jsonl.*byte"):
+        TrajectoryLog(path, end=first.end + beyond)
+    assert path.read_bytes() == before
+
+
+def test_a_damaged_line_is_named(path: Path) -> None:
+    (first,) = write(path, trajectory("a"))
+    with open(path, "ab") as file:
+        file.write(b'{"id": 1}\n')
+    with pytest.raises(UnreadableTrajectory, match=rf"line at byte {first.end} "):
+        ids(path)
+
+
+def test_lists_of_different_lengths_are_damage(path: Path) -> None:
+    damaged = trajectory().model_copy(update={"response_mask": [1]})
+    write(path, damaged)
+    with pytest.raises(UnreadableTrajectory, match="different lengths"):
+        ids(path)
+
+
+def test_a_full_disk_is_named() -> None:
+    with pytest.raises(StorageFull), TrajectoryLog(Path("/dev/full")) as log:
+        log.append(trajectory())
+
+
+def test_of_a_trajectory_that_did_not_fit_nothing_is_left(path: Path) -> None:
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    with TrajectoryLog(path) as log:
+        first = log.append(trajectory("a"))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (first.end + 20, limits[1]))
+        try:
+            with pytest.raises(OSError, match="too large"):
+                log.append(trajectory("does not fit"))
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        log.append(trajectory("b"))
+    assert ids(path) == ["a", "b"]
+
+
+def test_what_was_appended_is_synced_while_the_job_goes_on(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[int] = []
+    real = os.fsync
+
+    def fsync(descriptor: int) -> None:
+        real(descriptor)
+        synced.append(os.fstat(descriptor).st_size)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+
+    async def job() -> None:
+        with TrajectoryLog(path) as log:
+            syncing = asyncio.create_task(log.sync_forever())
+            place = log.append(trajectory())
+            await asyncio.to_thread(wait_for, lambda: place.end in synced, "a sync")
+            syncing.cancel()
+
+    asyncio.run(job())
+
+
+def test_an_unsynced_trajectory_is_synced_at_the_end(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(_: int) -> None:
+        raise OSError(errno.EIO, "broken")
+
+    monkeypatch.setattr(os, "fsync", broken)
+    with pytest.raises(OSError, match="broken"):
+        write(path, trajectory())
+
+
+class Attempts(RuleBasedStateMachine):
+    """Attempts of a job that append, are killed while they write, and cut back."""
+
+    @initialize()
+    def first_attempt(self) -> None:
+        self.folder = tempfile.TemporaryDirectory()
+        self.path = Path(self.folder.name) / "trajectories.jsonl"
+        self.kept: list[tuple[Place, Trajectory]] = []
+        self.log = TrajectoryLog(self.path)
+
+    @rule(written=trajectories())
+    def append(self, written: Trajectory) -> None:
+        self.kept.append((self.log.append(written), written))
+
+    @rule(torn=st.binary(max_size=50).map(lambda torn: torn.replace(b"\n", b"")))
+    def kill(self, torn: bytes) -> None:
+        with self.log:
+            pass
+        with open(self.path, "ab") as file:
+            file.write(torn)
+        self.log = TrajectoryLog(self.path)
+
+    @rule(data=st.data())
+    def resume_from_a_checkpoint(self, data: st.DataObject) -> None:
+        count = data.draw(st.integers(0, len(self.kept)))
+        with self.log:
+            pass
+        self.kept = self.kept[:count]
+        self.log = TrajectoryLog(self.path, end=self.kept[-1][0].end if self.kept else 0)
+
+    @invariant()
+    def whatever_was_kept_is_read(self) -> None:
+        assert list(read_trajectories(self.path)) == self.kept
+
+    def teardown(self) -> None:
+        with self.log:
+            pass
+        self.folder.cleanup()
+
+
+TestAttempts = Attempts.TestCase
+TestAttempts.settings = settings(max_examples=30, stateful_step_count=12)

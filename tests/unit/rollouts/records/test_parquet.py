@@ -1,0 +1,74 @@
+"""Trajectories in a Parquet file."""
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from services.contracts.trajectories import Trajectory
+from services.rollouts.records import read_parquet, write_parquet
+from services.rollouts.records.columns import SCHEMA
+from services.rollouts.records.log import UnreadableTrajectory
+from tests.unit.rollouts.records.examples import trajectories, trajectory
+
+
+@given(st.lists(trajectories(), max_size=3))
+@settings(max_examples=50)
+def test_what_is_written_is_read_back(written: list[Trajectory]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "x.parquet"
+        write_parquet(written, path)
+        assert list(read_parquet(path)) == written
+
+
+def test_every_field_has_a_column(tmp_path: Path) -> None:
+    assert set(SCHEMA.names) == set(Trajectory.model_fields) - {"object"}
+
+
+def test_tokens_are_numbers_and_rewards_can_be_filtered_by(tmp_path: Path) -> None:
+    path = tmp_path / "x.parquet"
+    good = trajectory("good").model_copy(update={"reward": 1.0})
+    write_parquet([trajectory("none"), good], path)
+    table = pq.read_table(path, columns=["id", "log_probs"], filters=[("reward", ">", 0.5)])
+    assert table.to_pylist() == [{"id": "good", "log_probs": [-0.25] * 3}]
+
+
+def test_many_are_written_group_by_group(tmp_path: Path) -> None:
+    path = tmp_path / "x.parquet"
+    write_parquet((trajectory(str(number)) for number in range(1200)), path)
+    assert pq.ParquetFile(path).metadata.num_row_groups == 3
+    assert [item.id for item in read_parquet(path)] == [str(number) for number in range(1200)]
+
+
+def test_an_interrupted_write_leaves_the_earlier_file(tmp_path: Path) -> None:
+    path = tmp_path / "x.parquet"
+    write_parquet([trajectory("first")], path)
+
+    def broken() -> Iterator[Trajectory]:
+        yield trajectory("second")
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        write_parquet(broken(), path)
+    assert [item.id for item in read_parquet(path)] == ["first"]
+
+
+@pytest.mark.parametrize("content", [b"", b"PAR1", b"x" * 500])
+def test_a_damaged_file_is_named(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "x.parquet"
+    path.write_bytes(content)
+    with pytest.raises(UnreadableTrajectory, match=r"x\.parquet"):
+        list(read_parquet(path))
+
+
+def test_a_parquet_file_of_something_else_is_named(tmp_path: Path) -> None:
+    import pyarrow as pa
+
+    path = tmp_path / "x.parquet"
+    pq.write_table(pa.table({"a": [1]}), path)
+    with pytest.raises(UnreadableTrajectory, match=r"x\.parquet: row 0"):
+        list(read_parquet(path))

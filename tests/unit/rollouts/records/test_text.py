@@ -1,0 +1,133 @@
+"""Trajectories as a person reads them."""
+
+from hypothesis import given
+
+from services.contracts.trajectories import (
+    CallOutcome,
+    FinishReason,
+    MalformedCall,
+    ToolCallRecord,
+    Trajectory,
+    Turn,
+)
+from temper.formats.trajectory_text import render
+from tests.unit.rollouts.records.examples import trajectories, trajectory
+
+
+def with_call(call: ToolCallRecord, **fields: object) -> Trajectory:
+    turn = Turn(
+        text="I compute.\n<tool_call>...</tool_call><|im_end|>",
+        token_start=0,
+        token_count=3,
+        inserted_count=2,
+        finish_reason="stop",
+        calls=[call],
+    )
+    answer = Turn(text="It is 408.", token_start=5, token_count=1, finish_reason="stop")
+    return Trajectory.model_validate(
+        {
+            "id": "traj-0-1",
+            "prompt_index": 0,
+            "sample_index": 1,
+            "messages": [{"role": "user", "content": "12*34?"}],
+            "prompt_token_ids": [1],
+            "response_token_ids": [1] * 6,
+            "response_mask": [1, 1, 1, 0, 0, 1],
+            "log_probs": [0.0] * 6,
+            "policy_versions": [0] * 6,
+            "turns": [turn, answer],
+            "finish_reason": FinishReason.ANSWERED,
+            **fields,
+        }
+    )
+
+
+ANSWERED = ToolCallRecord(
+    name="code_interpreter",
+    arguments={"code": "x = 12*34\nprint(x)", "timeout": 5},
+    outcome=CallOutcome.ANSWERED,
+    reply="408\n" * 100,
+    reply_characters=400,
+    shown="408...(truncated)",
+    attempts=1,
+)
+
+
+def test_a_conversation_reads_in_its_order_with_code_on_lines_of_its_own() -> None:
+    text = render(with_call(ANSWERED, reward=0.8, reward_components={"em": 1.0}, gold=["408"]))
+    wanted = [
+        "reward 0.8 (em 1)",
+        "12*34?",
+        "I compute.",
+        "call of code_interpreter: answered",
+        "    x = 12*34",
+        "    print(x)",
+        "    5",
+        "reply, of 400 characters:",
+        "408...(truncated)",
+        "It is 408.",
+        "end: answered",
+        "right: 408",
+    ]
+    places = [text.index(part) for part in wanted]
+    assert places == sorted(places)
+    assert "turns: 2; calls: 1;" in text
+
+
+def test_masks_tell_who_wrote_a_line() -> None:
+    lines = render(with_call(ANSWERED), masks=True).splitlines()
+    assert "1 | I compute." in lines
+    assert "0 | 408...(truncated)" in lines
+    assert "0 | 12*34?" in lines
+    assert "1 | It is 408." in lines
+    assert {line[:4] for line in lines} == {"1 | ", "0 | ", "  | "}
+
+
+def test_a_failed_call_says_what_happened() -> None:
+    failed = ToolCallRecord(
+        name="search",
+        arguments=None,
+        outcome=CallOutcome.TIMED_OUT,
+        error="no answer within 30 s",
+        shown="Error: it took too long",
+        attempts=3,
+    )
+    text = render(with_call(failed))
+    assert "call of search: timed_out at attempt 3" in text
+    assert "error: no answer within 30 s" in text
+    assert "Error: it took too long" in text
+    assert "calls: 1 (1 failed)" in text
+
+
+def test_dropped_and_malformed_calls_and_failures_are_shown() -> None:
+    shown = with_call(
+        ToolCallRecord(name="search", arguments={}, outcome=CallOutcome.DROPPED),
+        error="the engine is gone",
+        reward_error="the sandbox did not answer",
+    )
+    shown.turns[0].malformed = [MalformedCall(text="{", reason="is no JSON")]
+    text = render(shown)
+    assert "call of search: not run" in text
+    assert "malformed call: is no JSON" in text
+    assert "error: the engine is gone" in text
+    assert "no reward: the sandbox did not answer" in text
+
+
+def test_messages_that_hold_calls_are_shown() -> None:
+    message = {"role": "assistant", "content": None, "tool_calls": [{"name": "f"}]}
+    shown = trajectory().model_copy(update={"messages": [message]})
+    assert '[{"name": "f"}]' in render(shown)
+
+
+def test_nothing_in_a_trajectory_commands_the_terminal() -> None:
+    hostile = "a\x1b[2J\x9b0m\u202eb\u2028\r\x07c\td é 漢\u3000字"
+    text = render(trajectory(text=hostile))
+    assert r"a\x1b[2J\x9b0m\u202eb\u2028\r\x07c" in text
+    assert "\td é 漢\u3000字" in text
+
+
+@given(trajectories())
+def test_any_trajectory_can_be_shown(shown: Trajectory) -> None:
+    text = render(shown, masks=True)
+    assert not set(text) & {*map(chr, range(32)), "\x7f", "\x9b", "\u202e"} - {"\n", "\t"}
+    assert all(line[:4] in {"1 | ", "0 | ", "  | "} for line in text.split("\n")[:-1])

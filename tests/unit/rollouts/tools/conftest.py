@@ -1,0 +1,3 @@
+from tests.unit.rollouts.tools.opened import server
+
+__all__ = ["server"]

@@ -1,0 +1,58 @@
+"""Tools that are opened for one test."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from typing import Any, TypeVar
+
+import pytest
+
+from services.contracts.base import JsonObject
+from services.contracts.multi_turn import Tool
+from services.rollouts.tools import Toolbox, ToolEnvironment, ToolReply, open_toolbox
+from tests.unit.inference.scripted_server import ScriptedServer, running_server
+
+Result = TypeVar("Result")
+
+
+def with_tools(
+    tools: Sequence[Tool],
+    work: Callable[[Toolbox], Awaitable[Result]],
+    environment: ToolEnvironment | None = None,
+) -> Result:
+    """What ``work`` makes of a toolbox."""
+
+    async def run() -> Result:
+        async with open_toolbox(tools, environment or ToolEnvironment()) as toolbox:
+            return await work(toolbox)
+
+    return asyncio.run(run())
+
+
+def call(
+    tool: Tool,
+    arguments: JsonObject | None,
+    environment: ToolEnvironment | None = None,
+    name: str | None = None,
+) -> ToolReply:
+    """What comes of one call of one tool."""
+
+    async def ask(toolbox: Toolbox) -> ToolReply:
+        own = str(toolbox.schemas[0]["function"]["name"])
+        return await toolbox.call(name if name is not None else own, arguments)
+
+    return with_tools([tool], ask, environment)
+
+
+def function(name: str, **properties: Any) -> JsonObject:
+    """A schema of a function, all of whose properties are required."""
+    parameters = {"type": "object", "properties": properties, "required": list(properties)}
+    return {
+        "type": "function",
+        "function": {"name": name, "description": "", "parameters": parameters},
+    }
+
+
+@pytest.fixture
+def server() -> Iterator[ScriptedServer]:
+    with running_server() as scripted:
+        yield scripted

@@ -1,0 +1,67 @@
+"""Tools that are Python functions."""
+
+from typing import Any
+
+import pytest
+
+from services.contracts.base import JsonObject
+from services.contracts.errors import PermissionDenied
+from services.contracts.multi_turn import Tool
+from services.contracts.trajectories import CallOutcome
+from services.rollouts.tools import ToolEnvironment, ToolReply
+from tests.unit.rollouts.tools.opened import call, function
+
+HERE = "tests.unit.rollouts.tools.test_function_tool"
+
+
+def double(value: Any) -> Any:
+    return value * 2
+
+
+def stand_still(value: Any) -> None:
+    while True:
+        pass
+
+
+def use(name: str, arguments: JsonObject, **config: Any) -> ToolReply:
+    path = f"{HERE}.{name}"
+    tool = Tool(
+        class_name="callable",
+        config={"callable": path, **config},
+        tool_schema=function("double", value={}),
+    )
+    return call(tool, arguments, ToolEnvironment(allowed_callables=(path,)))
+
+
+@pytest.mark.parametrize(("value", "text"), [("é", "éé"), (2, "4"), ([None], "[null, null]")])
+def test_what_the_function_returns_is_the_reply(value: Any, text: str) -> None:
+    reply = use("double", {"value": value})
+
+    assert (reply.outcome, reply.text, reply.attempts) == (CallOutcome.ANSWERED, text, 1)
+
+
+def test_a_function_that_raises_costs_the_call() -> None:
+    reply = use("double", {"value": {}})
+
+    assert reply.outcome is CallOutcome.FAILED
+    assert "TypeError" in reply.text
+
+
+def test_a_function_that_hangs_costs_the_call() -> None:
+    reply = use("stand_still", {"value": 1}, timeout=0.2)
+
+    assert reply.outcome is CallOutcome.TIMED_OUT
+
+
+def test_arguments_that_do_not_fit_call_nothing() -> None:
+    assert use("double", {}).outcome is CallOutcome.INVALID_ARGUMENTS
+
+
+def test_a_function_that_is_not_allowed_opens_no_toolbox() -> None:
+    config = {"callable": "os.system"}
+    tool = Tool(class_name="callable", config=config, tool_schema=function("system"))
+
+    with pytest.raises(PermissionDenied) as caught:
+        call(tool, {})
+
+    assert caught.value.param == "tools[0].config.callable"

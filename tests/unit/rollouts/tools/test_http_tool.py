@@ -1,0 +1,129 @@
+"""Tools that are any HTTP endpoint."""
+
+from typing import Any
+
+import pytest
+
+from services.contracts.base import JsonObject
+from services.contracts.multi_turn import Tool
+from services.contracts.trajectories import CallOutcome
+from services.rollouts.tools import ToolEnvironment, ToolReply
+from tests.unit.inference.scripted_server import ScriptedServer, answer, hang, reset
+from tests.unit.rollouts.tools.opened import call, function
+
+SCHEMA = function("weather", city={"type": "string"})
+
+
+def ask(
+    server: ScriptedServer,
+    arguments: JsonObject | None = None,
+    schema: JsonObject = SCHEMA,
+    **config: Any,
+) -> ToolReply:
+    tool = Tool(class_name="http", config={"url": server.url, **config}, tool_schema=schema)
+    return call(tool, {"city": "Bern"} if arguments is None else arguments)
+
+
+def test_the_arguments_are_the_body_and_the_body_is_the_reply(server: ScriptedServer) -> None:
+    server.script = [answer(body=b'{"degrees": 21}')]
+
+    reply = ask(server, {"city": "Bern", "more": [1]})
+
+    assert server.requests[0][1] == {"city": "Bern", "more": [1]}
+    assert (reply.outcome, reply.text) == (CallOutcome.ANSWERED, '{"degrees": 21}')
+
+
+@pytest.mark.parametrize(
+    ("body", "text"),
+    [
+        (b'"warm \\u00e9"', "warm é"),
+        (b'"warm', '"warm'),
+        (b"plain", "plain"),
+        (b"", ""),
+        (b"a\xff", "a\ufffd"),
+        (b'"\\ud800"', "\ufffd"),
+    ],
+)
+def test_any_body_is_a_reply(server: ScriptedServer, body: bytes, text: str) -> None:
+    server.script = [answer(body=body)]
+
+    assert ask(server).text == text
+
+
+def test_five_megabytes_are_a_reply(server: ScriptedServer) -> None:
+    server.script = [answer(body=b"x" * 5_000_000)]
+
+    assert len(ask(server).text) == 5_000_000
+
+
+def test_a_longer_reply_than_is_held_is_cut(server: ScriptedServer) -> None:
+    server.script = [answer(body=b"x" * (9 << 20))]
+
+    assert len(ask(server).text) == 8 << 20
+
+
+def test_any_success_is_one(server: ScriptedServer) -> None:
+    server.script = [answer(201, body=b"made")]
+
+    assert ask(server).text == "made"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [({}, "'city' is a required property"), ({"city": 5}, "argument city"), ({"city": []}, "city")],
+)
+def test_arguments_that_do_not_fit_ask_nobody(
+    server: ScriptedServer, arguments: JsonObject, told: str
+) -> None:
+    reply = ask(server, arguments)
+
+    assert reply.outcome is CallOutcome.INVALID_ARGUMENTS
+    assert told in reply.text
+    assert server.requests == []
+
+
+@pytest.mark.parametrize("trouble", [reset, answer(500, retry_after="0"), answer(504)])
+def test_what_may_have_been_acted_on_is_not_sent_again(
+    server: ScriptedServer, trouble: Any
+) -> None:
+    server.script = [trouble]
+
+    reply = ask(server)
+
+    assert (reply.outcome, len(server.requests)) == (CallOutcome.FAILED, 1)
+
+
+@pytest.mark.parametrize("trouble", [reset, answer(500, retry_after="0"), answer(503)])
+def test_an_idempotent_endpoint_is_asked_again(server: ScriptedServer, trouble: Any) -> None:
+    server.script = [trouble, answer(body=b"ok")]
+
+    assert ask(server, idempotent=True).attempts == 2
+
+
+def test_a_request_that_was_not_begun_is_sent_again(server: ScriptedServer) -> None:
+    server.script = [answer(429, retry_after="0"), answer(body=b"ok")]
+
+    assert ask(server).attempts == 2
+
+
+def test_an_endpoint_that_hangs_costs_the_call(server: ScriptedServer) -> None:
+    server.script = [hang]
+
+    assert ask(server, timeout=0.1).outcome is CallOutcome.TIMED_OUT
+
+
+def test_nobody_is_followed_elsewhere(server: ScriptedServer) -> None:
+    server.script = [answer(307, location=f"{server.url}/else")]
+
+    assert ask(server).outcome is CallOutcome.FAILED
+    assert len(server.requests) == 1
+
+
+def test_the_operators_key_for_the_origin_is_shown(server: ScriptedServer) -> None:
+    server.script = [answer(body=b"")]
+    origin = server.url.removesuffix("/v1")
+    tool = Tool(class_name="http", config={"url": server.url}, tool_schema=SCHEMA)
+
+    call(tool, {"city": "B"}, ToolEnvironment(endpoint_keys={origin: "sk-1"}))
+
+    assert server.requests[0][0]["authorization"] == "Bearer sk-1"

@@ -1,0 +1,221 @@
+"""Tools that run code: what they send, and what the model reads."""
+
+from typing import Any
+
+import pytest
+
+from services.contracts.base import JsonObject
+from services.contracts.multi_turn import Tool
+from services.contracts.trajectories import CallOutcome
+from services.rollouts.tools import ToolEnvironment, ToolReply, sandbox
+from tests.unit.inference.scripted_server import ScriptedServer, answer, hang, reset
+from tests.unit.rollouts.tools.opened import call, function
+
+FINISHED = {"status": "Finished", "execution_time": 0.1, "return_code": 0, "stderr": ""}
+
+
+def ran(outcome: str = "Success", **result: Any) -> JsonObject:
+    return {"status": outcome, "message": "", "run_result": {**FINISHED, "stdout": "", **result}}
+
+
+def run(
+    server: ScriptedServer, arguments: JsonObject | None, kind: str = "sandbox", **config: Any
+) -> ToolReply:
+    schema = config.pop("schema", None)
+    config = {"sandbox_fusion_url": f"{server.url}/run_code", **config}
+    return call(Tool(class_name=kind, config=config, tool_schema=schema), arguments)
+
+
+def replied(server: ScriptedServer, body: object, **config: Any) -> ToolReply:
+    server.script = [answer(body=body)]
+    return run(server, {"code": "pass"}, **config)
+
+
+def test_the_published_body_is_sent(server: ScriptedServer) -> None:
+    server.script = [answer(body=ran(stdout="3\n"))]
+
+    reply = run(server, {"code": "print(3)"}, default_timeout=7, memory_limit_mb=99)
+
+    assert (reply.outcome, reply.text, reply.error, reply.attempts) == ("answered", "3\n", None, 1)
+    (request,) = server.requests
+    assert request[1] == {
+        "code": "print(3)",
+        "language": "python",
+        "compile_timeout": 7,
+        "run_timeout": 7,
+        "memory_limit_MB": 99,
+        "stdin": None,
+        "files": {},
+        "fetch_files": [],
+    }
+
+
+@pytest.mark.parametrize(
+    ("body", "text"),
+    [
+        (ran(stdout="out\n", stderr="err\n"), "out\nerr\n"),
+        (ran(stdout=""), ""),
+        (ran("Failed", return_code=1, stderr="Traceback"), "Traceback"),
+        (ran("Failed", return_code=3, stdout="so far"), "so far\nexit code 3"),
+        (ran("Failed", return_code=-9, stdout="a\n"), "a\nkilled by signal 9"),
+        (ran("Failed", return_code=-9, out_of_memory=True), "killed: out of memory"),
+        (
+            ran("Failed", status="TimeLimitExceeded", return_code=None, stdout="begun\n"),
+            "begun\nTimeLimitExceeded after 30 s",
+        ),
+        (ran("Failed", status="TimeLimitExceeded"), "TimeLimitExceeded after 30 s"),
+        (
+            {
+                "status": "Failed",
+                "compile_result": {**FINISHED, "return_code": 1, "stderr": "x.c:1"},
+            },
+            "x.c:1\nthe code could not be compiled",
+        ),
+        (
+            {"status": "Failed", "compile_result": {"status": "TimeLimitExceeded"}},
+            "compiling: TimeLimitExceeded after 30 s",
+        ),
+        ({"status": "Failed"}, "Error: the code was not run."),
+        (ran(stdout="lone \ud800 end"), "lone \ufffd end"),
+    ],
+)
+def test_the_model_reads_what_happened(server: ScriptedServer, body: JsonObject, text: str) -> None:
+    reply = replied(server, body)
+
+    assert reply.outcome is CallOutcome.ANSWERED
+    assert reply.text == text
+
+
+@pytest.mark.parametrize(
+    ("body", "text"),
+    [
+        (ran(stdout="a", stderr="b"), "ab"),
+        (ran("Failed", return_code=3), ""),
+        (ran("Failed", status="TimeLimitExceeded", stdout="begun"), "no stdout here"),
+        ({"status": "Failed", "compile_result": FINISHED}, "no stdout here"),
+    ],
+)
+def test_upstreams_replies_are_there_for_who_wants_them(
+    server: ScriptedServer, body: JsonObject, text: str
+) -> None:
+    assert replied(server, body, upstream_replies=True).text == text
+
+
+def test_a_sandbox_that_is_to_blame_has_failed(server: ScriptedServer) -> None:
+    reply = replied(server, {"status": "SandboxError", "message": "lean is not installed"})
+
+    assert reply.outcome is CallOutcome.FAILED
+    assert "lean is not installed" in reply.text
+    assert reply.error == "lean is not installed"
+
+
+@pytest.mark.parametrize("trouble", [reset, answer(504, retry_after="0"), answer(body=b"<html>")])
+def test_passing_trouble_is_tried_again(server: ScriptedServer, trouble: Any) -> None:
+    server.script = [trouble, answer(body=ran(stdout="5"))]
+
+    reply = run(server, {"code": "5"})
+
+    assert (reply.text, reply.attempts) == ("5", 2)
+
+
+def test_a_full_sandbox_is_asked_three_times(server: ScriptedServer) -> None:
+    server.script = [answer(504, retry_after="0")]
+
+    reply = run(server, {"code": "5"})
+
+    assert (reply.outcome, reply.attempts) == (CallOutcome.FAILED, 3)
+    assert "504" in reply.text
+
+
+def test_a_sandbox_that_hangs_costs_the_call(
+    server: ScriptedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sandbox, "GRACE_SECONDS", 0.1)
+    server.script = [hang]
+
+    reply = run(server, {"code": "5"}, default_timeout=0.1)
+
+    assert (reply.outcome, reply.attempts) == (CallOutcome.TIMED_OUT, 1)
+    assert "in time" in reply.text
+    assert reply.error is not None
+    assert server.url in reply.error
+    assert server.url not in reply.text
+
+
+@pytest.mark.parametrize("arguments", [{}, {"code": 5}, {"code": None}, None])
+def test_arguments_without_code_ask_nobody(
+    server: ScriptedServer, arguments: JsonObject | None
+) -> None:
+    reply = run(server, arguments)
+
+    assert reply.outcome is CallOutcome.INVALID_ARGUMENTS
+    assert reply.text.startswith("Error: ")
+    assert server.requests == []
+
+
+def test_a_refused_program_is_the_models_mistake(server: ScriptedServer) -> None:
+    server.script = [answer(422, body={"error": "code: too long"})]
+
+    reply = run(server, {"code": "5"})
+
+    assert reply.outcome is CallOutcome.INVALID_ARGUMENTS
+    assert "too long" in reply.text
+
+
+def test_the_model_chooses_only_what_it_is_offered(server: ScriptedServer) -> None:
+    server.script = [answer(body=ran())]
+    arguments = {"code": "x", "language": "bash", "timeout": 5}
+    text = {"type": "string"}
+    offered = function("run", code=text, language=text, timeout={"type": "number"})
+
+    run(server, arguments)
+    run(server, arguments, schema=offered)
+    run(server, {**arguments, "timeout": 500}, schema=offered)
+
+    sent = [(body["language"], body["run_timeout"]) for _, body in server.requests]
+    assert sent == [("python", 30), ("bash", 5), ("bash", 30)]
+
+
+@pytest.mark.parametrize(
+    "choice", [{"timeout": True}, {"timeout": -1}, {"timeout": "1"}, {"language": "klingon"}]
+)
+def test_a_choice_that_cannot_be_is_told(server: ScriptedServer, choice: JsonObject) -> None:
+    text = {"type": "string"}
+    offered = function("run", code=text, language=text, timeout={"type": "number"})
+
+    reply = run(server, {"code": "x", **choice}, schema=offered)
+
+    assert reply.outcome is CallOutcome.INVALID_ARGUMENTS
+
+
+def test_retool_shows_the_last_value(server: ScriptedServer) -> None:
+    server.script = [answer(body=ran())]
+
+    run(server, {"code": "```python\nx = 2\nx\n```"}, "mindspeed_rl.tools.retool.ReTool")
+    run(server, {"code": "x"}, "retool", default_language="bash")
+
+    shown, bash = (body["code"] for _, body in server.requests)
+    assert "print(_)" in shown
+    assert bash == "x"
+
+
+def test_the_operators_sandbox_is_asked_with_its_key(server: ScriptedServer) -> None:
+    origin = server.url.removesuffix("/v1")
+    environment = ToolEnvironment(sandbox_url=origin, sandbox_api_key="sk-own")
+    server.script = [answer(body=ran(stdout="own"))]
+
+    for config in ({}, {"sandbox_fusion_url": "http://localhost:8080/run_code"}):
+        tool = Tool(class_name="sandbox", config=config)
+        assert call(tool, {"code": "1"}, environment).text == "own"
+
+    assert {headers["authorization"] for headers, _ in server.requests} == {"Bearer sk-own"}
+
+
+def test_no_other_sandbox_sees_that_key(server: ScriptedServer) -> None:
+    server.script = [answer(body=ran())]
+    config = {"sandbox_fusion_url": f"{server.url}/run_code"}
+    environment = ToolEnvironment(sandbox_api_key="sk-own", endpoint_keys={})
+
+    call(Tool(class_name="sandbox", config=config), {"code": "1"}, environment)
+
+    assert "authorization" not in server.requests[0][0]

@@ -1,0 +1,123 @@
+"""What models read of a tool, and whether their arguments fit."""
+
+import contextlib
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from services.contracts.base import JsonObject
+from services.contracts.errors import InvalidRequest
+from services.rollouts.tools.fault import ToolFault
+from services.rollouts.tools.schema import argument_check, checked_schema
+
+
+def parameters_read(parameters: JsonObject) -> Any:
+    schema = {"type": "function", "function": {"name": "f", "parameters": parameters}}
+    return checked_schema(schema, "s")["function"]["parameters"]
+
+
+def test_the_published_misspelling_is_put_right() -> None:
+    published = {"type": "array", "item": {"type": "string"}, "description": "Queries."}
+
+    read = parameters_read({"type": "object", "properties": {"query_list": published}})
+
+    assert read["properties"]["query_list"] == {
+        "type": "array",
+        "items": {"type": "string"},
+        "description": "Queries.",
+    }
+
+
+def test_an_argument_may_be_named_item() -> None:
+    parameters = {"type": "object", "properties": {"item": {"type": "array", "items": {}}}}
+
+    assert parameters_read(parameters) == parameters
+
+
+def test_what_is_no_part_of_a_schema_is_not_shown_to_the_model() -> None:
+    schema = {"type": "function", "extra": 1, "function": {"name": "f", "secret": 2}}
+
+    assert checked_schema(schema, "s") == {
+        "type": "function",
+        "function": {
+            "name": "f",
+            "description": "",
+            "parameters": {"type": "object", "properties": {}},
+        },
+    }
+
+
+@pytest.mark.parametrize(
+    ("parameters", "arguments", "fits"),
+    [
+        ({"required": ["a"]}, {"a": 1}, True),
+        ({"required": ["a"]}, {}, False),
+        ({"properties": {"a": {"pattern": "^x+$"}}}, {"a": "xx"}, True),
+        ({"properties": {"a": {"pattern": "^x+$"}}}, {"a": "xy"}, False),
+        ({"properties": {"a": {"pattern": "x"}}}, {"a": 5}, True),
+        ({"properties": {"a": {"pattern": "^.$"}}}, {"a": "\ud800"}, True),
+        (
+            {"properties": {"a": {"$ref": "#/$defs/d"}}, "$defs": {"d": {"const": 1}}},
+            {"a": 2},
+            False,
+        ),
+        ({"additionalProperties": False}, {"a": 1}, False),
+        ({"$ref": "#"}, {}, False),
+        ({"$ref": "#/nowhere"}, {}, False),
+    ],
+)
+def test_arguments_are_matched(parameters: JsonObject, arguments: JsonObject, fits: bool) -> None:
+    check = argument_check(parameters)
+    if fits:
+        check(arguments)
+    else:
+        with pytest.raises(ToolFault):
+            check(arguments)
+
+
+def test_a_pattern_takes_no_time() -> None:
+    check = argument_check(parameters_read({"properties": {"a": {"pattern": "^(a+)+$"}}}))
+
+    with pytest.raises(ToolFault):
+        check({"a": "a" * 100_000 + "b"})
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(
+                ["type", "items", "item", "properties", "$ref", "pattern", "anyOf", "a"]
+            ),
+            inner,
+            max_size=4,
+        )
+    ),
+    max_leaves=15,
+)
+
+
+@given(schema=st.dictionaries(st.sampled_from(["type", "function", "a"]), JSON, max_size=3))
+def test_any_schema_is_taken_or_refused(schema: JsonObject) -> None:
+    with contextlib.suppress(InvalidRequest):
+        assert checked_schema(schema, "s")["function"]["name"]
+
+
+@given(
+    parameters=st.dictionaries(
+        st.sampled_from(["type", "items", "item", "$ref", "anyOf", "properties"]), JSON
+    ),
+    arguments=st.dictionaries(st.text(max_size=3), JSON),
+)
+def test_any_arguments_fit_a_schema_that_is_taken_or_do_not(
+    parameters: JsonObject, arguments: JsonObject
+) -> None:
+    try:
+        read = parameters_read(parameters)
+    except InvalidRequest:
+        return
+    with contextlib.suppress(ToolFault):
+        argument_check(read)(arguments)

@@ -1,0 +1,117 @@
+"""Tools that search: what they send, and what the model reads."""
+
+import json
+from typing import Any
+
+import pytest
+
+from services.contracts.base import JsonObject
+from services.contracts.multi_turn import Tool
+from services.contracts.trajectories import CallOutcome
+from services.rollouts.tools import ToolEnvironment, ToolReply
+from tests.unit.inference.scripted_server import ScriptedServer, answer, hang, reset
+from tests.unit.rollouts.tools.opened import call
+
+
+def hit(contents: str) -> JsonObject:
+    return {"document": {"id": "1", "contents": contents}, "score": 0.5}
+
+
+def search(server: ScriptedServer, queries: object, **config: Any) -> ToolReply:
+    config = {"retrieval_service_url": f"{server.url}/retrieve", **config}
+    arguments = {"query_list": queries} if queries is not None else {}
+    return call(Tool(class_name="search", config=config), arguments)
+
+
+def text_of(reply: ToolReply) -> str:
+    content = json.loads(reply.text)
+    assert list(content) == ["result"]
+    return str(content["result"])
+
+
+def test_passages_are_rendered_query_by_query(server: ScriptedServer) -> None:
+    body = {"result": [[hit('"Nile"\nA river.'), hit('"Po"\nLong\nand 長い.')], [hit('"É"\nx')]]}
+    server.script = [answer(body=body)]
+
+    reply = search(server, ["rivers", "é"], topk=2)
+
+    assert server.requests[0][1] == {"queries": ["rivers", "é"], "topk": 2, "return_scores": True}
+    assert text_of(reply) == (
+        'Doc 1 (Title: "Nile")\nA river.\n\nDoc 2 (Title: "Po")\nLong\nand 長い.'
+        '\n---\nDoc 1 (Title: "É")\nx'
+    )
+    assert "長い" in reply.text
+
+
+def test_documents_without_scores_and_contents_are_rendered(server: ScriptedServer) -> None:
+    server.script = [answer(body={"result": [[{"title": "T", "text": "words"}]]})]
+
+    assert text_of(search(server, ["a"])) == "Doc 1 (Title: T)\nwords"
+
+
+@pytest.mark.parametrize(
+    ("result", "text"),
+    [
+        ([], "No search results found."),
+        ([[], []], "No search results found.\n---\nNo search results found."),
+        ([[], [hit("T\nx")]], "No search results found.\n---\nDoc 1 (Title: T)\nx"),
+    ],
+)
+def test_nothing_found_is_said(server: ScriptedServer, result: object, text: str) -> None:
+    server.script = [answer(body={"result": result})]
+
+    assert text_of(search(server, ["a", "b"])) == text
+
+
+def test_an_index_of_ours_may_be_named(server: ScriptedServer) -> None:
+    server.script = [answer(body={"result": [[]]})]
+
+    search(server, ["a"], index="wiki")
+
+    assert server.requests[0][1]["index"] == "wiki"
+
+
+@pytest.mark.parametrize("queries", [None, [], "a", ["a", 5], {"a": "b"}, [None]])
+def test_queries_that_are_none_ask_nobody(server: ScriptedServer, queries: object) -> None:
+    reply = search(server, queries)
+
+    assert reply.outcome is CallOutcome.INVALID_ARGUMENTS
+    assert text_of(reply).startswith("Error: 'query_list'")
+    assert server.requests == []
+
+
+@pytest.mark.parametrize(
+    "trouble",
+    [
+        reset,
+        *(answer(status, retry_after="0") for status in (500, 502, 503, 504)),
+        answer(body={"result": "no list"}),
+        answer(body={"result": [[], [], []]}),
+        answer(body={"result": [["no document"]]}),
+        answer(body=[]),
+    ],
+)
+def test_passing_trouble_is_tried_again(server: ScriptedServer, trouble: Any) -> None:
+    server.script = [trouble, answer(body={"result": [[hit("T\nx")]]})]
+
+    assert search(server, ["a"]).attempts == 2
+
+
+def test_a_service_that_hangs_costs_the_call(server: ScriptedServer) -> None:
+    server.script = [hang]
+
+    reply = search(server, ["a"], timeout=0.1)
+
+    assert reply.outcome is CallOutcome.TIMED_OUT
+    assert text_of(reply) == "Error: the tool did not answer in time."
+
+
+def test_the_operators_service_is_asked_with_its_key(server: ScriptedServer) -> None:
+    origin = server.url.removesuffix("/v1")
+    environment = ToolEnvironment(retrieval_url=origin, retrieval_api_key="sk-own")
+    server.script = [answer(body={"result": [[]]})]
+
+    for config in ({}, {"retrieval_service_url": "http://localhost:8080/retrieve"}):
+        call(Tool(class_name="search", config=config), {"query_list": ["a"]}, environment)
+
+    assert {headers["authorization"] for headers, _ in server.requests} == {"Bearer sk-own"}
