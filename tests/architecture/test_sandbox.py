@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-INSIDE = "services.sandbox.inside"
-MODULES = sorted((REPOSITORY / "services" / "sandbox" / "inside").rglob("*.py"))
+INSIDE = "services.sandbox.guest"
+MODULES = sorted((REPOSITORY / "services" / "sandbox" / "guest").rglob("*.py"))
 NOTEBOOK_PACKAGES = {"ipykernel", "IPython", "jupyter_client", "traitlets", "zmq", "tornado"}
 NOTEBOOK_PACKAGES |= {"matplotlib", "matplotlib_inline", "numpy"}
 

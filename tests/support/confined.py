@@ -7,7 +7,7 @@ import signal
 from collections.abc import Callable
 from typing import Any
 
-from services.sandbox.inside import syscalls
+from services.sandbox.guest import syscalls
 
 _MOST_SECONDS = 60
 _libc = ctypes.CDLL(None, use_errno=True)

@@ -13,8 +13,8 @@ from collections.abc import Iterable
 from contextlib import ExitStack
 from pathlib import Path
 
-from services.sandbox.inside import syscalls
-from services.sandbox.inside.syscalls import CLONE_NEWNS, MS_BIND, MS_PRIVATE, MS_REC
+from services.sandbox.guest import syscalls
+from services.sandbox.guest.syscalls import CLONE_NEWNS, MS_BIND, MS_PRIVATE, MS_REC
 
 
 def launcher(tier: str, python: Path) -> list[str]:

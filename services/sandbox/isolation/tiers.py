@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from services.contracts.errors import ConfigurationError
-from services.sandbox.inside import landlock
+from services.sandbox.guest import landlock
 from services.sandbox.isolation.advice import advice
 from services.sandbox.isolation.cgroups import Cgroups
 from services.sandbox.isolation.controllers import Controller

@@ -15,8 +15,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
 
-from services.sandbox.inside import container, landlock, namespaces, root, syscalls
-from services.sandbox.inside.places import Configuration
+from services.sandbox.guest import container, landlock, namespaces, root, syscalls
+from services.sandbox.guest.layout import Configuration
 from services.sandbox.isolation.tier import Tier
 
 _DEVICES = ["/dev/null", "/dev/zero"]

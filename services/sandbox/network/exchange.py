@@ -10,8 +10,8 @@ import h11
 
 from services.sandbox.network.connecting import Connector, NotConnected, Result
 from services.sandbox.network.destinations import Destination
-from services.sandbox.network.line import Line, Spend, relay
 from services.sandbox.network.messages import Speaker, passed_on
+from services.sandbox.network.stream import Line, Spend, relay
 
 _URL = re.compile(rb"http://(?P<host>[^/?#]*?)(?P<port>:[0-9]*)?(?P<path>[/?][^#]*)?(#.*)?", re.I)
 _LONGEST_SENTENCE = 500

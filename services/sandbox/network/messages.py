@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 import h11
 
-from services.sandbox.network.line import Line
+from services.sandbox.network.stream import Line
 
 HEAD_BYTES = 32 << 10
 HEAD_LINES = 200

@@ -12,8 +12,8 @@ from services.sandbox.descriptors import readable
 from services.sandbox.network.allow import AllowList
 from services.sandbox.network.connecting import Connector, Result
 from services.sandbox.network.exchange import Exchange
-from services.sandbox.network.line import Line
-from services.sandbox.network.pace import Pace
+from services.sandbox.network.rate_limit import Pace
+from services.sandbox.network.stream import Line
 
 logger = logging.getLogger(__name__)
 

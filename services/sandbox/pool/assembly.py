@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from services.contracts.errors import ConfigurationError
-from services.sandbox.inside.places import USER, Configuration
+from services.sandbox.guest.layout import USER, Configuration
 from services.sandbox.isolation.cgroups import Cgroups
 from services.sandbox.isolation.tier import Tier
 from services.sandbox.isolation.tiers import Isolation

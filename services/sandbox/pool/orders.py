@@ -11,8 +11,8 @@ from services.sandbox.execution import (
     PythonFile,
     PythonModule,
 )
-from services.sandbox.inside.frames import Header
-from services.sandbox.inside.places import PROXY_PORT
+from services.sandbox.guest.frames import Header
+from services.sandbox.guest.layout import PROXY_PORT
 
 BASIC_ENVIRONMENT = {
     "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",

@@ -14,7 +14,7 @@ from services.sandbox.execution import (
     OutputListener,
     SandboxFailure,
 )
-from services.sandbox.inside.places import Configuration
+from services.sandbox.guest.layout import Configuration
 from services.sandbox.isolation.cgroups import Cgroups
 from services.sandbox.network.proxy import Network
 from services.sandbox.pool.capacity import Capacity
@@ -22,9 +22,9 @@ from services.sandbox.pool.folders import remove_folder
 from services.sandbox.pool.profiles import ALL, BASE, NOTEBOOK, Profile, choose_profile
 from services.sandbox.pool.runs import SlotLost
 from services.sandbox.pool.sessions import SessionProcess
-from services.sandbox.pool.shelf import Shelf
-from services.sandbox.pool.slots import Slot
-from services.sandbox.pool.zygotes import Zygote
+from services.sandbox.pool.slot import Slot
+from services.sandbox.pool.warm_pool import Shelf
+from services.sandbox.pool.zygote import Zygote
 
 logger = logging.getLogger(__name__)
 

@@ -30,7 +30,7 @@ def _profile(name: str, packages: str, *modules: str) -> Profile:
 
 BASE = _profile("base", "")
 PYTEST = _profile("pytest", "pytest", "pytest", "_pytest.assertion.rewrite")
-NOTEBOOK = _profile("notebook", "", "services.sandbox.inside.notebook.driver")
+NOTEBOOK = _profile("notebook", "", "services.sandbox.guest.notebook.driver")
 SCIENTIFIC = _profile(
     "scientific",
     "numpy scipy pandas sympy mpmath sklearn networkx",

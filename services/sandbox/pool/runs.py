@@ -12,11 +12,11 @@ from services.sandbox.execution import (
     OutputListener,
     Stream,
 )
-from services.sandbox.inside.frames import Header
+from services.sandbox.guest.frames import Header
 from services.sandbox.isolation.cgroup import Cgroup
 from services.sandbox.network.proxy import Proxy
 from services.sandbox.pool.orders import answer_of_the_dead, ending_of, files_of
-from services.sandbox.pool.pipes import Input, Output
+from services.sandbox.pool.streams import Input, Output
 
 _OVERTIME_SECONDS = 15.0
 

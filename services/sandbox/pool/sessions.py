@@ -6,8 +6,8 @@ from typing import Self
 from services.sandbox.execution import Execution, Outcome, SandboxFailure
 from services.sandbox.pool.orders import Notebook
 from services.sandbox.pool.runs import Run, SlotLost
-from services.sandbox.pool.shelf import Shelf
-from services.sandbox.pool.slots import Slot
+from services.sandbox.pool.slot import Slot
+from services.sandbox.pool.warm_pool import Shelf
 
 
 class SessionProcess:

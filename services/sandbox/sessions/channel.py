@@ -5,7 +5,7 @@ import socket
 from contextlib import suppress
 from typing import Self
 
-from services.sandbox.inside.frames import LARGEST_HEADER, PREFIX, ChannelClosed, Header, encode
+from services.sandbox.guest.frames import LARGEST_HEADER, PREFIX, ChannelClosed, Header, encode
 from services.sandbox.sessions.messages import Message, ProtocolBroken, read_message
 
 _BUFFERED = 1 << 20

@@ -4,7 +4,7 @@ import errno
 
 from services.contracts.errors import Conflict, NotFound, PayloadTooLarge, StorageFull, TemperError
 from services.contracts.sandbox_sessions import SessionFile
-from services.sandbox.inside.frames import Header
+from services.sandbox.guest.frames import Header
 from services.sandbox.sessions.messages import Entry, FileAnswer
 from services.sandbox.sessions.notebook import Notebook
 

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from services.sandbox.execution import Stream
-from services.sandbox.inside.notebook.bounds import (
+from services.sandbox.guest.notebook.bounds import (
     MOST_ENTRIES,
     MOST_NAME_LENGTH,
     MOST_REPRESENTATIONS,

@@ -6,7 +6,7 @@ import time
 from contextlib import suppress
 
 from services.sandbox.execution import Ending, Outcome, SandboxFailure
-from services.sandbox.inside.frames import ChannelClosed, Header
+from services.sandbox.guest.frames import ChannelClosed, Header
 from services.sandbox.pool.sessions import SessionProcess
 from services.sandbox.sessions.channel import DriverChannel
 from services.sandbox.sessions.ends import CellEnd, Death, NotebookEnded

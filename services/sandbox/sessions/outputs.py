@@ -13,7 +13,7 @@ from services.contracts.sandbox import OutputPiece
 from services.contracts.sandbox_sessions import CellError, MimeBundle
 from services.contracts.sandbox_sessions import Shown as ShownPiece
 from services.sandbox.execution import Stream
-from services.sandbox.inside.notebook.bounds import (
+from services.sandbox.guest.notebook.bounds import (
     GATHERED_BYTES,
     GATHERING_SECONDS,
     MOST_DISPLAYS,

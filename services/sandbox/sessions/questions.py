@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from services.sandbox.inside.frames import Header
+from services.sandbox.guest.frames import Header
 from services.sandbox.sessions.ends import NotebookEnded
 from services.sandbox.sessions.messages import FileAnswer, ProtocolBroken
 

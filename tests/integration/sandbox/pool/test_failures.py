@@ -15,10 +15,10 @@ import pytest
 from services.sandbox.descriptors import readable
 from services.sandbox.execution import Executable, SandboxFailure
 from services.sandbox.isolation.tier import Tier
-from services.sandbox.pool import runs, zygotes
+from services.sandbox.pool import runs, zygote
 from services.sandbox.pool.orders import BASIC_ENVIRONMENT
 from services.sandbox.pool.pool import Pool
-from services.sandbox.pool.slots import Slot
+from services.sandbox.pool.slot import Slot
 from tests.integration.sandbox.pool.programs import (
     arguments,
     descendants,
@@ -83,7 +83,7 @@ def test_runs_succeed_when_the_zygotes_hang(
     sandbox: PoolInThread, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sandbox.call(at_rest(sandbox.pool))  # or one that hangs as it starts is waited for, long
-    monkeypatch.setattr(zygotes, "_FORK_SECONDS", 5.0)
+    monkeypatch.setattr(zygote, "_FORK_SECONDS", 5.0)
     for process in zygotes_of_the_pool():
         process.suspend()
 
@@ -171,10 +171,10 @@ def test_a_zygote_whose_service_goes_while_it_starts_ends_quietly() -> None:
     own_end, other_end = socket.socketpair()
     with own_end, other_end:
         process = subprocess.Popen(
-            [installed_runtime("sandbox").python, zygotes._SCRIPT, str(other_end.fileno())],
+            [installed_runtime("sandbox").python, zygote._SCRIPT, str(other_end.fileno())],
             pass_fds=[other_end.fileno()],
             stderr=subprocess.PIPE,
-            env={**BASIC_ENVIRONMENT, "PYTHONPATH": str(zygotes.REPOSITORY)},
+            env={**BASIC_ENVIRONMENT, "PYTHONPATH": str(zygote.REPOSITORY)},
         )
     _, told = process.communicate(timeout=60)
     assert (process.returncode, told) == (0, b"")

@@ -1,6 +1,6 @@
 """What the kernel takes from the inside of ipykernel is still there.
 
-It holds for ipykernel 7.4 and IPython 9; `services.sandbox.inside.notebook.kernel` is what
+It holds for ipykernel 7.4 and IPython 9; `services.sandbox.guest.notebook.kernel` is what
 depends on it.
 """
 

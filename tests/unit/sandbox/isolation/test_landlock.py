@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from services.sandbox.inside import landlock
+from services.sandbox.guest import landlock
 from tests.support.confined import in_fork
 
 pytestmark = pytest.mark.skipif(landlock.abi() == 0, reason="this kernel has no Landlock")

@@ -21,7 +21,7 @@ from pathlib import Path
 import pytest
 
 from services.contracts.errors import ConfigurationError
-from services.sandbox.inside import syscalls
+from services.sandbox.guest import syscalls
 from services.sandbox.isolation.bpf import ALLOW, KILL, error
 from services.sandbox.isolation.seccomp import compile_filter
 from services.sandbox.isolation.tier import Tier

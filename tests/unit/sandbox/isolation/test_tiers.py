@@ -35,7 +35,7 @@ except ConfigurationError as error:
 
 FORBID_NAMESPACES = """
 import errno
-from services.sandbox.inside import syscalls
+from services.sandbox.guest import syscalls
 from services.sandbox.isolation.bpf import ALLOW, Clause, Match, Rule, assemble, error
 from tests.support.confined import architecture, number_of
 refused = Rule(error(errno.EPERM))
@@ -51,7 +51,7 @@ syscalls.install_filter(assemble(
 FORBID_BY_SETTING = """
 import os
 from pathlib import Path
-from services.sandbox.inside import syscalls
+from services.sandbox.guest import syscalls
 ready, go = os.pipe()
 outside = os.fork()
 if outside == 0:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from services.sandbox.inside.notebook.files import Folder
+from services.sandbox.guest.notebook.files import Folder
 
 NAMES = st.text(st.sampled_from("ab.é-"), min_size=1, max_size=4).filter(
     lambda name: name not in (".", "..")

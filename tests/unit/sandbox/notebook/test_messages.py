@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.sandbox.inside.frames import LARGEST_HEADER, PREFIX, ChannelClosed, Header, encode
-from services.sandbox.inside.notebook.messages import Inbox, MalformedMessage, split
+from services.sandbox.guest.frames import LARGEST_HEADER, PREFIX, ChannelClosed, Header, encode
+from services.sandbox.guest.notebook.messages import Inbox, MalformedMessage, split
 
 MESSAGES = st.lists(st.tuples(st.dictionaries(st.text(), st.integers()), st.binary(max_size=300)))
 

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from typing import Any, cast
 
 from services.sandbox.execution import Ending, Execution, Limits, Outcome, PythonFile
-from services.sandbox.inside.frames import PREFIX, encode
+from services.sandbox.guest.frames import PREFIX, encode
 from services.sandbox.pool.pool import Pool
 from services.sandbox.sessions.notebook import Notebook
 from services.sandbox.sessions.notebooks import start_notebook

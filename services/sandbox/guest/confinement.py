@@ -1,0 +1,59 @@
+"""What a program gives up before it meets what a user sent."""
+
+import contextlib
+import os
+import resource
+
+from services.sandbox.guest import landlock, syscalls
+from services.sandbox.guest.layout import Configuration, Places
+
+_STACK_BYTES = 64 << 20
+_LOCKED_BYTES = 8 << 20
+_LOWEST_PRIORITY = 19
+
+
+def limit_resources(configuration: Configuration) -> None:
+    """Set the limits that every process of a slot may have; children inherit them."""
+    for kind, value in (
+        (resource.RLIMIT_CORE, 0),
+        (resource.RLIMIT_NOFILE, configuration.open_files),
+        (resource.RLIMIT_FSIZE, configuration.disk_bytes),
+        (resource.RLIMIT_MEMLOCK, _LOCKED_BYTES),
+        (resource.RLIMIT_STACK, _STACK_BYTES),
+    ):
+        resource.setrlimit(kind, (value, value))
+
+
+def confine(configuration: Configuration, places: Places, user: int | None) -> None:
+    """Take from this process what no program may have, for good; raises OSError.
+
+    In the container tier it becomes ``user``.
+    """
+    os.setsid()
+    if configuration.sampled:
+        os.nice(_LOWEST_PRIORITY)  # however many there are, what counts them gets its turn
+    _die_first_when_memory_runs_out()
+    resource.setrlimit(resource.RLIMIT_NPROC, (configuration.processes, configuration.processes))
+    own = () if user is None else (f"/proc/{os.getpid()}",)
+    landlock.restrict(
+        configuration.readable,
+        (*configuration.writable, *places, *own),
+        scope=configuration.scoped,
+        deny_tcp=user is not None,
+    )
+    if user is not None:
+        os.umask(0o077)  # others see what it puts into shared memory
+        os.setgroups([])
+        os.setresgid(user, user, user)
+        os.setresuid(user, user, user)
+    syscalls.die_with_parent()
+    syscalls.set_dumpable(True)  # the change of user took that, and its files in /proc with it
+    syscalls.renounce_privileges()
+    syscalls.install_filter(configuration.seccomp)
+
+
+def _die_first_when_memory_runs_out() -> None:
+    with contextlib.suppress(OSError):
+        score = os.open("/proc/self/oom_score_adj", os.O_WRONLY)
+        os.write(score, b"1000")
+        os.close(score)

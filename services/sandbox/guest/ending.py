@@ -1,0 +1,197 @@
+"""How a Python program ends: as the interpreter does it, step by step, but for one thing.
+
+The interpreter walks over every object before it exits. Here only the program's own are let go,
+and those that the zygote holds are left alone: to walk over them would copy their memory.
+"""
+
+import atexit
+import contextlib
+import gc
+import itertools
+import os
+import signal
+import sys
+import threading
+import types
+import weakref
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+from services.sandbox.guest import stack
+
+INTERRUPTED = -2
+"""In place of an exit status: the program ended by Ctrl-C, and its process shall, too."""
+
+leave = os._exit
+"""The end of the process, whatever a program has made of `os._exit`."""
+
+_LOST_OUTPUT = 120
+_BLOCKED_INTERRUPT = 128 + signal.SIGINT
+_LARGEST_LONG = 2**63 - 1
+_modules_of_zygote: set[str] = set()
+
+
+def prepare() -> None:
+    """Note in the zygote which modules are its own."""
+    _modules_of_zygote.update(sys.modules)
+
+
+@stack.unseen
+def status_of(run: Callable[[str], None], name: str) -> int:
+    """Run the program and report what ended it; return its exit status, or `INTERRUPTED`."""
+    failure = None
+    try:
+        run(name)
+    except BaseException as error:
+        failure = error
+    # Not in the clause above: what is raised from here on shall not show it as its context.
+    if failure is None:
+        return 0
+    if isinstance(failure, SystemExit):
+        return _exit_status(failure)
+    status = _report(failure)
+    return INTERRUPTED if type(failure) is KeyboardInterrupt else status
+
+
+@stack.unseen
+def end(status: int) -> NoReturn:
+    """End the process with this status, after all that Python does before."""
+    try:
+        threading._shutdown()  # type: ignore[attr-defined]
+    except BaseException as error:
+        _ignore(error, threading)
+    atexit._run_exitfuncs()
+    flushed = _flush_streams(told=True)
+    gc.collect()
+    with contextlib.suppress(Exception):  # a program may have made of sys what it likes
+        _let_go()
+    _flush_streams(told=False)
+    if status == INTERRUPTED:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGINT)
+        leave(_BLOCKED_INTERRUPT)
+    leave(status if flushed else _LOST_OUTPUT)
+
+
+@stack.unseen
+def _exit_status(request: SystemExit) -> int:
+    code = request.code
+    if code is None:
+        return 0
+    if isinstance(code, int):
+        return code & 0xFF if -_LARGEST_LONG - 1 <= code <= _LARGEST_LONG else 0xFF
+    text = ""
+    with contextlib.suppress(Exception):
+        text = str(code)
+    _tell(f"{text}\n")
+    return 1
+
+
+@stack.unseen
+def _report(error: BaseException) -> int:
+    """Show what ended the program by its own hook, or else by Python's; return its status."""
+    trace = error.__traceback__
+    sys.last_type, sys.last_value, sys.last_traceback = type(error), error, trace
+    try:
+        hook = sys.excepthook
+    except AttributeError:
+        _tell("sys.excepthook is missing\n")
+        hook = sys.__excepthook__
+    failure = None
+    try:
+        hook(type(error), error, trace)
+    except BaseException as hook_failure:
+        failure = hook_failure
+    if isinstance(failure, SystemExit):
+        return _exit_status(failure)
+    if failure is not None:
+        _tell("Error in sys.excepthook:\n")
+        sys.__excepthook__(type(failure), failure, failure.__traceback__)
+        _tell("\nOriginal exception was:\n")
+        sys.__excepthook__(type(error), error, trace)
+    return 1
+
+
+@stack.unseen
+def _flush_streams(*, told: bool) -> bool:
+    """Flush what the program has as its streams; False when something was lost.
+
+    That is ``told`` of stdout.
+    """
+    return all([_flush("stdout", told=told), _flush("stderr", told=False)])
+
+
+@stack.unseen
+def _flush(name: str, *, told: bool) -> bool:
+    stream = getattr(sys, name, None)
+    if stream is None or _is_closed(stream):
+        return True
+    try:
+        stream.flush()
+    except BaseException as error:
+        if told:
+            _ignore(error, stream)
+        return False
+    return True
+
+
+@stack.unseen
+def _is_closed(stream: Any) -> bool:
+    try:
+        return bool(stream.closed)
+    except Exception:
+        return False
+
+
+@stack.unseen
+def _ignore(error: BaseException, source: object) -> None:
+    """Hand an error that has no place to go to the hook for such."""
+    details: Any = types.SimpleNamespace(
+        exc_type=type(error),
+        exc_value=error,
+        exc_traceback=error.__traceback__,
+        err_msg=None,
+        object=source,
+    )
+    if sys.unraisablehook is not sys.__unraisablehook__:
+        with contextlib.suppress(Exception):
+            sys.unraisablehook(details)
+        return
+    name = "<object repr() failed>"
+    with contextlib.suppress(Exception):
+        name = repr(source)
+    _tell(f"Exception ignored in: {name}\n")
+    sys.__excepthook__(type(error), error, error.__traceback__)
+
+
+@stack.unseen
+def _let_go() -> None:
+    """Let go of the program's modules, so that what they hold is deleted, and closes its files."""
+    for name in ("last_type", "last_value", "last_traceback"):
+        setattr(sys, name, None)
+    sys.stdout, sys.stderr = sys.__stdout__, sys.__stderr__
+    main_module = weakref.ref(sys.modules.pop("__main__"))
+    # From the end: to look at a name is to write to the memory that holds it.
+    for name in list(itertools.takewhile(_is_new, reversed(sys.modules))):
+        del sys.modules[name]
+    gc.collect()
+    module = main_module()
+    if module is not None:  # somebody holds it
+        names = vars(module)
+        for private in (True, False):
+            for name in [n for n in names if n.startswith("_") == private and n != "__builtins__"]:
+                names[name] = None
+
+
+def _is_new(module: str) -> bool:
+    return module not in _modules_of_zygote
+
+
+@stack.unseen
+def _tell(text: str) -> None:
+    """Write to the program's stderr, or past it when that does not work."""
+    try:
+        sys.stderr.write(text)
+    except Exception:
+        with contextlib.suppress(OSError):
+            os.write(2, text.encode("utf-8", "backslashreplace"))

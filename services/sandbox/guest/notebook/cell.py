@@ -1,0 +1,140 @@
+"""What a running cell gives out, up to what may be kept of it."""
+
+import json
+import time
+from collections.abc import Callable
+from typing import Any
+
+from services.sandbox.guest.frames import Header
+from services.sandbox.guest.notebook.bounds import (
+    GATHERED_BYTES,
+    GATHERING_SECONDS,
+    MOST_DISPLAYS,
+    MOST_ERRORS,
+    MOST_NAME_LENGTH,
+    MOST_REPRESENTATIONS,
+    MOST_TRACEBACK_LENGTH,
+    MOST_TRACEBACK_LINES,
+    MOST_TYPE_LENGTH,
+    MOST_VALUE_LENGTH,
+)
+
+Send = Callable[[Header, bytes], None]
+
+
+class Cell:
+    """A cell, from its request to its end.
+
+    ``room`` has how many bytes are sent of stdout, of stderr, and of all that it shows (display);
+    the rest is dropped, and the end tells of it. What is printed is gathered for a moment: a cell
+    that prints many small pieces must not become as many messages.
+    """
+
+    def __init__(self, send: Send, request: str, room: dict[str, int]) -> None:
+        self.request = request
+        self._send = send
+        self._left = dict(room)
+        self._gathered = {"stdout": bytearray(), "stderr": bytearray()}
+        self._gathered_since: float | None = None
+        self._displays = self._errors = 0
+        self._cut = set[str]()
+        self._ok = True
+        self._count: int | None = None
+        self._interrupt: Callable[[], None] | None = None
+
+    @property
+    def seconds_to_flush(self) -> float | None:
+        """When `flush` is due; None while nothing is gathered."""
+        if self._gathered_since is None:
+            return None
+        return max(0.0, self._gathered_since + GATHERING_SECONDS - time.monotonic())
+
+    def printed(self, stream: str, piece: bytes) -> None:
+        """Take what was written to a standard stream."""
+        kept = piece[: self._left[stream]]
+        if len(kept) < len(piece):
+            self._cut.add(stream)
+        self._left[stream] -= len(kept)
+        gathered = self._gathered[stream]
+        gathered += kept
+        if len(gathered) >= GATHERED_BYTES:
+            self.flush()
+        elif gathered and self._gathered_since is None:
+            self._gathered_since = time.monotonic()
+
+    def flush(self) -> None:
+        """Pass on what was gathered."""
+        self._gathered_since = None
+        for stream, gathered in self._gathered.items():
+            if gathered:
+                self._send({"type": "stream", "name": stream}, bytes(gathered))
+                gathered.clear()
+
+    def counted(self, number: int) -> None:
+        """Note that it has begun, and how many cells this kernel has run with it."""
+        self._count = number
+        if self._interrupt is not None:
+            self._interrupt()
+
+    def interrupt(self, means: Callable[[], None]) -> None:
+        """Interrupt it; not before it has begun, for then it would not be noticed."""
+        if self._count is None:
+            self._interrupt = means
+        else:
+            means()
+
+    def shown(self, bundle: dict[str, Any]) -> None:
+        """Pass on what was shown: as many of its representations as there is room for."""
+        encoded = sorted(
+            (
+                (_text(kind, MOST_TYPE_LENGTH), not isinstance(value, str), _encoded(value))
+                for kind, value in list(bundle.items())[:MOST_REPRESENTATIONS]
+            ),
+            key=lambda representation: len(representation[2]),
+        )
+        items, body = [], b""
+        for kind, is_json, content in encoded:
+            if self._displays < MOST_DISPLAYS and len(content) <= self._left["display"]:
+                self._left["display"] -= len(content)
+                items.append({"type": kind, "json": is_json, "size": len(content)})
+                body += content
+            else:
+                self._cut.add("display")
+        if items:
+            self.flush()
+            self._displays += 1
+            self._send({"type": "display", "items": items}, body)
+
+    def failed(self, content: dict[str, Any]) -> None:
+        """Pass on the error that ended the cell, or that it showed."""
+        lines, left = [], MOST_TRACEBACK_LENGTH
+        for line in content["traceback"][:MOST_TRACEBACK_LINES]:
+            lines.append(_text(line, left))
+            left -= len(lines[-1])
+        header = {
+            "type": "error",
+            "ename": _text(content["ename"], MOST_NAME_LENGTH),
+            "evalue": _text(content["evalue"], MOST_VALUE_LENGTH),
+            "traceback": [line for line in lines if line],
+        }
+        self._ok = False
+        self._errors += 1
+        if self._errors <= MOST_ERRORS:
+            self.flush()
+            self._send(header, b"")
+
+    def ended(self) -> None:
+        """Tell that nothing more will come."""
+        self.flush()
+        header = {"type": "done", "ok": self._ok, "count": self._count, "cut": sorted(self._cut)}
+        self._send(header, b"")
+
+
+def _encoded(value: object) -> bytes:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return text.encode(errors="replace")
+
+
+def _text(value: str, length: int) -> str:
+    """A text that any JSON parser takes, and no longer than that."""
+    return value[:length].encode(errors="replace").decode()

@@ -1,0 +1,168 @@
+"""The program of a session: keeps a kernel running, and stands between it and the service.
+
+The service asks for cells to be run and interrupted, for another kernel, for files, and for an end.
+What it is told, each as a message with a type:
+
+    ready     a kernel waits for cells
+    stream    a piece of what the running cell prints: ``name``, and the bytes as body
+    display   something it shows: ``items`` with type, size and whether it is JSON; texts as body
+    error     the exception that ended it: ``ename``, ``evalue``, ``traceback``
+    done      it is over: ``ok``, its ``count`` in this kernel, and what was ``cut``
+    died      the kernel ended, with ``return_code``; another one is started
+    file      the answer about files: an ``error`` number or null, ``entries``, content as body
+"""
+
+import errno
+import os
+import selectors
+import signal
+import socket
+import traceback
+from contextlib import suppress
+from typing import Any, NoReturn
+
+from services.sandbox.guest.frames import ChannelClosed, Header
+from services.sandbox.guest.notebook import messages, warmth
+from services.sandbox.guest.notebook.cell import Cell
+from services.sandbox.guest.notebook.files import Folder
+from services.sandbox.guest.notebook.process import KernelProcess
+
+warmth.import_all()  # long before `main`, in a process that sessions are forks of
+
+
+def main(descriptor: int) -> NoReturn:
+    """Serve the channel with this descriptor, in the current work directory, until it closes."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    try:
+        Driver(socket.socket(fileno=descriptor)).run()
+    except ChannelClosed:
+        os._exit(0)
+    except BaseException:
+        os.write(2, traceback.format_exc().encode(errors="replace"))
+    os._exit(1)
+
+
+class Driver:
+    """One session: one kernel at a time, which runs one cell at a time."""
+
+    def __init__(self, channel: socket.socket) -> None:
+        self._channel = channel
+        self._inbox = messages.Inbox(channel)
+        self._workspace = os.open(".", os.O_RDONLY | os.O_DIRECTORY)
+        self._folder = Folder(self._workspace)
+        self._selector = selectors.PollSelector()
+        self._cell: Cell | None = None
+        self._start_kernel()
+
+    def run(self) -> None:
+        """Serve until the service hangs up: raises `ChannelClosed` then."""
+        self._selector.register(self._channel, selectors.EVENT_READ, self._obey)
+        while True:
+            due = None if self._cell is None else self._cell.seconds_to_flush
+            for key, _ in self._selector.select(due):
+                if key.fileobj in self._selector.get_map():  # it may have died in between
+                    key.data()
+            if self._cell and self._cell.seconds_to_flush == 0:
+                self._cell.flush()
+
+    def _start_kernel(self) -> None:
+        self._kernel = KernelProcess(self._workspace)
+        self._news = messages.Inbox(self._kernel.channel)
+        for output in self._kernel.outputs:
+            self._selector.register(output, selectors.EVENT_READ, self._pass_on_output)
+        self._selector.register(self._kernel.channel, selectors.EVENT_READ, self._pass_on_news)
+        self._selector.register(self._kernel.pidfd, selectors.EVENT_READ, self._replace_kernel)
+
+    def _replace_kernel(self) -> None:
+        kernel = self._kernel
+        self._pass_on_news()
+        self._pass_on_output()
+        for key in list(self._selector.get_map().values()):
+            if key.fileobj is not self._channel:
+                self._selector.unregister(key.fileobj)
+        if self._cell is not None:
+            self._cell.flush()
+            self._cell = None
+        self._send({"type": "died", "return_code": kernel.bury()})
+        if not kernel.ready:
+            os._exit(1)  # the next one would fare no better
+        self._start_kernel()
+
+    def _pass_on_output(self) -> None:
+        for stream, piece in self._kernel.printed():
+            if self._cell is not None:
+                self._cell.printed(stream, piece)
+            elif not self._kernel.ready:
+                os.write(2, piece)  # why it does not start
+
+    def _pass_on_news(self) -> None:
+        try:
+            for header, body in self._news.take():
+                self._pass_on_output()  # first, as it was written before
+                self._pass_on(*self._kernel.news(header, body))
+        except (ChannelClosed, messages.MalformedMessage) as end:
+            if isinstance(end, messages.MalformedMessage):  # a cell can write into its channel
+                self._kernel.kill()
+            with suppress(KeyError):  # it may have been heard of before
+                self._selector.unregister(self._kernel.channel)
+
+    def _pass_on(self, kind: str, content: dict[str, Any], request: str | None) -> None:
+        cell = self._cell
+        if kind == "iopub_welcome" and not self._kernel.ready:
+            self._kernel.ready = True
+            self._send({"type": "ready"})
+        elif cell is not None:
+            with suppress(KeyError, TypeError):  # a cell can publish what it likes
+                self._pass_on_of_cell(cell, kind, content, request)
+
+    def _pass_on_of_cell(
+        self, cell: Cell, kind: str, content: dict[str, Any], request: str | None
+    ) -> None:
+        if kind in ("display_data", "execute_result", "update_display_data"):
+            cell.shown(content["data"])
+        elif kind == "stream" and content["name"] in ("stdout", "stderr"):
+            cell.printed(content["name"], content["text"].encode(errors="replace"))
+        elif request != cell.request:
+            pass  # it belongs to what ran on behind its cell
+        elif kind == "execute_input":
+            cell.counted(content["execution_count"])
+        elif kind == "error":
+            cell.failed(content)
+        elif kind == "status" and content["execution_state"] == "idle":
+            self._cell = None
+            cell.ended()
+
+    def _obey(self) -> None:
+        for header, body in self._inbox.take():
+            match header["type"]:
+                case "execute":
+                    request = self._kernel.execute(body.decode())
+                    self._cell = Cell(self._send, request, header["room"])
+                case "interrupt" if self._cell is not None:
+                    self._cell.interrupt(self._kernel.interrupt)
+                case "restart":
+                    self._kernel.kill()
+                case "end":
+                    self._kernel.bury()  # what it used counts as used by this process
+                    os._exit(0)
+                case "write" | "read" | "list":
+                    self._answer_about_files(header, body)
+
+    def _answer_about_files(self, header: Header, body: bytes) -> None:
+        answer: Header = {"type": "file", "error": None, "entries": []}
+        content = b""
+        try:
+            match header["type"]:
+                case "write":
+                    answer["entries"] = self._folder.write(header["path"], body)
+                case "read":
+                    content = self._folder.read(header["path"], header["most_bytes"])
+                case "list":
+                    answer["entries"] = self._folder.names(header["after"], header["limit"])
+        except OSError as error:
+            answer["error"] = error.errno or errno.EIO
+        self._send(answer, content)
+
+    def _send(self, header: Header, body: bytes = b"") -> None:
+        messages.send(self._channel, header, body)

@@ -1,0 +1,85 @@
+"""Files of a running session, for those who ask from outside.
+
+Nothing is reached through a link, and nothing but regular files: what a cell put in the way leads
+nowhere else, and makes nobody wait.
+"""
+
+import errno
+import heapq
+import os
+import stat
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from typing import Any
+
+from services.sandbox.guest import syscalls
+
+
+class Folder:
+    """The work directory, by a descriptor of it."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+
+    def write(self, path: str, content: bytes) -> list[dict[str, Any]]:
+        """Make or replace a file, and the folders above it, and list it; raises OSError."""
+        self._make_folders(path)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_NONBLOCK
+        descriptor = self._open(path, flags, 0o644)
+        try:
+            os.ftruncate(descriptor, 0)
+            view = memoryview(content)
+            while view:
+                view = view[os.write(descriptor, view) :]
+        except OSError:
+            with suppress(OSError):
+                os.ftruncate(descriptor, 0)  # a part is never mistaken for the whole
+            raise
+        finally:
+            os.close(descriptor)
+        return self._entries([path])
+
+    def read(self, path: str, most_bytes: int) -> bytes:
+        """The content of a file; raises OSError, EFBIG when it is larger than ``most_bytes``."""
+        descriptor = self._open(path, os.O_RDONLY | os.O_NONBLOCK)
+        with open(descriptor, "rb") as file:
+            content = file.read(most_bytes + 1)
+        if len(content) > most_bytes:
+            raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
+        return content
+
+    def names(self, after: str, limit: int) -> list[dict[str, Any]]:
+        """The first ``limit`` regular files behind ``after`` by path, with size and time."""
+        paths = heapq.nsmallest(limit, (path for path in self._paths() if path > after))
+        return self._entries(paths)
+
+    def _open(self, path: str, flags: int, mode: int = 0) -> int:
+        descriptor = syscalls.open_beneath(self._descriptor, path, flags, mode)
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            os.close(descriptor)
+            raise OSError(errno.EISDIR, "not a regular file")
+        return descriptor
+
+    def _make_folders(self, path: str) -> None:
+        parts = path.split("/")
+        for length in range(1, len(parts)):
+            with suppress(FileExistsError):
+                os.mkdir("/".join(parts[:length]), dir_fd=self._descriptor)
+
+    def _paths(self) -> Iterator[str]:
+        for place, _, names, _ in os.fwalk(dir_fd=self._descriptor):
+            for name in names:
+                path = os.path.normpath(f"{place}/{name}")
+                with suppress(UnicodeEncodeError):  # a name that no client could ask for
+                    path.encode()
+                    yield path
+
+    def _entries(self, paths: Iterable[str]) -> list[dict[str, Any]]:
+        entries = []
+        for path in paths:
+            with suppress(OSError):  # it was removed in this moment
+                status = os.stat(path, dir_fd=self._descriptor, follow_symlinks=False)
+                if stat.S_ISREG(status.st_mode):
+                    modified = int(status.st_mtime)
+                    entries.append({"path": path, "bytes": status.st_size, "modified": modified})
+        return entries

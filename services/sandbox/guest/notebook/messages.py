@@ -1,0 +1,71 @@
+"""Messages between the service, the driver and the kernel, as they come out of a socket.
+
+They have the form of `services.sandbox.guest.frames`: a header and a body of bytes.
+"""
+
+import json
+import socket
+from collections.abc import Iterator, Sequence
+
+from services.sandbox.guest.frames import LARGEST_HEADER, PREFIX, ChannelClosed, Header, encode
+
+_PIECE = 1 << 18
+
+
+class MalformedMessage(Exception):
+    """What has come is no message: the other end is broken, or not who it should be."""
+
+
+def send(channel: socket.socket, header: Header, body: bytes = b"") -> None:
+    """Send a message over a blocking socket; raises `ChannelClosed`."""
+    try:
+        channel.sendall(encode(header, body_length=len(body)))
+        channel.sendall(body)
+    except (BrokenPipeError, ConnectionResetError):
+        raise ChannelClosed from None
+
+
+def split(body: bytes, sizes: Sequence[int]) -> list[bytes]:
+    """The parts, of these sizes, that a body was put together from."""
+    ends = [sum(sizes[:number]) for number in range(1, len(sizes) + 1)]
+    return [body[end - size : end] for size, end in zip(sizes, ends, strict=True)]
+
+
+class Inbox:
+    """The messages that have come whole, however they were cut on the way."""
+
+    def __init__(self, channel: socket.socket) -> None:
+        self._channel = channel
+        self._received = bytearray()
+
+    def take(self) -> Iterator[tuple[Header, bytes]]:
+        """Read what is there, without waiting; raises `ChannelClosed` after the last message.
+
+        Raises `MalformedMessage` at what is none; the channel is of no use from then on.
+        """
+        try:
+            piece = self._channel.recv(_PIECE, socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            return
+        except ConnectionResetError:
+            piece = b""
+        self._received += piece
+        yield from self._whole()
+        if not piece:
+            raise ChannelClosed
+
+    def _whole(self) -> Iterator[tuple[Header, bytes]]:
+        while len(self._received) >= PREFIX.size:
+            header_length, body_length = PREFIX.unpack_from(self._received)
+            if header_length > LARGEST_HEADER:
+                raise MalformedMessage
+            start = PREFIX.size + header_length
+            if len(self._received) < start + body_length:
+                return
+            try:
+                header = json.loads(self._received[PREFIX.size : start])
+            except (ValueError, RecursionError):
+                raise MalformedMessage from None
+            body = bytes(self._received[start : start + body_length])
+            del self._received[: start + body_length]
+            yield header, body

@@ -1,0 +1,154 @@
+"""A process with packages imported, of which slots are forks.
+
+    python zygote.py CHANNEL
+
+The first message holds the configuration and the modules to import; every other asks for a
+slot and brings the slot's end of its channel.
+"""
+
+import contextlib
+import functools
+import gc
+import importlib
+import os
+import signal
+import socket
+import sys
+from pathlib import Path
+from typing import NoReturn
+
+from services.sandbox.guest import (
+    container,
+    frames,
+    interpreter,
+    root,
+    slot,
+    stack,
+    syscalls,
+    warmup,
+)
+from services.sandbox.guest.layout import Configuration
+
+_HUGE_PAGE = 2 << 20
+_IGNORED_BY_OTHERS = (signal.SIGHUP, signal.SIGQUIT, signal.SIGTERM, signal.SIGTSTP)
+"""Signals that what starts a service in the background may have it ignore."""
+
+
+@stack.unseen
+def main(descriptor: int) -> NoReturn:
+    """Warm up, then fork slots until the service closes the channel."""
+    channel = socket.socket(fileno=descriptor)
+    syscalls.die_with_parent()
+    with contextlib.suppress(frames.ChannelClosed):  # at any time, in the midst of warming up too
+        configuration = _prepare(channel)
+        while True:
+            _serve(channel, configuration)
+    os._exit(0)
+
+
+def _prepare(channel: socket.socket) -> Configuration:
+    """Be what the service orders, and warm; tell it so."""
+    order, _ = frames.receive(channel)
+    configuration = Configuration(**order["configuration"])
+    configuration = configuration._replace(
+        seccomp=bytes(frames.exactly(channel, order["filter_bytes"]))
+    )
+    # Our own code is nowhere to be found once the root is entered.
+    own = [module for module in order["modules"] if module.startswith("services.")]
+    missing = _import(own)
+    try:
+        if configuration.tier == "full":
+            root.enter_root(configuration)
+        _leave_the_service(order["environment"])
+        missing += _warm_up(order["modules"], order["profile"])
+    except OSError as error:
+        frames.send(channel, {"failure": str(error)})
+        sys.exit(1)
+    _settle()
+    frames.send(channel, {"ready": True, "missing": missing})
+    return configuration
+
+
+@stack.unseen
+def _serve(channel: socket.socket, configuration: Configuration) -> None:
+    request, descriptors = frames.receive(channel)
+    if "end_user" in request:
+        _end_user(channel, request["end_user"])
+        return
+    pid = os.fork()
+    if pid == 0:
+        channel.close()
+        slot.main(socket.socket(fileno=descriptors[0]), configuration, request["user"])
+    os.close(descriptors[0])
+    try:
+        pidfd = os.pidfd_open(pid)
+    except ProcessLookupError:  # it has ended already, as when the service hangs up on it
+        frames.send(channel, {"forked": False})
+        return
+    frames.send(channel, {"forked": True}, descriptors=(pidfd,))
+    os.close(pidfd)
+
+
+def _end_user(channel: socket.socket, user: int) -> None:
+    try:
+        container.end_user(user)
+        frames.send(channel, {"ended": True})
+    except TimeoutError as error:
+        frames.send(channel, {"failure": str(error)})
+
+
+def _leave_the_service(environment: dict[str, str]) -> None:
+    """Forget where this was started from; programs inherit what is left."""
+    os.environ.clear()
+    os.environ.update(environment)
+    for number in _IGNORED_BY_OTHERS:
+        signal.signal(number, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    code = Path(__file__).parents[3]
+    sys.path[:] = [path for path in sys.path if path != str(code)]
+    os.umask(0o022)
+    os.chdir("/")
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # slots that end are reaped by the kernel
+
+
+def _warm_up(modules: list[str], profile: str) -> list[str]:
+    """Import modules and use them once; return those that are not there."""
+    missing = _import([module for module in modules if not module.startswith("services.")])
+    if profile in warmup.BY_NAME and not missing:
+        warmup.BY_NAME[profile]()
+    threads = len([*Path("/proc/self/task").iterdir()])
+    if threads > 1:
+        raise OSError(f"{threads} threads run after the imports, and would not survive a fork")
+    return missing
+
+
+def _import(modules: list[str]) -> list[str]:
+    """Import modules; return those that are not there."""
+    missing = []
+    for module in modules:
+        try:
+            importlib.import_module(module)
+        except ImportError:
+            missing.append(module)
+    return missing
+
+
+def _settle() -> None:
+    """Make what is there cheap to fork: no garbage, no collector that writes, few page tables."""
+    interpreter.prepare()
+    gc.collect()
+    gc.freeze()
+    with open("/proc/self/maps") as lines:
+        areas = [line.split() for line in lines]
+    for area in areas:
+        if area[1] != "rw-p" or (len(area) > 5 and area[5] != "[heap]"):
+            continue
+        start, end = (int(number, 16) for number in area[0].split("-"))
+        first = -(-start // _HUGE_PAGE) * _HUGE_PAGE
+        length = (end - first) // _HUGE_PAGE * _HUGE_PAGE
+        if length > 0:
+            syscalls.use_huge_pages(first, length)
+
+
+if __name__ == "__main__":
+    stack.begin(functools.partial(main, int(sys.argv[1])))

@@ -1,0 +1,167 @@
+"""Starts zygotes, and slots from them."""
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import socket
+import subprocess
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from services.sandbox.execution import SandboxFailure
+from services.sandbox.guest.frames import ChannelClosed, Header
+from services.sandbox.guest.layout import Configuration
+from services.sandbox.pool.orders import BASIC_ENVIRONMENT
+from services.sandbox.pool.profiles import Profile
+from services.sandbox.pool.protocol import Channel
+
+logger = logging.getLogger(__name__)
+
+REPOSITORY = Path(__file__).resolve().parents[3]
+_SCRIPT = REPOSITORY / "services" / "sandbox" / "guest" / "zygote.py"
+_START_SECONDS = 60.0
+_FORK_SECONDS = 10.0
+_END_USER_SECONDS = 12.0
+
+Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True)
+class SlotProcess:
+    """A new slot: its process, with the number that it has here, and the way to talk to it."""
+
+    pid: int
+    pidfd: int
+    channel: Channel
+
+
+class Zygote:
+    """A warm process of one profile. It is started when first needed, and again when it died."""
+
+    def __init__(self, profile: Profile, python: Path, configuration: Configuration) -> None:
+        self._profile = profile
+        self._python = python
+        self._configuration = configuration
+        self._lock = asyncio.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._channel: Channel | None = None
+
+    async def warm_up(self) -> None:
+        """Start the process now; raises `SandboxFailure`."""
+        async with self._lock:
+            await self._ensure_started()
+
+    async def fork_slot(self, user: int | None) -> SlotProcess:
+        """Make a slot, of this user id in the container tier; raises `SandboxFailure`."""
+        return await self._ask(lambda channel: self._fork(channel, user), _FORK_SECONDS)
+
+    async def end_user(self, user: int) -> None:
+        """End every process of a slot that is gone, in the container tier; raises `SandboxFailure`.
+
+        With namespaces the kernel does.
+        """
+        answer = await self._ask(lambda channel: _end_user(channel, user), _END_USER_SECONDS)
+        if "failure" in answer:
+            raise SandboxFailure(answer["failure"])
+
+    async def close(self) -> None:
+        """End the process; its slots and their runs end with it."""
+        async with self._lock:
+            await self._stop()
+
+    async def _ask(self, ask: Callable[[Channel], Awaitable[Answer]], seconds: float) -> Answer:
+        """What the process answers; one that was killed or hangs is replaced once."""
+        async with self._lock:
+            for _ in range(2):
+                channel = await self._ensure_started()
+                try:
+                    async with asyncio.timeout(seconds):
+                        return await ask(channel)
+                except (TimeoutError, ChannelClosed):
+                    logger.warning("zygote %s does not answer: starting anew", self._profile.name)
+                    await self._stop()
+        raise SandboxFailure(f"the zygote {self._profile.name} does not answer")
+
+    async def _ensure_started(self) -> Channel:
+        if self._process is not None and self._process.poll() is not None:
+            logger.warning("zygote %s ended: starting anew", self._profile.name)
+            await self._stop()
+        return self._channel or await self._start()
+
+    async def _start(self) -> Channel:
+        own_end, other_end = socket.socketpair()
+        with other_end:
+            self._process = subprocess.Popen(  # noqa: ASYNC220 - a fork and an exec, no waiting
+                [self._python, str(_SCRIPT), str(other_end.fileno())],
+                pass_fds=[other_end.fileno()],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                cwd="/",
+                start_new_session=True,  # what Ctrl-C ends is the service, and it ends this
+                env={**BASIC_ENVIRONMENT, "PYTHONPATH": str(REPOSITORY)},
+            )
+        channel = self._channel = Channel(own_end)
+        seccomp = self._configuration.seccomp
+        order = {
+            "configuration": {**self._configuration._asdict(), "seccomp": ""},
+            "filter_bytes": len(seccomp),
+            "environment": BASIC_ENVIRONMENT,
+            "modules": self._profile.modules,
+            "profile": self._profile.name,
+        }
+        try:
+            async with asyncio.timeout(_START_SECONDS):
+                await channel.send(order, [seccomp])
+                answer, _ = await channel.receive()
+        except (TimeoutError, ChannelClosed):
+            answer = {"failure": "it ended or hung while it started"}
+        self._check(answer)
+        if "failure" in answer:
+            await self._stop()
+            raise SandboxFailure(f"zygote {self._profile.name}: {answer['failure']}")
+        return channel
+
+    def _check(self, answer: Header) -> None:
+        if answer.get("missing"):
+            logger.warning(
+                "the sandbox's runtime lacks %s: such imports will be slow or fail",
+                ", ".join(answer["missing"]),
+            )
+
+    async def _fork(self, channel: Channel, user: int | None) -> SlotProcess:
+        own_end, other_end = socket.socketpair()
+        try:
+            with other_end:
+                await channel.send({"user": user}, descriptors=[other_end.fileno()])
+            await channel.receive()
+            pidfd = channel.take_descriptor()
+            return SlotProcess(_pid(pidfd), pidfd, Channel(own_end))
+        except BaseException:
+            own_end.close()
+            raise
+
+    async def _stop(self) -> None:
+        if self._channel is not None:
+            self._channel.close()
+            self._channel = None
+        if self._process is not None:
+            process, self._process = self._process, None
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process.pid, signal.SIGKILL)
+            await asyncio.to_thread(process.wait)
+
+
+async def _end_user(channel: Channel, user: int) -> Header:
+    await channel.send({"end_user": user})
+    answer, _ = await channel.receive()
+    return answer
+
+
+def _pid(pidfd: int) -> int:
+    """The process that a pidfd stands for; a zygote knows it by another number."""
+    lines = Path(f"/proc/self/fdinfo/{pidfd}").read_text().splitlines()
+    return int(next(line.split()[1] for line in lines if line.startswith("Pid:")))

@@ -1,0 +1,152 @@
+"""What is counted of a run where no control group counts it."""
+
+import mmap
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from services.sandbox.guest import accounting
+from tests.support.confined import in_fork
+from tests.support.waiting import wait_for
+
+MEGABYTE = 1 << 20
+
+
+@pytest.fixture
+def processes() -> Iterator[int]:
+    descriptor = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY)
+    yield descriptor
+    os.close(descriptor)
+
+
+def open_folder(path: Path) -> int:
+    return os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+
+
+def holding(size: int, *, forks: int, user: int) -> "subprocess.Popen[bytes]":
+    """Processes of ``user`` that share so many bytes, each a fork of the first."""
+    program = (
+        f"import os, sys\nos.setresuid({user}, {user}, {user})\nheld = b'x' * {size}\n"
+        f"for _ in range({forks}):\n"
+        "    if os.fork() == 0:\n        sys.stdin.read()\n        os._exit(0)\n"
+        "print('ready', flush=True)\nsys.stdin.read()\n"
+    )
+    return subprocess.Popen(
+        [sys.executable, "-I", "-S", "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can start processes of another user")
+def test_memory_that_forks_share_is_private_once(
+    processes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(accounting, "LONGEST_SECONDS", 600.0)  # or it counts less exactly after 1 s
+    user = 1_800_000_000 + os.getpid() % 100_000
+    with holding(60 * MEGABYTE, forks=2, user=user) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready\n"
+
+        resident = accounting.resident_memory(processes, user)
+        private = accounting.private_memory(processes, user, limit=1 << 40)
+        process.communicate(b"")
+
+    assert 180 * MEGABYTE < resident.memory < 300 * MEGABYTE
+    assert resident.certain(0) is None
+    assert 60 * MEGABYTE < private < 100 * MEGABYTE
+    wait_for(lambda: accounting.resident_memory(processes, user) == (0, 0), "nothing is counted")
+
+
+def test_shared_memory_counts_as_memory() -> None:
+    before = accounting.own_memory()
+    with mmap.mmap(-1, 50 * MEGABYTE) as shared:
+        shared.write(b"x" * (50 * MEGABYTE))
+
+        after = accounting.own_memory()
+
+    assert after - before > 40 * MEGABYTE
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can start processes of another user")
+def test_files_without_a_name_are_found(processes: int, tmp_path: Path) -> None:
+    user = 1_700_000_000 + os.getpid() % 100_000
+    program = (
+        f"import mmap, os, sys\nfile = open({str(tmp_path / 'removed')!r}, 'wb')\n"
+        f"os.unlink(file.name)\nos.setresuid({user}, {user}, {user})\n"
+        f"file.write(os.urandom({4 * MEGABYTE}))\nfile.flush()\n"
+        f"shared = mmap.mmap(-1, {8 * MEGABYTE})\nprint('ready', flush=True)\nsys.stdin.read()\n"
+    )
+    command = [sys.executable, "-I", "-S", "-c", program]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready\n"
+        found = accounting.nameless_files(processes, user)
+        process.communicate(b"")
+
+    assert found.memory == 8 * MEGABYTE
+    assert 4 * MEGABYTE <= found.disk < 5 * MEGABYTE
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+def test_a_process_that_ends_while_it_is_looked_at_holds_nothing(
+    processes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    user = 1_600_000_000 + os.getpid() % 100_000
+    mappings = accounting._removed_mappings
+
+    def look() -> list[int]:
+        os.setresuid(user, user, user)
+        child = os.fork()
+        if child == 0:
+            os.execv("/bin/sleep", ["sleep", "60"])  # a fork is closed to us
+        name = Path(f"/proc/{child}/comm")
+        wait_for(lambda: name.read_text() == "sleep\n", "the child is another program")
+
+        def end_meanwhile(folder: int, pid: str) -> Iterator[tuple[tuple[bool, int, int], int]]:
+            yield from mappings(folder, pid)
+            if int(pid) == child:
+                os.kill(child, signal.SIGKILL)
+                os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)
+
+        monkeypatch.setattr(accounting, "_removed_mappings", end_meanwhile)  # of this fork alone
+        return list(accounting.nameless_files(processes, user))
+
+    assert in_fork(look) == [0, 0]
+
+
+def test_files_are_counted_by_what_they_occupy(tmp_path: Path) -> None:
+    (tmp_path / "a/b").mkdir(parents=True)
+    (tmp_path / "a/b/full").write_bytes(os.urandom(MEGABYTE))
+    with (tmp_path / "a/sparse").open("wb") as sparse:
+        sparse.truncate(100 * MEGABYTE)
+    (tmp_path / "link").symlink_to("/usr")
+
+    folder = open_folder(tmp_path)
+    size, number = accounting.files_below(folder, 1000)
+    os.close(folder)
+
+    assert number == 5
+    assert MEGABYTE <= size < 2 * MEGABYTE
+
+
+def test_counting_ends_beyond_the_bound(tmp_path: Path) -> None:
+    for number in range(20):
+        (tmp_path / f"{number}").mkdir()
+        (tmp_path / f"{number}/file").touch()
+
+    folder = open_folder(tmp_path)
+    found = accounting.files_below(folder, 25)
+    os.close(folder)
+
+    assert 25 < found.number <= 40
+
+
+def test_a_tree_too_deep_to_walk_is_beyond_any_bound(deep_tree: Path) -> None:
+    folder = open_folder(deep_tree)
+
+    assert accounting.files_below(folder, 100_000).number > 100_000
+    os.close(folder)

@@ -1,0 +1,149 @@
+"""Messages over a socket, whole, in pieces and broken."""
+
+import functools
+import json
+import os
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from services.sandbox.guest import frames
+
+HEADERS = st.dictionaries(
+    st.text(),
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.text() | st.floats(allow_nan=False),
+        lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+        max_leaves=8,
+    ),
+    max_size=5,
+)
+
+
+@pytest.fixture
+def ends() -> Iterator[tuple[socket.socket, socket.socket]]:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        ours.settimeout(10)
+        theirs.settimeout(10)
+        yield ours, theirs
+
+
+def received(data: bytes) -> tuple[frames.Header, bytes]:
+    """What is received when these bytes come, and then nothing more."""
+    ours, theirs = socket.socketpair()
+    with theirs:
+
+        def send() -> None:
+            with ours:
+                ours.sendall(data)
+
+        sender = threading.Thread(target=send)
+        sender.start()
+        try:
+            header, _ = frames.receive(theirs)
+            return header, bytes(theirs.recv(1 << 20, socket.MSG_WAITALL))
+        finally:
+            theirs.close()
+            sender.join()
+
+
+@given(HEADERS, st.binary(max_size=200))
+def test_a_message_arrives_as_it_was_sent(header: frames.Header, body: bytes) -> None:
+    assert received(frames.encode(header, body_length=len(body)) + body) == (header, body)
+
+
+@given(HEADERS, st.integers(min_value=0))
+def test_a_message_that_ends_early_is_a_hang_up(header: frames.Header, at: int) -> None:
+    message = frames.encode(header)
+
+    with pytest.raises(frames.ChannelClosed):
+        received(message[: at % len(message)])
+
+
+def test_a_header_beyond_the_bound_is_not_read() -> None:
+    with pytest.raises(frames.ChannelClosed):
+        received(frames.PREFIX.pack(frames.LARGEST_HEADER + 1, 0) + b"{}")
+
+
+def test_a_header_at_the_bound_is_read() -> None:
+    text = json.dumps({"text": "x"}).encode().ljust(frames.LARGEST_HEADER)
+
+    assert received(frames.PREFIX.pack(len(text), 0) + text) == ({"text": "x"}, b"")
+
+
+def test_descriptors_come_with_their_message(ends: tuple[socket.socket, ...]) -> None:
+    ours, theirs = ends
+    read_end, write_end = os.pipe()
+    frames.send(ours, {"first": 1}, descriptors=(read_end,))
+    frames.send(ours, {"second": 2})
+    os.close(read_end)
+
+    first, descriptors = frames.receive(theirs)
+    second, none = frames.receive(theirs)
+
+    os.write(write_end, b"through")
+    os.close(write_end)
+    assert (first, second, none) == ({"first": 1}, {"second": 2}, [])
+    assert [os.read(descriptor, 99) for descriptor in descriptors] == [b"through"]
+    os.close(descriptors[0])
+
+
+@pytest.mark.parametrize("header", [{"small": 1}, {"large": "x" * (1 << 20)}])
+def test_sending_to_nobody_is_a_hang_up(ends: tuple[socket.socket, ...], header: Any) -> None:
+    ours, theirs = ends
+    theirs.close()
+
+    with pytest.raises(frames.ChannelClosed):
+        frames.send(ours, header, descriptors=(0,))
+    with pytest.raises(frames.ChannelClosed):
+        frames.send(ours, header)
+
+
+def test_a_message_is_awaited_without_being_taken(ends: tuple[socket.socket, ...]) -> None:
+    ours, theirs = ends
+    frames.send(ours, {"kept": True})
+
+    frames.await_message(theirs)
+
+    assert frames.receive(theirs) == ({"kept": True}, [])
+
+
+def test_cancellations_that_come_too_late_are_dropped(ends: tuple[socket.socket, ...]) -> None:
+    ours, theirs = ends
+    ours.sendall(frames.CANCEL * 2 + frames.encode({"next": 1}))
+
+    frames.await_message(theirs)
+
+    assert frames.receive(theirs)[0] == {"next": 1}
+
+
+def test_who_awaits_a_message_hears_of_a_hang_up(ends: tuple[socket.socket, ...]) -> None:
+    ours, theirs = ends
+    ours.sendall(frames.CANCEL)
+    ours.close()
+
+    with pytest.raises(frames.ChannelClosed):
+        frames.await_message(theirs)
+
+
+@pytest.mark.parametrize(
+    "wait",
+    [frames.receive, frames.await_message, functools.partial(frames.exactly, length=1)],
+    ids=["receive", "await_message", "exactly"],
+)
+def test_an_end_that_went_without_reading_has_closed(
+    wait: Callable[[socket.socket], object],
+) -> None:
+    own_end, other_end = socket.socketpair()
+    with own_end:
+        own_end.sendall(b"never read")
+        other_end.close()
+
+        with pytest.raises(frames.ChannelClosed):
+            wait(own_end)

@@ -1,0 +1,216 @@
+"""The standard streams of a program, over real pipes."""
+
+import asyncio
+import fcntl
+import os
+import threading
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from services.sandbox.execution import Stream
+from services.sandbox.pool.streams import Input, Output
+
+SECONDS = 30
+MEGABYTE = 1 << 20
+
+
+def run(test: Callable[[], Awaitable[None]]) -> None:
+    before = open_pipes()
+
+    async def limited() -> None:
+        async with asyncio.timeout(SECONDS):
+            await test()
+
+    asyncio.run(limited())
+    assert open_pipes() <= before
+
+
+def open_pipes() -> set[str]:
+    found = set()
+    for descriptor in Path("/proc/self/fd").iterdir():
+        with suppress(FileNotFoundError):
+            found.add(str(descriptor.readlink()))
+    return {name for name in found if name.startswith("pipe:")}
+
+
+class Program:
+    """A thread with the program's end of a pipe."""
+
+    def __init__(self, work: Callable[[int], None], end: int) -> None:
+        self._thread = threading.Thread(target=self._run, args=(work, os.dup(end)))
+
+    @staticmethod
+    def _run(work: Callable[[int], None], end: int) -> None:
+        try:
+            work(end)
+        finally:
+            os.close(end)
+
+    async def ended(self) -> None:
+        self._thread.start()
+        await asyncio.to_thread(self._thread.join, SECONDS)
+        assert not self._thread.is_alive()
+
+
+def writing(*pieces: bytes) -> Callable[[int], None]:
+    def work(end: int) -> None:
+        for piece in pieces:
+            left = memoryview(piece)
+            while left:
+                left = left[os.write(end, left) :]
+
+    return work
+
+
+def test_all_output_is_kept_and_told_in_order() -> None:
+    async def test() -> None:
+        told: list[tuple[Stream, bytes]] = []
+        output = Output(Stream.STDERR, 10 * MEGABYTE, lambda *piece: told.append(piece))
+        pieces = [b"%d " % number * 1000 for number in range(300)]
+        program = Program(writing(*pieces), output.write_end)
+        output.started()
+        await program.ended()
+        output.finish()
+
+        assert output.kept == b"".join(pieces)
+        assert not output.cut
+        assert b"".join(piece for _, piece in told) == output.kept
+        assert {stream for stream, _ in told} == {Stream.STDERR}
+
+    run(test)
+
+
+@pytest.mark.parametrize("excess", [0, 1, 3 * MEGABYTE])
+def test_output_is_kept_up_to_its_limit(excess: int) -> None:
+    async def test() -> None:
+        told: list[bytes] = []
+        output = Output(Stream.STDOUT, MEGABYTE, lambda _, piece: told.append(piece))
+        program = Program(writing(b"x" * MEGABYTE, b"y" * excess), output.write_end)
+        output.started()
+        await program.ended()
+        output.finish()
+
+        assert output.kept == b"x" * MEGABYTE
+        assert b"".join(told) == output.kept
+        assert output.cut == (excess > 0)
+
+    run(test)
+
+
+def test_nothing_is_kept_at_a_limit_of_zero() -> None:
+    async def test() -> None:
+        output = Output(Stream.STDOUT, 0, None)
+        program = Program(writing(b"x"), output.write_end)
+        output.started()
+        await program.ended()
+        output.finish()
+
+        assert (output.kept, output.cut) == (b"", True)
+
+    run(test)
+
+
+def test_what_is_still_in_the_pipe_at_the_end_is_kept() -> None:
+    async def test() -> None:
+        output = Output(Stream.STDOUT, 10 * MEGABYTE, None)
+        fcntl.fcntl(output.write_end, fcntl.F_SETPIPE_SZ, MEGABYTE)
+        end = os.dup(output.write_end)
+        output.started()
+        writing(b"x" * MEGABYTE)(end)
+        os.close(end)
+        output.finish()
+
+        assert output.kept == b"x" * MEGABYTE
+
+    run(test)
+
+
+def test_the_end_does_not_wait_for_one_who_writes_on() -> None:
+    async def test() -> None:
+        output = Output(Stream.STDOUT, 1000, None)
+        end = os.dup(output.write_end)
+        stop = threading.Event()
+
+        def flood() -> None:
+            while not stop.is_set():
+                try:
+                    os.write(end, b"x" * 4096)
+                except BrokenPipeError:
+                    break
+
+        flooding = [threading.Thread(target=flood) for _ in range(2)]
+        output.started()
+        for thread in flooding:
+            thread.start()
+
+        await asyncio.to_thread(lambda: None)
+        output.finish()
+
+        stop.set()
+        for thread in flooding:
+            thread.join()
+        os.close(end)
+
+    run(test)
+
+
+def test_a_program_that_never_started_leaves_nothing() -> None:
+    async def test() -> None:
+        for stream in (Output(Stream.STDOUT, 10, None), Input(b""), Input(b"x" * MEGABYTE)):
+            stream.discard()
+
+    run(test)
+
+
+def reading(into: list[bytes], most: int = -1) -> Callable[[int], None]:
+    def work(end: int) -> None:
+        with open(end, "rb", closefd=False) as file:
+            into.append(file.read(most))
+
+    return work
+
+
+@pytest.mark.parametrize("size", [0, 1, 65_536, 65_537, 5 * MEGABYTE])
+def test_a_program_reads_all_of_its_input(size: int) -> None:
+    async def test() -> None:
+        data = os.urandom(size)
+        given = Input(data)
+        read: list[bytes] = []
+        program = Program(reading(read), given.read_end)
+        given.started()
+        await program.ended()
+        given.finish()
+
+        assert read == [data]
+
+    run(test)
+
+
+@pytest.mark.parametrize("most", [0, 10, 100_000])
+def test_input_that_nobody_reads_holds_nothing_up(most: int) -> None:
+    async def test() -> None:
+        given = Input(b"x" * (50 * MEGABYTE))
+        read: list[bytes] = []
+        program = Program(reading(read, most), given.read_end)
+        given.started()
+        await program.ended()
+        given.finish()
+
+        assert read == [b"x" * most]
+
+    run(test)
+
+
+def test_input_that_is_never_read_can_end() -> None:
+    async def test() -> None:
+        given = Input(b"x" * MEGABYTE)
+        end = os.dup(given.read_end)
+        given.started()
+        await asyncio.sleep(0)
+        given.finish()
+        os.close(end)
+
+    run(test)

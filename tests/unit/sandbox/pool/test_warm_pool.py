@@ -1,0 +1,332 @@
+"""Slots are handed out to one at a time, and nobody waits for one that never comes."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, cast
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from services.sandbox.execution import SandboxFailure
+from services.sandbox.pool.runs import SlotLost
+from services.sandbox.pool.slot import Slot
+from services.sandbox.pool.warm_pool import Shelf
+
+MOST = 3
+SECONDS = 60
+
+
+class StandIn:
+    """A slot without a process."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.broken = False
+        self.alive = True
+        self.closed = False
+        self.last_used = 0.0
+        self.fails_to_prepare = False
+
+    async def prepare(self) -> None:
+        await asyncio.sleep(0)
+        if self.fails_to_prepare:
+            self.broken = True
+            raise SlotLost("as the test wants it")
+
+    def is_alive(self) -> bool:
+        return self.alive and not self.broken
+
+    async def close(self) -> None:
+        self.broken = True
+        await asyncio.sleep(0)
+        self.closed = True
+
+
+class Maker:
+    """Makes stand-ins, or fails to."""
+
+    def __init__(self) -> None:
+        self.made: list[StandIn] = []
+        self.fails = False
+        self.ever_failed = False
+
+    async def __call__(self) -> Slot:
+        await asyncio.sleep(0)
+        if self.fails:
+            raise SandboxFailure("as the test wants it")
+        self.made.append(StandIn(len(self.made)))
+        return cast(Slot, self.made[-1])
+
+    @property
+    def living(self) -> list[StandIn]:
+        return [slot for slot in self.made if not slot.closed]
+
+
+def stand_in(slot: Slot) -> StandIn:
+    return cast(StandIn, slot)
+
+
+async def settle() -> None:
+    """Let all that can go on do so."""
+    for _ in range(50):
+        await asyncio.sleep(0)
+
+
+def with_shelf(test: Callable[[Shelf, Maker], Awaitable[None]]) -> None:
+    async def run() -> None:
+        maker = Maker()
+        shelf = Shelf(MOST, maker)
+        async with asyncio.timeout(SECONDS):
+            await test(shelf, maker)
+            await shelf.close()
+        assert maker.living == []
+
+    asyncio.run(run())
+
+
+def test_a_slot_is_used_again() -> None:
+    async def test(shelf: Shelf, maker: Maker) -> None:
+        for _ in range(5):
+            shelf.give_back(await shelf.take())
+            await settle()
+        assert len(maker.made) == 1
+
+    with_shelf(test)
+
+
+def test_more_takers_than_slots_wait_in_turn() -> None:
+    async def test(shelf: Shelf, maker: Maker) -> None:
+        order = []
+
+        async def use(number: int) -> None:
+            slot = await shelf.take()
+            order.append(number)
+            await asyncio.sleep(0)
+            shelf.give_back(slot)
+
+        await asyncio.gather(*(use(number) for number in range(20)))
+        assert order == list(range(20))
+        assert len(maker.made) == MOST
+
+    with_shelf(test)
+
+
+@pytest.mark.parametrize("loss", ["broken", "fails_to_prepare"])
+def test_a_waiter_gets_another_for_one_that_was_lost(loss: str) -> None:
+    async def test(shelf: Shelf, maker: Maker) -> None:
+        taken = [await shelf.take() for _ in range(MOST)]
+        waiter = asyncio.create_task(shelf.take())
+        await settle()
+        setattr(taken[0], loss, True)
+
+        shelf.give_back(taken[0])
+
+        assert stand_in(await waiter) is maker.made[MOST]
+        assert stand_in(taken[0]).closed
+
+    with_shelf(test)
+
+
+def test_slots_that_died_in_the_shelf_are_replaced() -> None:
+    async def test(shelf: Shelf, maker: Maker) -> None:
+        for slot in [await shelf.take() for _ in range(MOST)]:
+            shelf.give_back(slot)
+        await settle()
+        for made in maker.made:
+            made.alive = False
+
+        taken = [stand_in(slot) for slot in await asyncio.gather(*(shelf.take() for _ in range(3)))]
+
+        assert taken == maker.made[MOST:]
+        assert len(maker.living) == MOST
+
+    with_shelf(test)
+
+
+def test_a_waiter_gets_another_for_one_that_retires() -> None:
+    async def test(shelf: Shelf, maker: Maker) -> None:
+        for slot in [await shelf.take() for _ in range(MOST)]:
+            shelf.give_back(slot)
+        await settle()
+
+        retiring = asyncio.create_task(shelf.retire(float("inf")))
+        await asyncio.sleep(0)
+        taken = stand_in(await shelf.take())
+        await retiring
+
+        assert taken.is_alive()
+        assert maker.living == [taken]
+
+    with_shelf(test)
+
+
+def test_slots_in_use_do_not_retire() -> None:
+    async def test(shelf: Shelf, maker: Maker) -> None:
+        used, unused = await shelf.take(), await shelf.take()
+        shelf.give_back(unused)
+        await settle()
+
+        await shelf.retire(float("inf"))
+
+        assert maker.living == [stand_in(used)]
+
+    with_shelf(test)
+
+
+def test_everybody_hears_that_no_slot_can_be_made() -> None:
+    async def test(shelf: Shelf, maker: Maker) -> None:
+        maker.fails = True
+
+        answers = await asyncio.gather(*(shelf.take() for _ in range(8)), return_exceptions=True)
+
+        assert {type(answer) for answer in answers} == {SandboxFailure}
+        maker.fails = False
+        assert stand_in(await shelf.take()).is_alive()
+
+    with_shelf(test)
+
+
+def test_a_waiter_keeps_waiting_for_a_slot_in_use_when_no_other_can_be_made() -> None:
+    async def test(shelf: Shelf, maker: Maker) -> None:
+        used = await shelf.take()
+        maker.fails = True
+        waiter = asyncio.create_task(shelf.take())
+        await settle()
+
+        shelf.give_back(used)
+
+        assert await waiter is used
+
+    with_shelf(test)
+
+
+def test_who_is_cancelled_while_served_leaves_the_slot_to_others() -> None:
+    async def test(shelf: Shelf, maker: Maker) -> None:
+        taken = [await shelf.take() for _ in range(MOST)]
+        first, second = (asyncio.create_task(shelf.take()) for _ in range(2))
+        await settle()
+        stand_in(taken[0]).prepare = no_wait  # type: ignore[method-assign]
+
+        shelf.give_back(taken[0])
+        await asyncio.sleep(0)
+        first.cancel()
+
+        assert await second is taken[0]
+        assert first.cancelled()
+
+    async def no_wait() -> None:
+        pass
+
+    with_shelf(test)
+
+
+def test_who_waits_when_it_closes_is_told() -> None:
+    async def test(shelf: Shelf, maker: Maker) -> None:
+        for _ in range(MOST):
+            await shelf.take()
+        waiter = asyncio.create_task(shelf.take())
+        await settle()
+
+        await shelf.close()
+
+        for waiting in (waiter, shelf.take()):
+            with pytest.raises(SandboxFailure):
+                await waiting
+
+    with_shelf(test)
+
+
+class Shelves(RuleBasedStateMachine):
+    """Any order of taking, giving back, losing, cancelling, retiring and failing."""
+
+    @initialize()
+    def start(self) -> None:
+        self.runner = asyncio.Runner()
+        self.maker = Maker()
+        self.shelf = Shelf(MOST, self.maker)
+        self.taking: list[asyncio.Task[Slot]] = []
+        self.held: list[StandIn] = []
+
+    def run(self, work: Awaitable[Any] | None = None, *, steps: int = 50) -> None:
+        async def go() -> None:
+            if work is not None:
+                await work
+            for _ in range(steps):
+                await asyncio.sleep(0)
+
+        self.runner.run(go())
+        for task in [task for task in self.taking if task.done()]:
+            self.taking.remove(task)
+            if not task.cancelled() and task.exception() is None:
+                self.held.append(stand_in(task.result()))
+
+    @rule(steps=st.integers(0, 6))
+    def take(self, steps: int) -> None:
+        async def begin() -> None:
+            self.taking.append(asyncio.create_task(self.shelf.take()))
+
+        self.run(begin(), steps=steps)
+
+    @precondition(lambda self: self.held)
+    @rule(loss=st.sampled_from(["", "broken", "fails_to_prepare"]), steps=st.integers(0, 6))
+    def give_back(self, loss: str, steps: int) -> None:
+        slot = self.held.pop(0)
+        if loss:
+            setattr(slot, loss, True)
+
+        async def give() -> None:
+            self.shelf.give_back(cast(Slot, slot))
+
+        self.run(give(), steps=steps)
+
+    @precondition(lambda self: self.taking)
+    @rule(which=st.integers(0), steps=st.integers(0, 6))
+    def cancel(self, which: int, steps: int) -> None:
+        task = self.taking[which % len(self.taking)]
+
+        async def stop() -> None:
+            task.cancel()
+
+        self.run(stop(), steps=steps)
+
+    @rule(which=st.integers(0))
+    def die_in_the_shelf(self, which: int) -> None:
+        resting = [slot for slot in self.maker.living if slot not in self.held]
+        if resting:
+            resting[which % len(resting)].alive = False
+
+    @rule()
+    def retire(self) -> None:
+        self.run(self.shelf.retire(float("inf")))
+
+    @rule(fails=st.booleans())
+    def change_the_maker(self, fails: bool) -> None:
+        self.maker.fails = fails
+        self.maker.ever_failed |= fails
+
+    @invariant()
+    def nobody_holds_what_another_holds(self) -> None:
+        assert len({id(slot) for slot in self.held}) == len(self.held)
+        assert not any(slot.closed for slot in self.held)
+
+    @invariant()
+    def there_are_never_too_many(self) -> None:
+        assert len(self.maker.living) <= MOST
+
+    @invariant()
+    def nobody_waits_for_nothing(self) -> None:
+        self.run()
+        if not self.held or (len(self.held) < MOST and not self.maker.ever_failed):
+            assert self.taking == []
+
+    def teardown(self) -> None:
+        self.run(self.shelf.close())
+        assert self.taking == []
+        assert self.maker.living == []
+        self.runner.close()
+
+
+TestShelves = Shelves.TestCase
+TestShelves.settings = settings(max_examples=60, stateful_step_count=25, deadline=None)
