@@ -5,7 +5,7 @@
 PYTHON is an interpreter with the packages bm25s and numba, which Temper does not depend on. The
 passages are the descriptions of Debian's packages and the glosses of WordNet, asked for by their
 headings, or N synthetic ones. Each library runs in a process of its own on one thread, with the
-tokens of `services.retrieval.index.tokens` and BM25 with k1 = 1.2 and b = 0.75.
+tokens of `services.retrieval.store.tokens` and BM25 with k1 = 1.2 and b = 0.75.
 
 What came of it: answers are equally good. Compiled by numba, bm25s answers about as fast (50 times
 slower without), but it builds in more than twice the time with the whole corpus in memory
@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.retrieval.quality import mean, ndcg
-from services.retrieval.index.tokens import Analysis
+from services.retrieval.store.tokens import Analysis
 from tests.support.corpora import debian, synthetic, wordnet
 from tests.support.corpora.passage import Passage
 from tests.support.corpora.queries import Query, heading_queries

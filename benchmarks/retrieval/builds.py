@@ -12,10 +12,10 @@ from uuid import uuid4
 
 from benchmarks.serving.accounting import Processes, Usage, sampled
 from benchmarks.serving.server import REPOSITORY, RUNTIMES
-from services.contracts.index_orders import MODULE, ORDER, BuildIndex
+from services.contracts.index_messages import MODULE, ORDER, BuildIndex
 from services.contracts.indexes import DenseKind, IndexMode, IndexSpecification
 from services.core.process.reporter import RESULT
-from services.retrieval.index.store import IndexStore
+from services.retrieval.store.store import IndexStore
 
 
 @dataclass(frozen=True)

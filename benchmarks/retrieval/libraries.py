@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from services.contracts.indexes import IndexMode
 from services.retrieval.encoder.specification import EncoderDescription, TextKind
-from services.retrieval.index.query import Hit, Query
-from services.retrieval.index.store import open_path
+from services.retrieval.store.query import Hit, Query
+from services.retrieval.store.store import open_path
 
 # Libraries of the runtime are imported where a mode needs them: the core environment has none.
 # ruff: noqa: PLC0415

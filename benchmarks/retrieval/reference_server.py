@@ -20,7 +20,7 @@ from pydantic import BaseModel
 
 from benchmarks.retrieval.libraries import Encoding, Libraries
 from services.contracts.indexes import IndexMode
-from services.retrieval.index.query import Hit
+from services.retrieval.store.query import Hit
 
 DEFAULT_TOPK = 3
 

@@ -13,8 +13,8 @@ from benchmarks.retrieval.quality import mean, recall
 from benchmarks.retrieval.report import Verdict
 from benchmarks.retrieval.vectors_build import build_vectors
 from services.contracts.indexes import IndexMode
-from services.retrieval.dense.index import DenseIndex
-from services.retrieval.index.store import open_path
+from services.retrieval.store.store import open_path
+from services.retrieval.vectors.index import DenseIndex
 from tests.support.corpora import synthetic, vectors
 
 QUESTIONS = 100_000

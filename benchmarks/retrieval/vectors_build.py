@@ -5,16 +5,16 @@ from pathlib import Path
 
 from benchmarks.serving.server import RUNTIMES
 from services.contracts.indexes import DenseKind, IndexMode
-from services.retrieval.building.encoding import running_encoder
+from services.retrieval.builder.encoding import running_encoder
 from services.retrieval.corpus.document import Document
-from services.retrieval.dense.builder import DenseBuilder
-from services.retrieval.dense.parameters import DenseParameters
 from services.retrieval.encoder.specification import EncoderDescription, EncoderSpecification
-from services.retrieval.index.layout import VersionFolder
-from services.retrieval.index.manifest import DenseManifest, Manifest, finish_version
-from services.retrieval.index.store import IndexStore
-from services.retrieval.index.text_writer import TextWriter
-from services.retrieval.index.tokens import Analysis
+from services.retrieval.store.layout import VersionFolder
+from services.retrieval.store.manifest import DenseManifest, Manifest, finish_version
+from services.retrieval.store.store import IndexStore
+from services.retrieval.store.text_writer import TextWriter
+from services.retrieval.store.tokens import Analysis
+from services.retrieval.vectors.builder import DenseBuilder
+from services.retrieval.vectors.parameters import DenseParameters
 from tests.support.corpora import vectors
 
 LOCK_SECONDS = 10.0

@@ -11,13 +11,13 @@ from services.core.web.auth import Authenticator
 from services.core.web.direct import DirectRoutes
 from services.core.web.principal import DirectToolRoute
 from services.retrieval.context import RetrievalContext
-from services.retrieval.indexes.document_routes import router as documents
-from services.retrieval.indexes.routes import router as indexes
-from services.retrieval.retrieve.routes import router as retrieve
-from services.retrieval.search.routes import router as search
-from services.retrieval.searching.engine import Engine
-from services.retrieval.searching.metrics import EngineMetrics
-from services.retrieval.searching.readiness import EncoderCheck, IndexCheck
+from services.retrieval.engine.engine import Engine
+from services.retrieval.engine.metrics import EngineMetrics
+from services.retrieval.engine.readiness import EncoderCheck, IndexCheck
+from services.retrieval.routes.documents import router as documents
+from services.retrieval.routes.indexes import router as indexes
+from services.retrieval.routes.retrieve import router as retrieve
+from services.retrieval.routes.search import router as search
 from services.retrieval.settings import RetrievalSettings
 
 BODY_PATHS = ("/retrieve", "/v1/search", "/v1/indexes/*/documents", "/v1/indexes/*/documents/*")

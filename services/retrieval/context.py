@@ -6,7 +6,7 @@ from typing import Annotated
 from fastapi import Depends, Request
 
 from services.core.web.auth import Authenticator
-from services.retrieval.searching.engine import Engine
+from services.retrieval.engine.engine import Engine
 from services.retrieval.settings import RetrievalSettings
 
 

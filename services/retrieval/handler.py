@@ -8,7 +8,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from services.contracts.errors import InvalidRequest
-from services.contracts.index_orders import MODULE, ORDER, BuildIndex, IndexBuilt
+from services.contracts.index_messages import MODULE, ORDER, BuildIndex, IndexBuilt
 from services.contracts.indexes import CreateIndexingJob, IndexMode, IndexSpecification
 from services.core.artifacts import Artifacts
 from services.core.db.engine import Database

@@ -7,7 +7,7 @@ from uuid import uuid4
 import typer
 from pydantic import TypeAdapter, ValidationError
 
-from services.contracts.index_orders import (
+from services.contracts.index_messages import (
     BuildIndex,
     DeleteDocuments,
     DocumentsChanged,

@@ -12,7 +12,7 @@ from typing import Any, Protocol, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from services.contracts.index_orders import MODULE, ORDER, Order
+from services.contracts.index_messages import MODULE, ORDER, Order
 from temper.client.errors import UnexpectedAnswer
 from temper.indexing.errors import OrderFailed, OrderInterrupted
 from temper.settings import ClientSettings

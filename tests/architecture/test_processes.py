@@ -34,7 +34,7 @@ def loaded(module: str, *names: str) -> list[str]:
         "services.evaluator.rollout.child",
         "services.evaluator.rollout.validation",
         "services.retrieval.worker",
-        "services.retrieval.building.__main__",
+        "services.retrieval.builder.__main__",
         "services.retrieval.corpus.child",
         "temper.cli.main",
     ],
@@ -49,7 +49,7 @@ def test_only_children_of_a_runtime_load_the_heavy_libraries(module: str) -> Non
         "services.trainer.worker",
         "services.evaluator.worker",
         "services.retrieval.worker",
-        "services.retrieval.building.__main__",
+        "services.retrieval.builder.__main__",
     ],
 )
 def test_workers_load_no_web_framework(module: str) -> None:
@@ -57,7 +57,7 @@ def test_workers_load_no_web_framework(module: str) -> None:
 
 
 def test_searching_loads_no_database_and_no_queue() -> None:
-    assert loaded("services.retrieval.serving.server", "sqlalchemy", "celery") == []
+    assert loaded("services.retrieval.server.server", "sqlalchemy", "celery") == []
 
 
 def test_the_command_line_loads_no_database_and_no_queue() -> None:

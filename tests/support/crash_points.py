@@ -17,8 +17,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from services.retrieval.building import __main__ as building
-from services.retrieval.building import orders, text, vectors
+from services.retrieval.builder import __main__ as building
+from services.retrieval.builder import orders, text, vectors
 from tests.support.hashing_encoder import HashingEncoder
 
 COMMIT_PASSAGES = 40

@@ -7,7 +7,7 @@ from zlib import crc32
 
 import numpy as np
 
-from services.retrieval.building.encoding import PassageEncoder, Vectors
+from services.retrieval.builder.encoding import PassageEncoder, Vectors
 from services.retrieval.encoder.specification import (
     Backend,
     EncoderDescription,

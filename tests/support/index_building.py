@@ -10,10 +10,10 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from services.contracts.index_orders import MODULE, ORDER, BuildIndex, IndexBuilt
+from services.contracts.index_messages import MODULE, ORDER, BuildIndex, IndexBuilt
 from services.contracts.indexes import IndexMode, IndexSpecification
 from services.core.process.reporter import REPORTS, RESULT
-from services.retrieval.index.store import IndexStore
+from services.retrieval.store.store import IndexStore
 from tests.support.processes import REPOSITORY
 from tests.support.runtimes import FOLDER
 

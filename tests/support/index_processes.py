@@ -19,12 +19,12 @@ from pathlib import Path
 import numpy as np
 
 from services.contracts.indexes import IndexMode
-from services.retrieval.index.changes import Changes
-from services.retrieval.index.layout import VersionFolder
-from services.retrieval.index.query import Query
-from services.retrieval.index.store import IndexStore
-from services.retrieval.index.text_writer import TextWriter
-from services.retrieval.index.tokens import Analysis
+from services.retrieval.store.changes import Changes
+from services.retrieval.store.layout import VersionFolder
+from services.retrieval.store.query import Query
+from services.retrieval.store.store import IndexStore
+from services.retrieval.store.text_writer import TextWriter
+from services.retrieval.store.tokens import Analysis
 from tests.support.indexes import build_index, passage
 
 _STEPS = {"open", "os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.truncate", "shutil.rmtree"}

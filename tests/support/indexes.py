@@ -6,13 +6,13 @@ import numpy as np
 
 from services.contracts.indexes import DenseKind, IndexMode
 from services.retrieval.corpus.document import Document, joined
-from services.retrieval.dense.builder import DenseBuilder
-from services.retrieval.dense.parameters import DenseParameters
-from services.retrieval.index.layout import VersionFolder
-from services.retrieval.index.manifest import DenseManifest, Manifest, finish_version
-from services.retrieval.index.store import IndexStore
-from services.retrieval.index.text_writer import TextWriter
-from services.retrieval.index.tokens import Analysis
+from services.retrieval.store.layout import VersionFolder
+from services.retrieval.store.manifest import DenseManifest, Manifest, finish_version
+from services.retrieval.store.store import IndexStore
+from services.retrieval.store.text_writer import TextWriter
+from services.retrieval.store.tokens import Analysis
+from services.retrieval.vectors.builder import DenseBuilder
+from services.retrieval.vectors.parameters import DenseParameters
 
 
 def passage(id: str, text: str, title: str = "", **metadata: object) -> Document:  # noqa: A002

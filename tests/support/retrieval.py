@@ -16,7 +16,7 @@ from uuid import uuid4
 import httpx
 import pytest
 
-from services.contracts.index_orders import MODULE, ORDER, BuildIndex
+from services.contracts.index_messages import MODULE, ORDER, BuildIndex
 from services.contracts.indexes import IndexMode, IndexSpecification
 from services.core.process.reporter import RESULT
 from tests.support.corpora import debian

@@ -6,8 +6,8 @@ from pathlib import Path
 import tantivy
 
 from benchmarks.retrieval.bm25.measured import TOPK, Search, run, token_lists
-from services.retrieval.index.schema import NUMBER, TOKENS, new_schema
-from services.retrieval.index.text import TextIndex
+from services.retrieval.store.schema import NUMBER, TOKENS, new_schema
+from services.retrieval.store.text import TextIndex
 
 
 def build(passages: Path, index: Path) -> None:

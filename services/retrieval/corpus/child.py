@@ -15,7 +15,7 @@ from services.datasets.record import counted
 from services.retrieval.corpus.checked import InvalidCorpus
 from services.retrieval.corpus.spec import SPEC, ValidationSpec
 from services.retrieval.corpus.validation import validate_corpus
-from services.retrieval.index.tokens import Analysis
+from services.retrieval.store.tokens import Analysis
 
 
 def main(job_dir: Path) -> None:

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Protocol
 
-from services.retrieval.index.store import IndexStore
+from services.retrieval.store.store import IndexStore
 
 logger = logging.getLogger(__name__)
 

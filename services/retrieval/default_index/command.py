@@ -13,15 +13,15 @@ from pathlib import Path
 from typing import NoReturn
 
 from services.contracts.errors import TemperError
-from services.contracts.index_orders import BuildIndex
+from services.contracts.index_messages import BuildIndex
 from services.contracts.indexes import IndexMode, IndexSpecification
 from services.core.process.reporter import Reporter
-from services.retrieval.building.attempt import Surroundings
-from services.retrieval.building.build import build_index
-from services.retrieval.building.progress import BuildProgress
+from services.retrieval.builder.attempt import Surroundings
+from services.retrieval.builder.build import build_index
+from services.retrieval.builder.progress import BuildProgress
 from services.retrieval.default_index.documentation import rows
 from services.retrieval.encoder.specification import EncoderSpecification
-from services.retrieval.index.store import IndexStore
+from services.retrieval.store.store import IndexStore
 
 DEFAULT_INDEX = "python"
 

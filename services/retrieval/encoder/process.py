@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Self
 
 from services.core.process.runtimes import find_runtime
-from services.retrieval.encoder.keeper import EncoderKeeper
 from services.retrieval.encoder.specification import EncoderDescription, EncoderSpecification
 from services.retrieval.encoder.state import EncoderState
+from services.retrieval.encoder.supervisor import EncoderKeeper
 
 RUNTIME = "encoder"
 CHILD = "services.retrieval.encoder.child"

@@ -8,7 +8,7 @@ import pytest
 
 from services.contracts.indexes import IndexMode
 from services.core.process.reporter import RESULT
-from services.retrieval.index.query import Query
+from services.retrieval.store.query import Query
 from tests.support.crash_points import crash_points
 from tests.support.hashing_encoder import HashingEncoder
 from tests.support.index_building import IndexFolder, rows

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from services.retrieval.index.store import IndexStore
+from services.retrieval.store.store import IndexStore
 from temper.cli.exit_codes import ExitCode
 from tests.support.index_building import IndexFolder, rows
 from tests.support.stack import DEADLINE, Home, home_in

@@ -10,7 +10,7 @@ import httpx
 import psutil
 import pytest
 
-from services.retrieval.index.store import IndexStore
+from services.retrieval.store.store import IndexStore
 from tests.support.indexes import build_index, passage
 from tests.support.retrieval import Retrieval, running_retrieval
 from tests.support.waiting import wait_for
@@ -33,7 +33,7 @@ def servers(service: Retrieval) -> list[psutil.Process]:
     found = []
     for child in psutil.Process(service.process.pid).children():
         try:
-            if "services.retrieval.serving.server" in child.cmdline():
+            if "services.retrieval.server.server" in child.cmdline():
                 found.append(child)
         except psutil.Error:  # it has ended, and may not have been waited for yet
             continue

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from services.retrieval.index.store import IndexStore
+from services.retrieval.store.store import IndexStore
 from tests.support.indexes import build_index, passage
 from tests.support.processes import Process, free_port
 from tests.support.retrieval import Retrieval, running_retrieval

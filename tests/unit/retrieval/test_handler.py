@@ -9,7 +9,7 @@ import pytest
 
 from services.api.indexing.service import create_indexing_job
 from services.contracts.errors import InvalidRequest
-from services.contracts.index_orders import ORDER, BuildIndex
+from services.contracts.index_messages import ORDER, BuildIndex
 from services.contracts.indexes import CreateIndexingJob, IndexMode
 from services.contracts.models import ModelKind
 from services.core.artifacts import Artifacts

@@ -10,9 +10,9 @@ import pytest
 
 from services.contracts.indexes import IndexMode
 from services.retrieval.default_index.command import DEFAULT_INDEX, ensure_default_index
-from services.retrieval.index.index import Index
-from services.retrieval.index.query import Query
-from services.retrieval.index.store import IndexStore
+from services.retrieval.store.index import Index
+from services.retrieval.store.query import Query
+from services.retrieval.store.store import IndexStore
 from tests.support.processes import REPOSITORY
 
 MAKE = [sys.executable, "-m", "services.retrieval.default_index.command"]

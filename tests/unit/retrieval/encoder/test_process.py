@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from services.core.process.runtimes import RuntimeMissing
-from services.retrieval.encoder import keeper as keeper_module
 from services.retrieval.encoder import process as process_module
+from services.retrieval.encoder import supervisor as keeper_module
 from services.retrieval.encoder.blocking import BlockingEncoderClient
 from services.retrieval.encoder.errors import EncoderUnavailable, EncoderUnusable
 from services.retrieval.encoder.process import EncoderProcess

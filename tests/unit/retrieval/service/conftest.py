@@ -9,9 +9,9 @@ from prometheus_client import CollectorRegistry
 from starlette.testclient import TestClient
 
 from services.retrieval.app import create_retrieval
-from services.retrieval.index.store import IndexStore
-from services.retrieval.searching.engine import Engine
+from services.retrieval.engine.engine import Engine
 from services.retrieval.settings import RetrievalSettings
+from services.retrieval.store.store import IndexStore
 from tests.support.indexes import build_index, passage
 
 PASSAGES = [

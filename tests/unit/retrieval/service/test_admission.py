@@ -2,7 +2,7 @@
 
 import pytest
 
-from services.retrieval.searching.admission import LONGEST_RETRY_AFTER, Admission, Overloaded
+from services.retrieval.engine.admission import LONGEST_RETRY_AFTER, Admission, Overloaded
 
 
 def test_queries_beyond_the_limit_are_refused_until_others_are_answered() -> None:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.retrieval.searching.batching import Batches, BatchFigures
+from services.retrieval.engine.batching import Batches, BatchFigures
 from tests.support.virtual_time import run_in_virtual_time
 
 

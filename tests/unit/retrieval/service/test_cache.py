@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.retrieval.index.query import Hit
-from services.retrieval.searching.cache import ENTRY_BYTES, HIT_BYTES, HitCache
+from services.retrieval.engine.cache import ENTRY_BYTES, HIT_BYTES, HitCache
+from services.retrieval.store.query import Hit
 
 SIZE = ENTRY_BYTES + HIT_BYTES + 10 + 1
 

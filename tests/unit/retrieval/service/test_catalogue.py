@@ -7,8 +7,8 @@ import pytest
 from starlette.testclient import TestClient
 
 from services.contracts.errors import ConfigurationError
-from services.retrieval.index.layout import IndexFolder, write_atomically
-from services.retrieval.index.store import IndexStore
+from services.retrieval.store.layout import IndexFolder, write_atomically
+from services.retrieval.store.store import IndexStore
 from tests.support.indexes import build_index, passage
 from tests.support.waiting import wait_for
 from tests.unit.retrieval.service.conftest import Serve
@@ -96,7 +96,7 @@ def test_an_index_that_others_dropped_and_made_anew_is_the_new_one(
 def test_an_index_that_is_built_is_not_dropped(
     client: TestClient, indexes: IndexStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("services.retrieval.searching.catalogue.LOCK_SECONDS", 0.1)
+    monkeypatch.setattr("services.retrieval.engine.catalog.LOCK_SECONDS", 0.1)
     with indexes.writing("main", timeout=5):
         assert client.delete("/v1/indexes/main").status_code == 409
 

@@ -7,7 +7,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from services.contracts.retrieval import MAX_QUERIES, MAX_QUERY_CHARACTERS, MAX_TOPK
-from services.retrieval.index.store import IndexStore
+from services.retrieval.store.store import IndexStore
 from tests.support.indexes import build_index, passage
 from tests.unit.retrieval.service.conftest import Serve
 

@@ -9,9 +9,9 @@ from starlette.testclient import TestClient
 
 from services.contracts.errors import InvalidRequest
 from services.contracts.retrieval import MAX_QUERIES
-from services.retrieval.index.index import Index
-from services.retrieval.index.query import Hit, Query
-from services.retrieval.index.store import IndexStore
+from services.retrieval.store.index import Index
+from services.retrieval.store.query import Hit, Query
+from services.retrieval.store.store import IndexStore
 from tests.support.indexes import build_index, passage
 from tests.unit.retrieval.service.conftest import Serve
 

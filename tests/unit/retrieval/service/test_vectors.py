@@ -17,8 +17,8 @@ from services.retrieval.encoder.specification import (
     EncoderDescription,
     TextKind,
 )
-from services.retrieval.index.store import IndexStore
-from services.retrieval.searching.encoders import EncoderClients
+from services.retrieval.engine.encoders import EncoderClients
+from services.retrieval.store.store import IndexStore
 from tests.support.indexes import build_index
 from tests.unit.retrieval.service.conftest import PASSAGES, Serve
 

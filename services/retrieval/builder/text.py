@@ -1,0 +1,84 @@
+"""The first part of a build: the passages, and the words they are found by."""
+
+from services.contracts.errors import InvalidRequest
+from services.contracts.indexes import IndexMode, IndexSpecification
+from services.retrieval.builder.progress import BuildProgress
+from services.retrieval.corpus.checked import CheckedCorpus
+from services.retrieval.corpus.document import Document
+from services.retrieval.corpus.identities import IdentityLog
+from services.retrieval.store.layout import VersionFolder
+from services.retrieval.store.text_writer import TextWriter
+from services.retrieval.store.tokens import Analysis
+
+IDS = "ids"
+COMMIT_PASSAGES = 10_000
+"""After so many what was written is made durable: a kill costs no more than these."""
+
+_ADDED_AT_ONCE = 500
+
+
+def analysis_of(specification: IndexSpecification) -> Analysis:
+    """How the index tells words; raises `InvalidRequest` for an unknown language."""
+    try:
+        return Analysis(specification.language)
+    except ValueError as error:
+        raise InvalidRequest(str(error), param="language") from None
+
+
+def write_text(
+    version: VersionFolder,
+    specification: IndexSpecification,
+    corpus: CheckedCorpus,
+    progress: BuildProgress,
+) -> int:
+    """Write what an earlier attempt has not written; return the number of all passages.
+
+    Raises `InvalidCorpus` with everything that is wrong with the corpus, duplicate ids included,
+    and `StorageFull`.
+    """
+    searchable = specification.mode is not IndexMode.DENSE
+    with (
+        TextWriter(version, analysis_of(specification), searchable=searchable) as writer,
+        IdentityLog(version.path / IDS) as ids,
+    ):
+        _Text(writer, ids, progress).write(corpus)
+        corpus.check_ids(ids)
+        corpus.raise_problems()
+        writer.finish()
+        return writer.rows
+
+
+class _Text:
+    """One attempt at writing the passages."""
+
+    def __init__(self, writer: TextWriter, ids: IdentityLog, progress: BuildProgress) -> None:
+        self._writer = writer
+        self._ids = ids
+        self._progress = progress
+        self._begun_with = writer.rows
+        self._batch: list[Document] = []
+        self._uncommitted = 0
+
+    def write(self, corpus: CheckedCorpus) -> None:
+        """Read the whole corpus; once something is wrong with it, nothing more is written."""
+        self._progress.begin("reading", self._begun_with)
+        for number, passage in enumerate(corpus):
+            self._ids.add((passage.document.id,))
+            if number < self._begun_with or corpus.problems:
+                continue
+            self._batch.append(passage.document)
+            if len(self._batch) == _ADDED_AT_ONCE:
+                self._add()
+                done = number + 1
+                self._progress.tell(done, done / max(corpus.share_read, 1e-9))
+        self._add()
+        self._writer.commit()
+        self._progress.tell(corpus.passages, corpus.passages)
+
+    def _add(self) -> None:
+        self._writer.add(self._batch)
+        self._uncommitted += len(self._batch)
+        self._batch.clear()
+        if self._uncommitted >= COMMIT_PASSAGES:
+            self._writer.commit()
+            self._uncommitted = 0

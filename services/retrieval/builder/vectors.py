@@ -1,0 +1,77 @@
+"""The second part of a build: the vectors of the passages."""
+
+import shutil
+from itertools import islice
+from pathlib import Path
+
+from services.contracts.errors import InvalidRequest, StorageFull
+from services.contracts.indexes import DenseKind
+from services.retrieval.builder.encoding import PassageEncoder
+from services.retrieval.builder.progress import BuildProgress
+from services.retrieval.corpus.corpus import Corpus, Passage
+from services.retrieval.store.layout import VersionFolder
+from services.retrieval.vectors.builder import DenseBuilder
+from services.retrieval.vectors.parameters import DenseParameters
+
+ENCODED_AT_ONCE = 1024
+_BYTES_A_NUMBER = 4
+
+
+def write_vectors(
+    version: VersionFolder,
+    kind: DenseKind,
+    corpus: Corpus,
+    passages: int,
+    encoder: PassageEncoder,
+    progress: BuildProgress,
+) -> DenseKind:
+    """Encode what an earlier attempt has not encoded, then make the vectors searchable.
+
+    ``passages`` is their number in the corpus. Returns the kind that was settled on. Raises
+    `StorageFull`, and what goes wrong with the encoder.
+    """
+    parameters = DenseParameters(dimension=encoder.description.dimension, kind=kind)
+    with DenseBuilder(version.dense, parameters) as builder:
+        if builder.rows > passages:
+            builder.truncate(passages)
+        _check_room(version, (passages - builder.rows) * parameters.dimension * _BYTES_A_NUMBER)
+        _encode(builder, corpus, passages, encoder, progress)
+        progress.begin("arranging_vectors")
+        builder.finish(lambda share: progress.tell(int(share * passages), passages))
+        return builder.kind
+
+
+def _encode(
+    builder: DenseBuilder,
+    corpus: Corpus,
+    passages: int,
+    encoder: PassageEncoder,
+    progress: BuildProgress,
+) -> None:
+    progress.begin("encoding", builder.rows)
+    texts = (item.document.contents for item in corpus if isinstance(item, Passage))
+    waiting = islice(texts, builder.rows, None)
+    while batch := list(islice(waiting, ENCODED_AT_ONCE)):
+        builder.append(encoder.encode(batch))
+        progress.tell(builder.rows, passages)
+    if builder.rows != passages:
+        raise InvalidRequest(
+            f"the corpus had {passages:,} passages when it was first read, and has "
+            f"{builder.rows:,} now: leave it alone until the index is built",
+            param="file",
+        )
+
+
+def _check_room(version: VersionFolder, needed: int) -> None:
+    """Rather now than hours later."""
+    free = free_bytes(version.path)
+    if free < needed:
+        raise StorageFull(
+            f"the vectors take {needed / 1e9:.1f} GB, and the disk of {version.path} "
+            f"has {free / 1e9:.1f} GB left"
+        )
+
+
+def free_bytes(folder: Path) -> int:
+    """What the disk of a folder has left."""
+    return shutil.disk_usage(folder).free

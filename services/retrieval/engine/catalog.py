@@ -1,0 +1,181 @@
+"""The indexes that are open, by name, each in its newest version that can be served."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+from services.contracts.errors import TemperError, Unavailable
+from services.contracts.indexes import IndexSummary
+from services.retrieval.engine.places import IndexPlaces
+from services.retrieval.engine.served import ServedIndex
+from services.retrieval.store.errors import UnknownIndex
+from services.retrieval.store.index import Index
+from services.retrieval.store.store import Opened
+
+logger = logging.getLogger(__name__)
+
+MAX_OPEN = 64
+LOCK_SECONDS = 5.0
+"""How long dropping an index waits for a build or a change of it to end."""
+LOOK_SECONDS = 1.0
+"""How often it is looked whether there is a newer version."""
+
+
+class IndexBeingBuilt(Unavailable):
+    """The index that is built on first use is not there yet."""
+
+    code = "index_being_built"
+
+
+class Catalogue:
+    """Opens indexes when they are asked for, and follows their versions.
+
+    ``is_building`` says whether the default one is being built right now.
+    """
+
+    def __init__(
+        self,
+        places: IndexPlaces,
+        device: str,
+        serve: Callable[[Index], ServedIndex],
+        is_building: Callable[[], bool],
+    ) -> None:
+        self.default = places.default
+        self._places = places
+        self._device = device
+        self._serve = serve
+        self._is_building = is_building
+        self._open: dict[str, ServedIndex] = {}
+        self._seen: dict[str, str | None] = {}  # the marks of the versions that were looked at
+        self._lock = asyncio.Lock()
+
+    @property
+    def opened(self) -> int:
+        """How many are open."""
+        return len(self._open)
+
+    def at_hand(self, name: str | None) -> ServedIndex | None:
+        """An index that is open; None when it is not, or not any more."""
+        return self._open.get(name or self.default)
+
+    async def get(self, name: str | None) -> ServedIndex:
+        """An index; the default one for None.
+
+        Raises `UnknownIndex`, `IndexUnusable`, or `IndexBeingBuilt`.
+        """
+        served = self.at_hand(name)
+        if served is not None:
+            return served
+        wanted = name or self.default
+        async with self._lock:
+            served = self._open.get(wanted)
+            return served if served is not None else await self._opened(wanted)
+
+    async def drop(self, name: str) -> None:
+        """Delete an index for good; raises `UnknownIndex` or `IndexBusy`."""
+        await asyncio.to_thread(self._places.drop, name, LOCK_SECONDS)
+        self._forget(name)
+
+    async def summaries(self) -> list[IndexSummary]:
+        """Every index of the store, and the default one, by name."""
+        names = await asyncio.to_thread(self._places.names)
+        found = [await self._summary_or_none(name) for name in names]
+        return [summary for summary in found if summary is not None]
+
+    async def summary(self, name: str) -> IndexSummary:
+        """One index; raises `UnknownIndex` or `IndexUnusable`."""
+        served = self._open.get(name)
+        if served is None:
+            return await asyncio.to_thread(self._places.summary, name)
+        with served.used():
+            summary = await asyncio.to_thread(served.index.summary)
+        return summary.model_copy(update={"problem": served.problem or summary.problem})
+
+    @asynccontextmanager
+    async def followed(self) -> AsyncIterator[None]:
+        """Meanwhile, take up newer versions of what is open, and open the default index."""
+        following = asyncio.create_task(self._follow())
+        try:
+            yield
+        finally:
+            following.cancel()
+            await asyncio.gather(following, return_exceptions=True)
+            for name in tuple(self._open):
+                self._forget(name)
+
+    async def _follow(self) -> None:
+        while True:
+            try:
+                if self.default not in self._open:
+                    await self._try_default()
+                for name in tuple(self._open):
+                    await self._look(name)
+            except Exception:  # whatever it is, newer versions are to be seen after it
+                logger.exception("the indexes could not be looked at")
+            await asyncio.sleep(LOOK_SECONDS)
+
+    async def _try_default(self) -> None:
+        try:
+            await self.get(None)
+        except TemperError as error:
+            if self._seen.get(self.default, "") != error.message:
+                self._seen[self.default] = error.message
+                logger.warning("the default index cannot be served: %s", error.message)
+
+    async def _look(self, name: str) -> None:
+        """Take up a newer version of an open index; a broken one leaves the old one in place."""
+        mark = await asyncio.to_thread(self._places.mark, name)
+        if mark == self._seen.get(name):
+            return
+        if mark is None:
+            self._forget(name)
+            return
+        async with self._lock:
+            try:
+                await self._opened(name)
+            except TemperError as error:
+                self._seen[name] = mark
+                if name in self._open:
+                    self._open[name].problem = error.message
+                logger.error("index %s stays at its old version: %s", name, error.message)
+
+    async def _opened(self, name: str) -> ServedIndex:
+        try:
+            mark = await asyncio.to_thread(self._places.mark, name)
+            opened = await asyncio.to_thread(self._places.open, name, self._device)
+        except UnknownIndex:
+            if name == self.default and self._is_building():
+                raise IndexBeingBuilt(f"index {name!r} is being built") from None
+            raise
+        self._make_room(name)
+        return self._take_up(name, mark, opened)
+
+    def _take_up(self, name: str, mark: str | None, opened: Opened) -> ServedIndex:
+        served = self._serve(opened.index)
+        served.problem = opened.problem
+        previous = self._open.get(name)
+        self._open[name] = served
+        self._seen[name] = mark
+        if previous is not None:
+            previous.retire()
+        if opened.problem:
+            logger.error("index %s: %s", name, opened.problem)
+        logger.info("serving version %s of index %s", opened.version, name)
+        return served
+
+    def _make_room(self, name: str) -> None:
+        if len(self._open) >= MAX_OPEN and name not in self._open:
+            self._forget(next(other for other in self._open if other != self.default))
+
+    def _forget(self, name: str) -> None:
+        self._seen.pop(name, None)
+        served = self._open.pop(name, None)
+        if served is not None:
+            served.retire()
+
+    async def _summary_or_none(self, name: str) -> IndexSummary | None:
+        try:
+            return await self.summary(name)
+        except UnknownIndex:  # dropped meanwhile
+            return None

@@ -1,0 +1,199 @@
+"""Searching: the cache, the encoder and the index in turn, within a request's time."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Hashable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+
+from services.contracts.errors import GatewayTimeout, Unprocessable
+from services.contracts.indexes import IndexMode
+from services.contracts.retrieval import MAX_HITS, MAX_WORKED_HITS, Filter
+from services.retrieval.engine.admission import Admission
+from services.retrieval.engine.cache import HitCache
+from services.retrieval.engine.catalog import Catalogue
+from services.retrieval.engine.encoders import EncoderClients, FindSocket
+from services.retrieval.engine.places import IndexPlaces
+from services.retrieval.engine.reranking import CANDIDATES, reranked
+from services.retrieval.engine.served import Figures, ServedIndex, Texts
+from services.retrieval.settings import RetrievalSettings
+from services.retrieval.store.index import Index
+from services.retrieval.store.query import Hit, Query
+from services.retrieval.store.store import IndexStore
+
+MAX_ANSWER_BYTES = 64 << 20
+CHUNK = 16
+"""Queries of one request that stay together; a longer one is shared out over the threads."""
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """What a request asks an index. ``mode`` of None is all that the index has."""
+
+    queries: Sequence[str]
+    topk: int
+    mode: IndexMode | None = None
+    filter: Filter | None = None
+    rerank: bool = False
+    highlights: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The hits of each query, best first, and where they come from."""
+
+    served: ServedIndex
+    mode: IndexMode
+    hits: Sequence[Sequence[Hit]]
+
+
+class Engine:
+    """All that answering searches takes; it belongs to one event loop."""
+
+    def __init__(
+        self,
+        settings: RetrievalSettings,
+        find_socket: FindSocket,
+        is_building: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """``is_building`` says whether the default index is being built right now."""
+        self.settings = settings
+        self.cache = HitCache(settings.retrieval_cache_mb << 20)
+        self.admission = Admission(settings.retrieval_max_queries)
+        self.figures = Figures()
+        self.encoders = EncoderClients(
+            find_socket, settings.retrieval_encoder_device, settings.retrieval_reranker
+        )
+        self._threads = ThreadPoolExecutor(settings.threads, thread_name_prefix="search")
+        self.catalogue = Catalogue(
+            IndexPlaces(IndexStore(settings.indexes_folder), settings.retrieval_index),
+            settings.retrieval_search_device,
+            self._served,
+            is_building,
+        )
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Follow the indexes meanwhile; close everything in the end."""
+        try:
+            async with self.catalogue.followed():
+                yield
+        finally:
+            await self.encoders.close()
+            self._threads.shutdown(wait=True, cancel_futures=True)
+
+    async def answer(
+        self, name: str | None, search: Search, seconds: float, write: Callable[[Found], bytes]
+    ) -> bytes:
+        """Search an index, the default one for None, and write the answer, in so many seconds.
+
+        Raises `UnknownIndex`, `IndexUnusable`, `Overloaded`, `GatewayTimeout`, `InvalidRequest`,
+        what encoders raise, and `Unprocessable` when more is asked for than one answer holds.
+        """
+        _check_size(search)
+        deadline = time.monotonic() + seconds
+        with self.admission.place(len(search.queries), seconds):
+            try:
+                async with asyncio.timeout(seconds):
+                    served = self.catalogue.at_hand(name) or await self.catalogue.get(name)
+                    with served.used():
+                        found = await self._found(served, search, deadline)
+                        return await _written(found, search, write)
+            except TimeoutError:
+                raise GatewayTimeout(f"no answer within {seconds:g} s") from None
+
+    def _served(self, index: Index) -> ServedIndex:
+        return ServedIndex(index, self.settings, self._threads, self.encoders, self.figures)
+
+    async def _found(self, served: ServedIndex, search: Search, deadline: float) -> Found:
+        mode = served.mode_for(search.mode)
+        if search.rerank:
+            wider = replace(search, topk=max(search.topk, CANDIDATES))
+            hits = await self._hits(served, wider, mode, deadline)
+            encoder = await self.encoders.client(served.encoder)
+            best = await reranked(encoder, search.queries, hits, deadline)
+            return Found(served, mode, [found[: search.topk] for found in best])
+        return Found(served, mode, await self._hits(served, search, mode, deadline))
+
+    async def _hits(
+        self, served: ServedIndex, search: Search, mode: IndexMode, deadline: float
+    ) -> Sequence[Sequence[Hit]]:
+        """The hits of each query: those that are kept, and those of a search for the rest."""
+        if not self.cache.is_on:
+            return await _searched(served, search, search.queries, mode, deadline)
+        state = self._state(served, search, mode)
+        keys = [(*state, query) for query in search.queries]
+        known = [self.cache.get(key) for key in keys]
+        missing = [n for n, hits in enumerate(known) if hits is None]
+        if missing:
+            queries = [search.queries[n] for n in missing]
+            found = await _searched(served, search, queries, mode, deadline)
+            for n, hits in zip(missing, found, strict=True):
+                known[n] = hits
+                self.cache.put(keys[n], search.queries[n], hits)
+        return [hits for hits in known if hits is not None]
+
+    def _state(self, served: ServedIndex, search: Search, mode: IndexMode) -> tuple[Hashable, ...]:
+        """What the hits of a query depend on beside its text."""
+        only = search.filter.model_dump_json() if search.filter is not None else None
+        return (served.serial, served.index.generation, mode, search.topk, only)
+
+
+def _check_size(search: Search) -> None:
+    most = MAX_WORKED_HITS if search.rerank or search.highlights else MAX_HITS
+    hits = len(search.queries) * search.topk
+    if hits > most:
+        kind = "reranked or marked" if most == MAX_WORKED_HITS else "given"
+        raise Unprocessable(
+            f"{len(search.queries)} queries with topk {search.topk} ask for {hits} passages; "
+            f"{most} are {kind} at once",
+            param="topk",
+        )
+
+
+async def _written(found: Found, search: Search, write: Callable[[Found], bytes]) -> bytes:
+    size = sum(len(hit.document) for hits in found.hits for hit in hits)
+    if size > MAX_ANSWER_BYTES:
+        raise Unprocessable(
+            f"the passages that were found have {size} bytes; {MAX_ANSWER_BYTES} are given at once",
+            param="topk",
+        )
+    if search.highlights:  # others are to be answered meanwhile
+        return await asyncio.to_thread(write, found)
+    return write(found)
+
+
+async def _searched(
+    served: ServedIndex,
+    search: Search,
+    queries: Sequence[str],
+    mode: IndexMode,
+    deadline: float,
+) -> Sequence[Sequence[Hit]]:
+    if len(queries) <= CHUNK:
+        return await _chunk(served, search, queries, mode, deadline)
+    chunks = [queries[start : start + CHUNK] for start in range(0, len(queries), CHUNK)]
+    found = await asyncio.gather(
+        *(_chunk(served, search, chunk, mode, deadline) for chunk in chunks)
+    )
+    return [hits for chunk in found for hits in chunk]
+
+
+async def _chunk(
+    served: ServedIndex,
+    search: Search,
+    texts: Sequence[str],
+    mode: IndexMode,
+    deadline: float,
+) -> Sequence[Sequence[Hit]]:
+    topk, only = search.topk, search.filter
+    if mode is IndexMode.BM25:
+        queries = [Query(text, mode, topk, None, only) for text in texts]
+    else:
+        vectors = await served.encodings.submit(Texts(texts, deadline), len(texts))
+        queries = [
+            Query(text, mode, topk, vector, only)
+            for text, vector in zip(texts, vectors, strict=True)
+        ]
+    return await served.searches.submit(queries, len(queries))

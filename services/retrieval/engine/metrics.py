@@ -1,0 +1,52 @@
+"""Figures of the retrieval service for Prometheus."""
+
+from collections.abc import Iterator
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from services.retrieval.engine.engine import Engine
+
+
+class EngineMetrics(Collector):
+    """The cache, the batches and what is under way, read when they are asked for."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    def collect(self) -> Iterator[Metric]:
+        """Read the figures."""
+        cache, admission = self._engine.cache.figures, self._engine.admission
+        gauges = {
+            "queries_under_way": (admission.under_way, "Queries in work or waiting"),
+            "cache_entries": (cache.entries, "Queries whose hits are kept"),
+            "cache_bytes": (cache.held_bytes, "Bytes of hits that are kept"),
+            "indexes": (self._engine.catalogue.opened, "Indexes that are open"),
+        }
+        for name, (value, meaning) in gauges.items():
+            yield GaugeMetricFamily(f"temper_retrieval_{name}", meaning, value=value)
+        counters = {
+            "cache_hits": (cache.hits, "Queries whose hits were kept"),
+            "cache_misses": (cache.misses, "Queries whose hits were not kept"),
+            "refused": (admission.refused, "Requests refused because of the load"),
+        }
+        for name, (value, meaning) in counters.items():
+            yield CounterMetricFamily(f"temper_retrieval_{name}", meaning, value=value)
+        yield from self._batches()
+
+    def _batches(self) -> Iterator[Metric]:
+        figures = self._engine.figures
+        stages = {"encode": figures.encoded, "search": figures.searched}
+        yield _by_stage("batches", "Batches begun", {k: v.batches for k, v in stages.items()})
+        queries = {stage: figures.weight for stage, figures in stages.items()}
+        yield _by_stage("batched_queries", "Queries in batches", queries)
+        abandoned = {stage: figures.abandoned for stage, figures in stages.items()}
+        meaning = "Parts of requests that nobody waited for any more"
+        yield _by_stage("abandoned", meaning, abandoned)
+
+
+def _by_stage(name: str, meaning: str, values: dict[str, int]) -> CounterMetricFamily:
+    family = CounterMetricFamily(f"temper_retrieval_{name}", meaning, labels=["stage"])
+    for stage, value in values.items():
+        family.add_metric([stage], value)
+    return family

@@ -1,1 +1,0 @@
-"""Indexes over REST: listing and dropping them, and changing their documents."""

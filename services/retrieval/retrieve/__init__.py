@@ -1,1 +1,0 @@
-"""POST /retrieve, as clients of Search-R1 know it."""

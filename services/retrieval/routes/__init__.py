@@ -1,0 +1,1 @@
+"""HTTP routes: /retrieve, /v1/search, indexes and their documents."""

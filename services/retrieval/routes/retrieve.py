@@ -1,0 +1,87 @@
+"""POST /retrieve."""
+
+from collections.abc import Sequence
+
+from fastapi import APIRouter, Request, Response
+from fastapi.openapi.models import Example
+
+from services.contracts.errors import (
+    AuthenticationFailed,
+    GatewayTimeout,
+    NotFound,
+    PayloadTooLarge,
+    Unprocessable,
+)
+from services.contracts.retrieval import RetrieveRequest, RetrieveResponse
+from services.core.web.errors import documented_errors
+from services.core.web.json_body import documented_body, read_body
+from services.core.web.principal import DirectToolRoute, ToolPrincipal
+from services.retrieval.answers import answer_to
+from services.retrieval.context import Retrieval, RetrievalContext
+from services.retrieval.engine.admission import Overloaded
+from services.retrieval.engine.engine import Found, Search
+
+QUERIES: dict[str, Example] = {
+    "queries": {
+        "summary": "Two questions, with the scores of what is found",
+        "value": {
+            "queries": ["how is a list sorted", "what closes a file"],
+            "topk": 3,
+            "return_scores": True,
+        },
+    },
+}
+
+
+router = APIRouter(
+    tags=["retrieve"],
+    responses=documented_errors(
+        AuthenticationFailed,
+        NotFound,
+        PayloadTooLarge,
+        Unprocessable,
+        Overloaded,
+        GatewayTimeout,
+    ),
+    default_response_class=Response,
+    route_class=DirectToolRoute,
+)
+
+
+@router.post(
+    "/retrieve",
+    summary="Search passages",
+    openapi_extra=documented_body(RetrieveRequest, QUERIES),
+    responses={200: {"model": RetrieveResponse}},
+)
+async def retrieve(request: Request, retrieval: Retrieval, _principal: ToolPrincipal) -> Response:
+    """Search the index for each query; fewer hits than topk give a shorter list."""
+    asked = await read_body(request, RetrieveRequest)
+    return await answer_to(request, _retrieved(retrieval, asked))
+
+
+async def _retrieved(retrieval: RetrievalContext, asked: RetrieveRequest) -> bytes:
+    settings = retrieval.settings
+    search = Search(asked.queries, asked.topk or settings.retrieval_topk)
+    write = scored_answer if asked.return_scores else plain_answer
+    return await retrieval.engine.answer(asked.index, search, settings.retrieval_seconds, write)
+
+
+def plain_answer(found: Found) -> bytes:
+    """The passages of each query."""
+    return _answer([[hit.document for hit in hits] for hits in found.hits])
+
+
+def scored_answer(found: Found) -> bytes:
+    """The passages of each query, each with its score."""
+    return _answer(
+        [
+            [b'{"document":%b,"score":%r}' % (hit.document, hit.score) for hit in hits]
+            for hits in found.hits
+        ]
+    )
+
+
+def _answer(results: Sequence[Sequence[bytes]]) -> bytes:
+    lists = b",".join([b"[%b]" % b",".join(hits) for hits in results])
+    return b'{"result":[%b]}' % lists

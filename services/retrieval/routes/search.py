@@ -1,0 +1,107 @@
+"""POST /v1/search."""
+
+import json
+from functools import partial
+
+from fastapi import APIRouter, Request, Response
+from fastapi.openapi.models import Example
+
+from services.contracts.errors import (
+    AuthenticationFailed,
+    GatewayTimeout,
+    NotFound,
+    PayloadTooLarge,
+    Unprocessable,
+)
+from services.contracts.retrieval import SearchRequest, SearchResponse
+from services.core.web.errors import documented_errors
+from services.core.web.json_body import documented_body, read_body
+from services.core.web.principal import DirectToolRoute, ToolPrincipal
+from services.retrieval.answers import answer_to
+from services.retrieval.context import Retrieval, RetrievalContext
+from services.retrieval.engine.admission import Overloaded
+from services.retrieval.engine.engine import Found, Search
+from services.retrieval.store.highlights import highlight
+from services.retrieval.store.query import Hit
+from services.retrieval.store.tokens import Analysis
+
+SEARCHES: dict[str, Example] = {
+    "words": {
+        "summary": "One query, with the words that were found marked",
+        "value": {"query": "sort a list in place", "topk": 5, "highlights": True},
+    },
+    "filtered": {
+        "summary": "Two queries of one index, among passages with given metadata",
+        "value": {
+            "query": ["open a file", "close a socket"],
+            "index": "python",
+            "mode": "bm25",
+            "filter": {"equals": {"module": "os"}},
+        },
+    },
+}
+
+
+router = APIRouter(
+    tags=["search"],
+    responses=documented_errors(
+        *(AuthenticationFailed, NotFound, PayloadTooLarge, Unprocessable),
+        *(Overloaded, GatewayTimeout),
+    ),
+    default_response_class=Response,
+    route_class=DirectToolRoute,
+)
+
+
+@router.post(
+    "/v1/search",
+    summary="Search an index",
+    openapi_extra=documented_body(SearchRequest, SEARCHES),
+    responses={200: {"model": SearchResponse}},
+)
+async def search(request: Request, retrieval: Retrieval, _principal: ToolPrincipal) -> Response:
+    """Search one index by words, by meaning or by both, for one query or for many."""
+    asked = await read_body(request, SearchRequest)
+    return await answer_to(request, _searched(retrieval, asked))
+
+
+async def _searched(retrieval: RetrievalContext, asked: SearchRequest) -> bytes:
+    settings = retrieval.settings
+    queries = [asked.query] if isinstance(asked.query, str) else asked.query
+    search = Search(
+        queries,
+        asked.topk or settings.retrieval_topk,
+        asked.mode,
+        asked.filter,
+        asked.rerank,
+        asked.highlights,
+    )
+    seconds = asked.timeout or settings.retrieval_seconds
+    write = partial(search_answer, search=search)
+    return await retrieval.engine.answer(asked.index, search, seconds, write)
+
+
+def search_answer(found: Found, search: Search) -> bytes:
+    """What `SearchResponse` describes."""
+    index = found.served.index
+    analysis = index.analysis if search.highlights else None
+    results = [
+        b"[%b]" % b",".join([_hit(hit, query, analysis) for hit in hits])
+        for query, hits in zip(search.queries, found.hits, strict=True)
+    ]
+    head = json.dumps({"index": index.name, "mode": found.mode.value}).encode()
+    return b'%b,"results":[%b]}' % (head[:-1], b",".join(results))
+
+
+def _hit(hit: Hit, query: str, analysis: Analysis | None) -> bytes:
+    parts = [b'{"document":%b,"score":%r' % (hit.document, hit.score)]
+    if hit.parts:
+        ranks = [
+            {"mode": part.mode.value, "rank": part.rank, "score": part.score} for part in hit.parts
+        ]
+        parts.append(b'"parts":%b' % json.dumps(ranks).encode())
+    if analysis is not None:
+        text = json.loads(hit.document)["contents"]
+        extracts = highlight(analysis, query, text)
+        parts.append(b'"highlights":%b' % json.dumps(extracts, ensure_ascii=False).encode())
+    return b",".join(parts) + b"}"

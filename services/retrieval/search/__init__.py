@@ -1,1 +1,0 @@
-"""POST /v1/search: modes, filters, highlights and reranking."""

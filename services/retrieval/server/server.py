@@ -1,0 +1,94 @@
+"""One process that answers: alone, or one of several behind the same port.
+
+As one of several it is started by `services.retrieval.server.processes` with the descriptors of
+its sockets and the folder where it finds its parent and its siblings.
+"""
+
+import argparse
+import asyncio
+import contextlib
+import os
+import shutil
+import signal
+import socket
+import sys
+from collections.abc import Coroutine
+from functools import partial
+from pathlib import Path
+from types import FrameType
+
+import uvloop
+from prometheus_client import CollectorRegistry
+
+from services.core.logging import configure_logging
+from services.core.web.serving import create_server
+from services.retrieval.app import create_retrieval
+from services.retrieval.default_index.building import default_index_built
+from services.retrieval.engine.encoders import EncoderPool
+from services.retrieval.engine.engine import Engine
+from services.retrieval.parent import die_with_parent
+from services.retrieval.server.links import BuiltMark, ask_for_encoder
+from services.retrieval.server.shared_metrics import SharedRegistry, figures_told
+from services.retrieval.settings import RetrievalSettings
+
+
+def serve_alone(settings: RetrievalSettings, sockets: list[socket.socket]) -> None:
+    """Answer on these sockets, as the only process, until a signal ends it."""
+    _run(_alone(settings, sockets))
+
+
+def main() -> int:
+    """Answer as one of several until the parent ends it or dies."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--number", type=int, required=True)
+    parser.add_argument("--folder", type=Path, required=True)
+    parser.add_argument("--parent", type=int, required=True)
+    parser.add_argument("--sockets", type=int, nargs="+", required=True)
+    arguments = parser.parse_args()
+    die_with_parent(arguments.parent)
+    for ending in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(ending, _leave)
+    settings = RetrievalSettings()
+    configure_logging(settings.log_level, settings.log_json)
+    sockets = [socket.socket(fileno=each) for each in arguments.sockets]
+    try:
+        _run(_one_of_many(settings, sockets, arguments.folder, arguments.number))
+    finally:
+        if os.getppid() != arguments.parent:  # it was killed, and could not do this
+            shutil.rmtree(arguments.folder, ignore_errors=True)
+    return 0
+
+
+async def _alone(settings: RetrievalSettings, sockets: list[socket.socket]) -> None:
+    built = asyncio.Event()
+    folder, default = settings.indexes_folder, settings.retrieval_index
+    pool = EncoderPool(settings.runtimes_folder, settings.home / "logs")
+    with contextlib.closing(pool):
+        engine = Engine(settings, pool.socket_of, lambda: not built.is_set())
+        app = create_retrieval(settings, engine, CollectorRegistry())
+        async with default_index_built(folder, default, built):
+            await create_server(app).serve(sockets)
+
+
+async def _one_of_many(
+    settings: RetrievalSettings, sockets: list[socket.socket], folder: Path, number: int
+) -> None:
+    registry = SharedRegistry(folder, number)
+    built = BuiltMark(folder)
+    engine = Engine(settings, partial(ask_for_encoder, folder), lambda: not built.is_set())
+    app = create_retrieval(settings, engine, registry)
+    async with figures_told(folder, number, registry):
+        await create_server(app).serve(sockets)
+
+
+def _run(serving: Coroutine[None, None, None]) -> None:
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(serving)
+
+
+def _leave(_signal: int, _frame: FrameType | None) -> None:
+    raise SystemExit(0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

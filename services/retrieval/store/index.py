@@ -1,0 +1,194 @@
+"""An index of passages, open for searching."""
+
+import os
+import threading
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+
+import tantivy
+
+from services.contracts.errors import InvalidRequest, NotFound
+from services.contracts.indexes import IndexMode, IndexSummary
+from services.retrieval.store.errors import IndexUnusable
+from services.retrieval.store.layout import VersionFolder, bytes_in
+from services.retrieval.store.manifest import Manifest, read_manifest
+from services.retrieval.store.nearest import Nearest, open_vectors
+from services.retrieval.store.passages import Passages
+from services.retrieval.store.query import Hit, Query
+from services.retrieval.store.state import IndexState, Threads
+from services.retrieval.store.text import TextIndex
+from services.retrieval.store.tokens import Analysis
+from services.retrieval.vectors.errors import VectorsUnusable
+from services.retrieval.vectors.index import DenseIndex
+
+
+class Index:
+    """A version of an index. Safe to use from threads.
+
+    Changes of its documents, by whichever process, are seen by every search that begins after
+    they were acknowledged. A change that cannot be read leaves the index as it was before, and
+    `problem` says why.
+    """
+
+    def __init__(
+        self, version: VersionFolder, manifest: Manifest, dense: DenseIndex | None
+    ) -> None:
+        """Use `open` instead."""
+        self.folder = version
+        self.manifest = manifest
+        self.dense = dense
+        self.analysis = Analysis(manifest.language)
+        self.problem: str | None = None
+        self._text = TextIndex(version.text)
+        self._loading = threading.Lock()
+        cores = len(os.sched_getaffinity(0))
+        self._threads = Threads(ThreadPoolExecutor(cores, thread_name_prefix="search"), cores)
+        self._state = self._load(self._stamp())
+        self._state.passages.check(manifest.documents)
+
+    @classmethod
+    def open(cls, version: VersionFolder | Path, *, device: str = "cpu") -> "Index":
+        """Open a complete version; raises IndexUnusable with the reason.
+
+        ``device`` is where vectors are searched: cpu, or cuda where faiss has it.
+        """
+        if isinstance(version, Path):
+            version = VersionFolder(version)
+        manifest = read_manifest(version)
+        try:
+            return cls(version, manifest, open_vectors(version, manifest, device))
+        except ValueError as error:
+            raise IndexUnusable(f"{version.manifest}: {error}") from error
+
+    @property
+    def name(self) -> str:
+        """The name that the index was built under."""
+        return self.manifest.name
+
+    @property
+    def version(self) -> str:
+        """The name of the version's folder."""
+        return self.folder.path.name
+
+    @property
+    def generation(self) -> str:
+        """Names the state that a search would see now; another one after every change."""
+        return f"{self.version}-{self._stamp()}"
+
+    @property
+    def count(self) -> int:
+        """How many passages there are."""
+        return self._fresh().text.count
+
+    @property
+    def rows(self) -> int:
+        """How many passages it ever had; those that were replaced or deleted take room still."""
+        return self._fresh().passages.rows
+
+    @property
+    def words(self) -> Analysis | None:
+        """How passages become words in this index; None if it is not searched by words."""
+        return None if self.manifest.mode is IndexMode.DENSE else self.analysis
+
+    @property
+    def memory_bytes(self) -> int:
+        """What searching reads at most: the mapped files, and what is held in memory."""
+        parts = [self.folder.text, self.folder.passages / "places"]
+        return sum(map(bytes_in, parts)) + (self.dense.memory_bytes if self.dense else 0)
+
+    def search(self, queries: Sequence[Query]) -> list[list[Hit]]:
+        """The best passages of each query, best first; fewer than ``topk`` when there are fewer.
+
+        Give many queries at once: they share the cores. Raises InvalidRequest for a mode that the
+        index lacks, DimensionMismatch for vectors of another length, IndexUnusable for damage.
+        """
+        for mode in {query.mode for query in queries}:
+            self._check_mode(mode)
+        return self._fresh().search(queries, self._threads)
+
+    def document(self, document_id: str) -> bytes | None:
+        """The JSON of the passage with that id."""
+        state = self._fresh()
+        number = state.text.number_of(document_id)
+        return None if number is None else state.passages.document(number)
+
+    def documents(self, after: str | None, limit: int) -> list[bytes]:
+        """The JSON of up to ``limit`` passages in the order of their arrival.
+
+        ``after`` is the id of the one before; raises NotFound if it is not there.
+        """
+        state = self._fresh()
+        number = -1 if after is None else state.text.number_of(after)
+        if number is None:
+            raise NotFound(f"No document {after!r} in index {self.name!r}", param="after")
+        return [state.passages.document(one) for one in islice(state.numbers_after(number), limit)]
+
+    def summary(self) -> IndexSummary:
+        """The index as it is listed."""
+        dense = self.manifest.dense
+        return IndexSummary(
+            name=self.name,
+            version=self.version,
+            mode=self.manifest.mode,
+            documents=self.count,
+            created_at=self.manifest.created_at,
+            language=self.manifest.language,
+            dense=dense.kind if dense else None,
+            dimension=dense.dimension if dense else None,
+            encoder=dense.encoder_name if dense else None,
+            bytes_on_disk=bytes_in(self.folder.path),
+            problem=self.problem,
+        )
+
+    def text_writer(self) -> tantivy.IndexWriter:
+        """For `Changes`, which hold the lock of the index."""
+        return self._text.writer()
+
+    def close(self) -> None:
+        """End the threads; files are given back when the last search is done with them."""
+        self._threads.pool.shutdown(wait=False)
+        if self.dense is not None:
+            self.dense.close()
+
+    def _check_mode(self, mode: IndexMode) -> None:
+        own = self.manifest.mode
+        if own not in (mode, IndexMode.HYBRID):
+            raise InvalidRequest(
+                f"Index {self.name!r} can be searched by {own} only, not by {mode}", param="mode"
+            )
+
+    def _fresh(self) -> IndexState:
+        """The state after the last change that can be read."""
+        stamp = self._stamp()
+        if stamp not in (None, self._state.stamp):
+            with self._loading:
+                if self._state.stamp != stamp:
+                    self._renew(str(stamp))
+        return self._state
+
+    def _renew(self, stamp: str) -> None:
+        try:
+            self._state, self.problem = self._load(stamp), None
+        except (IndexUnusable, VectorsUnusable) as error:
+            self._state = replace(self._state, stamp=stamp)
+            self.problem = error.message
+
+    def _load(self, stamp: str) -> IndexState:
+        """What was written before the text index's commit is there once that is seen."""
+        text = self._text.searcher()
+        passages = Passages(self.folder.passages)
+        if self.dense is not None:
+            self.dense.refresh()
+        nearest = Nearest(self.dense, text) if self.dense is not None else None
+        return IndexState(stamp, self.analysis, text, passages, nearest)
+
+    def _stamp(self) -> str:
+        """What of the text index's commit can be had cheaply; changes with each one."""
+        try:
+            meta = (self.folder.text / "meta.json").stat()
+        except FileNotFoundError:
+            return self._state.stamp  # Dropped meanwhile; what is open goes on.
+        return f"{meta.st_mtime_ns:x}.{meta.st_ino:x}"

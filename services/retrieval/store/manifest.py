@@ -1,0 +1,105 @@
+"""The manifest of a version: what it is, and by which files one sees that it is complete."""
+
+import os
+import time
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from services.contracts.base import JsonObject
+from services.contracts.indexes import DenseKind, IndexMode
+from services.retrieval.store.errors import IndexUnusable
+from services.retrieval.store.layout import VersionFolder, sync_folder, write_atomically
+
+SCHEMA_VERSION = 1
+
+
+class DenseManifest(BaseModel):
+    """The vectors of an index. ``encoder`` describes the model that made them."""
+
+    model_config = ConfigDict(frozen=True)
+
+    kind: DenseKind
+    dimension: int = Field(ge=1)
+    encoder: JsonObject | None = None
+
+    @property
+    def encoder_name(self) -> str | None:
+        """The model that the vectors come from."""
+        return str(self.encoder["model"]) if self.encoder and "model" in self.encoder else None
+
+
+class Manifest(BaseModel):
+    """What a version of an index is.
+
+    ``documents`` counts the passages it was built with, ``created_at`` is in Unix seconds, and
+    ``files`` has the least size in bytes of each file that the build left.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    schema_version: int = SCHEMA_VERSION
+    name: str
+    mode: IndexMode
+    language: str | None
+    created_at: int = Field(default_factory=lambda: int(time.time()))
+    documents: int = Field(ge=0)
+    dense: DenseManifest | None = None
+    files: dict[str, int] = {}
+
+
+def finish_version(version: VersionFolder, manifest: Manifest) -> Manifest:
+    """Declare a version complete: sync what it holds, then write its manifest."""
+    for folder in (version.dense, version.passages):
+        for path in sorted(folder.rglob("*")) if folder.exists() else []:
+            _sync(path)
+    sync_folder(version.path)
+    complete = manifest.model_copy(update={"files": _sizes(version)})
+    write_atomically(version.manifest, complete.model_dump_json(indent=1).encode())
+    return complete
+
+
+def read_manifest(version: VersionFolder) -> Manifest:
+    """The manifest of a version whose files are all there; raises IndexUnusable."""
+    try:
+        manifest = Manifest.model_validate_json(version.manifest.read_bytes())
+    except FileNotFoundError:
+        raise IndexUnusable(f"{version.path} has no manifest.json: it was never finished") from None
+    except (OSError, ValidationError) as error:
+        raise IndexUnusable(f"{version.manifest} cannot be read: {error}") from error
+    if manifest.schema_version != SCHEMA_VERSION:
+        raise IndexUnusable(
+            f"{version.path} has format {manifest.schema_version}, and this release reads"
+            f" {SCHEMA_VERSION}: build the index again"
+        )
+    for name, least in manifest.files.items():
+        _check_size(version.path / name, least)
+    return manifest
+
+
+def _sizes(version: VersionFolder) -> dict[str, int]:
+    """Sizes of the files that no change makes smaller or takes away."""
+    return {
+        path.relative_to(version.path).as_posix(): path.stat().st_size
+        for folder in (version.passages, version.dense)
+        if folder.exists()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+def _check_size(path: Path, least: int) -> None:
+    try:
+        size = path.stat().st_size
+    except OSError as error:
+        raise IndexUnusable(f"{path} is missing: {error.strerror}") from error
+    if size < least:
+        raise IndexUnusable(f"{path} has {size} bytes of {least}: it was cut off")
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

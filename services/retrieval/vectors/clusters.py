@@ -1,0 +1,82 @@
+"""Vectors as codes in clusters: how they are made. Bounded in memory, and resumable."""
+
+from collections.abc import Iterable
+from math import sqrt
+from pathlib import Path
+from typing import Any
+
+import faiss
+import numpy as np
+
+from services.retrieval.vectors.base import Progress
+from services.retrieval.vectors.description import DenseFolder
+from services.retrieval.vectors.library import (
+    INNER_PRODUCT,
+    read_block,
+    read_index,
+    write_index,
+    write_lists,
+)
+from services.retrieval.vectors.rows import chunks
+from services.retrieval.vectors.training import sample
+from services.retrieval.vectors.vectors import Vectors
+
+BLOCK_BYTES = 96 << 20
+"""Codes that are gathered in memory before they are written."""
+
+_CHUNK = 8192
+_ROUNDS = 10
+_SAMPLES_A_CLUSTER = 40
+_MOST_SAMPLES = 262_144
+_MOST_CLUSTERS = 8192
+_LEAST_IN_A_CLUSTER = 100
+"""On average; so the centres take a hundredth of what the vectors would, at most."""
+
+_TRAINED, _FILLED = 0.25, 0.95
+"""The parts of a build after which the clusters are known, and all vectors are in blocks."""
+
+
+def build_clusters(
+    folder: DenseFolder, vectors: Vectors, codes: str, tell: Progress
+) -> Iterable[Path]:
+    """Make clusters of ``vectors``, which are stored as ``codes``, by faiss's name for them."""
+    if not folder.trained.exists():
+        write_index(_trained(vectors, codes), folder.trained)
+    tell(_TRAINED)
+    into = read_index(folder.trained)
+    length = max(_CHUNK, BLOCK_BYTES // (into.code_size + 8))
+    blocks = []
+    for number, rows in enumerate(chunks(0, len(vectors), length)):
+        path = folder.block(number)
+        if not path.exists():
+            write_index(_filled(read_index(folder.trained), vectors, rows, tell), path)
+        blocks.append(path)
+    write_lists([read_block(path) for path in blocks], folder.lists, into)
+    write_index(into, folder.base)
+    tell(1.0)
+    return [folder.base, folder.lists]
+
+
+def _trained(vectors: Vectors, codes: str) -> Any:
+    rows, dimension = vectors.shape
+    clusters = min(round(2 * sqrt(rows)), rows // _LEAST_IN_A_CLUSTER, _MOST_CLUSTERS)
+    index = faiss.index_factory(dimension, f"IVF{clusters},{codes}", INNER_PRODUCT)
+    index.cp.niter = _ROUNDS
+    index.cp.max_points_per_centroid = _SAMPLES_A_CLUSTER
+    # Few vectors make rough clusters, which is no reason to complain on the terminal.
+    index.cp.min_points_per_centroid = 1
+    if isinstance(index, faiss.IndexIVFPQ):
+        index.pq.cp.min_points_per_centroid = 1
+        index.pq.cp.niter = _ROUNDS
+        # An order of the codes that only searches by Hamming distance use, and the slowest part.
+        index.do_polysemous_training = False
+    index.train(sample(vectors, min(_SAMPLES_A_CLUSTER * clusters, _MOST_SAMPLES)))
+    return index
+
+
+def _filled(index: Any, vectors: Vectors, rows: slice, tell: Progress) -> Any:
+    for part in chunks(rows.start, rows.stop, _CHUNK):
+        numbers = np.arange(part.start, part.stop, dtype=np.int64)
+        index.add_with_ids(np.ascontiguousarray(vectors[part]), numbers)
+        tell(_TRAINED + (_FILLED - _TRAINED) * part.stop / len(vectors))
+    return index

@@ -1,0 +1,153 @@
+"""An index of vectors that is searched and added to."""
+
+import os
+from pathlib import Path
+from threading import Lock
+
+import faiss
+import numpy as np
+from numpy.typing import ArrayLike
+
+from services.contracts.indexes import DenseKind
+from services.retrieval.vectors.added import AddedLog, Table
+from services.retrieval.vectors.base import Base, Found
+from services.retrieval.vectors.description import DenseFolder, Description, read_description
+from services.retrieval.vectors.device import checked_device
+from services.retrieval.vectors.kinds import open_base
+from services.retrieval.vectors.selection import select
+from services.retrieval.vectors.vectors import Numbers, normalised
+
+
+class DenseIndex:
+    """Finished vectors in a folder, mapped into memory, and those added since.
+
+    Searching is thread-safe, and gives up the interpreter lock. One process at a time may add
+    (the caller's lock sees to that); others see additions after `refresh`.
+    """
+
+    def __init__(
+        self, folder: DenseFolder, description: Description, base: Base, threads: int
+    ) -> None:
+        self._description = description
+        self._base: Base | None = base
+        self._threads = threads
+        self._log = AddedLog(folder.added, description.dimension)
+        self._table = Table.empty(description.dimension)
+        self._changing = Lock()
+        self.refresh()
+
+    @classmethod
+    def open(cls, folder: Path, *, device: str = "cpu", threads: int | None = None) -> "DenseIndex":
+        """Opens what `DenseBuilder.finish` made; ``threads`` search at once (None: one a core).
+
+        Raises VectorsUnusable, which names the file at fault, or DeviceUnavailable.
+        """
+        checked_device(device)
+        files = DenseFolder(folder)
+        description = read_description(files)
+        base = open_base(files, description, device)
+        return cls(files, description, base, threads or len(os.sched_getaffinity(0)))
+
+    @property
+    def kind(self) -> DenseKind:
+        """How the vectors are stored; never AUTO."""
+        return self._description.kind
+
+    @property
+    def dimension(self) -> int:
+        """The length of a vector."""
+        return self._description.dimension
+
+    @property
+    def count(self) -> int:
+        """How many vectors there are, those of replaced and deleted documents included."""
+        return self._description.rows + self.added
+
+    @property
+    def added(self) -> int:
+        """How many of them were added after the build; they are compared one by one."""
+        return len(self._table.numbers)
+
+    @property
+    def held_bytes(self) -> int:
+        """What each process that opens the index has in memory for itself."""
+        base = 0 if self._base is None else self._base.held_bytes
+        return base + self._table.numbers.nbytes + self._table.vectors.nbytes
+
+    @property
+    def memory_bytes(self) -> int:
+        """What searching reads at most: what is held, and the mapped files, which are shared."""
+        return self.held_bytes + (0 if self._base is None else self._base.mapped_bytes)
+
+    def search(
+        self,
+        vectors: ArrayLike,
+        k: int,
+        *,
+        allowed: Numbers | None = None,
+        excluded: Numbers | None = None,
+    ) -> Found:
+        """The ``k`` nearest of each of ``vectors`` (n, dimension), by cosine.
+
+        Only numbers in ``allowed``, where given, and never those in ``excluded``. As many as can be
+        are found, however few are allowed. Raises DimensionMismatch or InvalidVector.
+        """
+        if k < 1:
+            raise ValueError(f"k must be at least 1, not {k}")
+        queries = normalised(vectors, self.dimension)
+        base, table = self._base, self._table
+        if base is None:
+            raise ValueError("the index is closed")
+        # The setting is each calling thread's own. No more of them than queries have any use.
+        faiss.omp_set_num_threads(min(self._threads, len(queries)) or 1)
+        selection = select(allowed, excluded, self._description.rows)
+        found = base.search(queries, k, selection)
+        if not len(table.numbers):
+            return found
+        return _merged(found, table.search(queries, k, allowed, excluded), k)
+
+    def add(self, numbers: Numbers, vectors: ArrayLike) -> None:
+        """Adds vectors under new ``numbers``; durable on return, and found by the next search.
+
+        A number that was added before gets another vector. Raises DimensionMismatch,
+        InvalidVector, or StorageFull (nothing is kept).
+        """
+        rows = Table(np.asarray(numbers, dtype=np.int64), normalised(vectors, self.dimension))
+        if len(rows.numbers) != len(rows.vectors) or len(np.unique(rows.numbers)) != len(
+            rows.vectors
+        ):
+            raise ValueError("each vector needs a number of its own")
+        if not len(rows.numbers):
+            return
+        if rows.numbers.min() < self._description.rows:
+            raise ValueError(f"numbers below {self._description.rows} are those of the build")
+        with self._changing:
+            self._take_in(self._log.read())
+            self._log.append(rows)
+            self._take_in([rows])
+
+    def refresh(self) -> bool:
+        """Takes in what other processes have added; whether there was anything."""
+        with self._changing:
+            records = self._log.read()
+            self._take_in(records)
+        return bool(records)
+
+    def close(self) -> None:
+        """Gives files and memory back, once running searches are done."""
+        self._base = None
+        self._table = Table.empty(self.dimension)
+
+    def _take_in(self, records: list[Table]) -> None:
+        if records:
+            self._table = self._table.joined(records)
+
+
+def _merged(one: Found, other: Found, k: int) -> Found:
+    """The best ``k`` of both."""
+    scores = np.concatenate([one.scores, other.scores], axis=1)
+    numbers = np.concatenate([one.numbers, other.numbers], axis=1)
+    best = np.argsort(-np.where(numbers < 0, -np.inf, scores), axis=1, kind="stable")[:, :k]
+    return Found(
+        np.take_along_axis(scores, best, axis=1), np.take_along_axis(numbers, best, axis=1)
+    )

@@ -1,0 +1,84 @@
+"""The ways of storing vectors: which one suits, how each is made and opened."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from services.contracts.indexes import DenseKind
+from services.retrieval.vectors.base import Base, Progress
+from services.retrieval.vectors.clusters import build_clusters
+from services.retrieval.vectors.description import DenseFolder, Description
+from services.retrieval.vectors.device import GpuBase
+from services.retrieval.vectors.errors import DeviceUnavailable
+from services.retrieval.vectors.graph import build_graph, open_graph
+from services.retrieval.vectors.library import read_mapped_lists
+from services.retrieval.vectors.plain import build_bytes, build_flat, open_bytes, open_flat
+from services.retrieval.vectors.probing import ClusteredBase
+from services.retrieval.vectors.vectors import Vectors
+
+FEW = 1000
+"""Fewer vectors are stored in full, whatever was asked for: nothing can be learnt from them."""
+
+FLAT_UP_TO = 10_000
+"""As many vectors are compared one by one about as quickly as clusters are looked into."""
+
+_SEVEN_BITS = "RaBitQ7"
+_PART = 8
+
+
+def settled(kind: DenseKind, rows: int) -> DenseKind:
+    """How so many vectors are stored when ``kind`` was asked for."""
+    if rows < FEW:
+        return DenseKind.FLAT
+    if kind is not DenseKind.AUTO:
+        return kind
+    return DenseKind.FLAT if rows <= FLAT_UP_TO else DenseKind.RABITQ
+
+
+def build_base(
+    kind: DenseKind, folder: DenseFolder, vectors: Vectors, tell: Progress
+) -> Iterable[Path]:
+    """Make ``vectors`` searchable; the files that hold the result."""
+    match kind:
+        case DenseKind.SQ8:
+            return build_bytes(folder, vectors, tell)
+        case DenseKind.HNSW:
+            return build_graph(folder, vectors, tell)
+        case DenseKind.RABITQ:
+            return build_clusters(folder, vectors, _SEVEN_BITS, tell)
+        case DenseKind.IVFPQ:
+            codes = _short_codes(vectors.shape[1])
+            clusters = build_clusters(folder, vectors, codes, lambda part: tell(0.8 * part))
+            again = build_bytes(folder, vectors, lambda part: tell(0.8 + 0.2 * part))
+            return [*clusters, *again]
+        case _:
+            return build_flat(folder, vectors, tell)
+
+
+def open_base(folder: DenseFolder, description: Description, device: str) -> Base:
+    """Open what `build_base` made. Raises VectorsUnusable or DeviceUnavailable."""
+    kind = description.kind
+    if device == "cuda" and kind is not DenseKind.FLAT:
+        raise DeviceUnavailable(
+            f"an index of kind {kind} is searched on the device cpu; build it as flat for a GPU"
+        )
+    match kind:
+        case DenseKind.SQ8:
+            return open_bytes(folder, description)
+        case DenseKind.HNSW:
+            return open_graph(folder, description)
+        case DenseKind.RABITQ:
+            return ClusteredBase(read_mapped_lists(folder.base, folder.lists))
+        case DenseKind.IVFPQ:
+            lists = read_mapped_lists(folder.base, folder.lists)
+            return ClusteredBase(lists, open_bytes(folder, description))
+        case _:
+            flat = open_flat(folder, description)
+            return GpuBase(flat) if device == "cuda" else flat
+
+
+def _short_codes(dimension: int) -> str:
+    """A byte for eight dimensions, or for as many fewer as divide the vector evenly."""
+    parts = next(
+        parts for parts in range(-(-dimension // _PART), dimension + 1) if dimension % parts == 0
+    )
+    return f"PQ{parts}x8"

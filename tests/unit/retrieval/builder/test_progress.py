@@ -1,0 +1,78 @@
+"""What is told of a build's progress."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from services.core.process.reporter import REPORTS, Reporter
+from services.retrieval.builder import progress
+from services.retrieval.builder.progress import METRICS_SECONDS, BuildProgress
+
+
+class Clock:
+    """A clock that the test sets."""
+
+    now = 100.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(progress, "time", clock)
+    return clock
+
+
+def reports(folder: Path, kind: str) -> list[dict[str, Any]]:
+    lines = (folder / REPORTS).read_text().splitlines()
+    return [report for report in map(json.loads, lines) if report["type"] == kind]
+
+
+def test_the_rest_is_estimated_from_this_attempt_alone(tmp_path: Path, clock: Clock) -> None:
+    build = BuildProgress(Reporter(tmp_path))
+    build.begin("encoding", done=500)
+    clock.now += 10
+
+    build.tell(600, 1000)
+
+    (report,) = reports(tmp_path, "progress")
+    assert (report["step"], report["total_steps"]) == (600, 1000)
+    assert report["eta_seconds"] == pytest.approx(40)
+
+
+def test_not_every_step_is_told_but_the_last_is(tmp_path: Path, clock: Clock) -> None:
+    build = BuildProgress(Reporter(tmp_path))
+    build.begin("reading")
+    for done in range(1, 101):
+        clock.now += 0.001
+        build.tell(done, 100)
+
+    steps = [report["step"] for report in reports(tmp_path, "progress")]
+
+    assert steps == [1, 100]
+
+
+def test_figures_are_told_now_and_then(tmp_path: Path, clock: Clock) -> None:
+    build = BuildProgress(Reporter(tmp_path))
+    build.begin("encoding")
+    for done in (100, 200, 300):
+        clock.now += METRICS_SECONDS
+        build.tell(done, 1000)
+
+    rates = [report["metrics"]["passages_per_second"] for report in reports(tmp_path, "metrics")]
+
+    assert rates == [pytest.approx(100 / METRICS_SECONDS)] * 3
+
+
+def test_a_total_is_never_less_than_what_is_done(tmp_path: Path, clock: Clock) -> None:
+    build = BuildProgress(Reporter(tmp_path))
+    build.begin("reading")
+
+    build.tell(12, 11.4)
+
+    (report,) = reports(tmp_path, "progress")
+    assert report["total_steps"] == 12

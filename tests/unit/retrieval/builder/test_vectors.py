@@ -1,0 +1,161 @@
+"""The vectors of a build: whose they are, what is gone on with, what is encoded again."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from services.contracts.errors import InvalidRequest, StorageFull
+from services.contracts.index_messages import BuildIndex, IndexBuilt, PutDocuments
+from services.contracts.indexes import DenseKind, IndexMode, IndexSpecification
+from services.core.process.reporter import Reporter
+from services.retrieval.builder import vectors
+from services.retrieval.builder.attempt import Surroundings
+from services.retrieval.builder.build import build_index
+from services.retrieval.builder.changing import put_documents
+from services.retrieval.builder.encoding import Vectors
+from services.retrieval.builder.progress import BuildProgress
+from services.retrieval.encoder.errors import EncoderMismatch, EncoderUnavailable
+from services.retrieval.store.query import Query
+from services.retrieval.store.store import IndexStore
+from tests.support.hashing_encoder import HashingEncoder
+from tests.support.index_building import rows
+
+
+class Builder:
+    """Builds indexes with vectors into a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.store = IndexStore(folder / "indexes")
+        self.progress = BuildProgress(Reporter(folder))
+
+    def write(self, number: int, word: str = "passage") -> Path:
+        corpus = self.folder / "corpus.jsonl"
+        corpus.write_text("".join(json.dumps(row) + "\n" for row in rows(number, word)))
+        return corpus
+
+    def build(self, encoder: HashingEncoder, mode: IndexMode = IndexMode.HYBRID) -> IndexBuilt:
+        order = BuildIndex(
+            index="library",
+            corpus=self.folder / "corpus.jsonl",
+            corpus_name="corpus.jsonl",
+            specification=IndexSpecification(mode=mode, dense=DenseKind.FLAT),
+            build="1",
+        )
+        return build_index(order, Surroundings(self.store, encoder.started), self.progress)
+
+    def add(self, encoder: HashingEncoder, corpus: Path) -> int:
+        order = PutDocuments(index="library", corpus=corpus, corpus_name="more.jsonl")
+        around = Surroundings(self.store, encoder.started)
+        return put_documents(order, around, self.progress).documents
+
+    def nearest(self, text: str) -> str:
+        (vector,) = HashingEncoder().encode([text])
+        index = self.store.open("library").index
+        try:
+            ((hit,),) = index.search([Query(text, IndexMode.DENSE, 1, vector=vector)])
+            return hit.id
+        finally:
+            index.close()
+
+
+class BreakingEncoder(HashingEncoder):
+    """Encodes so many batches, and no more."""
+
+    def __init__(self, batches: int) -> None:
+        super().__init__()
+        self._left = batches
+
+    def encode(self, passages: Sequence[str]) -> Vectors:
+        if not self._left:
+            raise EncoderUnavailable("gone")
+        self._left -= 1
+        return super().encode(passages)
+
+
+@pytest.fixture
+def builder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Builder:
+    monkeypatch.setattr(vectors, "ENCODED_AT_ONCE", 10)
+    return Builder(tmp_path)
+
+
+@pytest.mark.parametrize("mode", [IndexMode.DENSE, IndexMode.HYBRID])
+def test_a_passage_is_found_by_its_vector(builder: Builder, mode: IndexMode) -> None:
+    builder.write(35)
+
+    builder.build(HashingEncoder(), mode)
+
+    assert builder.nearest('"passage 17"\npassage 17') == "passage-17"
+    summary = builder.store.summary("library")
+    assert (summary.mode, summary.dense, summary.encoder) == (mode, DenseKind.FLAT, "hashing")
+
+
+def test_what_was_encoded_is_not_encoded_again(builder: Builder) -> None:
+    builder.write(35)
+    with pytest.raises(EncoderUnavailable):
+        builder.build(BreakingEncoder(batches=2))
+    encoder = HashingEncoder()
+
+    builder.build(encoder)
+
+    assert len(encoder.encoded) == 15
+    assert builder.nearest('"passage 3"\npassage 3') == "passage-3"
+
+
+def test_vectors_of_another_encoder_are_made_anew(builder: Builder) -> None:
+    builder.write(35)
+    with pytest.raises(EncoderUnavailable):
+        builder.build(BreakingEncoder(batches=2))
+    other = HashingEncoder(fingerprint="others")
+
+    builder.build(other)
+
+    assert len(other.encoded) == 35
+
+
+def test_a_corpus_that_changes_while_it_is_read_makes_no_index(builder: Builder) -> None:
+    builder.write(35)
+
+    class Meddler(HashingEncoder):
+        def encode(self, passages: Sequence[str]) -> Vectors:
+            builder.write(35, "another")
+            return super().encode(passages)
+
+    with pytest.raises(InvalidRequest, match="was changed while it was read"):
+        builder.build(Meddler())
+
+    assert builder.store.names() == []
+
+
+def test_too_small_a_disk_is_told_before_anything_is_encoded(
+    builder: Builder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    builder.write(35)
+    monkeypatch.setattr(vectors, "free_bytes", lambda _: 100)
+    encoder = HashingEncoder()
+
+    with pytest.raises(StorageFull, match=r"take 0\.0 GB.*index 'library' is as it was"):
+        builder.build(encoder)
+
+    assert encoder.encoded == []
+
+
+def test_added_passages_are_found_by_their_vectors(builder: Builder) -> None:
+    builder.write(35)
+    builder.build(HashingEncoder())
+
+    assert builder.add(HashingEncoder(), builder.write(25, "another")) == 60
+
+    assert builder.nearest('"another 9"\nanother 9') == "another-9"
+
+
+def test_nothing_is_added_with_another_encoder(builder: Builder) -> None:
+    builder.write(35)
+    builder.build(HashingEncoder())
+
+    with pytest.raises(EncoderMismatch):
+        builder.add(HashingEncoder(fingerprint="others"), builder.write(5, "another"))
+
+    assert builder.store.summary("library").documents == 35

@@ -1,0 +1,237 @@
+"""Keeping indexes: names, versions, switching, and what is damaged."""
+
+import os
+import shutil
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from services.contracts.indexes import IndexMode
+from services.retrieval.store.errors import IndexBusy, IndexUnusable, UnknownIndex
+from services.retrieval.store.index import Index
+from services.retrieval.store.query import Query
+from services.retrieval.store.store import IndexStore, open_path
+from tests.support.indexes import build_index, passage, write_version
+
+OLD = [passage("one", "an old passage")]
+NEW = [passage("one", "a new passage"), passage("two", "another")]
+
+
+def ids(index: Index, text: str = "passage") -> list[str]:
+    return [hit.id for hit in index.search([Query(text, IndexMode.BM25, 10)])[0]]
+
+
+def served(store: IndexStore, name: str = "test") -> Path:
+    return store.root / name / str(store.version(name))
+
+
+def test_a_store_lists_what_was_built(store: IndexStore) -> None:
+    assert store.names() == []
+
+    build_index(store, "b", OLD)
+    build_index(store, "a", NEW)
+
+    assert store.names() == ["a", "b"]
+    summary = store.summary("a")
+    assert (summary.name, summary.documents, summary.mode) == ("a", 2, IndexMode.BM25)
+    assert summary.bytes_on_disk > 0
+
+
+@pytest.mark.parametrize("name", ["unknown", "", "..", "../test", "a/b", "A", "x" * 65, "\0"])
+def test_an_unknown_name_or_one_that_is_no_name_is_not_found(store: IndexStore, name: str) -> None:
+    with pytest.raises(UnknownIndex):
+        store.open(name)
+    with pytest.raises(UnknownIndex):
+        store.drop(name)
+
+
+def test_the_old_version_answers_while_the_next_one_is_built(store: IndexStore) -> None:
+    build_index(store, "test", OLD)
+    open_before = store.open("test").index
+
+    with store.writing("test", timeout=1) as writing:
+        write_version(writing.building, NEW)
+        assert ids(store.open("test").index) == ["one"]
+        version = writing.publish()
+
+    assert store.version("test") == version
+    assert store.open("test").index.count == 2
+    assert open_before.count == 1
+
+
+def test_only_the_version_before_is_kept(store: IndexStore) -> None:
+    versions = [build_index(store, "test", OLD) for _ in range(4)]
+
+    *_, third, fourth = versions
+    kept = {path.name for path in (store.root / "test").iterdir()}
+    assert kept == {"current", "lock", third, fourth}
+
+
+def test_a_version_that_was_never_finished_is_not_published(store: IndexStore) -> None:
+    build_index(store, "test", OLD)
+
+    with store.writing("test", timeout=1) as writing:
+        writing.building.path.mkdir()
+        with pytest.raises(IndexUnusable, match="never finished"):
+            writing.publish()
+
+    assert ids(store.open("test").index) == ["one"]
+
+
+def test_what_was_being_built_is_there_for_the_next_to_go_on_with(store: IndexStore) -> None:
+    with store.writing("test", timeout=1) as writing:
+        write_version(writing.building, OLD)
+
+    assert store.names() == []
+    with store.writing("test", timeout=1) as writing:
+        writing.publish()
+    assert ids(store.open("test").index) == ["one"]
+
+
+def test_a_discarded_build_of_a_new_index_leaves_nothing(store: IndexStore) -> None:
+    with store.writing("test", timeout=1) as writing:
+        write_version(writing.building, OLD)
+        writing.discard()
+
+    assert list(store.root.iterdir()) == []
+
+
+def test_there_is_one_build_at_a_time(store: IndexStore) -> None:
+    with (
+        store.writing("test", timeout=1),
+        pytest.raises(IndexBusy, match="'test' is being built or changed"),
+        store.writing("test", timeout=0),
+    ):
+        pass
+
+
+def test_a_dropped_index_is_gone_and_goes_on_where_it_is_open(store: IndexStore) -> None:
+    build_index(store, "test", OLD)
+    index = store.open("test").index
+
+    store.drop("test")
+
+    assert store.names() == []
+    assert list(store.root.iterdir()) == []
+    assert ids(index) == ["one"]
+    build_index(store, "test", NEW)
+    assert store.open("test").index.count == 2
+    assert index.count == 1
+
+
+def test_an_index_is_opened_by_its_path(store: IndexStore, tmp_path: Path) -> None:
+    build_index(store, "test", OLD)
+    elsewhere = tmp_path / "copy"
+    (store.root / "test").rename(elsewhere)
+
+    assert ids(open_path(elsewhere).index) == ["one"]
+    with pytest.raises(IndexUnusable, match="is not an index"):
+        open_path(tmp_path)
+
+
+def cut(path: Path) -> None:
+    os.truncate(path, path.stat().st_size // 2)
+
+
+def emptied(path: Path) -> None:
+    os.truncate(path, 0)
+
+
+def scribbled(path: Path) -> None:
+    path.write_bytes(b"\xff" * path.stat().st_size)
+
+
+def needed(path: Path) -> bool:
+    """Whether anything reads the file; that with the places of words in passages has none."""
+    return path.suffix != ".pos"
+
+
+@pytest.mark.parametrize("damage", [Path.unlink, cut, emptied, scribbled])
+def test_a_damaged_version_is_refused_with_the_reason_and_the_last_good_one_kept(
+    store: IndexStore, tmp_path: Path, damage: Callable[[Path], None]
+) -> None:
+    first = build_index(store, "test", OLD)
+    second = build_index(store, "test", NEW)
+    parts = [path for path in served(store).rglob("[!.]*") if path.is_file() and needed(path)]
+    assert len(parts) > 5
+
+    for part in parts:
+        damaged = shutil.copytree(store.root, tmp_path / "damaged")
+        damage(damaged / part.relative_to(store.root))
+
+        opened = IndexStore(damaged).open("test")
+
+        assert opened.version == first, part
+        assert ids(opened.index) == ["one"]
+        assert opened.problem is not None
+        assert second in opened.problem
+        assert IndexStore(damaged).summary("test").problem == opened.problem
+        shutil.rmtree(damaged)
+
+
+def test_an_index_with_no_good_version_is_refused_with_the_reason(store: IndexStore) -> None:
+    build_index(store, "test", OLD)
+    cut(served(store) / "manifest.json")
+
+    with pytest.raises(IndexUnusable, match=r"manifest\.json cannot be read"):
+        store.open("test")
+
+
+def test_an_index_of_a_later_format_is_refused(store: IndexStore) -> None:
+    build_index(store, "test", OLD)
+    manifest = served(store) / "manifest.json"
+    manifest.write_text(manifest.read_text().replace('"schema_version": 1', '"schema_version": 2'))
+
+    with pytest.raises(IndexUnusable, match="has format 2, and this release reads 1"):
+        store.open("test")
+
+
+def test_a_damaged_pointer_leads_to_the_newest_good_version(store: IndexStore) -> None:
+    build_index(store, "test", OLD)
+    (store.root / "test" / "current").write_bytes(b"\xff../../etc\0")
+
+    opened = store.open("test")
+
+    assert ids(opened.index) == ["one"]
+    assert opened.problem is not None
+
+
+def test_a_damaged_passage_is_never_given_out(store: IndexStore) -> None:
+    build_index(store, "test", OLD)
+    documents = served(store) / "passages" / "documents.jsonl"
+    documents.write_bytes(documents.read_bytes().replace(b"old", b"odd"))
+
+    with pytest.raises(IndexUnusable, match=r"documents\.jsonl: passage 0 at byte 0 is damaged"):
+        ids(store.open("test").index)
+
+
+def test_a_build_waits_for_one_that_leaves_nothing_behind(store: IndexStore) -> None:
+    first = store.writing("test", timeout=1)
+    first.__enter__()
+
+    def build() -> None:
+        with store.writing("test", timeout=120) as writing:
+            write_version(writing.building, OLD)
+            writing.publish()
+
+    built = threading.Thread(target=build)
+    built.start()
+    first.__exit__(None, None, None)
+    built.join(180)
+
+    assert ids(store.open("test").index) == ["one"]
+
+
+def test_an_index_without_write_access_is_searched_but_not_changed(
+    store: IndexStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Root may write everywhere, so that the answer of the system is given for it."""
+    build_index(store, "test", OLD)
+    text = served(store) / "text"
+    before = sorted(path.name for path in text.iterdir())
+    monkeypatch.setattr(os, "access", lambda path, mode: mode != os.W_OK)
+
+    assert ids(store.open("test").index) == ["one"]
+    assert sorted(path.name for path in text.iterdir()) == before
