@@ -11,12 +11,12 @@ from benchmarks.rollouts.conversations import Conversation
 from benchmarks.rollouts.engines import Pace, ScriptedEngine
 from benchmarks.rollouts.tools import REPLY, DrawnLatency
 from services.contracts.multi_turn import MultiTurn, RolloutSampling
-from services.contracts.trajectories import FinishReason
+from services.contracts.trajectories import FinishReason, Trajectory
+from services.datasets.append_log import AppendLog
 from services.inference.token_engine.interface import TurnSampling
 from services.rollouts.chat_tokens import ChatTokens
 from services.rollouts.loop import Rollouts
 from services.rollouts.parsers import parser_of
-from services.rollouts.records import TrajectoryLog
 
 SETTINGS = MultiTurn(multi_turn_enable=True, max_total_response_length=16_384)
 SAMPLING = RolloutSampling(max_tokens=16_384)
@@ -61,7 +61,7 @@ async def play(conversations: Sequence[Conversation], stage: Stage, pace: Pace) 
     """Our loop, with each trajectory appended to a file as jobs do."""
     engine = ScriptedEngine(conversations, stage.tokenizer, pace)
     rollouts = Rollouts(engine, stage.chat, DrawnLatency(conversations), SETTINGS, SAMPLING)
-    with TrajectoryLog(stage.records, end=0) as log:
+    with AppendLog[Trajectory](stage.records, end=0) as log:
 
         async def one(conversation: Conversation) -> None:
             trajectory = await rollouts.play(

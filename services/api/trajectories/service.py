@@ -10,9 +10,8 @@ from services.contracts.pages import Page
 from services.contracts.rollouts import TrajectorySummary
 from services.contracts.trajectories import Trajectory
 from services.core.web.paging import page_of
+from services.datasets.append_log import Span, UnreadableRecord
 from services.rollouts.index.log import open_listing, read_places
-from services.rollouts.records import Place
-from services.rollouts.records.log import UnreadableTrajectory
 
 
 def list_trajectories(job_dir: Path, query: TrajectoryQuery) -> Page[TrajectorySummary]:
@@ -45,10 +44,10 @@ def get_trajectory(job_dir: Path, trajectory_id: str) -> Trajectory:
     )
 
 
-def _read(job_dir: Path, places: list[Place]) -> Iterator[Trajectory]:
+def _read(job_dir: Path, places: list[Span]) -> Iterator[Trajectory]:
     """One after the other: a single one can take megabytes."""
     try:
         yield from read_places(job_dir, places)
-    except (FileNotFoundError, UnreadableTrajectory) as error:
+    except (FileNotFoundError, UnreadableRecord) as error:
         # A training that resumes cuts off what its checkpoint does not know.
         raise Unavailable("the trajectories are being written anew; ask again") from error

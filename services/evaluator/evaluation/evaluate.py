@@ -8,8 +8,9 @@ from pathlib import Path
 from services.contracts.errors import InvalidRequest
 from services.contracts.evaluations import EvaluationMetrics
 from services.core.process.reporter import Reporter
+from services.datasets.append_log import AppendLog
 from services.evaluator.evaluation.generation import ChatModel, Generation
-from services.evaluator.evaluation.results import RESULTS, ResultsFile, prepare, read_rows
+from services.evaluator.evaluation.results import RESULTS, ResultRow, prepare, read_rows
 from services.evaluator.evaluation.spec import EvaluationSpec
 from services.evaluator.evaluation.tally import Tally
 from services.evaluator.graders.factory import make_grader
@@ -44,7 +45,7 @@ async def evaluate(
         async with engine as model:
             reporter.phase("generating")
             progress = GenerationProgress(reporter, tally, total)
-            with ResultsFile(results_path) as results:
+            with AppendLog[ResultRow](results_path) as results:
                 generation = Generation(
                     model, grader, results, tally, system_prompt=spec.system_prompt
                 )

@@ -6,9 +6,10 @@ from http import HTTPStatus
 from typing import Any, Protocol
 
 from services.contracts.base import JsonObject
+from services.datasets.append_log import AppendLog
 from services.evaluator.evaluation.answers import Answer, Unanswered
 from services.evaluator.evaluation.failures import FailureWatch
-from services.evaluator.evaluation.results import ResultRow, ResultsFile
+from services.evaluator.evaluation.results import ResultRow
 from services.evaluator.evaluation.tally import Tally
 from services.evaluator.graders.grader import Grader
 from services.evaluator.validation.samples import Sample
@@ -31,7 +32,7 @@ class Generation:
         self,
         model: ChatModel,
         grader: Grader,
-        results: ResultsFile,
+        results: AppendLog[ResultRow],
         tally: Tally,
         *,
         system_prompt: str | None,

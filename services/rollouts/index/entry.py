@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from services.contracts.trajectories import Trajectory
-from services.rollouts.records import Place
+from services.datasets.append_log import Span
 
 ENTRY = np.dtype(
     [
@@ -28,7 +28,7 @@ ENTRY = np.dtype(
 Entries = npt.NDArray[np.void]
 
 
-def entry_of(trajectory: Trajectory, place: Place) -> bytes:
+def entry_of(trajectory: Trajectory, place: Span) -> bytes:
     """The entry of a trajectory whose line is at ``place``."""
     fields = (
         place.offset,

@@ -9,8 +9,8 @@ import numpy.typing as npt
 
 from services.contracts.rollouts import TrajectoryOrder
 from services.contracts.trajectories import FinishReason
+from services.datasets.append_log import Span
 from services.rollouts.index.entry import ENTRY, Entries, key_of
-from services.rollouts.records import Place
 
 Positions = npt.NDArray[np.intp]
 
@@ -40,11 +40,11 @@ class Listing:
     def __len__(self) -> int:
         return len(self._entries)
 
-    def places(self) -> list[Place]:
+    def places(self) -> list[Span]:
         """The places of all trajectories, in the order in which they ended."""
         return [self._place(position) for position in range(len(self._entries))]
 
-    def place_of(self, trajectory_id: str) -> Place | None:
+    def place_of(self, trajectory_id: str) -> Span | None:
         """The place of one trajectory, None if there is none of that id."""
         position = self._position(trajectory_id)
         return None if position is None else self._place(position)
@@ -57,7 +57,7 @@ class Listing:
         descending: bool,
         after: str | None,
         limit: int,
-    ) -> tuple[list[Place], bool]:
+    ) -> tuple[list[Span], bool]:
         """Up to ``limit`` places behind the trajectory ``after``, and whether there are more.
 
         Equal ones stand in the order, or the opposite order, in which they ended. Raises
@@ -77,9 +77,9 @@ class Listing:
         found = np.flatnonzero(self._entries["key"] == key_of(trajectory_id))
         return int(found[-1]) if len(found) else None
 
-    def _place(self, position: int) -> Place:
+    def _place(self, position: int) -> Span:
         entry = self._entries[position]
-        return Place(int(entry["offset"]), int(entry["length"]))
+        return Span(int(entry["offset"]), int(entry["length"]))
 
     def _ranked(self, order: TrajectoryOrder, *, descending: bool) -> Positions:
         """All positions in order."""

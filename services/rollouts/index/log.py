@@ -15,10 +15,15 @@ from typing import Self
 
 from services.contracts.errors import StorageFull
 from services.contracts.trajectories import Trajectory
+from services.datasets.append_log import (
+    AppendLog,
+    Span,
+    UnreadableRecord,
+    read_record,
+    read_records,
+)
 from services.rollouts.index.entry import ENTRY, Entries, entry_of
 from services.rollouts.index.listing import Listing, read_entries
-from services.rollouts.records import Place, TrajectoryLog, read_at, read_trajectories
-from services.rollouts.records.log import UnreadableTrajectory
 
 TRAJECTORIES = "trajectories.jsonl"
 INDEX = "trajectories.index"
@@ -46,7 +51,7 @@ class IndexedLog:
             self._index = files.enter_context(open(index, "ab", buffering=0))
             self._index.truncate(known.nbytes)
             self._index.write(missing)
-            self._log = files.enter_context(TrajectoryLog(lines, end=end))
+            self._log = files.enter_context(AppendLog[Trajectory](lines, end=end))
             self._files = files.pop_all()
         self._count = len(known) + len(missing) // ENTRY.itemsize
 
@@ -91,17 +96,17 @@ def open_listing(folder: Path) -> Listing:
     return Listing(_within(folder / TRAJECTORIES, read_entries(folder / INDEX)))
 
 
-def read_places(folder: Path, places: Iterable[Place]) -> Iterator[Trajectory]:
-    """The trajectories of a job at these places; raises `UnreadableTrajectory`."""
+def read_places(folder: Path, places: Iterable[Span]) -> Iterator[Trajectory]:
+    """The trajectories of a job at these places; raises `UnreadableRecord`."""
     for place in places:
-        yield read_at(folder / TRAJECTORIES, place)
+        yield read_record(folder / TRAJECTORIES, Trajectory, place)
 
 
 def read_indexed(folder: Path) -> Iterator[Trajectory]:
     """All trajectories of a job, in the order in which they ended."""
     places = iter(open_listing(folder).places())
     wanted = next(places, None)
-    for place, trajectory in read_trajectories(folder / TRAJECTORIES):
+    for place, trajectory in read_records(folder / TRAJECTORIES, Trajectory):
         if wanted is None:
             return
         if place == wanted:
@@ -119,25 +124,25 @@ def _indexed(lines: Path, index: Path) -> Entries:
     )
     # Lines that were not synced may be holes behind a power cut.
     while count and not _is_readable(
-        lines, Place(starts[count - 1], ends[count - 1] - starts[count - 1])
+        lines, Span(starts[count - 1], ends[count - 1] - starts[count - 1])
     ):
         count -= 1
     return entries[:count]
 
 
-def _is_readable(lines: Path, place: Place) -> bool:
+def _is_readable(lines: Path, place: Span) -> bool:
     try:
-        read_at(lines, place)
-    except UnreadableTrajectory:
+        read_record(lines, Trajectory, place)
+    except UnreadableRecord:
         return False
     return True
 
 
-def _unindexed(lines: Path, start: int, most: int | None) -> Iterator[tuple[Place, Trajectory]]:
+def _unindexed(lines: Path, start: int, most: int | None) -> Iterator[tuple[Span, Trajectory]]:
     """The lines from ``start`` on, up to the first that is torn or damaged."""
     try:
-        yield from islice(read_trajectories(lines, start), most)
-    except UnreadableTrajectory:
+        yield from islice(read_records(lines, Trajectory, start), most)
+    except UnreadableRecord:
         return
 
 

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from services.contracts.trajectories import Trajectory
+from services.datasets.append_log import UnreadableRecord
 from services.rollouts.records.columns import SCHEMA, row_of, trajectory_of
-from services.rollouts.records.log import UnreadableTrajectory
 
 _GROUP_ROWS = 512
 _GROUP_TOKENS = 2_000_000
@@ -38,7 +38,7 @@ def write_parquet(trajectories: Iterable[Trajectory], path: Path) -> None:
 
 
 def read_parquet(path: Path) -> Iterator[Trajectory]:
-    """The trajectories of a file; raises `UnreadableTrajectory` for a file that is none of ours
+    """The trajectories of a file; raises `UnreadableRecord` for a file that is not ours
     or is damaged."""
     row = 0
     try:
@@ -49,7 +49,7 @@ def read_parquet(path: Path) -> Iterator[Trajectory]:
                     row += 1
     except (pa.ArrowException, ValueError, KeyError, TypeError) as error:
         cause = " ".join(str(error).split())[:300]
-        raise UnreadableTrajectory(f"{path.name}: row {row} is no trajectory: {cause}") from error
+        raise UnreadableRecord(f"{path.name}: row {row} is not a trajectory: {cause}") from error
 
 
 def _groups(trajectories: Iterable[Trajectory]) -> Iterator[list[dict[str, object]]]:

@@ -12,8 +12,8 @@ import pytest
 from services.contracts.base import JsonObject
 from services.contracts.multi_turn import MultiTurn, OnToolError, RolloutSampling, Tool
 from services.contracts.trajectories import CallOutcome, FinishReason, ToolCallRecord, Trajectory
+from services.datasets.append_log import AppendLog, read_records
 from services.rollouts.loop import Rollouts
-from services.rollouts.records import TrajectoryLog, read_trajectories
 from services.rollouts.tools import ToolEnvironment, open_toolbox, sandbox
 from tests.support.rollouts import END_TEXT, CharacterChat, ScriptedEngine, hermes, question
 from tests.unit.inference.scripted_server import (
@@ -119,11 +119,11 @@ async def play(
         rollouts = Rollouts(
             ScriptedEngine(speak), CharacterChat(), toolbox, multi_turn, RolloutSampling()
         )
-        with TrajectoryLog(log) as kept:
+        with AppendLog[Trajectory](log) as kept:
             played = [rollouts.play(question(index=index)) for index in range(count)]
             for ended in asyncio.as_completed(played):
                 kept.append(await ended)
-    return [trajectory for _, trajectory in read_trajectories(log)]
+    return [trajectory for _, trajectory in read_records(log, Trajectory)]
 
 
 def calls(trajectories: Sequence[Trajectory]) -> list[ToolCallRecord]:

@@ -9,9 +9,10 @@ import pytest
 from services.contracts.base import JsonObject
 from services.contracts.errors import JobFailed, StorageFull
 from services.contracts.evaluations import ExactGrader
+from services.datasets.append_log import AppendLog
 from services.evaluator.evaluation.answers import Answer, Unanswered
 from services.evaluator.evaluation.generation import Generation
-from services.evaluator.evaluation.results import RESULTS, ResultsFile, read_rows
+from services.evaluator.evaluation.results import RESULTS, ResultRow, read_rows
 from services.evaluator.evaluation.tally import Tally
 from services.evaluator.graders.factory import make_grader
 from services.evaluator.validation.samples import Sample
@@ -42,7 +43,7 @@ def samples(count: int) -> Iterator[Sample]:
 
 
 def generation(
-    model: Echo, results: ResultsFile, tally: Tally, system_prompt: str | None = None
+    model: Echo, results: AppendLog[ResultRow], tally: Tally, system_prompt: str | None = None
 ) -> Generation:
     grader = make_grader(ExactGrader())
     return Generation(model, grader, results, tally, system_prompt=system_prompt)
@@ -56,7 +57,7 @@ async def let_tasks_run() -> None:
 def test_every_sample_is_asked_and_counted(tmp_path: Path) -> None:
     async def run() -> Tally:
         tally = Tally()
-        with ResultsFile(tmp_path / RESULTS) as results:
+        with AppendLog[ResultRow](tmp_path / RESULTS) as results:
             await generation(Echo(), results, tally).run(samples(50), 7)
         return tally
 
@@ -70,7 +71,7 @@ def test_samples_are_read_only_as_they_are_asked(tmp_path: Path) -> None:
     async def run() -> int:
         model, source = Echo(), samples(1000)
         model.may_answer.clear()
-        with ResultsFile(tmp_path / RESULTS) as results:
+        with AppendLog[ResultRow](tmp_path / RESULTS) as results:
             task = asyncio.create_task(generation(model, results, Tally()).run(source, 4))
             await let_tasks_run()
             task.cancel()
@@ -83,7 +84,7 @@ def test_samples_are_read_only_as_they_are_asked(tmp_path: Path) -> None:
 def test_a_model_that_goes_away_ends_the_evaluation_and_keeps_the_rows(tmp_path: Path) -> None:
     async def run() -> None:
         model = Echo()
-        with ResultsFile(tmp_path / RESULTS) as results:
+        with AppendLog[ResultRow](tmp_path / RESULTS) as results:
             tally = Tally()
             await generation(model, results, tally).run(samples(3), 2)
             model.may_answer.clear()
@@ -99,7 +100,7 @@ def test_a_model_that_goes_away_ends_the_evaluation_and_keeps_the_rows(tmp_path:
 
 def test_a_full_disk_ends_the_evaluation() -> None:
     async def run() -> None:
-        with ResultsFile(Path("/dev/full")) as results:
+        with AppendLog[ResultRow](Path("/dev/full")) as results:
             await generation(Echo(), results, Tally()).run(samples(3), 2)
 
     with pytest.raises(StorageFull):
@@ -113,7 +114,7 @@ def test_the_system_prompt_goes_before_conversations_without_one(tmp_path: Path)
 
     async def run() -> list[Sequence[JsonObject]]:
         model = Echo()
-        with ResultsFile(tmp_path / RESULTS) as results:
+        with AppendLog[ResultRow](tmp_path / RESULTS) as results:
             await generation(model, results, Tally(), "ours").run(source, 1)
         return model.seen
 

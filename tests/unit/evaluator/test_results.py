@@ -1,19 +1,15 @@
 """What of the rows survives kills, and what a new attempt finds."""
 
-import asyncio
-import errno
 import json
-import os
 from pathlib import Path
 
 import pytest
 
-from services.contracts.errors import StorageFull
 from services.contracts.evaluations import SampleResult
+from services.datasets.append_log import AppendLog
 from services.evaluator.evaluation.results import (
     RESULTS,
     ResultRow,
-    ResultsFile,
     prepare,
     read_rows,
 )
@@ -33,7 +29,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def write(path: Path, *rows: ResultRow) -> None:
-    with ResultsFile(path) as results:
+    with AppendLog[ResultRow](path) as results:
         for item in rows:
             results.append(item)
 
@@ -43,7 +39,7 @@ def indexes(path: Path) -> list[int]:
 
 
 def test_rows_are_in_the_file_as_soon_as_they_are_appended(path: Path) -> None:
-    with ResultsFile(path) as results:
+    with AppendLog[ResultRow](path) as results:
         results.append(row(3, answer="zażółć 答案 😀\n\u2028"))
         assert [item.answer for item in read_rows(path)] == ["zażółć 答案 😀\n\u2028"]
         assert path.read_bytes().count(b"\n") == 1
@@ -94,47 +90,3 @@ def test_a_file_in_order_is_left_as_it_is(path: Path) -> None:
 def test_nothing_is_there_before_the_first_attempt(path: Path) -> None:
     prepare(path, 3)
     assert indexes(path) == []
-
-
-def test_a_full_disk_is_a_typed_error() -> None:
-    with pytest.raises(StorageFull), ResultsFile(Path("/dev/full")) as results:
-        results.append(row(0))
-
-
-def test_appended_rows_are_synced_while_the_file_is_open(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    synced_bytes: list[int] = []
-    real = os.fsync
-
-    def fsync(descriptor: int) -> None:
-        real(descriptor)
-        synced_bytes.append(os.fstat(descriptor).st_size)
-
-    monkeypatch.setattr(os, "fsync", fsync)
-
-    async def append_and_wait() -> None:
-        with ResultsFile(path) as results:
-            syncing = asyncio.create_task(results.sync_forever())
-            results.append(row(0))
-            async with asyncio.timeout(60):
-                while not synced_bytes:  # noqa: ASYNC110 - what is waited for is on disk
-                    await asyncio.sleep(0.01)
-            syncing.cancel()
-
-    asyncio.run(append_and_wait())
-    assert synced_bytes[0] == path.stat().st_size
-
-
-def test_an_error_of_the_disk_while_syncing_is_not_lost(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def broken(_descriptor: int) -> None:
-        raise OSError(errno.EIO, "the disk is broken")
-
-    with ResultsFile(path) as results:
-        results.append(row(0))
-        with monkeypatch.context() as patch:
-            patch.setattr(os, "fsync", broken)
-            with pytest.raises(OSError, match="broken"):
-                asyncio.run(results.sync_forever())

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from services.contracts.trajectories import Trajectory
+from services.datasets.append_log import UnreadableRecord
 from services.rollouts.records import read_parquet, write_parquet
 from services.rollouts.records.columns import SCHEMA
-from services.rollouts.records.log import UnreadableTrajectory
 from tests.unit.rollouts.records.examples import trajectories, trajectory
 
 
@@ -61,7 +61,7 @@ def test_an_interrupted_write_leaves_the_earlier_file(tmp_path: Path) -> None:
 def test_a_damaged_file_is_named(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "x.parquet"
     path.write_bytes(content)
-    with pytest.raises(UnreadableTrajectory, match=r"x\.parquet"):
+    with pytest.raises(UnreadableRecord, match=r"x\.parquet"):
         list(read_parquet(path))
 
 
@@ -70,5 +70,5 @@ def test_a_parquet_file_of_something_else_is_named(tmp_path: Path) -> None:
 
     path = tmp_path / "x.parquet"
     pq.write_table(pa.table({"a": [1]}), path)
-    with pytest.raises(UnreadableTrajectory, match=r"x\.parquet: row 0"):
+    with pytest.raises(UnreadableRecord, match=r"x\.parquet: row 0"):
         list(read_parquet(path))

@@ -1,4 +1,4 @@
-"""What of the trajectories survives kills, and what a new attempt finds."""
+"""Records survive kills; a new writer truncates what was torn."""
 
 import asyncio
 import errno
@@ -14,8 +14,13 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from services.contracts.errors import StorageFull
 from services.contracts.trajectories import Trajectory
-from services.rollouts.records import Place, TrajectoryLog, read_at, read_trajectories
-from services.rollouts.records.log import UnreadableTrajectory
+from services.datasets.append_log import (
+    AppendLog,
+    Span,
+    UnreadableRecord,
+    read_record,
+    read_records,
+)
 from tests.support.waiting import wait_for
 from tests.unit.rollouts.records.examples import trajectories, trajectory
 
@@ -25,42 +30,44 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "trajectories.jsonl"
 
 
-def write(path: Path, *written: Trajectory) -> list[Place]:
-    with TrajectoryLog(path) as log:
+def write(path: Path, *written: Trajectory) -> list[Span]:
+    with AppendLog[Trajectory](path) as log:
         return [log.append(item) for item in written]
 
 
 def ids(path: Path) -> list[str]:
-    return [item.id for _, item in read_trajectories(path)]
+    return [item.id for _, item in read_records(path, Trajectory)]
 
 
 @given(st.lists(trajectories(), max_size=3))
-def test_what_is_written_is_read_back(written: list[Trajectory]) -> None:
+def test_records_round_trip(written: list[Trajectory]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "x.jsonl"
         places = write(path, *written)
-        assert list(read_trajectories(path)) == list(zip(places, written, strict=True))
-        assert [read_at(path, place) for place in places] == written
+        assert list(read_records(path, Trajectory)) == list(zip(places, written, strict=True))
+        assert [read_record(path, Trajectory, place) for place in places] == written
 
 
-def test_a_trajectory_is_in_the_file_as_soon_as_it_is_appended(path: Path) -> None:
-    with TrajectoryLog(path) as log:
+def test_an_appended_record_is_readable_at_once(path: Path) -> None:
+    with AppendLog[Trajectory](path) as log:
         log.append(trajectory(text="zażółć\n\u2028"))
-        assert [item.turns[0].text for _, item in read_trajectories(path)] == ["zażółć\n\u2028"]
+        assert [item.turns[0].text for _, item in read_records(path, Trajectory)] == [
+            "zażółć\n\u2028"
+        ]
         assert path.read_bytes().count(b"\n") == 1
 
 
-def test_reading_goes_on_from_a_place(path: Path) -> None:
+def test_reading_starts_at_an_offset(path: Path) -> None:
     first, second = write(path, trajectory("a"), trajectory("b"))
-    assert list(read_trajectories(path, first.end)) == [(second, trajectory("b"))]
-    assert list(read_trajectories(path, second.end)) == []
+    assert list(read_records(path, Trajectory, first.end)) == [(second, trajectory("b"))]
+    assert list(read_records(path, Trajectory, second.end)) == []
 
 
-def test_without_a_file_there_are_no_trajectories(path: Path) -> None:
+def test_a_missing_file_holds_no_records(path: Path) -> None:
     assert ids(path) == []
 
 
-def test_a_torn_last_line_is_not_read_and_is_cut_off_by_the_next_attempt(path: Path) -> None:
+def test_a_torn_last_line_is_skipped_and_truncated_by_the_next_writer(path: Path) -> None:
     write(path, trajectory("a"))
     with open(path, "ab") as file:
         file.write(trajectory("torn").model_dump_json().encode()[:-5])
@@ -69,7 +76,7 @@ def test_a_torn_last_line_is_not_read_and_is_cut_off_by_the_next_attempt(path: P
     assert ids(path) == ["a", "b"]
 
 
-def test_a_long_torn_line_is_cut_off_whole(path: Path) -> None:
+def test_a_long_torn_line_is_truncated_completely(path: Path) -> None:
     write(path, trajectory("a"))
     with open(path, "ab") as file:
         file.write(b"{" * 3_000_000)
@@ -77,26 +84,26 @@ def test_a_long_torn_line_is_cut_off_whole(path: Path) -> None:
     assert ids(path) == ["a", "b"]
 
 
-def test_a_file_of_one_torn_line_is_emptied(path: Path) -> None:
+def test_a_file_with_only_a_torn_line_becomes_empty(path: Path) -> None:
     path.write_bytes(b'{"id": "to')
-    with TrajectoryLog(path) as log:
+    with AppendLog[Trajectory](path) as log:
         assert log.end == 0
     assert path.read_bytes() == b""
 
 
-def test_a_file_is_cut_back_to_the_end_of_a_line(path: Path) -> None:
+def test_a_file_is_truncated_to_the_end_of_a_line(path: Path) -> None:
     first, *_ = write(path, trajectory("a"), trajectory("b"), trajectory("c"))
-    with TrajectoryLog(path, end=first.end) as log:
+    with AppendLog[Trajectory](path, end=first.end) as log:
         assert log.append(trajectory("d")).offset == first.end
     assert ids(path) == ["a", "d"]
 
 
 @pytest.mark.parametrize("beyond", [-1, 1, 10_000])
-def test_a_file_is_never_cut_within_a_line(path: Path, beyond: int) -> None:
+def test_a_file_is_never_truncated_within_a_line(path: Path, beyond: int) -> None:
     (first, _) = write(path, trajectory("a"), trajectory("b"))
     before = path.read_bytes()
-    with pytest.raises(UnreadableTrajectory, match=r"trajectories\.jsonl.*byte"):
-        TrajectoryLog(path, end=first.end + beyond)
+    with pytest.raises(UnreadableRecord, match=r"trajectories\.jsonl.*byte"):
+        AppendLog[Trajectory](path, end=first.end + beyond)
     assert path.read_bytes() == before
 
 
@@ -104,25 +111,25 @@ def test_a_damaged_line_is_named(path: Path) -> None:
     (first,) = write(path, trajectory("a"))
     with open(path, "ab") as file:
         file.write(b'{"id": 1}\n')
-    with pytest.raises(UnreadableTrajectory, match=rf"line at byte {first.end} "):
+    with pytest.raises(UnreadableRecord, match=rf"line at byte {first.end} "):
         ids(path)
 
 
 def test_lists_of_different_lengths_are_damage(path: Path) -> None:
     damaged = trajectory().model_copy(update={"response_mask": [1]})
     write(path, damaged)
-    with pytest.raises(UnreadableTrajectory, match="different lengths"):
+    with pytest.raises(UnreadableRecord, match="different lengths"):
         ids(path)
 
 
 def test_a_full_disk_is_named() -> None:
-    with pytest.raises(StorageFull), TrajectoryLog(Path("/dev/full")) as log:
+    with pytest.raises(StorageFull), AppendLog[Trajectory](Path("/dev/full")) as log:
         log.append(trajectory())
 
 
-def test_of_a_trajectory_that_did_not_fit_nothing_is_left(path: Path) -> None:
+def test_a_record_that_did_not_fit_leaves_nothing_behind(path: Path) -> None:
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    with TrajectoryLog(path) as log:
+    with AppendLog[Trajectory](path) as log:
         first = log.append(trajectory("a"))
         resource.setrlimit(resource.RLIMIT_FSIZE, (first.end + 20, limits[1]))
         try:
@@ -134,7 +141,7 @@ def test_of_a_trajectory_that_did_not_fit_nothing_is_left(path: Path) -> None:
     assert ids(path) == ["a", "b"]
 
 
-def test_what_was_appended_is_synced_while_the_job_goes_on(
+def test_appended_records_are_synced_while_the_job_runs(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     synced: list[int] = []
@@ -147,7 +154,7 @@ def test_what_was_appended_is_synced_while_the_job_goes_on(
     monkeypatch.setattr(os, "fsync", fsync)
 
     async def job() -> None:
-        with TrajectoryLog(path) as log:
+        with AppendLog[Trajectory](path) as log:
             syncing = asyncio.create_task(log.sync_forever())
             place = log.append(trajectory())
             await asyncio.to_thread(wait_for, lambda: place.end in synced, "a sync")
@@ -156,9 +163,7 @@ def test_what_was_appended_is_synced_while_the_job_goes_on(
     asyncio.run(job())
 
 
-def test_an_unsynced_trajectory_is_synced_at_the_end(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unsynced_record_is_synced_on_close(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(_: int) -> None:
         raise OSError(errno.EIO, "broken")
 
@@ -174,8 +179,8 @@ class Attempts(RuleBasedStateMachine):
     def first_attempt(self) -> None:
         self.folder = tempfile.TemporaryDirectory()
         self.path = Path(self.folder.name) / "trajectories.jsonl"
-        self.kept: list[tuple[Place, Trajectory]] = []
-        self.log = TrajectoryLog(self.path)
+        self.kept: list[tuple[Span, Trajectory]] = []
+        self.log = AppendLog[Trajectory](self.path)
 
     @rule(written=trajectories())
     def append(self, written: Trajectory) -> None:
@@ -187,7 +192,7 @@ class Attempts(RuleBasedStateMachine):
             pass
         with open(self.path, "ab") as file:
             file.write(torn)
-        self.log = TrajectoryLog(self.path)
+        self.log = AppendLog[Trajectory](self.path)
 
     @rule(data=st.data())
     def resume_from_a_checkpoint(self, data: st.DataObject) -> None:
@@ -195,11 +200,11 @@ class Attempts(RuleBasedStateMachine):
         with self.log:
             pass
         self.kept = self.kept[:count]
-        self.log = TrajectoryLog(self.path, end=self.kept[-1][0].end if self.kept else 0)
+        self.log = AppendLog[Trajectory](self.path, end=self.kept[-1][0].end if self.kept else 0)
 
     @invariant()
-    def whatever_was_kept_is_read(self) -> None:
-        assert list(read_trajectories(self.path)) == self.kept
+    def kept_records_are_read(self) -> None:
+        assert list(read_records(self.path, Trajectory)) == self.kept
 
     def teardown(self) -> None:
         with self.log:
