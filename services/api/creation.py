@@ -15,7 +15,7 @@ from sqlalchemy.orm import Session
 from services.api.context import Gateway, GatewayContext, IdempotencyKey
 from services.contracts.errors import InvalidRequest
 from services.core.jobs.idempotency import recall_answer, remember_answer
-from services.core.web.principal import Principal
+from services.core.web.auth import Principal
 
 Answer = TypeVar("Answer", bound=BaseModel)
 

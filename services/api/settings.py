@@ -10,7 +10,7 @@ from services.contracts.retrieval import MAX_BODY_BYTES as MAX_SEARCH_BYTES
 from services.contracts.sandbox import MAX_BODY_BYTES
 from services.core.settings import Settings, split_commas
 from services.core.tool_settings import ToolSettings
-from services.core.web.access import AccessSettings
+from services.core.web.auth import AccessSettings
 
 
 class ApiSettings(Settings, AccessSettings, ToolSettings):

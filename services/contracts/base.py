@@ -1,6 +1,6 @@
-"""What all wire types share."""
+"""What all wire types share, and lists as OpenAI pages them."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Generic, Literal, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
@@ -44,3 +44,27 @@ Number = Annotated[float, Field(strict=True)]
 
 JsonObject = dict[str, Any]
 """A JSON object whose shape belongs to somebody else."""
+
+
+Item = TypeVar("Item")
+
+DEFAULT_LIMIT = 20
+MAX_LIMIT = 100
+
+
+class Page(Resource, Generic[Item]):
+    """One page; the next one is asked for with ``after=<last_id>``."""
+
+    object: Literal["list"] = "list"
+    data: list[Item]
+    has_more: bool = False
+    first_id: str | None = None
+    last_id: str | None = None
+
+
+class Deleted(Resource):
+    """The answer to a DELETE."""
+
+    id: str
+    object: str
+    deleted: bool = True

@@ -1,4 +1,4 @@
-"""The error model of Temper.
+"""The error model: exceptions, and the body that every error response has.
 
 An error is raised where it is known, as the class of the boundary it crossed, and becomes a
 response (services.core.web) or a failed job (services.core.worker) in one place each. Its
@@ -6,6 +6,9 @@ message is for the person who can act on it: it names the field, row, file or se
 """
 
 from collections.abc import Mapping, Sequence
+from typing import Any
+
+from services.contracts.base import Resource
 
 
 class TemperError(Exception):
@@ -121,3 +124,19 @@ class JobFailed(TemperError):
     """Work on a job ended in a way that fails the job; becomes its ``error``."""
 
     code = "job_failed"
+
+
+class ErrorDetail(Resource):
+    """What went wrong: one sentence, OpenAI's error type, the field at fault and a stable code."""
+
+    message: str
+    type: str
+    param: str | None = None
+    code: str | None = None
+    details: list[dict[str, Any]] | None = None
+
+
+class ErrorBody(Resource):
+    """The body of every response with a status of 400 or more."""
+
+    error: ErrorDetail

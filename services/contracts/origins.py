@@ -19,3 +19,7 @@ def _parse(text: str) -> str:
 
 Origin = Annotated[str, AfterValidator(_parse)]
 """An origin as an operator writes it, with or without its port."""
+
+
+GATEWAY_ORIGINS = ("http://localhost:8080", "http://127.0.0.1:8080")
+"""Where published tool files expect /run_code and /retrieve: the gateway's default address."""

@@ -4,9 +4,8 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat, StrictInt
 
-from services.contracts.base import JsonObject, Number, Request, Resource
+from services.contracts.base import JsonObject, Number, Page, Request, Resource
 from services.contracts.indexes import IndexMode, IndexName, IndexSummary
-from services.contracts.pages import Page
 
 MAX_BODY_BYTES = 16 << 20
 MAX_QUERIES = 1024

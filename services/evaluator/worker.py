@@ -1,6 +1,6 @@
 """The evaluator's worker process: evaluations and rollouts."""
 
-from services.core.jobs.queue_names import EVALUATION, ROLLOUT
+from services.core.jobs.queues import EVALUATION, ROLLOUT
 from services.core.worker.handler import ServedKind
 from services.core.worker.main import serve_kinds
 from services.core.worker.settings import WorkerSettings

@@ -7,9 +7,8 @@ from fastapi import FastAPI
 from prometheus_client import CollectorRegistry
 
 from services.core.web.app import create_app
-from services.core.web.auth import Authenticator
+from services.core.web.auth import Authenticator, DirectToolRoute
 from services.core.web.direct import DirectRoutes
-from services.core.web.principal import DirectToolRoute
 from services.retrieval.context import RetrievalContext
 from services.retrieval.engine.engine import Engine
 from services.retrieval.engine.metrics import EngineMetrics

@@ -7,7 +7,7 @@ from pydantic import Field
 
 from services.contracts.indexes import IndexMode
 from services.contracts.retrieval import MAX_BODY_BYTES, MAX_TOPK
-from services.core.web.access import AccessSettings
+from services.core.web.auth import AccessSettings
 from services.retrieval.index_settings import IndexSettings
 
 

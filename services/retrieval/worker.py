@@ -1,6 +1,6 @@
 """The indexer: the worker process of indexing jobs. ``python -m services.retrieval.worker``."""
 
-from services.core.jobs.queue_names import INDEXING
+from services.core.jobs.queues import INDEXING
 from services.core.worker.main import run_worker
 from services.core.worker.settings import WorkerSettings
 from services.retrieval.handler import IndexingHandler

@@ -28,7 +28,7 @@ from services.contracts.rewards import (
     SearchEmReward,
     WeightedReward,
 )
-from services.core.user_functions.names import check_callable
+from services.core.user_functions.pool import check_callable
 from services.rewards.graders.formula import Formula, FormulaError
 from services.rewards.graders.model_graders import texts_of
 from services.rewards.graders.python_grader import check_source

@@ -25,8 +25,7 @@ from services.contracts.rewards import (
     RewardModelReward,
     SearchEmReward,
 )
-from services.core.user_functions.names import check_callable
-from services.core.user_functions.pool import CallableProcesses
+from services.core.user_functions.pool import CallableProcesses, check_callable
 from services.inference.clients.json_service import JsonService, Retries, Trouble
 from services.rewards.check import check_judge_name
 from services.rewards.code.code_tests import COMPILE_SECONDS, LONGEST_SECONDS, CodeTests

@@ -9,8 +9,8 @@ from services.contracts.sandbox_host import (
     LanguageList,
     LanguageStatus,
 )
+from services.core.web.auth import ToolPrincipal
 from services.core.web.errors import documented_errors
-from services.core.web.principal import ToolPrincipal
 from services.sandbox.context import Sandbox
 
 router = APIRouter(prefix="/v1", tags=["host"])

@@ -9,7 +9,7 @@ from pydantic_settings import NoDecode
 
 from services.contracts.sandbox import MAX_BODY_BYTES
 from services.core.settings import Folder, split_commas
-from services.core.web.access import AccessSettings
+from services.core.web.auth import AccessSettings
 from services.sandbox.isolation.tier import Tier
 from services.sandbox.network.allow import parse_entry
 

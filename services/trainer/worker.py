@@ -1,6 +1,6 @@
 """The trainer's worker process."""
 
-from services.core.jobs.queue_names import TRAINING
+from services.core.jobs.queues import TRAINING
 from services.core.worker.main import run_worker
 from services.core.worker.settings import WorkerSettings
 from services.trainer.handler import FineTuningHandler

@@ -3,8 +3,8 @@
 from types import TracebackType
 from typing import Self
 
+from services.contracts.base import Page
 from services.contracts.jobs import Worker
-from services.contracts.pages import Page
 from temper.client import pages
 from temper.client.evaluations import Evaluations
 from temper.client.files import Files

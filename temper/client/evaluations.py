@@ -2,8 +2,8 @@
 
 from urllib.parse import quote
 
+from services.contracts.base import Page
 from services.contracts.evaluations import CreateEvaluation, Evaluation, SampleResult
-from services.contracts.pages import Page
 from temper.client import pages
 from temper.client.transport import Transport
 

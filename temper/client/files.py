@@ -6,8 +6,8 @@ import os
 from pathlib import Path
 from urllib.parse import quote
 
+from services.contracts.base import Deleted, Page
 from services.contracts.files import File, FilePurpose
-from services.contracts.pages import Deleted, Page
 from temper.client import pages
 from temper.client.downloads import Progress, download
 from temper.client.errors import UnexpectedAnswer

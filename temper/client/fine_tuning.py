@@ -2,8 +2,8 @@
 
 from urllib.parse import quote
 
+from services.contracts.base import Page
 from services.contracts.fine_tuning import Checkpoint, CreateFineTuningJob, FineTuningJob
-from services.contracts.pages import Page
 from temper.client import pages
 from temper.client.transport import Transport
 

@@ -5,8 +5,8 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from urllib.parse import quote
 
+from services.contracts.base import Page
 from services.contracts.jobs import Event, Job, JobKind, JobStatus
-from services.contracts.pages import Page
 from temper.client import pages
 from temper.client.errors import WaitTimedOut
 from temper.client.events import EventStream

@@ -2,8 +2,8 @@
 
 from urllib.parse import quote
 
+from services.contracts.base import Deleted, Page
 from services.contracts.models import Model, RegisterModel
-from services.contracts.pages import Deleted, Page
 from temper.client import pages
 from temper.client.errors import ApiError
 from temper.client.transport import Transport

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Protocol, TypeVar
 
-from services.contracts.pages import MAX_LIMIT, Page
+from services.contracts.base import MAX_LIMIT, Page
 from temper.client.transport import Query, Transport
 
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 from urllib.parse import quote
 
-from services.contracts.pages import Page
+from services.contracts.base import Page
 from services.contracts.rollouts import CreateRollout, Rollout
 from temper.client import pages
 from temper.client.downloads import Progress, download

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from urllib.parse import quote
 
+from services.contracts.base import Page
 from services.contracts.jobs import JobKind
-from services.contracts.pages import Page
 from services.contracts.rollouts import TrajectoryOrder, TrajectorySummary
 from services.contracts.trajectories import FinishReason, Trajectory
 from temper.client import fine_tuning, pages, rollouts

@@ -12,7 +12,7 @@ import httpx
 from pydantic import BaseModel, ValidationError
 
 from services.contracts.base import Request
-from services.contracts.error_body import ErrorBody
+from services.contracts.errors import ErrorBody
 from temper.client.errors import ApiError, ClientError, UnexpectedAnswer, Unreachable
 
 Answer = TypeVar("Answer", bound=BaseModel)

@@ -14,8 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from services.core.process.runtimes import Accelerator, Runtime
-from services.core.process.trees import MARKER
+from services.core.process.runtimes import MARKER, Accelerator, Runtime
 from services.inference.clients.inference import (
     ChatCompletion,
     ChatRequest,

@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session
 from services.core.db.engine import Database
 from services.core.jobs.claims import Claim
 from services.core.jobs.job import Job
-from services.core.jobs.queue_names import TRAINING
+from services.core.jobs.queues import TRAINING
 from services.core.worker.handler import Launch
 from services.core.worker.main import run_worker
 from services.core.worker.settings import WorkerSettings

@@ -15,9 +15,9 @@ from sqlalchemy.orm import Session
 
 from services.core.db.engine import Database
 from services.core.jobs.broker import send_wake_up
-from services.core.jobs.gpu_leases import release_stale_devices
+from services.core.jobs.devices import release_stale_devices
 from services.core.jobs.idempotency import forget_old_answers
-from services.core.jobs.outbox import pending_wake_ups, remove_wake_ups
+from services.core.jobs.queues import pending_wake_ups, remove_wake_ups
 from services.core.jobs.reconcile import explain_waiting, recover_expired, wake_waiting_queues
 from services.core.jobs.workers import forget_dead_workers
 

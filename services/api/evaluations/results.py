@@ -11,9 +11,9 @@ from os import SEEK_END
 from pathlib import Path
 from typing import IO
 
+from services.contracts.base import Page
 from services.contracts.errors import InvalidRequest
 from services.contracts.evaluations import SampleResult
-from services.contracts.pages import Page
 from services.core.web.paging import page_of
 
 RESULTS = "results.jsonl"

@@ -11,6 +11,7 @@ from services.api.evaluations.results import list_results
 from services.api.evaluations.service import create_evaluation
 from services.api.evaluations.view import evaluation_view
 from services.api.jobs.kind_routes import KindRoutes
+from services.contracts.base import DEFAULT_LIMIT, Page
 from services.contracts.errors import (
     AuthenticationFailed,
     Conflict,
@@ -20,11 +21,10 @@ from services.contracts.errors import (
 )
 from services.contracts.evaluations import CreateEvaluation, Evaluation, SampleResult
 from services.contracts.jobs import JobKind
-from services.contracts.pages import DEFAULT_LIMIT, Page
 from services.core.jobs.store import get_job
+from services.core.web.auth import Principal
 from services.core.web.errors import documented_errors
 from services.core.web.paging import After, Limit
-from services.core.web.principal import Principal
 
 router = APIRouter(
     prefix="/v1/evaluations",

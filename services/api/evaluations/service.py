@@ -12,7 +12,7 @@ from services.contracts.evaluations import CreateEvaluation, RegexGrader, Remote
 from services.contracts.jobs import JobKind
 from services.core.ids import new_id
 from services.core.jobs.job import Job, NewJob
-from services.core.jobs.queue_names import EVALUATION
+from services.core.jobs.queues import EVALUATION
 from services.core.jobs.store import create_job
 from services.core.models.registry import get_model_row
 

@@ -17,6 +17,7 @@ from services.api.files.service import (
     remove_file,
 )
 from services.api.files.upload import receive_upload
+from services.contracts.base import Deleted, Page
 from services.contracts.errors import (
     AuthenticationFailed,
     Conflict,
@@ -26,11 +27,10 @@ from services.contracts.errors import (
     StorageFull,
 )
 from services.contracts.files import File, FilePurpose, UploadedContent
-from services.contracts.pages import Deleted, Page
 from services.core.ids import new_id
+from services.core.web.auth import Principal
 from services.core.web.errors import documented_errors
 from services.core.web.paging import After, page_of
-from services.core.web.principal import Principal
 
 router = APIRouter(
     prefix="/v1/files", tags=["files"], responses=documented_errors(AuthenticationFailed)

@@ -10,6 +10,7 @@ from services.api.fine_tuning.examples import CREATE
 from services.api.fine_tuning.service import create_fine_tuning_job
 from services.api.fine_tuning.view import checkpoint_view, fine_tuning_view
 from services.api.jobs.kind_routes import KindRoutes
+from services.contracts.base import DEFAULT_LIMIT, Page
 from services.contracts.errors import (
     AuthenticationFailed,
     Conflict,
@@ -19,11 +20,10 @@ from services.contracts.errors import (
 )
 from services.contracts.fine_tuning import Checkpoint, CreateFineTuningJob, FineTuningJob
 from services.contracts.jobs import JobKind
-from services.contracts.pages import DEFAULT_LIMIT, Page
 from services.core.jobs.store import get_job, list_checkpoints
+from services.core.web.auth import Principal
 from services.core.web.errors import documented_errors
 from services.core.web.paging import After, Limit, page_of
-from services.core.web.principal import Principal
 
 router = APIRouter(
     prefix="/v1/fine_tuning/jobs",

@@ -21,7 +21,7 @@ from services.contracts.llamafactory import check_arguments, check_template
 from services.contracts.models import HubName
 from services.core.ids import new_id
 from services.core.jobs.job import Job, NewJob
-from services.core.jobs.queue_names import TRAINING
+from services.core.jobs.queues import TRAINING
 from services.core.jobs.store import create_job
 from services.core.models.registry import get_model_row
 

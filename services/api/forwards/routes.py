@@ -12,9 +12,9 @@ from services.contracts.errors import (
     PayloadTooLarge,
     Unavailable,
 )
+from services.core.web.auth import ToolPrincipal
 from services.core.web.errors import documented_errors
 from services.core.web.json_body import documented_body
-from services.core.web.principal import ToolPrincipal
 
 REFUSALS = (AuthenticationFailed, PayloadTooLarge, BadGateway, Unavailable, GatewayTimeout)
 

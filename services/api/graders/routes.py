@@ -15,9 +15,9 @@ from services.contracts.errors import (
     Unavailable,
 )
 from services.contracts.grading import GraderRun, GraderValidation, RunGrader, ValidateGrader
+from services.core.web.auth import Principal
 from services.core.web.disconnect import ClientGone, while_connected
 from services.core.web.errors import documented_errors
-from services.core.web.principal import Principal
 
 CLIENT_CLOSED_REQUEST = 499
 """Nobody reads it; it is what the figures show."""

@@ -9,7 +9,7 @@ from services.contracts.jobs import JobKind
 from services.contracts.models import ModelKind
 from services.core.ids import new_id
 from services.core.jobs.job import Job, NewJob
-from services.core.jobs.queue_names import INDEXING
+from services.core.jobs.queues import INDEXING
 from services.core.jobs.store import create_job
 from services.core.models.registry import get_model_row
 

@@ -8,9 +8,9 @@ from fastapi import Depends, Header, Query
 from services.api.context import GatewayContext
 from services.api.jobs.events import event_number, list_events
 from services.api.jobs.stream import EventStream
+from services.contracts.base import DEFAULT_LIMIT, Page
 from services.contracts.errors import InvalidRequest, NotFound, Unavailable
 from services.contracts.jobs import Event
-from services.contracts.pages import DEFAULT_LIMIT, Page
 from services.core.jobs.store import get_job
 from services.core.web.errors import documented_errors
 from services.core.web.paging import After, Limit

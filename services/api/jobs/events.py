@@ -5,9 +5,9 @@ from typing import Literal, cast
 
 from sqlalchemy.orm import Session
 
+from services.contracts.base import Page
 from services.contracts.errors import InvalidRequest
 from services.contracts.jobs import Event
-from services.contracts.pages import Page
 from services.core.db.tables import EventRow
 from services.core.jobs.events import events_before
 from services.core.web.paging import page_of

@@ -9,14 +9,14 @@ from fastapi import APIRouter
 from services.api.context import Gateway
 from services.api.jobs.event_query import EVENTS_ANSWERS, Events, EventsAnswer
 from services.api.jobs.metadata_filter import MetadataFilter
+from services.contracts.base import DEFAULT_LIMIT, Page
 from services.contracts.errors import Conflict, InvalidRequest, NotFound
 from services.contracts.jobs import Event, JobKind, JobState, JobStatus
-from services.contracts.pages import DEFAULT_LIMIT, Page
 from services.core.jobs.job import Job
 from services.core.jobs.store import JobFilter, get_job, list_jobs, request_cancel
+from services.core.web.auth import Principal
 from services.core.web.errors import documented_errors
 from services.core.web.paging import After, Limit, page_of
-from services.core.web.principal import Principal
 
 View = TypeVar("View", bound=JobState)
 

@@ -6,14 +6,14 @@ from services.api.context import Gateway
 from services.api.jobs.event_query import EVENTS_ANSWERS, Events, EventsAnswer
 from services.api.jobs.metadata_filter import MetadataFilter
 from services.api.jobs.view import job_view
+from services.contracts.base import DEFAULT_LIMIT, Page
 from services.contracts.errors import AuthenticationFailed, Conflict, InvalidRequest, NotFound
 from services.contracts.jobs import Event, Job, JobKind, JobStatus, Worker
-from services.contracts.pages import DEFAULT_LIMIT, Page
 from services.core.jobs.store import JobFilter, get_job, list_jobs, request_cancel
 from services.core.jobs.workers import live_workers
+from services.core.web.auth import Principal
 from services.core.web.errors import documented_errors
 from services.core.web.paging import After, Limit, page_of
-from services.core.web.principal import Principal
 
 router = APIRouter(prefix="/v1", tags=["jobs"], responses=documented_errors(AuthenticationFailed))
 

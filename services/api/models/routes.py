@@ -14,13 +14,13 @@ from services.api.models.service import (
     remove_model,
     remove_weights,
 )
+from services.contracts.base import Deleted, Page
 from services.contracts.errors import AuthenticationFailed, Conflict, InvalidRequest, NotFound
 from services.contracts.models import Model, RegisterModel
-from services.contracts.pages import Deleted, Page
 from services.core.models.registry import get_model_row
+from services.core.web.auth import Principal
 from services.core.web.errors import documented_errors
 from services.core.web.paging import After, page_of
-from services.core.web.principal import Principal
 
 router = APIRouter(
     prefix="/v1/models", tags=["models"], responses=documented_errors(AuthenticationFailed)

@@ -22,8 +22,8 @@ from services.contracts.errors import (
 from services.contracts.jobs import JobKind
 from services.contracts.rollouts import CreateRollout, Rollout
 from services.core.jobs.store import get_job
+from services.core.web.auth import Principal
 from services.core.web.errors import documented_errors
-from services.core.web.principal import Principal
 
 router = APIRouter(
     prefix="/v1/rollouts",

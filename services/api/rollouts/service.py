@@ -14,7 +14,7 @@ from services.contracts.jobs import JobKind
 from services.contracts.rollouts import MAX_TRAJECTORIES, CreateRollout
 from services.core.ids import new_id
 from services.core.jobs.job import Job, NewJob
-from services.core.jobs.queue_names import ROLLOUT
+from services.core.jobs.queues import ROLLOUT
 from services.core.jobs.store import create_job
 from services.core.models.registry import get_model_row
 from services.datasets.decoding import StrictDecoder

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from fastapi import Depends, Query
 
-from services.contracts.pages import DEFAULT_LIMIT
+from services.contracts.base import DEFAULT_LIMIT
 from services.contracts.rollouts import TrajectoryOrder
 from services.contracts.trajectories import FinishReason
 from services.core.web.paging import After, Limit

@@ -5,14 +5,14 @@ from fastapi import APIRouter
 from services.api.context import Gateway, GatewayContext
 from services.api.trajectories.query import Trajectories
 from services.api.trajectories.service import get_trajectory, list_trajectories
+from services.contracts.base import Page
 from services.contracts.errors import AuthenticationFailed, InvalidRequest, NotFound, Unavailable
 from services.contracts.jobs import JobKind
-from services.contracts.pages import Page
 from services.contracts.rollouts import TrajectorySummary
 from services.contracts.trajectories import Trajectory
 from services.core.jobs.store import get_job
+from services.core.web.auth import Principal
 from services.core.web.errors import documented_errors
-from services.core.web.principal import Principal
 
 
 def trajectory_routes(prefix: str, tag: str, kind: JobKind) -> APIRouter:

@@ -5,8 +5,8 @@ from pathlib import Path
 
 from services.api.trajectories.query import TrajectoryQuery
 from services.api.trajectories.view import summary_view
+from services.contracts.base import Page
 from services.contracts.errors import InvalidRequest, NotFound, Unavailable
-from services.contracts.pages import Page
 from services.contracts.rollouts import TrajectorySummary
 from services.contracts.trajectories import Trajectory
 from services.core.web.paging import page_of

@@ -5,12 +5,13 @@ write lock at the start (BEGIN IMMEDIATE) instead of failing in the middle of a 
 """
 
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url, text
+from sqlalchemy import URL, Connection, Engine, create_engine, event, func, make_url, select, text
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.orm import Session, sessionmaker
@@ -109,3 +110,25 @@ def _prepare_sqlite(connection: Any, _entry: ConnectionPoolEntry) -> None:
 def _begin_sqlite(connection: Connection) -> None:
     writes = connection.get_execution_options().get("temper_write", False)
     connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+
+def now(session: Session) -> float:
+    """Seconds since the epoch by the clock of the database server, for leases and heartbeats.
+
+    Clocks of several hosts disagree, and would let one take another's live claims. SQLite serves
+    one host, whose clock is the one.
+    """
+    if session.get_bind().dialect.name != "postgresql":
+        return time.time()
+    return float(
+        session.execute(select(func.extract("epoch", func.clock_timestamp()))).scalar_one()
+    )
+
+
+def take_turns(session: Session, name: str) -> None:
+    """Wait until no other transaction has taken its turn under ``name``; ours ends with itself.
+
+    SQLite has one writer at a time anyhow.
+    """
+    if session.get_bind().dialect.name == "postgresql":
+        session.execute(select(func.pg_advisory_xact_lock(func.hashtextextended(name, 0))))

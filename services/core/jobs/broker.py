@@ -6,7 +6,7 @@ from celery import Celery
 from kombu import Queue
 
 from services.core.jobs.file_broker import SCHEME, remove_abandoned
-from services.core.jobs.queue_names import ALL_QUEUES
+from services.core.jobs.queues import ALL_QUEUES
 from services.core.settings import Settings
 
 WAKE_UP = "temper.wake_up"

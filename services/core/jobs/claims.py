@@ -9,13 +9,11 @@ from sqlalchemy import ColumnElement, or_, select, update
 from sqlalchemy.orm import Session
 
 from services.contracts.jobs import JobStatus
-from services.core.db.coordination import now, take_turns
+from services.core.db.engine import now, take_turns
 from services.core.db.tables import JobRow
+from services.core.jobs.devices import HostDevices, free_devices, hold_devices
 from services.core.jobs.events import append_event
-from services.core.jobs.gpu_inventory import HostDevices
-from services.core.jobs.gpu_leases import free_devices, hold_devices
-from services.core.jobs.job import Job, job_from_row
-from services.core.jobs.status import LeaseLost
+from services.core.jobs.job import Job, LeaseLost, job_from_row
 from services.core.jobs.store import get_job
 
 LOOK_AHEAD = 20

@@ -6,11 +6,10 @@ from sqlalchemy import exists, select, update
 from sqlalchemy.orm import Session
 
 from services.contracts.jobs import JobError, JobStatus
-from services.core.db.coordination import now
+from services.core.db.engine import now
 from services.core.db.tables import JobRow, OutboxRow, WorkerRow
-from services.core.jobs.job import Job, job_from_row
-from services.core.jobs.outbox import add_wake_up
-from services.core.jobs.status import LeaseLost
+from services.core.jobs.job import Job, LeaseLost, job_from_row
+from services.core.jobs.queues import add_wake_up
 from services.core.jobs.store import fail_job, move_job, release_validation
 from services.core.jobs.workers import live_workers
 

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from sqlalchemy import delete, select
 from sqlalchemy.orm import Session
 
-from services.core.db.coordination import now
+from services.core.db.engine import now
 from services.core.db.tables import WorkerRow
-from services.core.jobs.gpu_inventory import HostDevices
+from services.core.jobs.devices import HostDevices
 
 FORGET_SECONDS = 600.0
 SILENCE_SECONDS = 20.0

@@ -9,7 +9,9 @@ from pathlib import Path
 from pydantic import BaseModel, ValidationError
 
 from services.contracts.errors import TemperError
-from services.core.process.trees import MARKER
+
+MARKER = "TEMPER_PROCESS_TREE"
+"""Variable that every process of a tree inherits; its value is the name of the tree."""
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 STAMP = "runtime.json"

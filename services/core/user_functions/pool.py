@@ -1,19 +1,35 @@
-"""Warm processes that call one function, and are killed when it does not end."""
+"""Calling functions of the operator in warm processes, which are killed when a call hangs."""
 
 import asyncio
 import contextlib
 import json
 import os
+import re
 import signal
 import sys
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 from services.contracts.base import JsonObject
-from services.contracts.errors import TemperError
+from services.contracts.errors import InvalidRequest, PermissionDenied, TemperError
 from services.core.process.runtimes import REPOSITORY, child_environment
+
+_DOTTED = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+", re.ASCII)
+
+
+def check_callable(path: str, allowed: Collection[str], param: str) -> None:
+    """Raise `InvalidRequest` for what is no dotted path to a function, and `PermissionDenied` for
+    one that the operator has not allowed. Nothing is imported."""
+    if _DOTTED.fullmatch(path) is None:
+        raise InvalidRequest("must be a dotted path, like package.module.function", param=param)
+    if path not in allowed:
+        raise PermissionDenied(
+            f"{path} is not among the operator's TEMPER_ALLOWED_CALLABLES", param=param
+        )
+
 
 CHILD = "services.core.user_functions.child"
 LARGEST_VALUE = 64 * 2**20

@@ -1,14 +1,29 @@
-"""API keys: bearer tokens of which only the SHA-256 is known to the service."""
+"""API keys: settings, verification, and the dependencies that routes use.
+
+A service knows only the SHA-256 of each key. `app.state.context` holds the authenticators.
+"""
 
 import base64
 import hashlib
 import hmac
 import ipaddress
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Annotated, Any
 
-from fastapi import Request
+from fastapi import Depends, Request, Response, Security
+from fastapi.routing import APIRoute
+from fastapi.security import (
+    HTTPAuthorizationCredentials,
+    HTTPBasic,
+    HTTPBasicCredentials,
+    HTTPBearer,
+)
+from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic_settings import NoDecode, SettingsConfigDict
 
 from services.contracts.errors import AuthenticationFailed, ConfigurationError
+from services.core.settings import CommaSeparated, ProcessSettings, split_commas
 
 ANONYMOUS = "anonymous"
 
@@ -81,3 +96,86 @@ def _password(credentials: str) -> str:
     except ValueError:
         return ""
     return decoded.partition(":")[2]
+
+
+def _key_hash(text: str) -> str:
+    if re.fullmatch("[0-9a-fA-F]{64}", text) is None:
+        raise ValueError("not the SHA-256 of a key; `temper keys new` prints one")
+    return text.lower()
+
+
+KeyHash = Annotated[str, AfterValidator(_key_hash)]
+
+
+class AccessSettings(ProcessSettings):
+    """Who may ask."""
+
+    # A key that was set where its hash belongs must not end up in the message about it.
+    model_config = SettingsConfigDict(hide_input_in_errors=True)
+
+    api_key_hashes: Annotated[list[KeyHash], NoDecode, BeforeValidator(split_commas)] = Field(
+        default=[], repr=False, description="SHA-256 of each accepted key, comma-separated."
+    )
+    allow_keyless: bool = Field(
+        default=False, description="Listen beyond loopback without keys (a private network)."
+    )
+    allowed_hosts: Annotated[CommaSeparated, BeforeValidator(split_commas)] = Field(
+        default=[],
+        description="Host names with a dot under which a service without keys may be used, "
+        "comma-separated; addresses and names without a dot always may.",
+    )
+
+    @property
+    def keyless_hosts(self) -> list[str] | None:
+        """The names under which it may be used without a key; None when keys are asked for."""
+        return None if self.api_key_hashes else self.allowed_hosts
+
+
+_bearer = HTTPBearer(auto_error=False, description="An API key, where the operator set any.")
+_basic = HTTPBasic(auto_error=False, description="The same key as a password, under any name.")
+
+
+async def _principal(
+    request: Request,
+    _documented: Annotated[HTTPAuthorizationCredentials | None, Security(_bearer)],
+) -> str:
+    authenticator: Authenticator = request.app.state.context.authenticator
+    return authenticator(request)
+
+
+async def _tool_principal(
+    request: Request,
+    _bearer_documented: Annotated[HTTPAuthorizationCredentials | None, Security(_bearer)],
+    _basic_documented: Annotated[HTTPBasicCredentials | None, Security(_basic)],
+) -> str:
+    return _caller_of_a_tool(request)
+
+
+Principal = Annotated[str, Depends(_principal)]
+"""Who asks."""
+
+ToolPrincipal = Annotated[str, Depends(_tool_principal)]
+"""Who asks for a tool: its callers may know nothing but a URL, which can hold the key."""
+
+
+class DirectToolRoute(APIRoute):
+    """A route for a function of exactly a request, the application's context and a `ToolPrincipal`.
+
+    It is described like any other, and called without the search for its dependencies, which
+    takes a third of the time of a request.
+    """
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """The function, given its three parameters."""
+
+        async def handle(request: Request) -> Response:
+            caller = _caller_of_a_tool(request)
+            response: Response = await self.endpoint(request, request.app.state.context, caller)
+            return response
+
+        return handle
+
+
+def _caller_of_a_tool(request: Request) -> str:
+    authenticator: Authenticator = request.app.state.context.tool_authenticator
+    return authenticator(request)

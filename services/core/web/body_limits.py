@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from services.contracts.errors import InvalidRequest, PayloadTooLarge
-from services.core.web.headers import header
+from services.core.web.request_id import header
 
 MAX_BODY_BYTES = 4 << 20
 STALL_SECONDS = 60.0

@@ -5,7 +5,7 @@ from typing import Annotated, Protocol, TypeVar
 
 from fastapi import Query
 
-from services.contracts.pages import MAX_LIMIT, Page
+from services.contracts.base import MAX_LIMIT, Page
 
 Limit = Annotated[int, Query(ge=1, le=MAX_LIMIT, description="Items of one page.")]
 After = Annotated[str | None, Query(max_length=300, description="The last id of the page before.")]

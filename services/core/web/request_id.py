@@ -1,4 +1,4 @@
-"""A request id on every response and in the log line of every failure."""
+"""Request headers, and a request id on every response and in the log line of every failure."""
 
 import logging
 import re
@@ -6,6 +6,16 @@ import secrets
 import time
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+
+def header(scope: Scope, name: bytes) -> str | None:
+    """The first header of this name, which is in lower case; None where there is none."""
+    for key, value in scope["headers"]:
+        if key == name:
+            text: str = value.decode("latin-1")
+            return text
+    return None
+
 
 logger = logging.getLogger("temper.requests")
 

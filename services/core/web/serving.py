@@ -17,8 +17,7 @@ from starlette.types import ASGIApp
 
 from services.contracts.errors import ConfigurationError, TemperError
 from services.core.logging import configure_logging
-from services.core.web.access import AccessSettings
-from services.core.web.auth import check_exposure
+from services.core.web.auth import AccessSettings, check_exposure
 
 logger = logging.getLogger(__name__)
 

@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 from services.core.db.engine import Database
 from services.core.jobs.claims import Claim
 from services.core.jobs.job import Job
-from services.core.jobs.queue_names import QueueNames
+from services.core.jobs.queues import QueueNames
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,9 @@ from sqlalchemy.orm import Session
 
 from services.contracts.jobs import JobError, JobStatus
 from services.core.jobs.claims import Claim, Stage, check_claim
-from services.core.jobs.gpu_leases import release_devices
+from services.core.jobs.devices import release_devices
 from services.core.jobs.job import Job
-from services.core.jobs.outbox import add_wake_up
+from services.core.jobs.queues import add_wake_up
 from services.core.jobs.reconcile import give_up_claim, wake_waiting_queues
 from services.core.jobs.storable import storable
 from services.core.jobs.store import fail_job, move_job, release_validation

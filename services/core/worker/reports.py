@@ -1,15 +1,204 @@
-"""Following the reports of a running child."""
+"""Reports of a child: read from its file, applied to its job, each exactly once."""
 
 import logging
 import os
+import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, Field, TypeAdapter, ValidationError
+from sqlalchemy import insert, select, update
+from sqlalchemy.orm import Session
 
 from services.core.db.engine import Database
+from services.core.db.tables import CheckpointRow, EventRow, JobRow
+from services.core.ids import new_id
 from services.core.jobs.claims import Claim
-from services.core.jobs.reports import Report, parse_report, record_reports
+from services.core.jobs.events import Draft, append_events
+from services.core.jobs.job import LeaseLost
+from services.core.jobs.storable import storable, storable_text
 from services.core.process.reporter import REPORTS
 from services.core.worker.child_files import open_child_file
+
+MAX_REPORT_BYTES = 1 << 17
+MAX_EVENTS = 100_000
+"""Reports beyond it stay in reports.jsonl only; what the machine itself says is always recorded."""
+
+Text = Annotated[str, AfterValidator(storable_text)]
+Step = Annotated[int, Field(ge=0, lt=2**53)]
+Figure = Annotated[float | None, AfterValidator(storable)]
+
+
+class PhaseReport(BaseModel):
+    """A part of the work has begun."""
+
+    type: Literal["phase"]
+    phase: Annotated[Text, Field(max_length=64)]
+
+
+class MessageReport(BaseModel):
+    """Something to tell the user."""
+
+    type: Literal["message"]
+    level: Literal["info", "warn", "error"] = "info"
+    message: str
+    data: dict[str, Any] = Field(default_factory=dict)
+
+
+class ProgressReport(BaseModel):
+    """How far the work has come."""
+
+    type: Literal["progress"]
+    step: Step
+    total_steps: Step
+    eta_seconds: Figure = None
+
+
+class MetricsReport(BaseModel):
+    """Figures of one step."""
+
+    type: Literal["metrics"]
+    step: Step
+    metrics: dict[Text, Figure]
+
+
+class CheckpointReport(BaseModel):
+    """A checkpoint is complete."""
+
+    type: Literal["checkpoint"]
+    step: Step
+    path: Text
+
+
+Report = Annotated[
+    PhaseReport | MessageReport | ProgressReport | MetricsReport | CheckpointReport,
+    Field(discriminator="type"),
+]
+_REPORT: TypeAdapter[Report] = TypeAdapter(Report)
+
+
+LOOK_BACK = 20
+"""How many reports before a checkpoint are looked at for its figures."""
+
+
+def parse_report(line: bytes) -> Report:
+    """Read one line; a line that is no report becomes a warning that shows it."""
+    try:
+        if len(line) <= MAX_REPORT_BYTES:
+            return _REPORT.validate_json(line)
+    except ValidationError:
+        pass
+    shown = line[:200].decode(errors="replace")
+    return MessageReport(
+        type="message", level="warn", message=f"unreadable report from the process: {shown}"
+    )
+
+
+def record_reports(session: Session, claim: Claim, reports: Sequence[Report], offset: int) -> None:
+    """Apply reports in order and remember how far the file was read, in one transaction.
+
+    Raises `LeaseLost` when the claim no longer holds.
+    """
+    job = claim.job
+    recorded = session.scalar(
+        update(JobRow)
+        .where(JobRow.id == job.id, JobRow.epoch == job.epoch, JobRow.owner == job.owner)
+        .values(reports_offset=offset, updated_at=time.time(), **_latest_state(reports))
+        .returning(JobRow.event_count)
+    )
+    if recorded is None:
+        raise LeaseLost(f"job {job.id} was taken from {job.owner} in epoch {job.epoch}")
+    new = _add_checkpoints(session, job.id, reports)
+    drafts = [_draft(report) for report in new if not isinstance(report, ProgressReport)]
+    append_events(session, job.id, _bounded(drafts, MAX_EVENTS - recorded))
+
+
+def _latest_state(reports: Sequence[Report]) -> dict[str, object]:
+    """The columns of the job that its reports change; the last word counts."""
+    state: dict[str, object] = {}
+    for report in reports:
+        if isinstance(report, PhaseReport):
+            state["phase"] = report.phase
+        elif isinstance(report, ProgressReport):
+            state |= report.model_dump(include={"step", "total_steps", "eta_seconds"})
+    return state
+
+
+def _bounded(drafts: list[Draft], room: int) -> list[Draft]:
+    if len(drafts) < room:
+        return drafts
+    if room <= 0:
+        return []
+    note = f"The job has {MAX_EVENTS} events; further reports are in its reports.jsonl only"
+    return [*drafts[: room - 1], Draft(note, level="warn")]
+
+
+def _draft(
+    report: PhaseReport | MessageReport | MetricsReport | CheckpointReport,
+) -> Draft:
+    match report:
+        case PhaseReport():
+            return Draft(f"Phase: {report.phase}", data={"phase": report.phase})
+        case MessageReport():
+            return Draft(report.message, report.level, data=report.data or None)
+        case MetricsReport():
+            figures = report.metrics.items()
+            shown = ", ".join(f"{name}={value:.4g}" for name, value in figures if value is not None)
+            data: dict[str, Any] = {"step": report.step, **report.metrics}
+            return Draft(f"Step {report.step}: {shown}", type="metrics", data=data)
+        case CheckpointReport():
+            place: dict[str, Any] = {"step": report.step, "path": report.path}
+            return Draft(f"Checkpoint at step {report.step}", data=place)
+
+
+def _add_checkpoints(session: Session, job_id: str, reports: Sequence[Report]) -> list[Report]:
+    """Record the checkpoints; return the reports without those an earlier attempt wrote too."""
+    steps = {report.step for report in reports if isinstance(report, CheckpointReport)}
+    if not steps:
+        return list(reports)
+    known = set(session.scalars(select(CheckpointRow.step).where(CheckpointRow.job_id == job_id)))
+    metrics = _latest_metrics(session, job_id)
+    kept: list[Report] = []
+    rows: list[dict[str, object]] = []
+    for report in reports:
+        if isinstance(report, MetricsReport):
+            metrics |= report.metrics
+        elif isinstance(report, CheckpointReport):
+            if report.step in known:
+                continue
+            known.add(report.step)
+            rows.append(_checkpoint(job_id, report, metrics))
+        kept.append(report)
+    if rows:
+        session.execute(insert(CheckpointRow), rows)
+    return kept
+
+
+def _checkpoint(
+    job_id: str, report: CheckpointReport, metrics: dict[str, Any]
+) -> dict[str, object]:
+    return {
+        "job_id": job_id,
+        "step": report.step,
+        "id": new_id("ftckpt"),
+        "path": report.path,
+        "metrics": {name: value for name, value in metrics.items() if value is not None}
+        | {"step": report.step},
+        "created_at": time.time(),
+    }
+
+
+def _latest_metrics(session: Session, job_id: str) -> dict[str, Any]:
+    """What was last reported of each figure before this batch; they come in several reports."""
+    latest = session.scalars(
+        select(EventRow.data)
+        .where(EventRow.job_id == job_id, EventRow.type == "metrics")
+        .order_by(EventRow.number.desc())
+        .limit(LOOK_BACK)
+    ).all()
+    return {name: value for data in reversed(latest) for name, value in (data or {}).items()}
+
 
 logger = logging.getLogger(__name__)
 

@@ -10,14 +10,17 @@ from pathlib import Path
 from services.contracts.errors import TemperError
 from services.contracts.jobs import JobError
 from services.core.db.engine import DATABASE_AWAY, Database
-from services.core.jobs.claims import Claim, Stage
-from services.core.jobs.status import LeaseLost
+from services.core.jobs.claims import Claim, Stage, check_claim, renew_lease
+from services.core.jobs.job import Job, LeaseLost
 from services.core.process.reporter import RESULT, Reporter
 from services.core.process.runtimes import child_environment
-from services.core.process.supervised import SupervisedProcess
-from services.core.process.trees import kill_earlier_trees, tree_name
+from services.core.process.supervised import (
+    SupervisedProcess,
+    kill_earlier_trees,
+    lease_clock,
+    tree_name,
+)
 from services.core.worker.handler import Handler, Launch
-from services.core.worker.lease import Lease
 from services.core.worker.outcome import Ending, read_result, settle, settle_failure, succeeded
 from services.core.worker.reports import ReportFollower, bound_log, log_tail
 from services.core.worker.settings import WorkerSettings
@@ -185,3 +188,44 @@ class ClaimRun:
             self._insist(record)
         except (LeaseLost, *DATABASE_AWAY) as lost:
             logger.warning("job %s stays with its lease: %s", self._claim.job.id, lost)
+
+
+RENEW_SHARE = 0.25
+"""The part of a lease after which it is renewed: three renewals may fail."""
+
+
+class Lease:
+    """Keeps a claim alive. ``deadline`` is on the `lease_clock`, never later than the database's.
+
+    The database's lease begins when its transaction runs, the deadline's before: however long
+    that takes, the watchdog ends the work before another worker may begin it.
+    """
+
+    def __init__(self, database: Database, claim: Claim, seconds: float, deadline: float) -> None:
+        self.deadline = deadline
+        self._database = database
+        self._claim = claim
+        self._seconds = seconds
+
+    @property
+    def expired(self) -> bool:
+        """Whether another worker may have the job by now."""
+        return lease_clock() >= self.deadline
+
+    def renew_if_due(self) -> bool:
+        """Extend the lease when a part of it has passed; true when it was extended.
+
+        Raises `LeaseLost` when the job was taken.
+        """
+        asked = lease_clock()
+        if self.deadline - asked > self._seconds * (1 - RENEW_SHARE):
+            return False
+        with self._database.write() as session:
+            renew_lease(session, self._claim, self._seconds)
+        self.deadline = asked + self._seconds
+        return True
+
+    def check(self) -> Job:
+        """Return the job as it stands; raise `LeaseLost` when it was taken."""
+        with self._database.read() as session:
+            return check_claim(session, self._claim, lock=False)

@@ -5,8 +5,7 @@ from typing import Annotated
 from pydantic import BeforeValidator, Field
 from pydantic_settings import NoDecode
 
-from services.contracts.origins import Origin
-from services.contracts.tool_origins import GATEWAY_ORIGINS
+from services.contracts.origins import GATEWAY_ORIGINS, Origin
 from services.core.settings import Settings, split_commas
 from services.core.tool_settings import ToolSettings
 

@@ -11,8 +11,7 @@ from pathlib import Path
 
 from services.contracts.errors import TemperError
 from services.core.process.runtimes import child_environment
-from services.core.process.supervised import StartFailed, SupervisedProcess, lease_clock
-from services.core.process.trees import tree_name
+from services.core.process.supervised import StartFailed, SupervisedProcess, lease_clock, tree_name
 from services.retrieval.encoder.blocking import BlockingEncoderClient
 from services.retrieval.encoder.errors import EncoderTimeout, EncoderUnavailable, EncoderUnusable
 from services.retrieval.encoder.state import EncoderState

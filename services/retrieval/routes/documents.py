@@ -7,7 +7,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path
 
-from services.contracts.base import JsonObject
+from services.contracts.base import DEFAULT_LIMIT, JsonObject, Page
 from services.contracts.documents import DeleteDocuments, DocumentsChanged, PutDocuments
 from services.contracts.errors import (
     AuthenticationFailed,
@@ -17,10 +17,9 @@ from services.contracts.errors import (
     StorageFull,
     Unavailable,
 )
-from services.contracts.pages import DEFAULT_LIMIT, Page
+from services.core.web.auth import ToolPrincipal
 from services.core.web.errors import documented_errors
 from services.core.web.paging import After, Limit
-from services.core.web.principal import ToolPrincipal
 from services.datasets.decoding import StrictDecoder
 from services.datasets.record import RowError
 from services.retrieval.context import Retrieval

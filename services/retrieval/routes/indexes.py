@@ -4,12 +4,12 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path
 
+from services.contracts.base import Deleted
 from services.contracts.errors import AuthenticationFailed, Conflict, NotFound, Unavailable
 from services.contracts.indexes import IndexSummary
-from services.contracts.pages import Deleted
 from services.contracts.retrieval import CacheSummary, IndexList
+from services.core.web.auth import ToolPrincipal
 from services.core.web.errors import documented_errors
-from services.core.web.principal import ToolPrincipal
 from services.retrieval.context import Retrieval
 
 router = APIRouter(

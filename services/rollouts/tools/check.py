@@ -3,8 +3,8 @@
 from collections.abc import Collection, Sequence
 
 from services.contracts.multi_turn import Tool
-from services.contracts.tool_origins import GATEWAY_ORIGINS
-from services.core.user_functions.names import check_callable
+from services.contracts.origins import GATEWAY_ORIGINS
+from services.core.user_functions.pool import check_callable
 from services.rollouts.tools.configuration import CallableConfig
 from services.rollouts.tools.declaration import declarations
 from services.rollouts.tools.targets import check_target

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from services.contracts.origins import Origin
-from services.contracts.tool_origins import GATEWAY_ORIGINS
+from services.contracts.origins import GATEWAY_ORIGINS, Origin
 
 if TYPE_CHECKING:  # the gateway checks tools, and has nothing of a worker
     from services.core.worker.settings import WorkerSettings

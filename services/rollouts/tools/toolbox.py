@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from services.contracts.base import JsonObject
 from services.contracts.multi_turn import Tool
 from services.contracts.trajectories import CallOutcome
-from services.core.user_functions.names import check_callable
-from services.core.user_functions.pool import CallableProcesses
+from services.core.user_functions.pool import CallableProcesses, check_callable
 from services.rollouts.tools.configuration import (
     CallableConfig,
     HttpConfig,

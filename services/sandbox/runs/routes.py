@@ -5,9 +5,9 @@ from fastapi import APIRouter, Request, Response
 from services.contracts.errors import AuthenticationFailed, PayloadTooLarge, Unprocessable
 from services.contracts.sandbox import RunCodeRequest, RunCodeResponse
 from services.contracts.sandbox_cases import RunCasesRequest, RunCasesResponse
+from services.core.web.auth import DirectToolRoute, ToolPrincipal
 from services.core.web.errors import documented_errors
 from services.core.web.json_body import documented_body, read_body
-from services.core.web.principal import DirectToolRoute, ToolPrincipal
 from services.sandbox.admission import QueueFull
 from services.sandbox.answers import answer_to
 from services.sandbox.context import Sandbox

@@ -4,6 +4,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Request, Response
 
+from services.contracts.base import DEFAULT_LIMIT, Page
 from services.contracts.errors import (
     AuthenticationFailed,
     Conflict,
@@ -13,11 +14,10 @@ from services.contracts.errors import (
     StorageFull,
     Unprocessable,
 )
-from services.contracts.pages import DEFAULT_LIMIT, Page
 from services.contracts.sandbox_sessions import SessionFile
+from services.core.web.auth import ToolPrincipal
 from services.core.web.errors import documented_errors
 from services.core.web.paging import After, Limit, page_of
-from services.core.web.principal import ToolPrincipal
 from services.sandbox.context import Sandbox
 from services.sandbox.paths import clean_path
 from services.sandbox.sessions.files import list_files, read_file, write_file

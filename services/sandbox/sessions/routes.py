@@ -2,6 +2,7 @@
 
 from fastapi import APIRouter, Request, Response
 
+from services.contracts.base import DEFAULT_LIMIT, Deleted, Page
 from services.contracts.errors import (
     AuthenticationFailed,
     Conflict,
@@ -11,12 +12,11 @@ from services.contracts.errors import (
     Unavailable,
     Unprocessable,
 )
-from services.contracts.pages import DEFAULT_LIMIT, Deleted, Page
 from services.contracts.sandbox_sessions import CellResult, CreateSession, ExecuteCell, Session
+from services.core.web.auth import ToolPrincipal
 from services.core.web.errors import documented_errors
 from services.core.web.json_body import documented_body, read_body
 from services.core.web.paging import After, Limit, page_of
-from services.core.web.principal import ToolPrincipal
 from services.sandbox.admission import QueueFull
 from services.sandbox.answers import answer_to
 from services.sandbox.context import Sandbox

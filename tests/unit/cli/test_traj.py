@@ -9,8 +9,8 @@ import pytest
 from fastapi import Request, Response
 
 from services.api.trajectories.view import summary_view
+from services.contracts.base import Page
 from services.contracts.jobs import Job
-from services.contracts.pages import Page
 from services.contracts.rollouts import TrajectorySummary
 from services.contracts.trajectories import CallOutcome, Trajectory
 from temper.cli.main import main

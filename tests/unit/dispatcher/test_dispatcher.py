@@ -11,7 +11,7 @@ from services.contracts.jobs import JobStatus
 from services.core.db.engine import Database
 from services.core.db.tables import OutboxRow
 from services.core.jobs.broker import create_queue
-from services.core.jobs.outbox import add_wake_up
+from services.core.jobs.queues import add_wake_up
 from services.core.settings import Settings
 from tests.unit.core.jobs.machine import claim, cpu_worker, queued_job, read
 

@@ -4,7 +4,7 @@ from services.contracts.jobs import JobStatus
 from services.core.db.engine import Database
 from services.core.ids import new_id
 from services.core.jobs.claims import Claim, Claimant, claim_validation, claim_work
-from services.core.jobs.gpu_inventory import HostDevices
+from services.core.jobs.devices import HostDevices
 from services.core.jobs.job import Job, NewJob
 from services.core.jobs.store import create_job, get_job, move_job
 

@@ -5,11 +5,10 @@ import pytest
 from services.contracts.jobs import JobStatus
 from services.core.db.engine import Database
 from services.core.jobs.claims import Claimant, check_claim, renew_lease
-from services.core.jobs.gpu_inventory import HostDevices
-from services.core.jobs.gpu_leases import release_devices, release_stale_devices
-from services.core.jobs.reports import parse_report, record_reports
-from services.core.jobs.status import LeaseLost
+from services.core.jobs.devices import HostDevices, release_devices, release_stale_devices
+from services.core.jobs.job import LeaseLost
 from services.core.jobs.store import move_job, request_cancel
+from services.core.worker.reports import parse_report, record_reports
 from tests.unit.core.jobs.machine import (
     claim,
     cpu_worker,

@@ -14,9 +14,8 @@ from services.contracts.jobs import JobStatus
 from services.core.db.engine import Database
 from services.core.db.migrate import migrate
 from services.core.jobs.claims import Claim, Claimant, check_claim, claim_work
-from services.core.jobs.gpu_inventory import HostDevices
-from services.core.jobs.gpu_leases import release_devices
-from services.core.jobs.status import LeaseLost
+from services.core.jobs.devices import HostDevices, release_devices
+from services.core.jobs.job import LeaseLost
 from services.core.jobs.store import move_job, request_cancel
 from tests.support.servers import running_postgres
 from tests.support.waiting import wait_for

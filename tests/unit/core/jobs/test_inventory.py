@@ -2,7 +2,7 @@
 
 import pytest
 
-from services.core.jobs.gpu_inventory import HostDevices, occupied_gpus, visible_gpus
+from services.core.jobs.devices import HostDevices, occupied_gpus, visible_gpus
 from tests.unit.core.jobs.fake_nvml import GIB, FakeNvml
 
 CARDS = {"GPU-a": (0, 80 * GIB), "GPU-b": (0, 80 * GIB), "GPU-c": (0, 24 * GIB)}

@@ -14,9 +14,9 @@ from services.core.db.engine import Database
 from services.core.db.migrate import migrate
 from services.core.db.tables import EventRow, JobRow, ResourceLeaseRow
 from services.core.jobs.claims import Claim, check_claim, renew_lease
-from services.core.jobs.gpu_leases import release_devices, release_stale_devices
+from services.core.jobs.devices import release_devices, release_stale_devices
+from services.core.jobs.job import LeaseLost
 from services.core.jobs.reconcile import recover_expired
-from services.core.jobs.status import LeaseLost
 from services.core.jobs.store import fail_job, move_job, request_cancel
 from tests.unit.core.jobs.machine import (
     gpu_worker,

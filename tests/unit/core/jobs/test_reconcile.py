@@ -5,8 +5,7 @@ from sqlalchemy import delete, select
 from services.contracts.jobs import JobStatus
 from services.core.db.engine import Database
 from services.core.db.tables import OutboxRow
-from services.core.jobs.gpu_inventory import HostDevices
-from services.core.jobs.gpu_leases import free_devices, release_stale_devices
+from services.core.jobs.devices import HostDevices, free_devices, release_stale_devices
 from services.core.jobs.reconcile import (
     MAX_LOSSES,
     explain_waiting,

@@ -12,9 +12,9 @@ from services.contracts.jobs import JobStatus
 from services.core.db.engine import Database
 from services.core.db.migrate import migrate
 from services.core.jobs.events import events_after
-from services.core.jobs.reports import MessageReport, parse_report, record_reports
 from services.core.jobs.storable import MAX_TEXT
 from services.core.jobs.store import list_checkpoints, move_job
+from services.core.worker.reports import MessageReport, parse_report, record_reports
 from tests.support.servers import running_postgres
 from tests.unit.core.jobs.machine import claim, cpu_worker, queued_job, read
 
@@ -120,7 +120,7 @@ def test_no_report_keeps_a_job_from_going_on(
 def test_reports_beyond_the_bound_leave_no_gap_in_the_numbers(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("services.core.jobs.reports.MAX_EVENTS", 10)
+    monkeypatch.setattr("services.core.worker.reports.MAX_EVENTS", 10)
     queued_job(database)
     held = claim(database, cpu_worker())
     line = b'{"type": "message", "message": "again"}'

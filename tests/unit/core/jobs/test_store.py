@@ -11,7 +11,7 @@ from services.core.db.engine import Database
 from services.core.db.tables import OutboxRow
 from services.core.jobs.events import append_event, events_after, events_before
 from services.core.jobs.idempotency import recall_answer, remember_answer
-from services.core.jobs.status import IllegalMove
+from services.core.jobs.job import IllegalMove
 from services.core.jobs.store import (
     JobFilter,
     fail_job,

@@ -10,7 +10,7 @@ from services.core.db.engine import Database
 from services.core.db.tables import CheckpointRow
 from services.core.ids import new_id
 from services.core.jobs.job import NewJob
-from services.core.jobs.queue_names import TRAINING
+from services.core.jobs.queues import TRAINING
 from services.core.jobs.store import create_job
 from services.core.models.checkpoints import checkpoint_name
 from services.core.models.registry import get_model_row

@@ -10,8 +10,15 @@ from pathlib import Path
 import psutil
 import pytest
 
-from services.core.process.supervised import StartFailed, SupervisedProcess, lease_clock
-from services.core.process.trees import MARKER, kill_earlier_trees, kill_tree, tree_name
+from services.core.process.runtimes import MARKER
+from services.core.process.supervised import (
+    StartFailed,
+    SupervisedProcess,
+    kill_earlier_trees,
+    kill_tree,
+    lease_clock,
+    tree_name,
+)
 from tests.support.waiting import wait_for
 
 DAEMONS = """

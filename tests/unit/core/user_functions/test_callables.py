@@ -10,8 +10,12 @@ import pytest
 
 from services.contracts.errors import InvalidRequest, PermissionDenied
 from services.core.user_functions import pool
-from services.core.user_functions.names import check_callable
-from services.core.user_functions.pool import CallableFailed, CallableProcesses, CallableTimedOut
+from services.core.user_functions.pool import (
+    CallableFailed,
+    CallableProcesses,
+    CallableTimedOut,
+    check_callable,
+)
 from tests.support.virtual_time import run_hurried
 from tests.support.waiting import wait_for
 

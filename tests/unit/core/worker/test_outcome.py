@@ -11,7 +11,7 @@ from services.contracts.errors import JobFailed
 from services.contracts.jobs import JobStatus
 from services.core.db.engine import Database
 from services.core.jobs.claims import Claim
-from services.core.jobs.gpu_leases import free_devices
+from services.core.jobs.devices import free_devices
 from services.core.jobs.job import Job
 from services.core.jobs.store import request_cancel
 from services.core.worker.outcome import MAX_RESULT_BYTES, Ending, read_result, settle, succeeded

@@ -14,7 +14,7 @@ from services.core.db.engine import Database
 from services.core.db.tables import FileRow, ModelRow
 from services.core.jobs.claims import Claim, Stage
 from services.core.jobs.job import Job, NewJob
-from services.core.jobs.queue_names import ROLLOUT
+from services.core.jobs.queues import ROLLOUT
 from services.core.jobs.store import create_job
 from services.core.process.runtimes import STAMP
 from services.core.worker.handler import Launch

@@ -16,7 +16,7 @@ from services.core.db.migrate import migrate
 from services.core.db.tables import FileRow, ModelRow
 from services.core.jobs.claims import Claim, Stage
 from services.core.jobs.job import Job, NewJob
-from services.core.jobs.queue_names import TRAINING
+from services.core.jobs.queues import TRAINING
 from services.core.jobs.store import create_job
 from services.core.worker.settings import WorkerSettings
 from services.trainer.handler import FineTuningHandler

@@ -1,0 +1,120 @@
+"""Devices of a host and the leases that jobs hold on them: all that a job needs, or none.
+
+A lease belongs to one claim of a job (its epoch). The worker releases it once the process tree is
+gone, the reconciler when the claim itself has expired.
+"""
+
+import os
+import time
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+import pynvml
+from sqlalchemy import and_, delete, exists, select
+from sqlalchemy.orm import Session
+
+from services.contracts.jobs import JobStatus
+from services.core.db.tables import JobRow, ResourceLeaseRow
+
+FOREIGN_MEMORY_SHARE = 0.05
+"""A card with more of its own memory in use than this, by nobody of ours, is left alone."""
+
+
+@dataclass(frozen=True)
+class HostDevices:
+    """What a host offers to jobs. A CPU slot runs one job that needs no GPU."""
+
+    host: str
+    gpus: tuple[str, ...]
+    cpu_slots: int
+
+    def slot_ids(self) -> list[str]:
+        """The lease names of the CPU slots."""
+        return [f"cpu-{self.host}-{slot}" for slot in range(self.cpu_slots)]
+
+
+def visible_gpus() -> tuple[str, ...]:
+    """UUIDs of the GPUs this process may use; none where there is no NVIDIA driver.
+
+    CUDA_VISIBLE_DEVICES, set by the operator, restricts them by index or UUID.
+    """
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError:
+        return ()
+    try:
+        count = pynvml.nvmlDeviceGetCount()
+        handles = [pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(count)]
+        uuids = [str(pynvml.nvmlDeviceGetUUID(handle)) for handle in handles]
+    finally:
+        pynvml.nvmlShutdown()
+    allowed = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if allowed is None:
+        return tuple(uuids)
+    names = [name.strip() for name in allowed.split(",") if name.strip()]
+    return tuple(uuid for index, uuid in enumerate(uuids) if str(index) in names or uuid in names)
+
+
+def occupied_gpus(gpus: Collection[str]) -> set[str]:
+    """Those of ``gpus`` whose memory is in use, relative to each card's own size."""
+    if not gpus:
+        return set()
+    pynvml.nvmlInit()
+    try:
+        return {uuid for uuid in gpus if _memory_share(uuid) > FOREIGN_MEMORY_SHARE}
+    finally:
+        pynvml.nvmlShutdown()
+
+
+def _memory_share(uuid: str) -> float:
+    memory = pynvml.nvmlDeviceGetMemoryInfo(pynvml.nvmlDeviceGetHandleByUUID(uuid))
+    return float(memory.used) / float(memory.total)
+
+
+def free_devices(session: Session, wanted: Collection[str]) -> list[str]:
+    """Those of ``wanted`` that no job holds, in their order."""
+    held = set(
+        session.scalars(
+            select(ResourceLeaseRow.resource_id).where(ResourceLeaseRow.resource_id.in_(wanted))
+        )
+    )
+    return [device for device in wanted if device not in held]
+
+
+def hold_devices(
+    session: Session, devices: HostDevices, job_id: str, epoch: int, ids: Sequence[str]
+) -> None:
+    """Take devices; the primary key makes a second holder fail with an IntegrityError."""
+    now = time.time()
+    session.add_all(
+        ResourceLeaseRow(
+            resource_id=device, host=devices.host, job_id=job_id, epoch=epoch, acquired_at=now
+        )
+        for device in ids
+    )
+    session.flush()
+
+
+def release_devices(session: Session, job_id: str, epoch: int) -> int:
+    """Free what one claim holds; return how many devices that was."""
+    freed = session.scalars(
+        delete(ResourceLeaseRow)
+        .where(ResourceLeaseRow.job_id == job_id, ResourceLeaseRow.epoch == epoch)
+        .returning(ResourceLeaseRow.resource_id)
+    )
+    return len(freed.all())
+
+
+def release_stale_devices(session: Session) -> int:
+    """Free devices whose claim is no longer the running one of its job."""
+    live = exists().where(
+        and_(
+            JobRow.id == ResourceLeaseRow.job_id,
+            JobRow.epoch == ResourceLeaseRow.epoch,
+            JobRow.status == JobStatus.RUNNING.value,
+        )
+    )
+    freed = session.scalars(
+        delete(ResourceLeaseRow).where(~live).returning(ResourceLeaseRow.resource_id)
+    )
+    return len(freed.all())

@@ -1,0 +1,50 @@
+"""Queue names, and the outbox of wake-ups on their way to the broker.
+
+An outbox row is written in the transaction that made work available and removed once the broker
+has the message. A crash in between sends a wake-up twice, which is harmless (at least once).
+"""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import delete, select
+from sqlalchemy.orm import Session
+
+from services.core.db.tables import OutboxRow
+
+
+@dataclass(frozen=True)
+class QueueNames:
+    """Where jobs of a kind wait: first for the validation of their files, then for a device."""
+
+    validation: str
+    work: str
+
+    @property
+    def both(self) -> tuple[str, str]:
+        """The names, in the order in which a job passes through the queues."""
+        return self.validation, self.work
+
+
+TRAINING = QueueNames(validation="training.validation", work="training")
+EVALUATION = QueueNames(validation="evaluation.validation", work="evaluation")
+ROLLOUT = QueueNames(validation="rollout.validation", work="rollout")
+INDEXING = QueueNames(validation="index.validation", work="index")
+
+ALL_QUEUES = tuple(name for pair in (TRAINING, EVALUATION, ROLLOUT, INDEXING) for name in pair.both)
+
+
+def add_wake_up(session: Session, queue: str) -> None:
+    """Ask the dispatcher to wake one worker of ``queue``."""
+    session.add(OutboxRow(queue=queue, created_at=time.time()))
+
+
+def pending_wake_ups(session: Session, limit: int = 500) -> Sequence[OutboxRow]:
+    """The unsent wake-ups, oldest first."""
+    return session.scalars(select(OutboxRow).order_by(OutboxRow.seq).limit(limit)).all()
+
+
+def remove_wake_ups(session: Session, seqs: Sequence[int]) -> None:
+    """Forget wake-ups that the broker has accepted."""
+    session.execute(delete(OutboxRow).where(OutboxRow.seq.in_(seqs)))
