@@ -178,9 +178,10 @@ def test_what_is_measured_is_the_loss_of_a_step_that_is_not_taken(
     assert torch.equal(weights(learner), before)
     after = update(learner, tmp_path, batch, step=1).metrics
     assert measured[0] == measured[1]
-    assert measured[0]["loss"] > 0
+    assert measured[0]["entropy"] > 0
     for name in ("loss", "entropy", "log_prob_mean"):
-        assert measured[0][name] == pytest.approx(after[name], rel=1e-4)
+        # A teacher equal to the student has a loss of 0, up to rounding.
+        assert measured[0][name] == pytest.approx(after[name], rel=1e-4, abs=1e-6)
 
 
 def test_the_reference_under_an_adapter_is_the_base(learn: Any, tmp_path: Path) -> None:
