@@ -37,7 +37,9 @@ def _taken(path: Path, make_folder: bool) -> int | None:
         if make_folder:
             path.parent.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-    except FileNotFoundError:
+    except (FileNotFoundError, FileExistsError):
+        # Another writer removed the folder; mkdir raises FileExistsError when it vanishes between
+        # the two system calls behind exist_ok.
         return None
     except OSError as error:
         if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
