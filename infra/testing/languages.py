@@ -11,9 +11,8 @@ from pathlib import Path
 from infra.debian import PackagesUnavailable, as_root, install_packages
 from infra.runtimes.installer.process import CommandFailed, run_logged
 from infra.runtimes.installer.progress import Progress
-from services.sandbox.languages.catalogue import LANGUAGES
+from services.sandbox.languages.catalog import LANGUAGES, ToolchainMissing, find_toolchain
 from services.sandbox.languages.declaration import Language
-from services.sandbox.languages.toolchains import ToolchainMissing, find_toolchain
 
 NPM_SECONDS = 600.0
 

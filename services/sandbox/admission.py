@@ -1,15 +1,12 @@
-"""Who may run now, who waits, and who is told at once that waiting would be in vain.
-
-The queue has no length of its own: it is bounded by time. A request is let in while it can
-expect its turn before its client stops waiting; it is refused when it cannot, or when its time
-has come and its turn has not.
-"""
+"""Admission control: a bounded queue for programs, and a bound on the bytes of requests."""
 
 import asyncio
 import math
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from services.contracts.errors import GatewayTimeout
 
@@ -157,3 +154,42 @@ class Admission:
             turn.set_exception(
                 QueueFull(f"no place came free within {patience:.0f} s", retry_after=1.0)
             )
+
+
+class HeldBytes:
+    """ASGI middleware that refuses to read more when what is held has reached ``limit``.
+
+    A request counts from its first byte until its answer is sent, and so does the answer.
+    """
+
+    def __init__(self, app: ASGIApp, *, limit: int) -> None:
+        self._app = app
+        self._limit = limit
+        self._held = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on; its reader gets the error."""
+        mine = 0
+
+        async def receive_counted() -> Message:
+            nonlocal mine
+            message = await receive()
+            count = len(message.get("body", b""))
+            if count and self._held + count > self._limit:
+                raise GatewayTimeout("the service holds all the requests it can", code="too_busy")
+            self._held += count
+            mine += count
+            return message
+
+        async def send_counted(message: Message) -> None:
+            count = len(message.get("body", b""))
+            self._held += count
+            try:
+                await send(message)
+            finally:
+                self._held -= count
+
+        try:
+            await self._app(scope, receive_counted, send_counted)
+        finally:
+            self._held -= mine

@@ -1,29 +1,28 @@
-"""The sandbox's application: routes in front, the queue, and the pool behind."""
+"""The sandbox's web application."""
 
 import asyncio
 import contextlib
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from fastapi import FastAPI
 from prometheus_client import CollectorRegistry
 
+from services.contracts.errors import Unavailable
 from services.core.web.app import create_app
 from services.core.web.auth import Authenticator
-from services.sandbox.admission import Admission
+from services.sandbox.admission import Admission, HeldBytes
 from services.sandbox.context import SandboxContext
 from services.sandbox.engine import Engine
-from services.sandbox.held_bytes import HeldBytes
+from services.sandbox.execution import Ending, Executable, Execution, Limits, Runner
 from services.sandbox.host import router as host
-from services.sandbox.metrics import QueueMetrics, RunMetrics
-from services.sandbox.network.metrics import NetworkMetrics
-from services.sandbox.readiness import PoolCheck
+from services.sandbox.metrics import NetworkMetrics, QueueMetrics, RunMetrics, SessionMetrics
 from services.sandbox.runs.routes import router as runs
 from services.sandbox.runs.service import Runs
-from services.sandbox.sessions.file_routes import router as session_files
-from services.sandbox.sessions.jupyter_routes import router as jupyter
+from services.sandbox.sessions.files import router as session_files
+from services.sandbox.sessions.jupyter import router as jupyter
 from services.sandbox.sessions.manager import Sessions
-from services.sandbox.sessions.metrics import SessionMetrics
 from services.sandbox.sessions.notebooks import Notebooks
 from services.sandbox.sessions.routes import router as sessions
 from services.sandbox.settings import SandboxSettings
@@ -83,3 +82,35 @@ def _create_context(
         notebooks=notebooks,
         sessions=Sessions(notebooks, admission, SessionMetrics(registry)),
     )
+
+
+TRUSTED_SECONDS = 2.0
+
+_TRIVIAL = Execution(
+    command=Executable(("true",)),
+    limits=Limits(seconds=3.0, memory_bytes=64 << 20, output_bytes=1024),
+)
+
+
+class PoolCheck:
+    """A health check that runs a trivial program.
+
+    It takes nobody's turn: while every place is taken, programs are run. Its answer holds for a
+    moment, however often it is asked for.
+    """
+
+    def __init__(self, runner: Runner, admission: Admission) -> None:
+        self._runner = runner
+        self._admission = admission
+        self._trusted_until = 0.0
+
+    async def check(self) -> None:
+        """Raise when the pool does not run programs."""
+        if self._admission.running == self._admission.places:
+            return
+        if time.monotonic() < self._trusted_until:
+            return
+        outcome = await self._runner.run(_TRIVIAL)
+        if outcome.ending is not Ending.EXITED or outcome.return_code != 0:
+            raise Unavailable(f"a trivial program ended with {outcome.return_code}")
+        self._trusted_until = time.monotonic() + TRUSTED_SECONDS

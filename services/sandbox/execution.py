@@ -64,7 +64,7 @@ class Execution:
     """One program in a fresh sandbox.
 
     ``files`` and ``fetch`` are paths below the work directory, already checked by
-    `services.sandbox.paths`. A fetched path may be a pattern (``*.class``, ``build/**``); files
+    `services.sandbox.wire`. A fetched path may be a pattern (``*.class``, ``build/**``); files
     that are missing, not regular, or reached through a link are left out. ``imports`` are the
     top-level Python modules that the program is known to import: they choose the interpreter
     that has most of them loaded, nothing else.

@@ -1,14 +1,17 @@
-"""Figures of the sandbox for Prometheus."""
+"""Prometheus metrics of the sandbox."""
 
 from collections.abc import Iterator
 
-from prometheus_client import CollectorRegistry, Counter, Histogram
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from services.contracts.sandbox_sessions import CellStatus
 from services.sandbox.admission import Admission
 from services.sandbox.execution import Ending, Outcome
 from services.sandbox.languages.cache import CompileCache
+from services.sandbox.network.connecting import Result
+from services.sandbox.network.proxy import Network
 
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)
 
@@ -89,3 +92,40 @@ class QueueMetrics(Collector):
         compiled.add_metric(["under_way"], cache.shared)
         compiled.add_metric(["not_at_all"], cache.misses)
         yield compiled
+
+
+class SessionMetrics:
+    """How many sessions there are, and what came of cells."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.open = Gauge(
+            "temper_sandbox_sessions", "Sessions that have not ended", registry=registry
+        )
+        self._cells = Counter(
+            "temper_sandbox_cells",
+            "Cells of sessions, by what came of them",
+            ("status",),
+            registry=registry,
+        )
+
+    def ran(self, status: CellStatus) -> None:
+        """Count a cell."""
+        self._cells.labels(status.value).inc()
+
+
+class NetworkMetrics(Collector):
+    """What came of the connections that programs asked for, read when it is asked for."""
+
+    def __init__(self, network: Network) -> None:
+        self._network = network
+
+    def collect(self) -> Iterator[Metric]:
+        """Read the figures."""
+        connections = CounterMetricFamily(
+            "temper_sandbox_network_connections",
+            "Connections that programs asked the proxy for",
+            labels=["result"],
+        )
+        for result in Result:
+            connections.add_metric([result], self._network.results[result])
+        yield connections

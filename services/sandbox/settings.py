@@ -11,7 +11,7 @@ from services.contracts.sandbox import MAX_BODY_BYTES
 from services.core.settings import Folder, split_commas
 from services.core.web.auth import AccessSettings
 from services.sandbox.isolation.tier import Tier
-from services.sandbox.network.allow import parse_entry
+from services.sandbox.network.destinations import parse_entry
 
 LEAST_MEMORY_MB = 16
 

@@ -8,12 +8,11 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from services.sandbox.isolation.cgroups import Cgroups, find_cgroups
-from services.sandbox.isolation.controllers import Controller
+from services.sandbox.isolation.hierarchy import Controller
 from services.sandbox.isolation.tier import Tier
 from services.sandbox.isolation.tiers import Isolation, choose_tier
 from services.sandbox.pool.assembly import create_pool
-from services.sandbox.pool.capacity import Capacity
-from services.sandbox.pool.pool import Pool
+from services.sandbox.pool.pool import Capacity, Pool
 from tests.support.reachable import open_ways, way_to
 from tests.support.runtimes import installed_runtime
 

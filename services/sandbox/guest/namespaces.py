@@ -1,13 +1,13 @@
-"""A run of the full tier: namespaces of its own over the minimal root."""
+"""Full tier: the minimal root of a zygote, and the namespaces of each run."""
 
 import os
 import signal
 import socket
 from pathlib import Path
 
-from services.sandbox.guest import accounting, program, reaper, root, stack, syscalls
+from services.sandbox.guest import accounting, program, reaper, stack, syscalls
 from services.sandbox.guest.confinement import confine
-from services.sandbox.guest.layout import PLACES, PROXY_PORT, Configuration
+from services.sandbox.guest.layout import PLACES, PROXY_PORT, USER, USERS, Configuration
 from services.sandbox.guest.syscalls import (
     CLONE_NEWIPC,
     CLONE_NEWNET,
@@ -19,7 +19,10 @@ from services.sandbox.guest.syscalls import (
     MS_NODEV,
     MS_NOEXEC,
     MS_NOSUID,
+    MS_PRIVATE,
+    MS_RDONLY,
     MS_REC,
+    MS_REMOUNT,
 )
 
 _OF_A_RUN = CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS
@@ -105,14 +108,14 @@ def _enter_run(configuration: Configuration) -> tuple[int, ...]:
     listeners = (_listen(PROXY_PORT),) if configuration.proxied else ()
     syscalls.set_host_name("sandbox")
     limits = f"size={configuration.disk_bytes},nr_inodes={configuration.inodes},mode=755"
-    syscalls.mount("private", root.BUILD, "tmpfs", MS_NOSUID | MS_NODEV, limits)
+    syscalls.mount("private", BUILD, "tmpfs", MS_NOSUID | MS_NODEV, limits)
     for number, place in enumerate(PLACES):
-        os.mkdir(f"{root.BUILD}/{number}", 0o700)  # noqa: PTH102 - of a constant
-        syscalls.mount(f"{root.BUILD}/{number}", place, "", MS_BIND)
-    syscalls.detach(root.BUILD)
+        os.mkdir(f"{BUILD}/{number}", 0o700)  # noqa: PTH102 - of a constant
+        syscalls.mount(f"{BUILD}/{number}", place, "", MS_BIND)
+    syscalls.detach(BUILD)
     for number, path in enumerate(configuration.covered):
-        root.make_like(Path(f"{root.ASIDE}/{number}"), Path(path))
-        syscalls.mount(f"{root.ASIDE}/{number}", path, "", MS_BIND | MS_REC)
+        make_like(Path(f"{ASIDE}/{number}"), Path(path))
+        syscalls.mount(f"{ASIDE}/{number}", path, "", MS_BIND | MS_REC)
     syscalls.mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC)
     handed_over = (
         os.open(PLACES.workspace, os.O_RDONLY | os.O_DIRECTORY),
@@ -121,10 +124,139 @@ def _enter_run(configuration: Configuration) -> tuple[int, ...]:
     )
     # Last: what it owns no more, the mounts and the network, no program can change.
     syscalls.unshare(CLONE_NEWUSER)
-    root.map_user(user, group)
+    map_user(user, group)
     confine(configuration, PLACES, None)
     return handed_over
 
 
 def _listen(port: int) -> int:
     return socket.create_server(("127.0.0.1", port), backlog=_BACKLOG).detach()
+
+
+ASIDE = "/.aside"
+"""Where runs find again what their own places cover."""
+
+BUILD = "/run"
+"""A folder of the root on which a run makes its places."""
+
+_WITHOUT_PEERS = CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWPID
+
+
+def enter_root(configuration: Configuration) -> None:
+    """Put this process, a zygote, into namespaces over the minimal root; raises OSError.
+
+    The root holds what ``configuration`` names and nothing else. It returns in a fork of this
+    process, the first of its pid namespace: with it all slots and runs end, however it does.
+    """
+    if configuration.host_user is None:
+        user, group = os.getuid(), os.getgid()
+        syscalls.unshare(CLONE_NEWUSER | CLONE_NEWNS)
+        map_user(user, group)
+        _build_root(configuration)
+        syscalls.unshare(_WITHOUT_PEERS)
+        _become_first_process()
+        return
+    # As root the tree is built first: its parts may lie where only root can go.
+    os.setgroups([])
+    syscalls.unshare(CLONE_NEWNS)
+    _build_root(configuration)
+    _enter_user_namespace_as(configuration.host_user)
+    _become_first_process()
+
+
+def _build_root(configuration: Configuration) -> None:
+    root = configuration.root
+    syscalls.mount("none", "/", "", MS_REC | MS_PRIVATE)
+    syscalls.mount("root", root, "tmpfs", MS_NOSUID | MS_NODEV, "size=1m,mode=755")
+    for path in ("/dev", "/proc", "/etc", BUILD, *PLACES):
+        Path(root + path).mkdir(parents=True, exist_ok=True)
+    for place in PLACES:  # some packages look for shared memory when they are imported
+        syscalls.mount("warm-up", root + place, "tmpfs", MS_NOSUID | MS_NODEV, "size=1m,mode=1777")
+    for path in configuration.visible:
+        _show(path, root)
+        syscalls.restrict_mount(
+            root + path,
+            syscalls.MOUNT_READ_ONLY | syscalls.MOUNT_NOSUID | syscalls.MOUNT_NODEV,
+        )
+    for path in configuration.devices:
+        _show(path, root)
+    for number, path in enumerate(configuration.covered):
+        aside = Path(f"{root}{ASIDE}/{number}")
+        make_like(Path(path), aside)
+        syscalls.mount(root + path, str(aside), "", MS_BIND | MS_REC)
+    for path, target in configuration.links.items():
+        Path(root + path).parent.mkdir(parents=True, exist_ok=True)
+        Path(root + path).symlink_to(target)
+    for path, text in configuration.files.items():
+        Path(root + path).write_text(text)
+    executable = Path(root + reaper.PATH)
+    executable.write_bytes(reaper.executable())
+    executable.chmod(0o111)  # what cannot be read, the kernel lets nobody look into
+    # Slots find themselves in this; a run's own /proc covers it.
+    syscalls.mount("/proc", root + "/proc", "", MS_BIND | MS_REC)
+    syscalls.pivot_root(root)
+    syscalls.mount("none", "/", "", MS_REMOUNT | MS_BIND | MS_RDONLY)
+
+
+def become(user: int) -> None:
+    """Turn a slot into a user of its own: the kernel counts pipes, watches and more by user."""
+    os.setresgid(user, user, user)
+    os.setresuid(user, user, user)
+    syscalls.set_dumpable(True)  # the change of user took that, and the files of /proc with it
+
+
+def map_user(user: int, group: int) -> None:
+    """Map the program's user id in this process's new user namespace to one outside."""
+    _write("/proc/self/setgroups", "deny")
+    _write("/proc/self/uid_map", f"{USER} {user} 1")
+    _write("/proc/self/gid_map", f"{USER} {group} 1")
+
+
+def _write(path: str, text: str) -> None:
+    descriptor = os.open(path, os.O_WRONLY)
+    os.write(descriptor, text.encode())
+    os.close(descriptor)
+
+
+def _become_first_process() -> None:
+    child = os.fork()
+    if child == 0:
+        syscalls.die_with_parent()
+        return
+    syscalls.close_from(3)  # the channel above all: it is the fork's
+    os._exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) & 0xFF)
+
+
+def _enter_user_namespace_as(host_user: int) -> None:
+    # A map to another user must be written by a root of the outside: a fork that waits there.
+    ready, go = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(go)  # so that it does not wait for a parent that failed and ended
+        if not os.read(ready, 1):
+            os._exit(1)
+        for kind in ("uid_map", "gid_map"):
+            _write(f"/proc/{os.getppid()}/{kind}", f"{USER} {host_user} {USERS}")
+        os._exit(0)
+    syscalls.unshare(CLONE_NEWUSER | CLONE_NEWNS | _WITHOUT_PEERS)
+    os.write(go, b"+")
+    os.close(ready)
+    os.close(go)
+    if os.waitpid(child, 0)[1]:
+        raise OSError("the user map of the namespace was not written")
+    become(USER)
+
+
+def _show(path: str, root: str) -> None:
+    target = Path(root + path)
+    make_like(Path(path), target)
+    syscalls.mount(path, str(target), "", MS_BIND | MS_REC)
+
+
+def make_like(source: Path, target: Path) -> None:
+    """Make what a file or a folder can be mounted on."""
+    if source.is_dir():
+        target.mkdir(parents=True, exist_ok=True)
+    else:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.touch()

@@ -12,7 +12,7 @@ import socket
 import time
 from typing import NoReturn
 
-from services.sandbox.guest import files, frames, program, root, stack, syscalls
+from services.sandbox.guest import files, frames, namespaces, program, stack, syscalls
 from services.sandbox.guest.confinement import limit_resources
 from services.sandbox.guest.container import ContainedRun
 from services.sandbox.guest.layout import Configuration
@@ -34,7 +34,7 @@ def main(channel: socket.socket, configuration: Configuration, user: int | None)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         limit_resources(configuration)
         if configuration.tier == "full" and user is not None:
-            root.become(user)
+            namespaces.become(user)
         syscalls.die_with_parent()
         frames.receive(channel)
         slot = Slot(channel, configuration, user)

@@ -21,7 +21,7 @@ from services.sandbox.guest import (
     container,
     frames,
     interpreter,
-    root,
+    namespaces,
     slot,
     stack,
     syscalls,
@@ -58,7 +58,7 @@ def _prepare(channel: socket.socket) -> Configuration:
     missing = _import(own)
     try:
         if configuration.tier == "full":
-            root.enter_root(configuration)
+            namespaces.enter_root(configuration)
         _leave_the_service(order["environment"])
         missing += _warm_up(order["modules"], order["profile"])
     except OSError as error:

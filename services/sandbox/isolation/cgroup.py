@@ -5,8 +5,7 @@ from pathlib import Path
 
 from services.sandbox.isolation.cgroup_memory import FirstVersion, GroupMemory, SecondVersion
 from services.sandbox.isolation.cgroup_removal import kill_all, processes_in, remove
-from services.sandbox.isolation.controllers import Controller
-from services.sandbox.isolation.hierarchy import Hierarchy
+from services.sandbox.isolation.hierarchy import Controller, Hierarchy
 
 _CPU_PERIOD_MICROSECONDS = 100_000
 

@@ -7,8 +7,7 @@ import errno
 from collections.abc import Mapping, Sequence
 
 from services.sandbox.isolation.cgroup import Cgroup
-from services.sandbox.isolation.controllers import Controller, Place, own_places
-from services.sandbox.isolation.hierarchy import Hierarchy, claim
+from services.sandbox.isolation.hierarchy import Controller, Hierarchy, Place, claim, own_places
 
 
 class Cgroups:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from services.sandbox.isolation.cgroups import Cgroups
-from services.sandbox.isolation.controllers import Controller
+from services.sandbox.isolation.hierarchy import Controller
 from services.sandbox.isolation.tier import Tier
 
 SCOPES_ABI = 6

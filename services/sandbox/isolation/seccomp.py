@@ -11,9 +11,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from services.contracts.errors import ConfigurationError
-from services.sandbox.isolation.arguments import argument_rules
 from services.sandbox.isolation.bpf import ALLOW, Rule, assemble, error
-from services.sandbox.isolation.syscalls import ALLOWED, PRIVATE_IPC, REFUSED, WITHOUT_EFFECT
+from services.sandbox.isolation.syscalls import (
+    ALLOWED,
+    PRIVATE_IPC,
+    REFUSED,
+    WITHOUT_EFFECT,
+    argument_rules,
+)
 from services.sandbox.isolation.tier import Tier
 
 

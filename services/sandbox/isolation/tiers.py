@@ -1,17 +1,17 @@
 """Choosing how programs are isolated: by trying, never by guessing from versions."""
 
+import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from services.contracts.errors import ConfigurationError
 from services.sandbox.guest import landlock
-from services.sandbox.isolation.advice import advice
 from services.sandbox.isolation.cgroups import Cgroups
-from services.sandbox.isolation.controllers import Controller
+from services.sandbox.isolation.hierarchy import Controller
 from services.sandbox.isolation.measures import SCOPES_ABI, Measure, measures
 from services.sandbox.isolation.seccomp import compile_filter
 from services.sandbox.isolation.tier import Tier
@@ -126,3 +126,47 @@ def _try(isolation: Isolation) -> str | None:
     if trial.returncode == 0:
         return None
     return (trial.stdout or trial.stderr[-500:]).decode(errors="replace").strip()
+
+
+_KINDS = ("user", "pid", "mnt", "net", "ipc", "uts")
+_CONTAINER_MARKS = ("/.dockerenv", "/run/.containerenv")
+
+
+def advice(tier: Tier, settings: Path = Path("/proc/sys")) -> str:
+    """Return what to enable for a tier that was tried in vain; ``settings`` are the kernel's."""
+    if tier is Tier.CONTAINER:
+        return (
+            "start the service as root with the capabilities CHOWN, DAC_OVERRIDE, SETUID and "
+            "SETGID and at least 65536 user ids, as Docker gives them to a container by default"
+        )
+    return "; ".join(_for_namespaces(settings))
+
+
+def _for_namespaces(settings: Path) -> Iterator[str]:
+    forbidden = [
+        f"user.max_{kind}_namespaces"
+        for kind in _KINDS
+        if _value(settings / "user" / f"max_{kind}_namespaces") == 0
+    ]
+    if forbidden:
+        yield "allow namespaces: sysctl -w " + " ".join(f"{name}=16384" for name in forbidden)
+    if _value(settings / "kernel" / "unprivileged_userns_clone") == 0:
+        yield "allow them to ordinary users: sysctl -w kernel.unprivileged_userns_clone=1"
+    if _value(settings / "kernel" / "apparmor_restrict_unprivileged_userns") == 1:
+        yield (
+            "lift Ubuntu's restriction: sysctl -w kernel.apparmor_restrict_unprivileged_userns=0, "
+            "or give the service's Python an AppArmor profile with the rule 'userns,'"
+        )
+    if any(os.path.exists(mark) for mark in _CONTAINER_MARKS):  # noqa: PTH110
+        yield (
+            "let the container make namespaces: docker run --security-opt seccomp=unconfined "
+            "--security-opt apparmor=unconfined --security-opt systempaths=unconfined"
+        )
+    yield "the kernel must have user namespaces, and what confines the service must allow them"
+
+
+def _value(setting: Path) -> int | None:
+    try:
+        return int(setting.read_text())
+    except (OSError, ValueError):
+        return None

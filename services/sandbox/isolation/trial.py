@@ -15,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
 
-from services.sandbox.guest import container, landlock, namespaces, root, syscalls
+from services.sandbox.guest import container, landlock, namespaces, syscalls
 from services.sandbox.guest.layout import Configuration
 from services.sandbox.isolation.tier import Tier
 
@@ -42,7 +42,7 @@ def try_full(folder: str, user: int | None, seccomp: bytes) -> None:
         open_files=64,
         sampled_memory=False,
     )
-    root.enter_root(configuration)
+    namespaces.enter_root(configuration)
     own_pid_namespace = os.open("/proc/self/ns/pid", os.O_RDONLY)
     channel, _ = socket.socketpair()
     run = namespaces.NamespacedRun(configuration, channel, own_pid_namespace)

@@ -13,10 +13,13 @@ from services.sandbox.execution import (
     Runner,
     SandboxFailure,
 )
-from services.sandbox.languages.catalogue import LANGUAGES
-from services.sandbox.languages.declaration import Language
-from services.sandbox.languages.placeholders import fill, fill_command
-from services.sandbox.languages.toolchains import Toolchain, ToolchainMissing, find_toolchain
+from services.sandbox.languages.catalog import (
+    LANGUAGES,
+    Toolchain,
+    ToolchainMissing,
+    find_toolchain,
+)
+from services.sandbox.languages.declaration import Language, fill, fill_command
 
 _LIMITS = Limits(seconds=30.0, memory_bytes=1 << 30, output_bytes=64 * 1024)
 _AT_ONCE = 2

@@ -1,4 +1,4 @@
-"""Languages that are compiled to a program of the machine, or of a small virtual one."""
+"""Languages compiled to machine code or to a small virtual machine."""
 
 from services.sandbox.execution import Executable
 from services.sandbox.languages.code import verilog_names
@@ -126,4 +126,55 @@ CUDA = Language(
     compiler_mb=4096,
 )
 
-FAMILY = (CPP, RUST, CSHARP, D_UT, SWIFT, VERILOG, CUDA)
+# The cache of a prepared folder is read alone: Go does not mind that it cannot write to it.
+_GO_ENVIRONMENT = {
+    "GOCACHE": "{prepared}/cache",
+    "GOFLAGS": "-mod=mod",
+    "GOMEMLIMIT": "{heap}MiB",
+    "GOPROXY": "off",
+    "GOTOOLCHAIN": "local",
+    "GO111MODULE": "on",
+}
+_GO_VERSION = Executable(("go", "version"))
+_GO_COMPILE_TEST = ("go", "test", "-exec", "true", "-o", "main.test")
+_GO_PACKAGES = (
+    *("bufio", "bytes", "container/heap", "container/list", "context", "encoding/json", "errors"),
+    *("fmt", "io", "math", "math/big", "math/bits", "math/rand", "net/http", "os", "reflect"),
+    *("regexp", "runtime", "sort", "strconv", "strings", "sync", "sync/atomic", "testing"),
+    *("text/template", "time", "unicode", "unicode/utf8"),
+)
+_GO_IMPORTS = "".join(f'import _ "{package}"\n' for package in _GO_PACKAGES)
+_GO_PREPARATION = Preparation(
+    command=(*_GO_COMPILE_TEST, "all_test.go"),
+    products=("cache",),
+    files={"all_test.go": f"package main\n\n{_GO_IMPORTS}"},
+    environment={"GOCACHE": "{work}/cache"},
+)
+
+GO = Language(
+    name="go",
+    source="main.go",
+    compile=("go", "build", "-ldflags=-s -w", "-o", "main", "main.go"),
+    artefacts=("main",),
+    run=Executable(("./main",)),
+    probe=_GO_VERSION,
+    environment=_GO_ENVIRONMENT,
+    debian=("golang-go",),
+    preparation=_GO_PREPARATION,
+)
+
+# Compiling vets and builds the tests; they run as a program, as `go test` runs them.
+GO_TEST = Language(
+    name="go_test",
+    source="main_test.go",
+    compile=(*_GO_COMPILE_TEST, "{siblings}"),
+    artefacts=("main.test",),
+    run=Executable(("./main.test", "-test.paniconexit0")),
+    probe=_GO_VERSION,
+    environment=_GO_ENVIRONMENT,
+    programs=("true",),
+    debian=("golang-go",),
+    preparation=_GO_PREPARATION,
+)
+
+FAMILY = (CPP, GO, GO_TEST, RUST, CSHARP, D_UT, SWIFT, VERILOG, CUDA)

@@ -6,9 +6,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from services.sandbox.execution import Executable, Execution, Limits, PythonFile, PythonModule
+from services.sandbox.languages.catalog import Toolchain
 from services.sandbox.languages.code import python_imports
-from services.sandbox.languages.declaration import Language
-from services.sandbox.languages.placeholders import (
+from services.sandbox.languages.declaration import (
+    Language,
     fill,
     fill_command,
     fill_words,
@@ -16,7 +17,6 @@ from services.sandbox.languages.placeholders import (
     with_sources,
 )
 from services.sandbox.languages.preparation import prepared_folder
-from services.sandbox.languages.toolchains import Toolchain
 
 _HEAP_SHARE = 0.65
 _LEAST_HEAP_MB = 16

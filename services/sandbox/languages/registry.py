@@ -15,10 +15,9 @@ from services.sandbox.execution import (
 )
 from services.sandbox.languages.availability import Availability, Probes
 from services.sandbox.languages.cache import CompileCache
-from services.sandbox.languages.catalogue import LANGUAGES
+from services.sandbox.languages.catalog import LANGUAGES, Toolchain, find_toolchain
 from services.sandbox.languages.declaration import Language
 from services.sandbox.languages.plan import Plan, Source
-from services.sandbox.languages.toolchains import Toolchain, find_toolchain
 
 _HASHED_AT_ONCE = 1 << 20
 """Bytes that may be hashed in the event loop; more would keep others waiting."""

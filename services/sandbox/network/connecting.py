@@ -9,8 +9,7 @@ from ipaddress import IPv4Address, ip_address
 
 from aiohappyeyeballs import AddrInfoType, start_connection
 
-from services.sandbox.network.allow import AllowList
-from services.sandbox.network.destinations import Address, Destination, plain
+from services.sandbox.network.destinations import Address, AllowList, Destination, plain
 
 SETTING = "TEMPER_SANDBOX_NETWORK_ALLOW"
 CONNECT_SECONDS = 10.0

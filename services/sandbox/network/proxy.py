@@ -8,12 +8,12 @@ import socket
 from collections import Counter
 from collections.abc import Coroutine
 
-from services.sandbox.descriptors import readable
-from services.sandbox.network.allow import AllowList
 from services.sandbox.network.connecting import Connector, Result
+from services.sandbox.network.destinations import AllowList
 from services.sandbox.network.exchange import Exchange
 from services.sandbox.network.rate_limit import Pace
 from services.sandbox.network.stream import Line
+from services.sandbox.pool.protocol import readable
 
 logger = logging.getLogger(__name__)
 

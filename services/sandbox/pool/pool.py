@@ -1,10 +1,14 @@
-"""The pool of slots: where every program finds a fresh sandbox."""
+"""The pool: runs each program in a fresh fork of a warm process."""
 
 import asyncio
 import functools
 import heapq
 import logging
+import os
+import subprocess
+import tempfile
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 from services.sandbox.execution import (
@@ -17,17 +21,14 @@ from services.sandbox.execution import (
 from services.sandbox.guest.layout import Configuration
 from services.sandbox.isolation.cgroups import Cgroups
 from services.sandbox.network.proxy import Network
-from services.sandbox.pool.capacity import Capacity
-from services.sandbox.pool.folders import remove_folder
-from services.sandbox.pool.profiles import ALL, BASE, NOTEBOOK, Profile, choose_profile
-from services.sandbox.pool.runs import SlotLost
 from services.sandbox.pool.sessions import SessionProcess
-from services.sandbox.pool.slot import Slot
+from services.sandbox.pool.slot import Slot, SlotLost
 from services.sandbox.pool.warm_pool import Shelf
-from services.sandbox.pool.zygote import Zygote
+from services.sandbox.pool.zygote import ALL, BASE, NOTEBOOK, Profile, Zygote, choose_profile
 
 logger = logging.getLogger(__name__)
 
+_PREFIX = "temper-sandbox-"
 _ATTEMPTS = 3
 _SPARE_SLOTS = 2
 _OWN_PROCESSES = 2  # of a slot: itself and the reaper of its run
@@ -43,6 +44,23 @@ _NOT_STARTED = Outcome(
     peak_memory_bytes=0,
     files={},
 )
+
+
+@dataclass(frozen=True)
+class Capacity:
+    """How much the pool may run at once, and how much one program may use besides memory.
+
+    ``cores`` are those whose time the processes of one program may take together. Sandboxes that
+    wait for a program longer than ``idle_seconds`` are given up.
+    """
+
+    programs: int
+    sessions: int
+    processes: int
+    disk_bytes: int
+    cores: float = 2.0
+    open_files: int = 1024
+    idle_seconds: float = 60.0
 
 
 class Pool:
@@ -78,7 +96,6 @@ class Pool:
             )
             for profile in ALL
         }
-        self._places = asyncio.Semaphore(capacity.programs)
         self._without = set[Profile]()
         self._chores: list[asyncio.Task[None]] = []
 
@@ -108,15 +125,14 @@ class Pool:
         profile = choose_profile(execution.command, execution.imports)
         # Without its warm packages a program still runs, only slower.
         shelf = self._shelves[BASE if profile in self._without else profile]
-        async with self._places:
-            for attempt in range(1, _ATTEMPTS + 1):
-                try:
-                    return await _run_in(shelf, execution, listener)
-                except SlotLost as lost:
-                    logger.warning("a run was lost (attempt %d): %s", attempt, lost)
-                    # What was streamed cannot be taken back; otherwise a run leaves no trace.
-                    if attempt == _ATTEMPTS or listener is not None:
-                        raise SandboxFailure(f"the sandbox failed: {lost}") from lost
+        for attempt in range(1, _ATTEMPTS + 1):
+            try:
+                return await _run_in(shelf, execution, listener)
+            except SlotLost as lost:
+                logger.warning("a run was lost (attempt %d): %s", attempt, lost)
+                # What was streamed cannot be taken back; otherwise a run leaves no trace.
+                if attempt == _ATTEMPTS or listener is not None:
+                    raise SandboxFailure(f"the sandbox failed: {lost}") from lost
         raise AssertionError("unreachable")
 
     async def open_session(self, execution: Execution) -> SessionProcess:
@@ -192,3 +208,21 @@ async def _run_in(shelf: Shelf, execution: Execution, listener: OutputListener |
         return await run.outcome()
     finally:
         shelf.give_back(slot)
+
+
+def make_folder() -> Path:
+    """Make one for this process; those that ended processes left behind are removed."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+        owner = folder.name.removeprefix(_PREFIX).partition("-")[0]
+        if owner.isdigit() and not Path("/proc", owner).exists():
+            remove_folder(folder)
+    folder = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-"))
+    folder.chmod(0o755)
+    return folder
+
+
+def remove_folder(folder: Path) -> None:
+    """Remove it with all that is in it, as far as that can be."""
+    # Programs can nest folders deeper than Python's own way to do this can follow.
+    command = ["/bin/rm", "-rf", "--one-file-system", "--", str(folder)]
+    subprocess.run(command, stderr=subprocess.DEVNULL, check=False)

@@ -4,9 +4,8 @@ import socket
 from typing import Self
 
 from services.sandbox.execution import Execution, Outcome, SandboxFailure
-from services.sandbox.pool.orders import Notebook
-from services.sandbox.pool.runs import Run, SlotLost
-from services.sandbox.pool.slot import Slot
+from services.sandbox.pool.protocol import Notebook
+from services.sandbox.pool.slot import Run, Slot, SlotLost
 from services.sandbox.pool.warm_pool import Shelf
 
 

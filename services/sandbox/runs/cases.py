@@ -1,4 +1,4 @@
-"""One code, compiled once, against many inputs."""
+"""One program, compiled once, run against many inputs."""
 
 import asyncio
 from dataclasses import dataclass, replace
@@ -8,15 +8,14 @@ from services.contracts.sandbox_cases import (
     Case,
     CaseResult,
     CaseStatus,
+    Match,
     RunCasesRequest,
     RunCasesResponse,
 )
 from services.sandbox.execution import Ending, Outcome, SandboxFailure
 from services.sandbox.languages.registry import Build
-from services.sandbox.runs.matching import matches
-from services.sandbox.runs.program import Program, check_program
-from services.sandbox.runs.results import command_result, failed_result
 from services.sandbox.runs.service import Compiled, Runs
+from services.sandbox.wire import Program, check_program, command_result, failed_result
 
 STREAMS_ANSWERED = 4
 """An answer holds as much output as so many streams of one program; the cases share it."""
@@ -141,3 +140,19 @@ def _cut(outcome: Outcome, share: int) -> Outcome:
         stdout_cut=outcome.stdout_cut or len(outcome.stdout) > share,
         stderr_cut=outcome.stderr_cut or len(outcome.stderr) > share,
     )
+
+
+def matches(stdout: bytes, expected: str, rule: Match) -> bool:
+    """Compare a whole output with the expected text.
+
+    By `Match.LINES` the white space at the end of each line does not count (so that Windows'
+    line ends are no difference), and neither do empty lines at the end.
+    """
+    wanted = expected.encode()
+    if stdout == wanted:
+        return True
+    return rule is Match.LINES and _lines(stdout) == _lines(wanted)
+
+
+def _lines(text: bytes) -> list[bytes]:
+    return [line.rstrip() for line in text.rstrip().split(b"\n")]

@@ -11,8 +11,8 @@ from services.core.web.json_body import documented_body, read_body
 from services.sandbox.admission import QueueFull
 from services.sandbox.answers import answer_to
 from services.sandbox.context import Sandbox
+from services.sandbox.examples import CASES, PROGRAM
 from services.sandbox.runs.cases import check_cases, run_cases
-from services.sandbox.runs.examples import CASES, PROGRAM
 from services.sandbox.runs.service import CodeRun, Runs
 from services.sandbox.runs.stream import STREAM_ANSWER, run_stream
 

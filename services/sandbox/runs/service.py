@@ -8,18 +8,19 @@ from dataclasses import dataclass
 from services.contracts.sandbox import CommandResult, RunCodeRequest, RunCodeResponse, RunStatus
 from services.sandbox.admission import Admission
 from services.sandbox.execution import Outcome, OutputListener, SandboxFailure
+from services.sandbox.languages.catalog import ToolchainMissing
 from services.sandbox.languages.registry import Build, Languages
-from services.sandbox.languages.toolchains import ToolchainMissing
 from services.sandbox.metrics import RunMetrics
-from services.sandbox.paths import clean_paths
-from services.sandbox.runs.program import Program, check_program
-from services.sandbox.runs.results import (
+from services.sandbox.settings import SandboxSettings
+from services.sandbox.wire import (
+    Program,
+    check_program,
+    clean_paths,
     command_result,
     encode_files,
     failed_result,
     run_status,
 )
-from services.sandbox.settings import SandboxSettings
 
 CompilationListener = Callable[[CommandResult], None]
 """Called with what came of the compiler, where there is one."""

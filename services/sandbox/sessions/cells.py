@@ -6,8 +6,7 @@ import time
 
 from services.contracts.sandbox_sessions import CellError, CellResult, CellStatus
 from services.sandbox.execution import Stream
-from services.sandbox.sessions.ends import CellEnd, Death
-from services.sandbox.sessions.notebook import Notebook
+from services.sandbox.sessions.notebook import CellEnd, Death, Notebook
 from services.sandbox.sessions.outputs import CellOutputs
 
 INTERRUPT_SECONDS = 3.0

@@ -1,24 +1,56 @@
-"""Running a notebook's cells in a kernel of their own."""
+"""/run_jupyter: run a notebook's cells in a fresh kernel."""
 
 import math
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from fastapi import APIRouter, Request, Response
+
+from services.contracts.errors import AuthenticationFailed, PayloadTooLarge, Unprocessable
 from services.contracts.sandbox import CommandResult, CommandStatus, RunStatus
 from services.contracts.sandbox_jupyter import JupyterCell, RunJupyterRequest, RunJupyterResponse
 from services.contracts.sandbox_sessions import CellResult, CellStatus
-from services.sandbox.admission import Admission
+from services.core.web.auth import ToolPrincipal
+from services.core.web.errors import documented_errors
+from services.core.web.json_body import documented_body, read_body
+from services.sandbox.admission import Admission, QueueFull
+from services.sandbox.answers import answer_to
+from services.sandbox.context import Sandbox
+from services.sandbox.examples import JUPYTER
 from services.sandbox.execution import Outcome, SandboxFailure
-from services.sandbox.limits import CLIENT_SLACK_SECONDS, check_seconds, memory_bytes
-from services.sandbox.paths import clean_paths, decode_files
-from services.sandbox.runs.results import encode_files
 from services.sandbox.sessions.cells import run_cell
-from services.sandbox.sessions.ends import NotEnoughMemory
-from services.sandbox.sessions.notebook import Notebook
+from services.sandbox.sessions.notebook import Notebook, NotEnoughMemory
 from services.sandbox.sessions.notebooks import Notebooks
 from services.sandbox.sessions.outputs import CellOutputs, Room
 from services.sandbox.settings import SandboxSettings
+from services.sandbox.wire import (
+    CLIENT_SLACK_SECONDS,
+    check_seconds,
+    clean_paths,
+    decode_files,
+    encode_files,
+    memory_bytes,
+)
+
+router = APIRouter(
+    tags=["runs"],
+    responses=documented_errors(AuthenticationFailed, PayloadTooLarge, Unprocessable, QueueFull),
+)
+
+
+@router.post(
+    "/run_jupyter",
+    summary="Run a notebook's cells",
+    openapi_extra=documented_body(RunJupyterRequest, JUPYTER),
+    response_class=Response,
+    responses={200: {"model": RunJupyterResponse}},
+)
+async def jupyter(request: Request, sandbox: Sandbox, _principal: ToolPrincipal) -> Response:
+    """Run cells in a Python kernel of their own; what is wrong with them gets status 200."""
+    run = check_cells(await read_body(request, RunJupyterRequest), sandbox.settings)
+    return await answer_to(request, run_jupyter(sandbox.notebooks, sandbox.runs.admission, run))
+
 
 KILLED = -9
 

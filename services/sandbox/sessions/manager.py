@@ -9,14 +9,13 @@ from services.contracts.errors import NotFound, Unavailable, Unprocessable
 from services.contracts.sandbox_sessions import CellResult, CreateSession, ExecuteCell, Session
 from services.core.ids import new_id
 from services.sandbox.admission import Admission
-from services.sandbox.limits import CLIENT_SLACK_SECONDS, check_seconds, memory_bytes
-from services.sandbox.paths import decode_files
+from services.sandbox.metrics import SessionMetrics
 from services.sandbox.sessions.cells import run_cell
-from services.sandbox.sessions.ends import NotEnoughMemory
-from services.sandbox.sessions.metrics import SessionMetrics
+from services.sandbox.sessions.notebook import NotEnoughMemory
 from services.sandbox.sessions.notebooks import Notebooks
 from services.sandbox.sessions.outputs import CellListener, CellOutputs
 from services.sandbox.sessions.session import OpenSession
+from services.sandbox.wire import CLIENT_SLACK_SECONDS, check_seconds, decode_files, memory_bytes
 
 CHECK_SECONDS = 0.5
 

@@ -1,18 +1,19 @@
-"""A notebook: a driver and its kernel in a sandbox, as the service holds them."""
+"""A notebook: a driver and its kernel in a sandbox."""
 
 import asyncio
 import logging
 import time
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from dataclasses import dataclass
 
 from services.sandbox.execution import Ending, Outcome, SandboxFailure
 from services.sandbox.guest.frames import ChannelClosed, Header
 from services.sandbox.pool.sessions import SessionProcess
-from services.sandbox.sessions.channel import DriverChannel
-from services.sandbox.sessions.ends import CellEnd, Death, NotebookEnded
-from services.sandbox.sessions.messages import (
+from services.sandbox.sessions.driver import (
     Died,
     Done,
+    DriverChannel,
     FileAnswer,
     Message,
     Printed,
@@ -22,7 +23,6 @@ from services.sandbox.sessions.messages import (
     Shown,
 )
 from services.sandbox.sessions.outputs import CellOutputs
-from services.sandbox.sessions.questions import Answer, Questions
 
 logger = logging.getLogger(__name__)
 
@@ -30,6 +30,38 @@ START_SECONDS = 30.0
 SEND_SECONDS = 30.0
 DISMISSAL_SECONDS = 1.0
 MOST_RESTARTS = 1000
+ANSWER_SECONDS = 30.0
+
+Answer = tuple[FileAnswer, bytes]
+
+
+@dataclass(frozen=True)
+class Death:
+    """The end of a kernel. ``return_code`` is -N after death by signal N."""
+
+    return_code: int
+    out_of_memory: bool
+
+
+@dataclass(frozen=True)
+class CellEnd:
+    """How a cell came to its end: by itself, or with its kernel, or else with the notebook.
+
+    ``begun`` is false for one that was not run, as the kernel had died before.
+    """
+
+    done: Done | None = None
+    death: Death | None = None
+    begun: bool = True
+    interrupted: bool = False
+
+
+class NotEnoughMemory(SandboxFailure):
+    """No kernel can be started in the memory that was given."""
+
+
+class NotebookEnded(Exception):
+    """The notebook has ended, or ended while it was asked something."""
 
 
 class Notebook:
@@ -200,3 +232,38 @@ class Notebook:
             self.end_reason = "it used more memory than it may"
         if self.outcome.stderr:
             logger.warning("the driver of a notebook wrote %.1000r", self.outcome.stderr)
+
+
+class Questions:
+    """Asks by ``tell``; every answer goes to whoever asked for it."""
+
+    def __init__(self, tell: Callable[[Header, bytes], Awaitable[None]]) -> None:
+        self._tell = tell
+        self._turn = asyncio.Lock()
+        self._answer: asyncio.Future[Answer] | None = None
+
+    async def ask(self, header: Header, body: bytes) -> Answer:
+        """Ask, and wait for the answer; raises `NotebookEnded` and TimeoutError."""
+        # The answer comes even when nobody waits for it any more: its turn lasts until then.
+        return await asyncio.shield(asyncio.ensure_future(self._ask(header, body)))
+
+    def answered(self, message: FileAnswer, body: bytes) -> None:
+        """Hand on an answer; raises `ProtocolBroken` when nobody asked."""
+        if self._answer is None or self._answer.done():
+            raise ProtocolBroken("it answers what it was not asked")
+        self._answer.set_result((message, body))
+
+    def give_up(self) -> None:
+        """Nobody will answer any more."""
+        if self._answer is not None and not self._answer.done():
+            self._answer.set_exception(NotebookEnded())
+
+    async def _ask(self, header: Header, body: bytes) -> Answer:
+        async with self._turn:
+            self._answer = asyncio.get_running_loop().create_future()
+            try:
+                await self._tell(header, body)
+                async with asyncio.timeout(ANSWER_SECONDS):
+                    return await self._answer
+            finally:
+                self._answer = None

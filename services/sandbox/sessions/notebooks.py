@@ -6,9 +6,8 @@ from dataclasses import dataclass
 
 from services.sandbox.execution import Execution, Limits, PythonFile, SandboxFailure
 from services.sandbox.pool.pool import Pool
-from services.sandbox.sessions.channel import DriverChannel
-from services.sandbox.sessions.ends import NotEnoughMemory
-from services.sandbox.sessions.notebook import Notebook
+from services.sandbox.sessions.driver import DriverChannel
+from services.sandbox.sessions.notebook import Notebook, NotEnoughMemory
 from services.sandbox.sessions.outputs import Room
 from services.sandbox.settings import SandboxSettings
 

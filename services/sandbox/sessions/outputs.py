@@ -13,13 +13,13 @@ from services.contracts.sandbox import OutputPiece
 from services.contracts.sandbox_sessions import CellError, MimeBundle
 from services.contracts.sandbox_sessions import Shown as ShownPiece
 from services.sandbox.execution import Stream
-from services.sandbox.guest.notebook.bounds import (
+from services.sandbox.guest.notebook.messages import (
     GATHERED_BYTES,
     GATHERING_SECONDS,
     MOST_DISPLAYS,
     MOST_ERRORS,
 )
-from services.sandbox.sessions.messages import (
+from services.sandbox.sessions.driver import (
     Printed,
     ProtocolBroken,
     Raised,

@@ -21,7 +21,7 @@ from services.sandbox.admission import QueueFull
 from services.sandbox.answers import answer_to
 from services.sandbox.context import Sandbox
 from services.sandbox.event_stream import Events, EventStream, described_events
-from services.sandbox.sessions.examples import CREATE, EXECUTE
+from services.sandbox.examples import CREATE, EXECUTE
 
 router = APIRouter(
     prefix="/v1/sessions", tags=["sessions"], responses=documented_errors(AuthenticationFailed)

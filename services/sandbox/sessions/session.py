@@ -6,8 +6,7 @@ from contextlib import contextmanager
 
 from services.contracts.errors import Conflict
 from services.contracts.sandbox_sessions import Session, SessionStatus
-from services.sandbox.sessions.ends import NotebookEnded
-from services.sandbox.sessions.notebook import Notebook
+from services.sandbox.sessions.notebook import Notebook, NotebookEnded
 
 
 class OpenSession:

@@ -98,7 +98,7 @@ def preparing(service: int) -> list[int]:
     found = []
     for process in psutil.Process(service).children():
         with suppress(psutil.NoSuchProcess):
-            if "services.sandbox.languages.prepare" in process.cmdline():
+            if "services.sandbox.languages.preparation" in process.cmdline():
                 found.append(process.pid)
     return found
 

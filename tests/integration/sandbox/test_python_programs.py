@@ -13,7 +13,7 @@ from _pytest.mark.structures import ParameterSet
 
 from services.sandbox.execution import Execution, Limits, Outcome, PythonFile
 from services.sandbox.isolation.tier import Tier
-from services.sandbox.pool.orders import BASIC_ENVIRONMENT
+from services.sandbox.pool.protocol import BASIC_ENVIRONMENT
 from tests.integration.sandbox.python_programs import (
     concurrency,
     endings,

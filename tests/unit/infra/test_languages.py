@@ -11,7 +11,7 @@ from infra.runtimes.installer.progress import Progress
 from infra.testing import languages as module
 from infra.testing.languages import has_languages, install_languages
 from services.sandbox.execution import Executable
-from services.sandbox.languages import toolchains
+from services.sandbox.languages import catalog
 from services.sandbox.languages.declaration import Language
 
 
@@ -32,7 +32,7 @@ class Machine:
         for name in ("env", "sh", "touch", "chmod"):
             (self.programs / name).symlink_to(f"/usr/bin/{name}")
         monkeypatch.setenv("PATH", str(self.programs))
-        monkeypatch.setattr(toolchains, "SEARCH_PATH", str(self.programs))
+        monkeypatch.setattr(catalog, "SEARCH_PATH", str(self.programs))
         monkeypatch.setattr("os.geteuid", lambda: 0)
         monkeypatch.setattr(
             module, "LANGUAGES", {"one": _language("one"), "two": _language("two", npm=("two@2",))}

@@ -6,7 +6,7 @@ import pytest
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from services.contracts.errors import GatewayTimeout
-from services.sandbox.held_bytes import HeldBytes
+from services.sandbox.admission import HeldBytes
 
 LIMIT = 100
 

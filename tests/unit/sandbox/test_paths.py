@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from services.contracts.errors import Unprocessable
-from services.sandbox.paths import clean_path, clean_paths, decode_content, decode_files
+from services.sandbox.wire import clean_path, clean_paths, decode_content, decode_files
 
 PARTS = st.sampled_from(["a", "b.txt", ".", "..", "", "...", " ", "\n", "é", "x" * 255, "x" * 256])
 PATHS = st.one_of(st.text(max_size=40), st.lists(PARTS, max_size=6).map("/".join))

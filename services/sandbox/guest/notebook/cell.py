@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from services.sandbox.guest.frames import Header
-from services.sandbox.guest.notebook.bounds import (
+from services.sandbox.guest.notebook.messages import (
     GATHERED_BYTES,
     GATHERING_SECONDS,
     MOST_DISPLAYS,

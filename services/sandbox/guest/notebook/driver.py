@@ -1,33 +1,51 @@
-"""The program of a session: keeps a kernel running, and stands between it and the service.
-
-The service asks for cells to be run and interrupted, for another kernel, for files, and for an end.
-What it is told, each as a message with a type:
-
-    ready     a kernel waits for cells
-    stream    a piece of what the running cell prints: ``name``, and the bytes as body
-    display   something it shows: ``items`` with type, size and whether it is JSON; texts as body
-    error     the exception that ended it: ``ename``, ``evalue``, ``traceback``
-    done      it is over: ``ok``, its ``count`` in this kernel, and what was ``cut``
-    died      the kernel ended, with ``return_code``; another one is started
-    file      the answer about files: an ``error`` number or null, ``entries``, content as body
-"""
+"""x"""
 
 import errno
+import importlib
 import os
 import selectors
 import signal
 import socket
+import sys
+import tempfile
 import traceback
 from contextlib import suppress
 from typing import Any, NoReturn
 
 from services.sandbox.guest.frames import ChannelClosed, Header
-from services.sandbox.guest.notebook import messages, warmth
+from services.sandbox.guest.notebook import messages
 from services.sandbox.guest.notebook.cell import Cell
 from services.sandbox.guest.notebook.files import Folder
 from services.sandbox.guest.notebook.process import KernelProcess
 
-warmth.import_all()  # long before `main`, in a process that sessions are forks of
+MODULES = (
+    *("ipykernel.ipkernel", "ipykernel.debugger", "IPython.core.completerlib"),
+    *("IPython.core.debugger", "IPython.core.logger", "IPython.core.magics.pylab"),
+    *("IPython.extensions.storemagic", "pygments.lexers.python", "pygments.formatters.html"),
+    *("pygments.formatters.terminal256", "stack_data", "executing", "sqlite3"),
+    *("tornado.platform.asyncio", "numpy.random", "matplotlib.pyplot"),
+    *("matplotlib.backends.backend_agg", "matplotlib.font_manager", "matplotlib.mathtext"),
+    "matplotlib_inline.backend_inline",
+)
+"""None of them starts a thread or a ZeroMQ context: neither would survive the fork."""
+
+
+def import_all() -> None:
+    """Import `MODULES`."""
+    # A kernel works without its debugger, which is as large as the rest of it.
+    sys.modules["debugpy"] = None  # type: ignore[assignment]
+    with tempfile.TemporaryDirectory() as fonts:
+        # Or matplotlib and fontconfig would leave their lists of fonts in HOME.
+        caches = dict.fromkeys(("MPLCONFIGDIR", "XDG_CACHE_HOME"), fonts)
+        os.environ.update(caches)
+        for module in MODULES:
+            importlib.import_module(module)
+    for name in caches:
+        del os.environ[name]
+    del sys.modules["debugpy"]
+
+
+import_all()  # in the zygote, long before `main`
 
 
 def main(descriptor: int) -> NoReturn:

@@ -1,7 +1,4 @@
-"""Messages between the service, the driver and the kernel, as they come out of a socket.
-
-They have the form of `services.sandbox.guest.frames`: a header and a body of bytes.
-"""
+"""x"""
 
 import json
 import socket
@@ -69,3 +66,16 @@ class Inbox:
             body = bytes(self._received[start : start + body_length])
             del self._received[: start + body_length]
             yield header, body
+
+
+MOST_DISPLAYS = 1000
+MOST_REPRESENTATIONS = 32
+MOST_TYPE_LENGTH = 200
+MOST_NAME_LENGTH = 200
+MOST_VALUE_LENGTH = 64 << 10
+MOST_TRACEBACK_LENGTH = 256 << 10
+MOST_TRACEBACK_LINES = 10_000
+MOST_ERRORS = 100
+MOST_ENTRIES = 101
+GATHERING_SECONDS = 0.02
+GATHERED_BYTES = 64 << 10

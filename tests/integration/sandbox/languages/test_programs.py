@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from services.sandbox.languages.catalogue import LANGUAGES
+from services.sandbox.languages.catalog import LANGUAGES
 from tests.integration.sandbox.languages.programs import COMPILED, FILES, PROGRAMS, STDIN
 from tests.support.sandbox import Sandbox
 

@@ -12,12 +12,11 @@ from pathlib import Path
 import psutil
 import pytest
 
-from services.sandbox.descriptors import readable
 from services.sandbox.execution import Executable, SandboxFailure
 from services.sandbox.isolation.tier import Tier
-from services.sandbox.pool import runs, zygote
-from services.sandbox.pool.orders import BASIC_ENVIRONMENT
+from services.sandbox.pool import slot, zygote
 from services.sandbox.pool.pool import Pool
+from services.sandbox.pool.protocol import BASIC_ENVIRONMENT, readable
 from services.sandbox.pool.slot import Slot
 from tests.integration.sandbox.pool.programs import (
     arguments,
@@ -119,7 +118,7 @@ def slot_of(program: psutil.Process) -> psutil.Process:
 def test_a_run_whose_slot_fails_is_run_again(
     sandbox: PoolInThread, monkeypatch: pytest.MonkeyPatch, failure: signal.Signals
 ) -> None:
-    monkeypatch.setattr(runs, "_OVERTIME_SECONDS", 1.0)
+    monkeypatch.setattr(slot, "_ANSWER_SLACK_SECONDS", 1.0)
     running = start(sandbox, execution(Executable(("sleep", "77004")), seconds=15.0))
     first = wait_for(lambda: the_one_named("77004"), "the program")
     slot_of(first).send_signal(failure)

@@ -14,7 +14,7 @@ import pytest
 from services.sandbox.isolation.cgroup import Cgroup
 from services.sandbox.isolation.cgroup_removal import processes_in
 from services.sandbox.isolation.cgroups import Cgroups, find_cgroups
-from services.sandbox.isolation.controllers import Controller, own_places
+from services.sandbox.isolation.hierarchy import Controller, own_places
 from tests.support.confined import Killed, in_fork
 from tests.support.waiting import wait_for
 

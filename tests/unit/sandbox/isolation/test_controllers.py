@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from services.sandbox.isolation.controllers import Controller, Place, find_places
+from services.sandbox.isolation.hierarchy import Controller, Place, find_places
 
 FIRST_VERSION_MOUNTS = """\
 30 24 0:26 / /sys/fs/cgroup rw,relatime - tmpfs tmpfs rw,mode=755

@@ -9,11 +9,10 @@ from pathlib import Path
 import pytest
 
 from services.contracts.errors import ConfigurationError
-from services.sandbox.isolation.advice import advice
 from services.sandbox.isolation.cgroups import Cgroups
-from services.sandbox.isolation.controllers import Controller
+from services.sandbox.isolation.hierarchy import Controller
 from services.sandbox.isolation.tier import Tier
-from services.sandbox.isolation.tiers import Isolation, choose_tier
+from services.sandbox.isolation.tiers import Isolation, advice, choose_tier
 from services.sandbox.isolation.users import SLOTS, claim_users, free_users
 from tests.support.processes import REPOSITORY
 

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from services.sandbox.execution import Executable, Limits, PythonFile
+from services.sandbox.languages.catalog import find_toolchain
 from services.sandbox.languages.declaration import Language, Preparation
 from services.sandbox.languages.plan import Plan, Source
 from services.sandbox.languages.preparation import folder_name
-from services.sandbox.languages.toolchains import find_toolchain
 from tests.unit.sandbox.languages.toys import AddProgram, toy
 
 LIMITS = Limits(seconds=5.0, memory_bytes=100 << 20, output_bytes=1000)

@@ -8,10 +8,10 @@ import pytest
 
 from services.sandbox.execution import Execution, Limits, Outcome, SandboxFailure
 from services.sandbox.languages import registry
+from services.sandbox.languages.catalog import ToolchainMissing
 from services.sandbox.languages.declaration import Language
 from services.sandbox.languages.plan import Source
 from services.sandbox.languages.registry import Languages
-from services.sandbox.languages.toolchains import ToolchainMissing
 from tests.support.subprocess_runner import SubprocessRunner
 from tests.unit.sandbox.languages.toys import AddProgram, toy
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from services.sandbox.languages.toolchains import ToolchainMissing, find_toolchain
+from services.sandbox.languages.catalog import ToolchainMissing, find_toolchain
 from tests.unit.sandbox.languages.toys import AddProgram, toy
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from services.sandbox.execution import Executable
-from services.sandbox.languages import toolchains
+from services.sandbox.languages import catalog
 from services.sandbox.languages.declaration import Language
 
 AddProgram = Callable[..., Path]
@@ -29,10 +29,10 @@ def toy(**fields: Any) -> Language:
 
 @pytest.fixture
 def add_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AddProgram:
-    """Put a shell script on the only path where toolchains are looked for."""
+    """Put a shell script on the only path where catalog are looked for."""
     programs = tmp_path / "programs"
     programs.mkdir()
-    monkeypatch.setattr(toolchains, "SEARCH_PATH", str(programs))
+    monkeypatch.setattr(catalog, "SEARCH_PATH", str(programs))
 
     def add(name: str, script: str = "") -> Path:
         program = programs / name

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from services.sandbox.network.allow import AllowList
+from services.sandbox.network.destinations import AllowList
 from services.sandbox.network.proxy import Network, Proxy
 from tests.support.tcp import SECONDS, read_all, read_head
 

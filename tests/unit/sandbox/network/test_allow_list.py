@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.sandbox.network.allow import AllowList
-from services.sandbox.network.destinations import Destination, is_public, plain
+from services.sandbox.network.destinations import AllowList, Destination, is_public, plain
 
 _LABELS = st.from_regex(r"[a-z]([a-z0-9-]{0,10}[a-z0-9])?", fullmatch=True)
 NAMES = st.lists(_LABELS, min_size=1, max_size=4).map(".".join)

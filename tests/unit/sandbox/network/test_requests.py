@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry, generate_latest
 
+from services.sandbox.metrics import NetworkMetrics
 from services.sandbox.network.connecting import Result
-from services.sandbox.network.metrics import NetworkMetrics
 from tests.support.tcp import SECONDS, Conversation, Server, read_all, read_head, server
 from tests.unit.sandbox.network.proxied import RunningProxy, running_proxy
 

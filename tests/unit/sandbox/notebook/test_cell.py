@@ -7,12 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from services.sandbox.guest.frames import Header
-from services.sandbox.guest.notebook.bounds import (
+from services.sandbox.guest.notebook.cell import Cell
+from services.sandbox.guest.notebook.messages import (
     MOST_DISPLAYS,
     MOST_TRACEBACK_LENGTH,
     MOST_VALUE_LENGTH,
 )
-from services.sandbox.guest.notebook.cell import Cell
 
 Sent = list[tuple[Header, bytes]]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from services.sandbox.pool.folders import make_folder, remove_folder
+from services.sandbox.pool.pool import make_folder, remove_folder
 
 
 @pytest.fixture

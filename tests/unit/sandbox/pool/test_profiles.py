@@ -3,7 +3,7 @@
 import pytest
 
 from services.sandbox.execution import Command, Executable, PythonFile, PythonModule
-from services.sandbox.pool.profiles import ALL, BY_SIZE, Profile, choose_profile
+from services.sandbox.pool.zygote import ALL, BY_SIZE, Profile, choose_profile
 
 FILE = PythonFile("main.py")
 

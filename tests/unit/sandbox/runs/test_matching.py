@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from services.contracts.sandbox_cases import Match
-from services.sandbox.runs.matching import matches
+from services.sandbox.runs.cases import matches
 
 
 @pytest.mark.parametrize(

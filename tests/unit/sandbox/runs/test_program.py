@@ -8,9 +8,9 @@ from pydantic import ValidationError
 
 from services.contracts.errors import Unprocessable
 from services.contracts.sandbox import Language, RunCodeRequest
-from services.sandbox.languages.catalogue import LANGUAGES
-from services.sandbox.runs.program import Program, check_program
+from services.sandbox.languages.catalog import LANGUAGES
 from services.sandbox.settings import SandboxSettings
+from services.sandbox.wire import Program, check_program
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ import pytest
 
 from services.contracts.sandbox import CommandResult, CommandStatus, RunStatus
 from services.sandbox.execution import Ending, Outcome
-from services.sandbox.runs.results import command_result, failed_result, run_status
+from services.sandbox.wire import command_result, failed_result, run_status
 
 
 def outcome(ending: Ending, return_code: int | None, stdout: bytes = b"") -> Outcome:

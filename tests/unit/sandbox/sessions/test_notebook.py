@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from services.sandbox.execution import Ending, SandboxFailure
 from services.sandbox.guest.frames import LARGEST_HEADER, PREFIX, encode
-from services.sandbox.sessions.ends import CellEnd, NotebookEnded, NotEnoughMemory
-from services.sandbox.sessions.notebook import Notebook
+from services.sandbox.sessions.notebook import CellEnd, Notebook, NotebookEnded, NotEnoughMemory
 from services.sandbox.sessions.outputs import CellOutputs, Room
 from tests.unit.sandbox.sessions.scripted import (
     MOST_BYTES,

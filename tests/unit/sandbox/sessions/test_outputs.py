@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from services.contracts.sandbox import OutputPiece
 from services.contracts.sandbox_sessions import CellResult, CellStatus
 from services.sandbox.execution import Stream
-from services.sandbox.sessions.messages import (
+from services.sandbox.sessions.driver import (
     Message,
     Printed,
     ProtocolBroken,

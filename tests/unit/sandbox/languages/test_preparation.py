@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from services.sandbox.languages import prepare as module
+from services.sandbox.languages import preparation as module
 from services.sandbox.languages.declaration import Language, Preparation
-from services.sandbox.languages.prepare import prepare
+from services.sandbox.languages.preparation import prepare
 from tests.unit.sandbox.languages.toys import AddProgram, toy
 
 COUNT_AND_MAKE = 'echo x >> "$COUNT"; cat given.txt > made.txt; pwd >> made.txt'

@@ -1,13 +1,39 @@
-"""Where the programs of a language are on this machine, or what of them is missing."""
+"""All languages, and where their toolchains are on this machine."""
 
 import shutil
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 from services.contracts.errors import TemperError
 from services.sandbox.execution import Executable
+from services.sandbox.languages import compiled, interpreted, javascript, jvm
 from services.sandbox.languages.declaration import Language
+
+_FAMILIES = (interpreted, javascript, compiled, jvm)
+
+LANGUAGES: Mapping[str, Language] = MappingProxyType(
+    {language.name: language for family in _FAMILIES for language in family.FAMILY}
+)
+
+_GPU = ("/dev/nvidia[0-9]*", "/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools")
+
+
+def visible_paths() -> tuple[str, ...]:
+    """What the toolchains read besides what every program sees, as far as it exists."""
+    patterns = {pattern for language in LANGUAGES.values() for pattern in language.visible}
+    return _existing(patterns)
+
+
+def gpu_devices() -> tuple[str, ...]:
+    """The device files that programs on NVIDIA GPUs open, as far as they exist."""
+    return _existing(_GPU)
+
+
+def _existing(patterns: Iterable[str]) -> tuple[str, ...]:
+    return tuple(sorted(path for pattern in patterns for path in existing(pattern)))
+
 
 SEARCH_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 """Where programs are looked up, in the sandbox and outside of it."""

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from services.sandbox.execution import Executable
-from services.sandbox.languages import catalogue
-from services.sandbox.languages.catalogue import LANGUAGES
+from services.sandbox.languages import catalog
+from services.sandbox.languages.catalog import LANGUAGES
 from services.sandbox.languages.declaration import Language
 
-DOCKERFILE = Path(catalogue.__file__).parents[1] / "Dockerfile"
+DOCKERFILE = Path(catalog.__file__).parents[1] / "Dockerfile"
 ALL = pytest.mark.parametrize("language", LANGUAGES.values(), ids=lambda language: language.name)
 
 
@@ -47,7 +47,7 @@ def test_commands_are_words_and_not_lines_of_a_shell(language: Language) -> None
 
 
 def test_setting_a_machine_up_needs_no_package_to_read_the_declarations() -> None:
-    read = "import services.sandbox.languages.catalogue as c; print(len(c.LANGUAGES))"
+    read = "import services.sandbox.languages.catalog as c; print(len(c.LANGUAGES))"
     run = subprocess.run(
         [sys.executable, "-I", "-S", "-c", f"import sys; sys.path.insert(0, '.'); {read}"],
         capture_output=True,

@@ -1,0 +1,188 @@
+"""Between requests and executions: limits, paths, files, results and statuses."""
+
+import base64
+import binascii
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from services.contracts.errors import Unprocessable
+from services.contracts.sandbox import CodeRequest, CommandResult, CommandStatus, RunStatus
+from services.sandbox.execution import Ending, Limits, Outcome
+from services.sandbox.languages.catalog import LANGUAGES
+from services.sandbox.languages.plan import Source
+from services.sandbox.settings import SandboxSettings
+
+
+@dataclass(frozen=True)
+class Program:
+    """What a request asks to compile and run.
+
+    ``patience`` are the seconds from its arrival within which it has to be started, for its
+    client to be still there when its time limits are used up.
+    """
+
+    source: Source
+    compiling: Limits
+    running: Limits
+    patience: float
+
+
+def check_program(request: CodeRequest, settings: SandboxSettings) -> Program:
+    """What a request asks for; raises `Unprocessable`."""
+    check_seconds(request.compile_timeout, "compile_timeout", settings)
+    check_seconds(request.run_timeout, "run_timeout", settings)
+    memory = memory_bytes(request.memory_limit_MB, "memory_limit_MB", settings)
+    output = settings.sandbox_output_bytes
+    is_compiled = bool(LANGUAGES[request.language].compile)
+    spare = 0.0 if is_compiled else max(0.0, request.compile_timeout)
+    return Program(
+        source=Source(
+            language=request.language,
+            code=request.code.encode(),
+            files=decode_files(request.files, "files"),
+        ),
+        compiling=Limits(request.compile_timeout, memory, output),
+        running=Limits(request.run_timeout, memory, output),
+        patience=min(spare + CLIENT_SLACK_SECONDS, settings.sandbox_queue_seconds),
+    )
+
+
+CLIENT_SLACK_SECONDS = 10.0
+"""Clients wait so much longer than the time limits of their request together."""
+
+
+def check_seconds(seconds: float, param: str, settings: SandboxSettings) -> None:
+    """Raise `Unprocessable` for a time limit that is too high."""
+    most = settings.sandbox_max_run_seconds
+    if seconds > most:
+        raise Unprocessable(
+            f"{param}: is above {most:g} s, the most that this service allows "
+            "(TEMPER_SANDBOX_MAX_RUN_SECONDS)",
+            param=param,
+        )
+
+
+def memory_bytes(asked_mb: int | None, param: str, settings: SandboxSettings) -> int:
+    """The memory limit that was asked for, or else the default; raises `Unprocessable`."""
+    most = settings.sandbox_max_memory_mb
+    if asked_mb is None or asked_mb <= 0:
+        return settings.sandbox_memory_mb << 20
+    if asked_mb > most:
+        raise Unprocessable(
+            f"{param}: is above {most}, the most that this service allows "
+            "(TEMPER_SANDBOX_MAX_MEMORY_MB)",
+            param=param,
+        )
+    return asked_mb << 20
+
+
+MAX_NAME_BYTES = 255
+MAX_PATH_BYTES = 1024
+MAX_PATTERNS = 20
+
+
+def clean_path(path: str, param: str) -> str:
+    """The path without ``.`` in it; raises `Unprocessable`, naming the path and ``param``."""
+    reason = _fault(path)
+    if reason is not None:
+        raise Unprocessable(f"{param}: the path {path[:200]!r} {reason}", param=param)
+    return "/".join(part for part in path.split("/") if part != ".")
+
+
+def clean_paths(paths: Iterable[str], param: str) -> dict[str, str]:
+    """Each path or pattern as it was written, by its clean form; raises `Unprocessable`."""
+    clean = {clean_path(path, param): path for path in paths}
+    if sum("*" in path for path in clean) > MAX_PATTERNS:
+        raise Unprocessable(f"{param}: has more than {MAX_PATTERNS} patterns", param=param)
+    return clean
+
+
+def decode_files(files: Mapping[str, str | None], param: str) -> dict[str, bytes]:
+    """Contents by clean path; null makes no file. Raises `Unprocessable`."""
+    decoded: dict[str, bytes] = {}
+    for path, content in files.items():
+        clean = clean_path(path, param)
+        if clean in decoded:
+            raise Unprocessable(f"{param}: {path[:200]!r} is there twice", param=param)
+        if content is not None:
+            decoded[clean] = decode_content(content, path, param)
+    _check_folders(decoded, param)
+    return decoded
+
+
+def decode_content(content: str, path: str, param: str) -> bytes:
+    """The bytes that a text in base64 stands for; line breaks in it are allowed.
+
+    Raises `Unprocessable`.
+    """
+    try:
+        return base64.b64decode("".join(content.splitlines()), validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise Unprocessable(
+            f"{param}: the content of {path[:200]!r} is not base64: {error}", param=param
+        ) from None
+
+
+def _fault(path: str) -> str | None:
+    parts = path.split("/")
+    faults = (
+        (path.startswith("/"), "is absolute; give it below the work directory"),
+        (".." in parts, "leads upwards"),
+        ("\0" in path, "holds a NUL character"),
+        ("" in parts or parts[-1] == ".", "has an empty part, or names a folder"),
+        (len(path.encode()) > MAX_PATH_BYTES, f"is longer than {MAX_PATH_BYTES} bytes"),
+        (
+            any(len(part.encode()) > MAX_NAME_BYTES for part in parts),
+            f"has a name of more than {MAX_NAME_BYTES} bytes",
+        ),
+    )
+    return next((reason for is_wrong, reason in faults if is_wrong), None)
+
+
+def _check_folders(files: Mapping[str, bytes], param: str) -> None:
+    """Refuse a path that is a file and a folder."""
+    for path in files:
+        parts = path.split("/")
+        for length in range(1, len(parts)):
+            folder = "/".join(parts[:length])
+            if folder in files:
+                raise Unprocessable(f"{param}: {folder[:200]!r} is also a folder", param=param)
+
+
+def command_result(outcome: Outcome) -> CommandResult:
+    """What came of a program. Outputs are texts whatever it wrote."""
+    timed_out = outcome.ending is Ending.TIMED_OUT
+    return CommandResult(
+        status=CommandStatus.TIME_LIMIT_EXCEEDED if timed_out else CommandStatus.FINISHED,
+        execution_time=outcome.wall_seconds,
+        return_code=outcome.return_code,
+        stdout=outcome.stdout.decode(errors="replace"),
+        stderr=outcome.stderr.decode(errors="replace"),
+        cpu_time=outcome.cpu_seconds,
+        peak_memory_mb=outcome.peak_memory_bytes / (1 << 20),
+        out_of_memory=outcome.ending is Ending.OUT_OF_MEMORY,
+        stdout_truncated=outcome.stdout_cut,
+        stderr_truncated=outcome.stderr_cut,
+    )
+
+
+def failed_result(reason: str) -> CommandResult:
+    """The result of a program that the sandbox could not run, or lost."""
+    return CommandResult(status=CommandStatus.ERROR, stdout="", stderr=reason)
+
+
+def run_status(*results: CommandResult | None) -> RunStatus:
+    """What the results of a compiler and a program add up to."""
+    there = [result for result in results if result is not None]
+    if any(result.status is CommandStatus.ERROR for result in there):
+        return RunStatus.SANDBOX_ERROR
+    if all(result.return_code == 0 for result in there):
+        return RunStatus.SUCCESS
+    return RunStatus.FAILED
+
+
+def encode_files(files: Mapping[str, bytes], asked: Mapping[str, str]) -> dict[str, str]:
+    """Fetched files in base64, under the names that they were asked for by."""
+    return {
+        asked.get(path, path): base64.b64encode(content).decode() for path, content in files.items()
+    }
