@@ -27,8 +27,8 @@ from tokenizers.pre_tokenizers import ByteLevel
 from tokenizers.trainers import BpeTrainer
 
 from services.contracts.fine_tuning import DataFormat
-from services.trainer.validation.tokens import row_lengths
-from services.trainer.validation.training_file import validate_training_file
+from services.trainer.sft.lengths import row_lengths
+from services.trainer.sft.validation import scan_training_file
 
 ROWS = 100_000
 MAX_SEQ_LENGTH = 2048
@@ -75,11 +75,10 @@ def seconds(action: Callable[[], None]) -> float:
 def validate(path: Path, tokenizer: Path | None) -> None:
     """Validate a file that must be valid."""
     lengths = row_lengths(tokenizer, MAX_SEQ_LENGTH)
-    report = validate_training_file(
+    report = scan_training_file(
         path, DataFormat.AUTO, lengths, max_errors=20, progress=lambda _: None
     )
-    if report.findings.errors:
-        raise SystemExit(report.findings.failure(path.name))
+    report.scan.raise_errors(path.name, code="invalid_training_file")
 
 
 def load_lines(path: Path) -> None:

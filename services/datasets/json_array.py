@@ -5,22 +5,89 @@ parser, because ijson's C backend (3.6) crashes the process on a number of 5,000
 lone surrogates silently and sets no limit to the size of an element.
 """
 
+import codecs
 import json
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 from services.datasets.container import Container
 from services.datasets.decoding import Scanned, StrictDecoder, reason
 from services.datasets.record import Problem, Record, RowError, UnreadableFile
-from services.datasets.text_window import TextWindow
+
+_CHUNK_BYTES = 64 * 1024
+_BLANKS = re.compile(r"[ \t\r\n]*")
 
 _LONGEST_TOKEN = 12
-"""No literal, escape or prefix of a number that the end of a window may cut is longer."""
+"""Longest literal, escape or number prefix that the end of a window may cut."""
+
+
+class TextWindow:
+    """A sliding window over a file's UTF-8 text, beginning at or before ``position``."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self.text = ""
+        self.position = 0
+        self.ended = False
+        self._file = file
+        self._decoder = codecs.getincrementaldecoder("utf-8-sig")()
+        self._lines = 1
+        self._columns = 0
+
+    def peek(self) -> str:
+        """Move to the next non-blank character and return it, or "" at the end."""
+        while True:
+            blanks = _BLANKS.match(self.text, self.position)
+            if blanks is not None:
+                self.position = blanks.end()
+            if self.position < len(self.text):
+                return self.text[self.position]
+            if self.ended:
+                return ""
+            self.grow()
+
+    def skip(self, character: str) -> bool:
+        """Skip blanks and then ``character``, if it comes next."""
+        if self.peek() != character:
+            return False
+        self.position += 1
+        return True
+
+    def grow(self) -> None:
+        """Drop the text before ``position``, then double the rest or read one chunk."""
+        self._forget()
+        wanted = max(_CHUNK_BYTES, len(self.text))
+        pending = len(self._decoder.getstate()[0])
+        offset = self._file.tell() - pending
+        chunk = self._file.read(wanted)
+        self.ended = len(chunk) < wanted
+        try:
+            self.text += self._decoder.decode(chunk, self.ended)
+        except UnicodeDecodeError as error:
+            byte = error.object[error.start]
+            place = f"byte 0x{byte:02x} at offset {offset + error.start}"
+            raise UnreadableFile(f"the file is not UTF-8: {place}") from None
+
+    def place(self, position: int | None = None) -> str:
+        """The line and column of ``position``, counted from 1."""
+        seen = self.text[: self.position if position is None else position]
+        breaks = seen.count("\n")
+        columns = len(seen) - seen.rfind("\n") - 1 if breaks else self._columns + len(seen)
+        return f"line {self._lines + breaks}, column {columns + 1}"
+
+    def _forget(self) -> None:
+        seen = self.text[: self.position]
+        breaks = seen.count("\n")
+        self._lines += breaks
+        self._columns = len(seen) - seen.rfind("\n") - 1 if breaks else self._columns + len(seen)
+        self.text = self.text[self.position :]
+        self.position = 0
 
 
 class JsonArrayReader:
-    """An element that breaks a rule is a problem of its row; broken syntax ends the reading."""
+    """A bad element is a problem of its row; bad syntax makes the rest unreadable."""
 
     container = Container.JSON
 
@@ -66,7 +133,7 @@ class JsonArrayReader:
 
 
 def _scan(decoder: StrictDecoder, window: TextWindow, row: int) -> Scanned | None:
-    """The element at the window's position; None if the window may end before the element."""
+    """The element at the window's position; None if it may not be complete yet."""
     try:
         scanned = decoder.scan(window.text, window.position)
     except json.JSONDecodeError as error:
@@ -75,13 +142,13 @@ def _scan(decoder: StrictDecoder, window: TextWindow, row: int) -> Scanned | Non
         return None
     except RowError as error:
         raise UnreadableFile(f"{error.message} ({window.place()})", row=row) from None
-    # The end of the window may also cut a bare number into two that are both numbers.
+    # The window may also end inside a number whose first digits are a number too.
     whole = window.ended or len(window.text) - scanned.end > _LONGEST_TOKEN
     return scanned if whole else None
 
 
 def _may_be_cut(error: json.JSONDecodeError) -> bool:
-    """Whether more text may mend the error: the window's end, not the file, broke the syntax."""
+    """Whether the error may only come from the end of the window, so that more text resolves it."""
     at_end = len(error.doc) - error.pos <= _LONGEST_TOKEN
     return at_end or error.msg.startswith("Unterminated string")
 

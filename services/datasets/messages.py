@@ -1,8 +1,9 @@
-"""Checks of chat messages in OpenAI's format, which training and evaluation files share.
+"""Checks of chat messages and tools in OpenAI's format, shared by all kinds of files.
 
-Written by hand for speed: a file of hundreds of thousands of rows is read before its job queues.
+Written by hand for speed: files of hundreds of thousands of rows are read before a job queues.
 """
 
+import json
 from typing import Any
 
 from services.datasets.decoding import decode_within
@@ -80,7 +81,7 @@ def _check_message(message: JsonValue, position: int) -> str:
         _check_content(message, role, position)
     if message.get("function_call") is not None:
         place = f"messages[{position}].function_call"
-        raise RowError(f"{place} is OpenAI's former way of calling; use tool_calls")
+        raise RowError(f"{place} is OpenAI's deprecated way of calling; use tool_calls")
     if role != "assistant" and message.get("tool_calls"):
         raise RowError(f"messages[{position}].tool_calls: only the assistant calls tools")
     if message.get("name") is not None:
@@ -153,3 +154,46 @@ def _unanswered(open_calls: dict[str, int], messages: list[Message]) -> RowError
         f"messages[{position}].tool_calls[{calls.index(identity)}] has no tool message "
         "that answers it"
     )
+
+
+def check_tools(tools: JsonValue) -> str:
+    """Check a list of functions, or the JSON text of such a list, and return it as JSON text.
+
+    A function may be bare or wrapped as OpenAI does, ``{"type": "function", "function": ...}``.
+    None, an empty list and an empty string return "". Raises RowError.
+    """
+    text = tools if isinstance(tools, str) else ""
+    if text.strip():
+        tools = decode_within(text, "tools")
+        if not isinstance(tools, list):
+            raise RowError(f"tools is JSON of {shown(tools)}, not of a list")
+    if tools is None or tools == [] or (isinstance(tools, str) and not text.strip()):
+        return ""
+    if not isinstance(tools, list):
+        raise RowError(f"tools is {shown(tools)}, not a list")
+    for position, tool in enumerate(tools):
+        _check_tool(check_object(tool, f"tools[{position}]"), f"tools[{position}]")
+    return text or json.dumps(tools, ensure_ascii=False, separators=(",", ":"))
+
+
+def _check_tool(tool: dict[str, Any], path: str) -> None:
+    kind = tool.get("type")
+    if kind is None and tool.get("function") is None:
+        _check_function(tool, path)
+    elif kind != "function":
+        raise RowError(f"{path}.type is {shown(kind)}, not 'function'")
+    else:
+        _check_function(check_object(tool.get("function"), f"{path}.function"), f"{path}.function")
+
+
+def _check_function(function: dict[str, Any], path: str) -> None:
+    if not check_text(function.get("name"), f"{path}.name"):
+        raise RowError(f"{path}.name is empty")
+    if function.get("description") is not None:
+        check_text(function["description"], f"{path}.description")
+    parameters = function.get("parameters")
+    if parameters is None:
+        return
+    kind = check_object(parameters, f"{path}.parameters").get("type", "object")
+    if kind != "object":
+        raise RowError(f"{path}.parameters.type is {shown(kind)}, not 'object'")

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyarrow import types
 
 from services.datasets.container import Container
-from services.datasets.parquet_types import has_floats, json_schema
-from services.datasets.record import JsonValue, Problem, Record, UnreadableFile
+from services.datasets.record import MAX_DEPTH, JsonValue, Problem, Record, UnreadableFile, shown
 
 _BATCH_ROWS = 16
 """Few, because a text that a page stores once is unfolded for every row of a batch."""
@@ -44,7 +44,7 @@ class ParquetReader:
                 pq.ParquetFile(source, buffer_size=_BUFFER_BYTES, pre_buffer=False) as file,
             ):
                 total = max(1, file.metadata.num_rows)
-                schema = json_schema(file.schema_arrow)
+                schema = _json_schema(file.schema_arrow)
                 for batch in file.iter_batches(_BATCH_ROWS, use_threads=False):
                     yield from self._rows(batch, schema, row)
                     row += batch.num_rows
@@ -83,7 +83,7 @@ def _values(batch: pa.RecordBatch, schema: pa.Schema) -> list[JsonValue] | None:
         rows = batch.cast(schema).to_pylist(maps_as_pydicts="strict")
     except (pa.ArrowException, ValueError, LookupError):
         return None
-    return [_finite(row) for row in rows] if has_floats(schema) else rows
+    return [_finite(row) for row in rows] if _has_floats(schema) else rows
 
 
 def _finite(value: JsonValue) -> JsonValue:
@@ -94,3 +94,58 @@ def _finite(value: JsonValue) -> JsonValue:
     if isinstance(value, list):
         return [_finite(item) for item in value]
     return value
+
+
+def _json_schema(schema: pa.Schema) -> pa.Schema:
+    """The schema to cast rows to so that every value, floats aside, is one that JSON has.
+
+    Raises UnreadableFile for columns of the same name and for a type that cannot be cast.
+    """
+    for name in schema.names:
+        if schema.names.count(name) > 1:
+            raise UnreadableFile(f"the file has two columns named {shown(name)}")
+    return pa.schema([pa.field(field.name, _json_type(field.type, field.name)) for field in schema])
+
+
+def _has_floats(schema: pa.Schema) -> bool:
+    """Whether any value is a float, which may be NaN or infinite."""
+    return any(_holds_float(field.type) for field in schema)
+
+
+def _json_type(kind: pa.DataType, column: str, depth: int = 1) -> pa.DataType:
+    if depth >= MAX_DEPTH:
+        raise UnreadableFile(f"column {shown(column)} is nested more than {MAX_DEPTH} levels deep")
+    if types.is_dictionary(kind):
+        return _json_type(kind.value_type, column, depth)
+    if types.is_struct(kind):
+        fields = [pa.field(item.name, _json_type(item.type, column, depth + 1)) for item in kind]
+        return pa.struct(fields)
+    if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
+        return pa.large_list(_json_type(kind.value_type, column, depth + 1))
+    if types.is_map(kind):
+        key = _json_type(kind.key_type, column, depth + 1)
+        return pa.map_(key, _json_type(kind.item_type, column, depth + 1))
+    return _json_leaf(kind, column)
+
+
+def _json_leaf(kind: pa.DataType, column: str) -> pa.DataType:
+    if types.is_null(kind) or types.is_boolean(kind) or types.is_integer(kind):
+        return kind
+    if types.is_floating(kind) or types.is_decimal(kind):
+        return pa.float64()
+    if types.is_temporal(kind) or _is_text(kind):
+        return pa.large_string()
+    raise UnreadableFile(f"column {shown(column)} has the type {kind}, which JSON cannot express")
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    """Binary columns count: writers that annotate no text store their strings so."""
+    tests = (types.is_string, types.is_large_string, types.is_string_view)
+    binary = (types.is_binary, types.is_large_binary, types.is_binary_view)
+    return any(test(kind) for test in (*tests, *binary))
+
+
+def _holds_float(kind: pa.DataType) -> bool:
+    if types.is_floating(kind):
+        return True
+    return any(_holds_float(kind.field(index).type) for index in range(kind.num_fields))

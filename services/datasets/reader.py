@@ -1,21 +1,21 @@
-"""Reading files of rows in bounded memory, whatever their container."""
+"""Reading files of rows (JSONL, JSON, Parquet) in bounded memory."""
 
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Protocol
 
 from services.datasets.container import Container, detect_container
 from services.datasets.json_array import JsonArrayReader
 from services.datasets.jsonl import JsonlReader
-from services.datasets.parquet import ParquetReader
 from services.datasets.record import MAX_ROW_BYTES, Problem, Record
 
 
 class RecordReader(Protocol):
-    """Yields the rows of one file in order, each as a Record or as the Problem it has.
+    """Yields the rows of one file in order, each as a Record or as its Problem.
 
-    Iterating raises UnreadableFile where the content cannot be read any further. ``share_read``
-    says how much of the file was read, from 0 to 1.
+    Iterating raises UnreadableFile where the rest of the content cannot be read. ``share_read`` is
+    the share of the file read so far, from 0 to 1.
     """
 
     @property
@@ -31,7 +31,7 @@ class RecordReader(Protocol):
 
 
 def open_records(path: Path, *, max_row_bytes: int = MAX_ROW_BYTES) -> RecordReader:
-    """Open a file by its content; raises UnreadableFile if that is no known container.
+    """Open a file by its content; raises UnreadableFile for an unknown container.
 
     Memory does not grow with the number of rows: it is bounded by the objects that one row of
     ``max_row_bytes`` can become, and for Parquet by the pages that its writer chose.
@@ -42,4 +42,7 @@ def open_records(path: Path, *, max_row_bytes: int = MAX_ROW_BYTES) -> RecordRea
         case Container.JSON:
             return JsonArrayReader(path, max_row_bytes)
         case Container.PARQUET:
-            return ParquetReader(path, max_row_bytes)
+            # Imported here: pyarrow takes as much memory as validating a JSONL file.
+            parquet = import_module("services.datasets.parquet")
+            reader: RecordReader = parquet.ParquetReader(path, max_row_bytes)
+            return reader

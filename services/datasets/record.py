@@ -1,24 +1,36 @@
-"""What reading a file of rows yields: rows, rows with a problem, or a file that cannot be read."""
+"""The result of reading a file of rows: records, problems of single rows, or an unreadable file."""
 
 import reprlib
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
 
 from services.contracts.errors import TemperError
 
 JsonValue = Any
-"""A value that JSON can express: finite numbers, text without lone surrogates, bounded depth."""
+"""Any JSON value: finite numbers, no lone surrogates, bounded depth."""
 
 MAX_ROW_BYTES = 16 * 2**20
-"""A longer row is a problem; it bounds the memory that reading a file takes."""
+"""A longer row is a problem: this bounds the memory that reading takes."""
 
 MAX_DEPTH = 100
-"""How deep objects and lists of a row may be nested."""
+"""Maximum nesting of objects and lists in a row."""
+
+
+class SourceFile(BaseModel):
+    """An uploaded file as a child process sees it: the stored content and the client's name."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+    path: Path
+    filename: str = Field(min_length=1)
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A row, counted from 1; in JSONL the row is the line, so that an editor finds it."""
+    """A row, counted from 1; in JSONL it is the line number."""
 
     row: int
     value: JsonValue
@@ -26,7 +38,7 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Why a row cannot be used, or, without a row, why the whole file cannot."""
+    """Why a row is unusable or, with ``row`` None, why the whole file is."""
 
     row: int | None
     message: str
@@ -36,7 +48,7 @@ class Problem:
 
 
 class UnreadableFile(TemperError):
-    """The content of a file cannot be read any further; ``problem`` names the place."""
+    """The rest of a file cannot be read; ``problem`` names the place."""
 
     code = "unreadable_file"
 
@@ -46,7 +58,7 @@ class UnreadableFile(TemperError):
 
 
 class RowError(TemperError):
-    """A row does not follow its layout; the message names the path, not the row."""
+    """A row does not match its format; the message names the path inside the row."""
 
     code = "invalid_row"
 
@@ -61,7 +73,7 @@ _SHORT.maxstring = _SHORT.maxother = _SHORT.maxlong = 60
 
 
 def shown(value: JsonValue) -> str:
-    """A short form of any value for a message: on one line, printable, and of bounded length."""
+    """A short, printable, one-line form of a value for messages."""
     if isinstance(value, dict):
         return "an object"
     if isinstance(value, list):

@@ -13,14 +13,13 @@ from services.core.jobs.claims import Claim
 from services.core.jobs.job import Job
 from services.core.worker.handler import Launch
 from services.core.worker.settings import WorkerSettings
+from services.datasets.validate import validation_command
 from services.evaluator.evaluation.spec import SPEC as EVALUATION_SPEC
-from services.evaluator.evaluation.spec import EvaluationSpec
+from services.evaluator.evaluation.spec import EvaluationFileSpec, EvaluationSpec
 from services.evaluator.models import endpoint_key, model_of, source_file
-from services.evaluator.validation.spec import SPEC as VALIDATION_SPEC
-from services.evaluator.validation.spec import ValidationSpec
 
 EVALUATION_CHILD = "services.evaluator.evaluation.child"
-VALIDATION_CHILD = "services.evaluator.validation.child"
+VALIDATION_CHILD = "services.evaluator.validation"
 
 
 class EvaluationResult(BaseModel):
@@ -40,9 +39,8 @@ class EvaluationHandler:
         request = CreateEvaluation.model_validate(job.request)
         with database.read() as session:
             file = source_file(session, self._settings.home, request.file)
-        spec = ValidationSpec(file=file, grader=request.grader)
-        (job_dir / VALIDATION_SPEC).write_text(spec.model_dump_json())
-        return Launch([sys.executable, "-m", VALIDATION_CHILD, str(job_dir)])
+        spec = EvaluationFileSpec(file=file, grader=request.grader)
+        return Launch(validation_command(VALIDATION_CHILD, spec, job_dir))
 
     def work(self, database: Database, claim: Claim, job_dir: Path) -> Launch:
         """Ask the model and judge its answers."""

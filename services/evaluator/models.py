@@ -13,7 +13,7 @@ from services.core.db.tables import FileRow
 from services.core.models.registry import resolve_model
 from services.core.process.runtimes import find_runtime
 from services.core.worker.settings import WorkerSettings
-from services.datasets.source import SourceFile
+from services.datasets.record import SourceFile
 from services.evaluator.evaluation.spec import ENDPOINT_KEY, Adapter, LocalModel, RemoteEndpoint
 
 RUNTIME = "vllm"

@@ -17,13 +17,13 @@ from services.core.jobs.job import Job
 from services.core.models.registry import resolve_model
 from services.core.worker.handler import Launch
 from services.core.worker.settings import WorkerSettings
+from services.datasets.validate import validation_command
 from services.evaluator.models import endpoint_key, model_of, source_file
 from services.evaluator.rollout.spec import (
     INLINE_PROMPTS,
     SPEC,
-    VALIDATION_SPEC,
+    PromptFileSpec,
     RolloutSpec,
-    RolloutValidationSpec,
     TokenizerSource,
 )
 from services.rewards import RewardEnvironment, named_reward_models, needs_gold
@@ -52,15 +52,14 @@ class RolloutHandler:
             return None
         with database.read() as session:
             file = source_file(session, self._settings.home, request.file)
-        spec = RolloutValidationSpec(
+        spec = PromptFileSpec(
             file=file,
             prompt_type=request.prompt_type,
             needs_gold=needs_gold(request.rewards),
             max_prompts=request.max_prompts,
             samples_per_prompt=request.samples_per_prompt,
         )
-        (job_dir / VALIDATION_SPEC).write_text(spec.model_dump_json())
-        return Launch([sys.executable, "-m", VALIDATION_CHILD, str(job_dir)])
+        return Launch(validation_command(VALIDATION_CHILD, spec, job_dir))
 
     def work(self, database: Database, claim: Claim, job_dir: Path) -> Launch:
         """Play the prompts."""

@@ -19,11 +19,12 @@ from services.core.models.registry import resolve_model
 from services.core.process.runtimes import find_runtime
 from services.core.worker.handler import Launch
 from services.core.worker.settings import WorkerSettings
-from services.datasets.source import SourceFile
-from services.retrieval.corpus.spec import SPEC, ValidationSpec
+from services.datasets.record import SourceFile
+from services.datasets.validate import validation_command
+from services.retrieval.corpus.spec import CorpusFileSpec
 
 RUNTIME = "encoder"
-VALIDATION_CHILD = "services.retrieval.corpus.child"
+VALIDATION_CHILD = "services.retrieval.corpus.validation"
 
 
 class IndexingHandler:
@@ -41,9 +42,8 @@ class IndexingHandler:
             find_runtime(self._settings.runtimes_folder, RUNTIME)
         with database.read() as session:
             file = self._source_file(session, request)
-        spec = ValidationSpec(file=file, language=request.language)
-        (job_dir / SPEC).write_text(spec.model_dump_json())
-        return Launch([sys.executable, "-m", VALIDATION_CHILD, str(job_dir)])
+        spec = CorpusFileSpec(file=file, language=request.language)
+        return Launch(validation_command(VALIDATION_CHILD, spec, job_dir))
 
     def work(self, database: Database, claim: Claim, job_dir: Path) -> Launch:
         """Build the index aside and switch to it."""

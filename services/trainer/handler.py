@@ -24,22 +24,21 @@ from services.core.models.registry import (
 from services.core.process.runtimes import find_runtime
 from services.core.worker.handler import Launch
 from services.core.worker.settings import WorkerSettings
+from services.datasets.validate import validation_command
 from services.rewards import RewardEnvironment, named_reward_models
 from services.rollouts.tools import ToolEnvironment
 from services.trainer.rl.method import online_method, rewards_of
 from services.trainer.rl.spec import SPEC as ONLINE_SPEC
 from services.trainer.rl.specification import online_task, prompts_spec, reward_model_folder
-from services.trainer.rl.validation.spec import SPEC as PROMPTS_SPEC
 from services.trainer.sft.spec import SPEC as TRAINING_SPEC
 from services.trainer.specification import FineTune, look_up, training_spec, validation_spec
-from services.trainer.validation.spec import SPEC as VALIDATION_SPEC
 
 RUNTIME = "training"
 ENGINE_RUNTIME = "vllm"
 TRAINING_CHILD = "services.trainer.sft.child"
-VALIDATION_CHILD = "services.trainer.validation.child"
+VALIDATION_CHILD = "services.trainer.sft.validation"
 ONLINE_CHILD = "services.trainer.rl.child"
-PROMPTS_CHILD = "services.trainer.rl.validation.child"
+PROMPTS_CHILD = "services.trainer.rl.validation"
 
 
 class TrainingResult(BaseModel):
@@ -72,13 +71,11 @@ class FineTuningHandler:
             tune = self._look_up(session, job)
         if tune.method.online is not None:
             prompts = prompts_spec(tune, self._artifacts)
-            (job_dir / PROMPTS_SPEC).write_text(prompts.model_dump_json())
-            return Launch([sys.executable, "-m", PROMPTS_CHILD, str(job_dir)])
+            return Launch(validation_command(PROMPTS_CHILD, prompts, job_dir))
         spec = validation_spec(tune, self._artifacts)
         if spec is None:
             return None
-        (job_dir / VALIDATION_SPEC).write_text(spec.model_dump_json())
-        return Launch([sys.executable, "-m", VALIDATION_CHILD, str(job_dir)])
+        return Launch(validation_command(VALIDATION_CHILD, spec, job_dir))
 
     def work(self, database: Database, claim: Claim, job_dir: Path) -> Launch:
         """Train."""

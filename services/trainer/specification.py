@@ -19,10 +19,9 @@ from services.core.artifacts import Artifacts
 from services.core.db.tables import FileRow
 from services.core.jobs.job import Job
 from services.core.models.registry import ResolvedModel, resolve_model
-from services.datasets.source import SourceFile
+from services.datasets.record import SourceFile
 from services.trainer.model_source import ModelSource
-from services.trainer.sft.spec import DataSource, Lora, TrainingSpec
-from services.trainer.validation.spec import ValidationSpec
+from services.trainer.sft.spec import DataSource, Lora, TrainingFilesSpec, TrainingSpec
 
 AUTO_EPOCHS = 3.0
 AUTO_BATCH_SIZE = 16
@@ -64,12 +63,12 @@ def look_up(session: Session, job: Job, model_root: Path, artifacts: Artifacts) 
     )
 
 
-def validation_spec(tune: FineTune, artifacts: Artifacts) -> ValidationSpec | None:
+def validation_spec(tune: FineTune, artifacts: Artifacts) -> TrainingFilesSpec | None:
     """What to validate before training; None when the training data lies on a hub."""
     if tune.training_file is None:
         return None
     tokenizer = tune.model.weights.path / "tokenizer.json" if tune.model.weights.path else None
-    return ValidationSpec(
+    return TrainingFilesSpec(
         training_file=_source_file(tune.training_file, artifacts),
         validation_file=(
             _source_file(tune.validation_file, artifacts) if tune.validation_file else None

@@ -27,15 +27,15 @@ def loaded(module: str, *names: str) -> list[str]:
     [
         "services.api.app",
         "services.trainer.worker",
-        "services.trainer.validation.child",
+        "services.trainer.sft.validation",
         "services.evaluator.worker",
         "services.evaluator.evaluation.child",
-        "services.evaluator.validation.child",
+        "services.evaluator.validation",
         "services.evaluator.rollout.child",
         "services.evaluator.rollout.validation",
         "services.retrieval.worker",
         "services.retrieval.builder.__main__",
-        "services.retrieval.corpus.child",
+        "services.retrieval.corpus.validation",
         "temper.cli.main",
     ],
 )

@@ -74,12 +74,12 @@ def test_good_training_files_end_with_their_reports(tmp_path: Path) -> None:
         "max_seq_length": 9,
         "tokenizer_file": tokenizer_file(tmp_path / "tokenizer.json"),
     }
-    outcome = run_child("services.trainer.validation.child", tmp_path, spec)
-    training = outcome.result["training"]
+    outcome = run_child("services.trainer.sft.validation", tmp_path, spec)
+    training = outcome.result["training_file"]
     assert outcome.result["status"] == "succeeded"
     assert (training["rows"], training["valid_rows"], training["layout"]) == (1500, 1500, "chat")
     assert training["lengths"]["total"] == 1500 * 10
-    assert outcome.result["validation"]["rows"] == 1
+    assert outcome.result["validation_file"]["rows"] == 1
     assert outcome.messages("info") == [
         "sums.jsonl: 1,500 rows, chat; tokens per row: mean 10, p95 10, max 10",
         "held-out.jsonl: 1 row, chat; tokens per row: mean 10, p95 10, max 10",
@@ -97,7 +97,7 @@ def test_a_bad_training_file_fails_with_its_first_error(tmp_path: Path) -> None:
         "max_seq_length": 2048,
         "max_errors": 20,
     }
-    outcome = run_child("services.trainer.validation.child", tmp_path, spec)
+    outcome = run_child("services.trainer.sft.validation", tmp_path, spec)
     assert outcome.result["status"] == "failed"
     assert outcome.result["error"] == {
         "code": "invalid_training_file",
@@ -117,7 +117,7 @@ def test_a_bad_validation_file_is_the_field_at_fault(tmp_path: Path) -> None:
         "validation_file": source(tmp_path / "b", [], "held-out.jsonl"),
         "max_seq_length": 2048,
     }
-    outcome = run_child("services.trainer.validation.child", tmp_path, spec)
+    outcome = run_child("services.trainer.sft.validation", tmp_path, spec)
     assert outcome.result["error"]["param"] == "validation_file"
     assert outcome.result["error"]["message"] == "held-out.jsonl: the file is empty"
 
@@ -128,9 +128,9 @@ def test_a_good_evaluation_file_ends_with_its_report(tmp_path: Path) -> None:
         "file": source(tmp_path / "a", rows, "golds.jsonl"),
         "grader": {"type": "numeric"},
     }
-    outcome = run_child("services.evaluator.validation.child", tmp_path, spec)
+    outcome = run_child("services.evaluator.validation", tmp_path, spec)
     assert outcome.result["status"] == "succeeded"
-    assert outcome.result["evaluation"]["rows"] == 2
+    assert outcome.result["file"]["rows"] == 2
     assert outcome.messages("info") == ["golds.jsonl: 2 rows, 2 messages, 3 golds"]
 
 
@@ -139,7 +139,7 @@ def test_a_bad_evaluation_file_fails_with_its_first_error(tmp_path: Path) -> Non
         "file": source(tmp_path / "a", [{"prompt": "1 + 1", "gold": "two"}], "golds.jsonl"),
         "grader": {"type": "numeric"},
     }
-    outcome = run_child("services.evaluator.validation.child", tmp_path, spec)
+    outcome = run_child("services.evaluator.validation", tmp_path, spec)
     assert outcome.result["error"] == {
         "code": "invalid_evaluation_file",
         "message": "golds.jsonl: row 1: gold: the gold 'two' holds no number",

@@ -16,7 +16,7 @@ from services.evaluator.evaluation.tally import Tally
 from services.evaluator.graders.factory import make_grader
 from services.evaluator.graders.grader import Grader
 from services.evaluator.progress import GenerationProgress, seconds_of_earlier_attempts
-from services.evaluator.validation.samples import Sample, read_samples
+from services.evaluator.samples import Sample, read_samples
 
 
 async def evaluate(

@@ -12,7 +12,7 @@ from services.evaluator.evaluation.failures import FailureWatch
 from services.evaluator.evaluation.results import ResultRow
 from services.evaluator.evaluation.tally import Tally
 from services.evaluator.graders.grader import Grader
-from services.evaluator.validation.samples import Sample
+from services.evaluator.samples import Sample
 
 
 class ChatModel(Protocol):

@@ -1,4 +1,4 @@
-"""What the evaluation child is told: ``spec.json`` in its job directory."""
+"""The specs of an evaluation's children: ``validation.json`` and ``spec.json``."""
 
 from pathlib import Path
 from typing import Annotated, Literal
@@ -8,11 +8,20 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from services.contracts.engine import VllmOptions
 from services.contracts.evaluations import Grader, RemoteModel, Sampling
 from services.contracts.models import HubName
+from services.datasets.record import SourceFile
+from services.datasets.validate import ValidationSpec
 
 SPEC = "spec.json"
 ENDPOINT_KEY = "TEMPER_ENDPOINT_KEY"
 """Variable of the child's environment with the API key of a remote endpoint, if it needs one. The
 key is never part of the specification, which stays on disk."""
+
+
+class EvaluationFileSpec(ValidationSpec):
+    """The file to validate, and the grader that must be able to use its golds."""
+
+    file: SourceFile
+    grader: Grader
 
 
 class _Strict(BaseModel):

@@ -8,13 +8,12 @@ from pydantic import BaseModel, ConfigDict, Field
 from services.contracts.models import HubName
 from services.contracts.multi_turn import MultiTurn, PromptType, RolloutSampling, Tool
 from services.contracts.rewards import WeightedReward
-from services.datasets.source import SourceFile
+from services.datasets.record import SourceFile
+from services.datasets.validate import ValidationSpec
 from services.evaluator.evaluation.spec import LocalModel, RemoteEndpoint
 
 SPEC = "spec.json"
-VALIDATION_SPEC = "validation.json"
 INLINE_PROMPTS = "prompts.jsonl"
-MAX_ERRORS = 20
 
 
 class _Strict(BaseModel):
@@ -47,12 +46,11 @@ class RolloutSpec(_Strict):
     max_concurrency: int = Field(ge=1)
 
 
-class RolloutValidationSpec(_Strict):
-    """The prompts of one job, and whether rewards compare with their golds."""
+class PromptFileSpec(ValidationSpec):
+    """The prompts to validate, and whether rewards compare with their golds."""
 
     file: SourceFile
     prompt_type: PromptType
     needs_gold: bool
     max_prompts: int | None = Field(ge=1)
     samples_per_prompt: int = Field(ge=1)
-    max_errors: int = Field(default=MAX_ERRORS, ge=1, le=1000)

@@ -2,37 +2,21 @@
 
 from collections.abc import Iterator
 
-from services.contracts.errors import InvalidRequest
-from services.core.process.reporter import Reporter
-from services.datasets.record import Problem, UnreadableFile, counted
+from services.datasets.record import Problem, UnreadableFile
+from services.datasets.scan import InvalidFile
 from services.retrieval.corpus.corpus import Corpus, Passage
 from services.retrieval.corpus.identities import IdentityLog
 
 DEFAULT_MAX_PROBLEMS = 20
 
 
-class InvalidCorpus(InvalidRequest):
-    """A corpus that no index is made of; ``problems`` are the first ones, in order."""
+class InvalidCorpus(InvalidFile):
+    """A corpus that cannot be indexed."""
 
     code = "invalid_corpus"
 
     def __init__(self, name: str, problems: list[Problem], *, complete: bool) -> None:
-        self.problems = tuple(problems)
-        self._name = name
-        self._complete = complete
-        more = len(problems) - 1
-        stopped = "" if complete else "; checking stopped there"
-        rest = f" (and {counted(more, 'more error')}{stopped})" if more else ""
-        super().__init__(f"{name}: {problems[0]}{rest}", param="file")
-
-    def announce(self, reporter: Reporter) -> None:
-        """Report every problem that was kept, and whether there may be more."""
-        for problem in self.problems:
-            text = f"{self._name}: {problem}"
-            reporter.message(text, "error", row=problem.row, problem=problem.message)
-        if not self._complete:
-            found = counted(len(self.problems), "error")
-            reporter.message(f"{self._name}: checking stopped after {found}", "error")
+        super().__init__(name, problems, complete=complete, code=self.code)
 
 
 class CheckedCorpus:

@@ -1,16 +1,11 @@
-"""What a validation child is asked to do: the content of its ``validation.json``."""
+"""The spec of a corpus's validation."""
 
-from pydantic import BaseModel, ConfigDict
-
-from services.datasets.source import SourceFile
-
-SPEC = "validation.json"
+from services.datasets.record import SourceFile
+from services.datasets.validate import ValidationSpec
 
 
-class ValidationSpec(BaseModel):
+class CorpusFileSpec(ValidationSpec):
     """The corpus of an indexing job, and the language of its words."""
-
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
     file: SourceFile
     language: str | None

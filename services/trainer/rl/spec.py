@@ -9,12 +9,26 @@ from pathlib import Path
 from pydantic import AnyHttpUrl, BaseModel, ConfigDict, Field
 
 from services.contracts.fine_tuning import Method
-from services.datasets.source import SourceFile
+from services.contracts.multi_turn import PromptType
+from services.datasets.record import SourceFile
+from services.datasets.validate import ValidationSpec
 from services.trainer.model_source import ModelSource
 
 SPEC = "spec.json"
 TEACHER = "method.distillation.hyperparameters.teacher.model"
 """The field of a request that names a local teacher."""
+
+
+class PromptFilesSpec(ValidationSpec):
+    """Files of prompts to validate, and what each row must have: a gold that rewards compare
+    with, or an answer to learn from. ``validation_rows`` limits the validation file."""
+
+    training_file: SourceFile
+    validation_file: SourceFile | None = None
+    validation_rows: int = Field(ge=1)
+    prompt_type: PromptType
+    needs_gold: bool
+    needs_answer: bool
 
 
 class _Part(BaseModel):

@@ -10,12 +10,17 @@ from services.core.artifacts import Artifacts
 from services.core.db.tables import FileRow
 from services.core.models.registry import ResolvedModel
 from services.core.process.runtimes import Runtime
-from services.datasets.source import SourceFile
+from services.datasets.record import SourceFile
 from services.rewards import needs_gold
 from services.trainer.model_source import ModelSource
 from services.trainer.rl.method import Online, online_method, rewards_of
-from services.trainer.rl.spec import TEACHER, OnlineTask, RemoteTeacher, RuntimeOf
-from services.trainer.rl.validation.spec import PromptsSpec
+from services.trainer.rl.spec import (
+    TEACHER,
+    OnlineTask,
+    PromptFilesSpec,
+    RemoteTeacher,
+    RuntimeOf,
+)
 from services.trainer.specification import FineTune
 
 Resolve = Callable[[str], ResolvedModel]
@@ -24,10 +29,10 @@ MAX_EVALUATED = 262_144
 """Samples of one evaluation: they are held in memory until its figures are known."""
 
 
-def prompts_spec(tune: FineTune, artifacts: Artifacts) -> PromptsSpec:
+def prompts_spec(tune: FineTune, artifacts: Artifacts) -> PromptFilesSpec:
     """What to validate before training."""
     online = online_method(tune.method)
-    return PromptsSpec(
+    return PromptFilesSpec(
         training_file=_prompts(tune.training_file, "training_file", artifacts),
         validation_file=_validation(tune, artifacts),
         validation_rows=MAX_EVALUATED // online.hyperparameters.eval_samples,

@@ -16,10 +16,9 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-from services.contracts.fine_tuning import DataFormat
+from services.datasets.conversation import Conversation, ConversationReader
 from services.datasets.record import Record, RowError, UnreadableFile
 from services.trainer.sft.arguments import TRAINING_DATASET, VALIDATION_DATASET
-from services.trainer.sft.conversation import Conversation, detect_format, read_conversation
 from services.trainer.sft.rendering import ChatTemplate, alternate, render
 from services.trainer.sft.rows import read_rows
 from services.trainer.sft.spec import DataSource, TrainingSpec
@@ -121,15 +120,11 @@ class _Writer:
         self._progress = progress
 
     def write(self, source: DataSource) -> None:
-        data_format = source.format
+        reader = ConversationReader(source.format)
         with open(self._path, "w", encoding="utf-8") as file:
             for record in read_rows(source):
                 with _located(record):
-                    if data_format is DataFormat.AUTO:
-                        data_format = detect_format(record.value)
-                    for example in self._layout.examples(
-                        read_conversation(record.value, data_format)
-                    ):
+                    for example in self._layout.examples(reader.read(record.value)):
                         file.write(json.dumps(example, ensure_ascii=False) + "\n")
                         self.last_response = example["conversations"][-1]["value"]
                 self.rows += 1

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Protocol
 
+from services.datasets.conversation import Conversation, Message
 from services.datasets.record import RowError
-from services.trainer.sft.conversation import Conversation, Message
 
 
 class ChatTemplate(Protocol):

@@ -1,4 +1,4 @@
-"""What a training child is asked to do: the content of its ``spec.json``.
+"""The specs of a supervised fine-tune's children: ``validation.json`` and ``spec.json``.
 
 Imported by the worker too, so nothing here needs the training runtime.
 """
@@ -9,6 +9,8 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 
 from services.contracts.adaptation import TrainingType
 from services.contracts.fine_tuning import DataFormat
+from services.datasets.record import SourceFile
+from services.datasets.validate import ValidationSpec
 from services.trainer.model_source import ModelSource
 
 SPEC = "spec.json"
@@ -16,6 +18,16 @@ SPEC = "spec.json"
 
 class _Part(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
+
+
+class TrainingFilesSpec(ValidationSpec):
+    """The uploaded files to validate; without ``tokenizer_file`` lengths are in characters."""
+
+    training_file: SourceFile
+    validation_file: SourceFile | None = None
+    data_format: DataFormat = DataFormat.AUTO
+    max_seq_length: int = Field(ge=1)
+    tokenizer_file: Path | None = None
 
 
 class DataSource(_Part):

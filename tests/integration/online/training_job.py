@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from services.core.process.reporter import METRICS, REPORTS, RESULT
 from services.core.process.runtimes import child_environment
-from services.datasets.source import SourceFile
+from services.datasets.record import SourceFile
 from services.trainer.model_source import ModelSource
 from services.trainer.rl.spec import SPEC, OnlineTask, RemoteTeacher, RuntimeOf
 from tests.support.runtimes import installed_runtime

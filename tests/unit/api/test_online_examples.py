@@ -1,5 +1,6 @@
 """The example files of online training are jobs that the gateway takes."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -9,13 +10,14 @@ from services.api.settings import ApiSettings
 from services.contracts.fine_tuning import CreateFineTuningJob
 from services.core.db.engine import Database
 from services.core.db.tables import FileRow, ModelRow
+from services.core.process.reporter import RESULT
 from services.core.process.runtimes import REPOSITORY
-from services.datasets.source import SourceFile
+from services.datasets.record import SourceFile
+from services.datasets.validate import SPEC, validate
 from services.rewards import needs_gold
 from services.trainer.rl.method import online_method, rewards_of
-from services.trainer.rl.rows import MAX_ROWS
-from services.trainer.rl.validation.child import check_prompts
-from services.trainer.rl.validation.spec import PromptsSpec
+from services.trainer.rl.spec import PromptFilesSpec
+from services.trainer.rl.validation import check_prompts
 from temper.submission.job_file import read_job_file
 
 FILES = sorted((REPOSITORY / "examples" / "online").glob("*.yaml"))
@@ -46,14 +48,16 @@ def test_an_example_is_taken_and_its_prompts_are_valid(
         create_fine_tuning_job(session, body, ApiSettings())
 
     online = online_method(request.method)
-    source = SourceFile(path=file.path, filename=file.path.name)
-    spec = PromptsSpec(
-        training_file=source,
+    spec = PromptFilesSpec(
+        training_file=SourceFile(path=file.path, filename=file.path.name),
+        validation_rows=1,
         prompt_type=online.hyperparameters.prompt_type,
         needs_gold=needs_gold(rewards_of(online)),
         needs_answer=True,
     )
-    assert check_prompts(spec, source, MAX_ROWS, lambda _: None).errors == ()
+    (tmp_path / SPEC).write_text(spec.model_dump_json())
+    validate(tmp_path, PromptFilesSpec, check_prompts)
+    assert json.loads((tmp_path / RESULT).read_text())["status"] == "succeeded"
 
 
 def test_there_is_an_example_of_each_kind() -> None:

@@ -15,7 +15,7 @@ from services.evaluator.evaluation.generation import Generation
 from services.evaluator.evaluation.results import RESULTS, ResultRow, read_rows
 from services.evaluator.evaluation.tally import Tally
 from services.evaluator.graders.factory import make_grader
-from services.evaluator.validation.samples import Sample
+from services.evaluator.samples import Sample
 
 
 class Echo:

@@ -19,7 +19,7 @@ from services.core.jobs.claims import Claim, Stage
 from services.core.jobs.job import Job
 from services.core.process.runtimes import RuntimeMissing
 from services.core.worker.settings import WorkerSettings
-from services.retrieval.corpus.spec import SPEC
+from services.datasets.validate import SPEC
 from services.retrieval.handler import IndexingHandler
 from tests.support.database import database
 

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 
 from services.contracts.fine_tuning import DataFormat
+from services.datasets.conversation import Conversation, ConversationReader, Message
 from services.datasets.record import RowError
-from services.trainer.sft.conversation import Conversation, Message, read_conversation
 from services.trainer.sft.rendering import Exchange, alternate, as_chat_message, render
 
 from .chatml import chat_rows, chatml, forgetful
@@ -91,7 +91,7 @@ def test_a_prompt_that_opens_a_thought_gives_way_to_what_history_shows() -> None
 
 @given(chat_rows())
 def test_every_answer_is_learned_once_in_the_text_that_serving_shows(row: dict[str, Any]) -> None:
-    turns = read_conversation(row, DataFormat.CHAT)
+    turns = ConversationReader(DataFormat.CHAT).read(row)
     messages = [as_chat_message(message) for message in turns.messages]
     whole = chatml(messages, list(turns.tools), prompt=False)
 
@@ -107,7 +107,7 @@ def test_every_answer_is_learned_once_in_the_text_that_serving_shows(row: dict[s
 
 @given(chat_rows())
 def test_named_templates_get_turns_that_alternate(row: dict[str, Any]) -> None:
-    _, turns = alternate(read_conversation(row, DataFormat.CHAT), "\n")
+    _, turns = alternate(ConversationReader(DataFormat.CHAT).read(row), "\n")
 
     kinds = [turn["from"] in {"gpt", "function_call"} for turn in turns]
     assert kinds == [index % 2 == 1 for index in range(len(turns))]
@@ -135,7 +135,7 @@ def test_results_of_parallel_calls_become_one_turn() -> None:
         ]
     }
 
-    _, turns = alternate(read_conversation(row, DataFormat.CHAT), " | ")
+    _, turns = alternate(ConversationReader(DataFormat.CHAT).read(row), " | ")
 
     assert turns[1] == {
         "from": "function_call",

@@ -8,9 +8,11 @@ import pytest
 
 from services.contracts.rollouts import MAX_TRAJECTORIES
 from services.core.process.reporter import REPORTS, RESULT
-from services.datasets.source import SourceFile
-from services.evaluator.rollout.spec import VALIDATION_SPEC, RolloutValidationSpec
-from services.evaluator.rollout.validation import main
+from services.datasets.record import SourceFile
+from services.datasets.validate import SPEC
+from services.datasets.validate import validate as validate_files
+from services.evaluator.rollout.spec import PromptFileSpec
+from services.evaluator.rollout.validation import check_prompts
 
 
 def validate(folder: Path, rows: list[Any], **fields: Any) -> dict[str, Any]:
@@ -23,18 +25,21 @@ def validate(folder: Path, rows: list[Any], **fields: Any) -> dict[str, Any]:
         "max_prompts": None,
         "samples_per_prompt": 1,
     }
-    spec = RolloutValidationSpec(
+    spec = PromptFileSpec(
         file=SourceFile(path=path, filename="my prompts.jsonl"), **(values | fields)
     )
-    (folder / VALIDATION_SPEC).write_text(spec.model_dump_json())
-    main(folder)
+    (folder / SPEC).write_text(spec.model_dump_json())
+    validate_files(folder, PromptFileSpec, check_prompts)
     return dict(json.loads((folder / RESULT).read_bytes()))
 
 
 def test_good_prompts_are_counted(tmp_path: Path) -> None:
     rows = [{"question": "a"}, {"prompt": "b", "gold": 1}]
 
-    assert validate(tmp_path, rows, samples_per_prompt=4) == {"status": "succeeded", "prompts": 2}
+    assert validate(tmp_path, rows, samples_per_prompt=4) == {
+        "status": "succeeded",
+        "file": {"prompts": 2},
+    }
     assert "2 prompts, 8 rollouts to play" in (tmp_path / REPORTS).read_text()
 
 

@@ -19,11 +19,10 @@ from services.core.jobs.job import Job, NewJob
 from services.core.jobs.queues import TRAINING
 from services.core.jobs.store import create_job
 from services.core.worker.settings import WorkerSettings
+from services.datasets.validate import SPEC as PROMPTS_SPEC
 from services.trainer.handler import FineTuningHandler
 from services.trainer.model_source import ModelSource
-from services.trainer.rl.spec import SPEC, OnlineTask, RemoteTeacher
-from services.trainer.rl.validation.spec import SPEC as PROMPTS_SPEC
-from services.trainer.rl.validation.spec import PromptsSpec
+from services.trainer.rl.spec import SPEC, OnlineTask, PromptFilesSpec, RemoteTeacher
 
 REWARDS = [{"name": "answer", "reward": {"type": "retool"}}]
 SECRET = "the-key-of-the-sandbox"
@@ -133,7 +132,7 @@ def test_the_validation_file_is_checked_and_given_to_the_child(
     assert (validation.path, validation.filename) == (held_out, "file-2.jsonl")
 
     FineTuningHandler(settings).validation(database, job, settings.home)
-    spec = PromptsSpec.model_validate_json((settings.home / PROMPTS_SPEC).read_bytes())
+    spec = PromptFilesSpec.model_validate_json((settings.home / PROMPTS_SPEC).read_bytes())
     assert spec.validation_file == validation
     assert spec.validation_rows == 262_144 // 16
 
@@ -181,8 +180,8 @@ def test_prompts_are_validated_for_what_the_method_needs(
     job = job_of(database, method, **fields)
     launch = FineTuningHandler(settings).validation(database, job, settings.home)
     assert launch is not None
-    assert "services.trainer.rl.validation.child" in launch.command
-    spec = PromptsSpec.model_validate_json((settings.home / PROMPTS_SPEC).read_bytes())
+    assert "services.trainer.rl.validation" in launch.command
+    spec = PromptFilesSpec.model_validate_json((settings.home / PROMPTS_SPEC).read_bytes())
     assert (spec.needs_gold, spec.needs_answer) == (gold, answer)
 
 

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.core.process.reporter import RESULT
-from services.datasets.record import RowError, UnreadableFile
-from services.datasets.source import SourceFile
+from services.core.process.reporter import REPORTS, RESULT
+from services.datasets.record import RowError, SourceFile, UnreadableFile
+from services.datasets.validate import SPEC, validate
 from services.trainer.rl.order import PromptOrder
 from services.trainer.rl.rows import MAX_ROWS, read_row, read_rows
-from services.trainer.rl.validation.child import check_prompts, main
-from services.trainer.rl.validation.spec import SPEC, PromptsSpec
+from services.trainer.rl.spec import PromptFilesSpec
+from services.trainer.rl.validation import check_prompts
 
 USER = {"role": "user", "content": "q"}
 CALL = {
@@ -77,14 +77,19 @@ def findings(tmp_path: Path, rows: Sequence[object], **needs: int) -> list[str]:
     path = tmp_path / "prompts.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     file = SourceFile(path=path, filename="prompts.jsonl")
-    spec = PromptsSpec(
+    spec = PromptFilesSpec(
         training_file=file,
+        validation_rows=MAX_ROWS,
         prompt_type="plain",
         needs_gold=bool(needs.get("needs_gold")),
         needs_answer=bool(needs.get("needs_answer")),
     )
-    found = check_prompts(spec, file, needs.get("most", MAX_ROWS), lambda _: None)
-    return [str(problem) for problem in found.errors]
+    (tmp_path / SPEC).write_text(spec.model_dump_json())
+    validate(tmp_path, PromptFilesSpec, check_prompts)
+    reports = list(map(json.loads, (tmp_path / REPORTS).read_text().splitlines()))
+    (tmp_path / REPORTS).unlink()
+    errors = [each["message"] for each in reports if each.get("level") == "error"]
+    return [error.removeprefix("prompts.jsonl: ") for error in errors]
 
 
 def test_rows_are_checked_for_what_the_method_needs(tmp_path: Path) -> None:
@@ -103,7 +108,7 @@ def validated(folder: Path, training: Sequence[object], held_out: Sequence[objec
         path = folder / f"{name}.jsonl"
         path.write_text("".join(json.dumps(row) + "\n" for row in rows))
         files[name] = SourceFile(path=path, filename=path.name)
-    spec = PromptsSpec(
+    spec = PromptFilesSpec(
         training_file=files["training_file"],
         validation_file=files["validation_file"],
         validation_rows=2,
@@ -112,13 +117,13 @@ def validated(folder: Path, training: Sequence[object], held_out: Sequence[objec
         needs_answer=False,
     )
     (folder / SPEC).write_text(spec.model_dump_json())
-    main(folder)
+    validate(folder, PromptFilesSpec, check_prompts)
     return json.loads((folder / RESULT).read_text())
 
 
 def test_the_validation_file_is_checked_too(tmp_path: Path) -> None:
     good, bad = {"question": "q", "gold": "g"}, {"question": "q"}
-    assert validated(tmp_path, [good] * 3, [good])["prompts"] == 3
+    assert validated(tmp_path, [good] * 3, [good])["training_file"] == {"prompts": 3}
     error = validated(tmp_path, [good], [good, bad])["error"]
     assert error["param"] == "validation_file"
     assert error["message"].startswith("validation_file.jsonl: row 2: gold is missing")

@@ -7,18 +7,20 @@ from typing import Any
 import pytest
 
 from services.core.process.reporter import REPORTS, RESULT
-from services.datasets.source import SourceFile
-from services.retrieval.corpus import child
-from services.retrieval.corpus.spec import SPEC, ValidationSpec
+from services.datasets.record import SourceFile
+from services.datasets.validate import SPEC
+from services.datasets.validate import validate as validate_files
+from services.retrieval.corpus.spec import CorpusFileSpec
+from services.retrieval.corpus.validation import check_corpus
 
 
 def validate(folder: Path, content: str, language: str | None = "english") -> dict[str, Any]:
     """Validate a corpus that the server stored under a name of its own; return the result."""
     stored = folder / "file-1"
     stored.write_text(content, encoding="utf-8")
-    spec = ValidationSpec(file=SourceFile(path=stored, filename="wiki.jsonl"), language=language)
+    spec = CorpusFileSpec(file=SourceFile(path=stored, filename="wiki.jsonl"), language=language)
     (folder / SPEC).write_text(spec.model_dump_json())
-    child.main(folder)
+    validate_files(folder, CorpusFileSpec, check_corpus)
     return dict(json.loads((folder / RESULT).read_bytes()))
 
 
@@ -30,7 +32,7 @@ def messages(folder: Path) -> list[tuple[str, str]]:
 def test_a_good_corpus_passes_with_its_size(tmp_path: Path) -> None:
     result = validate(tmp_path, '{"text": "x"}\n{"text": "y"}\n')
 
-    assert result == {"status": "succeeded", "passages": 2}
+    assert result == {"status": "succeeded", "file": {"passages": 2}}
     assert messages(tmp_path) == [("info", "wiki.jsonl: 2 passages")]
     left = {path.name for path in tmp_path.iterdir()}
     assert left == {"file-1", SPEC, REPORTS, RESULT}

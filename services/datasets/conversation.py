@@ -1,4 +1,4 @@
-"""One training row, whatever format it came in: a conversation and the tools it may call."""
+"""A training row as a conversation and the tools on offer, independent of the row's format."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -6,19 +6,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from services.contracts.fine_tuning import DataFormat
+from services.datasets.formats import RowReader
 from services.datasets.messages import text_of
-from services.datasets.record import JsonValue, RowError
-from services.trainer.validation.alpaca import read_alpaca
-from services.trainer.validation.chat import read_chat
-from services.trainer.validation.example import Example
-from services.trainer.validation.sharegpt import read_sharegpt
+from services.datasets.record import JsonValue
 
 Row = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """A call that the assistant made."""
+    """A tool call by the assistant."""
 
     name: str
     arguments: dict[str, Any]
@@ -27,7 +24,7 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One turn; ``role`` is system, user, assistant or tool. Only what is ``learned`` has loss."""
+    """One turn; ``role`` is system, user, assistant or tool. Only ``learned`` turns have a loss."""
 
     role: str
     content: str = ""
@@ -40,34 +37,24 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """Turns up to the last one that is learned, and the tools on offer in OpenAI's form."""
+    """The turns up to the last learned one, and the tools on offer in OpenAI's form."""
 
     messages: tuple[Message, ...]
     tools: tuple[dict[str, Any], ...] = ()
 
 
-def detect_format(row: JsonValue) -> DataFormat:
-    """The format that the columns of a row belong to; raises RowError for foreign columns."""
-    columns = {key for key, value in row.items() if value is not None}
-    for column, data_format in (
-        ("messages", DataFormat.CHAT),
-        ("conversations", DataFormat.SHAREGPT),
-        ("instruction", DataFormat.ALPACA),
-    ):
-        if column in columns:
-            return data_format
-    raise RowError("has none of the columns messages, conversations and instruction")
+class ConversationReader:
+    """Turns rows of one format into conversations; AUTO is decided by the first row."""
 
+    def __init__(self, data_format: DataFormat) -> None:
+        self._rows = RowReader(data_format)
 
-def read_conversation(row: JsonValue, data_format: DataFormat) -> Conversation:
-    """Check a row and return its conversation; raises RowError that names the path at fault."""
-    if not isinstance(row, dict):
-        raise RowError("is not an object")
-    check, convert = _READERS[data_format]
-    example = check(row)
-    messages = tuple(convert(row))
-    last = max(index for index, message in enumerate(messages) if message.learned)
-    return Conversation(messages[: last + 1], _tools(example))
+    def read(self, row: JsonValue) -> Conversation:
+        """Check a row and return its conversation; a RowError names the path at fault."""
+        example = self._rows.read(row)
+        messages = tuple(_MESSAGES[self._rows.format](row))
+        last = max(index for index, message in enumerate(messages) if message.learned)
+        return Conversation(messages[: last + 1], _tools(example.tools))
 
 
 def _chat_messages(row: Row) -> Iterator[Message]:
@@ -125,16 +112,15 @@ def _call(call: dict[str, Any]) -> ToolCall:
     return ToolCall(function["name"], arguments, call.get("id"))
 
 
-def _tools(example: Example) -> tuple[dict[str, Any], ...]:
-    tools = json.loads(example.tools) if example.tools else []
+def _tools(text: str) -> tuple[dict[str, Any], ...]:
     return tuple(
         tool if tool.get("function") is not None else {"type": "function", "function": tool}
-        for tool in tools
+        for tool in (json.loads(text) if text else ())
     )
 
 
-_READERS: dict[DataFormat, tuple[Callable[[Row], Example], Callable[[Row], Iterator[Message]]]] = {
-    DataFormat.CHAT: (read_chat, _chat_messages),
-    DataFormat.ALPACA: (read_alpaca, _alpaca_messages),
-    DataFormat.SHAREGPT: (read_sharegpt, _sharegpt_messages),
+_MESSAGES: dict[DataFormat | None, Callable[[Row], Iterator[Message]]] = {
+    DataFormat.CHAT: _chat_messages,
+    DataFormat.ALPACA: _alpaca_messages,
+    DataFormat.SHAREGPT: _sharegpt_messages,
 }

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from services.datasets.formats import read_sharegpt
 from services.datasets.record import RowError
-from services.trainer.validation.sharegpt import read_sharegpt
 
 CALL = '{"name": "add", "arguments": {"a": 1}}'
 
@@ -56,12 +56,12 @@ def test_the_system_message_may_stand_first_in_the_conversation() -> None:
         ([{"value": "x"}], "conversations[0].from is missing"),
         ([message("user")], "conversations[0].from is 'user'; known are system, human, gpt"),
         ([message("human", None)], "conversations[0].value is missing"),
-        ([message("gpt")], "conversations[0].from is 'gpt' where human or observation is due"),
+        ([message("gpt")], "conversations[0].from is 'gpt' where human or observation is expected"),
         ([message("human")], "conversations must end with gpt or function_call"),
         ([message("system")], "conversations must end with gpt or function_call"),
         (
             [message("human"), message("human")],
-            "conversations[1].from is 'human' where gpt or function_call is due",
+            "conversations[1].from is 'human' where gpt or function_call is expected",
         ),
         ([message("human"), message("system")], "conversations[1].from is 'system'; only one"),
         (

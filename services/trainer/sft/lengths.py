@@ -1,17 +1,39 @@
-"""How long the rows of a file are."""
+"""Length statistics of training rows, in tokens or characters and in bounded memory."""
 
+import math
+from array import array
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 from tokenizers import Tokenizer
 
 from services.contracts.errors import JobFailed
-from services.trainer.validation.example import Example
-from services.trainer.validation.lengths import Lengths, LengthStatistics
+from services.datasets.formats import Example
+
+MAX_COUNTED = 2**20
+"""Lengths up to here are counted exactly; longer ones share the last bin."""
 
 _BATCH_CHARACTERS = 256 * 1024
 _PIECE_CHARACTERS = 64 * 1024
 _MARKERS = ("<|im_start|>", "<|im_end|>")
+
+
+@dataclass(frozen=True, slots=True)
+class LengthStatistics:
+    """Lengths per row in ``unit``: tokens, or characters without a tokenizer.
+
+    ``truncated`` counts rows longer than the training's sequence length; None in characters.
+    """
+
+    unit: str
+    min: int
+    mean: float
+    p50: int
+    p95: int
+    max: int
+    total: int
+    truncated: int | None
 
 
 class RowLengths(Protocol):
@@ -21,13 +43,13 @@ class RowLengths(Protocol):
         """Count one row."""
 
     def statistics(self) -> LengthStatistics | None:
-        """The figures of all rows counted so far; None without any."""
+        """Statistics of all rows so far; None without any."""
 
 
 def row_lengths(tokenizer_file: Path | None, max_seq_length: int) -> RowLengths:
     """Lengths in tokens, or in characters without a tokenizer.
 
-    Raises JobFailed for a file that is no tokenizer.
+    Raises JobFailed for a file that is not a tokenizer.
     """
     if tokenizer_file is None:
         return CharacterLengths()
@@ -35,28 +57,28 @@ def row_lengths(tokenizer_file: Path | None, max_seq_length: int) -> RowLengths:
 
 
 class CharacterLengths:
-    """Counts the characters of all texts of a row."""
+    """Counts the characters of all texts in a row."""
 
     def __init__(self) -> None:
-        self._lengths = Lengths()
+        self._lengths = LengthHistogram()
 
     def add(self, example: Example) -> None:
         """Count one row."""
         self._lengths.add(len(example.tools) + sum(len(text) for _, text in example.turns))
 
     def statistics(self) -> LengthStatistics | None:
-        """The figures of all rows counted so far; None without any."""
+        """Statistics of all rows so far; None without any."""
         return self._lengths.statistics("characters", limit=None)
 
 
 class TokenLengths:
-    """Counts the tokens of a row, in batches of rows.
+    """Counts the tokens of each row, encoding rows in batches.
 
     A row is rendered as ChatML: its tools as a first message, then for each message
     ``<|im_start|>role``, the text and ``<|im_end|>`` on lines, calls as JSON. Where the tokenizer
-    lacks these markers, two tokens a message stand for them. This is close for models with such
-    a template and an estimate for others: what a template adds of its own (a default system
-    message, instructions for tools) is not counted.
+    lacks these markers, each message counts two tokens for them. Exact up to a few tokens for
+    ChatML models, an estimate for others: text that a template adds (a default system message,
+    instructions for tools) is not counted.
     """
 
     def __init__(self, tokenizer: Tokenizer, max_seq_length: int) -> None:
@@ -65,7 +87,7 @@ class TokenLengths:
         known = all(tokenizer.token_to_id(marker) is not None for marker in _MARKERS)
         self._start, self._end = _MARKERS if known else ("", "")
         self._marker_tokens = 0 if known else len(_MARKERS)
-        self._lengths = Lengths()
+        self._lengths = LengthHistogram()
         self._batch: list[str] = []
         self._extra: list[int] = []
         self._characters = 0
@@ -85,7 +107,7 @@ class TokenLengths:
             self._flush()
 
     def statistics(self) -> LengthStatistics | None:
-        """The figures of all rows counted so far; None without any."""
+        """Statistics of all rows so far; None without any."""
         self._flush()
         return self._lengths.statistics("tokens", self._limit)
 
@@ -114,3 +136,53 @@ def _load(path: Path) -> Tokenizer:
     tokenizer.no_truncation()
     tokenizer.no_padding()
     return tokenizer
+
+
+class LengthHistogram:
+    """An exact histogram of lengths."""
+
+    def __init__(self) -> None:
+        self._counts = array("Q")
+        self._beyond = 0
+        self._minimum = 0
+        self._maximum = 0
+        self._total = 0
+        self._rows = 0
+
+    def add(self, length: int) -> None:
+        """Count one row."""
+        if length > MAX_COUNTED:
+            self._beyond += 1
+        else:
+            if length >= len(self._counts):
+                self._counts.extend([0] * (length + 1 - len(self._counts)))
+            self._counts[length] += 1
+        self._minimum = length if not self._rows else min(self._minimum, length)
+        self._maximum = max(self._maximum, length)
+        self._total += length
+        self._rows += 1
+
+    def statistics(self, unit: str, limit: int | None) -> LengthStatistics | None:
+        """Statistics of all lengths added, None without any; those over ``limit`` are truncated."""
+        if not self._rows:
+            return None
+        return LengthStatistics(
+            unit=unit,
+            min=self._minimum,
+            mean=round(self._total / self._rows, 1),
+            p50=self._percentile(0.50),
+            p95=self._percentile(0.95),
+            max=self._maximum,
+            total=self._total,
+            truncated=None if limit is None else sum(self._counts[limit + 1 :]) + self._beyond,
+        )
+
+    def _percentile(self, share: float) -> int:
+        """The smallest length that at least this share of the rows does not exceed."""
+        wanted = math.ceil(share * self._rows)
+        seen = 0
+        for length, count in enumerate(self._counts):
+            seen += count
+            if seen >= wanted:
+                return length
+        return self._maximum

@@ -6,12 +6,12 @@ import statistics
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.trainer.validation.lengths import LONGEST, Lengths
+from services.trainer.sft.lengths import MAX_COUNTED, LengthHistogram
 
 
 @given(st.lists(st.integers(0, 300), min_size=1), st.integers(0, 300))
 def test_the_figures_are_those_of_the_list(values: list[int], limit: int) -> None:
-    lengths = Lengths()
+    lengths = LengthHistogram()
     for value in values:
         lengths.add(value)
     found = lengths.statistics("tokens", limit)
@@ -25,13 +25,13 @@ def test_the_figures_are_those_of_the_list(values: list[int], limit: int) -> Non
 
 
 def test_without_rows_there_are_no_figures() -> None:
-    assert Lengths().statistics("tokens", 10) is None
+    assert LengthHistogram().statistics("tokens", 10) is None
 
 
 def test_lengths_beyond_the_histogram_count() -> None:
-    lengths = Lengths()
-    for value in (1, LONGEST + 5, LONGEST + 10):
+    lengths = LengthHistogram()
+    for value in (1, MAX_COUNTED + 5, MAX_COUNTED + 10):
         lengths.add(value)
     found = lengths.statistics("tokens", 2048)
     assert found is not None
-    assert (found.p50, found.max, found.truncated) == (LONGEST + 10, LONGEST + 10, 2)
+    assert (found.p50, found.max, found.truncated) == (MAX_COUNTED + 10, MAX_COUNTED + 10, 2)

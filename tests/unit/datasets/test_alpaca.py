@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
+from services.datasets.formats import read_alpaca
 from services.datasets.record import RowError
-from services.trainer.validation.alpaca import read_alpaca
 
 ROW = {
     "instruction": "Add",

@@ -8,8 +8,8 @@ from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import Split
 
 from services.contracts.errors import JobFailed
-from services.trainer.validation.example import Example
-from services.trainer.validation.tokens import row_lengths
+from services.datasets.formats import Example
+from services.trainer.sft.lengths import row_lengths
 
 QUESTION = Example(turns=[("user", "abc"), ("assistant", "de")], answers=1)
 

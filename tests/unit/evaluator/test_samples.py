@@ -8,9 +8,9 @@ import pytest
 
 from services.contracts.evaluations import NumericGrader
 from services.datasets.record import RowError, UnreadableFile
+from services.datasets.scan import Scan
 from services.evaluator.graders.factory import make_grader
-from services.evaluator.validation.evaluation_file import validate_evaluation_file
-from services.evaluator.validation.samples import Sample, parse_sample, read_samples
+from services.evaluator.samples import Sample, parse_sample, read_samples
 
 NUMERIC = make_grader(NumericGrader())
 
@@ -80,8 +80,8 @@ def test_reading_samples_of_a_bad_file_raises_the_typed_error(tmp_path: Path) ->
 
 def test_a_report_counts(tmp_path: Path) -> None:
     path = write(tmp_path / "f", [{"prompt": "a", "gold": [1, 2]}, {"prompt": "a", "gold": "x"}])
-    report = validate_evaluation_file(path, NUMERIC, max_errors=20, progress=lambda _: None)
-    assert (report.messages, report.golds) == (1, 2)
-    assert [str(problem) for problem in report.findings.errors] == [
+    scan = Scan(path, lambda row: parse_sample(row, 0, NUMERIC), max_errors=20, progress=print)
+    assert [len(sample.gold) for sample in scan] == [2]
+    assert [str(problem) for problem in scan.report.errors] == [
         "row 2: gold: the gold 'x' holds no number"
     ]

@@ -9,9 +9,8 @@ import pytest
 
 from services.contracts.fine_tuning import DataFormat
 from services.datasets.container import Container
-from services.trainer.validation.report import Counts, TrainingFileReport
-from services.trainer.validation.tokens import CharacterLengths
-from services.trainer.validation.training_file import validate_training_file
+from services.trainer.sft.lengths import CharacterLengths
+from services.trainer.sft.validation import Counts, TrainingFileReport, scan_training_file
 
 CHAT = {"messages": [{"role": "user", "content": "abc"}, {"role": "assistant", "content": "de"}]}
 ALPACA = {"instruction": "abc", "output": "de"}
@@ -27,7 +26,7 @@ def validate(tmp_path: Path) -> Validate:
     def run(rows: list[Any], layout: DataFormat = DataFormat.AUTO) -> TrainingFileReport:
         path = tmp_path / "upload"
         path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-        return validate_training_file(
+        return scan_training_file(
             path, layout, CharacterLengths(), max_errors=20, progress=lambda _: None
         )
 
@@ -38,34 +37,34 @@ def validate(tmp_path: Path) -> Validate:
     ("row", "layout"),
     [(CHAT, DataFormat.CHAT), (ALPACA, DataFormat.ALPACA), (SHAREGPT, DataFormat.SHAREGPT)],
 )
-def test_the_layout_is_told_by_the_first_row(
+def test_first_row_decides_the_format(
     validate: Validate, row: dict[str, Any], layout: DataFormat
 ) -> None:
     report = validate([row, row])
     assert report.layout is layout
-    assert report.findings.container is Container.JSONL
-    assert report.findings.errors == ()
+    assert report.scan.container is Container.JSONL
+    assert report.scan.errors == ()
     assert report.counts == Counts(messages=4, turns=2)
     assert report.lengths is not None
     assert (report.lengths.unit, report.lengths.mean) == ("characters", 5)
     assert report.lengths.truncated is None
 
 
-def test_rows_of_another_layout_are_errors(validate: Validate) -> None:
+def test_rows_of_another_format_are_errors(validate: Validate) -> None:
     report = validate([CHAT, ALPACA])
-    assert [str(problem) for problem in report.findings.errors] == ["row 2: messages is missing"]
-    assert (report.findings.rows, report.findings.valid_rows) == (2, 1)
+    assert [str(problem) for problem in report.scan.errors] == ["row 2: messages is missing"]
+    assert (report.scan.rows, report.scan.valid_rows) == (2, 1)
 
 
-def test_a_layout_that_was_given_holds(validate: Validate) -> None:
+def test_explicit_format_is_used(validate: Validate) -> None:
     report = validate([CHAT], DataFormat.ALPACA)
-    assert str(report.findings.errors[0]) == "row 1: instruction is missing"
+    assert str(report.scan.errors[0]) == "row 1: instruction is missing"
 
 
-def test_rows_of_no_layout_say_which_keys_are_known(validate: Validate) -> None:
+def test_unknown_format_names_the_known_keys(validate: Validate) -> None:
     report = validate([{"text": "x"}, 3])
-    first, second = report.findings.errors
-    assert first.message.startswith("has none of the keys that tell a layout: messages (chat)")
+    first, second = report.scan.errors
+    assert first.message.startswith("has none of the keys that mark a format: messages (chat)")
     assert str(second) == "row 2: is 3, not an object"
     assert report.layout is None
     assert report.lengths is None

@@ -6,15 +6,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from services.contracts.fine_tuning import DataFormat
-from services.datasets.record import RowError
-from services.trainer.sft.conversation import (
+from services.datasets.conversation import (
     Conversation,
+    ConversationReader,
     Message,
-    detect_format,
-    read_conversation,
 )
-
-from .chatml import TEXT
+from services.datasets.record import RowError
+from tests.unit.trainer.chatml import TEXT
 
 PAIRS = st.lists(st.tuples(TEXT, TEXT), min_size=1, max_size=4)
 
@@ -50,7 +48,7 @@ def as_sharegpt(system: str, pairs: list[tuple[str, str]]) -> dict[str, Any]:
 def test_the_formats_say_the_same(system: str, pairs: list[tuple[str, str]]) -> None:
     rows = [write(system, pairs) for write in (as_chat, as_alpaca, as_sharegpt)]
 
-    conversations = [read_conversation(row, detect_format(row)) for row in rows]
+    conversations = [ConversationReader(DataFormat.AUTO).read(row) for row in rows]
 
     assert conversations[0] == conversations[1] == conversations[2]
     assert sum(message.learned for message in conversations[0].messages) == len(pairs)
@@ -59,7 +57,7 @@ def test_the_formats_say_the_same(system: str, pairs: list[tuple[str, str]]) -> 
 def test_the_input_of_an_alpaca_row_follows_its_instruction() -> None:
     row = {"instruction": "Add.", "input": "1 and 2", "output": "3"}
 
-    conversation = read_conversation(row, DataFormat.ALPACA)
+    conversation = ConversationReader(DataFormat.ALPACA).read(row)
 
     assert conversation == Conversation(
         (Message("user", "Add.\n1 and 2"), Message("assistant", "3", learned=True))
@@ -98,8 +96,8 @@ def test_tool_calls_mean_the_same_in_chat_and_sharegpt() -> None:
         "tools": json.dumps([tool]),
     }
 
-    one = read_conversation(chat, DataFormat.CHAT)
-    other = read_conversation(sharegpt, DataFormat.SHAREGPT)
+    one = ConversationReader(DataFormat.CHAT).read(chat)
+    other = ConversationReader(DataFormat.SHAREGPT).read(sharegpt)
 
     assert one.tools == other.tools
     for left, right in zip(one.messages, other.messages, strict=True):
@@ -124,7 +122,7 @@ def test_nulls_that_parquet_fills_in_count_as_absent() -> None:
         "tools": None,
     }
 
-    assert read_conversation(row, DataFormat.CHAT) == Conversation(
+    assert ConversationReader(DataFormat.CHAT).read(row) == Conversation(
         (Message("user", "q"), Message("assistant", "a", learned=True))
     )
 
@@ -134,7 +132,7 @@ def test_turns_of_weight_zero_are_not_learned_and_the_end_is_cut() -> None:
     row["messages"][1]["weight"] = 0
     row["messages"][5]["weight"] = 0
 
-    conversation = read_conversation(row, DataFormat.CHAT)
+    conversation = ConversationReader(DataFormat.CHAT).read(row)
 
     assert [message.content for message in conversation.messages] == ["a", "A", "b", "B"]
     assert [message.learned for message in conversation.messages] == [False, False, False, True]
@@ -146,9 +144,9 @@ def test_turns_of_weight_zero_are_not_learned_and_the_end_is_cut() -> None:
         ({"messages": [{"role": "user"}]}, r"messages\[0\]\.content is missing"),
         ({"conversations": [{"from": "robot", "value": "x"}]}, r"conversations\[0\]\.from"),
         ({"instruction": "x"}, "output is missing"),
-        ({"text": "x"}, "none of the columns"),
+        ({"text": "x"}, "none of the keys"),
     ],
 )
 def test_a_bad_row_names_the_field(row: dict[str, Any], message: str) -> None:
     with pytest.raises(RowError, match=message):
-        read_conversation(row, detect_format(row))
+        ConversationReader(DataFormat.AUTO).read(row)

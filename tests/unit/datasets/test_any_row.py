@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from services.contracts.evaluations import NumericGrader
 from services.contracts.fine_tuning import DataFormat
+from services.datasets.formats import RowReader
 from services.datasets.record import RowError
 from services.evaluator.graders.factory import make_grader
-from services.evaluator.validation.samples import parse_sample
-from services.trainer.validation.layout import RowReader
+from services.evaluator.samples import parse_sample
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=10)
 NAME = st.text("abc_", min_size=1, max_size=8)

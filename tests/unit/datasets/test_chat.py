@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from services.datasets.formats import read_chat
 from services.datasets.record import RowError
-from services.trainer.validation.chat import read_chat
 
 CALL = {"id": "c1", "type": "function", "function": {"name": "add", "arguments": '{"a": 1}'}}
 TOOL = {"type": "function", "function": {"name": "add", "parameters": {"type": "object"}}}
@@ -96,7 +96,7 @@ FUNCTION = ("messages", 2, "tool_calls", 0, "function")
         (("messages", 1, "name"), 1, "messages[1].name is 1, not a text"),
         (("messages", 1, "weight"), 1, "messages[1].weight: only assistant messages have one"),
         (("messages", 1, "tool_calls"), [CALL], "messages[1].tool_calls: only the assistant"),
-        (("messages", 1, "function_call"), {}, "messages[1].function_call is OpenAI's former"),
+        (("messages", 1, "function_call"), {}, "messages[1].function_call is OpenAI's deprecated"),
         (("messages", 2, "tool_calls"), "x", "messages[2].tool_calls is 'x', not a list"),
         (("messages", 2, "tool_calls"), ..., "messages[2].content is missing"),
         (("messages", 2, "tool_calls", 0), 1, "messages[2].tool_calls[0] is 1, not an object"),
@@ -131,7 +131,7 @@ FUNCTION = ("messages", 2, "tool_calls", 0, "function")
         (("tools", 0, "function"), ..., "tools[0].function is missing"),
         (("tools", 0, "function", "name"), ..., "tools[0].function.name is missing"),
         (("tools", 0, "function", "parameters"), [], "tools[0].function.parameters is a list"),
-        (("functions",), [], "functions is OpenAI's former way of offering tools"),
+        (("functions",), [], "functions is OpenAI's deprecated way of offering tools"),
         (("parallel_tool_calls",), 1, "parallel_tool_calls is 1, not a boolean"),
     ],
 )

@@ -1,1 +1,0 @@
-"""Validation of evaluation files, and the samples they hold."""

@@ -1,0 +1,40 @@
+"""Validation of the prompts of an online training, before it queues for devices.
+
+Run as ``python -m services.trainer.rl.validation JOB_DIR`` (see services.datasets.validate).
+"""
+
+import sys
+from pathlib import Path
+
+from services.contracts.base import JsonObject
+from services.datasets.record import JsonValue, RowError, counted
+from services.datasets.validate import FileValidation, validate
+from services.trainer.rl.rows import MAX_ROWS, PromptRow, read_row
+from services.trainer.rl.spec import PromptFilesSpec
+
+
+def check_prompts(spec: PromptFilesSpec, file: FileValidation) -> JsonObject:
+    """Check that every row is a prompt with the gold or the answer that the method needs."""
+    limit = spec.validation_rows if file.param == "validation_file" else MAX_ROWS
+    rows = 0
+
+    def check(value: JsonValue) -> PromptRow:
+        nonlocal rows
+        rows += 1
+        if rows > limit:
+            raise RowError(f"is one more than the {limit:,} that the file can have")
+        row = read_row(value, rows - 1, spec.prompt_type)
+        if spec.needs_gold and not row.prompt.gold:
+            raise RowError("gold is missing (or answer): the rewards compare with it")
+        if spec.needs_answer and not row.answers:
+            raise RowError("has no answer to learn from: neither an assistant's message nor a gold")
+        return row
+
+    report = file.scan(check, spec.max_errors).run()
+    report.raise_errors(file.filename, code="invalid_training_file", param=file.param)
+    file.message(counted(report.rows, "prompt"))
+    return {"prompts": report.rows}
+
+
+if __name__ == "__main__":
+    validate(Path(sys.argv[1]), PromptFilesSpec, check_prompts)

@@ -1,1 +1,0 @@
-"""Checking the prompts of an online training before it is queued."""

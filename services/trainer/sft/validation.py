@@ -1,0 +1,104 @@
+"""Validation of the files of a supervised fine-tune, before it queues for a device.
+
+Run as ``python -m services.trainer.sft.validation JOB_DIR`` (see services.datasets.validate).
+"""
+
+import sys
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from services.contracts.base import JsonObject
+from services.contracts.fine_tuning import DataFormat
+from services.datasets.formats import RowReader
+from services.datasets.record import counted
+from services.datasets.scan import Scan, ScanReport
+from services.datasets.validate import FileValidation, validate
+from services.trainer.sft.lengths import LengthStatistics, RowLengths, row_lengths
+from services.trainer.sft.spec import TrainingFilesSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """Sums over the valid rows; ``turns`` counts the assistant's messages."""
+
+    messages: int = 0
+    turns: int = 0
+    tool_calls: int = 0
+    rows_with_tools: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingFileReport:
+    """The outcome for one file.
+
+    ``layout`` is the rows' format, None if no row told it; ``lengths`` is None without a valid row.
+    """
+
+    scan: ScanReport
+    layout: DataFormat | None
+    counts: Counts
+    lengths: LengthStatistics | None
+
+    def to_json(self) -> JsonObject:
+        """The report as one flat JSON object."""
+        report = asdict(self)
+        return {**report.pop("scan"), **report}
+
+    def summary(self) -> str:
+        """One line for a person."""
+        text = f"{counted(self.scan.rows, 'row')}, {self.layout}"
+        if self.lengths is None:
+            return text
+        lengths = self.lengths
+        unknown = "" if lengths.unit == "tokens" else " (the model has no tokenizer.json yet)"
+        return (
+            f"{text}; {lengths.unit} per row: mean {lengths.mean:,.0f}, p95 {lengths.p95:,}, "
+            f"max {lengths.max:,}{unknown}"
+        )
+
+
+def check_training_file(spec: TrainingFilesSpec, file: FileValidation) -> JsonObject:
+    """Check every row, tell the user the lengths, and warn about rows that will be truncated."""
+    report = scan_training_file(
+        file.path,
+        spec.data_format,
+        row_lengths(spec.tokenizer_file, spec.max_seq_length),
+        max_errors=spec.max_errors,
+        progress=file.progress,
+    )
+    report.scan.raise_errors(file.filename, code="invalid_training_file", param=file.param)
+    file.message(report.summary(), **report.to_json())
+    if report.lengths is not None and report.lengths.truncated:
+        file.message(
+            f"{report.lengths.truncated:,} of {report.scan.rows:,} rows are longer than "
+            f"max_seq_length ({spec.max_seq_length:,} tokens) and will be truncated",
+            "warn",
+        )
+    return report.to_json()
+
+
+def scan_training_file(
+    path: Path,
+    data_format: DataFormat,
+    lengths: RowLengths,
+    *,
+    max_errors: int,
+    progress: Callable[[float], None],
+) -> TrainingFileReport:
+    """Read the whole file, or up to the first problem beyond ``max_errors``, in bounded memory."""
+    reader = RowReader(data_format)
+    scan = Scan(path, reader.read, max_errors=max_errors, progress=progress)
+    messages = turns = tool_calls = with_tools = 0
+    for example in scan:
+        messages += len(example.turns)
+        turns += example.answers
+        tool_calls += example.tool_calls
+        with_tools += bool(example.tools)
+        lengths.add(example)
+    counts = Counts(messages, turns, tool_calls, with_tools)
+    return TrainingFileReport(scan.report, reader.format, counts, lengths.statistics())
+
+
+if __name__ == "__main__":
+    validate(Path(sys.argv[1]), TrainingFilesSpec, check_training_file)

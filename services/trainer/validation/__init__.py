@@ -1,1 +1,0 @@
-"""Validation of training files, before a job may queue."""
