@@ -1,8 +1,15 @@
 """What holds for every test."""
 
+import os
 import signal
 
+import pytest
 from hypothesis import HealthCheck, settings
+
+from tests.support.runtime_tests import INSIDE
+from tests.support.tiers import assign
+
+pytest_plugins = ["tests.support.reruns"]
 
 # A shell starts background commands with SIGINT ignored, and children inherit that: Ctrl-C could
 # not be tried in a test run that itself runs in the background.
@@ -10,7 +17,17 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # The machine may be busy, and no test asserts a time.
 busy = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
-# A change is judged by examples of a fixed seed; `make test-full` looks for new ones.
-settings.register_profile("repeatable", busy, derandomize=True)
-settings.register_profile("exploring", busy)
-settings.load_profile("repeatable")
+# A change is judged by the same examples everywhere; `make test-full` looks for new ones.
+settings.register_profile("fast", busy, derandomize=True, max_examples=25)
+settings.register_profile("thorough", busy, derandomize=True, max_examples=200)
+settings.register_profile("exploring", busy, max_examples=200)
+settings.load_profile("fast")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Give every test its cost tier before tests are selected by it."""
+    if INSIDE in os.environ:
+        return
+    for item in items:
+        assign(item)

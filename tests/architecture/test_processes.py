@@ -2,24 +2,31 @@
 
 import subprocess
 import sys
+from functools import cache
 
 import pytest
+
+# One worker process runs them all, so that each module is imported once.
+pytestmark = pytest.mark.xdist_group("processes")
 
 HEAVY = (
     *("torch", "transformers", "llamafactory", "trl", "vllm", "datasets"),
     *("sentence_transformers", "onnxruntime"),
 )
 
-PROBE = """
-import importlib, sys
-importlib.import_module(sys.argv[1])
-print(*[name for name in sys.argv[2:] if name in sys.modules])
-"""
+PROBE = "import importlib, sys; importlib.import_module(sys.argv[1]); print(*sys.modules)"
+
+
+@cache
+def modules_of(module: str) -> frozenset[str]:
+    """Everything that a fresh interpreter has loaded after importing a module."""
+    command = [sys.executable, "-c", PROBE, module]
+    run = subprocess.run(command, capture_output=True, text=True, check=True)
+    return frozenset(run.stdout.split())
 
 
 def loaded(module: str, *names: str) -> list[str]:
-    command = [sys.executable, "-c", PROBE, module, *names]
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+    return [name for name in names if name in modules_of(module)]
 
 
 @pytest.mark.parametrize(
@@ -56,7 +63,7 @@ def test_workers_load_no_web_framework(module: str) -> None:
     assert loaded(module, "fastapi", "uvicorn") == []
 
 
-def test_searching_loads_no_database_and_no_queue() -> None:
+def test_the_search_service_loads_no_database_and_no_queue() -> None:
     assert loaded("services.retrieval.server.server", "sqlalchemy", "celery") == []
 
 
@@ -68,7 +75,7 @@ def test_the_gateway_loads_no_part_of_a_worker() -> None:
     assert loaded("services.api.app", "services.core.worker", "services.trainer") == []
 
 
-def test_the_worker_of_indexes_leaves_them_to_its_children() -> None:
+def test_the_indexing_worker_loads_no_index_library() -> None:
     assert loaded("services.retrieval.worker", "tantivy", "faiss", "numpy") == []
 
 

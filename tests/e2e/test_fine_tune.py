@@ -1,4 +1,4 @@
-"""From an uploaded file to a judged model, with everything real but the model's size."""
+"""From an uploaded file to an evaluated model; everything is real but the model's size."""
 
 import json
 from pathlib import Path
@@ -71,6 +71,7 @@ def adapter(platform: Platform, training_file: str) -> FineTuningJob:
     return job
 
 
+@pytest.mark.smoke
 def test_a_fine_tune_leaves_a_model_with_its_lineage(
     platform: Platform, adapter: FineTuningJob, training_file: str
 ) -> None:
@@ -88,16 +89,17 @@ def test_a_fine_tune_leaves_a_model_with_its_lineage(
     assert adapter.trained_tokens
 
 
-def test_its_events_show_progress_figures_and_checkpoints(
+@pytest.mark.smoke
+def test_its_events_show_progress_metrics_and_checkpoints(
     platform: Platform, adapter: FineTuningJob
 ) -> None:
     client = openai.OpenAI(base_url=f"{platform.url}/v1", api_key="none")
 
     events = client.fine_tuning.jobs.list_events(adapter.id, limit=100)
-    figures = [event.data for event in events if event.type == "metrics"]
+    metrics = [event.data for event in events if event.type == "metrics"]
     checkpoints = client.fine_tuning.jobs.checkpoints.list(adapter.id).data
 
-    newest = figures[0]
+    newest = metrics[0]
     assert isinstance(newest, dict)
     assert {"loss", "learning_rate", "tokens_per_second"} <= newest.keys()
     assert [checkpoint.step_number for checkpoint in checkpoints] == [13, 10, 5]
@@ -115,6 +117,7 @@ def test_a_checkpoint_can_be_named_like_a_model(platform: Platform, adapter: Fin
     assert newest.metrics.train_loss is not None
 
 
+@pytest.mark.smoke
 def test_an_adapter_is_evaluated_over_its_base(platform: Platform, adapter: FineTuningJob) -> None:
     held_out = platform.temper.files.upload(platform.data / "heldout.jsonl", FilePurpose.EVALS)
 

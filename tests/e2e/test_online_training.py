@@ -24,7 +24,6 @@ pytestmark = [pytest.mark.runtime, pytest.mark.timeout(900)]
 
 EXAMPLES = REPOSITORY / "examples/online"
 LIMIT_SECONDS = 600.0
-LONG = ("search_r1", "ppo", "distillation")
 SMALL = {
     "steps": 2,
     "prompts_per_step": 2,
@@ -72,11 +71,10 @@ def small(submission: Submission) -> Submission:
 @pytest.mark.parametrize(
     "name",
     [
-        "retool",
-        *(
-            pytest.param(name, marks=pytest.mark.long)
-            for name in ("search_r1", "ppo", "distillation")
-        ),
+        pytest.param("retool", marks=pytest.mark.smoke),
+        "search_r1",
+        "ppo",
+        "distillation",
     ],
 )
 def test_an_example_trains_a_model(platform: Platform, name: str, tmp_path: Path) -> None:

@@ -17,8 +17,6 @@ from sandbox_fusion import (
 from tests.support.runtimes import FOLDER, installed_runtime
 from tests.support.stack import DEADLINE, home_in
 
-pytestmark = pytest.mark.runtime
-
 KEY = "temper-e2e-key"
 NUMPY = "import numpy as np\nprint(int(np.arange(10).sum()), input())"
 

@@ -46,8 +46,8 @@ class Platform:
 
 
 @pytest.fixture(
-    params=["sqlite+files", "sqlite+redis", "postgres+redis"],
-    ids=["sqlite-files", "sqlite-redis", "postgres-redis"],
+    params=["sqlite+files", pytest.param("postgres+redis", marks=pytest.mark.variant)],
+    ids=["sqlite-files", "postgres-redis"],
 )
 def platform(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Platform]:
     with contextlib.ExitStack() as stack:

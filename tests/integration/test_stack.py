@@ -86,7 +86,6 @@ def test_a_service_that_dies_is_started_again_and_the_others_go_on(
     assert nothing_is_left(state)
 
 
-@pytest.mark.long  # the waits between the restarts add up to 31 seconds
 def test_a_service_that_dies_again_and_again_ends_the_stack(home: Home) -> None:
     process, state = home.up()
     killed: set[int] = set()

@@ -55,7 +55,6 @@ def test_a_sandbox_that_refuses_to_start_is_named_and_done_without(home: Home) -
     assert f"without the sandbox: {absent.reason}" in " ".join(said.split())
 
 
-@pytest.mark.runtime
 def test_programs_run_through_a_gateway_that_wants_keys(with_runtime: Home) -> None:
     home = with_runtime
     home.variables["TEMPER_API_KEY_HASHES"] = hashlib.sha256(KEY.encode()).hexdigest()
@@ -76,7 +75,6 @@ def test_programs_run_through_a_gateway_that_wants_keys(with_runtime: Home) -> N
     assert nothing_is_left(state)
 
 
-@pytest.mark.runtime
 def test_a_sandbox_that_dies_is_started_again_where_it_was(with_runtime: Home) -> None:
     process, state = with_runtime.up()
     former = processes(state)[Service.SANDBOX]

@@ -35,7 +35,8 @@ class Results:
 def main() -> None:
     results = Results()
     code = pytest.main(
-        ["-p", "pytest_timeout", "-p", "no:cacheprovider", "-q", sys.argv[2]], plugins=[results]
+        ["-p", "pytest_timeout", "--timeout=500", "-p", "no:cacheprovider", "-q", sys.argv[2]],
+        plugins=[results],
     )
     if code in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
         Path(sys.argv[3]).write_text(json.dumps(results.found))

@@ -22,7 +22,11 @@ LONG = 100_000
 """Rows of a corpus that is committed in several parts."""
 
 one_store = pytest.mark.parametrize("platform", ["sqlite+files"], indirect=True)
-both_stores = pytest.mark.parametrize("platform", ["sqlite+files", "postgres+redis"], indirect=True)
+both_stores = pytest.mark.parametrize(
+    "platform",
+    ["sqlite+files", pytest.param("postgres+redis", marks=pytest.mark.variant)],
+    indirect=True,
+)
 
 
 def indexes(platform: Platform) -> IndexFolder:

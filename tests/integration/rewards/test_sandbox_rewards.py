@@ -9,8 +9,6 @@ from services.rewards import RewardEnvironment
 from tests.support.rewards import failure, rewarded_all, score, trajectory
 from tests.support.sandbox import running_sandbox
 
-pytestmark = pytest.mark.runtime
-
 CODE = {"type": "code_tests", "run_timeout": 60}
 CASES = [{"input": "1\n", "output": "2"}, {"input": "41\n", "output": "42"}]
 ASSERTS = ["assert add(1, 2) == 3", "assert add(0, 0) == 0\nassert add(-1, 1) == 0"]

@@ -15,8 +15,6 @@ from tests.support.library import LIBRARY
 from tests.support.retrieval import build_index, running_retrieval
 from tests.support.sandbox import running_sandbox
 
-pytestmark = pytest.mark.runtime
-
 
 @pytest.fixture(scope="module")
 def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ToolEnvironment]:

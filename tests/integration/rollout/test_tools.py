@@ -55,7 +55,6 @@ async def _called(toolbox: Toolbox, arguments: Mapping[str, object]) -> ToolRepl
     return await toolbox.call(toolbox.schemas[0]["function"]["name"], dict(arguments))
 
 
-@pytest.mark.runtime
 @pytest.mark.parametrize(
     ("code", "text"),
     [
@@ -73,7 +72,6 @@ def test_code_is_run(environment: ToolEnvironment, code: str, text: str) -> None
     assert (reply.outcome, reply.text, reply.attempts) == (CallOutcome.ANSWERED, text, 1)
 
 
-@pytest.mark.runtime
 def test_a_traceback_shows_the_models_own_line(environment: ToolEnvironment) -> None:
     (reply,) = replies(environment, RETOOL, {"code": "numbers = []\nnumbers[3]"})
 
@@ -82,7 +80,6 @@ def test_a_traceback_shows_the_models_own_line(environment: ToolEnvironment) -> 
     assert "IndexError" in reply.text
 
 
-@pytest.mark.runtime
 def test_a_program_without_end_is_told_to_the_model(environment: ToolEnvironment) -> None:
     # Long enough that the program has printed before, on a busy machine too.
     endless = RETOOL.model_copy(update={"config": {"default_timeout": 5}})
@@ -96,7 +93,6 @@ def test_a_program_without_end_is_told_to_the_model(environment: ToolEnvironment
     )
 
 
-@pytest.mark.runtime
 def test_five_megabytes_come_whole(environment: ToolEnvironment) -> None:
     (reply,) = replies(environment, RETOOL, {"code": "print('x' * 5_000_000)"})
 
@@ -104,7 +100,6 @@ def test_five_megabytes_come_whole(environment: ToolEnvironment) -> None:
     assert reply.text.startswith("x" * 1_000_000)
 
 
-@pytest.mark.runtime
 def test_many_calls_at_once_are_all_answered(environment: ToolEnvironment) -> None:
     many = RETOOL.model_copy(update={"config": {"num_workers": 64, "rate_limit": 64}})
 
@@ -113,7 +108,6 @@ def test_many_calls_at_once_are_all_answered(environment: ToolEnvironment) -> No
     assert [reply.text for reply in answered] == [f"{2 * n}\n" for n in range(64)]
 
 
-@pytest.mark.runtime
 def test_services_are_reached_through_a_gateway_that_asks_for_a_key(
     environment: ToolEnvironment, tmp_path: Path
 ) -> None:

@@ -24,8 +24,6 @@ from tests.support.sandbox import Sandbox, running_sandbox
 from tests.support.tcp import Server, echo, read_head, server
 from tests.support.waiting import wait_for
 
-pytestmark = pytest.mark.runtime
-
 SETTING = "TEMPER_SANDBOX_NETWORK_ALLOW"
 HOST = "127.0.0.2"  # of this machine, and none that programs take for their own
 VARIABLES = """

@@ -27,8 +27,6 @@ from tests.integration.sandbox.python_programs.program import Program
 from tests.support.runtimes import installed_runtime
 from tests.support.sandbox_pool import PoolInThread, running_pool
 
-pytestmark = pytest.mark.runtime
-
 SECONDS = 120
 LIMITS = Limits(seconds=SECONDS, memory_bytes=1 << 30, output_bytes=16 << 20)
 SUBJECTS = (errors, endings, streams, surroundings, modules, concurrency, packages)
@@ -52,7 +50,7 @@ class Ended:
 
 
 @pytest.fixture(
-    scope="module", params=[Tier.FULL, pytest.param(Tier.CONTAINER, marks=pytest.mark.long)]
+    scope="module", params=[Tier.FULL, pytest.param(Tier.CONTAINER, marks=pytest.mark.variant)]
 )
 def tier(request: pytest.FixtureRequest) -> Tier:
     chosen: Tier = request.param

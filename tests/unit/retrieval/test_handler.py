@@ -21,9 +21,9 @@ from services.core.process.runtimes import RuntimeMissing
 from services.core.worker.settings import WorkerSettings
 from services.datasets.validate import SPEC
 from services.retrieval.handler import IndexingHandler
-from tests.support.database import database
+from tests.support.database import database, migrated
 
-__all__ = ["database"]  # a fixture
+__all__ = ["database", "migrated"]  # a fixture
 
 
 @pytest.fixture

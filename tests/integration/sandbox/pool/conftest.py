@@ -11,7 +11,9 @@ from tests.support.sandbox_pool import PoolInThread, running_pool
 SECRET = "the-services-own-secret"
 
 
-@pytest.fixture(scope="session", params=list(Tier))
+@pytest.fixture(
+    scope="session", params=[Tier.FULL, pytest.param(Tier.CONTAINER, marks=pytest.mark.variant)]
+)
 def tier(request: pytest.FixtureRequest) -> Tier:
     chosen: Tier = request.param
     if chosen is Tier.CONTAINER and os.geteuid() != 0:

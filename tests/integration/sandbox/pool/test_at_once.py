@@ -17,8 +17,6 @@ from tests.integration.sandbox.pool.programs import (
 from tests.support.sandbox_pool import PoolInThread
 from tests.support.waiting import wait_for
 
-pytestmark = pytest.mark.runtime
-
 
 def test_many_programs_at_once_do_not_meet(sandbox: PoolInThread) -> None:
     async def all_of_them() -> list[Outcome]:

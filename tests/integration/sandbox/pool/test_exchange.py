@@ -10,8 +10,6 @@ from tests.integration.sandbox.pool.programs import MEGABYTE, execution, python,
 from tests.support.sandbox_pool import PoolInThread
 from tests.support.time_limits import with_enough_time
 
-pytestmark = pytest.mark.runtime
-
 
 @pytest.mark.parametrize("size", [0, 3, 5 * MEGABYTE])
 def test_a_program_reads_its_input(sandbox: PoolInThread, size: int) -> None:

@@ -32,8 +32,6 @@ from tests.support.runtimes import installed_runtime
 from tests.support.sandbox_pool import PoolInThread, running_pool
 from tests.support.waiting import wait_for
 
-pytestmark = pytest.mark.runtime
-
 
 def zygotes_of_the_pool() -> list[psutil.Process]:
     """Of each the process that forks, and in the full tier also the one that waits for it."""

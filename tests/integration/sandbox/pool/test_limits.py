@@ -10,8 +10,6 @@ from tests.integration.sandbox.pool.programs import MEGABYTE, execution, named, 
 from tests.support.sandbox_pool import PoolInThread, running_pool
 from tests.support.time_limits import LIMITS, with_enough_time
 
-pytestmark = pytest.mark.runtime
-
 
 def test_a_time_out_keeps_the_output_and_ends_all(sandbox: PoolInThread) -> None:
     source = """

@@ -11,7 +11,9 @@ from tests.support.runtimes import installed_runtime
 from tests.support.sandbox import Sandbox, running_sandbox
 
 
-@pytest.fixture(scope="session", params=["full", "container"])
+@pytest.fixture(
+    scope="session", params=["full", pytest.param("container", marks=pytest.mark.variant)]
+)
 def sandbox(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Sandbox]:

@@ -1,5 +1,5 @@
 """A real SQLite database for every test."""
 
-from tests.support.database import database
+from tests.support.database import database, migrated
 
-__all__ = ["database"]
+__all__ = ["database", "migrated"]

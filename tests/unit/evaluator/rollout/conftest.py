@@ -1,3 +1,3 @@
-from tests.support.database import database
+from tests.support.database import database, migrated
 
-__all__ = ["database"]
+__all__ = ["database", "migrated"]

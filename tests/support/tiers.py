@@ -1,0 +1,55 @@
+"""Cost tiers of the tests: which one a test belongs to, its time limit, and its xdist group.
+
+A test belongs to the tier of its own marker, else to that of the longest prefix of its path in
+`FOLDERS`. Folders are listed here so that the tests of a room move between tiers in one place.
+"""
+
+from pathlib import PurePosixPath
+
+import pytest
+
+TIME_LIMITS = {"fast": 60, "service": 300, "runtime": 600, "long": 3600}
+"""Seconds per test, set-up included, unless it is marked with a timeout of its own."""
+
+FOLDERS = {
+    "tests/architecture": "fast",
+    "tests/contract": "service",
+    "tests/e2e": "runtime",
+    "tests/integration": "service",
+    "tests/unit": "fast",
+}
+
+SPREAD = ("tests/integration/sandbox/test_python_programs.py",)
+"""Files whose tests run in parallel although they share a fixture of the module."""
+
+
+def assign(item: pytest.Item) -> None:
+    """Mark a test with its tier, time limit and xdist group."""
+    tier = tier_of(item)
+    item.add_marker(tier)
+    if item.get_closest_marker("timeout") is None:
+        item.add_marker(pytest.mark.timeout(TIME_LIMITS[tier]))
+    path = _path(item)
+    if path not in SPREAD and _belongs_to_file(item):
+        item.add_marker(pytest.mark.xdist_group(path))
+
+
+def tier_of(item: pytest.Item) -> str:
+    """The tier of a collected test; the most expensive one if it is marked with several."""
+    marked = [tier for tier in TIME_LIMITS if item.get_closest_marker(tier)]
+    if marked:
+        return marked[-1]
+    path = PurePosixPath(_path(item))
+    return FOLDERS[max((each for each in FOLDERS if path.is_relative_to(each)), key=len)]
+
+
+def _belongs_to_file(item: pytest.Item) -> bool:
+    """Whether a test shares something expensive with the others of its file."""
+    if not isinstance(item, pytest.Function):  # the file runs as a whole in a runtime
+        return True
+    definitions = item._fixtureinfo.name2fixturedefs.values()
+    return any(each[-1].scope in {"module", "package"} for each in definitions if each)
+
+
+def _path(item: pytest.Item) -> str:
+    return item.path.relative_to(item.config.rootpath).as_posix()
