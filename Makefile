@@ -2,23 +2,32 @@
 
 PYTHON ?= python3
 PY := .venv/bin/python
-PYTEST := $(PY) -m pytest --numprocesses=logical --maxprocesses=4 --dist=loadfile --timeout=600
+# Tests of one xdist group share a server; the largest groups begin first, so that no core idles at the end.
+PYTEST := $(PY) -m pytest --numprocesses=logical --maxprocesses=4 --dist=loadgroup
+TEST := (fast or service or smoke) and not variant and not long
 export TEMPER_HOME ?= $(CURDIR)/.temper
 
-.PHONY: demo test test-full core dev languages runtimes lint format lock
+.PHONY: demo test test-rest test-full test-long core dev languages runtimes lint format lock
 # What one target installs the next one uses.
 .NOTPARALLEL:
 
 demo: core runtimes
 	@$(PY) -m temper demo addition
 
-# What failed is tried once more by itself: many tests kill and stop real processes, and a machine that others use, too,
-# may hold one of them up for longer than it allowed for. Both attempts are printed, and a second failure is one.
+# Every change: linters, types, all services on SQLite and files, one whole path through the runtimes.
 test: dev runtimes lint
-	@$(PYTEST) -m "not long" || { [ $$? -eq 1 ] && $(PYTEST) -m "not long" --last-failed; }
+	@$(PYTEST) -m "$(TEST)"
 
+# What `make test` leaves out of `make test-full`.
+test-rest: dev runtimes
+	@$(PYTEST) -m "not long and not ($(TEST))"
+
+# Everything but the long drills, with new examples for the property tests.
 test-full: dev languages runtimes lint
-	@$(PYTEST) --hypothesis-profile=exploring
+	@$(PYTEST) -m "not long" --hypothesis-profile=exploring
+
+test-long: dev languages runtimes
+	@$(PYTEST) -m long
 
 core:
 	@$(PYTHON) infra/environment.py

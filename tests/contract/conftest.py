@@ -59,7 +59,9 @@ def worker(url: str, settings: dict[str, str], home: Path) -> Iterator[None]:
         yield
 
 
-@pytest.fixture(scope="module", params=["sqlite", pytest.param("postgres", marks=pytest.mark.variant)])
+@pytest.fixture(
+    scope="module", params=["sqlite", pytest.param("postgres", marks=pytest.mark.variant)]
+)
 def each_folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder named after a kind of database."""
     return tmp_path_factory.mktemp(request.param, numbered=True)

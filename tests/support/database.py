@@ -4,7 +4,6 @@ A conftest.py imports both fixtures. Migrations run once per process; each test 
 """
 
 import shutil
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -3,8 +3,6 @@
 import asyncio
 import threading
 
-import pytest
-
 from services.sandbox.execution import Executable, Outcome, Stream
 from tests.integration.sandbox.pool.programs import (
     execution,
