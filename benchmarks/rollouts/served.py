@@ -8,11 +8,11 @@ from benchmarks.rollouts import cost
 from benchmarks.rollouts.engines import Served
 from benchmarks.rollouts.playing import Stage
 from services.contracts.engine import VllmOptions
+from services.core.artifacts import ModelSource
 from services.core.process.runtimes import REPOSITORY, find_runtime
 from services.inference.token_engine import VllmTokenEngine
 from services.inference.vllm.routes import Routes
 from services.inference.vllm.server import VllmServer
-from services.inference.vllm.sources import ModelSource
 from services.rollouts.chat import open_chat_tokens
 
 RUNTIMES = REPOSITORY / ".temper" / "runtimes"

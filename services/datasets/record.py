@@ -2,10 +2,7 @@
 
 import reprlib
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
-
-from pydantic import BaseModel, ConfigDict, Field
 
 from services.contracts.errors import TemperError
 
@@ -17,15 +14,6 @@ MAX_ROW_BYTES = 16 * 2**20
 
 MAX_DEPTH = 100
 """Maximum nesting of objects and lists in a row."""
-
-
-class SourceFile(BaseModel):
-    """An uploaded file as a child process sees it: the stored content and the client's name."""
-
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
-
-    path: Path
-    filename: str = Field(min_length=1)
 
 
 @dataclass(frozen=True, slots=True)

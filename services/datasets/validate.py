@@ -19,8 +19,9 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from services.contracts.base import JsonObject
 from services.contracts.errors import TemperError
+from services.core.artifacts import SourceFile
 from services.core.process.reporter import Reporter
-from services.datasets.record import JsonValue, SourceFile
+from services.datasets.record import JsonValue
 from services.datasets.scan import InvalidFile, Row, Scan
 
 SPEC = "validation.json"

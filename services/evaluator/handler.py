@@ -8,15 +8,17 @@ from pydantic import BaseModel
 from sqlalchemy.orm import Session
 
 from services.contracts.evaluations import CreateEvaluation, EvaluationMetrics
+from services.core.artifacts import Artifacts
 from services.core.db.engine import Database
 from services.core.jobs.claims import Claim
 from services.core.jobs.job import Job
+from services.core.models.files import get_source_file
 from services.core.worker.handler import Launch
 from services.core.worker.settings import WorkerSettings
 from services.datasets.validate import validation_command
 from services.evaluator.evaluation.spec import SPEC as EVALUATION_SPEC
 from services.evaluator.evaluation.spec import EvaluationFileSpec, EvaluationSpec
-from services.evaluator.models import endpoint_key, model_of, source_file
+from services.evaluator.models import endpoint_key, model_of
 
 EVALUATION_CHILD = "services.evaluator.evaluation.child"
 VALIDATION_CHILD = "services.evaluator.validation"
@@ -38,7 +40,7 @@ class EvaluationHandler:
         """Check the rows of the file, and that the grader can use their golds."""
         request = CreateEvaluation.model_validate(job.request)
         with database.read() as session:
-            file = source_file(session, self._settings.home, request.file)
+            file = get_source_file(session, Artifacts(self._settings.home), request.file)
         spec = EvaluationFileSpec(file=file, grader=request.grader)
         return Launch(validation_command(VALIDATION_CHILD, spec, job_dir))
 
@@ -49,7 +51,7 @@ class EvaluationHandler:
         with database.read() as session:
             spec = EvaluationSpec(
                 model=model_of(session, request.model, request.engine, settings),
-                samples=source_file(session, settings.home, request.file).path,
+                samples=get_source_file(session, Artifacts(settings.home), request.file).path,
                 grader=request.grader,
                 sampling=request.sampling,
                 system_prompt=request.system_prompt,

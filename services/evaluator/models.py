@@ -1,19 +1,14 @@
 """What a request names, resolved for a child: registered models and uploaded files."""
 
-from pathlib import Path
-
-from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from services.contracts.engine import VllmOptions
 from services.contracts.errors import InvalidRequest
 from services.contracts.evaluations import RemoteModel
 from services.core.artifacts import Artifacts
-from services.core.db.tables import FileRow
 from services.core.models.registry import resolve_model
 from services.core.process.runtimes import find_runtime
 from services.core.worker.settings import WorkerSettings
-from services.datasets.record import SourceFile
 from services.evaluator.evaluation.spec import ENDPOINT_KEY, Adapter, LocalModel, RemoteEndpoint
 
 RUNTIME = "vllm"
@@ -53,11 +48,3 @@ def endpoint_key(model: str | RemoteModel, settings: WorkerSettings) -> dict[str
         return {}
     key = settings.endpoint_keys.get(model.origin)
     return {ENDPOINT_KEY: key} if key is not None else {}
-
-
-def source_file(session: Session, home: Path, file_id: str) -> SourceFile:
-    """An uploaded file; raises `InvalidRequest` when it is gone."""
-    row = session.scalar(select(FileRow).where(FileRow.id == file_id))
-    if row is None:
-        raise InvalidRequest(f"file {file_id!r} is gone", param="file")
-    return SourceFile(path=Artifacts(home).file(row.id), filename=row.filename)

@@ -10,21 +10,21 @@ from sqlalchemy.orm import Session
 
 from services.contracts.errors import InvalidRequest
 from services.contracts.rollouts import CreateRollout, RolloutStatistics
-from services.core.artifacts import Artifacts
+from services.core.artifacts import Artifacts, ModelSource
 from services.core.db.engine import Database
 from services.core.jobs.claims import Claim
 from services.core.jobs.job import Job
+from services.core.models.files import get_source_file
 from services.core.models.registry import resolve_model
 from services.core.worker.handler import Launch
 from services.core.worker.settings import WorkerSettings
 from services.datasets.validate import validation_command
-from services.evaluator.models import endpoint_key, model_of, source_file
+from services.evaluator.models import endpoint_key, model_of
 from services.evaluator.rollout.spec import (
     INLINE_PROMPTS,
     SPEC,
     PromptFileSpec,
     RolloutSpec,
-    TokenizerSource,
 )
 from services.rewards import RewardEnvironment, named_reward_models, needs_gold
 from services.rollouts.tools import ToolEnvironment
@@ -51,7 +51,7 @@ class RolloutHandler:
         if request.file is None:
             return None
         with database.read() as session:
-            file = source_file(session, self._settings.home, request.file)
+            file = get_source_file(session, self._artifacts, request.file)
         spec = PromptFileSpec(
             file=file,
             prompt_type=request.prompt_type,
@@ -94,17 +94,15 @@ class RolloutHandler:
         """Keep the statistics; the trajectories stay in the job's folder."""
         return RolloutResult.model_validate(result).model_dump(mode="json")
 
-    def _tokenizer(self, session: Session, request: CreateRollout) -> TokenizerSource:
+    def _tokenizer(self, session: Session, request: CreateRollout) -> ModelSource:
         """The tokenizer lies with the weights: those of an adapter's base."""
         name = request.tokenizer or str(request.model)
-        weights = resolve_model(
-            session, name, self._settings.models_folder, self._artifacts
-        ).weights
-        return TokenizerSource(path=weights.path, hub_id=weights.hub_id, revision=weights.revision)
+        root, artifacts = self._settings.models_folder, self._artifacts
+        return resolve_model(session, name, root, artifacts).weights
 
     def _prompts(self, session: Session, request: CreateRollout, job_dir: Path) -> Path:
         if request.file is not None:
-            return source_file(session, self._settings.home, request.file).path
+            return get_source_file(session, self._artifacts, request.file).path
         path = job_dir / INLINE_PROMPTS
         path.write_text("".join(json.dumps(row) + "\n" for row in request.prompts or ()))
         return path

@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from services.contracts.errors import JobFailed
+from services.core.artifacts import ModelSource
 from services.core.process.reporter import Reporter
 from services.evaluator.evaluation.spec import LocalModel
 from services.inference.vllm.launch import NO_ROUTES
 from services.inference.vllm.routes import Routes
 from services.inference.vllm.server import StartupProgress, VllmFailed, VllmServer
-from services.inference.vllm.sources import ModelSource
 
 
 class Served(NamedTuple):
@@ -40,7 +40,7 @@ async def served(
 
     server = VllmServer(
         model.runtime_python,
-        ModelSource(model.path, model.hub_id, model.revision),
+        ModelSource(path=model.path, hub_id=model.hub_id, revision=model.revision),
         base_name,
         [(adapter.name, adapter.path)] if adapter else [],
         job_dir,

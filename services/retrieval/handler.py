@@ -4,7 +4,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from services.contracts.errors import InvalidRequest
@@ -12,14 +11,13 @@ from services.contracts.index_messages import MODULE, ORDER, BuildIndex, IndexBu
 from services.contracts.indexes import CreateIndexingJob, IndexMode, IndexSpecification
 from services.core.artifacts import Artifacts
 from services.core.db.engine import Database
-from services.core.db.tables import FileRow
 from services.core.jobs.claims import Claim
 from services.core.jobs.job import Job
+from services.core.models.files import get_source_file
 from services.core.models.registry import resolve_model
 from services.core.process.runtimes import find_runtime
 from services.core.worker.handler import Launch
 from services.core.worker.settings import WorkerSettings
-from services.datasets.record import SourceFile
 from services.datasets.validate import validation_command
 from services.retrieval.corpus.spec import CorpusFileSpec
 
@@ -41,7 +39,7 @@ class IndexingHandler:
         if request.mode is not IndexMode.BM25:
             find_runtime(self._settings.runtimes_folder, RUNTIME)
         with database.read() as session:
-            file = self._source_file(session, request)
+            file = get_source_file(session, self._artifacts, request.file)
         spec = CorpusFileSpec(file=file, language=request.language)
         return Launch(validation_command(VALIDATION_CHILD, spec, job_dir))
 
@@ -49,7 +47,7 @@ class IndexingHandler:
         """Build the index aside and switch to it."""
         request = CreateIndexingJob.model_validate(claim.job.request)
         with database.read() as session:
-            file = self._source_file(session, request)
+            file = get_source_file(session, self._artifacts, request.file)
             specification = IndexSpecification(
                 mode=request.mode,
                 language=request.language,
@@ -88,9 +86,3 @@ class IndexingHandler:
                 param="encoder",
             )
         return str(weights.path) if weights.path is not None else weights.hub_id
-
-    def _source_file(self, session: Session, request: CreateIndexingJob) -> SourceFile:
-        row = session.scalar(select(FileRow).where(FileRow.id == request.file))
-        if row is None:
-            raise InvalidRequest(f"file {request.file!r} is gone", param="file")
-        return SourceFile(path=self._artifacts.file(row.id), filename=row.filename)

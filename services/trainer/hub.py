@@ -22,7 +22,7 @@ from huggingface_hub.errors import (
     RevisionNotFoundError,
 )
 
-from services.trainer.model_source import ModelSource
+from services.core.artifacts import ModelSource
 from services.trainer.sft.failures import TrainingFailure
 
 COMMITS = "hub_commits.json"

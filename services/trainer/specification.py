@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from services.contracts.adaptation import TrainingType
@@ -18,9 +17,8 @@ from services.contracts.fine_tuning import (
 from services.core.artifacts import Artifacts
 from services.core.db.tables import FileRow
 from services.core.jobs.job import Job
+from services.core.models.files import get_file_row, source_of
 from services.core.models.registry import ResolvedModel, resolve_model
-from services.datasets.record import SourceFile
-from services.trainer.model_source import ModelSource
 from services.trainer.sft.spec import DataSource, Lora, TrainingFilesSpec, TrainingSpec
 
 AUTO_EPOCHS = 3.0
@@ -69,9 +67,9 @@ def validation_spec(tune: FineTune, artifacts: Artifacts) -> TrainingFilesSpec |
         return None
     tokenizer = tune.model.weights.path / "tokenizer.json" if tune.model.weights.path else None
     return TrainingFilesSpec(
-        training_file=_source_file(tune.training_file, artifacts),
+        training_file=source_of(tune.training_file, artifacts),
         validation_file=(
-            _source_file(tune.validation_file, artifacts) if tune.validation_file else None
+            source_of(tune.validation_file, artifacts) if tune.validation_file else None
         ),
         data_format=tune.hyperparameters.data_format,
         max_seq_length=tune.hyperparameters.max_seq_length,
@@ -82,12 +80,11 @@ def validation_spec(tune: FineTune, artifacts: Artifacts) -> TrainingFilesSpec |
 def training_spec(tune: FineTune, artifacts: Artifacts) -> TrainingSpec:
     """What the training child is asked to do."""
     settings = tune.hyperparameters
-    weights = tune.model.weights
     if tune.model.adapter is not None and settings.training_type is not TrainingType.LORA:
         raise InvalidRequest("an adapter is trained further with training_type lora", param="model")
     return TrainingSpec(
         job_id=tune.job.id,
-        model=ModelSource(path=weights.path, hub_id=weights.hub_id, revision=weights.revision),
+        model=tune.model.weights,
         adapter=tune.model.adapter,
         training_data=_data(
             tune.request.training_file, tune.training_file, settings.data_format, artifacts
@@ -120,14 +117,7 @@ def training_spec(tune: FineTune, artifacts: Artifacts) -> TrainingSpec:
 def _file(session: Session, reference: str | None, param: str) -> FileRow | None:
     if reference is None or reference.startswith(HUB_DATASET_PREFIX):
         return None
-    row = session.scalar(select(FileRow).where(FileRow.id == reference))
-    if row is None:
-        raise InvalidRequest(f"file {reference!r} is gone", param=param)
-    return row
-
-
-def _source_file(row: FileRow, artifacts: Artifacts) -> SourceFile:
-    return SourceFile(path=artifacts.file(row.id), filename=row.filename)
+    return get_file_row(session, reference, param)
 
 
 def _data(

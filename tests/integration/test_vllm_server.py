@@ -14,6 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from services.core.artifacts import ModelSource
 from services.core.process.runtimes import MARKER, Accelerator, Runtime
 from services.inference.clients.inference import (
     ChatCompletion,
@@ -23,7 +24,6 @@ from services.inference.clients.inference import (
 )
 from services.inference.vllm.log import StartupPhase
 from services.inference.vllm.server import StartupProgress, VllmFailed, VllmServer
-from services.inference.vllm.sources import ModelSource
 from tests.support.runtimes import installed_runtime
 from tests.support.tiny_model import make_tiny_model
 from tests.support.waiting import wait_for

@@ -16,11 +16,8 @@ from services.contracts.errors import (
 )
 from services.contracts.grading import GraderRun, GraderValidation, RunGrader, ValidateGrader
 from services.core.web.auth import Principal
-from services.core.web.disconnect import ClientGone, while_connected
+from services.core.web.disconnect import answer_to
 from services.core.web.errors import documented_errors
-
-CLIENT_CLOSED_REQUEST = 499
-"""Nobody reads it; it is what the figures show."""
 
 router = APIRouter(
     prefix="/v1/fine_tuning/alpha/graders",
@@ -50,9 +47,6 @@ async def run(
     gateway: Gateway,
     _principal: Principal,
     body: Annotated[RunGrader, Body(openapi_examples=RUN)],
-) -> GraderRun | Response:
+) -> Response:
     """Judge one text of a model with a grader, or with a reward, as training would."""
-    try:
-        return await while_connected(request.receive, run_grader(gateway.settings, body))
-    except ClientGone:
-        return Response(status_code=CLIENT_CLOSED_REQUEST)
+    return await answer_to(request, run_grader(gateway.settings, body))

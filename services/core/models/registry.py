@@ -9,18 +9,9 @@ from sqlalchemy.orm import Session
 
 from services.contracts.errors import InvalidRequest, NotFound
 from services.contracts.models import Lineage, ModelKind
-from services.core.artifacts import Artifacts
+from services.core.artifacts import Artifacts, ModelSource
 from services.core.db.tables import ModelRow
 from services.core.models.checkpoints import find_checkpoint
-
-
-@dataclass(frozen=True)
-class Weights:
-    """Where weights are loaded from: a folder of this host or a hub repository."""
-
-    path: Path | None
-    hub_id: str | None = None
-    revision: str | None = None
 
 
 @dataclass(frozen=True)
@@ -33,7 +24,7 @@ class ResolvedModel:
 
     id: str
     base: str
-    weights: Weights
+    weights: ModelSource
     adapter: Path | None = None
     stop_token_ids: tuple[int, ...] = ()
     needs_merge: bool = False
@@ -78,16 +69,16 @@ def resolve_model(
     )
 
 
-def _weights(row: ModelRow, model_root: Path, artifacts: Artifacts) -> Weights:
+def _weights(row: ModelRow, model_root: Path, artifacts: Artifacts) -> ModelSource:
     if row.hub_id is not None:
-        return Weights(None, row.hub_id, row.revision)
+        return ModelSource(hub_id=row.hub_id, revision=row.revision)
     if row.folder is not None:
         path = model_root / row.folder
     else:
         path = artifacts.job(str(row.job_id)) / str(row.job_path)
     if not path.is_dir():
         raise InvalidRequest(f"the folder of model {row.id!r} is gone", param="model")
-    return Weights(path)
+    return ModelSource(path=path)
 
 
 @dataclass(frozen=True)

@@ -1,50 +1,85 @@
-"""Work that nobody waits for any more is ended."""
+"""Cancel the work of a request when its client disconnects."""
 
 import asyncio
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
+from fastapi import Request, Response
+from pydantic import BaseModel
 from starlette.types import Receive
 
 from services.contracts.errors import GatewayTimeout
+
+CLIENT_CLOSED_REQUEST = 499
+"""Status of a request whose client disconnected: nobody receives it, metrics and logs show it."""
+
+UNWATCHED_SECONDS = 0.05
+"""Most answers are ready by then; watching a connection costs more than many of them."""
 
 Result = TypeVar("Result")
 
 
 class ClientGone(Exception):
-    """The client hung up; there is nobody to answer."""
+    """The client disconnected; there is nobody to answer."""
 
 
 class ServiceEnding(GatewayTimeout):
-    """The service ends before the work does; its successor may be asked."""
+    """The service shuts down before the work is done; another instance may be asked."""
 
     code = "service_ending"
 
 
-async def while_connected(receive: Receive, work: Coroutine[Any, Any, Result]) -> Result:
-    """Do the work of a request whose body has been read.
-
-    Raises `ClientGone` when the client hangs up, and `ServiceEnding` when the request is
-    cancelled, which only an ending server does. The work is cancelled then, and has ended.
-    """
-    task = asyncio.ensure_future(work)
-    hung_up = asyncio.ensure_future(_hung_up(receive))
+async def answer_to(request: Request, work: Coroutine[Any, Any, BaseModel | bytes]) -> Response:
+    """Respond with the result of ``work``, a model or JSON text; 499 if the client disconnects."""
     try:
-        await asyncio.wait((task, hung_up), return_when=asyncio.FIRST_COMPLETED)
-        if not task.done():
-            raise ClientGone
-        return task.result()
+        answer = await while_connected(request.receive, work)
+    except ClientGone:
+        return Response(status_code=CLIENT_CLOSED_REQUEST)
+    content = answer if isinstance(answer, bytes) else answer.model_dump_json()
+    return Response(content, media_type="application/json")
+
+
+async def while_connected(receive: Receive, work: Coroutine[Any, Any, Result]) -> Result:
+    """Do the work of a request whose body has been read, in the current task.
+
+    Raises `ClientGone` when the client disconnects, and `ServiceEnding` when the request is
+    cancelled, which only a server that shuts down does. The work is cancelled first and has ended.
+    """
+    watch = _Watch(receive)
+    try:
+        return await work
     except asyncio.CancelledError:
-        if task.cancelled():
-            raise
-        raise ServiceEnding("the service is ending") from None
+        if watch.client_gone:
+            raise ClientGone from None
+        raise ServiceEnding("the service is shutting down") from None
     finally:
-        hung_up.cancel()
-        if not task.done():
-            task.cancel()
-            await asyncio.wait((task,))
+        watch.end()
 
 
-async def _hung_up(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass
+class _Watch:
+    """Cancels the current task when its client disconnects; ``client_gone`` then is true."""
+
+    def __init__(self, receive: Receive) -> None:
+        self.client_gone = False
+        self._receive = receive
+        self._working = asyncio.current_task()
+        self._watching: asyncio.Task[None] | None = None
+        self._timer = asyncio.get_running_loop().call_later(UNWATCHED_SECONDS, self._begin)
+
+    def end(self) -> None:
+        """Stop watching; the task may await again even if this cancelled it."""
+        self._timer.cancel()
+        if self._watching is not None:
+            self._watching.cancel()
+        if self.client_gone and self._working is not None:
+            self._working.uncancel()
+
+    def _begin(self) -> None:
+        self._watching = asyncio.ensure_future(self._until_disconnect())
+
+    async def _until_disconnect(self) -> None:
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
+        self.client_gone = True
+        if self._working is not None:
+            self._working.cancel()

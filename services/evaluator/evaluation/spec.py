@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from services.contracts.engine import VllmOptions
 from services.contracts.evaluations import Grader, RemoteModel, Sampling
 from services.contracts.models import HubName
-from services.datasets.record import SourceFile
+from services.core.artifacts import SourceFile
 from services.datasets.validate import ValidationSpec
 
 SPEC = "spec.json"

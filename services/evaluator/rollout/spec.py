@@ -5,10 +5,9 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from services.contracts.models import HubName
 from services.contracts.multi_turn import MultiTurn, PromptType, RolloutSampling, Tool
 from services.contracts.rewards import WeightedReward
-from services.datasets.record import SourceFile
+from services.core.artifacts import ModelSource, SourceFile
 from services.datasets.validate import ValidationSpec
 from services.evaluator.evaluation.spec import LocalModel, RemoteEndpoint
 
@@ -20,19 +19,11 @@ class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
-class TokenizerSource(_Strict):
-    """Where the tokenizer and the chat template are: a folder, or a repository of a hub."""
-
-    path: Path | None = None
-    hub_id: HubName | None = None
-    revision: str | None = None
-
-
 class RolloutSpec(_Strict):
     """One job: who plays what, how, and how it is rewarded."""
 
     model: Annotated[LocalModel | RemoteEndpoint, Field(discriminator="type")]
-    tokenizer: TokenizerSource
+    tokenizer: ModelSource
     prompts: Path
     prompt_type: PromptType
     system_prompt: str | None

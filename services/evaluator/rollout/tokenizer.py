@@ -3,14 +3,14 @@
 from pathlib import Path
 
 from services.contracts.errors import JobFailed
-from services.evaluator.rollout.spec import TokenizerSource
+from services.core.artifacts import ModelSource
 from services.rollouts.chat import open_chat_tokens
 from services.rollouts.chat_tokens import ChatTokens
 
 _WANTED = ("*.json", "*.jinja")
 
 
-def load_chat_tokens(source: TokenizerSource) -> ChatTokens:
+def load_chat_tokens(source: ModelSource) -> ChatTokens:
     """Load from a folder, or fetch from the hub what is not here yet.
 
     Raises `InvalidRequest` for a model without a chat template or a fast tokenizer, and

@@ -18,12 +18,12 @@ import httpx
 
 from services.contracts.engine import VllmOptions
 from services.contracts.errors import TemperError
+from services.core.artifacts import LoraAdapter, ModelSource
 from services.core.process.runtimes import find_runtime
 from services.inference.vllm.launch import HOST, NO_ROUTES, plan_launch
 from services.inference.vllm.log import LogFollower, StartupPhase, failure_cause, milestone
 from services.inference.vllm.routes import Routes
 from services.inference.vllm.server_process import ServerProcess
-from services.inference.vllm.sources import LoraAdapter, ModelSource
 
 LOG = "vllm.log"
 POLL_SECONDS = 0.2

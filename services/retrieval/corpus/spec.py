@@ -1,6 +1,6 @@
 """The spec of a corpus's validation."""
 
-from services.datasets.record import SourceFile
+from services.core.artifacts import SourceFile
 from services.datasets.validate import ValidationSpec
 
 

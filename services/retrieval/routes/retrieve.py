@@ -14,9 +14,9 @@ from services.contracts.errors import (
 )
 from services.contracts.retrieval import RetrieveRequest, RetrieveResponse
 from services.core.web.auth import DirectToolRoute, ToolPrincipal
+from services.core.web.disconnect import answer_to
 from services.core.web.errors import documented_errors
 from services.core.web.json_body import documented_body, read_body
-from services.retrieval.answers import answer_to
 from services.retrieval.context import Retrieval, RetrievalContext
 from services.retrieval.engine.admission import Overloaded
 from services.retrieval.engine.engine import Found, Search

@@ -6,10 +6,10 @@ from services.contracts.errors import AuthenticationFailed, PayloadTooLarge, Unp
 from services.contracts.sandbox import RunCodeRequest, RunCodeResponse
 from services.contracts.sandbox_cases import RunCasesRequest, RunCasesResponse
 from services.core.web.auth import DirectToolRoute, ToolPrincipal
+from services.core.web.disconnect import answer_to
 from services.core.web.errors import documented_errors
 from services.core.web.json_body import documented_body, read_body
 from services.sandbox.admission import QueueFull
-from services.sandbox.answers import answer_to
 from services.sandbox.context import Sandbox
 from services.sandbox.examples import CASES, PROGRAM
 from services.sandbox.runs.cases import check_cases, run_cases

@@ -12,10 +12,10 @@ from services.contracts.sandbox import CommandResult, CommandStatus, RunStatus
 from services.contracts.sandbox_jupyter import JupyterCell, RunJupyterRequest, RunJupyterResponse
 from services.contracts.sandbox_sessions import CellResult, CellStatus
 from services.core.web.auth import ToolPrincipal
+from services.core.web.disconnect import answer_to
 from services.core.web.errors import documented_errors
 from services.core.web.json_body import documented_body, read_body
 from services.sandbox.admission import Admission, QueueFull
-from services.sandbox.answers import answer_to
 from services.sandbox.context import Sandbox
 from services.sandbox.examples import JUPYTER
 from services.sandbox.execution import Outcome, SandboxFailure

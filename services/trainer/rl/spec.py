@@ -10,9 +10,8 @@ from pydantic import AnyHttpUrl, BaseModel, ConfigDict, Field
 
 from services.contracts.fine_tuning import Method
 from services.contracts.multi_turn import PromptType
-from services.datasets.record import SourceFile
+from services.core.artifacts import ModelSource, SourceFile
 from services.datasets.validate import ValidationSpec
-from services.trainer.model_source import ModelSource
 
 SPEC = "spec.json"
 TEACHER = "method.distillation.hyperparameters.teacher.model"

@@ -6,13 +6,12 @@ from pathlib import Path
 from services.contracts.adaptation import TrainingType
 from services.contracts.errors import InvalidRequest
 from services.contracts.online import DistillationMethod, TeacherModel
-from services.core.artifacts import Artifacts
+from services.core.artifacts import Artifacts, ModelSource, SourceFile
 from services.core.db.tables import FileRow
+from services.core.models.files import source_of
 from services.core.models.registry import ResolvedModel
 from services.core.process.runtimes import Runtime
-from services.datasets.record import SourceFile
 from services.rewards import needs_gold
-from services.trainer.model_source import ModelSource
 from services.trainer.rl.method import Online, online_method, rewards_of
 from services.trainer.rl.spec import (
     TEACHER,
@@ -67,7 +66,7 @@ def online_task(
         raise InvalidRequest(message, param="model")
     return OnlineTask(
         job_id=tune.job.id,
-        model=_source(tune.model),
+        model=tune.model.weights,
         adapter=tune.model.adapter,
         stop_token_ids=list(tune.model.stop_token_ids),
         method=tune.method,
@@ -102,12 +101,7 @@ def _teacher(online: Online, resolve: Resolve) -> ModelSource | RemoteTeacher | 
     model = resolve(teacher.model)
     if model.adapter is not None:
         raise InvalidRequest("a teacher is a whole model, not an adapter", param=TEACHER)
-    return _source(model)
-
-
-def _source(model: ResolvedModel) -> ModelSource:
-    weights = model.weights
-    return ModelSource(path=weights.path, hub_id=weights.hub_id, revision=weights.revision)
+    return model.weights
 
 
 def _validation(tune: FineTune, artifacts: Artifacts) -> SourceFile | None:
@@ -119,4 +113,4 @@ def _validation(tune: FineTune, artifacts: Artifacts) -> SourceFile | None:
 def _prompts(row: FileRow | None, param: str, artifacts: Artifacts) -> SourceFile:
     if row is None:
         raise InvalidRequest("online training reads an uploaded file", param=param)
-    return SourceFile(path=artifacts.file(row.id), filename=row.filename)
+    return source_of(row, artifacts)

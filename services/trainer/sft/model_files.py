@@ -5,7 +5,7 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from services.trainer.model_source import ModelSource
+from services.core.artifacts import ModelSource
 
 MODEL_FOLDER = "model"
 _ADAPTER_CONFIG = "adapter_config.json"

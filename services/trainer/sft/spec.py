@@ -9,9 +9,8 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 
 from services.contracts.adaptation import TrainingType
 from services.contracts.fine_tuning import DataFormat
-from services.datasets.record import SourceFile
+from services.core.artifacts import ModelSource, SourceFile
 from services.datasets.validate import ValidationSpec
-from services.trainer.model_source import ModelSource
 
 SPEC = "spec.json"
 

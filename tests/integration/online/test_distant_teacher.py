@@ -12,9 +12,9 @@ from pydantic import AnyHttpUrl
 
 from services.contracts.engine import VllmOptions
 from services.contracts.origins import origin_of
+from services.core.artifacts import ModelSource
 from services.inference.vllm.routes import Routes
 from services.inference.vllm.server import VllmServer
-from services.inference.vllm.sources import ModelSource
 from services.rewards import RewardEnvironment
 from services.rollouts.index.log import read_indexed
 from services.trainer.rl.spec import RemoteTeacher
@@ -59,7 +59,7 @@ def server(teacher: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     """The teacher, served elsewhere as far as the training can tell."""
     server = VllmServer(
         installed_runtime("vllm").python,
-        ModelSource(teacher),
+        ModelSource(path=teacher),
         NAME,
         [],
         tmp_path_factory.mktemp("server"),

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from services.core.artifacts import ModelSource
 from services.core.process.runtimes import child_environment
-from services.trainer.model_source import ModelSource
 from services.trainer.rl.spec import TEACHER
 from tests.integration.online.training_job import OnlineJob
 from tests.support.hub import Hub, Kind, Repository, running_hub
@@ -87,8 +87,9 @@ def test_so_does_a_teacher(environment: dict[str, str], model: Path, tmp_path: P
 def found_by(job_dir: Path, environment: dict[str, str]) -> Path:
     """The folder of the model's main branch, in an attempt of a job."""
     program = (
-        "import sys; from pathlib import Path; from services.trainer import hub, model_source\n"
-        f"source = model_source.ModelSource(hub_id={NAME!r})\n"
+        "import sys; from pathlib import Path\n"
+        "from services.core import artifacts; from services.trainer import hub\n"
+        f"source = artifacts.ModelSource(hub_id={NAME!r})\n"
         "print(hub.model_folder(source, Path(sys.argv[1]), lambda phase: None))"
     )
     job_dir.mkdir(exist_ok=True)

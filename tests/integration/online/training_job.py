@@ -10,10 +10,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
+from services.core.artifacts import ModelSource, SourceFile
 from services.core.process.reporter import METRICS, REPORTS, RESULT
 from services.core.process.runtimes import child_environment
-from services.datasets.record import SourceFile
-from services.trainer.model_source import ModelSource
 from services.trainer.rl.spec import SPEC, OnlineTask, RemoteTeacher, RuntimeOf
 from tests.support.runtimes import installed_runtime
 from tests.support.waiting import wait_for

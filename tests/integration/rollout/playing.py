@@ -13,11 +13,11 @@ from tokenizers import Tokenizer
 from services.contracts.engine import VllmOptions
 from services.contracts.multi_turn import MultiTurn, RolloutSampling
 from services.contracts.trajectories import Trajectory
+from services.core.artifacts import ModelSource
 from services.inference.token_engine import VllmTokenEngine
 from services.inference.token_engine.interface import SampledTokens, TokenEngine, TurnSampling
 from services.inference.vllm.routes import Routes
 from services.inference.vllm.server import VllmServer
-from services.inference.vllm.sources import ModelSource
 from services.rollouts.chat import open_chat_tokens
 from services.rollouts.chat_tokens import ChatTokens
 from services.rollouts.loop import Rollouts

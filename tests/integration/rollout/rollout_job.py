@@ -16,9 +16,10 @@ from services.contracts.multi_turn import MultiTurn, RolloutSampling, Tool
 from services.contracts.rewards import WeightedReward
 from services.contracts.rollouts import RolloutStatistics
 from services.contracts.trajectories import Trajectory
+from services.core.artifacts import ModelSource
 from services.core.process.reporter import REPORTS, RESULT
 from services.evaluator.evaluation.spec import LocalModel, RemoteEndpoint
-from services.evaluator.rollout.spec import SPEC, RolloutSpec, TokenizerSource
+from services.evaluator.rollout.spec import SPEC, RolloutSpec
 from services.rollouts.index.log import read_indexed
 from tests.support.chat_templates.families import FAMILIES
 from tests.support.processes import REPOSITORY
@@ -79,7 +80,7 @@ class RolloutJob:
         self,
         folder: Path,
         model: RemoteEndpoint | LocalModel,
-        tokenizer: TokenizerSource,
+        tokenizer: ModelSource,
         prompts: int,
         **fields: Any,
     ) -> None:
@@ -115,13 +116,13 @@ class RolloutJob:
         folder: Path,
         server: TokenServer,
         prompts: int,
-        tokenizer: TokenizerSource | None = None,
+        tokenizer: ModelSource | None = None,
         **fields: Any,
     ) -> "RolloutJob":
         """A job whose model and tool are those of a server, and its tokenizer beside the job."""
         endpoint = RemoteEndpoint(base_url=AnyHttpUrl(f"{server.origin}/v1"), model=MODEL)
         tool = ADD.model_copy(update={"config": {"url": f"{server.origin}/tool"}})
-        source = tokenizer or TokenizerSource(path=folder.parent / "tokenizer")
+        source = tokenizer or ModelSource(path=folder.parent / "tokenizer")
         return cls(folder, endpoint, source, prompts, tools=[tool], **fields)
 
     def write_prompts(self, rows: list[JsonObject]) -> None:

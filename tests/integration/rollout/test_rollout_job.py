@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from services.contracts.trajectories import FinishReason
+from services.core.artifacts import ModelSource
 from services.core.process.reporter import RESULT
 from services.evaluator.evaluation.spec import ENDPOINT_KEY
-from services.evaluator.rollout.spec import TokenizerSource
 from services.rollouts.records import read_parquet
 from tests.integration.rollout.rollout_job import (
     DEADLINE,
@@ -146,7 +146,7 @@ def test_prompts_that_leave_no_room_are_data_with_the_reason(
 
 
 def test_the_tokenizer_of_a_hub_is_fetched_once(tmp_path: Path, server: TokenServer) -> None:
-    source = TokenizerSource(hub_id="team/adder", revision="v1")
+    source = ModelSource(hub_id="team/adder", revision="v1")
     folder = tmp_path / "tokenizer"
     (folder / "model.safetensors").write_bytes(b"never asked for")
     with running_hub() as hub:
@@ -166,7 +166,7 @@ def test_the_tokenizer_of_a_hub_is_fetched_once(tmp_path: Path, server: TokenSer
 def test_a_tokenizer_that_is_not_to_be_had_fails_the_job_with_its_name(
     tmp_path: Path, server: TokenServer
 ) -> None:
-    source = TokenizerSource(hub_id="team/absent")
+    source = ModelSource(hub_id="team/absent")
     job = RolloutJob.of_server(tmp_path / "job", server, 2, source)
 
     job.run(environment={"HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path / "cache")})

@@ -7,8 +7,8 @@ import pytest
 from services.contracts.engine import VllmOptions
 from services.contracts.multi_turn import MultiTurn, RolloutSampling
 from services.contracts.trajectories import FinishReason
+from services.core.artifacts import ModelSource
 from services.evaluator.evaluation.spec import LocalModel
-from services.evaluator.rollout.spec import TokenizerSource
 from tests.integration.rollout.rollout_job import RolloutJob
 from tests.support.runtimes import installed_runtime
 from tests.support.tiny_model import make_tiny_model
@@ -24,7 +24,7 @@ def test_a_local_model_is_served_played_and_gone(tmp_path: Path) -> None:
     job = RolloutJob(
         tmp_path / "job",
         model,
-        TokenizerSource(path=weights),
+        ModelSource(path=weights),
         6,
         samples_per_prompt=2,
         sampling=sampling,

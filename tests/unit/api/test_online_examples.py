@@ -8,11 +8,11 @@ import pytest
 from services.api.fine_tuning.service import create_fine_tuning_job
 from services.api.settings import ApiSettings
 from services.contracts.fine_tuning import CreateFineTuningJob
+from services.core.artifacts import SourceFile
 from services.core.db.engine import Database
 from services.core.db.tables import FileRow, ModelRow
 from services.core.process.reporter import RESULT
 from services.core.process.runtimes import REPOSITORY
-from services.datasets.record import SourceFile
 from services.datasets.validate import SPEC, validate
 from services.rewards import needs_gold
 from services.trainer.rl.method import online_method, rewards_of

@@ -9,10 +9,10 @@ from pydantic import ValidationError
 
 from services.contracts.engine import VllmOptions
 from services.contracts.errors import InvalidRequest
+from services.core.artifacts import LoraAdapter, ModelSource
 from services.core.process.runtimes import Accelerator, Runtime
 from services.inference.vllm.launch import NO_ROUTES, Launch, plan_launch
 from services.inference.vllm.routes import AdapterSlots, Routes
-from services.inference.vllm.sources import LoraAdapter, ModelSource
 
 TINY = {
     "dtype": "float32",

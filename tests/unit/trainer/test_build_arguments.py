@@ -5,7 +5,7 @@ import pytest
 
 from services.contracts.adaptation import TrainingType
 from services.contracts.llamafactory import ArgumentRefused, catalogue
-from services.trainer.model_source import ModelSource
+from services.core.artifacts import ModelSource
 from services.trainer.sft.arguments import Workplace, build_arguments, left_out_without_gpu
 from services.trainer.sft.spec import DataSource, TrainingSpec
 

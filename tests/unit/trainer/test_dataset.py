@@ -7,8 +7,8 @@ import pyarrow.parquet
 import pytest
 
 from services.contracts.adaptation import TrainingType
+from services.core.artifacts import ModelSource
 from services.datasets.record import UnreadableFile
-from services.trainer.model_source import ModelSource
 from services.trainer.sft.dataset import RENDERED, Layout, PreparedData, prepare_data, prepared_data
 from services.trainer.sft.spec import DataSource, TrainingSpec
 

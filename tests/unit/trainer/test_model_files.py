@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from services.trainer.model_source import ModelSource
+from services.core.artifacts import ModelSource
 from services.trainer.sft.model_files import collect_model, name_base, remove_unfinished
 
 

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from services.contracts.engine import VllmOptions
+from services.core.artifacts import ModelSource
 from services.inference.vllm.routes import AdapterSlots, Routes
 from services.inference.vllm.server import StartupProgress, VllmServer
-from services.inference.vllm.sources import ModelSource
 
 BASE = "policy"
 """The name that the model itself, without an adapter, is served under."""
@@ -51,7 +51,7 @@ class ServerPlan:
         whole = None if self.slots else weights.folder
         return VllmServer(
             self.runtime_python,
-            ModelSource(whole or self.model, tokenizer=self.tokenizer),
+            ModelSource(path=whole or self.model, tokenizer=self.tokenizer),
             BASE,
             [],
             self.job_dir,

@@ -8,11 +8,11 @@ from pathlib import Path
 from services.contracts.base import JsonObject
 from services.contracts.online import DistillationMethod, OnlineSettings
 from services.contracts.origins import origin_of
+from services.core.artifacts import ModelSource
 from services.inference.token_engine import CompletionsTokenEngine, VllmTokenEngine
 from services.inference.token_engine.interface import TokenEngine
 from services.inference.vllm.routes import Routes
 from services.inference.vllm.server import VllmServer
-from services.inference.vllm.sources import ModelSource
 from services.rewards import RewardEnvironment, open_scorer
 from services.rollouts.chat_tokens import ChatTokens
 from services.rollouts.loop import Rollouts
@@ -131,7 +131,7 @@ async def _served_teacher(playing: Playing, stack: AsyncExitStack) -> VllmTokenE
     server = await stack.enter_async_context(
         VllmServer(
             spec.vllm.python,
-            ModelSource(spec.teacher),
+            ModelSource(path=spec.teacher),
             TEACHER,
             [],
             folder,

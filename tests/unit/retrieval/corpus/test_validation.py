@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from services.core.artifacts import SourceFile
 from services.core.process.reporter import REPORTS, RESULT
-from services.datasets.record import SourceFile
 from services.datasets.validate import SPEC
 from services.datasets.validate import validate as validate_files
 from services.retrieval.corpus.spec import CorpusFileSpec

@@ -10,7 +10,7 @@ from sqlalchemy import select
 
 from services.contracts.fine_tuning import CreateFineTuningJob
 from services.contracts.jobs import JobKind
-from services.core.artifacts import Artifacts
+from services.core.artifacts import Artifacts, ModelSource
 from services.core.db.engine import Database
 from services.core.db.migrate import migrate
 from services.core.db.tables import FileRow, ModelRow
@@ -21,7 +21,6 @@ from services.core.jobs.store import create_job
 from services.core.worker.settings import WorkerSettings
 from services.datasets.validate import SPEC as PROMPTS_SPEC
 from services.trainer.handler import FineTuningHandler
-from services.trainer.model_source import ModelSource
 from services.trainer.rl.spec import SPEC, OnlineTask, PromptFilesSpec, RemoteTeacher
 
 REWARDS = [{"name": "answer", "reward": {"type": "retool"}}]

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from services.core.artifacts import SourceFile
 from services.core.process.reporter import REPORTS, RESULT
-from services.datasets.record import RowError, SourceFile, UnreadableFile
+from services.datasets.record import RowError, UnreadableFile
 from services.datasets.validate import SPEC, validate
 from services.trainer.rl.order import PromptOrder
 from services.trainer.rl.rows import MAX_ROWS, read_row, read_rows
