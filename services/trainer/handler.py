@@ -27,9 +27,9 @@ from services.core.worker.settings import WorkerSettings
 from services.datasets.validate import validation_command
 from services.rewards import RewardEnvironment, named_reward_models
 from services.rollouts.tools import ToolEnvironment
-from services.trainer.rl.method import online_method, rewards_of
+from services.trainer.rl.build_spec import online_task, prompts_spec, reward_model_folder
 from services.trainer.rl.spec import SPEC as ONLINE_SPEC
-from services.trainer.rl.specification import online_task, prompts_spec, reward_model_folder
+from services.trainer.rl.spec import online_method, rewards_of
 from services.trainer.sft.spec import SPEC as TRAINING_SPEC
 from services.trainer.specification import FineTune, look_up, training_spec, validation_spec
 
@@ -37,7 +37,7 @@ RUNTIME = "training"
 ENGINE_RUNTIME = "vllm"
 TRAINING_CHILD = "services.trainer.sft.child"
 VALIDATION_CHILD = "services.trainer.sft.validation"
-ONLINE_CHILD = "services.trainer.rl.child"
+ONLINE_CHILD = "services.trainer.rl"
 PROMPTS_CHILD = "services.trainer.rl.validation"
 
 

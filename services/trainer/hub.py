@@ -23,7 +23,7 @@ from huggingface_hub.errors import (
 )
 
 from services.core.artifacts import ModelSource
-from services.trainer.sft.failures import TrainingFailure
+from services.trainer.errors import TrainingFailure
 
 COMMITS = "hub_commits.json"
 _SETTINGS = ("*.json", "*.jinja", "*.model", "*.tiktoken", "*.txt")

@@ -9,11 +9,10 @@ from io import BufferedReader
 from pathlib import Path
 
 from services.core.process.runtimes import child_environment
-from services.trainer.rl.learner.protocol import ANSWER, Answer, Ready, Request
-from services.trainer.rl.learner.spec import SPEC, LearnerSpec
+from services.trainer.rl.learner.protocol import ANSWER, SPEC, Answer, LearnerSpec, Ready, Request
 
 DEADLINE = 240.0
-CHILD = "services.trainer.rl.learner.child"
+CHILD = "services.trainer.rl.learner"
 
 
 @dataclass

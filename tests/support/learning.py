@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from services.contracts.fine_tuning import Method
-from services.trainer.rl.learner.spec import LearnerSpec
+from services.trainer.rl.learner.protocol import LearnerSpec
 from services.trainer.rl.sequences import Batch, TopK, TrainingSequence
 
 VOCABULARY = 250

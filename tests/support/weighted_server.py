@@ -11,7 +11,7 @@ from typing import Any, Self
 from aiohttp import web
 
 from services.inference.vllm.server import VllmFailed
-from services.trainer.rl.engine.server_plan import BASE
+from services.trainer.rl.policy_server.handle import BASE
 
 KEY = "key"
 FILE = "weight.json"

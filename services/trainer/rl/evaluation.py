@@ -7,12 +7,11 @@ from pathlib import Path
 
 from services.contracts.trajectories import Trajectory
 from services.core.process.reporter import Reporter
-from services.trainer.rl.batches import Batches
-from services.trainer.rl.draws import Draw
+from services.trainer.rl.batch import Batches
 from services.trainer.rl.groups import Group
+from services.trainer.rl.interfaces import Learner, Source
 from services.trainer.rl.metrics import sample_figures
-from services.trainer.rl.parts import Learner
-from services.trainer.rl.sources.source import Source
+from services.trainer.rl.prompts import Draw
 
 PREFIX = "eval_"
 BATCH = "evaluation.npz"

@@ -2,8 +2,39 @@
 
 from dataclasses import dataclass, field
 
+from services.contracts.online import DistillationMethod, PpoMethod, ReinforcementMethod
 from services.contracts.trajectories import Trajectory
 from services.rollouts.prompts import Prompt
+from services.trainer.rl.checkpoints import Checkpoint
+from services.trainer.rl.prompts import Draws
+from services.trainer.rl.spec import Online
+
+
+@dataclass(frozen=True)
+class GroupRules:
+    """What makes a group: ``samples`` of a prompt, at least ``usable`` of them good.
+
+    ``rewarded``: a good one has a reward. ``filtered``: a group whose rewards are all alike is
+    dropped.
+    """
+
+    samples: int
+    usable: int = 1
+    rewarded: bool = True
+    filtered: bool = False
+
+
+def group_rules(online: Online) -> GroupRules:
+    """What makes a group of samples."""
+    match online:
+        case ReinforcementMethod(hyperparameters=settings):
+            filtered = settings.dynamic_sampling is not None
+            return GroupRules(settings.samples_per_prompt, usable=2, filtered=filtered)
+        case PpoMethod(hyperparameters=ppo):
+            return GroupRules(ppo.samples_per_prompt)
+        case DistillationMethod():
+            return GroupRules(1, rewarded=False)
+
 
 SAME = 1e-9
 """Rewards that differ by less are alike."""
@@ -55,3 +86,22 @@ class Group:
         """Whether the rewards differ, so that there is something to learn from them."""
         rewards = [sample.reward or 0.0 for sample in self.usable]
         return bool(rewards) and max(rewards) - min(rewards) > SAME
+
+
+def restored_groups(checkpoint: Checkpoint | None, draws: Draws, rules: GroupRules) -> list[Group]:
+    """The groups, with the samples that they had."""
+    if checkpoint is None:
+        return []
+    groups = {
+        pending.number: Group(
+            number=pending.number,
+            prompt=draws.at(pending.number).prompt,
+            size=rules.samples,
+            started=pending.started,
+            rewarded=rules.rewarded,
+        )
+        for pending in checkpoint.position().groups
+    }
+    for sample in checkpoint.samples():
+        groups[sample.group].samples[sample.trajectory.sample_index] = sample.trajectory
+    return list(groups.values())

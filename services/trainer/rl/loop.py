@@ -16,7 +16,7 @@ from pathlib import Path
 from services.contracts.online import OnlineSettings
 from services.core.process.reporter import Reporter
 from services.rollouts.index.log import IndexedLog
-from services.trainer.rl.batches import Batches
+from services.trainer.rl.batch import Batches
 from services.trainer.rl.checkpoints import (
     Checkpoints,
     PendingGroup,
@@ -24,14 +24,14 @@ from services.trainer.rl.checkpoints import (
     Position,
     Snapshot,
 )
-from services.trainer.rl.draws import Draws
-from services.trainer.rl.engine import SyncReport
 from services.trainer.rl.evaluation import Evaluation
 from services.trainer.rl.groups import Group
+from services.trainer.rl.interfaces import Engine, Learner
 from services.trainer.rl.metrics import StepClock, batch_figures, played_figures
-from services.trainer.rl.parts import Engine, Learner
-from services.trainer.rl.player import Player
-from services.trainer.rl.policy_sync import PolicySync, probes_of
+from services.trainer.rl.policy_server import SyncReport
+from services.trainer.rl.prompts import Draws
+from services.trainer.rl.scheduler import Player
+from services.trainer.rl.weight_sync import PolicySync, probes_of
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,9 @@ from statistics import fmean, pstdev
 from typing import TypeVar
 
 from services.contracts.trajectories import Trajectory
-from services.trainer.rl.batches import CUT_OFF, Batches
+from services.trainer.rl.batch import CUT_OFF, Batches
 from services.trainer.rl.groups import Group
-from services.trainer.rl.player import Played
+from services.trainer.rl.scheduler import Played
 
 Result = TypeVar("Result")
 

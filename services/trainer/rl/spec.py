@@ -10,10 +10,19 @@ from pydantic import AnyHttpUrl, BaseModel, ConfigDict, Field
 
 from services.contracts.fine_tuning import Method
 from services.contracts.multi_turn import PromptType
+from services.contracts.online import (
+    DistillationMethod,
+    OnlineSettings,
+    OverlongPenalty,
+    PpoMethod,
+    ReinforcementMethod,
+)
+from services.contracts.rewards import WeightedReward
 from services.core.artifacts import ModelSource, SourceFile
 from services.datasets.validate import ValidationSpec
 
 SPEC = "spec.json"
+
 TEACHER = "method.distillation.hyperparameters.teacher.model"
 """The field of a request that names a local teacher."""
 
@@ -88,3 +97,34 @@ class OnlineTask(_Training):
             model=folder_of(self.model, "model"),
             teacher=folder_of(teacher, TEACHER) if isinstance(teacher, ModelSource) else teacher,
         )
+
+
+Online = ReinforcementMethod | PpoMethod | DistillationMethod
+
+
+def online_method(method: Method) -> Online:
+    """The settings of an online method; ValueError for another."""
+    if method.online is None:
+        raise ValueError(f"{method.type.value} is no online method")
+    return method.online
+
+
+def response_budget(settings: OnlineSettings) -> int:
+    """Tokens that a response may have, replies of tools included."""
+    return settings.multi_turn.max_total_response_length or settings.sampling.max_tokens
+
+
+def rewards_of(online: Online) -> list[WeightedReward]:
+    """What samples are rewarded for; nothing in distillation."""
+    return [] if isinstance(online, DistillationMethod) else online.rewards
+
+
+def full_marks(online: Online) -> float | None:
+    """The reward of a sample that gets 1 from every reward that counts in its favour."""
+    rewards = rewards_of(online)
+    return sum(max(reward.weight, 0.0) for reward in rewards) - 1e-6 if rewards else None
+
+
+def overlong_of(online: Online) -> OverlongPenalty | None:
+    """The punishment of long responses, where there is one."""
+    return None if isinstance(online, DistillationMethod) else online.hyperparameters.overlong

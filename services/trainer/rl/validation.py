@@ -9,7 +9,7 @@ from pathlib import Path
 from services.contracts.base import JsonObject
 from services.datasets.record import JsonValue, RowError, counted
 from services.datasets.validate import FileValidation, validate
-from services.trainer.rl.rows import MAX_ROWS, PromptRow, read_row
+from services.trainer.rl.prompts import MAX_ROWS, PromptRow, read_row
 from services.trainer.rl.spec import PromptFilesSpec
 
 

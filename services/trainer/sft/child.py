@@ -16,8 +16,8 @@ from pathlib import Path
 
 from services.contracts.llamafactory import check_arguments, check_template
 from services.core.process.reporter import RESULT, Reporter
+from services.trainer.errors import explain
 from services.trainer.sft.context import Context, leads
-from services.trainer.sft.failures import explain
 from services.trainer.sft.spec import SPEC, TrainingSpec
 
 _PACKAGE = "services.trainer.sft"

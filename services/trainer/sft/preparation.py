@@ -5,9 +5,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from services.trainer.errors import TrainingFailure
 from services.trainer.sft.context import Context
 from services.trainer.sft.dataset import PreparedData, prepare_data, prepared_data
-from services.trainer.sft.failures import TrainingFailure
 from services.trainer.sft.spec import TrainingSpec
 from services.trainer.sft.tokens import layout, load_tokenizer, stop_token_ids
 

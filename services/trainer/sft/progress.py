@@ -8,9 +8,9 @@ from typing import Any
 import torch.distributed
 from transformers import TrainerCallback, TrainerState, TrainingArguments
 
+from services.trainer.errors import Diverged
 from services.trainer.sft.checkpoints import checkpoint_dir, keep_only_models, mark_complete
 from services.trainer.sft.context import Context
-from services.trainer.sft.failures import Diverged
 
 _METRICS = ("loss", "eval_loss", "eval_accuracy", "learning_rate", "grad_norm", "epoch")
 _PROGRESS_SECONDS = 1.0

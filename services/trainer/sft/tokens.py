@@ -5,8 +5,8 @@ from typing import Any
 
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
+from services.trainer.errors import TrainingFailure
 from services.trainer.sft.dataset import RENDERED, Layout
-from services.trainer.sft.failures import TrainingFailure
 from services.trainer.sft.library import llamafactory_module
 from services.trainer.sft.spec import TrainingSpec
 

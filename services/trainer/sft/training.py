@@ -11,13 +11,13 @@ import torch
 
 from services.contracts.adaptation import TrainingType
 from services.contracts.llamafactory import check_arguments
+from services.trainer.errors import TrainingFailure
+from services.trainer.model_files import collect_model, name_base, remove_unfinished
 from services.trainer.sft.arguments import Workplace, build_arguments, left_out_without_gpu
 from services.trainer.sft.catalogue import installed_catalogue
 from services.trainer.sft.checkpoints import newest_complete, remove_incomplete
 from services.trainer.sft.context import Context
-from services.trainer.sft.failures import TrainingFailure
 from services.trainer.sft.library import llamafactory_module
-from services.trainer.sft.model_files import collect_model, name_base, remove_unfinished
 from services.trainer.sft.precision import restore_precision
 from services.trainer.sft.preparation import Preparation
 from services.trainer.sft.progress import Outcome, ProgressCallback

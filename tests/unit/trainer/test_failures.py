@@ -2,7 +2,7 @@ import pytest
 
 from services.contracts.llamafactory import ArgumentProblem, ArgumentRefused
 from services.datasets.record import UnreadableFile
-from services.trainer.sft.failures import Diverged, Failure, TrainingFailure, explain
+from services.trainer.errors import Diverged, Failure, TrainingFailure, explain
 
 
 @pytest.mark.parametrize(

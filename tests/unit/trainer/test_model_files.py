@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from services.core.artifacts import ModelSource
-from services.trainer.sft.model_files import collect_model, name_base, remove_unfinished
+from services.trainer.model_files import collect_model, name_base, remove_unfinished
 
 
 def saved(output: Path, **files: str) -> Path:

@@ -2,21 +2,35 @@
 
 import time
 from pathlib import Path
+from typing import Any
 
 from torch import Tensor
 
-from services.contracts.online import PpoHyperparameters
-from services.trainer.rl.learner import states
-from services.trainer.rl.learner.exporting import write_model
-from services.trainer.rl.learner.folders import complete_folder
-from services.trainer.rl.learner.loading import load_learner_model, stored_dtype
-from services.trainer.rl.learner.methods import build_objective
-from services.trainer.rl.learner.optimiser import build_optimiser
-from services.trainer.rl.learner.processes import Processes
+from services.contracts.adaptation import TrainingType
+from services.contracts.errors import InvalidRequest
+from services.contracts.online import DistillationHyperparameters, PpoHyperparameters
+from services.trainer.rl.learner import state as states
+from services.trainer.rl.learner.distillation import (
+    DistantTeacher,
+    Distillation,
+    LocalTeacher,
+    Teacher,
+)
+from services.trainer.rl.learner.micro_batches import TrainedTokens
+from services.trainer.rl.learner.model import (
+    LanguageModel,
+    load_frozen,
+    load_learner_model,
+    stored_dtype,
+)
+from services.trainer.rl.learner.optimizer import build_optimiser
+from services.trainer.rl.learner.parallel import Processes
+from services.trainer.rl.learner.policy_gradient import PolicyGradient
 from services.trainer.rl.learner.protocol import (
     Done,
     Export,
     Finish,
+    LearnerSpec,
     Measure,
     Probe,
     Publish,
@@ -24,10 +38,9 @@ from services.trainer.rl.learner.protocol import (
     Save,
     Update,
 )
-from services.trainer.rl.learner.scoring import Scorer, log_probs_of_all
-from services.trainer.rl.learner.spec import LearnerSpec
-from services.trainer.rl.learner.trained_tokens import TrainedTokens
-from services.trainer.rl.learner.updating import Updater
+from services.trainer.rl.learner.scoring import Reference, Scorer, log_probs_of_all
+from services.trainer.rl.learner.state import complete_folder, write_model
+from services.trainer.rl.learner.update import Objective, Updater
 from services.trainer.rl.sequences import Batch
 
 MODEL = "model"
@@ -110,3 +123,40 @@ class Learner:
             with complete_folder(folder) as partial:
                 write_model(self._plain.model, weights, dtype, self._spec.model, partial / MODEL)
                 state.write(partial / TRAINER)
+
+
+def build_objective(
+    spec: LearnerSpec, model: Any, plain: LanguageModel, processes: Processes
+) -> Objective:
+    """The objective of the spec's method, with the frozen models that it needs.
+
+    ``model`` is the wrapped one, ``plain`` what it wraps.
+    """
+    settings = spec.settings
+    half = processes.computes_in_half
+    limit = settings.optimisation.micro_batch_tokens
+    if isinstance(settings, DistillationHyperparameters):
+        return Distillation(model, _teacher(spec, settings, processes), settings.beta)
+    scorer = Scorer(model, processes, limit)
+    reference = None
+    if settings.loss.kl is not None:
+        if settings.optimisation.training_type is TrainingType.LORA:
+            reference = Reference(scorer, plain.model)
+        else:
+            copy = processes.frozen(load_frozen(spec.model, spec.adapter, half=half))
+            reference = Reference(Scorer(copy, processes, limit))
+    return PolicyGradient(settings, model, scorer, reference)
+
+
+def _teacher(
+    spec: LearnerSpec, settings: DistillationHyperparameters, processes: Processes
+) -> Teacher:
+    if spec.teacher is not None:
+        model = load_frozen(spec.teacher, None, half=processes.computes_in_half)
+        return LocalTeacher(processes.frozen(model), settings.temperature)
+    if settings.temperature != 1.0:
+        raise InvalidRequest(
+            "must be 1 with a teacher by URL, whose distribution is known in part",
+            param="method.distillation.hyperparameters.temperature",
+        )
+    return DistantTeacher()

@@ -1,6 +1,7 @@
 """What a model says of a whole batch, without learning from it."""
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,10 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from services.trainer.rl.learner.micro_batches import micro_batches
-from services.trainer.rl.learner.processes import Processes
-from services.trainer.rl.learner.readers import SampledTokens
-from services.trainer.rl.learner.trained_tokens import TrainedTokens
+from services.trainer.rl.learner.micro_batches import TrainedTokens, micro_batches
+from services.trainer.rl.learner.model import SampledTokens
+from services.trainer.rl.learner.parallel import Processes
 from services.trainer.rl.sequences import Batch, TrainingSequence
 
 
@@ -89,3 +89,18 @@ def _all_trained(token_ids: Sequence[int]) -> TrainingSequence:
         sampler_log_probs=np.zeros(count, np.float32),
         policy_versions=np.full(count, -1, np.int32),
     )
+
+
+class Reference:
+    """Scores a batch with a frozen copy, or with the policy while its adapter is off."""
+
+    def __init__(self, scorer: Scorer, adapted: Any | None = None) -> None:
+        """``scorer`` is the copy's, or with ``adapted``, a model of PEFT, the policy's own."""
+        self._scorer = scorer
+        self._adapted = adapted
+
+    def log_probs(self, tokens: TrainedTokens, temperature: float) -> Tensor:
+        """Log-probabilities of the trained tokens (m,)."""
+        switched_off = nullcontext() if self._adapted is None else self._adapted.disable_adapter()
+        with switched_off:
+            return self._scorer.score(tokens, temperature).log_probs

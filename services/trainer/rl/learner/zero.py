@@ -20,10 +20,10 @@ from deepspeed.utils import (
 from torch import Tensor
 
 from services.contracts.online import Optimisation
-from services.trainer.rl.learner.language_model import LanguageModel
-from services.trainer.rl.learner.optimiser import POLICY
-from services.trainer.rl.learner.strategies import Build, ParameterState, copied
-from services.trainer.sft.failures import Diverged
+from services.trainer.errors import Diverged
+from services.trainer.rl.learner.model import LanguageModel
+from services.trainer.rl.learner.optimizer import POLICY
+from services.trainer.rl.learner.parallel import Build, ParameterState, copied
 
 _COUNT = "step"
 DEFAULT_STAGE = 2

@@ -1,0 +1,120 @@
+"""Whether reinforcement teaches: the demonstrations of tool use, over several seeds.
+
+    python -m benchmarks.rl.learning [--task retool|search] [--seeds 1 2 3] [--steps 100]
+
+Every seed has a model, a cold start, training questions and held-out questions of its own. It
+prints, for each, the sampled reward on the held-out questions before and after reinforcement, and
+their difference; over all seeds the mean difference with its 95 % interval, from the differences
+of single questions. Exits with 0 only when every seed gained, the mean gain exceeds its interval,
+and without the tool next to nothing is answered. A seed takes about 12 minutes on two cores.
+"""
+
+import argparse
+import math
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean, stdev
+
+from services.contracts.jobs import JobKind
+from temper.cli.gateway import client_of
+from temper.cli.output import Output
+from temper.client import Temper
+from temper.demo.stack import local_stack
+from temper.demo.steps import Demo
+from temper.demo.tool_use.arithmetic import Arithmetic
+from temper.demo.tool_use.facts import Facts
+from temper.demo.tool_use.outcome import NEAR_ZERO, correct, reward
+from temper.demo.tool_use.run import prepare, prepare_tool
+from temper.demo.tool_use.steps import HELD_OUT, REINFORCEMENT_STEPS, SAMPLES, Lesson, teach
+from temper.demo.tool_use.task import Task
+from temper.settings import load_settings
+
+TASKS: Mapping[str, type[Arithmetic | Facts]] = {"retool": Arithmetic, "search": Facts}
+
+
+@dataclass(frozen=True)
+class Gain:
+    """What reinforcement brought one seed: rewards, and the difference for each question."""
+
+    seed: int
+    before: float
+    after: float
+    differences: tuple[float, ...]
+    right_before: float
+    right_after: float
+    right_without_tool: float
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--task", choices=TASKS, default="retool")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
+    parser.add_argument("--steps", type=int, default=REINFORCEMENT_STEPS)
+    arguments = parser.parse_args()
+    task: Task = TASKS[arguments.task]()
+    settings, out = load_settings(), Output(as_json=False)
+    with local_stack(settings, out) as url, client_of(url, settings) as client:
+        demo = Demo(client, out, settings.home)
+        prepare_tool(task, demo)
+        gains = []
+        for seed in arguments.seeds:
+            model, data = prepare(task, settings, out, arguments.steps, seed)
+            lesson = teach(demo, task, model, data, arguments.steps, seed)
+            gains.append(_gain(client, seed, lesson))
+            _print(gains[-1])
+    return 0 if _judge(gains) else 1
+
+
+def _gain(client: Temper, seed: int, lesson: Lesson) -> Gain:
+    before = _by_question(client, lesson.before.id)
+    after = _by_question(client, lesson.after.id)
+    return Gain(
+        seed=seed,
+        before=reward(lesson.before).mean,
+        after=reward(lesson.after).mean,
+        differences=tuple(after[question] - before[question] for question in sorted(before)),
+        right_before=correct(lesson.before).mean,
+        right_after=correct(lesson.after).mean,
+        right_without_tool=correct(lesson.without_tool).mean,
+    )
+
+
+def _by_question(client: Temper, job_id: str) -> Mapping[int, float]:
+    """The mean reward of each held-out question's samples."""
+    rewards: dict[int, list[float]] = {}
+    page = client.trajectories.page(job_id, JobKind.ROLLOUT, most=HELD_OUT * SAMPLES)
+    for each in page.data:
+        rewards.setdefault(each.prompt_index, []).append(each.reward or 0.0)
+    return {question: fmean(values) for question, values in rewards.items()}
+
+
+def _print(gain: Gain) -> None:
+    difference = fmean(gain.differences)
+    print(
+        f"seed {gain.seed}: sampled reward {gain.before:+.3f} -> {gain.after:+.3f} "
+        f"({difference:+.3f} +- {_half_interval(gain.differences):.3f}), "
+        f"right {gain.right_before:.1%} -> {gain.right_after:.1%}, "
+        f"without the tool {gain.right_without_tool:.1%}",
+        flush=True,
+    )
+
+
+def _judge(gains: Sequence[Gain]) -> bool:
+    differences = [each for gain in gains for each in gain.differences]
+    mean, half = fmean(differences), _half_interval(differences)
+    print(f"mean gain {mean:+.3f}, 95 % interval {mean - half:+.3f} to {mean + half:+.3f}")
+    return (
+        all(gain.after > gain.before for gain in gains)
+        and mean > half
+        and all(gain.right_without_tool < NEAR_ZERO for gain in gains)
+    )
+
+
+def _half_interval(values: Sequence[float]) -> float:
+    """Half of the 95 % interval of the mean."""
+    return 1.96 * stdev(values) / math.sqrt(len(values))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,253 @@
+"""How much faster training is when rollouts are played while the policy is updated.
+
+    python -m benchmarks.rl.overlap [--steps 12] [--model FOLDER]
+
+Trains a tiny model (a real learner; FOLDER is a model as temper/demo/addition/model.py makes it) on
+conversations with tools whose latencies are drawn log-normally. The words of the model are the
+benchmark's, sampled at a fixed rate, so that nothing but waiting differs. Latencies are scaled
+until playing a batch takes as long as updating with it; then it trains strictly on-policy, with
+``max_staleness`` 1, and on-policy again, in one run, and prints steps an hour and their ratio.
+"""
+
+import argparse
+import asyncio
+import json
+import subprocess
+import tempfile
+from collections import defaultdict
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from statistics import fmean
+
+import psutil
+from tokenizers import Tokenizer
+
+from benchmarks.rollouts.conversations import MEDIAN_SECONDS, Conversation, drawn
+from benchmarks.rollouts.engines import END_OF_TURN
+from benchmarks.rollouts.tools import DrawnLatency
+from services.contracts.fine_tuning import Method
+from services.contracts.online import ReinforcementMethod
+from services.core.process.reporter import METRICS, Reporter
+from services.core.process.runtimes import REPOSITORY, find_runtime
+from services.inference.token_engine.interface import SampledTokens, TurnSampling
+from services.rollouts.chat import open_chat_tokens
+from services.rollouts.index.log import IndexedLog
+from services.rollouts.loop import Rollouts
+from services.trainer.rl.batch import Batches
+from services.trainer.rl.checkpoints import Checkpoints, Position
+from services.trainer.rl.groups import group_rules
+from services.trainer.rl.learner.client import LearnerProcess
+from services.trainer.rl.learner.protocol import LearnerSpec
+from services.trainer.rl.loop import Training
+from services.trainer.rl.policy_server import Expectation, SyncReport
+from services.trainer.rl.prompts import Draws, PromptRow
+from services.trainer.rl.scheduler import Player, schedule_of
+from services.trainer.rl.sources import RolloutSource
+from services.trainer.rl.spec import online_method
+from services.trainer.rl.weight_sync import PolicySync
+from tests.support.rl.training import JudgingScorer, by_sample
+from tests.support.runtimes import FOLDER
+
+GOAL = 1.5
+TOKENS_PER_SECOND = 4000.0
+PROMPTS, SAMPLES = 4, 4
+BUDGET = 4096
+MOST_CALLS = 2
+CALIBRATIONS = 3
+METHOD = {
+    "type": "reinforcement",
+    "reinforcement": {
+        "rewards": [{"name": "sample", "reward": {"type": "search_em"}}],
+        "hyperparameters": {
+            "prompts_per_step": PROMPTS,
+            "samples_per_prompt": SAMPLES,
+            "max_prompt_length": BUDGET,
+            "checkpoint_steps": 1000,
+            "multi_turn": {
+                "multi_turn_enable": True,
+                "max_total_response_length": BUDGET,
+                "max_tool_response_length": 256,
+            },
+            "optimisation": {"learning_rate": 1e-5},
+        },
+    },
+}
+
+
+class SpokenConversations:
+    """An engine at a fixed rate: the n-th sample of the n-th draw says one of the conversations."""
+
+    def __init__(self, conversations: Sequence[Conversation], model: Path) -> None:
+        encode = Tokenizer.from_file(str(model / "tokenizer.json")).encode
+        self._turns = [
+            [encode(turn + END_OF_TURN, add_special_tokens=False).ids for turn in each.turns]
+            for each in conversations
+        ]
+        self._said: defaultdict[str, int] = defaultdict(int)
+        self._version = 0
+
+    async def generate(self, _: Sequence[int], sampling: TurnSampling) -> SampledTokens:
+        session = sampling.session or ""
+        draw, sample = session.split("-")[1:]
+        turns = self._turns[(int(draw) * SAMPLES + int(sample)) % len(self._turns)]
+        turn = turns[self._said[session]]
+        self._said[session] += 1
+        await asyncio.sleep(len(turn) / TOKENS_PER_SECOND)
+        count = len(turn)
+        return SampledTokens(tuple(turn), (-5.5,) * count, (self._version,) * count, "stop")
+
+    async def load(self, version: int, _folder: Path, _expect: Expectation) -> SyncReport:
+        self._version = version
+        return SyncReport(version, 0.0, 0.0, 0.0, 0.0, None)
+
+    async def sleep(self) -> None:
+        """It holds no memory that it could give back."""
+
+    async def wake(self) -> None:
+        """It never slept."""
+
+    async def watch(self) -> None:
+        await asyncio.Event().wait()
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Seconds of a step, and of its parts, on average."""
+
+    step: float
+    rollout: float
+    update: float
+
+    @classmethod
+    def of(cls, metrics: Path) -> "Measured":
+        """What the steps after the first took."""
+        steps = [json.loads(line) for line in metrics.read_text().splitlines()][1:]
+        return cls(
+            step=fmean(each["step_seconds"] for each in steps),
+            rollout=fmean(each["rollout_seconds"] for each in steps),
+            update=fmean(each["update_seconds"] + each["sync_seconds"] for each in steps),
+        )
+
+    @property
+    def steps_an_hour(self) -> float:
+        return 3600 / self.step
+
+
+async def train(
+    learner: LearnerProcess, model: Path, latency: float, staleness: int, steps: int
+) -> Measured:
+    """Train ``steps`` steps, and leave the first out, in which there is nothing to overlap."""
+    method = Method.model_validate(METHOD)
+    online = online_method(method)
+    assert isinstance(online, ReinforcementMethod)
+    settings = online.hyperparameters.model_copy(
+        update={"max_staleness": staleness, "steps": steps + 1}
+    )
+    online = online.model_copy(update={"hyperparameters": settings})
+    conversations = [
+        replace(each, latencies=tuple(latency * seconds for seconds in each.latencies))
+        for each in drawn(512, seed=1)
+        if len(each.latencies) <= MOST_CALLS
+    ]
+    chat, toolbox = open_chat_tokens(model), DrawnLatency(conversations)
+    engine = SpokenConversations(conversations, model)
+    rollouts = Rollouts(engine, chat, toolbox, settings.multi_turn, settings.sampling)
+    rows = [PromptRow(each.prompt) for each in conversations]
+    draws = Draws(rows, 0, lambda prompt: len(prompt.messages), BUDGET)
+    with (
+        tempfile.TemporaryDirectory(prefix="temper-overlap-") as name,
+        IndexedLog(Path(name)) as log,
+    ):
+        folder = Path(name)
+        source = RolloutSource(rollouts, JudgingScorer(by_sample), seed=0)
+        schedule = schedule_of(online, 0, 0)
+        player = Player(draws, source, schedule, group_rules(online), 256, log.append)
+        training = Training(
+            settings=settings,
+            draws=draws,
+            player=player,
+            batches=Batches(BUDGET),
+            learner=learner,
+            engine=engine,
+            sync=PolicySync(learner, folder / "weights"),
+            log=log,
+            checkpoints=Checkpoints(folder, 1),
+            reporter=Reporter(folder),
+            job_dir=folder,
+            first_probes=[[1, 2, 3]],
+            full_marks=1.0,
+        )
+        await training.begin(0)
+        playing = asyncio.create_task(player.run())
+        await training.run(Position())
+        playing.cancel()
+        with suppress(asyncio.CancelledError):
+            await playing
+        return Measured.of(folder / METRICS)
+
+
+def calibrated(measured: Measured, latency: float) -> float:
+    """The latency at which playing a batch takes as long as updating, if it grows with it."""
+    return latency * measured.update / measured.rollout
+
+
+async def measure(model: Path, steps: int) -> float:
+    """Calibrate, measure and print; return the ratio."""
+    spec = LearnerSpec(
+        model=model,
+        socket=Path(),
+        seed=0,
+        method=Method.model_validate(METHOD),
+        max_response_length=BUDGET,
+    )
+    python = find_runtime(FOLDER, "training").python
+    with tempfile.TemporaryDirectory(prefix="temper-learner-") as job_dir:
+        async with LearnerProcess(python, spec, Path(job_dir)) as learner:
+            latency = 1.0
+            for _ in range(CALIBRATIONS):
+                measured = await train(learner, model, latency, 0, steps)
+                latency = calibrated(measured, latency)
+                print(f"calibrating: {measured}", flush=True)
+            runs = []
+            for staleness in (0, 1, 0, 1):
+                runs.append(await train(learner, model, latency, staleness, steps))
+                print(f"max_staleness {staleness}: {runs[-1]}", flush=True)
+    strict, overlapped = runs[0::2], runs[1::2]
+    for name, each in (("strictly on-policy", strict), ("max_staleness 1", overlapped)):
+        shown = ", ".join(f"{run.steps_an_hour:,.0f}" for run in each)
+        waited = fmean(run.rollout for run in each)
+        updated = fmean(run.update for run in each)
+        print(f"{name}: {shown} steps an hour; {waited:.2f} s waiting, {updated:.2f} s updating")
+    ratio = fmean(r.steps_an_hour for r in overlapped) / fmean(r.steps_an_hour for r in strict)
+    call = latency * MEDIAN_SECONDS
+    print(f"overlapped / strictly on-policy: {ratio:.2f} (goal {GOAL}; median call {call:.2f} s)")
+    return ratio
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.rl.overlap", description=__doc__.partition("\n")[0]
+    )
+    parser.add_argument("--steps", type=int, default=12)
+    parser.add_argument("--model", type=Path, help="null: one is made")
+    given = parser.parse_args()
+    cores, load = psutil.cpu_count(), psutil.getloadavg()[0]
+    print(f"{cores} processors, load {load:.1f}", flush=True)
+    with tempfile.TemporaryDirectory(prefix="temper-model-") as scratch:
+        model = given.model or made_model(Path(scratch) / "tiny")
+        asyncio.run(measure(model, given.steps))
+
+
+def made_model(folder: Path) -> Path:
+    """A tiny model of random weights."""
+    script = REPOSITORY / "temper/demo/addition/model.py"
+    python = find_runtime(FOLDER, "training").python
+    subprocess.run([python, script, folder], check=True, capture_output=True, timeout=300)
+    return folder
+
+
+if __name__ == "__main__":
+    main()

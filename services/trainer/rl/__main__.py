@@ -1,0 +1,137 @@
+"""The child that trains online.
+
+``python -m services.trainer.rl <job_dir>`` in the core environment. It reads
+``spec.json``, starts a learner and an engine in their runtimes, writes ``trajectories.jsonl`` and
+checkpoints, and ends with a model in ``output/model``. It may be killed at any time and started
+again on the same folder.
+"""
+
+import asyncio
+import os
+import platform
+import shutil
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+from services.contracts.errors import TemperError
+from services.core.process.reporter import Reporter
+from services.inference.vllm.server import VllmFailed
+from services.rewards import RewardEnvironment
+from services.rollouts.chat import open_chat_tokens
+from services.rollouts.tools import ToolEnvironment
+from services.trainer.hub import model_folder
+from services.trainer.model_files import name_base
+from services.trainer.rl.checkpoints import Position
+from services.trainer.rl.learner.client import LearnerFailed
+from services.trainer.rl.loop import Training
+from services.trainer.rl.setup import OUTPUT, Environments, OpenTraining, open_training
+from services.trainer.rl.spec import SPEC, OnlineSpec, OnlineTask, online_method
+
+MODEL = f"{OUTPUT}/model"
+
+
+def main(job_dir: Path) -> None:
+    """Train as the job directory asks; the outcome is in its result.json."""
+    # Taken out, so that no process started for the job inherits a key.
+    environments = Environments(
+        ToolEnvironment.take_from(os.environ), RewardEnvironment.take_from(os.environ)
+    )
+    reporter = Reporter(job_dir)
+    asked = OnlineTask.model_validate_json((job_dir / SPEC).read_bytes())
+    try:
+        spec = asked.located(
+            lambda model, param: model_folder(model, job_dir, reporter.phase, param)
+        )
+        position = asyncio.run(_train(spec, job_dir, reporter, environments))
+        name_base(job_dir / MODEL, asked.model)
+    except asyncio.CancelledError:
+        sys.exit(128 + signal.SIGTERM)
+    except (TemperError, BaseExceptionGroup) as group:
+        error = cause_of(group)
+        if not isinstance(error, TemperError):
+            raise
+        if isinstance(error, LearnerFailed):
+            reporter.message("The learner failed", "error", log_tail=error.log_tail)
+        if isinstance(error, VllmFailed):
+            reporter.message("The engine failed", "error", log_tail=error.last_lines)
+        reporter.fail(error.code, error.message, error.param)
+    else:
+        reporter.finish(**_result(spec, position))
+
+
+async def _train(
+    spec: OnlineSpec, job_dir: Path, reporter: Reporter, environments: Environments
+) -> Position:
+    task = asyncio.current_task()
+    assert task is not None  # noqa: S101 - this is a coroutine of a running loop
+    # Ends in order: trajectories are synced, learner and engine are stopped.
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+    async with open_training(spec, job_dir, reporter, environments) as opened:
+        await opened.training.begin(opened.position.version)
+        reporter.phase("training")
+        position = await _beside_its_player(opened)
+        reporter.phase("saving")
+        await _export(opened.training, job_dir / MODEL)
+    return position
+
+
+async def _beside_its_player(opened: OpenTraining) -> Position:
+    """Train while rollouts are played; what ends either ends both."""
+    training = opened.training
+    async with asyncio.TaskGroup() as tasks:
+        beside = [
+            tasks.create_task(training.player.run(opened.restored)),
+            tasks.create_task(training.engine.watch()),
+            tasks.create_task(training.log.sync_forever()),
+        ]
+        position = await training.run(opened.position)
+        for task in beside:
+            task.cancel()
+    return position
+
+
+async def _export(training: Training, folder: Path) -> None:
+    shutil.rmtree(folder, ignore_errors=True)  # of an attempt that was killed
+    await training.learner.export(folder)
+    training.sync.clear()
+    training.checkpoints.keep_models()
+
+
+def _result(spec: OnlineSpec, position: Position) -> dict[str, Any]:
+    settings = online_method(spec.method).hyperparameters
+    stop_token_ids = [*open_chat_tokens(spec.model).stop_token_ids, *spec.stop_token_ids]
+    return {
+        "kind": settings.optimisation.training_type.value,
+        "model_dir": MODEL,
+        "needs_merge": False,
+        "stop_token_ids": list(dict.fromkeys(stop_token_ids)),
+        "global_step": position.step,
+        "max_steps": settings.steps,
+        "trained_tokens": position.trained_tokens,
+        "train_seconds": round(position.train_seconds, 3),
+        "arguments": spec.method.model_dump(mode="json", exclude_none=True),
+        "library_versions": {
+            "python": platform.python_version(),
+            "training": spec.training.version,
+            "vllm": spec.vllm.version,
+        },
+    }
+
+
+def cause_of(error: BaseException) -> BaseException:
+    """The first error on purpose in a group of errors, else the first of all; an error that is
+    no group is its own cause."""
+    leaves = _leaves(error)
+    return next((leaf for leaf in leaves if isinstance(leaf, TemperError)), leaves[0])
+
+
+def _leaves(error: BaseException) -> list[BaseException]:
+    if not isinstance(error, BaseExceptionGroup):
+        return [error]
+    return [leaf for each in error.exceptions for leaf in _leaves(each)]
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,85 @@
+"""From groups of samples to the batch that the learner reads."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from services.contracts.online import OverlongPenalty
+from services.contracts.trajectories import FinishReason, Trajectory
+from services.trainer.rl.groups import Group
+from services.trainer.rl.sequences import Batch, TopK, TrainingSequence
+
+CUT_OFF = frozenset({FinishReason.LENGTH, FinishReason.REPLY_TOO_LONG})
+"""Endings at which a response had more to say."""
+
+
+class TopTokens(Protocol):
+    """A teacher that says how probable tokens are."""
+
+    async def top(self, token_ids: Sequence[int]) -> TopK:
+        """The most probable tokens at each place but the first."""
+        ...
+
+
+@dataclass(frozen=True)
+class Batches:
+    """Makes batches. ``max_length`` is the budget of a response, which ``overlong`` refers to;
+    ``teacher`` is a teacher elsewhere, whose distribution travels with each sequence."""
+
+    max_length: int
+    overlong: OverlongPenalty | None = None
+    teacher: TopTokens | None = None
+
+    async def of(self, groups: Sequence[Group]) -> Batch:
+        """The batch of all usable samples of the groups; raises what the teacher does."""
+        samples = [(group, sample) for group in groups for sample in group.usable]
+        taught = await self._taught([sample for _, sample in samples])
+        return Batch(
+            tuple(
+                self._sequence(sample, group.number, teacher)
+                for (group, sample), teacher in zip(samples, taught, strict=True)
+            )
+        )
+
+    def penalty(self, sample: Trajectory) -> float:
+        """What the length of a response costs, 0 or less."""
+        if self.overlong is None:
+            return 0.0
+        length = len(sample.response_token_ids)
+        buffer, factor = self.overlong.buffer, self.overlong.factor
+        return overlong_penalty(length, self.max_length, buffer, factor)
+
+    async def _taught(self, samples: Sequence[Trajectory]) -> Sequence[TopK | None]:
+        if self.teacher is None:
+            return [None] * len(samples)
+        async with asyncio.TaskGroup() as tasks:
+            asked = [
+                tasks.create_task(self.teacher.top(s.prompt_token_ids + s.response_token_ids))
+                for s in samples
+            ]
+        return [task.result() for task in asked]
+
+    def _sequence(self, sample: Trajectory, group: int, teacher: TopK | None) -> TrainingSequence:
+        prompt = len(sample.prompt_token_ids)
+        return TrainingSequence(
+            token_ids=np.array(sample.prompt_token_ids + sample.response_token_ids, np.int32),
+            mask=np.array([0] * prompt + sample.response_mask, np.bool_),
+            sampler_log_probs=np.array([0.0] * prompt + sample.log_probs, np.float32),
+            policy_versions=np.array([-1] * prompt + sample.policy_versions, np.int32),
+            reward=(sample.reward or 0.0) + self.penalty(sample),
+            group=group,
+            final=sample.finish_reason not in CUT_OFF,
+            teacher=teacher,
+        )
+
+
+def overlong_penalty(length: int, max_length: int, buffer: int, factor: float = 1.0) -> float:
+    """What is added to the reward of a response of ``length`` tokens.
+
+    0 up to ``max_length - buffer``, falling in a line to -``factor`` at ``max_length``.
+    """
+    excess = length - (max_length - buffer)
+    return -factor * min(max(excess / buffer, 0.0), 1.0)

@@ -1,0 +1,118 @@
+"""From a fine-tuning request to what the children of an online training are told."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from services.contracts.adaptation import TrainingType
+from services.contracts.errors import InvalidRequest
+from services.contracts.online import DistillationMethod, TeacherModel
+from services.core.artifacts import Artifacts, ModelSource, SourceFile
+from services.core.db.tables import FileRow
+from services.core.models.files import source_of
+from services.core.models.registry import ResolvedModel
+from services.core.process.runtimes import Runtime
+from services.rewards import needs_gold
+from services.trainer.rl.spec import (
+    TEACHER,
+    Online,
+    OnlineTask,
+    PromptFilesSpec,
+    RemoteTeacher,
+    RuntimeOf,
+    online_method,
+    rewards_of,
+)
+from services.trainer.specification import FineTune
+
+Resolve = Callable[[str], ResolvedModel]
+
+MAX_EVALUATED = 262_144
+"""Samples of one evaluation: they are held in memory until its figures are known."""
+
+
+def prompts_spec(tune: FineTune, artifacts: Artifacts) -> PromptFilesSpec:
+    """What to validate before training."""
+    online = online_method(tune.method)
+    return PromptFilesSpec(
+        training_file=_prompts(tune.training_file, "training_file", artifacts),
+        validation_file=_validation(tune, artifacts),
+        validation_rows=MAX_EVALUATED // online.hyperparameters.eval_samples,
+        prompt_type=online.hyperparameters.prompt_type,
+        needs_gold=needs_gold(rewards_of(online)),
+        needs_answer=learns_from_data(online),
+    )
+
+
+def learns_from_data(online: Online) -> bool:
+    """Whether answers of the data are learned from."""
+    if not isinstance(online, DistillationMethod):
+        return False
+    return online.hyperparameters.lmbda < 1.0 and not online.hyperparameters.seq_kd
+
+
+def online_task(
+    tune: FineTune,
+    artifacts: Artifacts,
+    resolve: Resolve,
+    runtimes: tuple[Runtime, Runtime],
+    gpus: list[str],
+) -> OnlineTask:
+    """What the training child is asked to do. ``runtimes`` are those of training and of vLLM."""
+    online = online_method(tune.method)
+    training, vllm = runtimes
+    lora = online.hyperparameters.optimisation.training_type is TrainingType.LORA
+    if tune.model.adapter is not None and not lora:
+        raise InvalidRequest("an adapter is trained further with training_type lora", param="model")
+    if tune.model.needs_merge:
+        message = f"adapter {tune.model.id!r} cannot be served without being merged into its base"
+        raise InvalidRequest(message, param="model")
+    return OnlineTask(
+        job_id=tune.job.id,
+        model=tune.model.weights,
+        adapter=tune.model.adapter,
+        stop_token_ids=list(tune.model.stop_token_ids),
+        method=tune.method,
+        prompts=_prompts(tune.training_file, "training_file", artifacts),
+        validation=_validation(tune, artifacts),
+        teacher=_teacher(online, resolve),
+        training=RuntimeOf(python=training.python, version=training.version),
+        vllm=RuntimeOf(python=vllm.python, version=vllm.version),
+        gpus=gpus,
+        seed=tune.request.seed or 0,
+    )
+
+
+def reward_model_folder(model: ResolvedModel) -> Path:
+    """Where a reward model lies; raises `InvalidRequest` where it is no folder of its own."""
+    param = "method.rewards"
+    if model.adapter is not None:
+        message = f"reward model {model.id!r} is an adapter, not a whole model"
+        raise InvalidRequest(message, param=param)
+    if model.weights.path is None:
+        message = f"reward model {model.id!r} is of a hub; it must be a folder of this host"
+        raise InvalidRequest(message, param=param)
+    return model.weights.path
+
+
+def _teacher(online: Online, resolve: Resolve) -> ModelSource | RemoteTeacher | None:
+    if not isinstance(online, DistillationMethod):
+        return None
+    teacher = online.hyperparameters.teacher
+    if not isinstance(teacher, TeacherModel):
+        return RemoteTeacher(base_url=teacher.base_url, model=teacher.model, top_k=teacher.top_k)
+    model = resolve(teacher.model)
+    if model.adapter is not None:
+        raise InvalidRequest("a teacher is a whole model, not an adapter", param=TEACHER)
+    return model.weights
+
+
+def _validation(tune: FineTune, artifacts: Artifacts) -> SourceFile | None:
+    if tune.request.validation_file is None:
+        return None
+    return _prompts(tune.validation_file, "validation_file", artifacts)
+
+
+def _prompts(row: FileRow | None, param: str, artifacts: Artifacts) -> SourceFile:
+    if row is None:
+        raise InvalidRequest("online training reads an uploaded file", param=param)
+    return source_of(row, artifacts)

@@ -1,6 +1,0 @@
-"""The policy as it is sampled: vLLM servers whose weights follow the learner's."""
-
-from services.trainer.rl.engine.policy_engine import PolicyEngine, SyncReport
-from services.trainer.rl.engine.verification import EngineOutOfStep, Expectation, Tolerance
-
-__all__ = ["EngineOutOfStep", "Expectation", "PolicyEngine", "SyncReport", "Tolerance"]

@@ -1,0 +1,130 @@
+"""The learner process.
+
+    python -m services.trainer.rl.learner JOB_DIR
+
+in the training runtime, or through ``torch.distributed.run`` with several devices. It connects to
+the coordinator, loads what ``learner.json`` names, and answers requests until `Finish`, the end of
+the connection, or a failure, which it tells.
+"""
+
+import os
+import socket
+import sys
+import traceback
+from collections.abc import Callable, Iterator
+from importlib import import_module
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from services.trainer.errors import explain
+from services.trainer.rl.learner.protocol import (
+    ANSWER,
+    REQUEST,
+    SPEC,
+    Answer,
+    Failed,
+    Finish,
+    LearnerSpec,
+    Ready,
+    Request,
+)
+
+_PACKAGE = "services.trainer.rl.learner"
+
+
+def main() -> int:
+    spec = LearnerSpec.model_validate_json((Path(sys.argv[1]) / SPEC).read_bytes())
+    _prepare_environment()
+    # Imported late: it takes seconds, and the libraries read the environment when imported.
+    processes = import_module(f"{_PACKAGE}.parallel").Processes(spec.settings.optimisation)
+    with Coordinator(spec.socket, leads=processes.leads, share=processes.shared) as coordinator:
+        phase = "loading_model"
+        try:
+            learner = import_module(f"{_PACKAGE}.learner").Learner(spec, processes)
+            parameters = learner.trainable_parameters
+            resumed = spec.checkpoint is not None
+            coordinator.tell(Ready(resumed=resumed, trainable_parameters=parameters))
+            phase = "training"
+            for request in coordinator.requests():
+                coordinator.tell(learner.answer(request))
+                if isinstance(request, Finish):
+                    break
+        except Exception as error:
+            traceback.print_exc()
+            failure = explain(error, phase)
+            coordinator.tell(
+                Failed(code=failure.code, message=failure.message, param=failure.param)
+            )
+            return 1
+        return 0
+
+
+def _prepare_environment() -> None:
+    """Keep the libraries from the network, as everything is in the folders that the spec names,
+    and from drawing progress bars into the log."""
+    os.environ["HF_HUB_OFFLINE"] = "1"
+    os.environ["HF_HUB_DISABLE_PROGRESS_BARS"] = "1"
+    os.environ["HF_HUB_DISABLE_TELEMETRY"] = "1"
+    os.environ["TOKENIZERS_PARALLELISM"] = "false"
+
+
+Share = Callable[[Callable[[], bytes]], bytes]
+
+CONNECT_SECONDS = 30.0
+HEARTBEAT_SECONDS = 60.0
+"""Processes that only listen hear this often that there is nothing to do yet."""
+
+
+class Coordinator:
+    """The connection of the leading process; the others hear through it."""
+
+    def __init__(self, path: Path, *, leads: bool, share: Share) -> None:
+        """Connect, in the leading process; ``share`` gives what it reads to all processes."""
+        self._leads = leads
+        self._share = share
+        self._received = b""
+        self._socket = socket.socket(socket.AF_UNIX)
+        if leads:
+            self._socket.settimeout(CONNECT_SECONDS)
+            self._socket.connect(str(path))
+            self._socket.settimeout(HEARTBEAT_SECONDS)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._socket.close()
+
+    def requests(self) -> Iterator[Request]:
+        """What the coordinator asks, until it closes the connection."""
+        while (line := self._share(self._line)) != b"":
+            if line != b"\n":
+                yield REQUEST.validate_json(line)
+
+    def tell(self, answer: Answer) -> None:
+        """Send an answer, from the leading process."""
+        if self._leads:
+            self._socket.sendall(ANSWER.dump_json(answer) + b"\n")
+
+    def _line(self) -> bytes:
+        """The next line; an empty one when nothing came for a while, b"" at the end."""
+        while b"\n" not in self._received:
+            try:
+                received = self._socket.recv(1 << 20)
+            except TimeoutError:
+                return b"\n"
+            if not received:
+                return b""
+            self._received += received
+        line, _, self._received = self._received.partition(b"\n")
+        return line
+
+
+if __name__ == "__main__":
+    sys.exit(main())

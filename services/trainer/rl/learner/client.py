@@ -1,0 +1,272 @@
+"""The learner as the coordinator sees it: processes in the training runtime, asked one thing at
+a time over a Unix socket."""
+
+import asyncio
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from pydantic import ValidationError
+
+from services.contracts.errors import JobFailed
+from services.core.process.runtimes import child_environment
+from services.inference.vllm.server_process import ServerProcess
+from services.trainer.rl.learner.protocol import (
+    ANSWER,
+    SPEC,
+    Answer,
+    Done,
+    Export,
+    Failed,
+    Finish,
+    LearnerSpec,
+    Measure,
+    Probe,
+    Publish,
+    Ready,
+    Request,
+    Save,
+    Update,
+)
+
+MODULE = "services.trainer.rl.learner"
+LOG = "learner.log"
+START_SECONDS = 3600.0
+ANSWER_SECONDS = 6 * 3600.0
+FINISH_SECONDS = 30.0
+GRACE_SECONDS = 10.0
+POLL_SECONDS = 0.2
+MAX_ANSWER_BYTES = 256 << 20
+SHOWN_LINES = 30
+SHOWN_BYTES = 16_384
+
+
+class LearnerFailed(JobFailed):
+    """The learner could not do what it was asked to, or ended; ``log_tail`` ends its log."""
+
+    code = "learner_failed"
+
+    def __init__(
+        self,
+        message: str,
+        log_tail: Sequence[str],
+        *,
+        code: str | None = None,
+        param: str | None = None,
+    ) -> None:
+        super().__init__(message, code=code, param=param)
+        self.log_tail = tuple(log_tail)
+
+
+class LearnerProcess:
+    """``async with LearnerProcess(...) as learner`` starts it and waits until it has its weights.
+
+    Its processes use ``gpus``, one each, or the CPU; at the end of the block none is left. Its
+    output is appended to ``learner.log`` in ``job_dir``. All methods and entering raise
+    `LearnerFailed`.
+    """
+
+    def __init__(
+        self, python: Path, spec: LearnerSpec, job_dir: Path, gpus: Sequence[str] = ()
+    ) -> None:
+        self._python = python
+        self._spec = spec
+        self._job_dir = job_dir
+        self._gpus = gpus
+        self._process: ServerProcess | None = None
+        self._streams: asyncio.Future[tuple[asyncio.StreamReader, asyncio.StreamWriter]]
+        self._scratch: Path | None = None
+        self._server: asyncio.Server | None = None
+        self._healthy = False
+        self.trainable_parameters = 0
+
+    async def __aenter__(self) -> Self:
+        self._streams = asyncio.get_running_loop().create_future()
+        # The path of a socket must be short: not the job's folder.
+        self._scratch = Path(tempfile.mkdtemp(prefix="temper-learner-"))
+        socket = self._scratch / "socket"
+        spec = self._spec.model_copy(update={"socket": socket})
+        try:
+            self._server = await asyncio.start_unix_server(
+                self._connected, socket, limit=MAX_ANSWER_BYTES
+            )
+            (self._job_dir / SPEC).write_text(spec.model_dump_json())
+            self._process = ServerProcess(
+                self._command(),
+                cwd=self._job_dir,
+                environment=self._environment(),
+                log=self._job_dir / LOG,
+            )
+            ready = await self._answer("start", START_SECONDS)
+        except BaseException:
+            await self._stop()
+            raise
+        if not isinstance(ready, Ready):
+            await self._stop()
+            raise self._failure(f"the learner began with {ready.type!r}")
+        self.trainable_parameters = ready.trainable_parameters
+        self._healthy = True
+        return self
+
+    def _environment(self) -> dict[str, str]:
+        extra = {"CUDA_VISIBLE_DEVICES": ",".join(self._gpus)}
+        if not self._gpus:
+            # The engine works beside it, on a core at least: threads that wait for each other, and
+            # spin while they do, then make an update take three times as long.
+            spare = max(1, len(os.sched_getaffinity(0)) - 1)
+            extra["OMP_NUM_THREADS"] = os.environ.get("OMP_NUM_THREADS") or str(spare)
+            extra["OMP_WAIT_POLICY"] = os.environ.get("OMP_WAIT_POLICY") or "PASSIVE"
+        return child_environment(extra)
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await asyncio.shield(self._stop())
+
+    async def update(self, step: int, batch: Path) -> dict[str, float]:
+        """Learn from a batch; return the figures of the update."""
+        return (await self._ask(Update(step=step, batch=batch))).metrics
+
+    async def measure(self, batch: Path) -> dict[str, float]:
+        """The figures that the batch has under the present weights; nothing is learned."""
+        return (await self._ask(Measure(batch=batch))).metrics
+
+    async def publish(self, folder: Path) -> None:
+        """Write the weights for an engine."""
+        await self._ask(Publish(folder=folder))
+
+    async def probe(self, token_ids: Sequence[Sequence[int]]) -> list[list[float]]:
+        """The log-probability of every token after the first, of each sequence."""
+        return (await self._ask(Probe(token_ids=[list(ids) for ids in token_ids]))).log_probs
+
+    async def save(self, folder: Path) -> None:
+        """Write all that training goes on from."""
+        await self._ask(Save(folder=folder))
+
+    async def export(self, folder: Path) -> None:
+        """Write the trained model."""
+        await self._ask(Export(folder=folder))
+
+    def _command(self) -> list[str]:
+        command = [str(self._python), "-m"]
+        if len(self._gpus) > 1:
+            command += ["torch.distributed.run", "--standalone"]
+            command += [f"--nproc-per-node={len(self._gpus)}", "--module"]
+        return [*command, MODULE, str(self._job_dir)]
+
+    def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self._streams.done():
+            writer.close()  # there is one learner
+        else:
+            self._streams.set_result((reader, writer))
+
+    async def _ask(self, request: Request) -> Done:
+        if not self._healthy:
+            raise self._failure("the learner has failed before")
+        self._healthy = False  # until it has answered, nothing else may be asked
+        _, writer = await self._streams
+        with suppress(ConnectionError):  # that it has ended is told by the missing answer
+            writer.write(request.model_dump_json().encode() + b"\n")
+            await writer.drain()
+        answer = await self._answer(request.type, ANSWER_SECONDS)
+        if not isinstance(answer, Done):
+            raise self._failure(f"the learner answered {request.type} with {answer.type!r}")
+        self._healthy = True
+        return answer
+
+    async def _answer(self, what: str, seconds: float) -> Answer:
+        """The next line; raises where it is a failure, or none comes in time."""
+        try:
+            async with asyncio.timeout(seconds):
+                line = await self._line()
+        except TimeoutError:
+            raise self._failure(f"the learner did not answer {what} in {seconds:.0f} s") from None
+        try:
+            answer = ANSWER.validate_json(line)
+        except ValidationError as error:
+            raise self._failure(f"the learner's answer to {what} cannot be read") from error
+        if isinstance(answer, Failed):
+            raise self._failure(answer.message, code=answer.code, param=answer.param)
+        return answer
+
+    async def _line(self) -> bytes:
+        reader, _ = await self._connection()
+        try:
+            line = await reader.readline()
+        except (ConnectionError, ValueError) as error:
+            raise self._failure(f"the connection to the learner broke: {error}") from error
+        if not line.endswith(b"\n"):
+            raise self._failure(f"the learner {await self._ending()}")
+        return line
+
+    async def _connection(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        while not self._streams.done():
+            if self._running.returncode() is not None:
+                raise self._failure(f"the learner {await self._ending()}")
+            await asyncio.sleep(POLL_SECONDS)
+        return self._streams.result()
+
+    async def _ending(self) -> str:
+        """How it ended, in words; its end may be a moment behind that of its connection."""
+        code = await self._ended(GRACE_SECONDS)
+        if code is None:
+            return "closed its connection"
+        return f"was ended by signal {-code}" if code < 0 else f"ended with code {code}"
+
+    async def _ended(self, seconds: float) -> int | None:
+        """Its exit code, None while it still runs after these seconds."""
+        last = time.monotonic() + seconds
+        while True:
+            code = self._running.returncode()
+            if code is not None or time.monotonic() > last:
+                return code
+            await asyncio.sleep(POLL_SECONDS)
+
+    @property
+    def _running(self) -> ServerProcess:
+        assert self._process is not None  # noqa: S101 - started on entry
+        return self._process
+
+    def _failure(
+        self, message: str, *, code: str | None = None, param: str | None = None
+    ) -> LearnerFailed:
+        return LearnerFailed(message, _tail(self._job_dir / LOG), code=code, param=param)
+
+    async def _stop(self) -> None:
+        if self._healthy:
+            await self._finish()
+        if self._process is not None:
+            await asyncio.to_thread(self._process.stop, GRACE_SECONDS)
+        if self._streams.done():
+            self._streams.result()[1].close()
+        if self._server is not None:
+            self._server.close()
+        if self._scratch is not None:
+            shutil.rmtree(self._scratch, ignore_errors=True)
+
+    async def _finish(self) -> None:
+        """Let it end by itself, so that several processes leave each other in order."""
+        self._healthy = False
+        _, writer = self._streams.result()
+        with suppress(ConnectionError):
+            writer.write(Finish().model_dump_json().encode() + b"\n")
+            await writer.drain()
+        await self._ended(FINISH_SECONDS)
+
+
+def _tail(log: Path) -> list[str]:
+    with suppress(OSError), log.open("rb") as file:
+        size = file.seek(0, 2)
+        file.seek(max(0, size - SHOWN_BYTES))
+        lines = file.read().decode(errors="replace").splitlines()
+        return [line[:500] for line in lines if line.strip()][-SHOWN_LINES:]
+    return []

@@ -1,0 +1,230 @@
+"""A language model that computes logits only where they are needed, some at a time."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from peft import LoraConfig, PeftModel, TaskType, get_peft_model
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
+from transformers import AutoConfig, AutoModelForCausalLM
+
+from services.contracts.adaptation import LoraSettings, TrainingType
+from services.contracts.errors import InvalidRequest
+from services.contracts.online import Optimisation, PpoHyperparameters
+from services.trainer.rl.learner.protocol import LearnerSpec
+
+LOGITS_AT_ONCE = 2**27
+"""Elements: 512 MiB in float32. Beyond it logits are computed again for the gradient."""
+
+Readings = tuple[Tensor, ...]
+Reader = Callable[[Tensor, slice], Readings]
+"""Takes logits (c, v) of some of the states, and which these are; returns tensors (c,)."""
+
+
+class LanguageModel(nn.Module):  # type: ignore[misc]
+    """A causal model of transformers, with or without an adapter of PEFT, and perhaps a critic.
+
+    Rows are padded on the right and given without an attention mask: no token attends to what
+    follows it, so that padding changes nothing.
+    """
+
+    def __init__(self, model: Any, critic: nn.Module | None = None, *, half: bool = False) -> None:
+        """``half``: forward passes compute in bfloat16, whatever the weights are stored in."""
+        super().__init__()
+        self.half = half
+        self.model = model
+        self.critic = critic
+
+    @property
+    def causal(self) -> Any:
+        """The model of transformers; an adapter lies within its layers."""
+        get_base_model = getattr(self.model, "get_base_model", None)
+        return self.model if get_base_model is None else get_base_model()
+
+    def is_layer(self, module: nn.Module) -> bool:
+        """Whether a module is one of the layers of the model, or of its critic."""
+        return type(module).__name__ in (self.causal._no_split_modules or ())
+
+    def forward(
+        self, token_ids: Tensor, states: Tensor, ends: Tensor, read: Reader
+    ) -> tuple[Readings, Tensor | None, Tensor | None]:
+        """Read the logits at ``states`` (m,) of the flattened rows ``token_ids`` (b, n).
+
+        Returns what ``read`` gave, and of a critic the values there (m,) and at ``ends`` (b,).
+        """
+        with torch.autocast(token_ids.device.type, torch.bfloat16, enabled=self.half):
+            hidden = self.hidden(token_ids)
+            readings = self.read(hidden[states], read)
+            if self.critic is None:
+                return readings, None, None
+            values = self.critic(token_ids, hidden, torch.cat([states, ends]))
+        return readings, values[: len(states)], values[len(states) :]
+
+    def hidden(self, token_ids: Tensor) -> Tensor:
+        """The states of the last layer, of all rows one after the other: (b * n, h)."""
+        return last_states(self.causal.base_model, token_ids)
+
+    def logits(self, states: Tensor) -> Tensor:
+        """Logits (c, v) of states (c, h), in float32."""
+        return self.causal.get_output_embeddings()(states).float()
+
+    def read(self, states: Tensor, read: Reader) -> Readings:
+        """Read the logits of ``states`` (m, h), never more than `LOGITS_AT_ONCE`."""
+        step = max(1, LOGITS_AT_ONCE // self.causal.config.get_text_config().vocab_size)
+        if len(states) <= step:
+            return read(self.logits(states), slice(0, len(states)))
+
+        def part(some: Tensor, start: int) -> Readings:
+            return read(self.logits(some), slice(start, start + len(some)))
+
+        parts = [
+            checkpoint(part, some, step * number, use_reentrant=False)
+            for number, some in enumerate(states.split(step))
+        ]
+        return tuple(torch.cat(tensors) for tensors in zip(*parts, strict=True))
+
+
+def last_states(trunk: Any, token_ids: Tensor) -> Tensor:
+    """The states of the last layer of a model without its head, flattened: (b * n, h)."""
+    return trunk(input_ids=token_ids, use_cache=False).last_hidden_state.flatten(0, 1)
+
+
+def check_head(model: LanguageModel) -> None:
+    """Refuse a model that does more to its logits than its output layer; raises
+    `InvalidRequest`."""
+    device = model.causal.get_input_embeddings().weight.device
+    token_ids = torch.arange(1, 5, device=device)[None]
+    with torch.no_grad():
+        expected = model.causal(input_ids=token_ids, use_cache=False).logits[0].float()
+        computed = model.logits(model.hidden(token_ids))
+    if not torch.allclose(expected, computed, rtol=1e-2, atol=1e-3):
+        kind = type(model.causal).__name__
+        raise InvalidRequest(
+            f"{kind} cannot be trained online: its logits are not those of its output layer alone",
+            param="model",
+        )
+
+
+@dataclass(frozen=True)
+class SampledTokens:
+    """Reads the log-probabilities of ``targets`` (m,) and the entropies, at a temperature.
+
+    Entropies have a gradient only where there is a bonus for them.
+    """
+
+    targets: Tensor
+    temperature: float = 1.0
+    entropy_gradient: bool = False
+
+    def __call__(self, logits: Tensor, part: slice) -> Readings:
+        """(log-probabilities, entropies), each (c,)."""
+        if self.temperature != 1.0:
+            logits = logits / self.temperature
+        everywhere = logits.log_softmax(-1)
+        log_probs = everywhere.gather(-1, self.targets[part, None])[:, 0]
+        with torch.set_grad_enabled(torch.is_grad_enabled() and self.entropy_gradient):
+            entropies = -(everywhere.exp() * everywhere).sum(-1)
+        return log_probs, entropies
+
+
+class Critic(nn.Module):  # type: ignore[misc]
+    """A value head on a trunk of its own, or on the policy's.
+
+    The head begins at zero, so that the first values are 0 whatever the trunk says.
+    """
+
+    def __init__(self, hidden_size: int, trunk: Any | None = None) -> None:
+        super().__init__()
+        self.trunk = trunk
+        self.head = nn.Linear(hidden_size, 1, dtype=torch.float32)
+        nn.init.zeros_(self.head.weight)
+        nn.init.zeros_(self.head.bias)
+
+    def forward(self, token_ids: Tensor, policy_states: Tensor, places: Tensor) -> Tensor:
+        """Values at ``places`` (p,) of the flattened rows; ``policy_states`` (b * n, h)."""
+        states = policy_states if self.trunk is None else last_states(self.trunk, token_ids)
+        return self.head(states[places].float())[:, 0].float()
+
+
+def load_learner_model(spec: LearnerSpec, *, half: bool) -> LanguageModel:
+    """The policy with what is trained beside it, on the CPU; ``half`` tells how it computes.
+
+    What is trained is float32; a base under an adapter is bfloat16 where that is computed in.
+    """
+    settings = spec.settings
+    policy = _load_policy(spec, settings.optimisation, half=half)
+    critic = None
+    if isinstance(settings, PpoHyperparameters):
+        critic = _load_critic(spec, settings, policy, half=half)
+    model = LanguageModel(policy, critic, half=half)
+    check_head(model)
+    return model
+
+
+def load_frozen(folder: Path, adapter: Path | None, *, half: bool) -> LanguageModel:
+    """A model that is only asked: a reference, or a teacher."""
+    dtype = torch.bfloat16 if half else torch.float32
+    model = _merged(_load(folder, dtype), adapter)
+    model.requires_grad_(False)
+    frozen = LanguageModel(model, half=half)
+    check_head(frozen)
+    return frozen
+
+
+def stored_dtype(folder: Path) -> torch.dtype:
+    """The precision in which a model's weights are stored."""
+    dtype = AutoConfig.from_pretrained(str(folder), trust_remote_code=False).dtype
+    return dtype if isinstance(dtype, torch.dtype) else torch.float32
+
+
+def _load_policy(spec: LearnerSpec, settings: Optimisation, *, half: bool) -> Any:
+    torch.manual_seed(spec.seed)
+    if settings.training_type is TrainingType.FULL:
+        model = _merged(_load(spec.model, torch.float32), spec.adapter)
+        model.requires_grad_(True)
+    else:
+        model = _load(spec.model, torch.bfloat16 if half else torch.float32)
+        if spec.adapter is not None:
+            model = PeftModel.from_pretrained(model, str(spec.adapter), is_trainable=True)
+        else:
+            model = get_peft_model(model, lora_config(settings.lora))
+    if settings.gradient_checkpointing:
+        model.gradient_checkpointing_enable({"use_reentrant": False})
+    return model
+
+
+def _load_critic(
+    spec: LearnerSpec, settings: PpoHyperparameters, policy: Any, *, half: bool
+) -> Critic:
+    """Separate: begun as another copy of what the policy began as, and adapted as it is."""
+    hidden_size = policy.config.get_text_config().hidden_size
+    if settings.critic.kind == "shared":
+        return Critic(hidden_size)
+    copy = LanguageModel(_load_policy(spec, settings.optimisation, half=half))
+    return Critic(hidden_size, copy.causal.base_model)
+
+
+def lora_config(settings: LoraSettings) -> LoraConfig:
+    """An adapter as the settings describe it."""
+    return LoraConfig(
+        r=settings.rank,
+        lora_alpha=settings.alpha or 2 * settings.rank,
+        lora_dropout=settings.dropout,
+        target_modules=settings.target_modules or "all-linear",
+        task_type=TaskType.CAUSAL_LM,
+    )
+
+
+def _load(folder: Path, dtype: torch.dtype) -> Any:
+    return AutoModelForCausalLM.from_pretrained(
+        str(folder), dtype=dtype, trust_remote_code=False, local_files_only=True
+    )
+
+
+def _merged(model: Any, adapter: Path | None) -> Any:
+    if adapter is None:
+        return model
+    return PeftModel.from_pretrained(model, str(adapter)).merge_and_unload()

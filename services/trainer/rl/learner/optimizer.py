@@ -1,0 +1,61 @@
+"""The optimiser: AdamW with one rate for the policy and one for its critic."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from services.contracts.online import Optimisation
+from services.trainer.errors import Diverged
+from services.trainer.rl.learner.model import LanguageModel
+
+POLICY = "grad_norm"
+CRITIC = "critic_grad_norm"
+
+
+def build_optimiser(
+    model: LanguageModel, settings: Optimisation, critic_rate: float | None
+) -> torch.optim.Optimizer:
+    """AdamW over what can be trained; the groups are named for the metric of their gradient."""
+    critic = [] if model.critic is None else list(model.critic.parameters())
+    of_critic = {id(parameter) for parameter in critic}
+    policy = [p for p in model.parameters() if p.requires_grad and id(p) not in of_critic]
+    groups: list[dict[str, Any]] = [
+        {"params": policy, "name": POLICY, "peak": settings.learning_rate}
+    ]
+    if critic_rate is not None:
+        trained = [p for p in critic if p.requires_grad]
+        groups.append({"params": trained, "name": CRITIC, "peak": critic_rate})
+    return torch.optim.AdamW(
+        groups,
+        lr=settings.learning_rate,
+        betas=(settings.adam_beta1, settings.adam_beta2),
+        weight_decay=settings.weight_decay,
+    )
+
+
+def set_rate(optimiser: Any, step: int, warmup_steps: int) -> None:
+    """Set the learning rates of update ``step``: rising in a line, then constant."""
+    share = min(1.0, (step + 1) / max(1, warmup_steps))
+    for group in optimiser.param_groups:
+        group["lr"] = group["peak"] * share
+
+
+def clipped_norms(optimiser: Any, max_norm: float) -> dict[str, float]:
+    """Scale the gradients of each group to at most ``max_norm``; return their norms before.
+
+    Raises `Diverged` when one is no number: the weights are still good then.
+    """
+    norms: dict[str, float] = {}
+    for group in optimiser.param_groups:
+        norm = torch.nn.utils.clip_grad_norm_(group["params"], max_norm)
+        norms[group["name"]] = _whole(norm).item()
+    if not all(torch.isfinite(torch.tensor(list(norms.values())))):
+        raise Diverged(f"the gradient is no longer a number: {norms}")
+    return norms
+
+
+def _whole(norm: Tensor) -> Tensor:
+    """The value of a norm, also where it is spread over processes."""
+    full_tensor = getattr(norm, "full_tensor", None)
+    return norm if full_tensor is None else full_tensor()

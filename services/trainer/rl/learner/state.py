@@ -1,0 +1,151 @@
+"""Weights and the optimiser's state as whole tensors by name, however they lie in memory."""
+
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+from transformers import GenerationConfig
+
+from services.trainer.rl.learner.model import LanguageModel
+from services.trainer.rl.learner.parallel import ParameterState, Strategy, copied
+
+WEIGHTS = "weights.safetensors"
+MOMENTS = "optimiser.safetensors"
+DESCRIPTION = "learner.json"
+FORMAT = 1
+
+_OF = "/"
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """What is trained, in full precision, and the moments of the optimiser."""
+
+    weights: dict[str, Tensor]
+    moments: dict[str, Tensor]
+
+    def write(self, folder: Path) -> None:
+        """Write into a new folder."""
+        folder.mkdir()
+        save_file(self.weights, folder / WEIGHTS)
+        save_file(self.moments, folder / MOMENTS)
+        (folder / DESCRIPTION).write_text(json.dumps({"format": FORMAT}) + "\n")
+
+
+def snapshot(model: LanguageModel, strategy: Strategy) -> Snapshot:
+    """The present state; all processes call this at once."""
+    weights, moments = {}, {}
+    for name, parameter in model.named_parameters():
+        if parameter.requires_grad:
+            weights[name] = strategy.whole(parameter)
+            for kind, moment in strategy.moments(parameter).items():
+                moments[f"{name}{_OF}{kind}"] = moment
+    return Snapshot(weights, moments)
+
+
+def restore(folder: Path, model: LanguageModel, strategy: Strategy) -> None:
+    """Go on from a snapshot; raises ValueError for one of another format, KeyError for one of
+    another model. All processes call this at once."""
+    description = json.loads((folder / DESCRIPTION).read_bytes())
+    if description["format"] != FORMAT:
+        raise ValueError(f"{folder} has format {description['format']}, not {FORMAT}")
+    moments: dict[str, dict[str, Tensor]] = {}
+    for key, moment in load_file(folder / MOMENTS).items():
+        name, _, kind = key.rpartition(_OF)
+        moments.setdefault(name, {})[kind] = moment
+    weights = load_file(folder / WEIGHTS)
+    strategy.restore(
+        [
+            ParameterState(parameter, weights[name], moments.get(name, {}))
+            for name, parameter in model.named_parameters()
+            if parameter.requires_grad
+        ]
+    )
+
+
+def policy_weights(model: LanguageModel, strategy: Strategy) -> dict[str, Tensor]:
+    """The weights of the policy, of one with an adapter the adapter's; all processes call this
+    at once."""
+    policy = model.model
+    parameters = dict(policy.named_parameters(remove_duplicate=False))
+    names = list(policy.state_dict())
+    if hasattr(policy, "peft_config"):
+        names = [name for name, parameter in parameters.items() if parameter.requires_grad]
+    buffers = dict(policy.named_buffers())
+    return {
+        name: strategy.whole(parameters[name]) if name in parameters else copied(buffers[name])
+        for name in names
+    }
+
+
+TOKENIZER_FILES = (
+    *("added_tokens.json", "chat_template.jinja", "merges.txt", "special_tokens_map.json"),
+    *("tokenizer.json", "tokenizer.model", "tokenizer_config.json", "vocab.json", "vocab.txt"),
+)
+GENERATION_CONFIG = "generation_config.json"
+
+
+def write_model(
+    model: Any, state: dict[str, Tensor], dtype: torch.dtype, base: Path, folder: Path
+) -> None:
+    """Write a model of transformers, or the adapter of one of PEFT, into a new folder.
+
+    ``state`` are its weights by name, stored as ``dtype`` when it is a whole one. What else
+    belongs to a model, its tokenizer and its template, comes from the folder ``base``.
+    """
+    with complete_folder(folder) as partial:
+        if hasattr(model, "peft_config"):
+            model.save_pretrained(str(partial), state_dict=state, save_embedding_layers=False)
+            (partial / "README.md").unlink(missing_ok=True)  # a card without a word in it
+        else:
+            # That of the base is copied as it is: one that transformers finds fault with too.
+            model.generation_config = GenerationConfig()
+            model.save_pretrained(str(partial), state_dict=_stored(model, state, dtype))
+            model.config.dtype = dtype  # what it computes in was just written there
+            model.config.to_json_file(str(partial / "config.json"))
+        for name in (*TOKENIZER_FILES, GENERATION_CONFIG):
+            if (base / name).is_file():
+                shutil.copyfile(base / name, partial / name)
+
+
+def _stored(model: Any, state: dict[str, Tensor], dtype: torch.dtype) -> dict[str, Tensor]:
+    """Weights in the precision they are stored in; of tied ones the first alone."""
+    return {
+        name: tensor.to(dtype) if tensor.is_floating_point() else tensor
+        for name, tensor in state.items()
+        if name not in model.all_tied_weights_keys
+    }
+
+
+@contextmanager
+def complete_folder(folder: Path) -> Iterator[Path]:
+    """Give a new folder to write into; it becomes ``folder``, durably, when all went well.
+
+    Raises FileExistsError when ``folder`` is there.
+    """
+    if folder.exists():
+        raise FileExistsError(f"{folder} is there already")
+    partial = folder.with_name(folder.name + ".partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    partial.mkdir(parents=True)
+    yield partial
+    for path in [*partial.rglob("*"), partial]:
+        _flush(path)
+    partial.rename(folder)
+    _flush(folder.parent)
+
+
+def _flush(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,169 @@
+"""What an update needs of the method that is trained by."""
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from services.contracts.online import Aggregation, Optimisation
+from services.trainer.rl.learner.metrics import Tally
+from services.trainer.rl.learner.micro_batches import MicroBatch, TrainedTokens, micro_batches
+from services.trainer.rl.learner.optimizer import set_rate
+from services.trainer.rl.learner.parallel import Processes
+from services.trainer.rl.losses.policy import token_weights
+
+
+@dataclass(frozen=True)
+class Passes:
+    """How often an update goes over its batch, and in how many optimiser steps each time."""
+
+    epochs: int = 1
+    mini_batches: int = 1
+
+    @property
+    def steps(self) -> int:
+        """Optimiser steps of an update."""
+        return self.epochs * self.mini_batches
+
+
+class Loss(Protocol):
+    """The loss on one batch."""
+
+    def __call__(self, micro: MicroBatch, weights: Tensor, tally: Tally) -> Tensor:
+        """The part of a micro-batch in the loss: its tokens' losses times ``weights`` (m,)."""
+        ...
+
+
+class Objective(Protocol):
+    """A way of learning."""
+
+    passes: Passes
+    aggregation: Aggregation
+
+    def begin(self, tokens: TrainedTokens, figures: dict[str, float]) -> Loss:
+        """Look at a new batch, before the weights change; adds to its ``figures``."""
+        ...
+
+
+class Updater:
+    """Turns batches into optimiser steps.
+
+    What is random in update ``n`` is drawn from the seed and ``n`` alone, so that training goes
+    on after a stop as it would have without.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        optimiser: Any,
+        objective: Objective,
+        processes: Processes,
+        settings: Optimisation,
+        *,
+        seed: int,
+        max_response_length: int,
+    ) -> None:
+        self._model = model
+        self._optimiser = optimiser
+        self._objective = objective
+        self._processes = processes
+        self._settings = settings
+        self._seed = seed
+        self._max_response_length = max_response_length
+
+    def update(self, tokens: TrainedTokens, step: int) -> dict[str, float]:
+        """Learn from a batch; ``step`` counts updates from 0. Returns its metrics.
+
+        Raises `Diverged` rather than go on from weights that are spoiled.
+        """
+        began = time.perf_counter()
+        entropy = np.random.SeedSequence([self._seed, step, self._processes.rank])
+        torch.manual_seed(int(entropy.generate_state(1, np.uint64)[0] >> 1))
+        set_rate(self._optimiser, step, self._settings.warmup_steps)
+        figures: dict[str, float] = {}
+        loss = self._objective.begin(tokens, figures)
+        scored = time.perf_counter()
+        tally = Tally(self._processes.device)
+        self._model.train()
+        steps = 0
+        for chosen in self._mini_batches(tokens, step):
+            self._accumulate(tokens, chosen, loss, tally)
+            steps += 1
+            tally.counting = self._processes.leads
+            for name, norm in self._processes.step().items():
+                tally.part(name, torch.tensor(norm, device=tally.device))
+        figures |= tally.collect(self._processes, steps)
+        return figures | self._times(tokens, began, scored)
+
+    def measure(self, tokens: TrainedTokens) -> dict[str, float]:
+        """The figures of a batch that no weights are changed for, its loss among them."""
+        figures: dict[str, float] = {}
+        loss = self._objective.begin(tokens, figures)
+        tally = Tally(self._processes.device)
+        trained = np.flatnonzero(tokens.lengths.numpy()).tolist()
+        weights = self._weights(tokens, trained)
+        self._model.eval()
+        with torch.no_grad():
+            for micro in self._micro_batches(tokens, trained):
+                tally.counting = micro.real
+                loss(micro, weights[micro.tokens], tally)
+        return figures | tally.collect(self._processes, steps=1)
+
+    def _mini_batches(self, tokens: TrainedTokens, step: int) -> Iterator[list[int]]:
+        """The sequences of each optimiser step; those of all processes, with tokens to learn."""
+        trained = np.flatnonzero(tokens.lengths.numpy())
+        passes = self._objective.passes
+        for epoch in range(passes.epochs):
+            shuffled = np.random.default_rng([self._seed, step, epoch]).permutation(trained)
+            for part in np.array_split(shuffled, passes.mini_batches):
+                if len(part):
+                    yield part.tolist()
+
+    def _accumulate(
+        self, tokens: TrainedTokens, chosen: list[int], loss: Loss, tally: Tally
+    ) -> None:
+        """Leave the gradient of a mini-batch in the parameters."""
+        weights = self._weights(tokens, chosen)
+        own = list(self._micro_batches(tokens, chosen))
+        for number, micro in enumerate(own):
+            tally.counting = micro.real
+            share = weights[micro.tokens] if micro.real else torch.zeros_like(weights[micro.tokens])
+            with self._processes.gradients(last=number == len(own) - 1):
+                part = loss(micro, share, tally)
+                self._processes.backward(part)
+
+    def _weights(self, tokens: TrainedTokens, chosen: list[int]) -> Tensor:
+        lengths = torch.zeros_like(tokens.lengths)
+        lengths[chosen] = tokens.lengths[chosen]
+        weights = torch.zeros(tokens.count)
+        inside = lengths[tokens.sequence_of] > 0
+        weights[inside] = token_weights(
+            lengths, self._objective.aggregation, self._max_response_length
+        )
+        return weights.to(self._processes.device)
+
+    def _micro_batches(self, tokens: TrainedTokens, chosen: list[int]) -> Iterator[MicroBatch]:
+        return micro_batches(
+            tokens,
+            chosen,
+            limit=self._settings.micro_batch_tokens,
+            rank=self._processes.rank,
+            processes=self._processes.count,
+            device=self._processes.device,
+        )
+
+    def _times(self, tokens: TrainedTokens, began: float, scored: float) -> dict[str, float]:
+        now = time.perf_counter()
+        whole = sum(len(each.token_ids) for each in tokens.sequences)
+        return {
+            "learning_rate": self._optimiser.param_groups[0]["lr"],
+            "trained_tokens": float(tokens.count),
+            "sequences": float(len(tokens.sequences)),
+            "tokens_per_second": whole / (now - began),
+            "scoring_seconds": scored - began,
+            "forward_backward_seconds": now - scored,
+        }

@@ -1,0 +1,6 @@
+"""The policy as it is sampled: vLLM servers whose weights follow the learner's."""
+
+from services.trainer.rl.policy_server.engine import PolicyEngine, SyncReport
+from services.trainer.rl.policy_server.verification import EngineOutOfStep, Expectation, Tolerance
+
+__all__ = ["EngineOutOfStep", "Expectation", "PolicyEngine", "SyncReport", "Tolerance"]

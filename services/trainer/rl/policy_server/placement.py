@@ -1,0 +1,79 @@
+"""Who computes on which of the leased GPUs."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from services.contracts.engine import VllmOptions
+from services.contracts.errors import InvalidRequest
+from services.contracts.online import DistillationMethod, OnlinePlacement, PlacementMode
+from services.trainer.rl.spec import Online, OnlineSpec
+
+FIELD = "placement"
+
+
+@dataclass(frozen=True)
+class Devices:
+    """The learner's GPUs, and a set for each of the engines; null: no engine has a GPU.
+
+    ``engine_memory`` is the share of each GPU's memory that engines take, null: as much as a
+    server takes by itself. ``sleep`` says that they give it back while the learner computes.
+    """
+
+    trainer: tuple[str, ...] = ()
+    engines: tuple[tuple[str, ...], ...] | None = None
+    engine_memory: float | None = None
+    sleep: bool = False
+
+
+def divide(gpus: Sequence[str], placement: OnlinePlacement, *, gpus_per_engine: int = 1) -> Devices:
+    """Share out ``gpus``, by data parallelism: as many engines as there are sets for.
+
+    Raises `InvalidRequest` when there are too few.
+    """
+    if not gpus:
+        if placement.mode is PlacementMode.SPLIT:
+            raise _too_few("split needs two GPUs", "mode")
+        return Devices()
+    split = placement.mode is PlacementMode.SPLIT
+    if placement.mode is PlacementMode.AUTO:
+        split = len(gpus) > 1
+    if not split:
+        return Devices(
+            tuple(gpus),
+            _sets(gpus, gpus_per_engine),
+            placement.engine_memory,
+            placement.sleep,
+        )
+    trainers = placement.trainer_gpus or len(gpus) // 2
+    if not 0 < trainers < len(gpus):
+        raise _too_few(
+            f"{trainers} of {len(gpus)} GPUs for the trainer leave none for one of the two",
+            "trainer_gpus",
+        )
+    return Devices(tuple(gpus[:trainers]), _sets(gpus[trainers:], gpus_per_engine))
+
+
+def _sets(gpus: Sequence[str], size: int) -> tuple[tuple[str, ...], ...]:
+    if len(gpus) < size:
+        raise _too_few(f"an engine needs {size} GPUs, and there are {len(gpus)}", "mode")
+    return tuple(tuple(gpus[i : i + size]) for i in range(0, len(gpus) - size + 1, size))
+
+
+def _too_few(message: str, field: str) -> InvalidRequest:
+    return InvalidRequest(message, param=f"{FIELD}.{field}")
+
+
+def engine_options(online: Online, spec: OnlineSpec, devices: Devices) -> VllmOptions:
+    """How each engine of the job is started: they share the memory that is not the trainer's."""
+    options = online.hyperparameters.engine
+    share = devices.engine_memory or options.gpu_memory_utilization
+    engines = 2 if serves_teacher(online, spec) else 1
+    return options.model_copy(update={"gpu_memory_utilization": share / engines})
+
+
+def serves_teacher(online: Online, spec: OnlineSpec) -> bool:
+    """Whether a local teacher writes samples, for which it needs an engine of its own."""
+    if not isinstance(online, DistillationMethod) or not isinstance(spec.teacher, Path):
+        return False
+    return online.hyperparameters.seq_kd and online.hyperparameters.lmbda < 1.0

@@ -1,0 +1,272 @@
+"""One of the policy's servers: its weights, and what becomes of requests when they change."""
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from typing import Self
+
+from services.contracts.errors import TemperError
+from services.inference.token_engine import PromptLogProbs
+from services.inference.token_engine.interface import EngineFailed, SampledTokens, TurnSampling
+from services.inference.vllm.server import VllmFailed
+from services.trainer.rl.policy_server.handle import BASE, ServerLife, ServerPlan, Weights
+from services.trainer.rl.policy_server.verification import (
+    Difference,
+    EngineOutOfStep,
+    Expectation,
+    Tolerance,
+    measure,
+    warm,
+)
+
+MOST_RECOVERIES = 3
+DRAIN_SECONDS = 60.0
+WAKE_SECONDS = 300.0
+
+
+@dataclass(frozen=True)
+class Synchronised:
+    """How a server took new weights; ``restarted`` says why it had to be started anew."""
+
+    paused_seconds: float
+    difference: Difference
+    restarted: str | None
+
+
+class PolicyServer:
+    """Samples with the weights that it loaded last; made by `start`.
+
+    Requests wait while weights are exchanged and verified, and while the process is started anew;
+    what was under way at a new start is sampled again, from its beginning. A process that ends by
+    itself is replaced, `MOST_RECOVERIES` times.
+    """
+
+    def __init__(self, plan: ServerPlan, weights: Weights, life: ServerLife) -> None:
+        self._plan = plan
+        self._weights = weights
+        self._life = life
+        self._gate = Gate()
+        self._under_way: Counter[str] = Counter()
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._recoveries = 0
+        self._asleep = False
+        self._watching = asyncio.create_task(self._watch())
+
+    @classmethod
+    async def start(cls, plan: ServerPlan, weights: Weights) -> Self:
+        """Start the process; raises `VllmFailed`."""
+        return cls(plan, weights, await ServerLife.start(plan, weights))
+
+    async def stop(self) -> None:
+        """End the process; nothing may be under way."""
+        self._gate.shut()
+        self._watching.cancel()
+        await asyncio.wait([self._watching])
+        if not self._watching.cancelled():
+            self._watching.exception()  # whoever asked `watch` has heard of it
+        await self._life.close()
+
+    @property
+    def under_way(self) -> int:
+        """Requests that were not answered yet."""
+        return self._under_way.total()
+
+    def samples_from(self, adapter: str) -> bool:
+        """Whether an adapter is the current one, or requests for it are under way."""
+        return self._weights.adapter == adapter or self._under_way[adapter] > 0
+
+    async def unload(self, adapter: str) -> None:
+        """Serve an adapter no longer."""
+        # A process that has ended knows none; whoever asks it next finds out and replaces it.
+        with suppress(EngineFailed):
+            await self._life.unload(adapter)
+
+    async def context_length(self) -> int:
+        """Tokens of prompt and answer together."""
+        return await self._life.control.context_length()
+
+    async def generate(self, token_ids: Sequence[int], sampling: TurnSampling) -> SampledTokens:
+        """Sample what follows ``token_ids``; raises `EngineFailed`."""
+        while True:
+            await self._gate.passed()
+            life = self._life
+            try:
+                sampled = await self._sample(life, token_ids, sampling)
+            except EngineFailed:
+                if not await self._replaced(life):
+                    raise
+                continue
+            await self._gate.passed()  # else it may come from weights that are found to be wrong
+            if life is self._life:
+                return sampled
+
+    async def prompt_log_probs(self, token_ids: Sequence[int], top_k: int) -> PromptLogProbs:
+        """See `VllmTokenEngine.prompt_log_probs`."""
+        await self._gate.passed()
+        name = self._weights.served_name
+        return await self._life.engine.prompt_log_probs(token_ids, top_k, model=name)
+
+    async def load(
+        self, weights: Weights, expectation: Expectation, tolerance: Tolerance
+    ) -> Synchronised:
+        """Sample from ``weights`` from now on, verified; see `PolicyEngine.load`."""
+        async with self._gate.closed():
+            if self._asleep:
+                await self._wake()
+            paused, trouble = 0.0, None
+            try:
+                paused = await exchange(self._life, weights, expectation)
+                difference = await measure(self._life.engine, weights.served_name, expectation)
+                if not difference.within(tolerance):
+                    trouble = f"its {difference}"
+            except EngineFailed as error:
+                trouble = error.message
+            self._weights = weights
+            if trouble is not None:
+                await self._restart()
+                difference = await measure(self._life.engine, weights.served_name, expectation)
+            if not difference.within(tolerance):
+                raise EngineOutOfStep(
+                    f"version {weights.version} of the weights: the engine was started anew "
+                    f"because of {trouble}; then still its {difference}"
+                )
+            return Synchronised(paused, difference, trouble)
+
+    async def sleep(self) -> None:
+        """Give the GPU's memory back until `wake` or `load`; requests wait."""
+        async with self._gate.closed():
+            await self._life.control.sleep()
+            self._asleep = True
+
+    async def wake(self) -> None:
+        """Go on, as a real request shows; else the process is started anew."""
+        async with self._gate.closed():
+            await self._wake()
+
+    async def watch(self) -> None:
+        """Return never; raises `VllmFailed` or `EngineFailed` when replacing was in vain."""
+        await asyncio.shield(self._watching)
+
+    async def _watch(self) -> None:
+        while True:
+            life = self._life
+            with suppress(VllmFailed):
+                await life.server.watch()
+            await self._recover(life)
+
+    async def _sample(
+        self, life: ServerLife, token_ids: Sequence[int], sampling: TurnSampling
+    ) -> SampledTokens:
+        name, version = self._weights.served_name, self._weights.version
+        self._under_way[name] += 1
+        self._idle.clear()
+        try:
+            return await life.engine.generate_as(name, version, token_ids, sampling)
+        finally:
+            self._under_way[name] -= 1
+            if not self.under_way:
+                self._idle.set()
+
+    async def _replaced(self, life: ServerLife) -> bool:
+        """After a request failed: whether another process is there to ask."""
+        await self._gate.passed()
+        if life is self._life and await life.ended():
+            await self._recover(life)
+        return life is not self._life
+
+    async def _recover(self, life: ServerLife) -> None:
+        async with self._gate.closed():
+            if life is not self._life:
+                return
+            if self._recoveries == MOST_RECOVERIES:
+                raise EngineFailed(f"vLLM ended {MOST_RECOVERIES + 1} times by itself")
+            self._recoveries += 1
+            await self._restart()
+
+    async def _restart(self) -> None:
+        await self._life.kill()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(DRAIN_SECONDS):
+                await self._idle.wait()
+        await self._life.close()
+        self._life = await ServerLife.start(self._plan, self._weights)
+        self._asleep = False
+
+    async def _wake(self) -> None:
+        try:
+            async with asyncio.timeout(WAKE_SECONDS):
+                await self._life.control.wake()
+                await self._life.engine.generate_as(
+                    self._weights.served_name, 0, [0], TurnSampling(max_tokens=1)
+                )
+            self._asleep = False
+        except (EngineFailed, TimeoutError):
+            await self._restart()
+
+
+async def exchange(life: ServerLife, weights: Weights, expectation: Expectation) -> float:
+    """Let the server sample from ``weights``; return for how many seconds it was paused.
+
+    An adapter comes under a name of its own, beside the one before: requests that run finish with
+    theirs. Whole weights replace those before: requests that run go on from their tokens with the
+    new ones. Raises `EngineFailed`.
+    """
+    if weights.folder is None:
+        return 0.0
+    if weights.adapter is not None:
+        await life.load_adapter(weights.adapter, weights.folder)
+        return 0.0
+    await warm(life.engine, BASE, expectation)
+    paused = time.monotonic()
+    await life.control.pause()
+    await life.control.reload(weights.folder)
+    await life.control.reset_prefix_cache()
+    await life.control.name_version(weights.version)
+    await life.control.resume()
+    return time.monotonic() - paused
+
+
+STOPPED = "the engine was stopped"
+
+
+class Gate:
+    """Open at first. One change at a time closes it; one that fails breaks it for good."""
+
+    def __init__(self) -> None:
+        self._changing = asyncio.Lock()
+        self._open = asyncio.Event()
+        self._open.set()
+        self._broken: str | None = None
+
+    async def passed(self) -> None:
+        """Wait until no change is under way; raises `EngineFailed` after one that failed."""
+        await self._open.wait()
+        if self._broken is not None:
+            raise EngineFailed(self._broken)
+
+    def shut(self) -> None:
+        """There is nothing behind it any more."""
+        self._broken = self._broken or STOPPED
+        self._open.set()
+
+    @asynccontextmanager
+    async def closed(self) -> AsyncIterator[None]:
+        """Change the server in the block; waits for the change under way."""
+        async with self._changing:
+            if self._broken is not None:
+                raise EngineFailed(self._broken)
+            self._open.clear()
+            try:
+                yield
+            except TemperError as error:
+                self._broken = f"the engine is given up: {error.message}"
+                raise
+            except BaseException:
+                self._broken = STOPPED
+                raise
+            finally:
+                self._open.set()

@@ -1,0 +1,175 @@
+"""The rows of a training's prompts: what to ask and, in distillation, what the data answer."""
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from services.contracts.base import JsonObject
+from services.contracts.errors import InvalidRequest, JobFailed
+from services.contracts.multi_turn import PromptType
+from services.datasets.messages import check_messages
+from services.datasets.reader import open_records
+from services.datasets.record import JsonValue, Problem, RowError, UnreadableFile, counted
+from services.rollouts.prompts import Prompt, prompt_of_row
+
+MAX_ROWS = 1_000_000
+"""They are all held in memory, so that every pass can shuffle them."""
+
+
+@dataclass(frozen=True, slots=True)
+class PromptRow:
+    """A prompt, and the messages behind it that demonstrate an answer; empty where none do."""
+
+    prompt: Prompt
+    answers: tuple[JsonObject, ...] = ()
+
+
+def read_row(row: JsonValue, index: int, prompt_type: PromptType) -> PromptRow:
+    """A row as it stands: ``messages`` may end with what the data answer, and where a row has a
+    question instead, its first gold is the answer. Raises RowError."""
+    if isinstance(row, dict) and isinstance(row.get("messages"), list):
+        asked, answers = _split(check_messages(row["messages"]))
+        return PromptRow(prompt_of_row({**row, "messages": asked}, index, prompt_type), answers)
+    prompt = prompt_of_row(row, index, prompt_type)
+    answers = ({"role": "assistant", "content": prompt.gold[0]},) if prompt.gold else ()
+    return PromptRow(prompt, answers)
+
+
+def read_rows(path: Path, prompt_type: PromptType) -> list[PromptRow]:
+    """All rows of a file; raises UnreadableFile at the first that is no prompt."""
+    rows: list[PromptRow] = []
+    for record in open_records(path):
+        if len(rows) == MAX_ROWS:
+            raise UnreadableFile(f"has more than {counted(MAX_ROWS, 'row')}", row=record.row)
+        if isinstance(record, Problem):
+            raise UnreadableFile(record.message, row=record.row)
+        try:
+            rows.append(read_row(record.value, len(rows), prompt_type))
+        except RowError as error:
+            raise UnreadableFile(error.message, row=record.row) from None
+    if not rows:
+        raise UnreadableFile("the file holds no rows")
+    return rows
+
+
+def _split(messages: list[JsonObject]) -> tuple[list[JsonObject], tuple[JsonObject, ...]]:
+    """The messages up to the last that is not behind an answer, and those behind it.
+
+    The answer begins behind the last message of a user, where an assistant's is the last of all.
+    """
+    if messages[-1]["role"] != "assistant":
+        return messages, ()
+    asked = max(
+        (place for place, message in enumerate(messages) if message["role"] == "user"), default=-1
+    )
+    if asked < 0:
+        raise RowError("messages have an answer of the assistant, but no user before it")
+    return messages[: asked + 1], tuple(messages[asked + 1 :])
+
+
+class PromptOrder:
+    """Maps the number of a draw, counted from 0, to a row; the same for the same seed."""
+
+    def __init__(self, rows: int, seed: int) -> None:
+        self._rows = rows
+        self._seed = seed
+        self._epoch = -1
+        self._shuffled: list[int] = []
+
+    @property
+    def rows(self) -> int:
+        """How many prompts there are."""
+        return self._rows
+
+    def row(self, draw: int) -> int:
+        """The row of a draw."""
+        epoch, place = divmod(draw, self._rows)
+        if epoch != self._epoch:
+            self._shuffled = list(range(self._rows))
+            random.Random(f"{self._seed}:{epoch}").shuffle(self._shuffled)  # noqa: S311 - no secret
+            self._epoch = epoch
+        return self._shuffled[place]
+
+
+@dataclass(frozen=True)
+class Draw:
+    """A prompt that was drawn; ``number`` counts all draws from 0."""
+
+    number: int
+    row: PromptRow
+
+    @property
+    def prompt(self) -> Prompt:
+        """What is asked."""
+        return self.row.prompt
+
+
+class Draws:
+    """Draws rows in the order of the seed; ``position`` is the number of the next draw.
+
+    ``length_of`` counts the tokens of a prompt; one longer than ``max_length``, or that the chat
+    template refuses, is left out. ``skipped`` counts such draws. ``param`` is the field of the
+    request that names the file.
+    """
+
+    def __init__(
+        self,
+        rows: Sequence[PromptRow],
+        seed: int,
+        length_of: Callable[[Prompt], int],
+        max_length: int,
+        position: int = 0,
+        param: str = "training_file",
+    ) -> None:
+        self._rows = rows
+        self._order = PromptOrder(len(rows), seed)
+        self._length_of = length_of
+        self._max_length = max_length
+        self._param = param
+        self._refused: dict[int, str] = {}
+        self.position = position
+        self.skipped = 0
+
+    def at(self, number: int) -> Draw:
+        """The draw of a number, as it was before a restart."""
+        return Draw(number, self._rows[self._order.row(number)])
+
+    def next(self) -> Draw:
+        """The next prompt that can be used; raises `JobFailed` when there is none at all."""
+        while len(self._refused) < len(self._rows):
+            draw = self.at(self.position)
+            self.position += 1
+            if self._is_usable(draw.prompt):
+                return draw
+            self.skipped += 1
+        raise self._none_usable()
+
+    def usable(self) -> list[Draw]:
+        """Every prompt that can be used, once, whatever was drawn. Raises `JobFailed` when there
+        is none."""
+        draws = [self.at(number) for number in range(len(self._rows))]
+        found = [draw for draw in draws if self._is_usable(draw.prompt)]
+        if not found:
+            raise self._none_usable()
+        return found
+
+    def _none_usable(self) -> JobFailed:
+        reason = next(iter(self._refused.values()))
+        return JobFailed(
+            f"no prompt can be used: {reason}", code="no_usable_prompt", param=self._param
+        )
+
+    def _is_usable(self, prompt: Prompt) -> bool:
+        if prompt.index not in self._refused and (reason := self._reason(prompt)):
+            self._refused[prompt.index] = f"row {prompt.index + 1} {reason}"
+        return prompt.index not in self._refused
+
+    def _reason(self, prompt: Prompt) -> str | None:
+        try:
+            length = self._length_of(prompt)
+        except InvalidRequest as error:
+            return f"is refused by the chat template: {error.message}"
+        if length > self._max_length:
+            return f"has {length:,} tokens; max_prompt_length is {self._max_length:,}"
+        return None

@@ -1,0 +1,317 @@
+"""Which groups of rollouts may begin, and which make the next batch.
+
+A group that begins under policy version v must be trained on when the policy has version v +
+``max_staleness`` at the latest. It is never dropped for being slow: the update that would make it
+older than that waits for it. So many groups begin at most that this wait always ends with a batch
+of the usual size.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from services.contracts.errors import JobFailed
+from services.contracts.online import ReinforcementMethod
+from services.contracts.trajectories import Trajectory
+from services.trainer.rl.groups import Group, GroupRules
+from services.trainer.rl.interfaces import Source
+from services.trainer.rl.prompts import Draw, Draws
+from services.trainer.rl.spec import Online
+
+
+@dataclass
+class _Place:
+    deadline: int  # the last version that may be trained with it
+    finished: int | None = None  # its rank among those that finished
+
+
+class Schedule:
+    """Counts groups, each known by its number; knows nothing of time or tokens.
+
+    ``size`` groups make a batch, of which ``batches`` are still to be made; None: any number.
+    ``replacements`` bounds how many groups may be dropped for one batch; None: any number.
+    """
+
+    def __init__(
+        self,
+        size: int,
+        max_staleness: int,
+        version: int = 0,
+        *,
+        batches: int | None = None,
+        replacements: int | None = None,
+    ) -> None:
+        self._size = size
+        self._staleness = max_staleness
+        self._batches = batches
+        self._replacements = replacements
+        self._version = version
+        self._places: dict[int, _Place] = {}
+        self._ranks = 0
+        self._dropped = 0
+        self._taken = False
+
+    @property
+    def version(self) -> int:
+        """The policy version that begins groups now."""
+        return self._version
+
+    @property
+    def room(self) -> int:
+        """How many groups may begin now."""
+        if self._exhausted:
+            return 0
+        batches = self._staleness if self._taken else self._staleness + 1
+        if self._batches is not None:
+            batches = min(batches, self._batches)
+        return max(0, batches * self._size - len(self._places))
+
+    @property
+    def _exhausted(self) -> bool:
+        """Whether so many groups were dropped that the batch is to be made of what there is."""
+        return self._replacements is not None and self._dropped > self._replacements
+
+    def begin(self, number: int, version: int | None = None) -> None:
+        """A group begins; under an earlier ``version`` where it was begun before a restart."""
+        started = self._version if version is None else version
+        self._places[number] = _Place(started + self._staleness)
+
+    def finish(self, number: int) -> None:
+        """A group can be trained on."""
+        self._places[number].finished = self._ranks
+        self._ranks += 1
+
+    def drop(self, number: int) -> None:
+        """A group is of no use; another may begin in its place."""
+        del self._places[number]
+        self._dropped += 1
+
+    def ready(self) -> list[int] | None:
+        """The groups of the next batch, those with the earliest deadline first; None while it has
+        to wait. Fewer than a batch, or none, only when too many were dropped."""
+        finished = sorted(
+            (place.deadline, place.finished, number)
+            for number, place in self._places.items()
+            if place.finished is not None
+        )
+        chosen = [number for _, _, number in finished[: self._size]]
+        if len(chosen) < self._size:
+            everything = len(finished) == len(self._places)
+            return chosen if self._exhausted and everything else None
+        return chosen if self._leaves_nothing_late(chosen) else None
+
+    def _leaves_nothing_late(self, chosen: Sequence[int]) -> bool:
+        """Whether the groups left can all be trained on in time, a batch at each version."""
+        left = sorted(
+            place.deadline for number, place in self._places.items() if number not in set(chosen)
+        )
+        return all(
+            count <= (deadline - self._version) * self._size
+            for count, deadline in enumerate(left, start=1)
+        )
+
+    def take(self, numbers: Iterable[int]) -> None:
+        """The batch is made; until `advance` the policy is being updated with it."""
+        for number in numbers:
+            del self._places[number]
+        if self._batches is not None:
+            self._batches -= 1
+        self._taken = True
+        self._dropped = 0
+
+    def advance(self) -> None:
+        """The policy has its next version, and the engine samples with it."""
+        self._version += 1
+        self._taken = False
+
+    def stay(self) -> None:
+        """There was nothing to learn from: the policy keeps its version."""
+        self._taken = False
+
+
+FAILED_IN_A_ROW = 64
+"""So many groups, one after the other, of which no sample succeeded end the job."""
+
+
+@dataclass
+class Played:
+    """What was played since it was last asked for; ``seconds`` with at least one sample in play."""
+
+    samples: list[Trajectory] = field(default_factory=list)
+    groups: int = 0
+    filtered: int = 0
+    failed: int = 0
+    seconds: float = 0.0
+
+
+class Player:
+    """Plays groups of samples; `batch` waits for those of the next update.
+
+    ``keep`` is called with each sample when it has been played. `run` must run beside whoever
+    waits; what it raises ends the job.
+    """
+
+    def __init__(
+        self,
+        draws: Draws,
+        source: Source,
+        schedule: Schedule,
+        rules: GroupRules,
+        max_concurrency: int,
+        keep: Callable[[Trajectory], None],
+    ) -> None:
+        self._draws = draws
+        self._source = source
+        self._schedule = schedule
+        self._rules = rules
+        self._places = asyncio.Semaphore(max_concurrency)
+        self._keep = keep
+        self._groups: dict[int, Group] = {}
+        self._changed = asyncio.Condition()
+        self._failed_in_a_row = 0
+        self._in_play = 0
+        self._busy_since = 0.0
+        self._played = Played()
+
+    @property
+    def groups(self) -> list[Group]:
+        """The groups that are being played or wait to be trained on, in the order of drawing."""
+        return [self._groups[number] for number in sorted(self._groups)]
+
+    @property
+    def in_play(self) -> int:
+        """Samples that are being played."""
+        return self._in_play
+
+    async def run(self, restored: Iterable[Group] = ()) -> None:
+        """Play for ever; first what ``restored`` groups still miss."""
+        async with asyncio.TaskGroup() as tasks:
+            for group in restored:
+                self._begin(group)
+                tasks.create_task(self._play(group))
+            while True:
+                while self._schedule.room:
+                    tasks.create_task(self._play(self._draw()))
+                async with self._changed:
+                    await self._changed.wait_for(lambda: self._schedule.room)
+
+    async def batch(self) -> list[Group]:
+        """Wait for the groups of the next update and take them. Fewer than usual, or none, only
+        when too many were dropped for being alike."""
+        async with self._changed:
+            await self._changed.wait_for(lambda: self._schedule.ready() is not None)
+            numbers = self._schedule.ready() or []
+            self._schedule.take(numbers)
+            self._changed.notify_all()
+        return [self._groups.pop(number) for number in numbers]
+
+    async def advance(self) -> None:
+        """The engine samples with the next version of the policy."""
+        await self._tell(self._schedule.advance)
+
+    async def stay(self) -> None:
+        """There was nothing to learn from; the version stays."""
+        await self._tell(self._schedule.stay)
+
+    def played(self) -> Played:
+        """What was played since the last call."""
+        self._count_time()
+        played, self._played = self._played, Played()
+        return played
+
+    async def _tell(self, change: Callable[[], None]) -> None:
+        async with self._changed:
+            change()
+            self._changed.notify_all()
+
+    def _draw(self) -> Group:
+        draw = self._draws.next()
+        group = Group(
+            number=draw.number,
+            prompt=draw.prompt,
+            size=self._rules.samples,
+            started=self._schedule.version,
+            rewarded=self._rules.rewarded,
+        )
+        self._begin(group)
+        return group
+
+    def _begin(self, group: Group) -> None:
+        self._groups[group.number] = group
+        self._schedule.begin(group.number, group.started)
+
+    async def _play(self, group: Group) -> None:
+        draw = self._draws.at(group.number)
+        async with asyncio.TaskGroup() as tasks:
+            for index in group.missing:
+                tasks.create_task(self._sample(group, draw, index))
+        await self._tell(lambda: self._end(group))
+
+    async def _sample(self, group: Group, draw: Draw, index: int) -> None:
+        async with self._places:
+            with self._counted():
+                trajectory = await self._source.sample(draw, index)
+        # Without a pause between them: a checkpoint finds the sample in both or in neither.
+        self._keep(trajectory)
+        group.samples[index] = trajectory
+        self._played.samples.append(trajectory)
+
+    def _end(self, group: Group) -> None:
+        self._played.groups += 1
+        if len(group.usable) < self._rules.usable:
+            self._fail(group)
+        elif self._rules.filtered and not group.has_signal:
+            self._failed_in_a_row = 0
+            self._played.filtered += 1
+            self._drop(group)
+        else:
+            self._failed_in_a_row = 0
+            self._schedule.finish(group.number)
+
+    def _fail(self, group: Group) -> None:
+        self._played.failed += 1
+        self._failed_in_a_row += 1
+        if self._failed_in_a_row >= FAILED_IN_A_ROW:
+            raise JobFailed(
+                f"{FAILED_IN_A_ROW} prompts in a row could not be played; "
+                f"the last: {group.failure or 'too few samples'}",
+                code="rollouts_failed",
+            )
+        self._drop(group)
+
+    def _drop(self, group: Group) -> None:
+        del self._groups[group.number]
+        self._schedule.drop(group.number)
+
+    @contextmanager
+    def _counted(self) -> Iterator[None]:
+        self._count_time()
+        self._in_play += 1
+        try:
+            yield
+        finally:
+            self._count_time()
+            self._in_play -= 1
+
+    def _count_time(self) -> None:
+        now = asyncio.get_running_loop().time()
+        if self._in_play:
+            self._played.seconds += now - self._busy_since
+        self._busy_since = now
+
+
+def schedule_of(online: Online, step: int, version: int) -> Schedule:
+    """Which groups may begin, from a step and a policy version on."""
+    settings = online.hyperparameters
+    size = settings.prompts_per_step
+    replacements = None
+    if isinstance(online, ReinforcementMethod) and online.hyperparameters.dynamic_sampling:
+        replacements = (online.hyperparameters.dynamic_sampling.max_batches - 1) * size
+    return Schedule(
+        size,
+        settings.max_staleness,
+        version,
+        batches=settings.steps - step,
+        replacements=replacements,
+    )

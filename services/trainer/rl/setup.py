@@ -1,0 +1,250 @@
+"""Opens all parts of an online training, from its spec to a `Training` that can run."""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import BaseModel, ValidationError
+
+from services.contracts.adaptation import TrainingType
+from services.contracts.errors import InvalidRequest
+from services.contracts.online import OnlineSettings
+from services.core.process.reporter import Reporter
+from services.inference.vllm.server import StartupProgress
+from services.rewards import RewardEnvironment
+from services.rollouts.chat import open_chat_tokens
+from services.rollouts.index.log import IndexedLog
+from services.rollouts.tools import ToolEnvironment, open_toolbox
+from services.trainer.rl.batch import Batches
+from services.trainer.rl.checkpoints import Checkpoint, Checkpoints, Position, cut_metrics
+from services.trainer.rl.evaluation import Divergence, Evaluation
+from services.trainer.rl.groups import Group, group_rules, restored_groups
+from services.trainer.rl.interfaces import Source
+from services.trainer.rl.learner.client import LearnerProcess
+from services.trainer.rl.learner.protocol import LearnerSpec
+from services.trainer.rl.loop import Training
+from services.trainer.rl.policy_server import PolicyEngine
+from services.trainer.rl.policy_server.placement import Devices, divide, engine_options
+from services.trainer.rl.prompts import Draws, PromptRow, read_rows
+from services.trainer.rl.scheduler import Player, schedule_of
+from services.trainer.rl.sources import Playing, open_sources
+from services.trainer.rl.spec import (
+    Online,
+    OnlineSpec,
+    full_marks,
+    online_method,
+    overlong_of,
+    response_budget,
+)
+from services.trainer.rl.weight_sync import PROBE_TOKENS, PROBES, PolicySync
+
+OUTPUT = "output"
+
+WEIGHTS = "weights"
+
+
+@dataclass(frozen=True)
+class Environments:
+    """What the operator has set for tools and rewards; it carries keys."""
+
+    tools: ToolEnvironment
+    rewards: RewardEnvironment
+
+
+@dataclass(frozen=True)
+class OpenTraining:
+    """A training that can run, where it goes on from, and the groups it plays on with."""
+
+    training: Training
+    position: Position
+    restored: Sequence[Group]
+
+
+@asynccontextmanager
+async def open_training(
+    spec: OnlineSpec, job_dir: Path, reporter: Reporter, environments: Environments
+) -> AsyncIterator[OpenTraining]:
+    """Start the learner and the engine and get everything else ready, for the length of the
+    block. Raises `TemperError` for what cannot be started."""
+    online = online_method(spec.method)
+    settings = online.hyperparameters
+    budget = response_budget(settings)
+    rows = read_rows(spec.prompts.path, settings.prompt_type)
+    chat = open_chat_tokens(spec.model)
+    checkpoints = Checkpoints(job_dir / OUTPUT, settings.keep_checkpoints)
+    checkpoint = checkpoints.newest()
+    position = _position(checkpoint, job_dir, reporter)
+    placement = settings.placement
+    devices = divide(spec.gpus, placement, gpus_per_engine=placement.gpus_per_engine)
+    async with AsyncExitStack() as stack:
+        toolbox = await stack.enter_async_context(open_toolbox(settings.tools, environments.tools))
+        log = stack.enter_context(IndexedLog(job_dir, keep=position.trajectories))
+        reporter.phase("loading_model")
+        asked = _learner_spec(spec, checkpoint, budget)
+        learner = await stack.enter_async_context(
+            LearnerProcess(spec.training.python, asked, job_dir, devices.trainer)
+        )
+        reporter.phase("starting_engine")
+        sync = PolicySync(learner, job_dir / WEIGHTS)
+        engine = await stack.enter_async_context(
+            await policy_engine(spec, online, devices, sync, position.version, job_dir, reporter)
+        )
+        playing = Playing(spec, online, chat, toolbox, job_dir, devices)
+        sources = await stack.enter_async_context(
+            open_sources(playing, engine, environments.rewards)
+        )
+        draws = Draws(
+            rows, spec.seed, playing.prompt_length, settings.max_prompt_length, position.draws
+        )
+        batches = Batches(budget, overlong_of(online), sources.teacher)
+        rules = group_rules(online)
+        schedule = schedule_of(online, position.step, position.version)
+        training = Training(
+            settings=settings,
+            draws=draws,
+            player=Player(
+                draws, sources.samples, schedule, rules, settings.max_concurrency, log.append
+            ),
+            batches=batches,
+            learner=learner,
+            engine=engine,
+            sync=sync,
+            log=log,
+            checkpoints=checkpoints,
+            reporter=reporter,
+            job_dir=job_dir,
+            first_probes=_first_probes(rows, playing),
+            full_marks=full_marks(online),
+            evaluation=_evaluation(
+                playing, sources.samples, reporter, Divergence(batches, learner, job_dir)
+            ),
+            sleeps=devices.sleep,
+        )
+        yield OpenTraining(training, position, restored_groups(checkpoint, draws, rules))
+
+
+def _position(checkpoint: Checkpoint | None, job_dir: Path, reporter: Reporter) -> Position:
+    """Where to go on, with what was reported behind it dropped."""
+    position = checkpoint.position() if checkpoint else Position()
+    cut_metrics(job_dir, position.step)
+    if checkpoint is not None:
+        reporter.message(f"Going on after step {position.step}", step=position.step)
+    return position
+
+
+def _learner_spec(spec: OnlineSpec, checkpoint: Checkpoint | None, budget: int) -> LearnerSpec:
+    return LearnerSpec(
+        model=spec.model,
+        adapter=spec.adapter,
+        teacher=spec.teacher if isinstance(spec.teacher, Path) else None,
+        checkpoint=checkpoint.learner if checkpoint else None,
+        socket=Path(),  # the learner's process has its own place for it
+        seed=spec.seed,
+        method=spec.method,
+        max_response_length=budget,
+    )
+
+
+def _evaluation(
+    playing: Playing, source: Source, reporter: Reporter, divergence: Divergence
+) -> Evaluation | None:
+    """The evaluation on the validation file; None where there is no such file."""
+    spec, settings = playing.spec, playing.settings
+    if spec.validation is None:
+        return None
+    draws = Draws(
+        read_rows(spec.validation.path, settings.prompt_type),
+        spec.seed,
+        playing.prompt_length,
+        settings.max_prompt_length,
+        param="validation_file",
+    )
+    rewards_to_pass = full_marks(playing.online)
+    return Evaluation(
+        draws=draws.usable(),
+        source=source,
+        samples=settings.eval_samples,
+        max_concurrency=settings.max_concurrency,
+        full_marks=rewards_to_pass,
+        reporter=reporter,
+        divergence=divergence if rewards_to_pass is None else None,
+    )
+
+
+def _first_probes(rows: Sequence[PromptRow], playing: Playing) -> list[list[int]]:
+    """Some prompts, before there is anything else to compare learner and engine by."""
+    probes: list[list[int]] = []
+    refusal = ""
+    for row in rows:
+        try:
+            tokens = playing.chat.prompt(row.prompt.messages, playing.schemas)
+        except InvalidRequest as error:
+            refusal = error.message
+            continue  # left out when it is drawn, too
+        probes.append(tokens[:PROBE_TOKENS])
+        if len(probes) == PROBES:
+            return probes
+    if not probes:
+        message = f"the chat template refuses all prompts: {refusal}"
+        raise InvalidRequest(message, param="training_file")
+    return probes
+
+
+ADAPTER_CONFIG = "adapter_config.json"
+
+MOST_ADAPTERS = 5
+
+
+async def policy_engine(
+    spec: OnlineSpec,
+    online: Online,
+    devices: Devices,
+    sync: PolicySync,
+    version: int,
+    job_dir: Path,
+    reporter: Reporter,
+) -> PolicyEngine:
+    """The engine of the policy, not started yet.
+
+    Whole weights are published first, so that it starts with them; adapters it loads once it
+    serves the base.
+    """
+
+    def tell(progress: StartupProgress) -> None:
+        elapsed = round(progress.elapsed_seconds, 1)
+        reporter.message(f"vLLM: {progress.phase} ({elapsed} s)", elapsed_seconds=elapsed)
+
+    settings = online.hyperparameters
+    rank = _lora_rank(spec, settings)
+    return PolicyEngine(
+        spec.vllm.python,
+        spec.model if rank is not None else await sync.publish(version),
+        job_dir,
+        engine_options(online, spec, devices),
+        tokenizer=spec.model,
+        lora_rank=rank,
+        adapters=min(settings.max_staleness + 2, MOST_ADAPTERS),
+        devices=devices.engines,
+        sleep=devices.sleep,
+        version=version,
+        on_progress=tell,
+    )
+
+
+class _AdapterConfig(BaseModel):
+    r: int
+
+
+def _lora_rank(spec: OnlineSpec, settings: OnlineSettings) -> int | None:
+    """The rank of what is trained; None where all weights are."""
+    optimisation = settings.optimisation
+    if optimisation.training_type is not TrainingType.LORA:
+        return None
+    if spec.adapter is None:
+        return optimisation.lora.rank
+    try:
+        return _AdapterConfig.model_validate_json((spec.adapter / ADAPTER_CONFIG).read_bytes()).r
+    except (OSError, ValidationError) as error:
+        message = f"{spec.adapter} is no LoRA adapter: {error}"
+        raise InvalidRequest(message, param="model") from error

@@ -1,0 +1,269 @@
+"""Opens the sources that a method learns from."""
+
+import hashlib
+import random
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from services.contracts.base import JsonObject
+from services.contracts.errors import InvalidRequest
+from services.contracts.online import DistillationMethod, OnlineSettings
+from services.contracts.origins import origin_of
+from services.contracts.trajectories import FinishReason, Trajectory
+from services.core.artifacts import ModelSource
+from services.inference.token_engine import CompletionsTokenEngine, VllmTokenEngine
+from services.inference.token_engine.interface import TokenEngine
+from services.inference.vllm.routes import Routes
+from services.inference.vllm.server import VllmServer
+from services.rewards import RewardEnvironment, Scorer, open_scorer
+from services.rollouts.chat_tokens import ChatTokens
+from services.rollouts.loop import Rollouts
+from services.rollouts.prompts import Prompt
+from services.rollouts.tools import Toolbox
+from services.trainer.rl.batch import TopTokens
+from services.trainer.rl.interfaces import Source
+from services.trainer.rl.policy_server import PolicyEngine
+from services.trainer.rl.policy_server.placement import Devices, engine_options
+from services.trainer.rl.prompts import Draw
+from services.trainer.rl.sequences import TopK
+from services.trainer.rl.spec import Online, OnlineSpec, RemoteTeacher, response_budget, rewards_of
+
+TEACHER = "teacher"
+
+
+def sample_id(draw: Draw, index: int) -> str:
+    """The id of a sample's trajectory; no two samples of a job have the same."""
+    return f"traj-{draw.number}-{index}"
+
+
+def draw_seed(seed: int, draw: Draw) -> int:
+    """A seed of 31 bits for the samples of a draw: other ones in each pass over the prompts."""
+    digest = hashlib.sha256(f"{seed}:{draw.number}".encode()).digest()
+    return int.from_bytes(digest[:4]) >> 1
+
+
+class RolloutSource:
+    """Plays rollouts and, where there is a scorer, rewards them."""
+
+    def __init__(self, rollouts: Rollouts, scorer: Scorer | None, seed: int) -> None:
+        self._rollouts = rollouts
+        self._scorer = scorer
+        self._seed = seed
+
+    async def sample(self, draw: Draw, index: int) -> Trajectory:
+        """One rollout, rewarded."""
+        trajectory = await self._rollouts.play(
+            draw.prompt,
+            sample_index=index,
+            seed=draw_seed(self._seed, draw),
+            trajectory_id=sample_id(draw, index),
+        )
+        if self._scorer is None:
+            return trajectory
+        return await self._scorer.score(trajectory)
+
+
+class DataSource:
+    """Renders each row's own answer, of at most ``max_tokens`` tokens, as a trajectory."""
+
+    def __init__(self, chat: ChatTokens, tools: Sequence[JsonObject], max_tokens: int) -> None:
+        self._chat = chat
+        self._tools = tools
+        self._max_tokens = max_tokens
+
+    async def sample(self, draw: Draw, index: int) -> Trajectory:
+        """The answer of the row; a failed sample where it has none or cannot be rendered."""
+        prompt = draw.prompt
+        common = {
+            "id": sample_id(draw, index),
+            "prompt_index": prompt.index,
+            "sample_index": index,
+            "messages": list(prompt.messages),
+            "tools": list(self._tools),
+            "gold": list(prompt.gold),
+            "extra": prompt.extra,
+            "created_at": time.time(),
+        }
+        try:
+            if not draw.row.answers:
+                raise InvalidRequest("the row has no answer to learn from")
+            asked = self._chat.prompt(prompt.messages, self._tools)
+            shown = self._chat.demonstration(prompt.messages, self._tools, draw.row.answers)
+        except InvalidRequest as error:
+            return Trajectory(
+                prompt_token_ids=[],
+                finish_reason=FinishReason.PROMPT_REFUSED,
+                error=f"row {prompt.index + 1}: {error.message}",
+                **common,
+            )
+        fits = len(shown.token_ids) <= self._max_tokens
+        ids = shown.token_ids[: self._max_tokens]
+        return Trajectory(
+            prompt_token_ids=asked,
+            response_token_ids=ids,
+            response_mask=shown.mask[: self._max_tokens],
+            log_probs=[0.0] * len(ids),
+            policy_versions=[-1] * len(ids),
+            finish_reason=FinishReason.ANSWERED if fits else FinishReason.LENGTH,
+            **common,
+        )
+
+
+class TeacherSource:
+    """Plays rollouts with a teacher's engine; their log-probabilities are not the policy's."""
+
+    def __init__(self, rollouts: Source) -> None:
+        self._rollouts = rollouts
+
+    async def sample(self, draw: Draw, index: int) -> Trajectory:
+        """One rollout of the teacher; no policy version is named for its tokens."""
+        trajectory = await self._rollouts.sample(draw, index)
+        length = len(trajectory.response_token_ids)
+        return trajectory.model_copy(
+            update={"log_probs": [0.0] * length, "policy_versions": [-1] * length}
+        )
+
+
+class RemoteTopTokens:
+    """The ``top_k`` most probable tokens of a server elsewhere."""
+
+    def __init__(self, engine: CompletionsTokenEngine, top_k: int) -> None:
+        self._engine = engine
+        self._top_k = top_k
+
+    async def top(self, token_ids: Sequence[int]) -> TopK:
+        """Ask for a whole sequence; raises `EngineFailed`."""
+        given = await self._engine.prompt_log_probs(token_ids, self._top_k)
+        return TopK(given.top_ids, given.top_log_probs)
+
+
+class Mixture:
+    """Lets the student answer a prompt with probability ``lmbda``, and ``others`` else; the same
+    prompt of the same draw is always answered by the same."""
+
+    def __init__(self, student: Source, others: Source, lmbda: float, seed: int) -> None:
+        self._student = student
+        self._others = others
+        self._lmbda = lmbda
+        self._seed = seed
+
+    async def sample(self, draw: Draw, index: int) -> Trajectory:
+        """An answer of who was chosen."""
+        chance = random.Random(f"{self._seed}:{draw.number}:source").random()  # noqa: S311
+        chosen = self._student if chance < self._lmbda else self._others
+        return await chosen.sample(draw, index)
+
+
+@dataclass(frozen=True)
+class Sources:
+    """Who answers, and a teacher elsewhere that says how probable the tokens are."""
+
+    samples: Source
+    teacher: TopTokens | None = None
+
+
+@dataclass(frozen=True)
+class Playing:
+    """What rollouts of any engine are played with."""
+
+    spec: OnlineSpec
+    online: Online
+    chat: ChatTokens
+    toolbox: Toolbox
+    job_dir: Path
+    devices: Devices
+
+    @property
+    def settings(self) -> OnlineSettings:
+        """The method's settings."""
+        return self.online.hyperparameters
+
+    @property
+    def schemas(self) -> Sequence[JsonObject]:
+        """The tools that the model reads of."""
+        return self.toolbox.schemas if self.settings.multi_turn.multi_turn_enable else ()
+
+    def prompt_length(self, prompt: Prompt) -> int:
+        """Tokens of a prompt, with the tools; raises `InvalidRequest` where the template does."""
+        return len(self.chat.prompt(prompt.messages, self.schemas))
+
+    def rollouts(self, engine: TokenEngine, context_length: int | None = None) -> Rollouts:
+        """Rollouts with the job's tools and settings; ``context_length`` is the engine's."""
+        return Rollouts(
+            engine,
+            self.chat,
+            self.toolbox,
+            self.settings.multi_turn,
+            self.settings.sampling,
+            stop_token_ids=self.spec.stop_token_ids,
+            context_length=context_length,
+        )
+
+
+@asynccontextmanager
+async def open_sources(
+    playing: Playing, policy: PolicyEngine, rewards: RewardEnvironment
+) -> AsyncIterator[Sources]:
+    """The sources of a method, for the length of the block. Raises `TemperError` for what cannot
+    be started."""
+    online, seed = playing.online, playing.spec.seed
+    async with AsyncExitStack() as stack:
+        if not isinstance(online, DistillationMethod):
+            scorer = await stack.enter_async_context(open_scorer(rewards_of(online), rewards))
+            yield Sources(
+                RolloutSource(playing.rollouts(policy, policy.context_length), scorer, seed)
+            )
+            return
+        settings = online.hyperparameters
+        remote = await _remote_teacher(playing.spec, rewards, stack)
+        student = RolloutSource(playing.rollouts(policy, policy.context_length), None, seed)
+        others: Source = DataSource(playing.chat, playing.schemas, response_budget(settings))
+        if settings.seq_kd and settings.lmbda < 1.0:
+            engine = remote or await _served_teacher(playing, stack)
+            others = TeacherSource(RolloutSource(playing.rollouts(engine), None, seed))
+        teacher = playing.spec.teacher
+        top = (
+            # A vLLM that is asked for more tokens than there are does not survive it.
+            RemoteTopTokens(remote, min(teacher.top_k, playing.chat.vocabulary))
+            if remote is not None and isinstance(teacher, RemoteTeacher)
+            else None
+        )
+        yield Sources(Mixture(student, others, settings.lmbda, seed), top)
+
+
+async def _remote_teacher(
+    spec: OnlineSpec, rewards: RewardEnvironment, stack: AsyncExitStack
+) -> CompletionsTokenEngine | None:
+    teacher = spec.teacher
+    if not isinstance(teacher, RemoteTeacher):
+        return None
+    key = rewards.key_of(origin_of(teacher.base_url))
+    return await stack.enter_async_context(
+        CompletionsTokenEngine(str(teacher.base_url), key, teacher.model)
+    )
+
+
+async def _served_teacher(playing: Playing, stack: AsyncExitStack) -> VllmTokenEngine:
+    """The engine of a local teacher, beside the policy's."""
+    spec = playing.spec
+    assert isinstance(spec.teacher, Path)  # noqa: S101 - there is one of the two
+    folder = playing.job_dir / TEACHER
+    folder.mkdir(exist_ok=True)
+    server = await stack.enter_async_context(
+        VllmServer(
+            spec.vllm.python,
+            ModelSource(path=spec.teacher),
+            TEACHER,
+            [],
+            folder,
+            engine_options(playing.online, spec, playing.devices),
+            routes=Routes(tokens=True),
+            devices=playing.devices.engines[0] if playing.devices.engines else None,
+        )
+    )
+    return await stack.enter_async_context(
+        VllmTokenEngine(server.base_url, server.api_key, TEACHER, policy_version=-1)
+    )

@@ -1,0 +1,214 @@
+"""The policy's engine over a real vLLM, whose weights are exchanged under its requests."""
+
+import asyncio
+import json
+import subprocess
+from collections.abc import Coroutine, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+import numpy as np
+import psutil
+import pytest
+from numpy.typing import NDArray
+
+from services.contracts.engine import VllmOptions
+from services.core.process.runtimes import Runtime, child_environment
+from services.inference.token_engine.interface import SampledTokens, TurnSampling
+from services.trainer.rl.policy_server import Expectation, PolicyEngine, SyncReport
+from tests.support.runtimes import installed_runtime
+
+pytestmark = pytest.mark.runtime
+
+LARGEST_DIFFERENCE = 1e-3
+LONGEST = 1500
+TURNS = 6
+SHORT = TurnSampling(max_tokens=4, seed=100)
+
+
+@dataclass(frozen=True)
+class Published:
+    """What learners published, and what each says of the probes."""
+
+    folder: Path
+    base: Path
+    probes: list[list[int]]
+    said: dict[str, list[list[float]]]
+
+    def expectation(self, name: str) -> Expectation:
+        return Expectation(self.probes, self.said[name])
+
+
+@pytest.fixture(scope="module")
+def vllm() -> Runtime:
+    return installed_runtime("vllm")
+
+
+@pytest.fixture(scope="module")
+def published(tmp_path_factory: pytest.TempPathFactory) -> Published:
+    training = installed_runtime("training")
+    folder = tmp_path_factory.mktemp("policy")
+    base = folder / "base"
+    subprocess.run(
+        [training.python, "-m", "tests.support.published_policy", folder, base],
+        check=True,
+        capture_output=True,
+        timeout=300,
+        env=child_environment({}),
+    )
+    probes = json.loads((folder / "probes.json").read_text())
+    return Published(folder, base, probes, json.loads((folder / "said.json").read_text()))
+
+
+def servers_of(model: Path) -> list[psutil.Process]:
+    """The processes that serve a model for this one."""
+    found = []
+    for process in psutil.Process().children():
+        with suppress(psutil.NoSuchProcess):  # another, which has ended
+            if f"--model={model}" in process.cmdline():
+                found.append(process)
+    return found
+
+
+def root_of(server: psutil.Process) -> str:
+    """Where a process listens."""
+    (port,) = {c.laddr.port for c in server.net_connections("tcp4") if c.status == "LISTEN"}
+    return f"http://127.0.0.1:{port}"
+
+
+async def turns_under_way(
+    engine: PolicyEngine, prompt: Sequence[int]
+) -> "asyncio.Task[list[SampledTokens]]":
+    """Turns that have begun, since one that came after them is done; most are long."""
+    samplings = [TurnSampling(max_tokens=LONGEST, seed=seed) for seed in range(TURNS)]
+    works = [engine.generate(prompt, sampling) for sampling in samplings]
+    turns = asyncio.create_task(together(works))
+    await asyncio.sleep(0)
+    await engine.generate(prompt, SHORT)
+    return turns
+
+
+async def together(works: Sequence[Coroutine[None, None, SampledTokens]]) -> list[SampledTokens]:
+    return list(await asyncio.gather(*works))
+
+
+async def gaps(
+    engine: PolicyEngine, prompt: Sequence[int], sampled: SampledTokens
+) -> NDArray[np.float64]:
+    """How far what was sampled is from what the weights of now say of it."""
+    asked = await engine.prompt_log_probs([*prompt, *sampled.token_ids])
+    difference: NDArray[np.float64] = np.subtract(
+        asked.tokens[len(prompt) - 1 :], np.array(sampled.log_probs)
+    )
+    return np.abs(difference)
+
+
+async def refused(root: str) -> dict[str, int]:
+    """What the server answers to who has no key, or another."""
+    routes = ["/health", "/pause", "/collective_rpc", "/sleep", "/v1/models", "/metrics"]
+    headers = {"Authorization": "Bearer another"}
+    async with httpx.AsyncClient(base_url=root, headers=headers, trust_env=False) as client:
+        return {route: (await client.request("GET", route)).status_code for route in routes}
+
+
+def test_whole_weights_are_exchanged_under_turns(
+    vllm: Runtime, published: Published, tmp_path: Path
+) -> None:
+    prompt = published.probes[0]
+
+    async def run() -> None:
+        async with PolicyEngine(
+            vllm.python,
+            published.folder / "first",
+            tmp_path,
+            VllmOptions(max_model_len=2048),
+            tokenizer=published.base,
+        ) as engine:
+
+            async def load(version: int, name: str) -> SyncReport:
+                expectation = published.expectation(name)
+                return await engine.load(version, published.folder / name, expectation)
+
+            assert engine.context_length == 2048
+            assert (await load(0, "first")).restarted is None
+
+            # A turn goes on with new weights, and what it had computed is computed anew.
+            turns = await turns_under_way(engine, prompt)
+            report = await load(1, "second")
+            sampled = max(await turns, key=lambda each: each.policy_versions.count(1))
+            split, length = sampled.policy_versions.count(0), len(sampled.token_ids)
+            assert report.restarted is None
+            assert report.largest_difference < LARGEST_DIFFERENCE
+            assert sampled.policy_versions == (0,) * split + (1,) * (length - split)
+            assert 0 < split < length
+            difference = await gaps(engine, prompt, sampled)
+            assert difference[split:].max() < LARGEST_DIFFERENCE < difference[:split].mean()
+
+            # Asleep, it answers nobody; awake, it goes on where it was.
+            turns = await turns_under_way(engine, prompt)
+            await engine.sleep()
+            late = asyncio.create_task(engine.generate(prompt, SHORT))
+            assert not (await asyncio.wait([turns, late], timeout=0.5))[0]
+            await engine.wake()
+            for sampled in [*await turns, await late]:
+                assert set(sampled.policy_versions) == {1}
+
+            # vLLM takes what it finds: no output layer here, and it would keep the one before.
+            turns = await turns_under_way(engine, prompt)
+            report = await load(2, "tied")
+            assert report.restarted is not None
+            assert "log-probabilities differ" in report.restarted
+            assert report.largest_difference < LARGEST_DIFFERENCE
+            assert {2} in [set(sampled.policy_versions) for sampled in await turns]
+
+            # Tied embeddings are exchanged like others.
+            report = await load(3, "tied-2")
+            assert report.restarted is None
+            assert report.largest_difference < LARGEST_DIFFERENCE
+
+    asyncio.run(asyncio.wait_for(run(), 500))
+
+
+def test_adapters_are_exchanged_and_outlive_the_server(
+    vllm: Runtime, published: Published, tmp_path: Path
+) -> None:
+    prompt = published.probes[0]
+
+    async def run() -> None:
+        async with PolicyEngine(
+            vllm.python, published.base, tmp_path, VllmOptions(max_model_len=2048), lora_rank=8
+        ) as engine:
+
+            async def load(version: int, name: str) -> SyncReport:
+                expectation = published.expectation(name)
+                return await engine.load(version, published.folder / name, expectation)
+
+            (server,) = servers_of(published.base)
+            statuses = await refused(root_of(server))
+            assert statuses.pop("/health") == 200
+            assert set(statuses.values()) == {401}
+
+            # A turn finishes with its adapter, however many come after it.
+            assert set((await engine.generate(prompt, SHORT)).policy_versions) == {0}
+            assert (await load(1, "adapter-1")).largest_difference < LARGEST_DIFFERENCE
+            turns = await turns_under_way(engine, prompt)
+            for version in (2, 3, 4):
+                report = await load(version, f"adapter-{2 - version % 2}")
+                assert report.restarted is None
+                assert report.largest_difference < LARGEST_DIFFERENCE
+            newer = await engine.generate(prompt, SHORT)
+            assert set(newer.policy_versions) == {4}
+            assert {v for each in await turns for v in each.policy_versions} == {1}
+            assert (await gaps(engine, prompt, newer)).max() < LARGEST_DIFFERENCE
+
+            # Killed, it is replaced, with the adapter; its requests are answered.
+            turns = await turns_under_way(engine, prompt)
+            server.kill()
+            for sampled in await turns:
+                assert set(sampled.policy_versions) == {4}
+            assert (await gaps(engine, prompt, sampled)).max() < LARGEST_DIFFERENCE
+
+    asyncio.run(asyncio.wait_for(run(), 500))
+    assert servers_of(published.base) == []

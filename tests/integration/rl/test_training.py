@@ -1,0 +1,99 @@
+"""Online training with a real learner and a real vLLM, killed on its way, and replayed."""
+
+import asyncio
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from services.rollouts.index.log import read_indexed
+from services.rollouts.prompts import Prompt
+from services.rollouts.records.parquet import read_parquet, write_parquet
+from services.trainer.rl.batch import Batches
+from services.trainer.rl.groups import Group
+from services.trainer.rl.learner.protocol import Done, Update
+from tests.integration.rl.training_job import OnlineJob
+from tests.support.learner_child import learner_child
+from tests.support.learning import learner_spec
+from tests.support.runtimes import installed_runtime
+from tests.support.tiny_model import make_tiny_model
+
+pytestmark = pytest.mark.runtime
+
+REWARDS = [{"name": "written", "reward": {"type": "search_em", "format_score": 0.5}}]
+SETTINGS = {
+    "steps": 5,
+    "prompts_per_step": 2,
+    "samples_per_prompt": 4,
+    "max_prompt_length": 256,
+    "max_staleness": 1,
+    "checkpoint_steps": 2,
+    "eval_interval": 2,
+    "eval_samples": 2,
+    "sampling": {"max_tokens": 24},
+    "optimisation": {"learning_rate": 1e-3},
+    "engine": {"max_model_len": 512, "cpu_kv_cache_gib": 0.1},
+}
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_tiny_model(tmp_path_factory.mktemp("models") / "tiny")
+
+
+def test_a_killed_training_goes_on_and_ends_with_a_model(tmp_path: Path, model: Path) -> None:
+    job = OnlineJob(
+        tmp_path / "job",
+        model,
+        "reinforcement",
+        held_out=3,
+        rewards=REWARDS,
+        hyperparameters=SETTINGS,
+    )
+    job.run_until_checkpoint(2)
+    result = job.run()
+
+    assert (result["kind"], result["global_step"]) == ("full", 5)
+    assert (job.folder / result["model_dir"] / "model.safetensors").is_file()
+    assert any("Going on after step" in report["message"] for report in job.reports("message"))
+    assert [figures["step"] for figures in job.metrics()] == [0, 1, 2, 3, 4, 5]
+    evaluated = [figures["step"] for figures in job.metrics() if "eval_reward" in figures]
+    assert evaluated == [0, 2, 4, 5]
+    for figures in job.metrics()[1:]:
+        assert figures["sync_difference"] < 1e-3
+        assert figures["staleness_max"] <= 1
+        assert figures["trained_tokens"] > 0
+
+    trajectories = list(read_indexed(job.folder))
+    assert len({trajectory.id for trajectory in trajectories}) == len(trajectories) == 5 * 2 * 4
+    versions = {version for t in trajectories for version in t.policy_versions if version >= 0}
+    assert versions <= set(range(5))
+    assert len(versions) > 1
+    for checkpoint in job.reports("checkpoint")[-2:]:
+        assert (job.folder / checkpoint["path"] / "config.json").is_file()
+
+    replayed = replay(job, model, tmp_path / "replay")
+    assert replayed.metrics["importance_weight_max"] == pytest.approx(1.0, abs=1e-3)
+    assert replayed.metrics["ratio_mean"] == pytest.approx(1.0, abs=1e-3)
+
+
+def replay(job: OnlineJob, model: Path, folder: Path) -> Done:
+    """Learn from what was recorded of the model that training began with, with that model."""
+    folder.mkdir()
+    write_parquet(read_indexed(job.folder), folder / "trajectories.parquet")
+    recorded = [
+        trajectory
+        for trajectory in read_parquet(folder / "trajectories.parquet")
+        if set(trajectory.policy_versions) == {0}
+    ]
+    group = Group(0, Prompt(0, (), (), {}), len(recorded), 0, rewarded=True)
+    group.samples |= dict(enumerate(recorded))
+    batch = asyncio.run(Batches(max_length=24).of([group]))
+    batch.save(folder / "batch.npz")
+    with tempfile.TemporaryDirectory() as short:
+        spec = learner_spec(model, "reinforcement", Path(short))
+        python = installed_runtime("training").python
+        with learner_child(python, spec, folder) as child:
+            answer = child.ask(Update(step=0, batch=folder / "batch.npz"))
+    assert isinstance(answer, Done), answer
+    return answer

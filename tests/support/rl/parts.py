@@ -1,0 +1,107 @@
+"""A learner and an engine whose every move a test decides."""
+
+import asyncio
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from services.inference.token_engine.interface import SampledTokens, TurnSampling
+from services.trainer.rl.checkpoints import MODEL
+from services.trainer.rl.policy_server import Expectation, SyncReport
+from services.trainer.rl.sequences import Batch
+from tests.support.rollouts import CharacterChat, tokens
+
+WEIGHTS = "weights.json"
+
+
+@dataclass
+class CountingLearner:
+    """Its weights are the number of its updates. ``batches`` are those it learned from."""
+
+    updates: int = 0
+    seconds: float = 0.0
+    batches: list[Batch] = field(default_factory=list)
+    steps: list[int] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, checkpoint: Path) -> "CountingLearner":
+        return cls(updates=json.loads((checkpoint / MODEL / WEIGHTS).read_text()))
+
+    async def update(self, step: int, batch: Path) -> dict[str, float]:
+        await asyncio.sleep(self.seconds)
+        loaded = Batch.load(batch)
+        self.batches.append(loaded)
+        self.steps.append(step)
+        self.updates += 1
+        trained = sum(int(sequence.mask.sum()) for sequence in loaded.sequences)
+        return {"loss": 1.0, "trained_tokens": float(trained)}
+
+    async def measure(self, batch: Path) -> dict[str, float]:
+        loaded = Batch.load(batch)
+        return {"loss": float(self.updates), "sequences": float(len(loaded.sequences))}
+
+    async def publish(self, folder: Path) -> None:
+        self._write(folder)
+
+    async def probe(self, token_ids: Sequence[Sequence[int]]) -> list[list[float]]:
+        return [[-float(self.updates)] * (len(ids) - 1) for ids in token_ids]
+
+    async def save(self, folder: Path) -> None:
+        self._write(folder / MODEL)
+
+    async def export(self, folder: Path) -> None:
+        self._write(folder)
+
+    def _write(self, folder: Path) -> None:
+        folder.mkdir(parents=True)
+        (folder / WEIGHTS).write_text(json.dumps(self.updates))
+
+
+@dataclass
+class SteadyEngine:
+    """Writes what ``answer`` says to the text so far, a token each ``token_seconds``, under the
+    version that is loaded in that moment. ``loaded`` are the versions in their order."""
+
+    answer: Callable[[str], str]
+    token_seconds: float = 1.0
+    version: int = 0
+    loaded: list[int] = field(default_factory=list)
+    running: int = 0
+    running_while_loading: list[int] = field(default_factory=list)
+    asleep: bool = False
+
+    async def generate(self, token_ids: Sequence[int], sampling: TurnSampling) -> SampledTokens:
+        assert not self.asleep
+        said = tokens(self.answer(CharacterChat().text(token_ids)))[: sampling.max_tokens]
+        versions = []
+        self.running += 1
+        for _ in said:
+            await asyncio.sleep(self.token_seconds)
+            versions.append(self.version)
+        self.running -= 1
+        whole = bool(said) and said[-1] in sampling.stop_token_ids
+        return SampledTokens(
+            token_ids=tuple(said),
+            log_probs=(-0.5,) * len(said),
+            policy_versions=tuple(versions),
+            finish_reason="stop" if whole else "length",
+        )
+
+    async def load(self, version: int, folder: Path, expect: Expectation) -> SyncReport:
+        self.running_while_loading.append(self.running)
+        published = json.loads((folder / WEIGHTS).read_text())
+        assert expect.token_ids
+        assert all(each == -float(published) for row in expect.log_probs for each in row)
+        self.version = version
+        self.loaded.append(version)
+        return SyncReport(version, 0.0, 0.0, 0.0, 0.0, None)
+
+    async def sleep(self) -> None:
+        self.asleep = True
+
+    async def wake(self) -> None:
+        self.asleep = False
+
+    async def watch(self) -> None:
+        await asyncio.Event().wait()

@@ -1,0 +1,159 @@
+"""Trainings of the real loop, player and checkpoints, with a learner and an engine of a test's."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from services.contracts.multi_turn import MultiTurn
+from services.contracts.online import ReinforcementMethod
+from services.contracts.trajectories import Trajectory
+from services.core.process.reporter import Reporter
+from services.rollouts.index.log import IndexedLog
+from services.rollouts.loop import Rollouts
+from services.rollouts.prompts import Prompt
+from services.trainer.rl.batch import Batches
+from services.trainer.rl.checkpoints import Checkpoints, Position, cut_metrics
+from services.trainer.rl.evaluation import Evaluation
+from services.trainer.rl.groups import group_rules, restored_groups
+from services.trainer.rl.loop import Training
+from services.trainer.rl.prompts import Draws, PromptRow, read_row
+from services.trainer.rl.scheduler import Player, schedule_of
+from services.trainer.rl.sources import RolloutSource
+from services.trainer.rl.spec import overlong_of, response_budget
+from services.trainer.rl.weight_sync import PolicySync
+from tests.support.rl.parts import CountingLearner, SteadyEngine
+from tests.support.rollouts import CharacterChat, FunctionToolbox
+
+Judge = Callable[[Trajectory], float | None]
+
+
+def method(**hyperparameters: Any) -> ReinforcementMethod:
+    """A reinforcement method with small settings."""
+    small = {
+        "steps": 4,
+        "prompts_per_step": 2,
+        "samples_per_prompt": 2,
+        "max_prompt_length": 64,
+        "checkpoint_steps": 1,
+        "sampling": {"max_tokens": 64},
+    }
+    rewards = [{"name": "judge", "reward": {"type": "search_em"}}]
+    body = {"rewards": rewards, "hyperparameters": {**small, **hyperparameters}}
+    return ReinforcementMethod.model_validate(body)
+
+
+def questions(count: int) -> list[PromptRow]:
+    """Rows that ask for their own number."""
+    return [read_row({"question": f"q{n}", "gold": "g"}, n, "plain") for n in range(count)]
+
+
+class JudgingScorer:
+    """Rewards what a function says; None is a reward that failed."""
+
+    def __init__(self, judge: Judge) -> None:
+        self._judge = judge
+
+    async def score(self, trajectory: Trajectory) -> Trajectory:
+        reward = self._judge(trajectory)
+        error = "no judge" if reward is None else None
+        components = {} if reward is None else {"judge": reward}
+        return trajectory.model_copy(
+            update={"reward": reward, "reward_components": components, "reward_error": error}
+        )
+
+
+def by_sample(trajectory: Trajectory) -> float:
+    """Rewards that differ in every group."""
+    return float(trajectory.sample_index)
+
+
+@dataclass
+class Run:
+    """One attempt at a training in a folder."""
+
+    folder: Path
+    online: ReinforcementMethod
+    engine: SteadyEngine
+    rows: Sequence[PromptRow]
+    judge: Judge = by_sample
+    learner: CountingLearner = field(default_factory=CountingLearner)
+    sleeps: bool = False
+    held_out: Sequence[PromptRow] = ()
+
+    async def play(self, killed_after: float | None = None) -> Position | None:
+        """Train to the end; or end as by a kill after these seconds, and return None."""
+        settings = self.online.hyperparameters
+        checkpoints = Checkpoints(self.folder / "output", settings.keep_checkpoints)
+        checkpoint = checkpoints.newest()
+        position = checkpoint.position() if checkpoint else Position()
+        if checkpoint is not None:
+            self.learner.updates = CountingLearner.of(checkpoint.learner).updates
+        cut_metrics(self.folder, position.step)
+        chat = CharacterChat()
+        rollouts = Rollouts(self.engine, chat, FunctionToolbox({}), MultiTurn(), settings.sampling)
+        source = RolloutSource(rollouts, JudgingScorer(self.judge), seed=0)
+
+        def length_of(prompt: Prompt) -> int:
+            return len(chat.prompt(prompt.messages, ()))
+
+        def draws_of(rows: Sequence[PromptRow], drawn: int) -> Draws:
+            return Draws(rows, 0, length_of, settings.max_prompt_length, drawn)
+
+        draws = draws_of(self.rows, position.draws)
+        reporter = Reporter(self.folder)
+        evaluation = Evaluation(
+            draws=draws_of(self.held_out, 0).usable() if self.held_out else [],
+            source=source,
+            samples=settings.eval_samples,
+            max_concurrency=settings.max_concurrency,
+            full_marks=1.0,
+            reporter=reporter,
+        )
+        rules = group_rules(self.online)
+        with IndexedLog(self.folder, keep=position.trajectories) as log:
+            player = Player(
+                draws,
+                source,
+                schedule_of(self.online, position.step, position.version),
+                rules,
+                settings.max_concurrency,
+                log.append,
+            )
+            training = Training(
+                settings=settings,
+                draws=draws,
+                player=player,
+                batches=Batches(response_budget(settings), overlong_of(self.online)),
+                learner=self.learner,
+                engine=self.engine,
+                sync=PolicySync(self.learner, self.folder / "weights"),
+                log=log,
+                checkpoints=checkpoints,
+                reporter=reporter,
+                job_dir=self.folder,
+                first_probes=[[1, 2, 3]],
+                full_marks=1.0,
+                evaluation=evaluation if self.held_out else None,
+                sleeps=self.sleeps,
+            )
+            await training.begin(position.version)
+            restored = restored_groups(checkpoint, draws, rules)
+            playing = asyncio.create_task(player.run(restored))
+            running = asyncio.create_task(training.run(position))
+            everything: set[asyncio.Task[Any]] = {playing, running}
+            done, _ = await asyncio.wait(
+                everything, timeout=killed_after, return_when=asyncio.FIRST_COMPLETED
+            )
+            for task in everything:
+                task.cancel()
+            for task in everything - done:
+                with suppress(asyncio.CancelledError):
+                    await task
+            if running in done:
+                return running.result()
+            for task in done:
+                task.result()
+            return None

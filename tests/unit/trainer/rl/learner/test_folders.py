@@ -1,0 +1,187 @@
+"""What the learner writes, and goes on from."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from peft import PeftModel
+from safetensors.torch import load_file
+from transformers import AutoConfig, AutoModelForCausalLM, Gemma2Config, Gemma2ForCausalLM
+
+from services.contracts.errors import InvalidRequest
+from services.trainer.rl.learner.learner import MODEL, TRAINER, Learner
+from services.trainer.rl.learner.parallel import Processes
+from services.trainer.rl.learner.protocol import Export, LearnerSpec, Probe, Publish, Save, Update
+from services.trainer.rl.learner.state import complete_folder
+from tests.support.learning import drawn_batch, learner_spec
+
+PROBE = [[1, 2, 3, 4, 5, 6], [9, 8, 7]]
+
+
+def started(spec: LearnerSpec) -> Learner:
+    return Learner(spec, Processes(spec.settings.optimisation))
+
+
+def updated(learner: Learner, folder: Path, *steps: int) -> Learner:
+    for step in steps:
+        drawn_batch(seed=step).save(folder / "batch.npz")
+        learner.answer(Update(step=step, batch=folder / "batch.npz"))
+    return learner
+
+
+def probed(model: Any) -> list[list[float]]:
+    """The probe's log-probabilities by a model as others load it."""
+    found = []
+    for token_ids in PROBE:
+        ids = torch.tensor(token_ids)
+        with torch.no_grad():
+            log_probs = model(input_ids=ids[None]).logits[0, :-1].float().log_softmax(-1)
+        found.append(log_probs.gather(-1, ids[1:, None])[:, 0].tolist())
+    return found
+
+
+def read_config(folder: Path) -> dict[str, Any]:
+    config: dict[str, Any] = json.loads((folder / "config.json").read_bytes())
+    return config
+
+
+def assert_alike(one: list[list[float]], two: list[list[float]], tolerance: float = 1e-5) -> None:
+    for left, right in zip(one, two, strict=True):
+        assert left == pytest.approx(right, abs=tolerance)
+
+
+@pytest.fixture(params=[(False, "float32"), (True, "float32"), (True, "bfloat16")])
+def stored(request: pytest.FixtureRequest, base: Path, tmp_path: Path) -> Path:
+    """A model of tied or untied embeddings, stored in a precision."""
+    is_tied, dtype = request.param
+    config = AutoConfig.from_pretrained(base)
+    config.tie_word_embeddings = is_tied
+    torch.manual_seed(3)
+    model = AutoModelForCausalLM.from_config(config).to(getattr(torch, dtype))
+    model.save_pretrained(tmp_path / "stored")
+    (tmp_path / "stored" / "chat_template.jinja").write_text("{{ messages }}")
+    return tmp_path / "stored"
+
+
+def test_published_weights_are_the_policy_in_the_precision_of_its_base(
+    stored: Path, tmp_path: Path
+) -> None:
+    learner = updated(started(learner_spec(stored, "ppo", tmp_path)), tmp_path, 0)
+    learner.answer(Publish(folder=tmp_path / "published"))
+
+    config = AutoConfig.from_pretrained(stored)
+    assert read_config(tmp_path / "published") == read_config(stored)
+    weights = load_file(tmp_path / "published" / "model.safetensors")
+    assert weights.keys() == load_file(stored / "model.safetensors").keys()
+    assert {each.dtype for each in weights.values()} == {config.dtype}
+    published = AutoModelForCausalLM.from_pretrained(tmp_path / "published")
+    expected = learner.answer(Probe(token_ids=PROBE)).log_probs
+    assert_alike(probed(published), expected, 1e-5 if config.dtype == torch.float32 else 0.1)
+    assert (tmp_path / "published" / "chat_template.jinja").read_text() == "{{ messages }}"
+
+
+def test_weights_that_lie_apart_are_published_as_the_tied_ones_they_are(
+    stored: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As weights come from a GPU, each copied by itself."""
+    from services.trainer.rl.learner import state as states
+
+    whole = states.policy_weights
+    monkeypatch.setattr(
+        states, "policy_weights", lambda *which: {n: t.clone() for n, t in whole(*which).items()}
+    )
+    started(learner_spec(stored, "reinforcement", tmp_path)).answer(
+        Publish(folder=tmp_path / "published")
+    )
+    weights = load_file(tmp_path / "published" / "model.safetensors")
+    assert weights.keys() == load_file(stored / "model.safetensors").keys()
+
+
+def test_an_adapter_is_published_as_peft_reads_it_and_trained_further(
+    base: Path, tmp_path: Path
+) -> None:
+    lora = {"rank": 4}
+    spec = learner_spec(base, "reinforcement", tmp_path, training_type="lora", lora=lora)
+    learner = updated(started(spec), tmp_path, 0)
+    learner.answer(Export(folder=tmp_path / "exported"))
+    expected = learner.answer(Probe(token_ids=PROBE)).log_probs
+
+    plain = AutoModelForCausalLM.from_pretrained(base)
+    assert_alike(probed(PeftModel.from_pretrained(plain, tmp_path / "exported")), expected)
+    further = spec.model_copy(update={"adapter": tmp_path / "exported"})
+    assert_alike(started(further).answer(Probe(token_ids=PROBE)).log_probs, expected)
+    merged = learner_spec(base, "reinforcement", tmp_path).model_copy(
+        update={"adapter": tmp_path / "exported"}
+    )
+    assert_alike(started(merged).answer(Probe(token_ids=PROBE)).log_probs, expected)
+
+
+@pytest.mark.parametrize(
+    ("method", "settings"),
+    [
+        ("reinforcement", {"mini_batches": 2}),
+        ("reinforcement", {"training_type": "lora", "lora": {"rank": 4, "dropout": 0.2}}),
+        ("ppo", {"epochs": 2}),
+        ("ppo", {"critic": {"kind": "shared"}, "training_type": "lora"}),
+    ],
+)
+def test_training_goes_on_from_a_checkpoint_bit_by_bit(
+    method: str, settings: dict[str, Any], base: Path, tmp_path: Path
+) -> None:
+    spec = learner_spec(base, method, tmp_path, **settings)
+    learner = updated(started(spec), tmp_path, 0, 1)
+    learner.answer(Save(folder=tmp_path / "checkpoint"))
+    updated(learner, tmp_path, 2, 3).answer(Save(folder=tmp_path / "straight"))
+
+    resumed = started(spec.model_copy(update={"checkpoint": tmp_path / "checkpoint"}))
+    updated(resumed, tmp_path, 2, 3).answer(Save(folder=tmp_path / "resumed"))
+    for name in ("weights.safetensors", "optimiser.safetensors"):
+        one = load_file(tmp_path / "straight" / TRAINER / name)
+        two = load_file(tmp_path / "resumed" / TRAINER / name)
+        assert one.keys() == two.keys()
+        assert all(torch.equal(one[each], two[each]) for each in one)
+
+
+def test_a_checkpoint_holds_the_policy_as_a_model(base: Path, tmp_path: Path) -> None:
+    learner = updated(started(learner_spec(base, "ppo", tmp_path)), tmp_path, 0)
+    learner.answer(Save(folder=tmp_path / "checkpoint"))
+    model = AutoModelForCausalLM.from_pretrained(tmp_path / "checkpoint" / MODEL)
+    assert_alike(probed(model), learner.answer(Probe(token_ids=PROBE)).log_probs)
+    assert (tmp_path / "checkpoint" / MODEL / "tokenizer.json").exists()
+
+
+def test_a_folder_is_complete_or_not_there(tmp_path: Path) -> None:
+    with pytest.raises(RuntimeError), complete_folder(tmp_path / "new") as partial:
+        (partial / "half").write_text("half")
+        raise RuntimeError
+    assert not (tmp_path / "new").exists()
+    with complete_folder(tmp_path / "new") as partial:
+        (partial / "whole").write_text("whole")
+    assert [path.name for path in (tmp_path / "new").iterdir()] == ["whole"]
+    with pytest.raises(FileExistsError), complete_folder(tmp_path / "new"):
+        pass
+
+
+def test_a_model_that_treats_its_logits_is_refused(tmp_path: Path) -> None:
+    config = Gemma2Config(
+        vocab_size=64,
+        hidden_size=32,
+        intermediate_size=32,
+        num_hidden_layers=1,
+        num_attention_heads=1,
+        num_key_value_heads=1,
+        head_dim=32,
+        final_logit_softcapping=0.1,
+    )
+    Gemma2ForCausalLM(config).save_pretrained(tmp_path / "soft")
+    with pytest.raises(InvalidRequest) as caught:
+        started(learner_spec(tmp_path / "soft", "reinforcement", tmp_path))
+    assert caught.value.param == "model"
+
+
+def test_a_distant_teacher_has_no_temperature(base: Path, tmp_path: Path) -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        started(learner_spec(base, "distillation", tmp_path, temperature=2.0))
+    assert caught.value.param == "method.distillation.hyperparameters.temperature"

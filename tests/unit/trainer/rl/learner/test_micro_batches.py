@@ -1,0 +1,55 @@
+"""How a batch is cut, for any lengths and any number of processes."""
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from services.trainer.rl.learner.micro_batches import TrainedTokens, cut, dealt, micro_batches
+from services.trainer.rl.sequences import Batch
+from tests.support.learning import drawn_batch
+
+
+@given(st.lists(st.integers(1, 60), max_size=20), st.integers(1, 100), st.integers(1, 5))
+def test_each_sequence_counts_once_and_all_processes_are_as_often_busy(
+    lengths: list[int], limit: int, processes: int
+) -> None:
+    plan = dealt(cut(range(len(lengths)), lengths, limit), processes)
+    counted = sorted(each for group, real in plan if real for each in group)
+    assert counted == list(range(len(lengths)))
+    assert len(plan) % processes == 0
+    for group, _ in plan:
+        padded = len(group) * max(lengths[each] for each in group)
+        assert padded <= limit or len(group) == 1
+
+
+@given(st.integers(0, 5), st.integers(1, 3), st.integers(20, 200))
+def test_micro_batches_hold_the_trained_tokens_and_what_predicts_them(
+    seed: int, processes: int, limit: int
+) -> None:
+    tokens = TrainedTokens.of(drawn_batch(seed))
+    expected = torch.cat(
+        [torch.from_numpy(each.token_ids[each.mask]).long() for each in tokens.sequences]
+    )
+    found = torch.full_like(expected, -1)
+    for rank in range(processes):
+        for micro in micro_batches(
+            tokens,
+            range(len(tokens.sequences)),
+            limit=limit,
+            rank=rank,
+            processes=processes,
+            device=torch.device("cpu"),
+        ):
+            flat = micro.token_ids.flatten()
+            assert torch.equal(flat[micro.states + 1], micro.targets)
+            if micro.real:
+                found[micro.tokens] = micro.targets
+    assert torch.equal(found, expected)
+
+
+def test_a_first_token_that_is_to_be_learned_is_refused() -> None:
+    batch = drawn_batch(sequences=1)
+    batch.sequences[0].mask[0] = True
+    with pytest.raises(ValueError, match="first token"):
+        TrainedTokens.of(Batch(batch.sequences))

@@ -1,0 +1,193 @@
+"""What one update does to the weights."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+from transformers import AutoModelForCausalLM
+
+from services.trainer.errors import Diverged
+from services.trainer.rl.learner import model as language_model
+from services.trainer.rl.learner.learner import Learner
+from services.trainer.rl.learner.parallel import Processes
+from services.trainer.rl.learner.protocol import Done, Measure, Probe, Update
+from services.trainer.rl.sequences import Batch, TrainingSequence
+from tests.support.learning import drawn_batch, learner_spec
+
+
+@pytest.fixture
+def learn(base: Path, tmp_path: Path) -> Any:
+    """A function that makes a learner, has it learn a batch, and gives it and its metrics."""
+
+    def run(method: str, batch: Batch, **settings: Any) -> tuple[Learner, dict[str, float]]:
+        spec = learner_spec(base, method, tmp_path, **settings)
+        learner = Learner(spec, Processes(spec.settings.optimisation))
+        return learner, update(learner, tmp_path, batch).metrics
+
+    return run
+
+
+def update(learner: Learner, folder: Path, batch: Batch, step: int = 0) -> Done:
+    batch.save(folder / "batch.npz")
+    return learner.answer(Update(step=step, batch=folder / "batch.npz"))
+
+
+def weights(learner: Learner) -> Tensor:
+    trained = [p for p in learner._plain.parameters() if p.requires_grad]
+    return torch.cat([p.detach().flatten() for p in trained])
+
+
+def changed(batch: Batch, **changes: Any) -> Batch:
+    return Batch(tuple(TrainingSequence(**{**vars(s), **changes}) for s in batch.sequences))
+
+
+def test_a_dapo_step_is_the_one_that_is_written_plainly(base: Path, learn: Any) -> None:
+    batch = drawn_batch()
+    learner, metrics = learn("reinforcement", batch)
+
+    model = AutoModelForCausalLM.from_pretrained(base)
+    optimiser = torch.optim.AdamW(model.parameters(), 1e-3, (0.9, 0.95), weight_decay=0.01)
+    losses = []
+    for number, sequence in enumerate(batch.sequences):
+        token_ids = torch.from_numpy(sequence.token_ids).long()
+        logits = model(input_ids=token_ids[None]).logits[0, :-1]
+        log_probs = logits.log_softmax(-1).gather(-1, token_ids[1:, None])[:, 0]
+        sampler = torch.from_numpy(sequence.sampler_log_probs)[1:]
+        correction = (log_probs.detach() - sampler).exp().clamp(max=2.0)
+        advantage = 1.5 if number % 4 == 0 else -0.5
+        ratio = (log_probs - log_probs.detach()).exp()
+        mask = torch.from_numpy(sequence.mask)[1:]
+        losses.append((-advantage * ratio * correction)[mask])
+    loss = torch.cat(losses).mean()
+    loss.backward()
+    norm = torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    optimiser.step()
+
+    assert metrics["loss"] == pytest.approx(loss.item(), rel=1e-4)
+    assert metrics["grad_norm"] == pytest.approx(float(norm), rel=1e-4)
+    plain = torch.cat([p.detach().flatten() for p in model.parameters()])
+    torch.testing.assert_close(weights(learner), plain, rtol=0, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("method", "settings"),
+    [
+        ("reinforcement", {}),
+        ("reinforcement", {"loss": {"aggregation": "seq-mean-token-mean", "ratio": "sequence"}}),
+        ("reinforcement", {"loss": {"aggregation": "seq-mean-token-sum-norm"}}),
+        ("reinforcement", {"mini_batches": 2, "loss": {"kl": {"coefficient": 0.1}}}),
+        ("ppo", {"epochs": 2, "critic": {"kind": "shared"}, "loss": {"entropy_bonus": 0.01}}),
+        ("ppo", {"mini_batches": 2, "loss": {"kl": {"coefficient": 0.1, "to": "reward"}}}),
+        ("distillation", {"beta": 0.5, "temperature": 2.0}),
+    ],
+)
+def test_a_step_is_the_same_however_the_batch_is_cut(
+    method: str, settings: dict[str, Any], base: Path, learn: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if method == "distillation":
+        settings = settings | {"teacher": base}
+    whole, at_once = learn(method, drawn_batch(), **settings)
+    monkeypatch.setattr(language_model, "LOGITS_AT_ONCE", 270 * 7)
+    cut, in_parts = learn(method, drawn_batch(), micro_batch_tokens=64, **settings)
+    for name in at_once.keys() - {"tokens_per_second", "forward_backward_seconds"}:
+        if not name.endswith("seconds"):
+            assert in_parts[name] == pytest.approx(at_once[name], rel=1e-3, abs=1e-5), name
+    torch.testing.assert_close(weights(whole), weights(cut), rtol=0, atol=1e-4)
+
+
+def test_what_tools_wrote_is_not_learned(learn: Any) -> None:
+    batch = drawn_batch()
+    noise = [
+        np.where(s.mask, s.sampler_log_probs, -9.0).astype(np.float32) for s in batch.sequences
+    ]
+    other = Batch(
+        tuple(
+            TrainingSequence(**{**vars(s), "sampler_log_probs": each})
+            for s, each in zip(batch.sequences, noise, strict=True)
+        )
+    )
+    one, metrics = learn("reinforcement", batch)
+    two, _ = learn("reinforcement", other)
+    torch.testing.assert_close(weights(one), weights(two), rtol=0, atol=0)
+    assert metrics["trained_tokens"] == sum(int(s.mask.sum()) for s in batch.sequences)
+
+
+def test_rewarded_tokens_become_more_probable(learn: Any, tmp_path: Path) -> None:
+    batch = drawn_batch()
+    good = batch.sequences[0].token_ids.tolist()
+    bad = batch.sequences[1].token_ids.tolist()
+    learner, _ = learn("reinforcement", batch, learning_rate=1e-6)
+    before = learner.answer(Probe(token_ids=[good, bad])).log_probs
+    learner, _ = learn("reinforcement", batch)
+    after = learner.answer(Probe(token_ids=[good, bad])).log_probs
+    assert sum(after[0]) > sum(before[0])
+    assert sum(after[1]) < sum(before[1])
+
+
+def test_a_batch_without_differences_teaches_nothing(learn: Any) -> None:
+    _, metrics = learn("reinforcement", changed(drawn_batch(), reward=1.0))
+    assert metrics["policy_loss"] == 0
+    assert metrics["grad_norm"] == 0
+
+
+def test_a_short_batch_makes_fewer_steps_than_mini_batches(learn: Any) -> None:
+    _, metrics = learn("reinforcement", drawn_batch(sequences=2), mini_batches=4)
+    assert metrics["ratio_mean"] == pytest.approx(1.0, abs=0.5)
+
+
+def test_weights_are_spared_when_the_loss_is_no_number(learn: Any, tmp_path: Path) -> None:
+    learner, _ = learn("reinforcement", drawn_batch())
+    before = weights(learner)
+    with pytest.raises(Diverged):
+        update(learner, tmp_path, changed(drawn_batch(), reward=float("nan")), step=1)
+    torch.testing.assert_close(weights(learner), before, rtol=0, atol=0)
+
+
+def test_a_critic_learns_what_rewards_are_to_be_expected(learn: Any, tmp_path: Path) -> None:
+    for kind in ("shared", "separate"):
+        critic = {"kind": kind, "learning_rate": 3e-2, "clip": None}
+        batch = changed(drawn_batch(), reward=1.0, final=True)
+        learner, first = learn("ppo", batch, critic=critic, learning_rate=1e-6)
+        for step in range(1, 8):
+            last = update(learner, tmp_path, batch, step).metrics
+        assert last["value_loss"] < first["value_loss"] / 2, kind
+        assert last["value_mean"] > 0.3, kind
+
+
+def test_a_student_comes_closer_to_its_teacher(base: Path, learn: Any, tmp_path: Path) -> None:
+    _, itself = learn("distillation", drawn_batch(), teacher=base)
+    assert itself["loss"] == pytest.approx(0.0, abs=1e-6)
+    learner, first = learn("distillation", drawn_batch(top_k=3), beta=0.0)
+    for step in range(1, 5):
+        last = update(learner, tmp_path, drawn_batch(top_k=3), step).metrics
+    assert last["loss"] < first["loss"]
+
+
+@pytest.mark.parametrize("teacher", ["itself", "elsewhere"])
+def test_what_is_measured_is_the_loss_of_a_step_that_is_not_taken(
+    base: Path, learn: Any, tmp_path: Path, teacher: str
+) -> None:
+    batch = drawn_batch() if teacher == "itself" else drawn_batch(top_k=3)
+    settings = {"teacher": base} if teacher == "itself" else {}
+    learner, _ = learn("distillation", batch, **settings)
+    before = weights(learner).clone()
+    measured = [learner.answer(Measure(batch=tmp_path / "batch.npz")).metrics for _ in range(2)]
+    assert torch.equal(weights(learner), before)
+    after = update(learner, tmp_path, batch, step=1).metrics
+    assert measured[0] == measured[1]
+    assert measured[0]["entropy"] > 0
+    for name in ("loss", "entropy", "log_prob_mean"):
+        # A teacher equal to the student has a loss of 0, up to rounding.
+        assert measured[0][name] == pytest.approx(after[name], rel=1e-4, abs=1e-6)
+
+
+def test_the_reference_under_an_adapter_is_the_base(learn: Any, tmp_path: Path) -> None:
+    learner, first = learn(
+        "reinforcement", drawn_batch(), training_type="lora", loss={"kl": {"coefficient": 0.1}}
+    )
+    second = update(learner, tmp_path, drawn_batch(), 1).metrics
+    assert first["kl"] == pytest.approx(0.0, abs=1e-9)
+    assert second["kl"] > 0

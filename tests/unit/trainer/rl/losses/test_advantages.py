@@ -1,0 +1,93 @@
+import torch
+
+from services.contracts.online import AdvantageEstimator
+from services.trainer.rl.losses.advantages import generalised_advantages, group_advantages, whitened
+from services.trainer.rl.losses.value import explained_variance, rewards_at_the_end
+
+
+def tensor(*values: float) -> torch.Tensor:
+    return torch.tensor(values, dtype=torch.float64)
+
+
+def test_group_advantages_are_normalised_by_the_unbiased_deviation() -> None:
+    groups = torch.zeros(4, dtype=torch.long)
+    grpo = group_advantages(tensor(1, 0, 0, 1), groups, AdvantageEstimator.GRPO)
+    dr_grpo = group_advantages(tensor(1, 0, 0, 1), groups, AdvantageEstimator.DR_GRPO)
+    torch.testing.assert_close(
+        grpo, tensor(0.8660239, -0.8660239, -0.8660239, 0.8660239), rtol=0, atol=5e-8
+    )
+    torch.testing.assert_close(dr_grpo, tensor(0.5, -0.5, -0.5, 0.5))
+
+
+def test_samples_are_compared_within_their_own_group_in_any_order() -> None:
+    rewards = tensor(1, 5, 0, 7, 0, 1)
+    groups = torch.tensor([8, 3, 8, 3, 8, 8])
+    advantages = group_advantages(rewards, groups, AdvantageEstimator.GRPO)
+    high = 1 / (2**0.5 + 1e-6)
+    torch.testing.assert_close(advantages[[1, 3]], tensor(-high, high))
+    torch.testing.assert_close(
+        advantages[[0, 2, 4, 5]], tensor(1, -1, -1, 1) * 0.8660239, rtol=0, atol=5e-8
+    )
+
+
+def test_samples_that_are_alike_or_alone_teach_nothing() -> None:
+    rewards, groups = tensor(0.3, 0.3, 0.3, 9), torch.tensor([0, 0, 0, 1])
+    for estimator in AdvantageEstimator:
+        advantages = group_advantages(rewards, groups, estimator)
+        torch.testing.assert_close(advantages, torch.zeros(4, dtype=torch.float64))
+
+
+def test_generalised_advantages_of_one_response() -> None:
+    advantages, returns = generalised_advantages(
+        tensor(0, 0, 1),
+        tensor(0.5, 0.6, 0.7),
+        torch.zeros(3, dtype=torch.long),
+        tensor(0),
+        gamma=1.0,
+        lambda_=0.95,
+    )
+    torch.testing.assert_close(advantages, tensor(0.46575, 0.385, 0.3))
+    torch.testing.assert_close(returns, tensor(0.96575, 0.985, 1.0))
+
+
+def test_responses_of_different_lengths_do_not_mix() -> None:
+    one, _ = generalised_advantages(
+        tensor(0, 2), tensor(0.1, 0.4), torch.tensor([0, 0]), tensor(0.9), gamma=0.9, lambda_=0.8
+    )
+    both, _ = generalised_advantages(
+        tensor(5, 0, 2, 0, 0, 1),
+        tensor(3, 0.1, 0.4, 0.5, 0.6, 0.7),
+        torch.tensor([0, 2, 2, 3, 3, 3]),
+        tensor(0, 7, 0.9, 0),
+        gamma=0.9,
+        lambda_=0.8,
+    )
+    torch.testing.assert_close(both[1:3], one)
+    torch.testing.assert_close(both[0], tensor(2)[0])
+
+
+def test_what_is_expected_behind_a_cut_counts() -> None:
+    place = torch.zeros(1, dtype=torch.long)
+    advantages, _ = generalised_advantages(
+        tensor(0), tensor(0.5), place, tensor(0.8), gamma=0.5, lambda_=1.0
+    )
+    torch.testing.assert_close(advantages, tensor(0.5 * 0.8 - 0.5))
+
+
+def test_whitened_values_have_mean_0_and_variance_1() -> None:
+    values = whitened(tensor(3, 5, 10, -2))
+    torch.testing.assert_close(values.mean(), tensor(0)[0])
+    torch.testing.assert_close(values.std(), tensor(1)[0], rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(whitened(tensor(4)), tensor(0))
+
+
+def test_a_reward_goes_to_the_last_trained_token() -> None:
+    spread = rewards_at_the_end(tensor(3, 9, -1), torch.tensor([2, 0, 1]))
+    torch.testing.assert_close(spread, tensor(0, 3, -1))
+
+
+def test_explained_variance_of_a_critic() -> None:
+    returns = tensor(0, 1, 2, 3)
+    assert explained_variance(returns, returns) == 1.0
+    assert explained_variance(tensor(5, 5, 5, 5), returns) == 0.0
+    assert explained_variance(returns, tensor(1, 1, 1, 1)) == 0.0

@@ -1,0 +1,63 @@
+"""The gradient of each objective against finite differences, in float64."""
+
+import pytest
+import torch
+from torch import Tensor
+
+from services.contracts.online import RatioLevel
+from services.trainer.rl.losses.distillation import generalised_divergence, with_remainder
+from services.trainer.rl.losses.policy import Clipping, importance_ratios, k3, surrogate_loss
+from services.trainer.rl.losses.value import value_loss
+
+SEQUENCE_OF = torch.tensor([0, 0, 0, 1, 1, 1])
+WEIGHTS = torch.tensor([0.1, 0.2, 0.1, 0.3, 0.2, 0.1], dtype=torch.float64)
+ADVANTAGES = torch.tensor([1.0, 1.0, 1.0, -2.0, -2.0, -2.0], dtype=torch.float64)
+
+
+def drawn(*shape: int, seed: int = 0) -> Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(*shape, generator=generator, dtype=torch.float64, requires_grad=True)
+
+
+@pytest.mark.parametrize("level", list(RatioLevel))
+@pytest.mark.parametrize("clipping", [Clipping(0.2, 0.28), Clipping(0.2, 0.28, dual=2.0)])
+def test_policy_loss(level: RatioLevel, clipping: Clipping) -> None:
+    old = drawn(6, seed=1).detach()
+
+    def loss(log_probs: Tensor) -> Tensor:
+        ratios = importance_ratios(log_probs, old, SEQUENCE_OF, level)
+        return (WEIGHTS * surrogate_loss(ratios, ADVANTAGES, clipping).losses).sum()
+
+    assert torch.autograd.gradcheck(loss, (drawn(6),))
+
+
+def test_divergence_from_a_reference() -> None:
+    reference = drawn(6, seed=1).detach()
+    assert torch.autograd.gradcheck(lambda x: (WEIGHTS * k3(x, reference)).sum(), (drawn(6),))
+
+
+@pytest.mark.parametrize("clip", [None, 0.2])
+def test_value_loss(clip: float | None) -> None:
+    old, returns = drawn(6, seed=1).detach(), drawn(6, seed=2).detach()
+    assert torch.autograd.gradcheck(lambda x: value_loss(x, old, returns, clip).losses, (drawn(6),))
+
+
+@pytest.mark.parametrize("beta", [0.0, 0.1, 0.5, 0.9, 1.0])
+def test_distillation_from_whole_distributions(beta: float) -> None:
+    teacher = drawn(4, 5, seed=1).detach().log_softmax(-1)
+
+    def loss(logits: Tensor) -> Tensor:
+        return generalised_divergence(teacher, logits.log_softmax(-1), beta)
+
+    assert torch.autograd.gradcheck(loss, (drawn(4, 5),))
+
+
+@pytest.mark.parametrize("beta", [0.0, 0.5, 1.0])
+def test_distillation_from_the_most_probable_tokens(beta: float) -> None:
+    top = drawn(4, 5, seed=1).detach().log_softmax(-1).topk(2)
+
+    def loss(logits: Tensor) -> Tensor:
+        student = logits.log_softmax(-1).gather(-1, top.indices)
+        return generalised_divergence(with_remainder(top.values), with_remainder(student), beta)
+
+    assert torch.autograd.gradcheck(loss, (drawn(4, 5),))

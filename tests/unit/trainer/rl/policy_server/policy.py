@@ -1,0 +1,70 @@
+"""An engine of servers whose weights are numbers."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from services.trainer.rl.policy_server import Expectation, PolicyEngine, Tolerance
+from services.trainer.rl.policy_server.handle import ServerPlan, Weights
+from tests.support.weighted_server import Faults, Pace, WeightedServer, weights
+
+PROBES = [[5, 6, 7], [8, 9]]
+LIMIT = 120.0
+
+
+def says(number: float) -> Expectation:
+    """What a learner with these weights says of the probes."""
+    return Expectation(PROBES, [[-number] * (len(probe) - 1) for probe in PROBES])
+
+
+@dataclass
+class Policy:
+    """An engine, its servers in the order of their starts, and what can be done to them."""
+
+    engine: PolicyEngine
+    servers: list[WeightedServer]
+    faults: Faults
+    pace: Pace
+    folder: Path
+
+    def folder_of(self, number: float) -> Path:
+        return weights(self.folder / f"published-{number}", number)
+
+    async def under_way(self, count: int) -> None:
+        """Wait until so many requests are being served by the newest server."""
+        while self.servers[-1].generating < count:  # noqa: ASYNC110
+            await asyncio.sleep(0.001)
+
+
+@asynccontextmanager
+async def policy(
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    lora_rank: int | None = None,
+    devices: Sequence[Sequence[str]] | None = None,
+) -> AsyncIterator[Policy]:
+    """A policy that starts with the weights 1.0."""
+    faults, pace = Faults(), Pace()
+    servers: list[WeightedServer] = []
+
+    def server(plan: ServerPlan, start: Weights) -> WeightedServer:
+        whole = None if plan.slots else start.folder
+        servers.append(WeightedServer(whole or plan.model, faults, pace))
+        return servers[-1]
+
+    monkeypatch.setattr(ServerPlan, "server", server)
+    engine = PolicyEngine(
+        Path("python"),
+        weights(folder / "base", 1.0),
+        folder,
+        lora_rank=lora_rank,
+        devices=devices,
+        tolerance=Tolerance(mean=0.01, largest=0.01),
+    )
+    async with asyncio.timeout(LIMIT), engine:
+        yield Policy(engine, servers, faults, pace, folder)

@@ -1,0 +1,86 @@
+"""Versions of a policy that is an adapter."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from services.inference.token_engine.interface import TurnSampling
+from tests.unit.trainer.rl.policy_server.policy import Policy, policy, says
+
+PROMPT = [1, 2, 3]
+TURN = TurnSampling(max_tokens=4)
+
+
+def kept(given: Policy) -> list[str]:
+    return sorted(each.name for each in (given.folder / "adapters").iterdir())
+
+
+def test_a_turn_finishes_with_the_adapter_that_it_began_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def play() -> None:
+        async with policy(tmp_path, monkeypatch, lora_rank=8) as given:
+            await given.engine.load(1, given.folder_of(2.0), says(2.0))
+            given.pace.hold(2)
+            slow = asyncio.create_task(given.engine.generate(PROMPT, TURN))
+            await given.under_way(1)
+            loading = asyncio.create_task(given.engine.load(2, given.folder_of(3.0), says(3.0)))
+            given.pace.release()
+            await loading
+            new = await given.engine.generate(PROMPT, TURN)
+
+            old = await slow
+
+            assert (old.log_probs, old.policy_versions) == ((-2.0,) * 4, (1,) * 4)
+            assert (new.log_probs, new.policy_versions) == ((-3.0,) * 4, (2,) * 4)
+            assert "/pause" not in given.servers[0].calls
+
+    asyncio.run(play())
+
+
+def test_an_adapter_is_kept_as_long_as_a_turn_needs_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def play() -> None:
+        async with policy(tmp_path, monkeypatch, lora_rank=8) as given:
+            await given.engine.load(1, given.folder_of(2.0), says(2.0))
+            assert kept(given) == ["policy-1-0"]
+            await given.engine.load(2, given.folder_of(3.0), says(3.0))
+
+            assert kept(given) == ["policy-2-1"]
+            assert given.servers[0].calls.count("/v1/unload_lora_adapter") == 1
+
+    asyncio.run(play())
+
+
+def test_a_version_that_comes_again_gets_another_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def play() -> None:
+        async with policy(tmp_path, monkeypatch, lora_rank=8) as given:
+            await given.engine.load(1, given.folder_of(2.0), says(2.0))
+            await given.engine.load(1, given.folder_of(3.0), says(3.0))
+
+            sampled = await given.engine.generate(PROMPT, TURN)
+
+            assert (sampled.log_probs[0], sampled.policy_versions[0]) == (-3.0, 1)
+
+    asyncio.run(play())
+
+
+def test_a_server_that_is_replaced_has_the_adapter_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def play() -> None:
+        async with policy(tmp_path, monkeypatch, lora_rank=8) as given:
+            await given.engine.load(1, given.folder_of(2.0), says(2.0))
+            await given.servers[0].die()
+
+            sampled = await given.engine.generate(PROMPT, TURN)
+            await given.engine.load(2, given.folder_of(3.0), says(3.0))
+
+            assert (sampled.log_probs[0], sampled.policy_versions[0]) == (-2.0, 1)
+            assert len(given.servers) == 2
+
+    asyncio.run(play())

@@ -1,0 +1,91 @@
+"""Engines side by side, and who computes where."""
+
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from services.contracts.errors import InvalidRequest
+from services.contracts.online import OnlinePlacement, PlacementMode
+from services.inference.token_engine.interface import TurnSampling
+from services.trainer.rl.policy_server.placement import Devices, divide
+from tests.unit.trainer.rl.policy_server.policy import policy, says
+
+TURN = TurnSampling(max_tokens=2)
+GPUS = ["a", "b", "c", "d", "e"]
+
+
+def test_requests_go_to_the_least_busy_and_sessions_stay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def play() -> None:
+        async with policy(tmp_path, monkeypatch, devices=[["a"], ["b"]]) as given:
+            given.pace.hold(0)
+            of_session = replace(TURN, session="one")
+            turns = [
+                asyncio.create_task(given.engine.generate([each], sampling))
+                for each, sampling in enumerate([of_session, of_session, of_session, TURN, TURN])
+            ]
+            while sum(server.generating for server in given.servers) < 5:  # noqa: ASYNC110
+                await asyncio.sleep(0.001)
+
+            assert sorted(server.generating for server in given.servers) == [2, 3]
+            given.pace.release()
+            await asyncio.gather(*turns)
+
+    asyncio.run(play())
+
+
+def test_all_servers_take_new_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def play() -> None:
+        async with policy(tmp_path, monkeypatch, devices=[["a"], ["b"]]) as given:
+            await given.engine.load(1, given.folder_of(2.0), says(2.0))
+            turns = [given.engine.generate([each], TURN) for each in range(8)]
+
+            sampled = await asyncio.gather(*turns)
+
+            assert all(each.log_probs == (-2.0,) * 2 for each in sampled)
+            assert all("/inference/v1/generate" in server.calls for server in given.servers)
+
+    asyncio.run(play())
+
+
+@pytest.mark.parametrize(
+    ("gpus", "placement", "expected"),
+    [
+        ([], {}, Devices()),
+        (["a"], {}, Devices(("a",), (("a",),), 0.45, False)),
+        (GPUS, {}, Devices(("a", "b"), (("c",), ("d",), ("e",)))),
+        (GPUS[:2], {"mode": PlacementMode.SPLIT}, Devices(("a",), (("b",),))),
+        (GPUS, {"trainer_gpus": 4}, Devices(("a", "b", "c", "d"), (("e",),))),
+        (
+            ["a", "b"],
+            {"mode": PlacementMode.COLOCATED, "engine_memory": 0.3, "sleep": True},
+            Devices(("a", "b"), (("a",), ("b",)), 0.3, True),
+        ),
+    ],
+)
+def test_gpus_are_shared_out(gpus: list[str], placement: object, expected: Devices) -> None:
+    assert divide(gpus, OnlinePlacement.model_validate(placement)) == expected
+
+
+def test_an_engine_of_several_gpus_leaves_none_half_used() -> None:
+    devices = divide(GPUS, OnlinePlacement(trainer_gpus=1), gpus_per_engine=2)
+
+    assert devices.engines == (("b", "c"), ("d", "e"))
+
+
+@pytest.mark.parametrize(
+    ("gpus", "placement", "field"),
+    [
+        (["a"], {"mode": "split"}, "placement.trainer_gpus"),
+        ([], {"mode": "split"}, "placement.mode"),
+        (["a", "b"], {"trainer_gpus": 2}, "placement.trainer_gpus"),
+    ],
+)
+def test_too_few_gpus_are_refused_by_field(gpus: list[str], placement: object, field: str) -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        divide(gpus, OnlinePlacement.model_validate(placement, strict=False))
+
+    assert refused.value.param == field

@@ -1,0 +1,198 @@
+"""Evaluating the policy on prompts that it is not trained on."""
+
+import asyncio
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from services.contracts.errors import JobFailed
+from services.contracts.trajectories import Trajectory
+from services.core.process.reporter import METRICS, REPORTS, Reporter
+from services.inference.token_engine.interface import SampledTokens, TurnSampling
+from services.trainer.rl.batch import Batches
+from services.trainer.rl.evaluation import BATCH, Divergence, Evaluation
+from services.trainer.rl.prompts import Draw, Draws, PromptRow, read_row
+from tests.support.rl.parts import CountingLearner, SteadyEngine
+from tests.support.rl.training import Run, method, questions
+from tests.support.rl.virtual import run
+from tests.support.rollouts import END_TEXT, CharacterChat
+
+
+def held_out(count: int) -> list[PromptRow]:
+    return [read_row({"question": f"h{n}", "gold": "g"}, n, "plain") for n in range(count)]
+
+
+def is_held_out(trajectory: Trajectory) -> bool:
+    return bool(trajectory.messages[0]["content"].startswith("h"))
+
+
+def answer(_: str) -> str:
+    return "xxxx" + END_TEXT
+
+
+def version_of(trajectory: Trajectory) -> float:
+    """The version that sampled all of it."""
+    (version,) = set(trajectory.policy_versions)
+    return float(version)
+
+
+def judge(trajectory: Trajectory) -> float:
+    return version_of(trajectory) if is_held_out(trajectory) else float(trajectory.sample_index)
+
+
+def figures_of(folder: Path) -> dict[int, dict[str, Any]]:
+    lines = [json.loads(line) for line in (folder / METRICS).read_text().splitlines()]
+    steps = [line["step"] for line in lines]
+    assert len(steps) == len(set(steps))
+    return {line["step"]: line for line in lines}
+
+
+def rewards_by_step(folder: Path) -> dict[int, float]:
+    return {
+        step: figures["eval_reward"]
+        for step, figures in figures_of(folder).items()
+        if "eval_reward" in figures
+    }
+
+
+@pytest.mark.parametrize("staleness", [0, 2])
+def test_each_evaluation_is_of_the_policy_of_its_step(tmp_path: Path, staleness: int) -> None:
+    online = method(steps=5, eval_interval=2, max_staleness=staleness)
+    engine, learner = SteadyEngine(answer), CountingLearner(seconds=3.0)
+    run(Run(tmp_path, online, engine, questions(6), judge, learner, held_out=held_out(3)).play())
+    assert rewards_by_step(tmp_path) == {0: 0.0, 2: 2.0, 4: 4.0, 5: 5.0}
+    figures = figures_of(tmp_path)[4]
+    assert figures["eval_reward/judge"] == 4.0
+    assert figures["eval_reward_std"] == 0.0
+    assert figures["eval_response_length"] == 5.0
+    assert figures["eval_pass_rate"] == 1.0
+    assert figures["evaluation_seconds"] > 0.0
+
+
+class SeedKeeper(SteadyEngine):
+    """Keeps what it was asked, and with which seed, by the version that it had."""
+
+    def __init__(self) -> None:
+        super().__init__(answer)
+        self.asked: dict[int, list[tuple[str, int | None]]] = {}
+
+    async def generate(self, token_ids: Sequence[int], sampling: TurnSampling) -> SampledTokens:
+        text = CharacterChat().text(token_ids)
+        if "user:h" in text:
+            self.asked.setdefault(self.version, []).append((text, sampling.seed))
+        return await super().generate(token_ids, sampling)
+
+
+def test_evaluations_differ_by_the_policy_alone(tmp_path: Path) -> None:
+    engine = SeedKeeper()
+    online = method(steps=2, eval_interval=1, eval_samples=3)
+    run(Run(tmp_path, online, engine, questions(4), judge, held_out=held_out(4)).play())
+    first, second, third = (sorted(engine.asked[version]) for version in range(3))
+    assert first == second == third
+    assert len({text for text, _ in first}) == 4
+    assert len(set(first)) == 12
+
+
+@settings(max_examples=8)
+@given(kills=st.lists(st.floats(0.5, 40.0), max_size=4))
+def test_a_killed_training_reports_each_evaluation_once(
+    tmp_path_factory: pytest.TempPathFactory, kills: list[float]
+) -> None:
+    folder = tmp_path_factory.mktemp("killed")
+    online = method(steps=5, eval_interval=2, checkpoint_steps=2)
+    for killed_after in [*kills, None]:
+        engine, learner = SteadyEngine(answer), CountingLearner(seconds=3.0)
+        job = Run(folder, online, engine, questions(6), judge, learner, held_out=held_out(3))
+        run(job.play(killed_after))
+    assert rewards_by_step(folder) == {0: 0.0, 2: 2.0, 4: 4.0, 5: 5.0}
+    assert sorted(figures_of(folder)) == list(range(6))
+
+
+def test_an_evaluation_that_finds_nothing_out_says_why(tmp_path: Path) -> None:
+    def unkind(trajectory: Trajectory) -> float | None:
+        return None if is_held_out(trajectory) else float(trajectory.sample_index)
+
+    online = method(steps=1, checkpoint_steps=1)
+    run(
+        Run(
+            tmp_path, online, SteadyEngine(answer), questions(4), unkind, held_out=held_out(2)
+        ).play()
+    )
+    reports = [json.loads(line) for line in (tmp_path / REPORTS).read_text().splitlines()]
+    warnings = [report["message"] for report in reports if report.get("level") == "warn"]
+    reason = "no prompt of the validation file could be evaluated; the first: no judge"
+    assert warnings == [reason, reason]
+    assert "eval_reward" not in figures_of(tmp_path)[1]
+    assert figures_of(tmp_path)[1]["reward"] == 0.5
+
+
+def test_a_long_evaluation_says_how_far_it_has_come(tmp_path: Path) -> None:
+    online = method(steps=1, eval_samples=4, max_concurrency=2)
+    engine = SteadyEngine(lambda _: "x" * 19 + END_TEXT)
+    run(Run(tmp_path, online, engine, questions(4), judge, held_out=held_out(2)).play())
+    reports = [json.loads(line) for line in (tmp_path / REPORTS).read_text().splitlines()]
+    said = [report["message"] for report in reports if report["type"] == "message"]
+    assert said == ["Evaluated 3 of 8 samples", "Evaluated 7 of 8 samples"] * 2
+
+
+class Answering:
+    """A source whose every answer is the same."""
+
+    async def sample(self, draw: Draw, index: int) -> Trajectory:
+        return Trajectory.model_validate(
+            {
+                "id": f"{draw.number}-{index}",
+                "prompt_index": draw.prompt.index,
+                "messages": [],
+                "prompt_token_ids": [1, 2],
+                "response_token_ids": [3],
+                "response_mask": [1],
+                "log_probs": [0.0],
+                "policy_versions": [-1],
+                "finish_reason": "answered",
+            }
+        )
+
+
+def test_without_rewards_the_learner_measures_the_loss(tmp_path: Path) -> None:
+    learner = CountingLearner(updates=7)
+    evaluation = Evaluation(
+        draws=[Draw(number, row) for number, row in enumerate(held_out(3))],
+        source=Answering(),
+        samples=2,
+        max_concurrency=2,
+        full_marks=None,
+        reporter=Reporter(tmp_path),
+        divergence=Divergence(Batches(8), learner, tmp_path),
+    )
+    figures = asyncio.run(evaluation.figures())
+    assert figures["eval_loss"] == 7.0
+    assert figures["eval_sequences"] == 6.0
+    assert "eval_reward" not in figures
+    assert learner.batches == []
+    assert not (tmp_path / BATCH).exists()
+
+
+def test_prompts_that_cannot_be_used_are_left_out_or_name_their_file() -> None:
+    def drawn(longest: int) -> list[Draw]:
+        rows = held_out(3)
+        rows[1].prompt.messages[0]["content"] = "h" * 100
+        draws = Draws(
+            rows,
+            seed=1,
+            length_of=lambda prompt: len(str(prompt.messages[0]["content"])),
+            max_length=longest,
+            param="validation_file",
+        )
+        return draws.usable()
+
+    assert sorted(draw.prompt.index for draw in drawn(10)) == [0, 2]
+    with pytest.raises(JobFailed) as raised:
+        drawn(1)
+    assert raised.value.param == "validation_file"
+    assert "max_prompt_length is 1" in raised.value.message

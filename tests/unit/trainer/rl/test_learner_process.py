@@ -1,0 +1,101 @@
+"""Asking the learner's process, and what its failures become."""
+
+import asyncio
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import psutil
+import pytest
+
+from services.contracts.fine_tuning import Method
+from services.trainer.rl.learner import client as learner_process
+from services.trainer.rl.learner.client import LearnerFailed, LearnerProcess
+from services.trainer.rl.learner.protocol import LearnerSpec
+from services.trainer.rl.sequences import Batch, TrainingSequence
+from tests.support.rl.learner_child import BEHAVIOUR, ENDED
+
+METHOD = {
+    "type": "reinforcement",
+    "reinforcement": {"rewards": [{"name": "r", "reward": {"type": "search_em"}}]},
+}
+
+
+@pytest.fixture
+def learner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LearnerProcess:
+    monkeypatch.setattr(learner_process, "MODULE", "tests.support.rl.learner_child")
+    spec = LearnerSpec(
+        model=tmp_path,
+        socket=Path(),
+        seed=0,
+        method=Method.model_validate(METHOD),
+        max_response_length=8,
+    )
+    return LearnerProcess(Path(sys.executable), spec, tmp_path)
+
+
+def children() -> set[psutil.Process]:
+    return set(psutil.Process().children(recursive=True))
+
+
+@pytest.fixture(autouse=True)
+def nothing_left() -> Iterator[None]:
+    """No process of a test outlives it; those of fixtures of other tests may."""
+    before = children()
+    yield
+    assert children() <= before
+
+
+def test_it_answers_and_ends_in_order(learner: LearnerProcess, tmp_path: Path) -> None:
+    length = 3
+    sequence = TrainingSequence(
+        token_ids=np.zeros(length, np.int32),
+        mask=np.ones(length, np.bool_),
+        sampler_log_probs=np.zeros(length, np.float32),
+        policy_versions=np.zeros(length, np.int32),
+    )
+    Batch((sequence,)).save(tmp_path / "batch.npz")
+
+    async def asking() -> None:
+        async with learner:
+            assert learner.trainable_parameters == 7
+            assert await learner.update(0, tmp_path / "batch.npz") == {"tokens": 3.0}
+            assert await learner.probe([[1, 2, 3], [4, 5]]) == [[-1.0, -1.0], [-1.0]]
+
+    asyncio.run(asking())
+    assert (tmp_path / ENDED).exists()
+
+
+def ask(learner: LearnerProcess) -> LearnerFailed:
+    async def asking() -> None:
+        async with learner:
+            await learner.probe([[1, 2]])
+
+    with pytest.raises(LearnerFailed) as raised:
+        asyncio.run(asking())
+    return raised.value
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "message"),
+    [
+        ("exit", "the learner ended with code 3"),
+        ("die", "the learner was ended by signal 9"),
+        ("garbage", "the learner's answer to probe cannot be read"),
+    ],
+)
+def test_its_end_is_an_error_with_the_end_of_its_log(
+    learner: LearnerProcess, tmp_path: Path, behaviour: str, message: str
+) -> None:
+    (tmp_path / BEHAVIOUR).write_text(behaviour)
+    error = ask(learner)
+    assert (error.code, error.message) == ("learner_failed", message)
+    assert error.log_tail[-1] == "the learner says something"
+
+
+def test_its_own_words_for_a_failure_are_kept(learner: LearnerProcess, tmp_path: Path) -> None:
+    (tmp_path / BEHAVIOUR).write_text("fail")
+    error = ask(learner)
+    assert (error.code, error.message) == ("diverged", "the loss is nan")
+    assert error.param == "learning_rate"

@@ -1,0 +1,212 @@
+"""The loop of online training with a learner and an engine that a test controls."""
+
+import asyncio
+import json
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from services.contracts.errors import JobFailed
+from services.contracts.trajectories import Trajectory
+from services.core.process.reporter import METRICS, REPORTS
+from services.rollouts.index.log import read_indexed
+from services.trainer.rl.__main__ import cause_of
+from tests.support.rl.parts import CountingLearner, SteadyEngine
+from tests.support.rl.training import Run, method, questions
+from tests.support.rl.virtual import run
+from tests.support.rollouts import END_TEXT
+
+SHORT, LONG = "ok" + END_TEXT, "x" * 40 + END_TEXT
+
+
+def lines(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def versions_of(sequence: Any) -> list[int]:
+    return sorted({int(version) for version in sequence.policy_versions if version >= 0})
+
+
+def draws_of(learner: CountingLearner) -> list[list[int]]:
+    """The numbers of the draws that each batch was learned from."""
+    return [sorted({sequence.group for sequence in each.sequences}) for each in learner.batches]
+
+
+def test_without_staleness_every_token_is_of_the_policy_that_it_trains(tmp_path: Path) -> None:
+    engine = SteadyEngine(lambda text: LONG if "q1" in text else SHORT)
+    job = Run(tmp_path, method(), engine, questions(5))
+    position = run(job.play())
+    assert position is not None
+    assert (position.step, position.version) == (4, 4)
+    for version, batch in enumerate(job.learner.batches):
+        assert len(batch.sequences) == 4
+        assert all(versions_of(sequence) == [version] for sequence in batch.sequences)
+    assert engine.loaded == [0, 1, 2, 3, 4]
+    assert engine.running_while_loading == [0] * 5
+
+
+def test_a_slow_rollout_goes_on_across_updates_with_the_version_of_each_token(
+    tmp_path: Path,
+) -> None:
+    engine = SteadyEngine(lambda text: LONG if "q1" in text else SHORT)
+    online = method(max_staleness=3, steps=6)
+    job = Run(tmp_path, online, engine, questions(6), learner=CountingLearner(seconds=2.0))
+    run(job.play())
+    slow = [
+        (step, sequence)
+        for step, batch in enumerate(job.learner.batches)
+        for sequence in batch.sequences
+        if len(sequence.token_ids) > 41
+    ]
+    spanning = [each for each in slow if len(versions_of(each[1])) > 1]
+    assert spanning, "no trajectory was played under two versions"
+    for step, sequence in slow:
+        versions = [int(version) for version in sequence.policy_versions if version >= 0]
+        assert versions == sorted(versions)
+        assert len(versions) == 41
+        assert step - versions[0] <= 3
+    assert any(engine.running_while_loading)
+    assert len(job.learner.batches) == 6
+
+
+def test_the_engine_plays_ahead_while_the_policy_is_updated(tmp_path: Path) -> None:
+    seconds = {}
+    for staleness in (0, 1):
+        folder = tmp_path / str(staleness)
+        folder.mkdir()
+        online = method(max_staleness=staleness, steps=10, checkpoint_steps=100)
+        engine = SteadyEngine(lambda _: "x" * 9 + END_TEXT)
+        learner = CountingLearner(seconds=10.0)
+        job = Run(folder, online, engine, questions(8), learner=learner)
+
+        async def timed(job: Run = job) -> float:
+            await job.play()
+            return asyncio.get_running_loop().time()
+
+        seconds[staleness] = run(timed())
+    assert seconds[0] == pytest.approx(10 * 20)
+    assert seconds[1] == pytest.approx(10 * 10 + 10)
+
+
+@settings(max_examples=12, deadline=None)
+@given(kills=st.lists(st.floats(0.5, 60.0), max_size=5), staleness=st.integers(0, 3))
+def test_a_killed_training_meets_no_prompt_twice_and_leaves_none_out(
+    kills: list[float], staleness: int
+) -> None:
+    online = method(max_staleness=staleness, steps=9, checkpoint_steps=2)
+    learned: dict[int, list[int]] = {}
+    with TemporaryDirectory() as folder:
+        for killed_after in [*kills, None]:
+            engine = SteadyEngine(lambda text: "x" * (ord(text[-12]) % 11) + END_TEXT)
+            learner = CountingLearner(seconds=3.0)
+            job = Run(Path(folder), online, engine, questions(7), learner=learner)
+            run(job.play(killed_after))
+            learned |= dict(zip(learner.steps, draws_of(learner), strict=True))
+        metrics = [line["step"] for line in lines(Path(folder) / METRICS)]
+        ids = [trajectory.id for trajectory in read_indexed(Path(folder))]
+    assert sorted(learned) == list(range(9))
+    assert metrics == list(range(1, 10))
+    draws = [draw for step in sorted(learned) for draw in learned[step]]
+    assert len(draws) == len(set(draws)) == 18
+    assert len(set(range(max(draws))) - set(draws)) <= 2 * staleness
+    assert len(ids) == len(set(ids)) >= 36
+
+
+def test_every_figure_of_a_step_is_reported(tmp_path: Path) -> None:
+    run(Run(tmp_path, method(steps=1), SteadyEngine(lambda _: SHORT), questions(3)).play())
+    figures = lines(tmp_path / METRICS)[0]
+    assert figures["reward"] == 0.5
+    assert figures["reward/judge"] == 0.5
+    assert figures["pass_rate"] == 0.5
+    assert figures["response_length"] == 3.0
+    assert figures["cut_off_rate"] == 0.0
+    assert figures["tool_calls"] == 0.0
+    assert figures["staleness"] == 0.0
+    assert figures["group_filter_rate"] == 0.0
+    assert figures["generation_tokens_per_second"] > 0.0
+    assert figures["loss"] == 1.0
+    for part in ("rollout", "batch", "update", "sync", "step"):
+        assert figures[f"{part}_seconds"] >= 0.0
+
+
+def test_groups_with_equal_rewards_are_replaced(tmp_path: Path) -> None:
+    def judge(trajectory: Trajectory) -> float:
+        return float(trajectory.sample_index) if trajectory.prompt_index % 2 else 1.0
+
+    online = method(dynamic_sampling={"max_batches": 10}, steps=3)
+    job = Run(tmp_path, online, SteadyEngine(lambda _: SHORT), questions(8), judge)
+    run(job.play())
+    for batch in job.learner.batches:
+        assert len(batch.sequences) == 4
+        assert {sequence.reward for sequence in batch.sequences} == {0.0, 1.0}
+    assert sum(line["group_filter_rate"] for line in lines(tmp_path / METRICS)) > 0
+
+
+def test_a_step_without_anything_to_learn_is_skipped_and_says_so(tmp_path: Path) -> None:
+    online = method(dynamic_sampling={"max_batches": 2}, steps=2)
+    engine = SteadyEngine(lambda _: SHORT)
+    job = Run(tmp_path, online, engine, questions(8), judge=lambda _: 1.0)
+    position = run(job.play())
+    assert position is not None
+    assert (position.step, position.version) == (2, 0)
+    assert job.learner.batches == []
+    warnings = [r for r in lines(tmp_path / REPORTS) if r.get("level") == "warn"]
+    assert "nothing was learned" in warnings[0]["message"]
+    assert sum(1 for _ in read_indexed(tmp_path)) == 2 * 4 * 2
+
+
+def test_failed_samples_leave_their_group_to_the_others(tmp_path: Path) -> None:
+    def judge(trajectory: Trajectory) -> float | None:
+        return None if trajectory.sample_index == 0 else float(trajectory.sample_index)
+
+    online = method(samples_per_prompt=3, steps=1)
+    job = Run(tmp_path, online, SteadyEngine(lambda _: SHORT), questions(8), judge)
+    run(job.play())
+    assert [s.reward for s in job.learner.batches[0].sequences] == [1.0, 2.0, 1.0, 2.0]
+    assert lines(tmp_path / METRICS)[0]["unrewarded_rate"] == pytest.approx(1 / 3)
+
+
+def test_a_training_whose_every_rollout_fails_ends_with_the_reason(tmp_path: Path) -> None:
+    job = Run(tmp_path, method(), SteadyEngine(lambda _: SHORT), questions(3), lambda _: None)
+    with pytest.raises(ExceptionGroup) as raised:
+        run(job.play())
+    cause = cause_of(raised.value)
+    assert isinstance(cause, JobFailed)
+    assert cause.code == "rollouts_failed"
+    assert "no judge" in cause.message
+
+
+def test_prompts_that_are_too_long_are_left_out(tmp_path: Path) -> None:
+    rows = questions(6)
+    rows[2].prompt.messages[0]["content"] = "q" * 100
+    job = Run(tmp_path, method(max_prompt_length=30), SteadyEngine(lambda _: SHORT), rows)
+    run(job.play())
+    assert all(len(s.token_ids) < 40 for b in job.learner.batches for s in b.sequences)
+    assert lines(tmp_path / METRICS)[-1]["prompts_skipped"] >= 1
+
+
+def test_without_a_prompt_that_can_be_used_the_training_says_why(tmp_path: Path) -> None:
+    job = Run(tmp_path, method(max_prompt_length=5), SteadyEngine(lambda _: SHORT), questions(2))
+    with pytest.raises(ExceptionGroup) as raised:
+        run(job.play())
+    assert "tokens; max_prompt_length is 5" in str(cause_of(raised.value))
+
+
+def test_long_responses_are_punished_softly(tmp_path: Path) -> None:
+    online = method(sampling={"max_tokens": 12}, overlong={"buffer": 4}, steps=1)
+    engine = SteadyEngine(lambda _: "x" * 9 + END_TEXT)
+    job = Run(tmp_path, online, engine, questions(3))
+    run(job.play())
+    assert sorted({s.reward for s in job.learner.batches[0].sequences}) == [-0.5, 0.5]
+    assert lines(tmp_path / METRICS)[0]["overlong_penalty"] == -0.5
+
+
+def test_an_engine_that_sleeps_is_awake_when_it_is_asked(tmp_path: Path) -> None:
+    engine = SteadyEngine(lambda _: SHORT)
+    position = run(Run(tmp_path, method(), engine, questions(3), sleeps=True).play())
+    assert position is not None
+    assert position.version == 4

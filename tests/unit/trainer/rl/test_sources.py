@@ -1,0 +1,152 @@
+"""Who answers a prompt, and what becomes of the answer in a batch."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from services.contracts.base import JsonObject
+from services.contracts.online import OverlongPenalty
+from services.contracts.trajectories import FinishReason, Trajectory
+from services.rollouts.chat_tokens import Demonstration
+from services.trainer.rl.batch import Batches
+from services.trainer.rl.groups import Group
+from services.trainer.rl.prompts import Draw, read_row
+from services.trainer.rl.sequences import TopK
+from services.trainer.rl.sources import DataSource, Mixture, TeacherSource, draw_seed
+from tests.support.rollouts import END, CharacterChat, tokens
+
+
+class DemonstratingChat(CharacterChat):
+    def demonstration(
+        self,
+        messages: Sequence[JsonObject],
+        tools: Sequence[JsonObject],
+        answers: Sequence[JsonObject],
+    ) -> Demonstration:
+        ids = [*tokens(answers[-1]["content"]), END]
+        return Demonstration(ids, [1] * len(ids))
+
+
+class Named:
+    """A source that signs its samples."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    async def sample(self, draw: Draw, index: int) -> Trajectory:
+        return trajectory(id=self._name)
+
+
+def trajectory(**fields: Any) -> Trajectory:
+    known: dict[str, Any] = {
+        "id": "t",
+        "prompt_index": 0,
+        "messages": [],
+        "prompt_token_ids": [7, 8],
+        "response_token_ids": [1, 2, 3],
+        "response_mask": [1, 0, 1],
+        "log_probs": [-0.5, 0.0, -0.25],
+        "policy_versions": [3, -1, 4],
+        "finish_reason": FinishReason.ANSWERED,
+        "reward": 1.0,
+    }
+    return Trajectory(**(known | fields))
+
+
+def draw(number: int, **row: Any) -> Draw:
+    return Draw(number, read_row({"question": "q", **row}, 0, "plain"))
+
+
+def test_answers_of_the_data_become_trajectories_that_nobody_sampled() -> None:
+    source = DataSource(DemonstratingChat(), (), max_tokens=10)
+    sample = asyncio.run(source.sample(draw(0, gold="yes"), 0))
+    assert sample.response_token_ids == [*map(ord, "yes"), END]
+    assert sample.policy_versions == [-1] * 4
+    assert sample.finish_reason is FinishReason.ANSWERED
+
+
+def test_a_long_answer_of_the_data_is_cut() -> None:
+    source = DataSource(DemonstratingChat(), (), max_tokens=2)
+    sample = asyncio.run(source.sample(draw(0, gold="yes"), 0))
+    assert sample.response_token_ids == [*map(ord, "ye")]
+    assert sample.finish_reason is FinishReason.LENGTH
+
+
+def test_a_row_without_an_answer_is_a_failed_sample() -> None:
+    sample = asyncio.run(DataSource(DemonstratingChat(), (), max_tokens=2).sample(draw(0), 0))
+    assert sample.finish_reason.is_failure
+    assert sample.error == "row 1: the row has no answer to learn from"
+
+
+@pytest.mark.parametrize(("lmbda", "share"), [(0.0, 0.0), (0.3, 0.3), (1.0, 1.0)])
+def test_the_student_answers_with_its_probability(lmbda: float, share: float) -> None:
+    mixture = Mixture(Named("student"), Named("other"), lmbda, seed=1)
+
+    async def answers() -> list[str]:
+        return [(await mixture.sample(draw(number), 0)).id for number in range(1000)]
+
+    first = asyncio.run(answers())
+    assert first.count("student") / 1000 == pytest.approx(share, abs=0.05)
+    assert asyncio.run(answers()) == first
+
+
+def test_samples_of_a_teacher_have_no_probability_of_the_policy() -> None:
+    sample = asyncio.run(TeacherSource(Named("teacher")).sample(draw(0), 0))
+    assert sample.log_probs == [0.0] * 3
+    assert sample.policy_versions == [-1] * 3
+
+
+def test_each_draw_has_a_seed_of_its_own() -> None:
+    seeds = {draw_seed(1, draw(number)) for number in range(1000)}
+    assert len(seeds) == 1000
+    assert all(0 <= seed < 2**31 for seed in seeds)
+    assert draw_seed(2, draw(0)) not in seeds
+
+
+class CountingTeacher:
+    async def top(self, token_ids: Sequence[int]) -> TopK:
+        places = len(token_ids) - 1
+        return TopK(np.zeros((places, 2), np.int32), np.full((places, 2), -0.7, np.float32))
+
+
+def group_of(*samples: Trajectory) -> Group:
+    row = draw(5).row
+    group = Group(number=5, prompt=row.prompt, size=len(samples), started=0, rewarded=True)
+    group.samples = dict(enumerate(samples))
+    return group
+
+
+def test_a_trajectory_becomes_a_sequence_token_by_token() -> None:
+    batch = asyncio.run(Batches(8, teacher=CountingTeacher()).of([group_of(trajectory())]))
+    (sequence,) = batch.sequences
+    assert sequence.token_ids.tolist() == [7, 8, 1, 2, 3]
+    assert sequence.mask.tolist() == [False, False, True, False, True]
+    assert sequence.sampler_log_probs.tolist() == [0.0, 0.0, -0.5, 0.0, -0.25]
+    assert sequence.policy_versions.tolist() == [-1, -1, 3, -1, 4]
+    assert (sequence.reward, sequence.group, sequence.final) == (1.0, 5, True)
+    assert sequence.teacher is not None
+    assert sequence.teacher.ids.shape == (4, 2)
+
+
+def test_a_response_that_was_cut_off_is_not_final() -> None:
+    cut = trajectory(finish_reason=FinishReason.LENGTH)
+    batch = asyncio.run(Batches(8).of([group_of(cut)]))
+    assert not batch.sequences[0].final
+
+
+def test_only_samples_that_can_be_used_are_learned_from() -> None:
+    failed = trajectory(finish_reason=FinishReason.ENGINE_FAILED, error="gone")
+    unrewarded = trajectory(reward=None, reward_error="no judge")
+    silent = trajectory(response_token_ids=[], response_mask=[], log_probs=[], policy_versions=[])
+    group = group_of(trajectory(), failed, unrewarded, silent)
+    assert len(asyncio.run(Batches(8).of([group])).sequences) == 1
+    assert group.failure == "gone"
+
+
+def test_the_penalty_of_length_is_part_of_the_reward() -> None:
+    batches = Batches(4, OverlongPenalty(buffer=2, factor=1.0))
+    batch = asyncio.run(batches.of([group_of(trajectory())]))
+    assert batch.sequences[0].reward == 0.5
