@@ -23,11 +23,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from services.contracts.indexes import DenseKind
-from services.retrieval.vectors.builder import DenseBuilder
+from services.retrieval.vectors.base import normalised
+from services.retrieval.vectors.builder import DenseBuilder, DenseParameters
+from services.retrieval.vectors.files import chunks
 from services.retrieval.vectors.index import DenseIndex
-from services.retrieval.vectors.parameters import DenseParameters
-from services.retrieval.vectors.rows import chunks
-from services.retrieval.vectors.vectors import normalised
 from tests.support.corpora import vectors as drawn
 
 QUERIES = 1024

@@ -67,7 +67,7 @@ def _own(description: EncoderDescription) -> Encode:
 def _published(description: EncoderDescription) -> Encode:
     from sentence_transformers import SentenceTransformer
 
-    from services.retrieval.encoder.models.location import locate
+    from services.retrieval.encoder.models.loading import locate
 
     model = SentenceTransformer(str(locate(description.model)), device="cpu")
     model.max_seq_length = description.max_tokens

@@ -13,8 +13,7 @@ from services.retrieval.store.manifest import DenseManifest, Manifest, finish_ve
 from services.retrieval.store.store import IndexStore
 from services.retrieval.store.text_writer import TextWriter
 from services.retrieval.store.tokens import Analysis
-from services.retrieval.vectors.builder import DenseBuilder
-from services.retrieval.vectors.parameters import DenseParameters
+from services.retrieval.vectors.builder import DenseBuilder, DenseParameters
 from tests.support.corpora import vectors
 
 LOCK_SECONDS = 10.0

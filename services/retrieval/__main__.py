@@ -5,8 +5,8 @@ import sys
 from types import FrameType
 
 from services.core.web.serving import Address, bind, start_service
-from services.retrieval.server.processes import serve_by_many
 from services.retrieval.server.server import serve_alone
+from services.retrieval.server.supervisor import serve_by_many
 from services.retrieval.settings import RetrievalSettings
 
 

@@ -11,8 +11,7 @@ from services.core.web.auth import Authenticator, DirectToolRoute
 from services.core.web.direct import DirectRoutes
 from services.retrieval.context import RetrievalContext
 from services.retrieval.engine.engine import Engine
-from services.retrieval.engine.metrics import EngineMetrics
-from services.retrieval.engine.readiness import EncoderCheck, IndexCheck
+from services.retrieval.engine.monitoring import EncoderCheck, EngineMetrics, IndexCheck
 from services.retrieval.routes.documents import router as documents
 from services.retrieval.routes.indexes import router as indexes
 from services.retrieval.routes.retrieve import router as retrieve

@@ -1,10 +1,94 @@
 """The indexer: the worker process of indexing jobs. ``python -m services.retrieval.worker``."""
 
+import sys
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy.orm import Session
+
+from services.contracts.errors import InvalidRequest
+from services.contracts.index_messages import MODULE, ORDER, BuildIndex, IndexBuilt
+from services.contracts.indexes import CreateIndexingJob, IndexMode, IndexSpecification
+from services.core.artifacts import Artifacts
+from services.core.db.engine import Database
+from services.core.jobs.claims import Claim
+from services.core.jobs.job import Job
 from services.core.jobs.queues import INDEXING
+from services.core.models.files import get_source_file
+from services.core.models.registry import resolve_model
+from services.core.process.runtimes import find_runtime
+from services.core.worker.handler import Launch
 from services.core.worker.main import run_worker
 from services.core.worker.settings import WorkerSettings
-from services.retrieval.handler import IndexingHandler
+from services.datasets.validate import validation_command
+from services.retrieval.corpus.validation import CorpusFileSpec
 from services.retrieval.index_settings import IndexSettings
+
+RUNTIME = "encoder"
+VALIDATION_CHILD = "services.retrieval.corpus.validation"
+
+
+class IndexingHandler:
+    """Runs the builder of indexes, which switches the index when it is complete."""
+
+    def __init__(self, settings: WorkerSettings, indexes: Path) -> None:
+        self._settings = settings
+        self._indexes = indexes
+        self._artifacts = Artifacts(settings.home)
+
+    def validation(self, database: Database, job: Job, job_dir: Path) -> Launch:
+        """Check the rows of the corpus; what building needs beside it must be there too."""
+        request = CreateIndexingJob.model_validate(job.request)
+        if request.mode is not IndexMode.BM25:
+            find_runtime(self._settings.runtimes_folder, RUNTIME)
+        with database.read() as session:
+            file = get_source_file(session, self._artifacts, request.file)
+        spec = CorpusFileSpec(file=file, language=request.language)
+        return Launch(validation_command(VALIDATION_CHILD, spec, job_dir))
+
+    def work(self, database: Database, claim: Claim, job_dir: Path) -> Launch:
+        """Build the index aside and switch to it."""
+        request = CreateIndexingJob.model_validate(claim.job.request)
+        with database.read() as session:
+            file = get_source_file(session, self._artifacts, request.file)
+            specification = IndexSpecification(
+                mode=request.mode,
+                language=request.language,
+                encoder=self._encoder(session, request.encoder),
+                dense=request.dense,
+            )
+        order = BuildIndex(
+            index=request.index,
+            corpus=file.path,
+            corpus_name=file.filename,
+            specification=specification,
+            build=claim.job.id,
+        )
+        (job_dir / ORDER).write_text(order.model_dump_json())
+        environment = {
+            "TEMPER_HOME": str(self._settings.home),
+            "TEMPER_RETRIEVAL_INDEXES": str(self._indexes),
+            "TEMPER_RUNTIMES": str(self._settings.runtimes_folder),
+        }
+        return Launch([sys.executable, "-m", MODULE, str(job_dir)], environment)
+
+    def complete(self, _session: Session, _job: Job, result: dict[str, Any]) -> dict[str, Any]:
+        """Keep the version and the metrics."""
+        return IndexBuilt.model_validate(result).model_dump(mode="json")
+
+    def _encoder(self, session: Session, name: str | None) -> str | None:
+        """Where the weights of a registered model are: its folder, or its name on the hub."""
+        if name is None:
+            return None
+        root = self._settings.models_folder
+        weights = resolve_model(session, name, root, self._artifacts).weights
+        if weights.revision is not None:
+            raise InvalidRequest(
+                f"model {name!r} is registered with a revision, which encoders do not take: "
+                "register the revision's folder",
+                param="encoder",
+            )
+        return str(weights.path) if weights.path is not None else weights.hub_id
 
 
 class IndexerSettings(IndexSettings, WorkerSettings):

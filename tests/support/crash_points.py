@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from services.retrieval.builder import __main__ as building
-from services.retrieval.builder import orders, text, vectors
+from services.retrieval.builder import __main__ as orders
+from services.retrieval.builder import text, vectors
 from tests.support.hashing_encoder import HashingEncoder
 
 COMMIT_PASSAGES = 40

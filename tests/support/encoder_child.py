@@ -15,9 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from services.retrieval.encoder.child.run import run
-from services.retrieval.encoder.models.encoder import Encoder
-from services.retrieval.encoder.models.errors import ModelUnusable
-from services.retrieval.encoder.models.vectorizer import normalised
+from services.retrieval.encoder.models.configuration import ModelUnusable
+from services.retrieval.encoder.models.encoder import Encoder, normalised
 from services.retrieval.encoder.specification import (
     Backend,
     EncoderDescription,

@@ -11,8 +11,7 @@ from services.retrieval.store.manifest import DenseManifest, Manifest, finish_ve
 from services.retrieval.store.store import IndexStore
 from services.retrieval.store.text_writer import TextWriter
 from services.retrieval.store.tokens import Analysis
-from services.retrieval.vectors.builder import DenseBuilder
-from services.retrieval.vectors.parameters import DenseParameters
+from services.retrieval.vectors.builder import DenseBuilder, DenseParameters
 
 
 def passage(id: str, text: str, title: str = "", **metadata: object) -> Document:  # noqa: A002

@@ -10,7 +10,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from services.retrieval.encoder.blocking import BlockingEncoderClient
+from services.retrieval.encoder.client import BlockingEncoderClient
 from services.retrieval.encoder.errors import EncoderTimeout, EncoderUnavailable
 from services.retrieval.encoder.process import EncoderProcess
 from services.retrieval.encoder.specification import (

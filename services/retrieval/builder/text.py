@@ -3,9 +3,9 @@
 from services.contracts.errors import InvalidRequest
 from services.contracts.indexes import IndexMode, IndexSpecification
 from services.retrieval.builder.progress import BuildProgress
-from services.retrieval.corpus.checked import CheckedCorpus
 from services.retrieval.corpus.document import Document
 from services.retrieval.corpus.identities import IdentityLog
+from services.retrieval.corpus.validation import CheckedCorpus
 from services.retrieval.store.layout import VersionFolder
 from services.retrieval.store.text_writer import TextWriter
 from services.retrieval.store.tokens import Analysis

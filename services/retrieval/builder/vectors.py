@@ -10,8 +10,7 @@ from services.retrieval.builder.encoding import PassageEncoder
 from services.retrieval.builder.progress import BuildProgress
 from services.retrieval.corpus.corpus import Corpus, Passage
 from services.retrieval.store.layout import VersionFolder
-from services.retrieval.vectors.builder import DenseBuilder
-from services.retrieval.vectors.parameters import DenseParameters
+from services.retrieval.vectors.builder import DenseBuilder, DenseParameters
 
 ENCODED_AT_ONCE = 1024
 _BYTES_A_NUMBER = 4

@@ -4,17 +4,109 @@ Run as ``python -m services.retrieval.corpus.validation JOB_DIR`` (see services.
 """
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 from services.contracts.base import JsonObject
 from services.contracts.errors import InvalidRequest
-from services.datasets.record import counted
-from services.datasets.validate import FileValidation, validate
-from services.retrieval.corpus.checked import CheckedCorpus
+from services.core.artifacts import SourceFile
+from services.datasets.record import Problem, UnreadableFile, counted
+from services.datasets.scan import InvalidFile
+from services.datasets.validate import FileValidation, ValidationSpec, validate
+from services.retrieval.corpus.corpus import Corpus, Passage, open_corpus
 from services.retrieval.corpus.identities import IdentityLog
-from services.retrieval.corpus.reader import open_corpus
-from services.retrieval.corpus.spec import CorpusFileSpec
 from services.retrieval.store.tokens import Analysis
+
+
+class CorpusFileSpec(ValidationSpec):
+    """The corpus of an indexing job, and the language of its words."""
+
+    file: SourceFile
+    language: str | None
+
+
+DEFAULT_MAX_PROBLEMS = 20
+
+
+class InvalidCorpus(InvalidFile):
+    """A corpus that cannot be indexed."""
+
+    code = "invalid_corpus"
+
+    def __init__(self, name: str, problems: list[Problem], *, complete: bool) -> None:
+        super().__init__(name, problems, complete=complete, code=self.code)
+
+
+class CheckedCorpus:
+    """Iterates over the passages of a corpus, and keeps the problems that it meets.
+
+    At the first of more than ``max_problems`` reading stops.
+    """
+
+    def __init__(
+        self, corpus: Corpus, name: str, *, max_problems: int = DEFAULT_MAX_PROBLEMS
+    ) -> None:
+        self._corpus = corpus
+        self._name = name
+        self._most = max_problems
+        self._complete = True
+        self.problems: list[Problem] = []
+        self.passages = 0
+
+    @property
+    def share_read(self) -> float:
+        """How much of the corpus was read, from 0 to 1."""
+        return self._corpus.share_read
+
+    def __iter__(self) -> Iterator[Passage]:
+        self.passages = 0
+        try:
+            for item in self._corpus:
+                if isinstance(item, Passage):
+                    self.passages += 1
+                    yield item
+                elif not self._keep(item):
+                    return
+        except UnreadableFile as error:
+            self._keep(error.problem)
+            return
+        if not self.passages and not self.problems:
+            self._keep(Problem(None, "holds no passages"))
+
+    def check_ids(self, log: IdentityLog) -> None:
+        """Look for ids that occur twice; ``log`` holds those of all passages in their order."""
+        suspects = set(log.suspects(self._most + 1))
+        if not suspects:
+            return
+        first: dict[str, str] = {}
+        last = max(suspects)
+        passages = (item for item in self._corpus if isinstance(item, Passage))
+        for number, passage in enumerate(passages):
+            if number > last:
+                return
+            if number not in suspects:
+                continue
+            earlier = first.setdefault(passage.document.id, passage.place)
+            if earlier != passage.place:
+                message = f"id {passage.document.id!r} is also that of {earlier}"
+                place = "" if passage.row is not None else f"{passage.place}: "
+                if not self._keep(Problem(passage.row, place + message)):
+                    return
+
+    def raise_problems(self) -> None:
+        """Raise `InvalidCorpus` when there were any."""
+        if self.problems:
+            problems = sorted(self.problems, key=lambda problem: problem.row or 0)
+            raise InvalidCorpus(self._name, problems, complete=self._complete)
+
+    def _keep(self, problem: Problem) -> bool:
+        """Keep a problem if there is room; otherwise the corpus was not read to its end."""
+        if len(self.problems) < self._most:
+            self.problems.append(problem)
+        else:
+            self._complete = False
+        return self._complete
+
 
 IDS = "ids"
 _PASSAGES_PER_PROGRESS = 500

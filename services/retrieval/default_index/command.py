@@ -16,8 +16,7 @@ from services.contracts.errors import TemperError
 from services.contracts.index_messages import BuildIndex
 from services.contracts.indexes import IndexMode, IndexSpecification
 from services.core.process.reporter import Reporter
-from services.retrieval.builder.attempt import Surroundings
-from services.retrieval.builder.build import build_index
+from services.retrieval.builder.build import Surroundings, build_index
 from services.retrieval.builder.progress import BuildProgress
 from services.retrieval.default_index.documentation import rows
 from services.retrieval.encoder.specification import EncoderSpecification

@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from services.contracts.base import JsonObject
-from services.retrieval.corpus.passages import cut
+from services.retrieval.corpus.chunking import cut
 
 _PASSED_OVER = frozenset(
     {"test", "tests", "idlelib", "lib2to3", "distutils", "site-packages", "dist-packages"}

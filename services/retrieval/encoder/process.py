@@ -7,8 +7,7 @@ from typing import Self
 
 from services.core.process.runtimes import find_runtime
 from services.retrieval.encoder.specification import EncoderDescription, EncoderSpecification
-from services.retrieval.encoder.state import EncoderState
-from services.retrieval.encoder.supervisor import EncoderKeeper
+from services.retrieval.encoder.supervisor import EncoderKeeper, EncoderState
 
 RUNTIME = "encoder"
 CHILD = "services.retrieval.encoder.child"

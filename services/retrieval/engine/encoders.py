@@ -1,14 +1,17 @@
 """The encoders of a service: one process for each model that its indexes were made with."""
 
 import asyncio
+import json
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from services.contracts.errors import ConfigurationError, TemperError, Unavailable
 from services.retrieval.encoder.client import EncoderClient
 from services.retrieval.encoder.process import EncoderProcess
 from services.retrieval.encoder.specification import EncoderDescription, EncoderSpecification
+from services.retrieval.store.query import Hit
 
 logger = logging.getLogger(__name__)
 
@@ -89,3 +92,40 @@ async def check_same(
         found.checked_against(description)
     except ConfigurationError as error:
         raise Unavailable(error.message, code=error.code) from error
+
+
+CANDIDATES = 50
+"""How many of a query's passages are looked at again, unless more are asked for."""
+
+
+async def reranked(
+    encoder: EncoderClient,
+    queries: Sequence[str],
+    hits: Sequence[Sequence[Hit]],
+    deadline: float,
+) -> list[list[Hit]]:
+    """The hits of each query with the encoder's scores, best first; equal ones keep their order.
+
+    Raises `Unavailable` when the encoder is not to be had, and what it raises.
+    """
+    try:
+        scores = await asyncio.gather(
+            *(
+                encoder.score(query, [_contents(hit) for hit in found], deadline=deadline)
+                for query, found in zip(queries, hits, strict=True)
+            )
+        )
+    except ConfigurationError as error:
+        raise Unavailable(error.message, code=error.code) from error
+    return [
+        _by_score(found, of_query.tolist()) for found, of_query in zip(hits, scores, strict=True)
+    ]
+
+
+def _contents(hit: Hit) -> str:
+    return str(json.loads(hit.document)["contents"])
+
+
+def _by_score(hits: Sequence[Hit], scores: Sequence[float]) -> list[Hit]:
+    order = sorted(range(len(hits)), key=lambda n: -scores[n])
+    return [replace(hits[n], score=scores[n]) for n in order]

@@ -12,10 +12,8 @@ from services.contracts.indexes import IndexMode
 from services.contracts.retrieval import MAX_HITS, MAX_WORKED_HITS, Filter
 from services.retrieval.engine.admission import Admission
 from services.retrieval.engine.cache import HitCache
-from services.retrieval.engine.catalog import Catalogue
-from services.retrieval.engine.encoders import EncoderClients, FindSocket
-from services.retrieval.engine.places import IndexPlaces
-from services.retrieval.engine.reranking import CANDIDATES, reranked
+from services.retrieval.engine.catalog import Catalogue, IndexPlaces
+from services.retrieval.engine.encoders import CANDIDATES, EncoderClients, FindSocket, reranked
 from services.retrieval.engine.served import Figures, ServedIndex, Texts
 from services.retrieval.settings import RetrievalSettings
 from services.retrieval.store.index import Index

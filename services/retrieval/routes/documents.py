@@ -23,8 +23,7 @@ from services.core.web.paging import After, Limit
 from services.datasets.decoding import StrictDecoder
 from services.datasets.record import RowError
 from services.retrieval.context import Retrieval
-from services.retrieval.corpus.document import Document
-from services.retrieval.corpus.rows import parse_row
+from services.retrieval.corpus.document import Document, parse_row
 from services.retrieval.encoder.specification import TextKind
 from services.retrieval.engine.engine import Engine
 from services.retrieval.engine.served import deadline_in

@@ -1,6 +1,6 @@
 """One process that answers: alone, or one of several behind the same port.
 
-As one of several it is started by `services.retrieval.server.processes` with the descriptors of
+As one of several it is started by `services.retrieval.server.supervisor` with the descriptors of
 its sockets and the folder where it finds its parent and its siblings.
 """
 
@@ -27,7 +27,7 @@ from services.retrieval.default_index.building import default_index_built
 from services.retrieval.engine.encoders import EncoderPool
 from services.retrieval.engine.engine import Engine
 from services.retrieval.parent import die_with_parent
-from services.retrieval.server.links import BuiltMark, ask_for_encoder
+from services.retrieval.server.ipc import BuiltMark, ask_for_encoder
 from services.retrieval.server.shared_metrics import SharedRegistry, figures_told
 from services.retrieval.settings import RetrievalSettings
 

@@ -9,12 +9,16 @@ import numpy as np
 import tantivy
 
 from services.retrieval.corpus.document import Document
-from services.retrieval.store.errors import IndexBusy, IndexFull, OutOfDisk, UnknownIndex
-from services.retrieval.store.facts import bounded_term
-from services.retrieval.store.failures import writing_to
+from services.retrieval.store.errors import (
+    IndexBusy,
+    IndexFull,
+    OutOfDisk,
+    UnknownIndex,
+    writing_to,
+)
 from services.retrieval.store.index import Index
-from services.retrieval.store.layout import IndexFolder, sync_folder
-from services.retrieval.store.lock import locked
+from services.retrieval.store.layout import IndexFolder, locked, sync_folder
+from services.retrieval.store.metadata import bounded_term
 from services.retrieval.store.passages import PassageWriter
 from services.retrieval.store.schema import ID, text_entry
 from services.retrieval.vectors.errors import DimensionMismatch

@@ -6,9 +6,9 @@ import numpy as np
 import tantivy
 
 from services.retrieval.store.errors import IndexUnusable
-from services.retrieval.store.fusion import Ranking
 from services.retrieval.store.layout import VersionFolder
 from services.retrieval.store.manifest import Manifest
+from services.retrieval.store.query import Ranking
 from services.retrieval.store.text import TextSearcher
 from services.retrieval.vectors.errors import VectorsUnusable
 from services.retrieval.vectors.index import DenseIndex

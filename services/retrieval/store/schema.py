@@ -2,8 +2,16 @@
 
 import tantivy
 
+from services.contracts.retrieval import Filter
 from services.retrieval.corpus.document import Document
-from services.retrieval.store.facts import bounded_term, facts_of
+from services.retrieval.store.metadata import (
+    Scalar,
+    bounded_term,
+    fact_term,
+    facts_of,
+    number_field,
+    sortable,
+)
 from services.retrieval.store.tokens import Analysis
 
 NUMBER = "number"
@@ -38,3 +46,50 @@ def text_entry(number: int, document: Document, analysis: Analysis | None) -> ta
         if facts.numbers:
             entry.add_json(NUMBERS, facts.numbers)
     return entry
+
+
+_LEAST = -(2**63)
+_MOST = 2**63 - 1
+
+
+def filter_query(index: tantivy.Index, conditions: Filter) -> tantivy.Query | None:
+    """A query for the passages that meet all the conditions; None when there are none."""
+    parts = [_any(index, field, [value]) for field, value in conditions.equals.items()]
+    parts += [_any(index, field, values) for field, values in conditions.any_of.items()]
+    parts += [
+        _between(index, field, conditions.least.get(field), conditions.most.get(field))
+        for field in {**conditions.least, **conditions.most}
+    ]
+    if not parts:
+        return None
+    both = tantivy.Query.boolean_query([(tantivy.Occur.Must, part) for part in parts])
+    return tantivy.Query.const_score_query(both, 0.0)
+
+
+def _any(index: tantivy.Index, field: str, values: list[Scalar]) -> tantivy.Query:
+    terms = {fact_term(field, value) for value in values}
+    return tantivy.Query.boolean_query(
+        [
+            (
+                tantivy.Occur.Should,
+                tantivy.Query.term_query(index.schema, TERMS, term, index_option="basic"),
+            )
+            for term in sorted(terms)
+        ]
+    )
+
+
+def _between(
+    index: tantivy.Index, field: str, least: float | None, most: float | None
+) -> tantivy.Query:
+    first = _LEAST if least is None else _bound(least)
+    last = _MOST if most is None else _bound(most)
+    return index.parse_query(f"{NUMBERS}.{number_field(field)}:[{first} TO {last}]", [TOKENS])
+
+
+def _bound(value: float) -> int:
+    """The `sortable` bound; a whole number too large for a fraction is beyond all of them."""
+    number = sortable(value)
+    if number is None:
+        return _MOST if value > 0 else _LEAST
+    return number

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from services.contracts.indexes import IndexMode
-from services.retrieval.store.fusion import Ranking, fuse
 from services.retrieval.store.nearest import Nearest
 from services.retrieval.store.passages import Passages
-from services.retrieval.store.query import Hit, Query
+from services.retrieval.store.query import Hit, Query, Ranking, fuse
 from services.retrieval.store.text import Ranked, TextSearcher
 from services.retrieval.store.tokens import Analysis
 

@@ -11,10 +11,9 @@ from tempfile import TemporaryDirectory
 import tantivy
 
 from services.contracts.retrieval import Filter
-from services.retrieval.store.facts import bounded_term
-from services.retrieval.store.failures import reading_from
-from services.retrieval.store.filters import filter_query
-from services.retrieval.store.schema import ID, NUMBER, TOKENS
+from services.retrieval.store.errors import reading_from
+from services.retrieval.store.metadata import bounded_term
+from services.retrieval.store.schema import ID, NUMBER, TOKENS, filter_query
 
 MAX_QUERY_TERMS = 64
 """Different words of a query that are looked up: of a longer one, those that say most."""

@@ -7,8 +7,7 @@ from typing import Self
 import tantivy
 
 from services.retrieval.corpus.document import Document
-from services.retrieval.store.errors import IndexUnusable
-from services.retrieval.store.failures import writing_to
+from services.retrieval.store.errors import IndexUnusable, writing_to
 from services.retrieval.store.layout import VersionFolder, sync_folder
 from services.retrieval.store.passages import PassageWriter
 from services.retrieval.store.schema import new_schema, text_entry

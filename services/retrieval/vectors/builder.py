@@ -1,5 +1,6 @@
 """Builds an index of vectors in a folder; every step can be killed and taken up again."""
 
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
@@ -7,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from services.contracts.indexes import DenseKind
-from services.retrieval.vectors.base import Progress
+from services.retrieval.vectors.base import Progress, Vectors, normalised
 from services.retrieval.vectors.description import (
     DenseFolder,
     Description,
@@ -18,11 +19,23 @@ from services.retrieval.vectors.description import (
     read_making,
 )
 from services.retrieval.vectors.errors import DimensionMismatch
-from services.retrieval.vectors.files import sync
+from services.retrieval.vectors.files import RowFile, mapped, sync
 from services.retrieval.vectors.kinds import build_base, settled
-from services.retrieval.vectors.parameters import DenseParameters
-from services.retrieval.vectors.rows import RowFile, mapped
-from services.retrieval.vectors.vectors import Vectors, normalised
+
+MAX_DIMENSION = 8192
+
+
+@dataclass(frozen=True, slots=True)
+class DenseParameters:
+    """Length of the vectors, and how they are stored; AUTO is settled when the build finishes."""
+
+    dimension: int
+    kind: DenseKind = DenseKind.AUTO
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.dimension <= MAX_DIMENSION:
+            raise ValueError(f"dimension must be from 1 to {MAX_DIMENSION}, not {self.dimension}")
+
 
 _FLOAT_BYTES = 4
 

@@ -7,13 +7,10 @@ from typing import Any
 import faiss
 import numpy as np
 
-from services.retrieval.vectors.base import Found, Progress
+from services.retrieval.vectors.base import Found, Progress, Selection, Vectors, sample
 from services.retrieval.vectors.description import DenseFolder, Description
-from services.retrieval.vectors.library import INNER_PRODUCT, read_mapped_graph, write_index
-from services.retrieval.vectors.rows import chunks
-from services.retrieval.vectors.selection import Selection
-from services.retrieval.vectors.training import sample
-from services.retrieval.vectors.vectors import Vectors
+from services.retrieval.vectors.faiss_files import INNER_PRODUCT, read_mapped_graph, write_index
+from services.retrieval.vectors.files import chunks
 
 _NEIGHBOURS = 32
 _LOOKED_AT_WHEN_BUILT = 200

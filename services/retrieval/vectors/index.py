@@ -9,13 +9,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from services.contracts.indexes import DenseKind
-from services.retrieval.vectors.added import AddedLog, Table
-from services.retrieval.vectors.base import Base, Found
+from services.retrieval.vectors.additions import AddedLog, Table
+from services.retrieval.vectors.base import Base, Found, Numbers, normalised, select
 from services.retrieval.vectors.description import DenseFolder, Description, read_description
-from services.retrieval.vectors.device import checked_device
+from services.retrieval.vectors.flat import checked_device
 from services.retrieval.vectors.kinds import open_base
-from services.retrieval.vectors.selection import select
-from services.retrieval.vectors.vectors import Numbers, normalised
 
 
 class DenseIndex:

@@ -4,16 +4,13 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from services.contracts.indexes import DenseKind
-from services.retrieval.vectors.base import Base, Progress
-from services.retrieval.vectors.clusters import build_clusters
+from services.retrieval.vectors.base import Base, Progress, Vectors
+from services.retrieval.vectors.clusters import ClusteredBase, build_clusters
 from services.retrieval.vectors.description import DenseFolder, Description
-from services.retrieval.vectors.device import GpuBase
 from services.retrieval.vectors.errors import DeviceUnavailable
+from services.retrieval.vectors.faiss_files import read_mapped_lists
+from services.retrieval.vectors.flat import GpuBase, build_bytes, build_flat, open_bytes, open_flat
 from services.retrieval.vectors.graph import build_graph, open_graph
-from services.retrieval.vectors.library import read_mapped_lists
-from services.retrieval.vectors.plain import build_bytes, build_flat, open_bytes, open_flat
-from services.retrieval.vectors.probing import ClusteredBase
-from services.retrieval.vectors.vectors import Vectors
 
 FEW = 1000
 """Fewer vectors are stored in full, whatever was asked for: nothing can be learnt from them."""

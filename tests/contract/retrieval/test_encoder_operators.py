@@ -9,7 +9,7 @@ from tests.support.runtimes import installed_runtime
 
 COMPARE = """
 import torch
-from services.retrieval.encoder.models.linear import Linear, computes_bfloat16
+from services.retrieval.encoder.models.packed_bert import Linear, computes_bfloat16
 
 assert torch.__version__.startswith("2.13."), torch.__version__
 torch.manual_seed(0)

@@ -16,7 +16,7 @@ import pytest
 from numpy.typing import NDArray
 
 from services.core.process.runtimes import Runtime
-from services.retrieval.encoder.blocking import BlockingEncoderClient
+from services.retrieval.encoder.client import BlockingEncoderClient
 from services.retrieval.encoder.errors import EncoderUnusable
 from services.retrieval.encoder.process import EncoderProcess
 from services.retrieval.encoder.specification import (

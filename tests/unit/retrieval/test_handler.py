@@ -20,7 +20,7 @@ from services.core.jobs.job import Job
 from services.core.process.runtimes import RuntimeMissing
 from services.core.worker.settings import WorkerSettings
 from services.datasets.validate import SPEC
-from services.retrieval.handler import IndexingHandler
+from services.retrieval.worker import IndexingHandler
 from tests.support.database import database, migrated
 
 __all__ = ["database", "migrated"]  # a fixture

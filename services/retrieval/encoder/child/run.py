@@ -9,12 +9,12 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+from services.retrieval.encoder.child.queue import WaitingTasks
 from services.retrieval.encoder.child.server import Server
-from services.retrieval.encoder.child.waiting import WaitingTasks
 from services.retrieval.encoder.child.workers import Workers
 from services.retrieval.encoder.errors import EncoderUnusable
+from services.retrieval.encoder.models.configuration import ModelUnusable
 from services.retrieval.encoder.models.encoder import Encoder
-from services.retrieval.encoder.models.errors import ModelUnusable
 from services.retrieval.encoder.specification import EncoderDescription, EncoderSpecification
 
 logger = logging.getLogger(__name__)

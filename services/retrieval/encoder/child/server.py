@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from services.contracts.errors import TemperError
-from services.retrieval.encoder.child.tasks import Task
-from services.retrieval.encoder.child.waiting import WaitingTasks
+from services.retrieval.encoder.child.queue import Task, WaitingTasks
 from services.retrieval.encoder.errors import EncoderBusy
 from services.retrieval.encoder.protocol import (
     Failure,

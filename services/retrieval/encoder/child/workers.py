@@ -7,8 +7,7 @@ import time
 import numpy as np
 from numpy.typing import NDArray
 
-from services.retrieval.encoder.child.tasks import Piece
-from services.retrieval.encoder.child.waiting import WaitingTasks
+from services.retrieval.encoder.child.queue import Piece, WaitingTasks
 from services.retrieval.encoder.errors import EncoderUnavailable
 from services.retrieval.encoder.models.encoder import Encoder
 from services.retrieval.encoder.protocol import Operation

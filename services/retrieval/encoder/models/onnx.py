@@ -7,11 +7,13 @@ import numpy as np
 import onnxruntime
 from numpy.typing import NDArray
 
-from services.retrieval.encoder.models.batches import by_length
-from services.retrieval.encoder.models.configuration import ModelConfiguration, Pooling
-from services.retrieval.encoder.models.errors import ModelUnusable
-from services.retrieval.encoder.models.tokens import TextTokenizer
-from services.retrieval.encoder.models.vectorizer import normalised
+from services.retrieval.encoder.models.configuration import (
+    ModelConfiguration,
+    ModelUnusable,
+    Pooling,
+)
+from services.retrieval.encoder.models.encoder import normalised
+from services.retrieval.encoder.models.tokenization import TextTokenizer, by_length
 
 FILES = ("onnx/model.onnx", "model.onnx")
 MOST_TOKENS = 8192

@@ -15,10 +15,41 @@ from safetensors.torch import load_file
 from torch import Tensor
 from torch.nn import functional
 
-from services.retrieval.encoder.models.batches import by_length, runs
 from services.retrieval.encoder.models.configuration import ModelConfiguration, Pooling
-from services.retrieval.encoder.models.linear import Linear, computes_bfloat16
-from services.retrieval.encoder.models.tokens import TOKENIZER, TextTokenizer
+from services.retrieval.encoder.models.tokenization import TOKENIZER, TextTokenizer, by_length, runs
+
+_FLAGS = {"avx512_bf16", "amx_bf16"}
+
+
+def computes_bfloat16() -> bool:
+    """Whether this processor multiplies matrices of bfloat16 faster than those of float32."""
+    try:
+        words = set(Path("/proc/cpuinfo").read_text(encoding="utf-8").split())
+    except OSError:
+        return False
+    return bool(words & _FLAGS)
+
+
+class Linear:
+    """``x`` times a weight, plus a bias; then GELU, where it is asked for."""
+
+    def __init__(self, weight: Tensor, bias: Tensor, *, gelu: bool = False) -> None:
+        """``weight`` is (outputs, inputs), ``bias`` (outputs,); both of one type."""
+        self._gelu = gelu
+        self._bias = bias
+        self._packed = weight.dtype is torch.bfloat16
+        if self._packed:
+            weight = torch.ops.mkldnn._reorder_linear_weight(weight, None)
+        self._weight = weight
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """(rows, inputs) to (rows, outputs)."""
+        if self._packed:
+            after, how = ("gelu", "none") if self._gelu else ("none", None)
+            return torch.ops.mkldnn._linear_pointwise(x, self._weight, self._bias, after, [], how)
+        y = torch.nn.functional.linear(x, self._weight, self._bias)
+        return torch.nn.functional.gelu(y) if self._gelu else y
+
 
 WEIGHTS = "model.safetensors"
 MOST_TOKENS = 8192

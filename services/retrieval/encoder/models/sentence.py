@@ -7,9 +7,8 @@ import torch
 from numpy.typing import NDArray
 from sentence_transformers import CrossEncoder, SentenceTransformer
 
-from services.retrieval.encoder.models.configuration import ModelConfiguration
-from services.retrieval.encoder.models.errors import ModelUnusable
-from services.retrieval.encoder.models.vectorizer import normalised
+from services.retrieval.encoder.models.configuration import ModelConfiguration, ModelUnusable
+from services.retrieval.encoder.models.encoder import normalised
 
 ROWS_ON_CPU = 32
 ROWS_ON_GPU = 256

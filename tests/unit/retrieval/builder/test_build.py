@@ -13,11 +13,10 @@ from services.contracts.index_messages import BuildIndex, IndexBuilt
 from services.contracts.indexes import IndexMode, IndexSpecification
 from services.core.process.reporter import REPORTS, Reporter
 from services.retrieval.builder import build, text
-from services.retrieval.builder.attempt import Surroundings
-from services.retrieval.builder.build import build_index
+from services.retrieval.builder.build import Surroundings, build_index
 from services.retrieval.builder.progress import BuildProgress
-from services.retrieval.corpus.checked import InvalidCorpus
 from services.retrieval.corpus.document import Document
+from services.retrieval.corpus.validation import InvalidCorpus
 from services.retrieval.store.errors import IndexBusy
 from services.retrieval.store.query import Query
 from services.retrieval.store.store import IndexStore

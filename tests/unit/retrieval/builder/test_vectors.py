@@ -11,9 +11,8 @@ from services.contracts.index_messages import BuildIndex, IndexBuilt, PutDocumen
 from services.contracts.indexes import DenseKind, IndexMode, IndexSpecification
 from services.core.process.reporter import Reporter
 from services.retrieval.builder import vectors
-from services.retrieval.builder.attempt import Surroundings
-from services.retrieval.builder.build import build_index
-from services.retrieval.builder.changing import put_documents
+from services.retrieval.builder.build import Surroundings, build_index
+from services.retrieval.builder.changes import put_documents
 from services.retrieval.builder.encoding import Vectors
 from services.retrieval.builder.progress import BuildProgress
 from services.retrieval.encoder.errors import EncoderMismatch, EncoderUnavailable

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from services.retrieval.corpus import identities
-from services.retrieval.corpus.checked import CheckedCorpus, InvalidCorpus
+from services.retrieval.corpus.corpus import open_corpus
 from services.retrieval.corpus.identities import IdentityLog
-from services.retrieval.corpus.reader import open_corpus
+from services.retrieval.corpus.validation import CheckedCorpus, InvalidCorpus
 
 
 def check(folder: Path, rows: list[Any], most: int = 20) -> int:

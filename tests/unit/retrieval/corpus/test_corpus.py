@@ -9,8 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from services.datasets.record import Problem, UnreadableFile
-from services.retrieval.corpus.corpus import Corpus, Passage
-from services.retrieval.corpus.reader import open_corpus
+from services.retrieval.corpus.corpus import Corpus, Passage, open_corpus
 
 ROWS = [
     {"id": "a", "contents": '"Łódź"\nA city.'},

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.retrieval.corpus.passages import cut
+from services.retrieval.corpus.chunking import cut
 
 texts = st.text(alphabet="ab. \n\t!?中文。é😀", max_size=400) | st.text(max_size=200)
 

@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from services.datasets.record import RowError
-from services.retrieval.corpus.document import Document
-from services.retrieval.corpus.rows import parse_row
+from services.retrieval.corpus.document import Document, parse_row
 
 
 def test_the_published_form_gives_title_and_text_too() -> None:

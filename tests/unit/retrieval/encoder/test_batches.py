@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.retrieval.encoder.models.batches import by_length, runs
+from services.retrieval.encoder.models.tokenization import by_length, runs
 
 LENGTHS = st.lists(st.integers(1, 300), max_size=80)
 

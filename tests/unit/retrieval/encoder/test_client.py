@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from services.retrieval.encoder.child.queue import WaitingTasks
 from services.retrieval.encoder.child.server import Server
-from services.retrieval.encoder.child.waiting import WaitingTasks
 from services.retrieval.encoder.child.workers import Workers
 from services.retrieval.encoder.client import EncoderClient
 from services.retrieval.encoder.errors import (

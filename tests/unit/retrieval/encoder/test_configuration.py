@@ -6,9 +6,12 @@ from typing import Any
 
 import pytest
 
-from services.retrieval.encoder.models.configuration import Pooling, read_configuration
-from services.retrieval.encoder.models.errors import ModelUnusable
-from services.retrieval.encoder.models.location import locate
+from services.retrieval.encoder.models.configuration import (
+    ModelUnusable,
+    Pooling,
+    read_configuration,
+)
+from services.retrieval.encoder.models.loading import locate
 
 STEPS = [
     {"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"},

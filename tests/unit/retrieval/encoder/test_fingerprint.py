@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from services.retrieval.encoder.errors import EncoderMismatch
-from services.retrieval.encoder.models.fingerprint import fingerprint
+from services.retrieval.encoder.models.configuration import fingerprint
 from services.retrieval.encoder.specification import Backend, EncoderDescription
 
 FILES = {

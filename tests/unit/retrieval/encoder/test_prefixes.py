@@ -2,7 +2,7 @@
 
 import pytest
 
-from services.retrieval.encoder.prefixes import prefixes_of
+from services.retrieval.encoder.models.loading import prefixes_of
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ import pytest
 from services.core.process.runtimes import RuntimeMissing
 from services.retrieval.encoder import process as process_module
 from services.retrieval.encoder import supervisor as keeper_module
-from services.retrieval.encoder.blocking import BlockingEncoderClient
+from services.retrieval.encoder.client import BlockingEncoderClient
 from services.retrieval.encoder.errors import EncoderUnavailable, EncoderUnusable
 from services.retrieval.encoder.process import EncoderProcess
 from services.retrieval.encoder.specification import EncoderSpecification, TextKind
@@ -132,7 +132,6 @@ def test_closing_it_leaves_neither_process_nor_folder(runtimes: Path) -> None:
 OWNER = """
 import os, signal, sys
 from pathlib import Path
-from services.retrieval.encoder import keeper as keeper_module
 from services.retrieval.encoder import process as process_module
 from services.retrieval.encoder.specification import EncoderSpecification
 process_module.CHILD = "tests.support.encoder_child"

@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.retrieval.encoder.child import waiting as waiting_module
-from services.retrieval.encoder.child.tasks import Array, Task
-from services.retrieval.encoder.child.waiting import WaitingTasks
+from services.retrieval.encoder.child import queue as waiting_module
+from services.retrieval.encoder.child.queue import Array, Task, WaitingTasks
 from services.retrieval.encoder.errors import EncoderBusy, EncoderTimeout
 from services.retrieval.encoder.protocol import Operation
 from services.retrieval.encoder.specification import TextKind

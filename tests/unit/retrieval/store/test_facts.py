@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.retrieval.store.facts import MAX_TERM, fact_term, facts_of, sortable
+from services.retrieval.store.metadata import MAX_TERM, fact_term, facts_of, sortable
 
 finite = st.floats(allow_nan=False, allow_infinity=False)
 

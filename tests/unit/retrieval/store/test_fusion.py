@@ -4,8 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from services.contracts.indexes import IndexMode
-from services.retrieval.store.fusion import fuse
-from services.retrieval.store.query import Fusion, Part
+from services.retrieval.store.query import Fusion, Part, fuse
 
 BM25, DENSE = IndexMode.BM25, IndexMode.DENSE
 

@@ -7,9 +7,8 @@ import pytest
 from numpy.typing import NDArray
 
 from services.contracts.indexes import DenseKind
-from services.retrieval.vectors.builder import DenseBuilder
+from services.retrieval.vectors.builder import DenseBuilder, DenseParameters
 from services.retrieval.vectors.index import DenseIndex
-from services.retrieval.vectors.parameters import DenseParameters
 
 DIMENSION = 32
 

@@ -9,7 +9,7 @@ import pytest
 
 from services.contracts.errors import StorageFull
 from services.contracts.indexes import DenseKind
-from services.retrieval.vectors import added as log_module
+from services.retrieval.vectors import additions as log_module
 from services.retrieval.vectors.errors import DimensionMismatch, VectorsUnusable
 from services.retrieval.vectors.index import DenseIndex
 from tests.unit.retrieval.vectors.conftest import DIMENSION, Build, clustered, nearest, recall

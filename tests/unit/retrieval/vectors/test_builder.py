@@ -11,10 +11,9 @@ import pytest
 
 from services.contracts.indexes import DenseKind
 from services.retrieval.vectors import clusters
-from services.retrieval.vectors.builder import DenseBuilder
+from services.retrieval.vectors.builder import DenseBuilder, DenseParameters
 from services.retrieval.vectors.errors import DimensionMismatch, InvalidVector, VectorsUnusable
 from services.retrieval.vectors.index import DenseIndex
-from services.retrieval.vectors.parameters import DenseParameters
 from tests.unit.retrieval.vectors.conftest import DIMENSION, Build, clustered, nearest, recall
 
 KINDS = [kind for kind in DenseKind if kind is not DenseKind.AUTO]
@@ -24,7 +23,7 @@ import sys
 from pathlib import Path
 import numpy as np
 from services.retrieval.vectors.builder import DenseBuilder
-from services.retrieval.vectors.parameters import DenseParameters
+from services.retrieval.vectors.builder import DenseParameters
 
 builder = DenseBuilder(Path(sys.argv[1]), DenseParameters(32))
 while True:

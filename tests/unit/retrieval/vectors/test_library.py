@@ -1,11 +1,11 @@
-"""What services.retrieval.vectors.library relies on inside of faiss 1.15."""
+"""What services.retrieval.vectors.faiss_files relies on inside of faiss 1.15."""
 
 from pathlib import Path
 
 import faiss
 import numpy as np
 
-from services.retrieval.vectors.library import (
+from services.retrieval.vectors.faiss_files import (
     INNER_PRODUCT,
     lay_over,
     list_contents,

@@ -10,10 +10,9 @@ from typing import Any
 import faiss
 import numpy as np
 
+from services.retrieval.vectors.base import Numbers
 from services.retrieval.vectors.errors import VectorsUnusable
-from services.retrieval.vectors.files import sync, write_whole, writing
-from services.retrieval.vectors.rows import Bytes, write_all
-from services.retrieval.vectors.vectors import Numbers
+from services.retrieval.vectors.files import Bytes, sync, write_all, write_whole, writing
 
 INNER_PRODUCT = faiss.METRIC_INNER_PRODUCT
 

@@ -5,12 +5,12 @@ from contextlib import contextmanager
 from itertools import islice
 
 from services.contracts.index_messages import DeleteDocuments, DocumentsChanged, PutDocuments
-from services.retrieval.builder.attempt import Surroundings
+from services.retrieval.builder.build import Surroundings
 from services.retrieval.builder.encoding import PassageEncoder, Vectors
 from services.retrieval.builder.progress import BuildProgress
-from services.retrieval.corpus.checked import CheckedCorpus
+from services.retrieval.corpus.corpus import open_corpus
 from services.retrieval.corpus.document import Document
-from services.retrieval.corpus.reader import open_corpus
+from services.retrieval.corpus.validation import CheckedCorpus
 from services.retrieval.encoder.specification import EncoderDescription
 from services.retrieval.store.changes import Changes
 from services.retrieval.store.index import Index

@@ -10,12 +10,9 @@ from pathlib import Path
 import faiss
 import numpy as np
 
-from services.retrieval.vectors.base import Found
+from services.retrieval.vectors.base import Found, Numbers, Vectors, mask
 from services.retrieval.vectors.errors import VectorsUnusable
-from services.retrieval.vectors.files import sync, writing
-from services.retrieval.vectors.rows import write_all
-from services.retrieval.vectors.selection import mask
-from services.retrieval.vectors.vectors import Numbers, Vectors
+from services.retrieval.vectors.files import sync, write_all, writing
 
 _HEAD = struct.Struct("<III")
 """Of a record: how many vectors, the checksum of what follows, and that of these two."""

@@ -18,7 +18,7 @@ from services.contracts.errors import ConfigurationError
 from services.core.web.serving import SHUTDOWN_SECONDS, Address, bind
 from services.retrieval.default_index.building import default_index_built
 from services.retrieval.engine.encoders import EncoderPool
-from services.retrieval.server.links import BuiltMark, encoders_told
+from services.retrieval.server.ipc import BuiltMark, encoders_told
 from services.retrieval.settings import RetrievalSettings
 
 logger = logging.getLogger(__name__)
