@@ -27,11 +27,12 @@ from services.core.worker.settings import WorkerSettings
 from services.datasets.validate import validation_command
 from services.rewards import RewardEnvironment, named_reward_models
 from services.rollouts.tools import ToolEnvironment
+from services.trainer.fine_tune import FineTune, look_up
 from services.trainer.rl.build_spec import online_task, prompts_spec, reward_model_folder
 from services.trainer.rl.spec import SPEC as ONLINE_SPEC
 from services.trainer.rl.spec import online_method, rewards_of
+from services.trainer.sft.build_spec import training_spec, validation_spec
 from services.trainer.sft.spec import SPEC as TRAINING_SPEC
-from services.trainer.specification import FineTune, look_up, training_spec, validation_spec
 
 RUNTIME = "training"
 ENGINE_RUNTIME = "vllm"

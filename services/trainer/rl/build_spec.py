@@ -12,6 +12,7 @@ from services.core.models.files import source_of
 from services.core.models.registry import ResolvedModel
 from services.core.process.runtimes import Runtime
 from services.rewards import needs_gold
+from services.trainer.fine_tune import FineTune
 from services.trainer.rl.spec import (
     TEACHER,
     Online,
@@ -22,7 +23,6 @@ from services.trainer.rl.spec import (
     online_method,
     rewards_of,
 )
-from services.trainer.specification import FineTune
 
 Resolve = Callable[[str], ResolvedModel]
 

@@ -1,64 +1,26 @@
-"""From a fine-tuning request to what the children of a supervised one are told."""
-
-from dataclasses import dataclass
-from pathlib import Path
-
-from sqlalchemy.orm import Session
+"""From a fine-tuning request to the specs of the validation and the training child."""
 
 from services.contracts.adaptation import TrainingType
 from services.contracts.errors import InvalidRequest
 from services.contracts.fine_tuning import (
     HUB_DATASET_PREFIX,
-    CreateFineTuningJob,
     DataFormat,
-    Method,
     SupervisedHyperparameters,
 )
 from services.core.artifacts import Artifacts
 from services.core.db.tables import FileRow
-from services.core.jobs.job import Job
-from services.core.models.files import get_file_row, source_of
-from services.core.models.registry import ResolvedModel, resolve_model
+from services.core.models.files import source_of
+from services.trainer.fine_tune import FineTune
 from services.trainer.sft.spec import DataSource, Lora, TrainingFilesSpec, TrainingSpec
 
 AUTO_EPOCHS = 3.0
+
 AUTO_BATCH_SIZE = 16
+
 BASE_LEARNING_RATE = {TrainingType.FULL: 1e-5, TrainingType.LORA: 1e-4}
 """What a learning_rate_multiplier of 1 means."""
 
 BATCH_ARGUMENTS = frozenset({"per_device_train_batch_size", "gradient_accumulation_steps"})
-
-
-@dataclass(frozen=True)
-class FineTune:
-    """A request with everything it names looked up."""
-
-    job: Job
-    request: CreateFineTuningJob
-    method: Method
-    model: ResolvedModel
-    training_file: FileRow | None
-    validation_file: FileRow | None
-
-    @property
-    def hyperparameters(self) -> SupervisedHyperparameters:
-        """The settings of a supervised method; ValueError for another."""
-        return self.method.as_supervised
-
-
-def look_up(session: Session, job: Job, model_root: Path, artifacts: Artifacts) -> FineTune:
-    """Find the model and the files of a job; raise `InvalidRequest` when one is gone."""
-    request = CreateFineTuningJob.model_validate(job.request)
-    if request.method is None:
-        raise InvalidRequest("is missing", param="method")
-    return FineTune(
-        job=job,
-        request=request,
-        method=request.method,
-        model=resolve_model(session, request.model, model_root, artifacts),
-        training_file=_file(session, request.training_file, "training_file"),
-        validation_file=_file(session, request.validation_file, "validation_file"),
-    )
 
 
 def validation_spec(tune: FineTune, artifacts: Artifacts) -> TrainingFilesSpec | None:
@@ -112,12 +74,6 @@ def training_spec(tune: FineTune, artifacts: Artifacts) -> TrainingSpec:
         seed=tune.request.seed or 0,
         arguments=settings.llamafactory,
     )
-
-
-def _file(session: Session, reference: str | None, param: str) -> FileRow | None:
-    if reference is None or reference.startswith(HUB_DATASET_PREFIX):
-        return None
-    return get_file_row(session, reference, param)
 
 
 def _data(

@@ -1,0 +1,57 @@
+"""A fine-tuning request with everything it names looked up."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from sqlalchemy.orm import Session
+
+from services.contracts.errors import InvalidRequest
+from services.contracts.fine_tuning import (
+    HUB_DATASET_PREFIX,
+    CreateFineTuningJob,
+    Method,
+    SupervisedHyperparameters,
+)
+from services.core.artifacts import Artifacts
+from services.core.db.tables import FileRow
+from services.core.jobs.job import Job
+from services.core.models.files import get_file_row
+from services.core.models.registry import ResolvedModel, resolve_model
+
+
+@dataclass(frozen=True)
+class FineTune:
+    """A request with everything it names looked up."""
+
+    job: Job
+    request: CreateFineTuningJob
+    method: Method
+    model: ResolvedModel
+    training_file: FileRow | None
+    validation_file: FileRow | None
+
+    @property
+    def hyperparameters(self) -> SupervisedHyperparameters:
+        """The settings of a supervised method; ValueError for another."""
+        return self.method.as_supervised
+
+
+def look_up(session: Session, job: Job, model_root: Path, artifacts: Artifacts) -> FineTune:
+    """Find the model and the files of a job; raise `InvalidRequest` when one is gone."""
+    request = CreateFineTuningJob.model_validate(job.request)
+    if request.method is None:
+        raise InvalidRequest("is missing", param="method")
+    return FineTune(
+        job=job,
+        request=request,
+        method=request.method,
+        model=resolve_model(session, request.model, model_root, artifacts),
+        training_file=_file(session, request.training_file, "training_file"),
+        validation_file=_file(session, request.validation_file, "validation_file"),
+    )
+
+
+def _file(session: Session, reference: str | None, param: str) -> FileRow | None:
+    if reference is None or reference.startswith(HUB_DATASET_PREFIX):
+        return None
+    return get_file_row(session, reference, param)
