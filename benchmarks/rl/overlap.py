@@ -33,7 +33,7 @@ from services.core.process.reporter import METRICS, Reporter
 from services.core.process.runtimes import REPOSITORY, find_runtime
 from services.inference.token_engine.interface import SampledTokens, TurnSampling
 from services.rollouts.chat import open_chat_tokens
-from services.rollouts.index.log import IndexedLog
+from services.rollouts.log.log import IndexedLog
 from services.rollouts.loop import Rollouts
 from services.trainer.rl.batch import Batches
 from services.trainer.rl.checkpoints import Checkpoints, Position

@@ -11,7 +11,7 @@ from services.contracts.engine import VllmOptions
 from services.core.artifacts import ModelSource
 from services.core.process.runtimes import REPOSITORY, find_runtime
 from services.inference.token_engine import VllmTokenEngine
-from services.inference.vllm.routes import Routes
+from services.inference.vllm.launch import Routes
 from services.inference.vllm.server import VllmServer
 from services.rollouts.chat import open_chat_tokens
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from benchmarks.rollouts.conversations import SCHEMA, TOOL, Conversation
 from services.contracts.base import JsonObject
 from services.contracts.trajectories import CallOutcome
-from services.rollouts.tools.reply import ToolReply
+from services.rollouts.tools.base import ToolReply
 
 REPLY = "The program ended after 0.02 s and printed:\n1234567\n"
 

@@ -9,8 +9,7 @@ from services.contracts.errors import JobFailed
 from services.core.artifacts import ModelSource
 from services.core.process.reporter import Reporter
 from services.evaluator.evaluation.spec import LocalModel
-from services.inference.vllm.launch import NO_ROUTES
-from services.inference.vllm.routes import Routes
+from services.inference.vllm.launch import NO_ROUTES, Routes
 from services.inference.vllm.server import StartupProgress, VllmFailed, VllmServer
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 
 from services.contracts.base import JsonObject
-from services.inference.clients.inference import (
+from services.inference.clients.chat import (
     ChatCompletion,
     ChatRequest,
     InferenceClient,

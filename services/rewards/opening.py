@@ -26,7 +26,7 @@ from services.contracts.rewards import (
     SearchEmReward,
 )
 from services.core.user_functions.pool import CallableProcesses, check_callable
-from services.inference.clients.json_service import JsonService, Retries, Trouble
+from services.inference.clients.json_service import FailureKind, JsonService, Retries
 from services.rewards.check import check_judge_name
 from services.rewards.code.code_tests import COMPILE_SECONDS, LONGEST_SECONDS, CodeTests
 from services.rewards.code.code_tests import ROUTE as RUN_CASES
@@ -54,7 +54,7 @@ CONNECTIONS = 64
 WAIT = 10.0
 """Seconds for which an attempt is waited with at most."""
 RETRIED = frozenset({429, 500, 502, 503, 504})
-TROUBLES = frozenset({Trouble.BROKEN_OFF, Trouble.TIMED_OUT})
+RETRIED_KINDS = frozenset({FailureKind.BROKEN_OFF, FailureKind.TIMED_OUT})
 
 
 class Opening:
@@ -121,7 +121,7 @@ class Opening:
             str(reward.url),
             self._environment.key_of(origin_of(reward.url)),
             timeout=reward.timeout,
-            retries=Retries(attempts, attempts * (reward.timeout + WAIT), RETRIED, TROUBLES),
+            retries=Retries(attempts, attempts * (reward.timeout + WAIT), RETRIED, RETRIED_KINDS),
             connections=CONNECTIONS,
         )
         return ServiceScore(str(reward.url), await self._stack.enter_async_context(service))

@@ -5,13 +5,13 @@ from typing import TypeVar
 from pydantic import ValidationError
 
 from services.contracts.base import JsonObject, Resource
-from services.inference.clients.json_service import JsonService, Retries, Trouble
+from services.inference.clients.json_service import FailureKind, JsonService, Retries
 from services.rewards.environment import RewardEnvironment
 
 CONNECTIONS = 64
 # Running the same code again does no harm.
 RETRIED = frozenset({429, 500, 502, 503, 504})
-TROUBLES = frozenset({Trouble.BROKEN_OFF, Trouble.UNREADABLE})
+RETRIED_KINDS = frozenset({FailureKind.BROKEN_OFF, FailureKind.UNREADABLE})
 QUEUE_SECONDS = 60.0
 """Beyond the time that the programs themselves may take."""
 
@@ -25,7 +25,7 @@ def connect_sandbox(environment: RewardEnvironment, path: str, seconds: float) -
         environment.sandbox_url + path,
         environment.sandbox_api_key,
         timeout=limit,
-        retries=Retries(environment.attempts, 2 * limit, RETRIED, TROUBLES),
+        retries=Retries(environment.attempts, 2 * limit, RETRIED, RETRIED_KINDS),
         connections=CONNECTIONS,
         direct=True,
     )

@@ -1,14 +1,13 @@
-"""Running the calls of one turn of the model."""
+"""Running the tool calls of one turn, and cutting their replies to length."""
 
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from services.contracts.multi_turn import CountedCalls, MultiTurn
+from services.contracts.multi_turn import CountedCalls, MultiTurn, TruncateSide
 from services.contracts.trajectories import KEPT_REPLY_CHARACTERS, CallOutcome, ToolCallRecord, Turn
 from services.rollouts.parsers import ParsedCall
-from services.rollouts.tools.reply import Toolbox
-from services.rollouts.truncation import truncated
+from services.rollouts.tools.base import Toolbox
 
 Clock = Callable[[], float]
 """Seconds since the rollout began."""
@@ -73,3 +72,20 @@ def allowed_calls(settings: MultiTurn, turns: Sequence[Turn]) -> int:
 def dropped(call: ParsedCall) -> ToolCallRecord:
     """The record of a call that is not run."""
     return ToolCallRecord(name=call.name, arguments=call.arguments, outcome=CallOutcome.DROPPED)
+
+
+def truncated(text: str, limit: int, side: TruncateSide) -> str:
+    """At most ``limit`` characters of a reply, and a marker where something was left out.
+
+    The marker is not counted; from the middle, an odd ``limit`` keeps one character less.
+    """
+    if len(text) <= limit:
+        return text
+    match side:
+        case TruncateSide.LEFT:
+            return text[:limit] + "...(truncated)"
+        case TruncateSide.RIGHT:
+            return "(truncated)..." + text[len(text) - limit :]
+        case TruncateSide.MIDDLE:
+            half = limit // 2
+            return text[:half] + "...(truncated)..." + text[len(text) - half :]

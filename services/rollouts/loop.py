@@ -9,11 +9,11 @@ from services.contracts.trajectories import FinishReason, MalformedCall, Traject
 from services.core.ids import new_id
 from services.inference.token_engine.interface import EngineFailed, TokenEngine, TurnSampling
 from services.rollouts.calls import CallRunner, allowed_calls, dropped
-from services.rollouts.chat_tokens import ChatTokens
+from services.rollouts.chat.interface import ChatTokens
 from services.rollouts.parsers import ParsedCall, parser_of
 from services.rollouts.prompts import Prompt
-from services.rollouts.tools.reply import Toolbox
-from services.rollouts.turns import Ending, Recording
+from services.rollouts.recording import Recording, RolloutEnd
+from services.rollouts.tools.base import Toolbox
 
 _log = logging.getLogger(__name__)
 
@@ -89,43 +89,43 @@ class Rollouts:
             while ending is None:
                 ending = await self._turn(recording)
         except EngineFailed as error:
-            ending = Ending(FinishReason.ENGINE_FAILED, error.message)
+            ending = RolloutEnd(FinishReason.ENGINE_FAILED, error.message)
         except Exception as error:
             _log.exception("a rollout of prompt %d broke", prompt.index)
             cause = _first(error)
-            ending = Ending(FinishReason.INTERNAL_ERROR, f"{type(cause).__name__}: {cause}")
+            ending = RolloutEnd(FinishReason.INTERNAL_ERROR, f"{type(cause).__name__}: {cause}")
         return recording.trajectory(ending)
 
-    def _begin(self, recording: Recording, prompt: Prompt) -> Ending | None:
+    def _begin(self, recording: Recording, prompt: Prompt) -> RolloutEnd | None:
         try:
             tokens = self._chat.prompt(prompt.messages, self._schemas)
         except InvalidRequest as error:
-            return Ending(FinishReason.PROMPT_REFUSED, error.message)
+            return RolloutEnd(FinishReason.PROMPT_REFUSED, error.message)
         recording.prompt_token_ids = tokens
         recording.budget = self._settings.max_total_response_length or self._sampling.max_tokens
         if self._context_length is not None:
             recording.budget = min(recording.budget, self._context_length - len(tokens))
         if recording.budget <= 0:
             problem = f"its {len(tokens)} tokens fill the context of {self._context_length}"
-            return Ending(FinishReason.PROMPT_REFUSED, problem)
+            return RolloutEnd(FinishReason.PROMPT_REFUSED, problem)
         return None
 
-    async def _turn(self, recording: Recording) -> Ending | None:
+    async def _turn(self, recording: Recording) -> RolloutEnd | None:
         """One turn of the model, and its calls; null where the conversation goes on."""
         turn = await self._sample(recording)
         if turn.finish_reason == "abort":
-            return Ending(FinishReason.ENGINE_FAILED, "the engine broke the turn off")
+            return RolloutEnd(FinishReason.ENGINE_FAILED, "the engine broke the turn off")
         calls = self._calls_of(turn)
         if not calls:
             ended = turn.finish_reason == "stop"
-            return Ending(FinishReason.ANSWERED if ended else FinishReason.LENGTH)
+            return RolloutEnd(FinishReason.ANSWERED if ended else FinishReason.LENGTH)
         kept = calls[: allowed_calls(self._settings, recording.turns)]
         if recording.tokens_left <= 0:
             turn.calls += map(dropped, calls)
-            return Ending(FinishReason.LENGTH)
+            return RolloutEnd(FinishReason.LENGTH)
         if not kept:
             turn.calls += map(dropped, calls)
-            return Ending(FinishReason.CALLS_SPENT)
+            return RolloutEnd(FinishReason.CALLS_SPENT)
         ending = await self._reply(recording, turn, kept)
         turn.calls += map(dropped, calls[len(kept) :])
         return ending
@@ -160,7 +160,7 @@ class Rollouts:
 
     async def _reply(
         self, recording: Recording, turn: Turn, calls: Sequence[ParsedCall]
-    ) -> Ending | None:
+    ) -> RolloutEnd | None:
         """Run calls and let the model read what came of them."""
         begun = recording.clock()
         runs = await self._runner.run(calls, recording.clock)
@@ -169,13 +169,13 @@ class Rollouts:
         if self._settings.on_tool_error is OnToolError.STOP:
             failed = next((run.record for run in runs if run.record.outcome.is_error), None)
             if failed is not None:
-                return Ending(FinishReason.TOOL_ERROR, f"{failed.name}: {failed.error}")
+                return RolloutEnd(FinishReason.TOOL_ERROR, f"{failed.name}: {failed.error}")
         sampled = recording.tokens.ids[turn.token_start :]
         inserted = self._chat.replies(
             sampled, [run.shown for run in runs], [run.record.name for run in runs]
         )
         if len(inserted) >= recording.tokens_left:
-            return Ending(FinishReason.REPLY_TOO_LONG)
+            return RolloutEnd(FinishReason.REPLY_TOO_LONG)
         recording.insert_replies(inserted, runs)
         return None
 

@@ -10,8 +10,8 @@ import openai
 import pytest
 
 from services.contracts.trajectories import CallOutcome, FinishReason
-from services.rollouts.index.log import IndexedLog
-from services.rollouts.records import read_parquet, write_parquet
+from services.rollouts.log.log import IndexedLog
+from services.rollouts.log.parquet import read_parquet, write_parquet
 from tests.support.trajectories import call, trajectory
 
 SANDBOX = {"class_name": "sandbox"}

@@ -16,7 +16,7 @@ import pytest
 
 from services.core.artifacts import ModelSource
 from services.core.process.runtimes import MARKER, Accelerator, Runtime
-from services.inference.clients.inference import (
+from services.inference.clients.chat import (
     ChatCompletion,
     ChatRequest,
     InferenceClient,

@@ -10,9 +10,9 @@ from services.contracts.base import JsonObject
 from services.contracts.errors import InvalidRequest
 from services.contracts.trajectories import CallOutcome
 from services.inference.token_engine.interface import EngineFailed, SampledTokens, TurnSampling
-from services.rollouts.chat_tokens import Demonstration
+from services.rollouts.chat.interface import Demonstration
 from services.rollouts.prompts import Prompt
-from services.rollouts.tools.reply import ToolReply
+from services.rollouts.tools.base import ToolReply
 
 END = 0
 """The token that ends a turn; every other token is the character of its number."""

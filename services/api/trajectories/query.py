@@ -9,7 +9,7 @@ from services.contracts.base import DEFAULT_LIMIT
 from services.contracts.rollouts import TrajectoryOrder
 from services.contracts.trajectories import FinishReason
 from services.core.web.paging import After, Limit
-from services.rollouts.index.listing import TrajectoryFilter
+from services.rollouts.log.index import TrajectoryFilter
 
 Direction = Literal["asc", "desc"]
 Reward = Annotated[float | None, Query(allow_inf_nan=False, description="Inclusive.")]

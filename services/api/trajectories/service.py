@@ -11,7 +11,7 @@ from services.contracts.rollouts import TrajectorySummary
 from services.contracts.trajectories import Trajectory
 from services.core.web.paging import page_of
 from services.datasets.append_log import Span, UnreadableRecord
-from services.rollouts.index.log import open_listing, read_places
+from services.rollouts.log.log import open_listing, read_places
 
 
 def list_trajectories(job_dir: Path, query: TrajectoryQuery) -> Page[TrajectorySummary]:

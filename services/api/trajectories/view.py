@@ -3,7 +3,7 @@
 from services.contracts.rollouts import TrajectorySummary
 from services.contracts.trajectories import Trajectory
 from services.datasets.messages import text_of
-from services.rollouts.index.entry import errors_of
+from services.rollouts.log.index import errors_of
 
 SHOWN_CHARACTERS = 300
 

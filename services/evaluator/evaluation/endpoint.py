@@ -7,7 +7,7 @@ from services.contracts.base import JsonObject
 from services.contracts.evaluations import Sampling
 from services.evaluator.evaluation.answers import Answer, Unanswered
 from services.evaluator.evaluation.failures import Failure
-from services.inference.clients.inference import (
+from services.inference.clients.chat import (
     ChatRequest,
     InferenceClient,
     InferenceError,

@@ -9,7 +9,7 @@ from services.core.process.reporter import Reporter
 from services.evaluator.evaluation.endpoint import Endpoint, connect
 from services.evaluator.evaluation.spec import EvaluationSpec, LocalModel
 from services.evaluator.serving import served
-from services.inference.clients.inference import InferenceClient
+from services.inference.clients.chat import InferenceClient
 from services.inference.vllm.server import VllmServer
 
 

@@ -18,10 +18,10 @@ from services.evaluator.rollout.tally import Tally
 from services.evaluator.rollout.tokenizer import load_chat_tokens
 from services.evaluator.rollout.watched import WatchedEngine
 from services.rewards import RewardEnvironment, open_scorer
-from services.rollouts.index.log import IndexedLog, read_indexed
+from services.rollouts.log.log import IndexedLog, read_indexed
+from services.rollouts.log.parquet import write_parquet
 from services.rollouts.loop import Rollouts
 from services.rollouts.prompts import Prompt, read_prompts
-from services.rollouts.records import write_parquet
 from services.rollouts.tools import ToolEnvironment, open_toolbox
 
 PARQUET = "trajectories.parquet"

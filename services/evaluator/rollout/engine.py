@@ -12,7 +12,7 @@ from services.evaluator.rollout.spec import RolloutSpec
 from services.evaluator.rollout.watched import WatchedEngine
 from services.evaluator.serving import served
 from services.inference.token_engine import CompletionsTokenEngine, VllmTokenEngine
-from services.inference.vllm.routes import Routes
+from services.inference.vllm.launch import Routes
 
 
 def open_engine(

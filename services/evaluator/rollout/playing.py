@@ -11,7 +11,7 @@ from services.contracts.trajectories import FinishReason, Trajectory
 from services.evaluator.evaluation.generation import first_error
 from services.evaluator.rollout.tally import Tally
 from services.rewards import Scorer
-from services.rollouts.index.log import IndexedLog
+from services.rollouts.log.log import IndexedLog
 from services.rollouts.loop import Rollouts
 from services.rollouts.prompts import Prompt
 

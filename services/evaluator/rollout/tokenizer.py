@@ -5,7 +5,7 @@ from pathlib import Path
 from services.contracts.errors import JobFailed
 from services.core.artifacts import ModelSource
 from services.rollouts.chat import open_chat_tokens
-from services.rollouts.chat_tokens import ChatTokens
+from services.rollouts.chat.interface import ChatTokens
 
 _WANTED = ("*.json", "*.jinja")
 

@@ -1,8 +1,7 @@
-"""Asking a server that takes JSON by POST, for callers that must not fail for a passing trouble.
+"""POSTing JSON to a server with retries: exponential backoff with jitter, bounded time and memory.
 
-A server may hang, break off, answer nonsense or without end: each costs a bounded time and memory,
-and is a `ServiceFailed` that says so.
-"""
+A server may hang, close the connection, or send a malformed or endless answer: each costs a bounded
+time and memory and raises `ServiceFailed`."""
 
 import asyncio
 import json
@@ -10,6 +9,9 @@ import random
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from enum import StrEnum
 from http import HTTPStatus
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
@@ -18,10 +20,88 @@ import aiohttp
 from pydantic import BaseModel, ValidationError
 from yarl import URL
 
-from services.inference.clients.retries import Retries, ServiceFailed, Trouble
-from services.inference.clients.retry_after import seconds_to_wait
+from services.contracts.errors import TemperError
 
-__all__ = ["Answer", "JsonService", "Retries", "ServiceFailed", "Trouble"]
+
+class FailureKind(StrEnum):
+    """What kept an answer away."""
+
+    UNSENT = "unsent"  # nobody was there to take the request
+    BROKEN_OFF = "broken_off"  # the connection ended before the answer did
+    TIMED_OUT = "timed_out"
+    STATUS = "status"  # the answer is a refusal
+    FINAL = "final"  # the answer says that another attempt has no point, or none can be made
+    UNREADABLE = "unreadable"  # the answer is not what was asked for
+
+
+class ServiceFailed(TemperError):
+    """No answer came, or none of use. ``status`` and ``body`` (cut after 2,000 characters) are
+    those of the last answer, null and empty if there was none."""
+
+    code = "service_failed"
+
+    def __init__(
+        self,
+        message: str,
+        kind: FailureKind,
+        *,
+        status: int | None = None,
+        body: str = "",
+        retry_after: float | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.kind = kind
+        self.status = status
+        self.body = body
+        self.retry_after = retry_after
+        self.attempts = 1
+
+
+@dataclass(frozen=True)
+class Retries:
+    """Which kinds are worth another attempt, and how long all attempts may take together.
+
+    A request that was never sent always is, one that was answered for good never. Waits double
+    from the first to the longest, with jitter; a server's Retry-After goes before. Nothing is
+    begun that would pass the deadline.
+    """
+
+    attempts: int
+    deadline_seconds: float
+    statuses: frozenset[int] = frozenset()
+    kinds: frozenset[FailureKind] = frozenset()
+    first_wait_seconds: float = 0.5
+    longest_wait_seconds: float = 8.0
+
+    def include(self, error: ServiceFailed) -> bool:
+        """Whether another attempt may fare better."""
+        if error.kind is FailureKind.FINAL:
+            return False
+        if error.kind is FailureKind.STATUS:
+            return error.status in self.statuses
+        return error.kind is FailureKind.UNSENT or error.kind in self.kinds
+
+
+def seconds_to_wait(value: str) -> float | None:
+    """The seconds that a Retry-After header asks for, as a number or as a date; null where it
+    says nothing that can be read."""
+    try:
+        seconds = float(value)
+    except ValueError:
+        return _until(value)
+    return max(0.0, seconds) if seconds < float("inf") else None
+
+
+def _until(value: str) -> float | None:
+    try:
+        when = parsedate_to_datetime(value)
+    except ValueError:
+        return None
+    until: datetime = when if when.tzinfo else when.replace(tzinfo=UTC)
+    return max(0.0, (until - datetime.now(UTC)).total_seconds())
+
+
+__all__ = ["Answer", "FailureKind", "JsonService", "Retries", "ServiceFailed"]
 
 LARGEST_ANSWER = 64 * 2**20
 """Bytes. A text of 8 MiB may be written with six bytes a character."""
@@ -146,21 +226,21 @@ class JsonService:
         self, request: _Request, read: Callable[[bytes], Value], limit: float
     ) -> Value:
         if self._http.closed:
-            raise ServiceFailed("the client was closed", Trouble.FINAL)
+            raise ServiceFailed("the client was closed", FailureKind.FINAL)
         url = request.url
         try:
             async with asyncio.timeout(limit):
                 raw = await self._exchange(request)
         except TimeoutError:
             message = f"{url} did not answer within {limit:.1f} s"
-            raise ServiceFailed(message, Trouble.TIMED_OUT) from None
+            raise ServiceFailed(message, FailureKind.TIMED_OUT) from None
         except aiohttp.ClientConnectorError as error:
             message = f"{url} was not reached: {error}"
-            raise ServiceFailed(message, Trouble.UNSENT) from error
+            raise ServiceFailed(message, FailureKind.UNSENT) from error
         except (aiohttp.ClientError, OSError) as error:
             what = str(error) or type(error).__name__
             message = f"{url} broke off: {what}"
-            raise ServiceFailed(message, Trouble.BROKEN_OFF) from error
+            raise ServiceFailed(message, FailureKind.BROKEN_OFF) from error
         if not HTTPStatus.OK <= raw.status < HTTPStatus.MULTIPLE_CHOICES:
             raise self._refusal(url, raw)
         try:
@@ -168,7 +248,7 @@ class JsonService:
         except (ValueError, RecursionError) as error:
             raise ServiceFailed(
                 f"{url} gave an answer that cannot be read: {_short(str(error))}",
-                Trouble.UNREADABLE,
+                FailureKind.UNREADABLE,
                 status=raw.status,
                 body=self._redacted(raw.body),
             ) from error
@@ -183,7 +263,7 @@ class JsonService:
                 if len(body) > self._largest_answer:
                     raise ServiceFailed(
                         f"{request.url} answered more than {self._largest_answer >> 20} MiB",
-                        Trouble.FINAL,  # it would be no shorter the next time
+                        FailureKind.FINAL,  # it would be no shorter the next time
                         status=response.status,
                     )
             waiting = seconds_to_wait(response.headers.get("retry-after", ""))
@@ -194,7 +274,7 @@ class JsonService:
         text = self._redacted(raw.body)
         return ServiceFailed(
             f"{url} answered {raw.status}: {_reason(text)}",
-            Trouble.FINAL if raw.is_final else Trouble.STATUS,
+            FailureKind.FINAL if raw.is_final else FailureKind.STATUS,
             status=raw.status,
             body=text,
             retry_after=raw.retry_after,

@@ -8,13 +8,18 @@ from typing import Self, TypeVar
 
 from services.contracts.base import JsonObject
 from services.contracts.errors import TemperError
-from services.inference.clients.json_service import Answer, JsonService
-from services.inference.clients.retries import Retries, ServiceFailed, Trouble
+from services.inference.clients.json_service import (
+    Answer,
+    FailureKind,
+    JsonService,
+    Retries,
+    ServiceFailed,
+)
 
 LARGEST_ANSWER = 32 * 2**20
 # A stray page of a proxy, which cannot be read, is not the endpoint's last word.
-TROUBLES = frozenset({Trouble.BROKEN_OFF, Trouble.TIMED_OUT, Trouble.UNREADABLE})
-STATUSES = frozenset(
+RETRIED_KINDS = frozenset({FailureKind.BROKEN_OFF, FailureKind.TIMED_OUT, FailureKind.UNREADABLE})
+RETRIED_STATUSES = frozenset(
     {
         HTTPStatus.REQUEST_TIMEOUT,
         HTTPStatus.CONFLICT,
@@ -60,7 +65,12 @@ def model_retries(
 ) -> Retries:
     """What is worth another attempt with a model server: all that may pass."""
     return Retries(
-        attempts, deadline_seconds, STATUSES, TROUBLES, first_wait_seconds, longest_wait_seconds
+        attempts,
+        deadline_seconds,
+        RETRIED_STATUSES,
+        RETRIED_KINDS,
+        first_wait_seconds,
+        longest_wait_seconds,
     )
 
 

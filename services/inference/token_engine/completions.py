@@ -5,10 +5,16 @@ from collections.abc import Callable, Sequence
 from pydantic import BaseModel, Field
 
 from services.contracts.base import JsonObject
+from services.inference.token_engine.base import (
+    FinishReason,
+    Read,
+    ServedEngine,
+    TokenId,
+    checked,
+    sampling_fields,
+)
 from services.inference.token_engine.interface import EngineFailed, SampledTokens, TurnSampling
 from services.inference.token_engine.log_probs import PromptLogProbs, PromptPlaces, read_prompt
-from services.inference.token_engine.served import Read, ServedEngine
-from services.inference.token_engine.turns import FinishReason, TokenId, checked, sampling_fields
 
 ROUTE = "/completions"
 

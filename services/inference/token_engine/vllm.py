@@ -5,18 +5,19 @@ from collections.abc import Callable, Sequence
 from pydantic import BaseModel, Field
 
 from services.contracts.base import JsonObject
-from services.inference.clients.retries import Retries
-from services.inference.token_engine.interface import SampledTokens, TurnSampling
-from services.inference.token_engine.log_probs import PromptLogProbs, PromptPlaces, read_prompt
-from services.inference.token_engine.served import Read, ServedEngine
-from services.inference.token_engine.turns import (
+from services.inference.clients.json_service import Retries
+from services.inference.token_engine.base import (
     TURN_RETRIES,
     TURN_TIMEOUT,
     FinishReason,
+    Read,
+    ServedEngine,
     TokenId,
     checked,
     sampling_fields,
 )
+from services.inference.token_engine.interface import SampledTokens, TurnSampling
+from services.inference.token_engine.log_probs import PromptLogProbs, PromptPlaces, read_prompt
 
 ROUTE = "/inference/v1/generate"
 UNNAMED = "default"

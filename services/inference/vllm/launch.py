@@ -16,7 +16,32 @@ from services.core.artifacts import LoraAdapter, ModelSource
 from services.core.process.runtimes import Accelerator, Runtime, child_environment
 from services.inference.token_engine.log_probs import TOP_K_LIMIT
 from services.inference.vllm.model_config import cpu_cache_bytes, linear_modules, read_model_config
-from services.inference.vllm.routes import AdapterSlots, Routes
+
+
+@dataclass(frozen=True)
+class AdapterSlots:
+    """Room for adapters that come while the server runs: ``count`` of them at once, none of a
+    higher ``rank``."""
+
+    rank: int
+    count: int
+
+
+@dataclass(frozen=True)
+class Routes:
+    """What a server can be asked for.
+
+    ``tokens``: token ids for token ids, with the log-probabilities of what was sampled from.
+    ``weights``: development routes that pause the engine and exchange its weights. ``adapters``:
+    adapters can be loaded by their folder. ``sleep``: the memory of the GPUs can be given back.
+    All of it is for whoever has the server's key alone.
+    """
+
+    tokens: bool = False
+    weights: bool = False
+    sleep: bool = False
+    adapters: AdapterSlots | None = None
+
 
 HOST = "127.0.0.1"
 ADAPTER_CONFIG = "adapter_config.json"
@@ -27,7 +52,7 @@ NO_ROUTES = Routes()
 
 
 @dataclass(frozen=True)
-class Launch:
+class ServerCommand:
     """A server to start. The key is for this server alone and travels by environment only."""
 
     command: list[str]
@@ -51,7 +76,7 @@ def plan_launch(
     scratch: Path,
     routes: Routes = NO_ROUTES,
     devices: Sequence[str] | None = None,
-) -> Launch:
+) -> ServerCommand:
     """Say how to start the server; ``scratch`` is where it may keep sockets and the like.
 
     ``devices`` are the GPUs to use, by index or UUID; None: all that this process sees. Raises
@@ -79,7 +104,7 @@ def plan_launch(
     elif devices:
         extra |= {"CUDA_VISIBLE_DEVICES": ",".join(devices)}
     command = [str(runtime.python), "-P", "-m", *entry, *common, *hardware]
-    return Launch(command, child_environment(extra), key)
+    return ServerCommand(command, child_environment(extra), key)
 
 
 def _common_arguments(

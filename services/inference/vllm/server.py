@@ -20,9 +20,8 @@ from services.contracts.engine import VllmOptions
 from services.contracts.errors import TemperError
 from services.core.artifacts import LoraAdapter, ModelSource
 from services.core.process.runtimes import find_runtime
-from services.inference.vllm.launch import HOST, NO_ROUTES, plan_launch
+from services.inference.vllm.launch import HOST, NO_ROUTES, Routes, plan_launch
 from services.inference.vllm.log import LogFollower, StartupPhase, failure_cause, milestone
-from services.inference.vllm.routes import Routes
 from services.inference.vllm.server_process import ServerProcess
 
 LOG = "vllm.log"

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from services.rollouts.chat.conversations import TemplateChatTokens
 from services.rollouts.chat.files import read_chat_files
-from services.rollouts.chat_tokens import ChatTokens
+from services.rollouts.chat.interface import ChatTokens
 
 __all__ = ["open_chat_tokens"]
 

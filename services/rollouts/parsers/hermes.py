@@ -4,8 +4,7 @@ import re
 from collections.abc import Sequence
 
 from services.contracts.base import JsonObject
-from services.rollouts.parsers.json_calls import call_of, decode_at
-from services.rollouts.parsers.parsed import Findings, ParsedCall, ParsedTurn
+from services.rollouts.parsers.base import CallCollector, ParsedCall, ParsedTurn, call_of, decode_at
 
 _OPEN, _CLOSE = "<tool_call>", "</tool_call>"
 _TAG = re.compile(r"</?tool_call>")
@@ -16,7 +15,7 @@ class HermesParser:
     """One call a pair of tags; a tag inside a JSON text is text."""
 
     def parse(self, text: str, _tools: Sequence[JsonObject] = (), /) -> ParsedTurn:
-        findings = Findings(text)
+        findings = CallCollector(text)
         place = 0
         while (start := text.find(_OPEN, place)) >= 0 and not findings.is_full(start):
             found, place = _read(text, start)

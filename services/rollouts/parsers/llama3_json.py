@@ -7,8 +7,13 @@ import re
 from collections.abc import Sequence
 
 from services.contracts.base import JsonObject
-from services.rollouts.parsers.json_calls import call_of, decode_at, has_arguments
-from services.rollouts.parsers.parsed import Findings, ParsedTurn
+from services.rollouts.parsers.base import (
+    CallCollector,
+    ParsedTurn,
+    call_of,
+    decode_at,
+    has_arguments,
+)
 
 _TAG = "<|python_tag|>"
 _BEGINNING = re.compile(r'\{\s*"(?:name|type|function|parameters)"')
@@ -18,7 +23,7 @@ class Llama3JsonParser:
     """Every object with a name and parameters is a call; one without them is an answer."""
 
     def parse(self, text: str, _tools: Sequence[JsonObject] = (), /) -> ParsedTurn:
-        findings = Findings(text)
+        findings = CallCollector(text)
         tag = text.find(_TAG)
         place = 0
         while match := _BEGINNING.search(text, place):
@@ -31,7 +36,7 @@ class Llama3JsonParser:
         return findings.turn()
 
 
-def _read(findings: Findings, start: int, *, marked: bool) -> int:
+def _read(findings: CallCollector, start: int, *, marked: bool) -> int:
     """Read the object at ``start``; returns where to go on."""
     text = findings.text
     decoded = decode_at(text, start)

@@ -4,8 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from services.contracts.base import JsonObject
 from services.datasets.record import JsonValue, shown
-from services.rollouts.parsers.json_calls import call_of, decode_at
-from services.rollouts.parsers.parsed import Findings, ParsedTurn
+from services.rollouts.parsers.base import CallCollector, ParsedTurn, call_of, decode_at
 
 _TAG = "[TOOL_CALLS]"
 
@@ -14,7 +13,7 @@ class MistralParser:
     """All calls of a turn stand in one list."""
 
     def parse(self, text: str, _tools: Sequence[JsonObject] = (), /) -> ParsedTurn:
-        findings = Findings(text)
+        findings = CallCollector(text)
         tag = text.find(_TAG)
         calls: list[JsonValue] | str = _list_behind(text, tag) if tag >= 0 else []
         if isinstance(calls, str):

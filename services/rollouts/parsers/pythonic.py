@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from services.contracts.base import JsonObject
 from services.datasets.record import JsonValue
-from services.rollouts.parsers.parsed import MAX_NAME, Findings, ParsedCall, ParsedTurn
+from services.rollouts.parsers.base import MAX_NAME, CallCollector, ParsedCall, ParsedTurn
 
 _BEFORE = ("</think>", "<|python_start|>")
 _BEGINNING = re.compile(r"\s*(\[\s*[^\W\d][\w.]*\s*\()")
@@ -25,7 +25,7 @@ class PythonicParser:
     stand behind the list."""
 
     def parse(self, text: str, _tools: Sequence[JsonObject] = (), /) -> ParsedTurn:
-        findings = Findings(text)
+        findings = CallCollector(text)
         begin = max(text.rfind(mark) + len(mark) if mark in text else 0 for mark in _BEFORE)
         match = _BEGINNING.match(text, begin)
         if match is None:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from services.contracts.base import JsonObject
 from services.datasets.decoding import StrictDecoder
 from services.datasets.record import JsonValue, RowError
-from services.rollouts.parsers.parsed import MAX_NAME, Findings, ParsedCall, ParsedTurn
+from services.rollouts.parsers.base import MAX_NAME, CallCollector, ParsedCall, ParsedTurn
 
 _BEGINNING = "<function="
 _FUNCTION = re.compile(rf"<function=\s*([^<>\s]{{1,{MAX_NAME}}})\s*>")
@@ -32,7 +32,7 @@ class Qwen3CoderParser:
     """One call a pair of function tags."""
 
     def parse(self, text: str, tools: Sequence[JsonObject] = (), /) -> ParsedTurn:
-        findings = Findings(text)
+        findings = CallCollector(text)
         place = 0
         while (start := text.find(_BEGINNING, place)) >= 0 and not findings.is_full(start):
             try:

@@ -1,9 +1,9 @@
 """The tools that models call: declared in tool files, checked, and called."""
 
-from services.rollouts.tools.check import check_tools
+from services.rollouts.tools.base import Toolbox, ToolReply
+from services.rollouts.tools.declaration import read_tool_file
+from services.rollouts.tools.endpoints import check_tools
 from services.rollouts.tools.environment import ToolEnvironment
-from services.rollouts.tools.reply import Toolbox, ToolReply
-from services.rollouts.tools.tool_file import read_tool_file
 from services.rollouts.tools.toolbox import open_toolbox
 
 __all__ = [

@@ -1,13 +1,49 @@
-"""The ``config`` of each kind of tool, under the names that tool files publish."""
+"""The kinds of tools and the ``config`` of each, under the names that published tool files use."""
 
+from enum import StrEnum
 from typing import Annotated, Literal
 
 from pydantic import AnyHttpUrl, Field, StrictBool, StrictInt
 
 from services.contracts.base import Number, Request
+from services.contracts.errors import InvalidRequest
 from services.contracts.indexes import IndexName
 from services.contracts.retrieval import MAX_TOPK
 from services.contracts.sandbox import Language
+
+
+class ToolKind(StrEnum):
+    """What a tool does with its arguments; the values are our own class names."""
+
+    SANDBOX = "sandbox"  # runs its code
+    RETOOL = "retool"  # the same, with the value of the last expression shown
+    SEARCH = "search"  # searches passages
+    HTTP = "http"  # posts them to a URL
+    CALLABLE = "callable"  # gives them to a Python function
+
+
+PUBLISHED = {
+    "sandbox_fusion_tool.SandboxFusionTool": ToolKind.SANDBOX,
+    "sandbox_fusion_tools.SandboxFusionTool": ToolKind.SANDBOX,
+    "retool.ReTool": ToolKind.RETOOL,
+    "retool.CustomSandboxFusionTool": ToolKind.RETOOL,  # verl's recipe
+    "search_tool.SearchTool": ToolKind.SEARCH,
+}
+"""By the last module and the class of a dotted class name, whatever package it is in."""
+
+
+def kind_of(class_name: str, param: str) -> ToolKind:
+    """The kind that a class name means; raises `InvalidRequest` for an unknown one."""
+    try:
+        return ToolKind(class_name)
+    except ValueError:
+        pass
+    kind = PUBLISHED.get(".".join(class_name.split(".")[-2:]))
+    if kind is None:
+        known = ", ".join([*ToolKind, *PUBLISHED])
+        raise InvalidRequest(f"{class_name!r} is no known tool; known are {known}", param=param)
+    return kind
+
 
 Places = Annotated[StrictInt, Field(ge=1, le=4096)]
 Seconds = Annotated[Number, Field(gt=0.0, le=3600.0)]

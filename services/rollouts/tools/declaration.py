@@ -1,7 +1,8 @@
-"""Tools as they are declared, read and checked."""
+"""Tools as they are declared: tool files, and the checked declarations."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
@@ -9,14 +10,16 @@ from pydantic import ValidationError
 from services.contracts.base import JsonObject
 from services.contracts.errors import InvalidRequest
 from services.contracts.multi_turn import Tool
+from services.contracts.tool_files import LARGEST_FILE, parse_tool_file
 from services.rollouts.tools.configuration import (
     CallableConfig,
     HttpConfig,
     SandboxConfig,
     SearchConfig,
     ToolConfig,
+    ToolKind,
+    kind_of,
 )
-from services.rollouts.tools.kinds import ToolKind, kind_of
 from services.rollouts.tools.schema import checked_schema
 
 CONFIGS: dict[ToolKind, type[ToolConfig]] = {
@@ -121,3 +124,19 @@ _OWN_SCHEMAS = {
         {"type": "array", "items": {"type": "string"}, "description": "Complete questions."},
     ),
 }
+
+
+def read_tool_file(path: Path) -> list[Tool]:
+    """The tools that a file declares; raises `InvalidRequest` that names file and field.
+
+    What the tools are is not looked at: `check_tools` does.
+    """
+    try:
+        with open(path, encoding="utf-8") as file:
+            text = file.read(LARGEST_FILE + 1)
+    except OSError as error:
+        message = f"{path} cannot be read: {error.strerror}"
+        raise InvalidRequest(message, param="tools") from error
+    except UnicodeDecodeError as error:
+        raise InvalidRequest(f"{path} is no UTF-8: {error}", param="tools") from error
+    return parse_tool_file(text, str(path))

@@ -12,19 +12,23 @@ from services.contracts.sandbox import (
     RunStatus,
 )
 from services.contracts.trajectories import CallOutcome
-from services.inference.clients.json_service import JsonService, Retries, ServiceFailed, Trouble
+from services.inference.clients.json_service import FailureKind, JsonService, Retries, ServiceFailed
+from services.rollouts.tools.base import (
+    ToolError,
+    ToolResult,
+    bad_arguments,
+    sanitize,
+    service_error,
+)
 from services.rollouts.tools.configuration import SandboxConfig
-from services.rollouts.tools.encodable import encodable
-from services.rollouts.tools.fault import ToolFault, bad_arguments, service_fault
-from services.rollouts.tools.said import Said
-from services.rollouts.tools.targets import Target
+from services.rollouts.tools.endpoints import Endpoint
 
 GRACE_SECONDS = 10.0
 """What clients of the contract wait beyond the time for compiling and running."""
 NO_OUTPUT = "no stdout here"
 
 
-def sandbox_service(target: Target, config: SandboxConfig) -> JsonService:
+def sandbox_service(target: Endpoint, config: SandboxConfig) -> JsonService:
     """The connection to a sandbox. Running a program twice changes nothing, so whatever passes by
     itself is tried again; a sandbox that does not answer in time is not."""
     limit = 2 * config.default_timeout + GRACE_SECONDS
@@ -32,7 +36,7 @@ def sandbox_service(target: Target, config: SandboxConfig) -> JsonService:
         attempts=3,
         deadline_seconds=2 * limit,
         statuses=frozenset({429, 502, 503, 504}),
-        troubles=frozenset({Trouble.BROKEN_OFF, Trouble.UNREADABLE}),
+        kinds=frozenset({FailureKind.BROKEN_OFF, FailureKind.UNREADABLE}),
     )
     return JsonService(
         target.url,
@@ -63,19 +67,19 @@ class SandboxTool:
         self._declared = declared
         self._prepare = prepare
 
-    async def run(self, arguments: JsonObject) -> Said:
-        """What the program printed; raises `ToolFault`."""
+    async def run(self, arguments: JsonObject) -> ToolResult:
+        """What the program printed; raises `ToolError`."""
         timeout = self._timeout(arguments)
         body = self._body(arguments, timeout)
         try:
             answer = await self._service.post(body, _response)
         except ServiceFailed as failed:
-            raise service_fault(failed) from failed
+            raise service_error(failed) from failed
         response = answer.value
         if response.status is RunStatus.SANDBOX_ERROR:
             text = f"Error: the code could not be run: {response.message[:500]}"
-            raise ToolFault(CallOutcome.FAILED, text, response.message[:2000], answer.attempts)
-        return Said(self._reply(response, timeout), answer.attempts)
+            raise ToolError(CallOutcome.FAILED, text, response.message[:2000], answer.attempts)
+        return ToolResult(self._reply(response, timeout), answer.attempts)
 
     def _body(self, arguments: JsonObject, timeout: float) -> JsonObject:
         code = arguments.get("code")
@@ -132,7 +136,7 @@ class SandboxTool:
 
 def _response(body: bytes) -> RunCodeResponse:
     # Programs print bytes that are no text, and not every sandbox hides that.
-    text = encodable(json.dumps(json.loads(body), ensure_ascii=False))
+    text = sanitize(json.dumps(json.loads(body), ensure_ascii=False))
     return RunCodeResponse.model_validate_json(text)
 
 

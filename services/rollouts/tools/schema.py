@@ -20,7 +20,7 @@ from referencing.exceptions import Unresolvable
 
 from services.contracts.base import JsonObject, Resource
 from services.contracts.errors import InvalidRequest
-from services.rollouts.tools.fault import bad_arguments
+from services.rollouts.tools.base import bad_arguments
 
 LARGEST_SCHEMA = 65_536
 DEEPEST_SCHEMA = 32
@@ -61,7 +61,7 @@ def checked_schema(schema: JsonObject, param: str) -> JsonObject:
 
 
 def argument_check(parameters: JsonObject) -> Callable[[JsonObject], None]:
-    """A function that raises `ToolFault` for arguments that do not fit ``parameters``."""
+    """A function that raises `ToolError` for arguments that do not fit ``parameters``."""
     validator = _validator(parameters)
 
     def check(arguments: JsonObject) -> None:
@@ -138,8 +138,8 @@ def _compiles(pattern: str) -> bool:
 def _pattern(_: Validator, pattern: str, text: Any, __: JsonObject) -> Iterator[ValidationError]:
     if isinstance(text, str):
         # Texts of models may hold what UTF-8 cannot.
-        encodable = text.encode("utf-8", "replace").decode()
-        if re2.compile(pattern, _options()).search(encodable) is None:
+        sanitize = text.encode("utf-8", "replace").decode()
+        if re2.compile(pattern, _options()).search(sanitize) is None:
             yield ValidationError(f"{text!r} does not match {pattern!r}")
 
 

@@ -5,25 +5,24 @@ from functools import partial
 from typing import Any, TypeGuard
 
 from services.contracts.base import JsonObject
-from services.inference.clients.json_service import JsonService, Retries, ServiceFailed, Trouble
+from services.inference.clients.json_service import FailureKind, JsonService, Retries, ServiceFailed
+from services.rollouts.tools.base import ToolError, ToolResult, bad_arguments, service_error
 from services.rollouts.tools.configuration import SearchConfig
-from services.rollouts.tools.fault import ToolFault, bad_arguments, service_fault
-from services.rollouts.tools.said import Said
-from services.rollouts.tools.targets import Target
+from services.rollouts.tools.endpoints import Endpoint
 
 NO_RESULTS = "No search results found."
 BETWEEN_QUERIES = "\n---\n"
 ATTEMPTS = 6
 
 
-def search_service(target: Target, config: SearchConfig) -> JsonService:
+def search_service(target: Endpoint, config: SearchConfig) -> JsonService:
     """The connection to a retrieval service. Searching changes nothing: all passing trouble is
     tried again, for three times as long as one search may take."""
     retries = Retries(
         attempts=ATTEMPTS,
         deadline_seconds=3 * config.timeout,
         statuses=frozenset({429, 500, 502, 503, 504}),
-        troubles=frozenset({Trouble.BROKEN_OFF, Trouble.TIMED_OUT, Trouble.UNREADABLE}),
+        kinds=frozenset({FailureKind.BROKEN_OFF, FailureKind.TIMED_OUT, FailureKind.UNREADABLE}),
     )
     return JsonService(
         target.url,
@@ -47,24 +46,24 @@ class SearchTool:
         if config.index is not None:
             self._options["index"] = config.index
 
-    async def run(self, arguments: JsonObject) -> Said:
-        """The passages; raises `ToolFault`."""
+    async def run(self, arguments: JsonObject) -> ToolResult:
+        """The passages; raises `ToolError`."""
         try:
             return await self._search(arguments.get("query_list"))
-        except ToolFault as fault:
+        except ToolError as fault:
             fault.text = _result(fault.text)
             raise
 
-    async def _search(self, queries: object) -> Said:
+    async def _search(self, queries: object) -> ToolResult:
         if not _is_list_of_texts(queries):
             raise bad_arguments("'query_list' must be a list of at least one string.")
         body = {"queries": queries, **self._options}
         try:
             answer = await self._service.post(body, partial(_hits, len(queries)))
         except ServiceFailed as failed:
-            raise service_fault(failed) from failed
+            raise service_error(failed) from failed
         rendered = [_passages(hits) for hits in answer.value]
-        return Said(_result(BETWEEN_QUERIES.join(rendered) or NO_RESULTS), answer.attempts)
+        return ToolResult(_result(BETWEEN_QUERIES.join(rendered) or NO_RESULTS), answer.attempts)
 
 
 def _is_list_of_texts(queries: object) -> TypeGuard[list[str]]:

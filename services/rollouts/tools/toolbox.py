@@ -11,26 +11,30 @@ from services.contracts.base import JsonObject
 from services.contracts.multi_turn import Tool
 from services.contracts.trajectories import CallOutcome
 from services.core.user_functions.pool import CallableProcesses, check_callable
+from services.rollouts.tools.base import (
+    ToolBackend,
+    Toolbox,
+    ToolError,
+    ToolReply,
+    ToolResult,
+    bad_arguments,
+    sanitize,
+)
 from services.rollouts.tools.configuration import (
     CallableConfig,
     HttpConfig,
     SandboxConfig,
     SearchConfig,
+    ToolKind,
 )
 from services.rollouts.tools.declaration import Declaration, declarations
-from services.rollouts.tools.encodable import encodable
+from services.rollouts.tools.endpoints import plain_endpoint, sandbox_endpoint, search_endpoint
 from services.rollouts.tools.environment import ToolEnvironment
-from services.rollouts.tools.fault import ToolFault, bad_arguments
-from services.rollouts.tools.function import FunctionTool
-from services.rollouts.tools.http import HttpTool, http_service
-from services.rollouts.tools.kinds import ToolKind
-from services.rollouts.tools.reply import Toolbox, ToolReply
-from services.rollouts.tools.said import Caller, Said
+from services.rollouts.tools.retool import runnable
 from services.rollouts.tools.sandbox import SandboxTool, sandbox_service
 from services.rollouts.tools.schema import argument_check
 from services.rollouts.tools.search import SearchTool, search_service
-from services.rollouts.tools.shown_value import runnable
-from services.rollouts.tools.targets import plain_target, sandbox_target, search_target
+from services.rollouts.tools.user_tools import FunctionTool, HttpTool, http_service
 
 logger = logging.getLogger(__name__)
 
@@ -65,7 +69,7 @@ async def open_toolbox(
 @dataclass(frozen=True)
 class _OpenTool:
     declaration: Declaration
-    caller: Caller
+    caller: ToolBackend
     places: asyncio.Semaphore
     check: Callable[[JsonObject], None] | None
 
@@ -86,8 +90,8 @@ class _Tools:
         begun = time.monotonic()
         try:
             said = await self._said(name, arguments)
-        except ToolFault as fault:
-            return _reply(fault.outcome, fault.text, encodable(fault.error), fault.attempts, begun)
+        except ToolError as fault:
+            return _reply(fault.outcome, fault.text, sanitize(fault.error), fault.attempts, begun)
         except Exception as error:
             # A fault of ours costs the call it concerns; the trace is for whoever mends it.
             logger.exception("tool %.100r", name)
@@ -95,12 +99,12 @@ class _Tools:
             return _reply(CallOutcome.FAILED, text, message, 0, begun)
         return _reply(CallOutcome.ANSWERED, said.text, None, said.attempts, begun)
 
-    async def _said(self, name: str, arguments: JsonObject | None) -> Said:
+    async def _said(self, name: str, arguments: JsonObject | None) -> ToolResult:
         tool = self._tools.get(name)
         if tool is None:
             known = ", ".join(self._tools) or "none"
             text = f"Error: there is no tool {name[:100]!r}; the tools are: {known}."
-            raise ToolFault(CallOutcome.UNKNOWN_TOOL, text, f"no tool is named {name[:100]!r}", 0)
+            raise ToolError(CallOutcome.UNKNOWN_TOOL, text, f"no tool is named {name[:100]!r}", 0)
         if arguments is None:
             raise bad_arguments("the arguments are no JSON object.")
         if tool.check is not None:
@@ -119,7 +123,7 @@ async def _take_place(places: asyncio.Semaphore) -> None:
     except TimeoutError:
         text = "Error: the tool was too busy."
         error = f"no place of the tool was free within {PLACE_SECONDS:.0f} s"
-        raise ToolFault(CallOutcome.TIMED_OUT, text, error, 0) from None
+        raise ToolError(CallOutcome.TIMED_OUT, text, error, 0) from None
 
 
 def _reply(
@@ -127,7 +131,7 @@ def _reply(
 ) -> ToolReply:
     return ToolReply(
         outcome=outcome,
-        text=encodable(text[:LONGEST_TEXT]),
+        text=sanitize(text[:LONGEST_TEXT]),
         error=error,
         attempts=attempts,
         seconds=time.monotonic() - begun,
@@ -143,18 +147,18 @@ def _check(declaration: Declaration) -> Callable[[JsonObject], None] | None:
 
 async def _caller(
     declaration: Declaration, environment: ToolEnvironment, stack: AsyncExitStack
-) -> Caller:
+) -> ToolBackend:
     match declaration.config:
         case SandboxConfig() as config:
-            sandbox = sandbox_service(sandbox_target(config, environment), config)
+            sandbox = sandbox_service(sandbox_endpoint(config, environment), config)
             prepare = runnable if declaration.kind is ToolKind.RETOOL else None
             declared = declaration.parameters.get("properties", {})
             return SandboxTool(await stack.enter_async_context(sandbox), config, declared, prepare)
         case SearchConfig() as config:
-            search = search_service(search_target(config, environment), config)
+            search = search_service(search_endpoint(config, environment), config)
             return SearchTool(await stack.enter_async_context(search), config)
         case HttpConfig() as config:
-            endpoint = http_service(plain_target(config.url, environment), config)
+            endpoint = http_service(plain_endpoint(config.url, environment), config)
             return HttpTool(await stack.enter_async_context(endpoint))
         case CallableConfig() as config:
             where = f"{declaration.param}.config.callable"

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from services.contracts.online import OnlineSettings
 from services.core.process.reporter import Reporter
-from services.rollouts.index.log import IndexedLog
+from services.rollouts.log.log import IndexedLog
 from services.trainer.rl.batch import Batches
 from services.trainer.rl.checkpoints import (
     Checkpoints,

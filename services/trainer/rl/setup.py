@@ -14,7 +14,7 @@ from services.core.process.reporter import Reporter
 from services.inference.vllm.server import StartupProgress
 from services.rewards import RewardEnvironment
 from services.rollouts.chat import open_chat_tokens
-from services.rollouts.index.log import IndexedLog
+from services.rollouts.log.log import IndexedLog
 from services.rollouts.tools import ToolEnvironment, open_toolbox
 from services.trainer.rl.batch import Batches
 from services.trainer.rl.checkpoints import Checkpoint, Checkpoints, Position, cut_metrics

@@ -7,8 +7,8 @@ import pytest
 from services.contracts.errors import InvalidRequest
 from services.contracts.multi_turn import Tool
 from services.rollouts.tools import check_tools, read_tool_file
+from services.rollouts.tools.configuration import ToolKind
 from services.rollouts.tools.declaration import Declaration, declarations
-from services.rollouts.tools.kinds import ToolKind
 
 CODE_SCHEMA = """
     tool_schema:

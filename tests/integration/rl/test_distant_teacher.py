@@ -13,10 +13,10 @@ from pydantic import AnyHttpUrl
 from services.contracts.engine import VllmOptions
 from services.contracts.origins import origin_of
 from services.core.artifacts import ModelSource
-from services.inference.vllm.routes import Routes
+from services.inference.vllm.launch import Routes
 from services.inference.vllm.server import VllmServer
 from services.rewards import RewardEnvironment
-from services.rollouts.index.log import read_indexed
+from services.rollouts.log.log import read_indexed
 from services.trainer.rl.spec import RemoteTeacher
 from tests.integration.rl.training_job import OnlineJob
 from tests.support.runtimes import installed_runtime

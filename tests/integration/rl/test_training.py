@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from services.rollouts.index.log import read_indexed
+from services.rollouts.log.log import read_indexed
+from services.rollouts.log.parquet import read_parquet, write_parquet
 from services.rollouts.prompts import Prompt
-from services.rollouts.records.parquet import read_parquet, write_parquet
 from services.trainer.rl.batch import Batches
 from services.trainer.rl.groups import Group
 from services.trainer.rl.learner.protocol import Done, Update

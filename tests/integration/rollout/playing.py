@@ -16,12 +16,12 @@ from services.contracts.trajectories import Trajectory
 from services.core.artifacts import ModelSource
 from services.inference.token_engine import VllmTokenEngine
 from services.inference.token_engine.interface import SampledTokens, TokenEngine, TurnSampling
-from services.inference.vllm.routes import Routes
+from services.inference.vllm.launch import Routes
 from services.inference.vllm.server import VllmServer
+from services.rollouts.calls import truncated
 from services.rollouts.chat import open_chat_tokens
-from services.rollouts.chat_tokens import ChatTokens
+from services.rollouts.chat.interface import ChatTokens
 from services.rollouts.loop import Rollouts
-from services.rollouts.truncation import truncated
 from tests.support.chat_templates.conversation import Conversation, ToolTurn, call
 from tests.support.chat_templates.families import FAMILIES
 from tests.support.rollouts import FunctionToolbox, question

@@ -20,7 +20,7 @@ from services.core.artifacts import ModelSource
 from services.core.process.reporter import REPORTS, RESULT
 from services.evaluator.evaluation.spec import LocalModel, RemoteEndpoint
 from services.evaluator.rollout.spec import SPEC, RolloutSpec
-from services.rollouts.index.log import read_indexed
+from services.rollouts.log.log import read_indexed
 from tests.support.chat_templates.families import FAMILIES
 from tests.support.processes import REPOSITORY
 from tests.support.token_server import MODEL, TokenServer

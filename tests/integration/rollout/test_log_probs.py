@@ -10,7 +10,7 @@ from itertools import compress
 import pytest
 
 from services.contracts.trajectories import FinishReason, Trajectory
-from services.rollouts.chat_tokens import ChatTokens
+from services.rollouts.chat.interface import ChatTokens
 from tests.integration.rollout.playing import END, VERSION, Played, play_all
 
 pytestmark = pytest.mark.runtime

@@ -11,7 +11,7 @@ from services.contracts.multi_turn import MultiTurn
 from services.contracts.online import ReinforcementMethod
 from services.contracts.trajectories import Trajectory
 from services.core.process.reporter import Reporter
-from services.rollouts.index.log import IndexedLog
+from services.rollouts.log.log import IndexedLog
 from services.rollouts.loop import Rollouts
 from services.rollouts.prompts import Prompt
 from services.trainer.rl.batch import Batches

@@ -22,7 +22,7 @@ from services.datasets.append_log import (
     read_records,
 )
 from tests.support.waiting import wait_for
-from tests.unit.rollouts.records.examples import trajectories, trajectory
+from tests.unit.rollouts.log.examples import trajectories, trajectory
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from services.inference.clients.inference import (
+from services.inference.clients.chat import (
     ChatCompletion,
     ChatRequest,
     InferenceClient,
@@ -15,7 +15,7 @@ from services.inference.clients.inference import (
     ToolCall,
     model_retries,
 )
-from services.inference.clients.retries import Retries
+from services.inference.clients.json_service import Retries
 from tests.support.processes import free_port
 from tests.support.virtual_time import run_hurried
 from tests.unit.inference.scripted_server import (

@@ -10,12 +10,12 @@ import pytest
 from services.inference.clients import json_service
 from services.inference.clients.json_service import (
     Answer,
+    FailureKind,
     JsonService,
     Retries,
     ServiceFailed,
-    Trouble,
+    seconds_to_wait,
 )
-from services.inference.clients.retry_after import seconds_to_wait
 from tests.support.processes import free_port
 from tests.support.virtual_time import run_hurried
 from tests.unit.inference.scripted_server import (
@@ -27,7 +27,7 @@ from tests.unit.inference.scripted_server import (
     running_server,
 )
 
-ALL = frozenset(Trouble)
+ALL = frozenset(FailureKind)
 SOON = Retries(3, 60.0, frozenset({503}), ALL, first_wait_seconds=0.001)
 ONCE = Retries(1, 60.0)
 
@@ -84,22 +84,22 @@ def test_passing_trouble_is_tried_again(server: ScriptedServer, trouble: Any) ->
 @pytest.mark.parametrize(
     ("trouble", "told"),
     [
-        (reset, Trouble.BROKEN_OFF),
-        (break_off, Trouble.BROKEN_OFF),
-        (answer(500), Trouble.STATUS),
-        (answer(302, location="http://elsewhere/"), Trouble.STATUS),
-        (answer(body=b"<html>"), Trouble.UNREADABLE),
-        (answer(body=b"[" * 100_000), Trouble.UNREADABLE),
+        (reset, FailureKind.BROKEN_OFF),
+        (break_off, FailureKind.BROKEN_OFF),
+        (answer(500), FailureKind.STATUS),
+        (answer(302, location="http://elsewhere/"), FailureKind.STATUS),
+        (answer(body=b"<html>"), FailureKind.UNREADABLE),
+        (answer(body=b"[" * 100_000), FailureKind.UNREADABLE),
     ],
 )
 def test_trouble_that_is_not_worth_it_is_not(
-    server: ScriptedServer, trouble: Any, told: Trouble
+    server: ScriptedServer, trouble: Any, told: FailureKind
 ) -> None:
     server.script = [trouble]
 
     error = failed(server.url, retries=Retries(3, 60.0))
 
-    assert error.trouble is told
+    assert error.kind is told
     assert error.attempts == len(server.requests) == 1
 
 
@@ -112,9 +112,9 @@ def test_an_attempt_has_its_time(server: ScriptedServer) -> None:
 def test_all_attempts_have_their_time_together(server: ScriptedServer) -> None:
     server.script = [hang]
 
-    error = failed(server.url, retries=Retries(1000, 0.3, troubles=ALL), timeout=0.2)
+    error = failed(server.url, retries=Retries(1000, 0.3, kinds=ALL), timeout=0.2)
 
-    assert error.trouble is Trouble.TIMED_OUT
+    assert error.kind is FailureKind.TIMED_OUT
     assert len(server.requests) <= 2
 
 
@@ -123,7 +123,7 @@ def test_nobody_there_is_tried_again_and_told() -> None:
 
     error = failed(f"http://127.0.0.1:{free_port()}/", retries=retries)
 
-    assert error.trouble is Trouble.UNSENT
+    assert error.kind is FailureKind.UNSENT
     assert error.attempts == 3
 
 
@@ -149,7 +149,7 @@ def test_an_answer_without_end_is_cut_off(
 def test_a_compressed_answer_is_no_way_around_the_limit(server: ScriptedServer) -> None:
     server.script = [answer(body=b"\x1f\x8b" + b"\0" * 50, content_encoding="gzip")]
 
-    assert failed(server.url, retries=ONCE).trouble is Trouble.UNREADABLE
+    assert failed(server.url, retries=ONCE).kind is FailureKind.UNREADABLE
 
 
 @pytest.mark.parametrize("direct", [True, False])

@@ -11,8 +11,13 @@ from services.contracts.engine import VllmOptions
 from services.contracts.errors import InvalidRequest
 from services.core.artifacts import LoraAdapter, ModelSource
 from services.core.process.runtimes import Accelerator, Runtime
-from services.inference.vllm.launch import NO_ROUTES, Launch, plan_launch
-from services.inference.vllm.routes import AdapterSlots, Routes
+from services.inference.vllm.launch import (
+    NO_ROUTES,
+    AdapterSlots,
+    Routes,
+    ServerCommand,
+    plan_launch,
+)
 
 TINY = {
     "dtype": "float32",
@@ -51,7 +56,7 @@ def plan(
     routes: Routes = NO_ROUTES,
     devices: tuple[str, ...] | None = None,
     **options: Any,
-) -> Launch:
+) -> ServerCommand:
     runtime = Runtime("vllm", Path("/runtimes/vllm/bin/python"), "1", accelerator)
     return plan_launch(
         runtime,
@@ -66,7 +71,7 @@ def plan(
     )
 
 
-def value(launch: Launch, option: str) -> str:
+def value(launch: ServerCommand, option: str) -> str:
     return launch.command[launch.command.index(option) + 1]
 
 

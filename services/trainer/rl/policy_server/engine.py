@@ -14,8 +14,8 @@ from typing import Any, Self, TypeVar
 from services.contracts.engine import VllmOptions
 from services.inference.token_engine import PromptLogProbs
 from services.inference.token_engine.interface import SampledTokens, TurnSampling
+from services.inference.vllm.launch import AdapterSlots
 from services.inference.vllm.model_config import read_model_config
-from services.inference.vllm.routes import AdapterSlots
 from services.inference.vllm.server import LOG, StartupProgress
 from services.trainer.rl.policy_server.handle import ServerPlan, Weights
 from services.trainer.rl.policy_server.server import PolicyServer

@@ -10,7 +10,7 @@ from services.contracts.engine import VllmOptions
 from services.core.artifacts import ModelSource
 from services.inference.clients.model_server import model_retries
 from services.inference.token_engine import VllmTokenEngine
-from services.inference.vllm.routes import AdapterSlots, Routes
+from services.inference.vllm.launch import AdapterSlots, Routes
 from services.inference.vllm.server import StartupProgress, VllmServer
 from services.trainer.rl.policy_server.control import Control
 

@@ -12,7 +12,7 @@ from services.contracts.multi_turn import MultiTurn, RolloutSampling
 from services.contracts.trajectories import FinishReason, Trajectory
 from services.evaluator.rollout.playing import Playing, Sample
 from services.evaluator.rollout.tally import Tally
-from services.rollouts.index.log import IndexedLog, read_indexed
+from services.rollouts.log.log import IndexedLog, read_indexed
 from services.rollouts.loop import Rollouts
 from tests.support.rollouts import (
     END_TEXT,

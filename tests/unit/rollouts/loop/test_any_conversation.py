@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from services.contracts.multi_turn import CountedCalls, RolloutSampling
 from services.contracts.trajectories import CallOutcome, FinishReason, Trajectory
-from services.rollouts.turns import NOT_SAMPLED
+from services.rollouts.recording import NOT_SAMPLED
 from tests.support.rollouts import (
     CharacterChat,
     FunctionToolbox,

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from services.contracts.errors import InvalidRequest
 from services.rollouts.parsers import PARSERS, parser_of
-from services.rollouts.parsers.parsed import MAX_FINDINGS
+from services.rollouts.parsers.base import MAX_FINDINGS
 
 _ONE_CALL = {
     "hermes": '<tool_call>{"name": "f"}</tool_call>',

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from services.contracts.base import JsonObject
 from services.contracts.errors import InvalidRequest
-from services.rollouts.tools.fault import ToolFault
+from services.rollouts.tools.base import ToolError
 from services.rollouts.tools.schema import argument_check, checked_schema
 
 
@@ -73,14 +73,14 @@ def test_arguments_are_matched(parameters: JsonObject, arguments: JsonObject, fi
     if fits:
         check(arguments)
     else:
-        with pytest.raises(ToolFault):
+        with pytest.raises(ToolError):
             check(arguments)
 
 
 def test_a_pattern_takes_no_time() -> None:
     check = argument_check(parameters_read({"properties": {"a": {"pattern": "^(a+)+$"}}}))
 
-    with pytest.raises(ToolFault):
+    with pytest.raises(ToolError):
         check({"a": "a" * 100_000 + "b"})
 
 
@@ -119,5 +119,5 @@ def test_any_arguments_fit_a_schema_that_is_taken_or_do_not(
         read = parameters_read(parameters)
     except InvalidRequest:
         return
-    with contextlib.suppress(ToolFault):
+    with contextlib.suppress(ToolError):
         argument_check(read)(arguments)

@@ -133,7 +133,7 @@ def test_a_fault_of_ours_costs_the_call(
     def broken(*_: object) -> None:
         raise RuntimeError("secret of ours")
 
-    monkeypatch.setattr("services.rollouts.tools.http.JsonService.post", broken)
+    monkeypatch.setattr("services.rollouts.tools.user_tools.JsonService.post", broken)
 
     reply = call(endpoint(server), {})
 

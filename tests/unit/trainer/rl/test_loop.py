@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from services.contracts.errors import JobFailed
 from services.contracts.trajectories import Trajectory
 from services.core.process.reporter import METRICS, REPORTS
-from services.rollouts.index.log import read_indexed
+from services.rollouts.log.log import read_indexed
 from services.trainer.rl.__main__ import cause_of
 from tests.support.rl.parts import CountingLearner, SteadyEngine
 from tests.support.rl.training import Run, method, questions

@@ -10,7 +10,7 @@ import pytest
 from services.contracts.base import JsonObject
 from services.contracts.online import OverlongPenalty
 from services.contracts.trajectories import FinishReason, Trajectory
-from services.rollouts.chat_tokens import Demonstration
+from services.rollouts.chat.interface import Demonstration
 from services.trainer.rl.batch import Batches
 from services.trainer.rl.groups import Group
 from services.trainer.rl.prompts import Draw, read_row

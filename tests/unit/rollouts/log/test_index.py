@@ -8,9 +8,8 @@ from hypothesis import strategies as st
 
 from services.contracts.rollouts import TrajectoryOrder
 from services.contracts.trajectories import CallOutcome, FinishReason, Trajectory
-from services.rollouts.index.entry import errors_of
-from services.rollouts.index.listing import TrajectoryFilter
-from services.rollouts.index.log import IndexedLog, open_listing, read_places
+from services.rollouts.log.index import TrajectoryFilter, errors_of
+from services.rollouts.log.log import IndexedLog, open_listing, read_places
 from tests.support.trajectories import call, trajectory
 
 EVERY = TrajectoryFilter()

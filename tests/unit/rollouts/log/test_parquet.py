@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 
 from services.contracts.trajectories import Trajectory
 from services.datasets.append_log import UnreadableRecord
-from services.rollouts.records import read_parquet, write_parquet
-from services.rollouts.records.columns import SCHEMA
-from tests.unit.rollouts.records.examples import trajectories, trajectory
+from services.rollouts.log.parquet import SCHEMA, read_parquet, write_parquet
+from tests.unit.rollouts.log.examples import trajectories, trajectory
 
 
 @given(st.lists(trajectories(), max_size=3))

@@ -22,8 +22,7 @@ from services.datasets.append_log import (
     read_record,
     read_records,
 )
-from services.rollouts.index.entry import ENTRY, Entries, entry_of
-from services.rollouts.index.listing import Listing, read_entries
+from services.rollouts.log.index import ENTRY, Entries, Listing, entry_of, read_entries
 
 TRAJECTORIES = "trajectories.jsonl"
 INDEX = "trajectories.index"

@@ -11,7 +11,7 @@ from services.contracts.trajectories import (
     Turn,
 )
 from temper.formats.trajectory_text import render
-from tests.unit.rollouts.records.examples import trajectories, trajectory
+from tests.unit.rollouts.log.examples import trajectories, trajectory
 
 
 def with_call(call: ToolCallRecord, **fields: object) -> Trajectory:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.rollouts.tools.shown_value import LONGEST_PARSED, runnable
+from services.rollouts.tools.retool import LONGEST_PARSED, runnable
 
 
 def printed(code: str) -> str:

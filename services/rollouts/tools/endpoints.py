@@ -1,14 +1,21 @@
-"""Which address a tool's URL means, and what it is shown there."""
+"""Which address a tool's URL means, which key is sent there, and whether it is allowed."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
 from pydantic import AnyHttpUrl
 
 from services.contracts.errors import InvalidRequest, PermissionDenied
-from services.contracts.origins import origin_of
-from services.rollouts.tools.configuration import HttpConfig, SandboxConfig, SearchConfig
-from services.rollouts.tools.declaration import Declaration
+from services.contracts.multi_turn import Tool
+from services.contracts.origins import GATEWAY_ORIGINS, origin_of
+from services.core.user_functions.pool import check_callable
+from services.rollouts.tools.configuration import (
+    CallableConfig,
+    HttpConfig,
+    SandboxConfig,
+    SearchConfig,
+)
+from services.rollouts.tools.declaration import Declaration, declarations
 from services.rollouts.tools.environment import ToolEnvironment
 
 RUN_CODE = "/run_code"
@@ -16,7 +23,7 @@ RETRIEVE = "/retrieve"
 
 
 @dataclass(frozen=True)
-class Target:
+class Endpoint:
     """An address, and the key that is shown there. ``own`` is a service of the operator's."""
 
     url: str
@@ -24,28 +31,30 @@ class Target:
     own: bool = False
 
 
-def sandbox_target(config: SandboxConfig, environment: ToolEnvironment) -> Target:
+def sandbox_endpoint(config: SandboxConfig, environment: ToolEnvironment) -> Endpoint:
     """Where code is run."""
     url = config.sandbox_fusion_url
     if url is None or _is_own(url, RUN_CODE, environment.gateway_origins):
-        return Target(environment.sandbox_url + RUN_CODE, environment.sandbox_api_key, own=True)
-    return plain_target(url, environment)
+        return Endpoint(environment.sandbox_url + RUN_CODE, environment.sandbox_api_key, own=True)
+    return plain_endpoint(url, environment)
 
 
-def search_target(config: SearchConfig, environment: ToolEnvironment) -> Target:
+def search_endpoint(config: SearchConfig, environment: ToolEnvironment) -> Endpoint:
     """Where passages are searched."""
     url = config.retrieval_service_url
     if url is None or _is_own(url, RETRIEVE, environment.gateway_origins):
-        return Target(environment.retrieval_url + RETRIEVE, environment.retrieval_api_key, own=True)
-    return plain_target(url, environment)
+        return Endpoint(
+            environment.retrieval_url + RETRIEVE, environment.retrieval_api_key, own=True
+        )
+    return plain_endpoint(url, environment)
 
 
-def plain_target(url: AnyHttpUrl, environment: ToolEnvironment) -> Target:
+def plain_endpoint(url: AnyHttpUrl, environment: ToolEnvironment) -> Endpoint:
     """An address as it is written, with the operator's key for its origin."""
-    return Target(str(url), environment.endpoint_keys.get(origin_of(url)))
+    return Endpoint(str(url), environment.endpoint_keys.get(origin_of(url)))
 
 
-def check_target(
+def check_endpoint(
     declaration: Declaration, allowed_origins: Collection[str], gateway_origins: Collection[str]
 ) -> None:
     """Raise `InvalidRequest` or `PermissionDenied` for a URL that is not to be asked."""
@@ -78,3 +87,25 @@ def _url(declaration: Declaration) -> tuple[str, AnyHttpUrl, str | None] | None:
 
 def _is_own(url: AnyHttpUrl, path: str, gateway_origins: Collection[str]) -> bool:
     return url.path == path and not url.query and origin_of(url) in gateway_origins
+
+
+def check_tools(
+    tools: Sequence[Tool],
+    allowed_origins: Collection[str],
+    allowed_callables: Collection[str],
+    *,
+    gateway_origins: Collection[str] = GATEWAY_ORIGINS,
+    param: str = "tools",
+) -> None:
+    """Raise `InvalidRequest` for a tool that could never be called, and `PermissionDenied` for one
+    that the operator's settings do not allow; its ``param`` is like
+    ``tools[1].config.sandbox_fusion_url``.
+
+    Nothing is contacted or imported. ``gateway_origins`` with /run_code or /retrieve stand for
+    the operator's own sandbox and retrieval service, and need no permission.
+    """
+    for declaration in declarations(tools, param):
+        check_endpoint(declaration, allowed_origins, gateway_origins)
+        if isinstance(declaration.config, CallableConfig):
+            where = f"{declaration.param}.config.callable"
+            check_callable(declaration.config.callable, allowed_callables, where)

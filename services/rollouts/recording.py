@@ -18,7 +18,7 @@ NOT_SAMPLED = -1
 
 
 @dataclass(frozen=True)
-class Ending:
+class RolloutEnd:
     """Why a rollout is over; ``error`` says more where something went wrong."""
 
     reason: FinishReason
@@ -131,7 +131,7 @@ class Recording:
         for call in calls:
             call.record.shown = call.shown
 
-    def trajectory(self, ending: Ending) -> Trajectory:
+    def trajectory(self, ending: RolloutEnd) -> Trajectory:
         """The record of it."""
         return Trajectory(
             id=self.trajectory_id,

@@ -1,11 +1,14 @@
-"""What both routes for tokens are asked with, and what they have in common to say."""
+"""What token engines share: fields, checks and errors of both routes."""
 
-from typing import Annotated, Literal
+from collections.abc import Callable
+from types import TracebackType
+from typing import Annotated, Literal, Self, TypeVar
 
 from pydantic import Field
 
 from services.contracts.base import JsonObject
-from services.inference.clients.model_server import InferenceError, model_retries
+from services.inference.clients.json_service import Retries
+from services.inference.clients.model_server import InferenceError, ModelServer, model_retries
 from services.inference.token_engine.interface import EngineFailed, TurnSampling
 
 FinishReason = Literal["stop", "length", "abort"]
@@ -51,3 +54,52 @@ def checked(token_ids: list[int], log_probs: list[float | None]) -> tuple[float,
 def failed(error: InferenceError) -> EngineFailed:
     """The failure of an engine that an error of its client amounts to."""
     return EngineFailed(error.message)
+
+
+Read = TypeVar("Read")
+
+
+class ServedEngine:
+    """A model of a server. ``timeout`` is that of one attempt, and at most ``max_connections``
+    requests are under way at once. Use it as an async context manager."""
+
+    def __init__(
+        self,
+        base_url: str,
+        api_key: str | None,
+        model: str,
+        *,
+        timeout: float = TURN_TIMEOUT,
+        retries: Retries = TURN_RETRIES,
+        max_connections: int = 1024,
+        policy_version: int = 0,
+    ) -> None:
+        self._server = ModelServer(
+            base_url,
+            api_key,
+            timeout,
+            retries=retries,
+            max_connections=max_connections,
+            largest_answer=LARGEST_ANSWER,
+        )
+        self._model = model
+        self._policy_version = policy_version
+
+    async def __aenter__(self) -> Self:
+        await self._server.__aenter__()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self._server.__aexit__(kind, error, trace)
+
+    async def _post(self, route: str, payload: JsonObject, read: Callable[[bytes], Read]) -> Read:
+        """What ``read`` makes of the answer; raises `EngineFailed`."""
+        try:
+            return (await self._server.post(route, payload, read)).value
+        except InferenceError as error:
+            raise failed(error) from error
