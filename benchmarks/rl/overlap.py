@@ -35,18 +35,18 @@ from services.inference.token_engine.interface import SampledTokens, TurnSamplin
 from services.rollouts.chat import open_chat_tokens
 from services.rollouts.log.log import IndexedLog
 from services.rollouts.loop import Rollouts
-from services.trainer.rl.batch import Batches
+from services.trainer.rl.batch import BatchBuilder
 from services.trainer.rl.checkpoints import Checkpoints, Position
-from services.trainer.rl.groups import group_rules
-from services.trainer.rl.learner.client import LearnerProcess
+from services.trainer.rl.groups import group_config
+from services.trainer.rl.learner.client import LearnerClient
 from services.trainer.rl.learner.protocol import LearnerSpec
 from services.trainer.rl.loop import Training
-from services.trainer.rl.policy_server import Expectation, SyncReport
-from services.trainer.rl.prompts import Draws, PromptRow
-from services.trainer.rl.scheduler import Player, schedule_of
+from services.trainer.rl.policy_server import LogprobReference, SyncReport
+from services.trainer.rl.prompts import PromptRow, PromptSampler
+from services.trainer.rl.scheduler import RolloutScheduler, staleness_scheduler
 from services.trainer.rl.sources import RolloutSource
 from services.trainer.rl.spec import online_method
-from services.trainer.rl.weight_sync import PolicySync
+from services.trainer.rl.weight_sync import WeightSync
 from tests.support.rl.training import JudgingScorer, by_sample
 from tests.support.runtimes import FOLDER
 
@@ -70,7 +70,7 @@ METHOD = {
                 "max_total_response_length": BUDGET,
                 "max_tool_response_length": 256,
             },
-            "optimisation": {"learning_rate": 1e-5},
+            "optimizer": {"learning_rate": 1e-5},
         },
     },
 }
@@ -98,7 +98,7 @@ class SpokenConversations:
         count = len(turn)
         return SampledTokens(tuple(turn), (-5.5,) * count, (self._version,) * count, "stop")
 
-    async def load(self, version: int, _folder: Path, _expect: Expectation) -> SyncReport:
+    async def load(self, version: int, _folder: Path, _expect: LogprobReference) -> SyncReport:
         self._version = version
         return SyncReport(version, 0.0, 0.0, 0.0, 0.0, None)
 
@@ -136,7 +136,7 @@ class Measured:
 
 
 async def train(
-    learner: LearnerProcess, model: Path, latency: float, staleness: int, steps: int
+    learner: LearnerClient, model: Path, latency: float, staleness: int, steps: int
 ) -> Measured:
     """Train ``steps`` steps, and leave the first out, in which there is nothing to overlap."""
     method = Method.model_validate(METHOD)
@@ -155,32 +155,34 @@ async def train(
     engine = SpokenConversations(conversations, model)
     rollouts = Rollouts(engine, chat, toolbox, settings.multi_turn, settings.sampling)
     rows = [PromptRow(each.prompt) for each in conversations]
-    draws = Draws(rows, 0, lambda prompt: len(prompt.messages), BUDGET)
+    prompts = PromptSampler(rows, 0, lambda prompt: len(prompt.messages), BUDGET)
     with (
         tempfile.TemporaryDirectory(prefix="temper-overlap-") as name,
         IndexedLog(Path(name)) as log,
     ):
         folder = Path(name)
         source = RolloutSource(rollouts, JudgingScorer(by_sample), seed=0)
-        schedule = schedule_of(online, 0, 0)
-        player = Player(draws, source, schedule, group_rules(online), 256, log.append)
+        schedule = staleness_scheduler(online, 0, 0)
+        scheduler = RolloutScheduler(
+            prompts, source, schedule, group_config(online), 256, log.append
+        )
         training = Training(
             settings=settings,
-            draws=draws,
-            player=player,
-            batches=Batches(BUDGET),
+            prompts=prompts,
+            scheduler=scheduler,
+            batches=BatchBuilder(BUDGET),
             learner=learner,
             engine=engine,
-            sync=PolicySync(learner, folder / "weights"),
+            sync=WeightSync(learner, folder / "weights"),
             log=log,
             checkpoints=Checkpoints(folder, 1),
             reporter=Reporter(folder),
             job_dir=folder,
             first_probes=[[1, 2, 3]],
-            full_marks=1.0,
+            pass_threshold=1.0,
         )
         await training.begin(0)
-        playing = asyncio.create_task(player.run())
+        playing = asyncio.create_task(scheduler.run())
         await training.run(Position())
         playing.cancel()
         with suppress(asyncio.CancelledError):
@@ -204,7 +206,7 @@ async def measure(model: Path, steps: int) -> float:
     )
     python = find_runtime(FOLDER, "training").python
     with tempfile.TemporaryDirectory(prefix="temper-learner-") as job_dir:
-        async with LearnerProcess(python, spec, Path(job_dir)) as learner:
+        async with LearnerClient(python, spec, Path(job_dir)) as learner:
             latency = 1.0
             for _ in range(CALIBRATIONS):
                 measured = await train(learner, model, latency, 0, steps)

@@ -26,7 +26,7 @@ from transformers import AutoModelForCausalLM
 from services.contracts.fine_tuning import Method
 from services.trainer.rl.learner.learner import Learner
 from services.trainer.rl.learner.micro_batches import TrainedTokens
-from services.trainer.rl.learner.parallel import Processes
+from services.trainer.rl.learner.parallel import ProcessGroup
 from services.trainer.rl.learner.protocol import LearnerSpec
 from services.trainer.rl.sequences import Batch, TrainingSequence
 
@@ -41,11 +41,11 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=15)
     options = parser.parse_args()
     spec = _spec(options.model)
-    processes = Processes(spec.settings.optimisation)
+    processes = ProcessGroup(spec.settings.optimizer)
     learner = Learner(spec, processes)
     batch = _batch(learner, options.sequences, options.prompt, options.response)
     tokens = TrainedTokens.of(batch)
-    plain = PlainStep(options.model, batch, processes.device, half=processes.computes_in_half)
+    plain = PlainStep(options.model, batch, processes.device, bf16=processes.computes_in_bf16)
     steps: dict[str, Callable[[], object]] = {
         "plain": plain.take,
         "ours": lambda: learner.updater.update(tokens, 0),
@@ -62,10 +62,10 @@ def main() -> None:
 class PlainStep:
     """DAPO's step as one would write it down."""
 
-    def __init__(self, folder: Path, batch: Batch, device: torch.device, *, half: bool) -> None:
+    def __init__(self, folder: Path, batch: Batch, device: torch.device, *, bf16: bool) -> None:
         self._model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).to(device)
         self._optimiser = torch.optim.AdamW(self._model.parameters(), 1e-6, (0.9, 0.95))
-        self._half = half
+        self._bf16 = bf16
         sequences = batch.sequences
         rows = [torch.from_numpy(each.token_ids).long() for each in sequences]
         masks = [torch.from_numpy(each.mask) for each in sequences]
@@ -76,7 +76,7 @@ class PlainStep:
 
     def take(self) -> None:
         """One step."""
-        with torch.autocast(self._rows.device.type, torch.bfloat16, enabled=self._half):
+        with torch.autocast(self._rows.device.type, torch.bfloat16, enabled=self._bf16):
             logits = self._model(input_ids=self._rows, use_cache=False).logits[:, :-1].float()
         log_probs = logits.log_softmax(-1).gather(-1, self._rows[:, 1:, None])[..., 0]
         ratios = (log_probs - log_probs.detach()).exp()
@@ -110,7 +110,7 @@ def _clock() -> float:
 
 def _spec(model: Path) -> LearnerSpec:
     # One forward pass for the whole batch, as the plain step has.
-    hyperparameters: dict[str, Any] = {"optimisation": {"micro_batch_tokens": 1 << 20}}
+    hyperparameters: dict[str, Any] = {"optimizer": {"micro_batch_tokens": 1 << 20}}
     reward = {"name": "any", "reward": {"type": "retool"}}
     method = {"rewards": [reward], "hyperparameters": hyperparameters}
     return LearnerSpec(

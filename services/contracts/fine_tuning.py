@@ -87,7 +87,7 @@ class Method(Request):
     def training_type(self) -> TrainingType:
         """Which weights are trained."""
         if self.online is not None:
-            return self.online.hyperparameters.optimisation.training_type
+            return self.online.hyperparameters.optimizer.training_type
         return self.as_supervised.training_type
 
     @property

@@ -3,8 +3,9 @@
 Names and defaults follow the papers and the published settings of DAPO; each docstring says which.
 """
 
+from collections.abc import Mapping
 from enum import StrEnum
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AnyHttpUrl, Field, StrictBool, StrictInt, model_validator
 
@@ -20,6 +21,20 @@ Tokens = Annotated[StrictInt, Field(ge=1, le=2**24)]
 Fraction = Annotated[Number, Field(ge=0.0, le=1.0)]
 
 
+class Renamed(Request):
+    """Settings with retired names: a request that uses one learns the new name."""
+
+    retired_names: ClassVar[Mapping[str, str]] = {}
+
+    @model_validator(mode="before")
+    @classmethod
+    def _refuse_retired_names(cls, value: Any) -> Any:
+        for old, new in cls.retired_names.items():
+            if isinstance(value, dict) and old in value:
+                raise ValueError(f"{old} has been renamed to {new}")
+        return value
+
+
 class AdvantageEstimator(StrEnum):
     """How rewards of a prompt's samples become advantages."""
 
@@ -30,9 +45,9 @@ class AdvantageEstimator(StrEnum):
 class Aggregation(StrEnum):
     """How losses of tokens become one."""
 
-    ALL_TOKENS = "token-mean"  # over all trained tokens of the global batch (DAPO)
-    SEQUENCE_MEANS = "seq-mean-token-mean"  # mean of the sequences' means (GRPO)
-    SEQUENCE_SUMS = "seq-mean-token-sum-norm"  # sums by a constant length (Dr.GRPO)
+    MEAN_OF_TOKENS = "token-mean"  # over all trained tokens of the global batch (DAPO)
+    MEAN_OF_SEQUENCE_MEANS = "seq-mean-token-mean"  # mean of the sequences' means (GRPO)
+    MEAN_OF_SEQUENCE_SUMS = "seq-mean-token-sum-norm"  # sums by a constant length (Dr.GRPO)
 
 
 class RatioLevel(StrEnum):
@@ -53,7 +68,7 @@ class DynamicSampling(Request):
     """DAPO's group filter: groups whose rewards are all alike are replaced by new prompts."""
 
     max_batches: PositiveInt = Field(
-        default=10, description="Batches of prompts to draw for one step at most."
+        default=10, description="BatchBuilder of prompts to draw for one step at most."
     )
 
 
@@ -71,8 +86,8 @@ class KlPenalty(Request):
     to: KlTo = KlTo.LOSS
 
 
-class Optimisation(Request):
-    """The optimiser (AdamW) and what is held in memory at once."""
+class OptimizerSettings(Request):
+    """The optimizer (AdamW) and what is held in memory at once."""
 
     training_type: TrainingType = TrainingType.FULL
     lora: LoraSettings = Field(default_factory=LoraSettings)
@@ -96,7 +111,7 @@ class Optimisation(Request):
     )
     zero_stage: Literal[1, 2, 3] | None = Field(
         default=None,
-        description="What DeepSpeed cuts over the processes: 1 the optimiser's state, 2 gradients "
+        description="What DeepSpeed cuts over the processes: 1 the optimizer's state, 2 gradients "
         "too, 3 weights too; null: 2.",
     )
 
@@ -133,12 +148,14 @@ class OnlinePlacement(Request):
     )
 
 
-class OnlineSettings(Request):
-    """What all online methods share."""
+class OnlineSettings(Renamed):
+    """Settings that all online methods share."""
+
+    retired_names: ClassVar = {"optimisation": "optimizer"}
 
     steps: Steps = Field(default=100, description="Updates of the policy.")
     prompts_per_step: PositiveInt = 32
-    optimisation: Optimisation = Field(default_factory=Optimisation)
+    optimizer: OptimizerSettings = Field(default_factory=OptimizerSettings)
     sampling: RolloutSampling = Field(default_factory=RolloutSampling)
     multi_turn: MultiTurn = Field(default_factory=MultiTurn)
     tools: list[Tool] = Field(default_factory=list, max_length=32)
@@ -167,8 +184,10 @@ class OnlineSettings(Request):
     engine: VllmOptions = Field(default_factory=VllmOptions)
 
 
-class PolicyLoss(Request):
-    """The clipped surrogate of PPO and its kin."""
+class PolicyLoss(Renamed):
+    """The clipped surrogate of PPO, GRPO, DAPO, Dr.GRPO and GSPO."""
+
+    retired_names: ClassVar = {"importance_cap": "tis_cap"}
 
     clip_low: Annotated[Number, Field(gt=0.0, lt=1.0)] = 0.2
     clip_high: Annotated[Number, Field(gt=0.0)] = 0.28
@@ -176,8 +195,8 @@ class PolicyLoss(Request):
         default=None, description="With A < 0 the loss is at most -A times this."
     )
     ratio: RatioLevel = RatioLevel.TOKENWISE
-    aggregation: Aggregation = Aggregation.ALL_TOKENS
-    importance_cap: Annotated[Number, Field(gt=0.0)] | None = Field(
+    aggregation: Aggregation = Aggregation.MEAN_OF_TOKENS
+    tis_cap: Annotated[Number, Field(gt=0.0)] | None = Field(
         default=2.0,
         description="Cap of the truncated importance weight between sampler and trainer; "
         "null: no weight.",

@@ -1,4 +1,4 @@
-"""Batches and settings for the learner of online training; free of torch."""
+"""BatchBuilder and settings for the learner of online training; free of torch."""
 
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ def learner_spec(model: Path, method: str, folder: Path, **settings: Any) -> Lea
     )
     optimisation = {name: settings.pop(name) for name in names if name in settings}
     spec = {name: settings.pop(name) for name in ("checkpoint", "teacher") if name in settings}
-    hyperparameters = {"optimisation": {"learning_rate": 1e-3} | optimisation} | settings
+    hyperparameters = {"optimizer": {"learning_rate": 1e-3} | optimisation} | settings
     content: dict[str, Any] = {"hyperparameters": hyperparameters}
     if method == "distillation":
         hyperparameters.setdefault("teacher", TEACHER)

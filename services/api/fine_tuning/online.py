@@ -26,7 +26,7 @@ from services.rollouts.tools import check_tools
 RewardedMethod = ReinforcementMethod | PpoMethod
 
 MAX_SAMPLES = 262_144
-"""Played or waiting at once; each is held in memory."""
+"""RolloutStats or waiting at once; each is held in memory."""
 MIN_TEMPERATURE = 0.01
 """Below it engines sample greedily, whatever the trainer makes of its probabilities."""
 
@@ -114,9 +114,9 @@ def _check_sampling(hyperparameters: OnlineSettings) -> None:
     if sampling.temperature < MIN_TEMPERATURE:
         message = f"training needs samples that differ: must be at least {MIN_TEMPERATURE}"
         raise InvalidRequest(message, param="sampling.temperature")
-    if hyperparameters.optimisation.lora.dropout > 0.0:
+    if hyperparameters.optimizer.lora.dropout > 0.0:
         message = "must be 0: the engine that samples has no dropout, and ratios would differ"
-        raise InvalidRequest(message, param="optimisation.lora.dropout")
+        raise InvalidRequest(message, param="optimizer.lora.dropout")
 
 
 def _check_placement(hyperparameters: OnlineSettings, gpus: int | None) -> None:

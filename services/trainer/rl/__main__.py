@@ -26,7 +26,7 @@ from services.trainer.model_files import name_base
 from services.trainer.rl.checkpoints import Position
 from services.trainer.rl.learner.client import LearnerFailed
 from services.trainer.rl.loop import Training
-from services.trainer.rl.setup import OUTPUT, Environments, OpenTraining, open_training
+from services.trainer.rl.setup import OUTPUT, OpenTraining, OperatorEnvironment, open_training
 from services.trainer.rl.spec import SPEC, OnlineSpec, OnlineTask, online_method
 
 MODEL = f"{OUTPUT}/model"
@@ -35,7 +35,7 @@ MODEL = f"{OUTPUT}/model"
 def main(job_dir: Path) -> None:
     """Train as the job directory asks; the outcome is in its result.json."""
     # Taken out, so that no process started for the job inherits a key.
-    environments = Environments(
+    environments = OperatorEnvironment(
         ToolEnvironment.take_from(os.environ), RewardEnvironment.take_from(os.environ)
     )
     reporter = Reporter(job_dir)
@@ -62,7 +62,7 @@ def main(job_dir: Path) -> None:
 
 
 async def _train(
-    spec: OnlineSpec, job_dir: Path, reporter: Reporter, environments: Environments
+    spec: OnlineSpec, job_dir: Path, reporter: Reporter, environments: OperatorEnvironment
 ) -> Position:
     task = asyncio.current_task()
     assert task is not None  # noqa: S101 - this is a coroutine of a running loop
@@ -71,18 +71,18 @@ async def _train(
     async with open_training(spec, job_dir, reporter, environments) as opened:
         await opened.training.begin(opened.position.version)
         reporter.phase("training")
-        position = await _beside_its_player(opened)
+        position = await _run_training(opened)
         reporter.phase("saving")
         await _export(opened.training, job_dir / MODEL)
     return position
 
 
-async def _beside_its_player(opened: OpenTraining) -> Position:
+async def _run_training(opened: OpenTraining) -> Position:
     """Train while rollouts are played; what ends either ends both."""
     training = opened.training
     async with asyncio.TaskGroup() as tasks:
         beside = [
-            tasks.create_task(training.player.run(opened.restored)),
+            tasks.create_task(training.scheduler.run(opened.restored)),
             tasks.create_task(training.engine.watch()),
             tasks.create_task(training.log.sync_forever()),
         ]
@@ -103,7 +103,7 @@ def _result(spec: OnlineSpec, position: Position) -> dict[str, Any]:
     settings = online_method(spec.method).hyperparameters
     stop_token_ids = [*open_chat_tokens(spec.model).stop_token_ids, *spec.stop_token_ids]
     return {
-        "kind": settings.optimisation.training_type.value,
+        "kind": settings.optimizer.training_type.value,
         "model_dir": MODEL,
         "needs_merge": False,
         "stop_token_ids": list(dict.fromkeys(stop_token_ids)),

@@ -12,11 +12,11 @@ from services.contracts.trajectories import FinishReason, Trajectory
 from services.trainer.rl.groups import Group
 from services.trainer.rl.sequences import Batch, TopK, TrainingSequence
 
-CUT_OFF = frozenset({FinishReason.LENGTH, FinishReason.REPLY_TOO_LONG})
+TRUNCATED = frozenset({FinishReason.LENGTH, FinishReason.REPLY_TOO_LONG})
 """Endings at which a response had more to say."""
 
 
-class TopTokens(Protocol):
+class TopKTeacher(Protocol):
     """A teacher that says how probable tokens are."""
 
     async def top(self, token_ids: Sequence[int]) -> TopK:
@@ -25,13 +25,13 @@ class TopTokens(Protocol):
 
 
 @dataclass(frozen=True)
-class Batches:
+class BatchBuilder:
     """Makes batches. ``max_length`` is the budget of a response, which ``overlong`` refers to;
     ``teacher`` is a teacher elsewhere, whose distribution travels with each sequence."""
 
     max_length: int
     overlong: OverlongPenalty | None = None
-    teacher: TopTokens | None = None
+    teacher: TopKTeacher | None = None
 
     async def of(self, groups: Sequence[Group]) -> Batch:
         """The batch of all usable samples of the groups; raises what the teacher does."""
@@ -71,7 +71,7 @@ class Batches:
             policy_versions=np.array([-1] * prompt + sample.policy_versions, np.int32),
             reward=(sample.reward or 0.0) + self.penalty(sample),
             group=group,
-            final=sample.finish_reason not in CUT_OFF,
+            final=sample.finish_reason not in TRUNCATED,
             teacher=teacher,
         )
 

@@ -19,7 +19,7 @@ from services.trainer.rl.spec import (
     OnlineTask,
     PromptFilesSpec,
     RemoteTeacher,
-    RuntimeOf,
+    RuntimeSpec,
     online_method,
     rewards_of,
 )
@@ -27,7 +27,7 @@ from services.trainer.rl.spec import (
 Resolve = Callable[[str], ResolvedModel]
 
 MAX_EVALUATED = 262_144
-"""Samples of one evaluation: they are held in memory until its figures are known."""
+"""Samples of one evaluation: they are held in memory until its metrics are known."""
 
 
 def prompts_spec(tune: FineTune, artifacts: Artifacts) -> PromptFilesSpec:
@@ -60,7 +60,7 @@ def online_task(
     """What the training child is asked to do. ``runtimes`` are those of training and of vLLM."""
     online = online_method(tune.method)
     training, vllm = runtimes
-    lora = online.hyperparameters.optimisation.training_type is TrainingType.LORA
+    lora = online.hyperparameters.optimizer.training_type is TrainingType.LORA
     if tune.model.adapter is not None and not lora:
         raise InvalidRequest("an adapter is trained further with training_type lora", param="model")
     if tune.model.needs_merge:
@@ -75,8 +75,8 @@ def online_task(
         prompts=_prompts(tune.training_file, "training_file", artifacts),
         validation=_validation(tune, artifacts),
         teacher=_teacher(online, resolve),
-        training=RuntimeOf(python=training.python, version=training.version),
-        vllm=RuntimeOf(python=vllm.python, version=vllm.version),
+        training=RuntimeSpec(python=training.python, version=training.version),
+        vllm=RuntimeSpec(python=vllm.python, version=vllm.version),
         gpus=gpus,
         seed=tune.request.seed or 0,
     )

@@ -40,11 +40,11 @@ class PendingGroup(_Record):
 
 class Position(_Record):
     """How far training has come. ``step`` counts rounds, ``version`` updates of the policy,
-    ``draws`` prompts; ``trajectories`` those that were recorded by then."""
+    ``prompts`` prompts; ``trajectories`` those that were recorded by then."""
 
     step: int = 0
     version: int = 0
-    draws: int = 0
+    prompts_drawn: int = 0
     trajectories: int = 0
     trained_tokens: int = 0
     train_seconds: float = 0.0
@@ -134,8 +134,8 @@ class Checkpoints:
         return [found[step] for step in sorted(found)]
 
 
-def cut_metrics(job_dir: Path, step: int) -> None:
-    """Drop the figures of steps that are about to be taken again; all before the first."""
+def truncate_metrics(job_dir: Path, step: int) -> None:
+    """Drop the metrics of steps that are about to be taken again; all before the first."""
     path = job_dir / METRICS
     if step == 0:
         path.unlink(missing_ok=True)

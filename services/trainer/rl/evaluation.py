@@ -7,11 +7,11 @@ from pathlib import Path
 
 from services.contracts.trajectories import Trajectory
 from services.core.process.reporter import Reporter
-from services.trainer.rl.batch import Batches
+from services.trainer.rl.batch import BatchBuilder
 from services.trainer.rl.groups import Group
 from services.trainer.rl.interfaces import Learner, Source
-from services.trainer.rl.metrics import sample_figures
-from services.trainer.rl.prompts import Draw
+from services.trainer.rl.metrics import sample_metrics
+from services.trainer.rl.prompts import SampledPrompt
 
 PREFIX = "eval_"
 BATCH = "evaluation.npz"
@@ -20,10 +20,10 @@ TELL_SECONDS = 30.0
 
 
 @dataclass(frozen=True)
-class Divergence:
+class DivergenceEvaluation:
     """Lets the learner tell how far the policy is from its teacher, where nothing is rewarded."""
 
-    batches: Batches
+    batches: BatchBuilder
     learner: Learner
     job_dir: Path
 
@@ -34,52 +34,52 @@ class Divergence:
             return {}
         path = self.job_dir / BATCH
         await asyncio.to_thread(batch.save, path)
-        figures = await self.learner.measure(path)
+        metrics = await self.learner.measure(path)
         path.unlink()
-        return figures
+        return metrics
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Answers each of ``draws`` ``samples`` times, with the same seeds each time, so that two
+    """Answers each of ``prompts`` ``samples`` times, with the same seeds each time, so that two
     evaluations differ by the policy alone.
 
-    ``full_marks`` is the reward that passes; ``divergence`` stands in where there are no rewards.
+    A sample passes at ``pass_threshold``; without rewards ``divergence`` is measured instead.
     """
 
-    draws: Sequence[Draw]
+    prompts: Sequence[SampledPrompt]
     source: Source
     samples: int
     max_concurrency: int
-    full_marks: float | None
+    pass_threshold: float | None
     reporter: Reporter
-    divergence: Divergence | None = None
+    divergence: DivergenceEvaluation | None = None
 
-    async def figures(self) -> dict[str, float]:
+    async def metrics(self) -> dict[str, float]:
         """Evaluate the policy that the engine and the learner have; may take long."""
         self.reporter.phase("evaluating")
         groups = await self._play()
         played = [sample for group in groups for sample in group.samples.values()]
-        figures = sample_figures(played, self.full_marks)
+        metrics = sample_metrics(played, self.pass_threshold)
         if self.divergence is not None:
-            figures |= await self.divergence.of(groups)
-        self._tell_failure(groups)
+            metrics |= await self.divergence.of(groups)
+        self._warn_if_empty(groups)
         self.reporter.phase("training")
-        return {PREFIX + name: value for name, value in figures.items()}
+        return {PREFIX + name: value for name, value in metrics.items()}
 
     async def _play(self) -> list[Group]:
         places = asyncio.Semaphore(self.max_concurrency)
         clock = asyncio.get_running_loop()
         done, told = 0, clock.time()
 
-        async def sample(draw: Draw, index: int) -> Trajectory:
+        async def sample(draw: SampledPrompt, index: int) -> Trajectory:
             nonlocal done, told
             async with places:
                 trajectory = await self.source.sample(draw, index)
             done += 1
             if clock.time() - told >= TELL_SECONDS:
                 told = clock.time()
-                everything = len(self.draws) * self.samples
+                everything = len(self.prompts) * self.samples
                 self.reporter.message(f"Evaluated {done:,} of {everything:,} samples")
             return trajectory
 
@@ -87,16 +87,18 @@ class Evaluation:
         async with asyncio.TaskGroup() as tasks:
             played = [
                 [tasks.create_task(sample(draw, index)) for index in range(self.samples)]
-                for draw in self.draws
+                for draw in self.prompts
             ]
-        for draw, samples in zip(self.draws, played, strict=True):
-            group = Group(draw.number, draw.prompt, self.samples, 0, self.full_marks is not None)
+        for draw, samples in zip(self.prompts, played, strict=True):
+            group = Group(
+                draw.number, draw.prompt, self.samples, 0, self.pass_threshold is not None
+            )
             group.samples.update(enumerate(task.result() for task in samples))
             groups.append(group)
         return groups
 
-    def _tell_failure(self, groups: Sequence[Group]) -> None:
-        """Say it where an evaluation found nothing out: its figures would be missing silently."""
+    def _warn_if_empty(self, groups: Sequence[Group]) -> None:
+        """Say it where an evaluation found nothing out: its metrics would be missing silently."""
         if any(group.usable for group in groups):
             return
         reason = next(filter(None, (group.failure for group in groups)), "no samples")

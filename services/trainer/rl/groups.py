@@ -6,12 +6,12 @@ from services.contracts.online import DistillationMethod, PpoMethod, Reinforceme
 from services.contracts.trajectories import Trajectory
 from services.rollouts.prompts import Prompt
 from services.trainer.rl.checkpoints import Checkpoint
-from services.trainer.rl.prompts import Draws
+from services.trainer.rl.prompts import PromptSampler
 from services.trainer.rl.spec import Online
 
 
 @dataclass(frozen=True)
-class GroupRules:
+class GroupConfig:
     """What makes a group: ``samples`` of a prompt, at least ``usable`` of them good.
 
     ``rewarded``: a good one has a reward. ``filtered``: a group whose rewards are all alike is
@@ -24,19 +24,19 @@ class GroupRules:
     filtered: bool = False
 
 
-def group_rules(online: Online) -> GroupRules:
+def group_config(online: Online) -> GroupConfig:
     """What makes a group of samples."""
     match online:
         case ReinforcementMethod(hyperparameters=settings):
             filtered = settings.dynamic_sampling is not None
-            return GroupRules(settings.samples_per_prompt, usable=2, filtered=filtered)
+            return GroupConfig(settings.samples_per_prompt, usable=2, filtered=filtered)
         case PpoMethod(hyperparameters=ppo):
-            return GroupRules(ppo.samples_per_prompt)
+            return GroupConfig(ppo.samples_per_prompt)
         case DistillationMethod():
-            return GroupRules(1, rewarded=False)
+            return GroupConfig(1, rewarded=False)
 
 
-SAME = 1e-9
+REWARD_TOLERANCE = 1e-9
 """Rewards that differ by less are alike."""
 
 
@@ -85,17 +85,19 @@ class Group:
     def has_signal(self) -> bool:
         """Whether the rewards differ, so that there is something to learn from them."""
         rewards = [sample.reward or 0.0 for sample in self.usable]
-        return bool(rewards) and max(rewards) - min(rewards) > SAME
+        return bool(rewards) and max(rewards) - min(rewards) > REWARD_TOLERANCE
 
 
-def restored_groups(checkpoint: Checkpoint | None, draws: Draws, rules: GroupRules) -> list[Group]:
+def restored_groups(
+    checkpoint: Checkpoint | None, prompts: PromptSampler, rules: GroupConfig
+) -> list[Group]:
     """The groups, with the samples that they had."""
     if checkpoint is None:
         return []
     groups = {
         pending.number: Group(
             number=pending.number,
-            prompt=draws.at(pending.number).prompt,
+            prompt=prompts.at(pending.number).prompt,
             size=rules.samples,
             started=pending.started,
             rewarded=rules.rewarded,

@@ -6,14 +6,14 @@ from typing import Protocol
 
 from services.contracts.trajectories import Trajectory
 from services.inference.token_engine.interface import TokenEngine
-from services.trainer.rl.policy_server import Expectation, SyncReport
-from services.trainer.rl.prompts import Draw
+from services.trainer.rl.policy_server import LogprobReference, SyncReport
+from services.trainer.rl.prompts import SampledPrompt
 
 
 class Source(Protocol):
     """Answers prompts; safe to ask from many tasks at once."""
 
-    async def sample(self, draw: Draw, index: int) -> Trajectory:
+    async def sample(self, draw: SampledPrompt, index: int) -> Trajectory:
         """Answer a prompt, as its sample ``index``.
 
         A sample that failed says so in its record: nothing is raised but ``CancelledError``.
@@ -25,11 +25,11 @@ class Learner(Protocol):
     """Holds and updates the policy; asked one thing at a time."""
 
     async def update(self, step: int, batch: Path) -> dict[str, float]:
-        """Learn from a batch; return the figures of the update."""
+        """Learn from a batch; return the metrics of the update."""
         ...
 
     async def measure(self, batch: Path) -> dict[str, float]:
-        """The figures that the batch has under the present weights; nothing is learned."""
+        """The metrics that the batch has under the present weights; nothing is learned."""
         ...
 
     async def publish(self, folder: Path) -> None:
@@ -52,7 +52,7 @@ class Learner(Protocol):
 class Engine(TokenEngine, Protocol):
     """Samples with the weights that were loaded last, whose number each token carries."""
 
-    async def load(self, version: int, folder: Path, expect: Expectation) -> SyncReport:
+    async def load(self, version: int, folder: Path, expect: LogprobReference) -> SyncReport:
         """Sample with published weights from now on; turns that are being sampled go on with
         them. Raises where the engine does not compute what the learner does."""
         ...

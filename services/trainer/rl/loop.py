@@ -3,7 +3,7 @@
     wait for the groups of a step -> make their batch -> update the policy -> bring its weights to
     the engine -> evaluate it now and then -> report -> write a checkpoint now and then
 
-The player plays beside it: with ``max_staleness`` 0 it rests from the moment a batch is taken
+The scheduler plays beside it: with ``max_staleness`` 0 it rests from the moment a batch is taken
 until the engine has the new weights; else it goes on with the next prompts, and rollouts that are
 under way go on under the new weights.
 """
@@ -16,7 +16,7 @@ from pathlib import Path
 from services.contracts.online import OnlineSettings
 from services.core.process.reporter import Reporter
 from services.rollouts.log.log import IndexedLog
-from services.trainer.rl.batch import Batches
+from services.trainer.rl.batch import BatchBuilder
 from services.trainer.rl.checkpoints import (
     Checkpoints,
     PendingGroup,
@@ -27,51 +27,51 @@ from services.trainer.rl.checkpoints import (
 from services.trainer.rl.evaluation import Evaluation
 from services.trainer.rl.groups import Group
 from services.trainer.rl.interfaces import Engine, Learner
-from services.trainer.rl.metrics import StepClock, batch_figures, played_figures
+from services.trainer.rl.metrics import StepClock, batch_metrics, rollout_metrics
 from services.trainer.rl.policy_server import SyncReport
-from services.trainer.rl.prompts import Draws
-from services.trainer.rl.scheduler import Player
-from services.trainer.rl.weight_sync import PolicySync, probes_of
+from services.trainer.rl.prompts import PromptSampler
+from services.trainer.rl.scheduler import RolloutScheduler
+from services.trainer.rl.weight_sync import WeightSync, probes_of
 
 
 @dataclass(frozen=True)
 class Training:
     """The parts of a training. ``first_probes`` are token sequences to compare learner and engine
-    by before anything was sampled; ``full_marks`` is the reward that passes."""
+    by before anything was sampled; ``pass_threshold`` is the reward that passes."""
 
     settings: OnlineSettings
-    draws: Draws
-    player: Player
-    batches: Batches
+    prompts: PromptSampler
+    scheduler: RolloutScheduler
+    batches: BatchBuilder
     learner: Learner
     engine: Engine
-    sync: PolicySync
+    sync: WeightSync
     log: IndexedLog
     checkpoints: Checkpoints
     reporter: Reporter
     job_dir: Path
     first_probes: Sequence[Sequence[int]]
-    full_marks: float | None
+    pass_threshold: float | None
     evaluation: Evaluation | None = None
     sleeps: bool = False
 
     async def run(self, position: Position) -> Position:
         """Train from a position to the last step; return where that is."""
         if self.evaluation is not None and position.step == 0:
-            self.reporter.metrics(0, **await self.evaluation.figures())
+            self.reporter.metrics(0, **await self.evaluation.metrics())
         clock = StepClock()
         while position.step < self.settings.steps:
-            groups = await clock.time("rollout", self.player.batch())
-            figures: Mapping[str, float] = {}
+            groups = await clock.time("rollout", self.scheduler.batch())
+            metrics: Mapping[str, float] = {}
             if groups:
-                figures = await self._learn(position, groups, clock)
+                metrics = await self._learn(position, groups, clock)
             else:
                 await self._skip(position.step + 1)
             if self.evaluation is not None and self._evaluation_due(position.step + 1):
-                evaluated = await clock.time("evaluation", self.evaluation.figures())
-                figures = {**figures, **evaluated}
-            position = self._after(position, bool(groups), figures, clock)
-            self._report(position, groups, figures, clock)
+                evaluated = await clock.time("evaluation", self.evaluation.metrics())
+                metrics = {**metrics, **evaluated}
+            position = self._after(position, bool(groups), metrics, clock)
+            self._report(position, groups, metrics, clock)
             clock = StepClock()
             if self._checkpoint_due(position.step):
                 await clock.time("checkpoint", self._checkpoint(position))
@@ -96,14 +96,14 @@ class Training:
         await asyncio.to_thread(batch.save, path)
         if self.sleeps:
             await self.engine.sleep()
-        figures = await clock.time("update", self.learner.update(position.step, path))
+        metrics = await clock.time("update", self.learner.update(position.step, path))
         path.unlink()
         if self.sleeps:
             await self.engine.wake()
         report = await clock.time("sync", self._load(position.version + 1, probes_of(groups)))
-        await self.player.advance()
+        await self.scheduler.advance_version()
         return {
-            **figures,
+            **metrics,
             "sync_difference": report.largest_difference,
             "paused_seconds": report.paused_seconds,
         }
@@ -111,12 +111,12 @@ class Training:
     async def _skip(self, step: int) -> None:
         text = "all groups had the same rewards in all their samples; nothing was learned"
         self.reporter.message(f"Step {step}: {text}", "warn", step=step)
-        await self.player.stay()
+        await self.scheduler.skip()
 
     def _after(
-        self, position: Position, learned: bool, figures: Mapping[str, float], clock: StepClock
+        self, position: Position, learned: bool, metrics: Mapping[str, float], clock: StepClock
     ) -> Position:
-        tokens = int(figures.get("trained_tokens", 0.0))
+        tokens = int(metrics.get("trained_tokens", 0.0))
         return position.model_copy(
             update={
                 "step": position.step + 1,
@@ -130,18 +130,18 @@ class Training:
         self,
         position: Position,
         groups: Sequence[Group],
-        figures: Mapping[str, float],
+        metrics: Mapping[str, float],
         clock: StepClock,
     ) -> None:
         trained_on = position.version - bool(groups)
         values = {
-            **played_figures(self.player.played(), self.full_marks),
-            **batch_figures(groups, trained_on, self.batches),
-            **figures,
-            **clock.figures(),
+            **rollout_metrics(self.scheduler.played(), self.pass_threshold),
+            **batch_metrics(groups, trained_on, self.batches),
+            **metrics,
+            **clock.metrics(),
             "version": float(position.version),
-            "prompts_drawn": float(self.draws.position),
-            "prompts_skipped": float(self.draws.skipped),
+            "prompts_drawn": float(self.prompts.position),
+            "prompts_skipped": float(self.prompts.skipped),
         }
         self.reporter.metrics(position.step, **values)
         left = (self.settings.steps - position.step) * position.train_seconds / position.step
@@ -161,12 +161,12 @@ class Training:
 
     def _snapshot(self, position: Position) -> Snapshot:
         self.log.sync()
-        groups = self.player.groups
+        groups = self.scheduler.groups
         pending = [PendingGroup(number=each.number, started=each.started) for each in groups]
         return Snapshot(
             position.model_copy(
                 update={
-                    "draws": self.draws.position,
+                    "prompts_drawn": self.prompts.position,
                     "trajectories": self.log.count,
                     "groups": tuple(pending),
                 }

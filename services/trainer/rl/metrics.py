@@ -1,4 +1,4 @@
-"""The figures of a step."""
+"""The metrics of a step."""
 
 import time
 from collections.abc import Awaitable, Iterable, Sequence
@@ -6,9 +6,9 @@ from statistics import fmean, pstdev
 from typing import TypeVar
 
 from services.contracts.trajectories import Trajectory
-from services.trainer.rl.batch import CUT_OFF, Batches
+from services.trainer.rl.batch import TRUNCATED, BatchBuilder
 from services.trainer.rl.groups import Group
-from services.trainer.rl.scheduler import Played
+from services.trainer.rl.scheduler import RolloutStats
 
 Result = TypeVar("Result")
 
@@ -33,45 +33,45 @@ class StepClock:
         """Since the step began."""
         return time.monotonic() - self._begun
 
-    def figures(self) -> dict[str, float]:
+    def metrics(self) -> dict[str, float]:
         """Seconds of each part, and of the step."""
         parts = {f"{part}_seconds": seconds for part, seconds in self._parts.items()}
         return {**parts, "step_seconds": self.seconds}
 
 
-def played_figures(played: Played, full_marks: float | None) -> dict[str, float]:
+def rollout_metrics(played: RolloutStats, pass_threshold: float | None) -> dict[str, float]:
     """What the policy did since the last step, groups that were dropped included.
 
-    ``full_marks`` is the reward that passes; None without rewards.
+    ``pass_threshold`` is the reward that passes; None without rewards.
     """
     tokens = sum(s.sampled_tokens for s in played.samples if not s.finish_reason.is_failure)
-    figures = {
+    metrics = {
         "group_filter_rate": played.filtered / played.groups if played.groups else 0.0,
         "group_failure_rate": played.failed / played.groups if played.groups else 0.0,
-        **sample_figures(played.samples, full_marks),
+        **sample_metrics(played.samples, pass_threshold),
     }
     if played.seconds:
-        figures["generation_tokens_per_second"] = tokens / played.seconds
-    return figures
+        metrics["generation_tokens_per_second"] = tokens / played.seconds
+    return metrics
 
 
-def sample_figures(played: Sequence[Trajectory], full_marks: float | None) -> dict[str, float]:
+def sample_metrics(played: Sequence[Trajectory], pass_threshold: float | None) -> dict[str, float]:
     """What samples are like: their rewards, lengths and calls, those that failed left out."""
     samples = [sample for sample in played if not sample.finish_reason.is_failure]
-    figures: dict[str, float] = {}
+    metrics: dict[str, float] = {}
     if played:
-        figures["sample_failure_rate"] = 1.0 - len(samples) / len(played)
+        metrics["sample_failure_rate"] = 1.0 - len(samples) / len(played)
     if not samples:
-        return figures
-    if full_marks is not None:
-        figures |= _reward_figures(samples, full_marks)
+        return metrics
+    if pass_threshold is not None:
+        metrics |= _reward_metrics(samples, pass_threshold)
     calls = sum(sample.tool_calls for sample in samples)
     failed = sum(sample.failed_calls for sample in samples)
     tokens = sum(sample.sampled_tokens for sample in samples)
-    return figures | {
+    return metrics | {
         "response_length": _mean(len(sample.response_token_ids) for sample in samples),
         "sampled_length": tokens / len(samples),
-        "cut_off_rate": _mean(sample.finish_reason in CUT_OFF for sample in samples),
+        "cut_off_rate": _mean(sample.finish_reason in TRUNCATED for sample in samples),
         "turns": _mean(len(sample.turns) for sample in samples),
         "tool_calls": calls / len(samples),
         "tool_failure_rate": failed / calls if calls else 0.0,
@@ -81,26 +81,26 @@ def sample_figures(played: Sequence[Trajectory], full_marks: float | None) -> di
     }
 
 
-def batch_figures(groups: Sequence[Group], version: int, batches: Batches) -> dict[str, float]:
+def batch_metrics(groups: Sequence[Group], version: int, batches: BatchBuilder) -> dict[str, float]:
     """What was learned from: its size, what its lengths cost, and how old it is.
 
     The staleness of a sample is how many updates were made since its oldest token was sampled.
     """
     samples = [sample for group in groups for sample in group.usable]
-    figures: dict[str, float] = {"batch_groups": len(groups), "batch_samples": len(samples)}
+    metrics: dict[str, float] = {"batch_groups": len(groups), "batch_samples": len(samples)}
     if not samples:
-        return figures
+        return metrics
     if batches.overlong is not None:
-        figures["overlong_penalty"] = _mean(batches.penalty(sample) for sample in samples)
+        metrics["overlong_penalty"] = _mean(batches.penalty(sample) for sample in samples)
     oldest = [min((v for v in s.policy_versions if v >= 0), default=version) for s in samples]
-    return figures | {
+    return metrics | {
         "staleness": version - fmean(oldest),
         "staleness_max": version - min(oldest),
         "versions_per_sample": _mean(len(set(s.policy_versions) - {-1}) for s in samples),
     }
 
 
-def _reward_figures(samples: Sequence[Trajectory], full_marks: float) -> dict[str, float]:
+def _reward_metrics(samples: Sequence[Trajectory], pass_threshold: float) -> dict[str, float]:
     rewarded = [(sample, sample.reward) for sample in samples if sample.reward is not None]
     if not rewarded:
         return {}
@@ -113,7 +113,7 @@ def _reward_figures(samples: Sequence[Trajectory], full_marks: float) -> dict[st
     return components | {
         "reward": fmean(rewards),
         "reward_std": pstdev(rewards),
-        "pass_rate": _mean(reward >= full_marks for reward in rewards),
+        "pass_rate": _mean(reward >= pass_threshold for reward in rewards),
         "unrewarded_rate": 1.0 - len(rewarded) / len(samples),
     }
 

@@ -68,7 +68,7 @@ def _split(messages: list[JsonObject]) -> tuple[list[JsonObject], tuple[JsonObje
     return messages[: asked + 1], tuple(messages[asked + 1 :])
 
 
-class PromptOrder:
+class EpochShuffle:
     """Maps the number of a draw, counted from 0, to a row; the same for the same seed."""
 
     def __init__(self, rows: int, seed: int) -> None:
@@ -93,8 +93,8 @@ class PromptOrder:
 
 
 @dataclass(frozen=True)
-class Draw:
-    """A prompt that was drawn; ``number`` counts all draws from 0."""
+class SampledPrompt:
+    """A prompt that was drawn; ``number`` counts all prompts from 0."""
 
     number: int
     row: PromptRow
@@ -105,11 +105,11 @@ class Draw:
         return self.row.prompt
 
 
-class Draws:
-    """Draws rows in the order of the seed; ``position`` is the number of the next draw.
+class PromptSampler:
+    """PromptSampler rows in the order of the seed; ``position`` is the number of the next draw.
 
     ``length_of`` counts the tokens of a prompt; one longer than ``max_length``, or that the chat
-    template refuses, is left out. ``skipped`` counts such draws. ``param`` is the field of the
+    template refuses, is left out. ``skipped`` counts such prompts. ``param`` is the field of the
     request that names the file.
     """
 
@@ -123,7 +123,7 @@ class Draws:
         param: str = "training_file",
     ) -> None:
         self._rows = rows
-        self._order = PromptOrder(len(rows), seed)
+        self._order = EpochShuffle(len(rows), seed)
         self._length_of = length_of
         self._max_length = max_length
         self._param = param
@@ -131,11 +131,11 @@ class Draws:
         self.position = position
         self.skipped = 0
 
-    def at(self, number: int) -> Draw:
+    def at(self, number: int) -> SampledPrompt:
         """The draw of a number, as it was before a restart."""
-        return Draw(number, self._rows[self._order.row(number)])
+        return SampledPrompt(number, self._rows[self._order.row(number)])
 
-    def next(self) -> Draw:
+    def next(self) -> SampledPrompt:
         """The next prompt that can be used; raises `JobFailed` when there is none at all."""
         while len(self._refused) < len(self._rows):
             draw = self.at(self.position)
@@ -145,11 +145,11 @@ class Draws:
             self.skipped += 1
         raise self._none_usable()
 
-    def usable(self) -> list[Draw]:
+    def usable(self) -> list[SampledPrompt]:
         """Every prompt that can be used, once, whatever was drawn. Raises `JobFailed` when there
         is none."""
-        draws = [self.at(number) for number in range(len(self._rows))]
-        found = [draw for draw in draws if self._is_usable(draw.prompt)]
+        prompts = [self.at(number) for number in range(len(self._rows))]
+        found = [draw for draw in prompts if self._is_usable(draw.prompt)]
         if not found:
             raise self._none_usable()
         return found

@@ -14,19 +14,19 @@ from dataclasses import dataclass, field
 from services.contracts.errors import JobFailed
 from services.contracts.online import ReinforcementMethod
 from services.contracts.trajectories import Trajectory
-from services.trainer.rl.groups import Group, GroupRules
+from services.trainer.rl.groups import Group, GroupConfig
 from services.trainer.rl.interfaces import Source
-from services.trainer.rl.prompts import Draw, Draws
+from services.trainer.rl.prompts import PromptSampler, SampledPrompt
 from services.trainer.rl.spec import Online
 
 
 @dataclass
-class _Place:
+class _Slot:
     deadline: int  # the last version that may be trained with it
     finished: int | None = None  # its rank among those that finished
 
 
-class Schedule:
+class StalenessScheduler:
     """Counts groups, each known by its number; knows nothing of time or tokens.
 
     ``size`` groups make a batch, of which ``batches`` are still to be made; None: any number.
@@ -47,7 +47,7 @@ class Schedule:
         self._batches = batches
         self._replacements = replacements
         self._version = version
-        self._places: dict[int, _Place] = {}
+        self._slots: dict[int, _Slot] = {}
         self._ranks = 0
         self._dropped = 0
         self._taken = False
@@ -58,14 +58,14 @@ class Schedule:
         return self._version
 
     @property
-    def room(self) -> int:
+    def free_slots(self) -> int:
         """How many groups may begin now."""
         if self._exhausted:
             return 0
         batches = self._staleness if self._taken else self._staleness + 1
         if self._batches is not None:
             batches = min(batches, self._batches)
-        return max(0, batches * self._size - len(self._places))
+        return max(0, batches * self._size - len(self._slots))
 
     @property
     def _exhausted(self) -> bool:
@@ -75,16 +75,16 @@ class Schedule:
     def begin(self, number: int, version: int | None = None) -> None:
         """A group begins; under an earlier ``version`` where it was begun before a restart."""
         started = self._version if version is None else version
-        self._places[number] = _Place(started + self._staleness)
+        self._slots[number] = _Slot(started + self._staleness)
 
     def finish(self, number: int) -> None:
         """A group can be trained on."""
-        self._places[number].finished = self._ranks
+        self._slots[number].finished = self._ranks
         self._ranks += 1
 
     def drop(self, number: int) -> None:
         """A group is of no use; another may begin in its place."""
-        del self._places[number]
+        del self._slots[number]
         self._dropped += 1
 
     def ready(self) -> list[int] | None:
@@ -92,50 +92,50 @@ class Schedule:
         to wait. Fewer than a batch, or none, only when too many were dropped."""
         finished = sorted(
             (place.deadline, place.finished, number)
-            for number, place in self._places.items()
+            for number, place in self._slots.items()
             if place.finished is not None
         )
         chosen = [number for _, _, number in finished[: self._size]]
         if len(chosen) < self._size:
-            everything = len(finished) == len(self._places)
+            everything = len(finished) == len(self._slots)
             return chosen if self._exhausted and everything else None
         return chosen if self._leaves_nothing_late(chosen) else None
 
     def _leaves_nothing_late(self, chosen: Sequence[int]) -> bool:
         """Whether the groups left can all be trained on in time, a batch at each version."""
         left = sorted(
-            place.deadline for number, place in self._places.items() if number not in set(chosen)
+            place.deadline for number, place in self._slots.items() if number not in set(chosen)
         )
         return all(
             count <= (deadline - self._version) * self._size
             for count, deadline in enumerate(left, start=1)
         )
 
-    def take(self, numbers: Iterable[int]) -> None:
-        """The batch is made; until `advance` the policy is being updated with it."""
+    def consume(self, numbers: Iterable[int]) -> None:
+        """The batch is made; until `advance_version` the policy is being updated with it."""
         for number in numbers:
-            del self._places[number]
+            del self._slots[number]
         if self._batches is not None:
             self._batches -= 1
         self._taken = True
         self._dropped = 0
 
-    def advance(self) -> None:
+    def advance_version(self) -> None:
         """The policy has its next version, and the engine samples with it."""
         self._version += 1
         self._taken = False
 
-    def stay(self) -> None:
+    def skip(self) -> None:
         """There was nothing to learn from: the policy keeps its version."""
         self._taken = False
 
 
-FAILED_IN_A_ROW = 64
+MAX_CONSECUTIVE_FAILURES = 64
 """So many groups, one after the other, of which no sample succeeded end the job."""
 
 
 @dataclass
-class Played:
+class RolloutStats:
     """What was played since it was last asked for; ``seconds`` with at least one sample in play."""
 
     samples: list[Trajectory] = field(default_factory=list)
@@ -145,7 +145,7 @@ class Played:
     seconds: float = 0.0
 
 
-class Player:
+class RolloutScheduler:
     """Plays groups of samples; `batch` waits for those of the next update.
 
     ``keep`` is called with each sample when it has been played. `run` must run beside whoever
@@ -154,25 +154,25 @@ class Player:
 
     def __init__(
         self,
-        draws: Draws,
+        prompts: PromptSampler,
         source: Source,
-        schedule: Schedule,
-        rules: GroupRules,
+        schedule: StalenessScheduler,
+        rules: GroupConfig,
         max_concurrency: int,
         keep: Callable[[Trajectory], None],
     ) -> None:
-        self._draws = draws
+        self._draws = prompts
         self._source = source
-        self._schedule = schedule
+        self._staleness = schedule
         self._rules = rules
-        self._places = asyncio.Semaphore(max_concurrency)
+        self._slots = asyncio.Semaphore(max_concurrency)
         self._keep = keep
         self._groups: dict[int, Group] = {}
         self._changed = asyncio.Condition()
-        self._failed_in_a_row = 0
-        self._in_play = 0
+        self._consecutive_failures = 0
+        self._in_flight = 0
         self._busy_since = 0.0
-        self._played = Played()
+        self._played = RolloutStats()
 
     @property
     def groups(self) -> list[Group]:
@@ -180,9 +180,9 @@ class Player:
         return [self._groups[number] for number in sorted(self._groups)]
 
     @property
-    def in_play(self) -> int:
+    def in_flight(self) -> int:
         """Samples that are being played."""
-        return self._in_play
+        return self._in_flight
 
     async def run(self, restored: Iterable[Group] = ()) -> None:
         """Play for ever; first what ``restored`` groups still miss."""
@@ -191,33 +191,33 @@ class Player:
                 self._begin(group)
                 tasks.create_task(self._play(group))
             while True:
-                while self._schedule.room:
+                while self._staleness.free_slots:
                     tasks.create_task(self._play(self._draw()))
                 async with self._changed:
-                    await self._changed.wait_for(lambda: self._schedule.room)
+                    await self._changed.wait_for(lambda: self._staleness.free_slots)
 
     async def batch(self) -> list[Group]:
-        """Wait for the groups of the next update and take them. Fewer than usual, or none, only
+        """Wait for the groups of the next update and consume them. Fewer than usual, or none, only
         when too many were dropped for being alike."""
         async with self._changed:
-            await self._changed.wait_for(lambda: self._schedule.ready() is not None)
-            numbers = self._schedule.ready() or []
-            self._schedule.take(numbers)
+            await self._changed.wait_for(lambda: self._staleness.ready() is not None)
+            numbers = self._staleness.ready() or []
+            self._staleness.consume(numbers)
             self._changed.notify_all()
         return [self._groups.pop(number) for number in numbers]
 
-    async def advance(self) -> None:
+    async def advance_version(self) -> None:
         """The engine samples with the next version of the policy."""
-        await self._tell(self._schedule.advance)
+        await self._tell(self._staleness.advance_version)
 
-    async def stay(self) -> None:
+    async def skip(self) -> None:
         """There was nothing to learn from; the version stays."""
-        await self._tell(self._schedule.stay)
+        await self._tell(self._staleness.skip)
 
-    def played(self) -> Played:
+    def played(self) -> RolloutStats:
         """What was played since the last call."""
         self._count_time()
-        played, self._played = self._played, Played()
+        played, self._played = self._played, RolloutStats()
         return played
 
     async def _tell(self, change: Callable[[], None]) -> None:
@@ -231,7 +231,7 @@ class Player:
             number=draw.number,
             prompt=draw.prompt,
             size=self._rules.samples,
-            started=self._schedule.version,
+            started=self._staleness.version,
             rewarded=self._rules.rewarded,
         )
         self._begin(group)
@@ -239,7 +239,7 @@ class Player:
 
     def _begin(self, group: Group) -> None:
         self._groups[group.number] = group
-        self._schedule.begin(group.number, group.started)
+        self._staleness.begin(group.number, group.started)
 
     async def _play(self, group: Group) -> None:
         draw = self._draws.at(group.number)
@@ -248,8 +248,8 @@ class Player:
                 tasks.create_task(self._sample(group, draw, index))
         await self._tell(lambda: self._end(group))
 
-    async def _sample(self, group: Group, draw: Draw, index: int) -> None:
-        async with self._places:
+    async def _sample(self, group: Group, draw: SampledPrompt, index: int) -> None:
+        async with self._slots:
             with self._counted():
                 trajectory = await self._source.sample(draw, index)
         # Without a pause between them: a checkpoint finds the sample in both or in neither.
@@ -262,19 +262,19 @@ class Player:
         if len(group.usable) < self._rules.usable:
             self._fail(group)
         elif self._rules.filtered and not group.has_signal:
-            self._failed_in_a_row = 0
+            self._consecutive_failures = 0
             self._played.filtered += 1
             self._drop(group)
         else:
-            self._failed_in_a_row = 0
-            self._schedule.finish(group.number)
+            self._consecutive_failures = 0
+            self._staleness.finish(group.number)
 
     def _fail(self, group: Group) -> None:
         self._played.failed += 1
-        self._failed_in_a_row += 1
-        if self._failed_in_a_row >= FAILED_IN_A_ROW:
+        self._consecutive_failures += 1
+        if self._consecutive_failures >= MAX_CONSECUTIVE_FAILURES:
             raise JobFailed(
-                f"{FAILED_IN_A_ROW} prompts in a row could not be played; "
+                f"{MAX_CONSECUTIVE_FAILURES} prompts in a row could not be played; "
                 f"the last: {group.failure or 'too few samples'}",
                 code="rollouts_failed",
             )
@@ -282,33 +282,33 @@ class Player:
 
     def _drop(self, group: Group) -> None:
         del self._groups[group.number]
-        self._schedule.drop(group.number)
+        self._staleness.drop(group.number)
 
     @contextmanager
     def _counted(self) -> Iterator[None]:
         self._count_time()
-        self._in_play += 1
+        self._in_flight += 1
         try:
             yield
         finally:
             self._count_time()
-            self._in_play -= 1
+            self._in_flight -= 1
 
     def _count_time(self) -> None:
         now = asyncio.get_running_loop().time()
-        if self._in_play:
+        if self._in_flight:
             self._played.seconds += now - self._busy_since
         self._busy_since = now
 
 
-def schedule_of(online: Online, step: int, version: int) -> Schedule:
+def staleness_scheduler(online: Online, step: int, version: int) -> StalenessScheduler:
     """Which groups may begin, from a step and a policy version on."""
     settings = online.hyperparameters
     size = settings.prompts_per_step
     replacements = None
     if isinstance(online, ReinforcementMethod) and online.hyperparameters.dynamic_sampling:
         replacements = (online.hyperparameters.dynamic_sampling.max_batches - 1) * size
-    return Schedule(
+    return StalenessScheduler(
         size,
         settings.max_staleness,
         version,

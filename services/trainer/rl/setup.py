@@ -16,28 +16,28 @@ from services.rewards import RewardEnvironment
 from services.rollouts.chat import open_chat_tokens
 from services.rollouts.log.log import IndexedLog
 from services.rollouts.tools import ToolEnvironment, open_toolbox
-from services.trainer.rl.batch import Batches
-from services.trainer.rl.checkpoints import Checkpoint, Checkpoints, Position, cut_metrics
-from services.trainer.rl.evaluation import Divergence, Evaluation
-from services.trainer.rl.groups import Group, group_rules, restored_groups
+from services.trainer.rl.batch import BatchBuilder
+from services.trainer.rl.checkpoints import Checkpoint, Checkpoints, Position, truncate_metrics
+from services.trainer.rl.evaluation import DivergenceEvaluation, Evaluation
+from services.trainer.rl.groups import Group, group_config, restored_groups
 from services.trainer.rl.interfaces import Source
-from services.trainer.rl.learner.client import LearnerProcess
+from services.trainer.rl.learner.client import LearnerClient
 from services.trainer.rl.learner.protocol import LearnerSpec
 from services.trainer.rl.loop import Training
 from services.trainer.rl.policy_server import PolicyEngine
 from services.trainer.rl.policy_server.placement import Devices, divide, engine_options
-from services.trainer.rl.prompts import Draws, PromptRow, read_rows
-from services.trainer.rl.scheduler import Player, schedule_of
-from services.trainer.rl.sources import Playing, open_sources
+from services.trainer.rl.prompts import PromptRow, PromptSampler, read_rows
+from services.trainer.rl.scheduler import RolloutScheduler, staleness_scheduler
+from services.trainer.rl.sources import RolloutContext, open_sources
 from services.trainer.rl.spec import (
     Online,
     OnlineSpec,
-    full_marks,
     online_method,
-    overlong_of,
+    overlong_penalty_of,
+    pass_threshold,
     response_budget,
 )
-from services.trainer.rl.weight_sync import PROBE_TOKENS, PROBES, PolicySync
+from services.trainer.rl.weight_sync import PROBE_TOKENS, PROBES, WeightSync
 
 OUTPUT = "output"
 
@@ -45,7 +45,7 @@ WEIGHTS = "weights"
 
 
 @dataclass(frozen=True)
-class Environments:
+class OperatorEnvironment:
     """What the operator has set for tools and rewards; it carries keys."""
 
     tools: ToolEnvironment
@@ -63,7 +63,7 @@ class OpenTraining:
 
 @asynccontextmanager
 async def open_training(
-    spec: OnlineSpec, job_dir: Path, reporter: Reporter, environments: Environments
+    spec: OnlineSpec, job_dir: Path, reporter: Reporter, environments: OperatorEnvironment
 ) -> AsyncIterator[OpenTraining]:
     """Start the learner and the engine and get everything else ready, for the length of the
     block. Raises `TemperError` for what cannot be started."""
@@ -83,28 +83,34 @@ async def open_training(
         reporter.phase("loading_model")
         asked = _learner_spec(spec, checkpoint, budget)
         learner = await stack.enter_async_context(
-            LearnerProcess(spec.training.python, asked, job_dir, devices.trainer)
+            LearnerClient(spec.training.python, asked, job_dir, devices.trainer)
         )
         reporter.phase("starting_engine")
-        sync = PolicySync(learner, job_dir / WEIGHTS)
+        sync = WeightSync(learner, job_dir / WEIGHTS)
         engine = await stack.enter_async_context(
-            await policy_engine(spec, online, devices, sync, position.version, job_dir, reporter)
+            await build_policy_engine(
+                spec, online, devices, sync, position.version, job_dir, reporter
+            )
         )
-        playing = Playing(spec, online, chat, toolbox, job_dir, devices)
+        playing = RolloutContext(spec, online, chat, toolbox, job_dir, devices)
         sources = await stack.enter_async_context(
             open_sources(playing, engine, environments.rewards)
         )
-        draws = Draws(
-            rows, spec.seed, playing.prompt_length, settings.max_prompt_length, position.draws
+        prompts = PromptSampler(
+            rows,
+            spec.seed,
+            playing.prompt_length,
+            settings.max_prompt_length,
+            position.prompts_drawn,
         )
-        batches = Batches(budget, overlong_of(online), sources.teacher)
-        rules = group_rules(online)
-        schedule = schedule_of(online, position.step, position.version)
+        batches = BatchBuilder(budget, overlong_penalty_of(online), sources.teacher)
+        rules = group_config(online)
+        schedule = staleness_scheduler(online, position.step, position.version)
         training = Training(
             settings=settings,
-            draws=draws,
-            player=Player(
-                draws, sources.samples, schedule, rules, settings.max_concurrency, log.append
+            prompts=prompts,
+            scheduler=RolloutScheduler(
+                prompts, sources.samples, schedule, rules, settings.max_concurrency, log.append
             ),
             batches=batches,
             learner=learner,
@@ -115,19 +121,19 @@ async def open_training(
             reporter=reporter,
             job_dir=job_dir,
             first_probes=_first_probes(rows, playing),
-            full_marks=full_marks(online),
+            pass_threshold=pass_threshold(online),
             evaluation=_evaluation(
-                playing, sources.samples, reporter, Divergence(batches, learner, job_dir)
+                playing, sources.samples, reporter, DivergenceEvaluation(batches, learner, job_dir)
             ),
             sleeps=devices.sleep,
         )
-        yield OpenTraining(training, position, restored_groups(checkpoint, draws, rules))
+        yield OpenTraining(training, position, restored_groups(checkpoint, prompts, rules))
 
 
 def _position(checkpoint: Checkpoint | None, job_dir: Path, reporter: Reporter) -> Position:
     """Where to go on, with what was reported behind it dropped."""
     position = checkpoint.position() if checkpoint else Position()
-    cut_metrics(job_dir, position.step)
+    truncate_metrics(job_dir, position.step)
     if checkpoint is not None:
         reporter.message(f"Going on after step {position.step}", step=position.step)
     return position
@@ -147,32 +153,32 @@ def _learner_spec(spec: OnlineSpec, checkpoint: Checkpoint | None, budget: int) 
 
 
 def _evaluation(
-    playing: Playing, source: Source, reporter: Reporter, divergence: Divergence
+    playing: RolloutContext, source: Source, reporter: Reporter, divergence: DivergenceEvaluation
 ) -> Evaluation | None:
     """The evaluation on the validation file; None where there is no such file."""
     spec, settings = playing.spec, playing.settings
     if spec.validation is None:
         return None
-    draws = Draws(
+    prompts = PromptSampler(
         read_rows(spec.validation.path, settings.prompt_type),
         spec.seed,
         playing.prompt_length,
         settings.max_prompt_length,
         param="validation_file",
     )
-    rewards_to_pass = full_marks(playing.online)
+    rewards_to_pass = pass_threshold(playing.online)
     return Evaluation(
-        draws=draws.usable(),
+        prompts=prompts.usable(),
         source=source,
         samples=settings.eval_samples,
         max_concurrency=settings.max_concurrency,
-        full_marks=rewards_to_pass,
+        pass_threshold=rewards_to_pass,
         reporter=reporter,
         divergence=divergence if rewards_to_pass is None else None,
     )
 
 
-def _first_probes(rows: Sequence[PromptRow], playing: Playing) -> list[list[int]]:
+def _first_probes(rows: Sequence[PromptRow], playing: RolloutContext) -> list[list[int]]:
     """Some prompts, before there is anything else to compare learner and engine by."""
     probes: list[list[int]] = []
     refusal = ""
@@ -193,14 +199,14 @@ def _first_probes(rows: Sequence[PromptRow], playing: Playing) -> list[list[int]
 
 ADAPTER_CONFIG = "adapter_config.json"
 
-MOST_ADAPTERS = 5
+MAX_ADAPTERS = 5
 
 
-async def policy_engine(
+async def build_policy_engine(
     spec: OnlineSpec,
     online: Online,
     devices: Devices,
-    sync: PolicySync,
+    sync: WeightSync,
     version: int,
     job_dir: Path,
     reporter: Reporter,
@@ -224,7 +230,7 @@ async def policy_engine(
         engine_options(online, spec, devices),
         tokenizer=spec.model,
         lora_rank=rank,
-        adapters=min(settings.max_staleness + 2, MOST_ADAPTERS),
+        adapters=min(settings.max_staleness + 2, MAX_ADAPTERS),
         devices=devices.engines,
         sleep=devices.sleep,
         version=version,
@@ -238,7 +244,7 @@ class _AdapterConfig(BaseModel):
 
 def _lora_rank(spec: OnlineSpec, settings: OnlineSettings) -> int | None:
     """The rank of what is trained; None where all weights are."""
-    optimisation = settings.optimisation
+    optimisation = settings.optimizer
     if optimisation.training_type is not TrainingType.LORA:
         return None
     if spec.adapter is None:

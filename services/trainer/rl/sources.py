@@ -23,23 +23,23 @@ from services.rollouts.chat.interface import ChatTokens
 from services.rollouts.loop import Rollouts
 from services.rollouts.prompts import Prompt
 from services.rollouts.tools import Toolbox
-from services.trainer.rl.batch import TopTokens
+from services.trainer.rl.batch import TopKTeacher
 from services.trainer.rl.interfaces import Source
 from services.trainer.rl.policy_server import PolicyEngine
 from services.trainer.rl.policy_server.placement import Devices, engine_options
-from services.trainer.rl.prompts import Draw
+from services.trainer.rl.prompts import SampledPrompt
 from services.trainer.rl.sequences import TopK
 from services.trainer.rl.spec import Online, OnlineSpec, RemoteTeacher, response_budget, rewards_of
 
 TEACHER = "teacher"
 
 
-def sample_id(draw: Draw, index: int) -> str:
+def trajectory_id(draw: SampledPrompt, index: int) -> str:
     """The id of a sample's trajectory; no two samples of a job have the same."""
     return f"traj-{draw.number}-{index}"
 
 
-def draw_seed(seed: int, draw: Draw) -> int:
+def prompt_seed(seed: int, draw: SampledPrompt) -> int:
     """A seed of 31 bits for the samples of a draw: other ones in each pass over the prompts."""
     digest = hashlib.sha256(f"{seed}:{draw.number}".encode()).digest()
     return int.from_bytes(digest[:4]) >> 1
@@ -53,13 +53,13 @@ class RolloutSource:
         self._scorer = scorer
         self._seed = seed
 
-    async def sample(self, draw: Draw, index: int) -> Trajectory:
+    async def sample(self, draw: SampledPrompt, index: int) -> Trajectory:
         """One rollout, rewarded."""
         trajectory = await self._rollouts.play(
             draw.prompt,
             sample_index=index,
-            seed=draw_seed(self._seed, draw),
-            trajectory_id=sample_id(draw, index),
+            seed=prompt_seed(self._seed, draw),
+            trajectory_id=trajectory_id(draw, index),
         )
         if self._scorer is None:
             return trajectory
@@ -74,11 +74,11 @@ class DataSource:
         self._tools = tools
         self._max_tokens = max_tokens
 
-    async def sample(self, draw: Draw, index: int) -> Trajectory:
+    async def sample(self, draw: SampledPrompt, index: int) -> Trajectory:
         """The answer of the row; a failed sample where it has none or cannot be rendered."""
         prompt = draw.prompt
         common = {
-            "id": sample_id(draw, index),
+            "id": trajectory_id(draw, index),
             "prompt_index": prompt.index,
             "sample_index": index,
             "messages": list(prompt.messages),
@@ -118,7 +118,7 @@ class TeacherSource:
     def __init__(self, rollouts: Source) -> None:
         self._rollouts = rollouts
 
-    async def sample(self, draw: Draw, index: int) -> Trajectory:
+    async def sample(self, draw: SampledPrompt, index: int) -> Trajectory:
         """One rollout of the teacher; no policy version is named for its tokens."""
         trajectory = await self._rollouts.sample(draw, index)
         length = len(trajectory.response_token_ids)
@@ -127,7 +127,7 @@ class TeacherSource:
         )
 
 
-class RemoteTopTokens:
+class RemoteTopK:
     """The ``top_k`` most probable tokens of a server elsewhere."""
 
     def __init__(self, engine: CompletionsTokenEngine, top_k: int) -> None:
@@ -140,7 +140,7 @@ class RemoteTopTokens:
         return TopK(given.top_ids, given.top_log_probs)
 
 
-class Mixture:
+class MixtureSource:
     """Lets the student answer a prompt with probability ``lmbda``, and ``others`` else; the same
     prompt of the same draw is always answered by the same."""
 
@@ -150,7 +150,7 @@ class Mixture:
         self._lmbda = lmbda
         self._seed = seed
 
-    async def sample(self, draw: Draw, index: int) -> Trajectory:
+    async def sample(self, draw: SampledPrompt, index: int) -> Trajectory:
         """An answer of who was chosen."""
         chance = random.Random(f"{self._seed}:{draw.number}:source").random()  # noqa: S311
         chosen = self._student if chance < self._lmbda else self._others
@@ -162,11 +162,11 @@ class Sources:
     """Who answers, and a teacher elsewhere that says how probable the tokens are."""
 
     samples: Source
-    teacher: TopTokens | None = None
+    teacher: TopKTeacher | None = None
 
 
 @dataclass(frozen=True)
-class Playing:
+class RolloutContext:
     """What rollouts of any engine are played with."""
 
     spec: OnlineSpec
@@ -205,7 +205,7 @@ class Playing:
 
 @asynccontextmanager
 async def open_sources(
-    playing: Playing, policy: PolicyEngine, rewards: RewardEnvironment
+    playing: RolloutContext, policy: PolicyEngine, rewards: RewardEnvironment
 ) -> AsyncIterator[Sources]:
     """The sources of a method, for the length of the block. Raises `TemperError` for what cannot
     be started."""
@@ -227,11 +227,11 @@ async def open_sources(
         teacher = playing.spec.teacher
         top = (
             # A vLLM that is asked for more tokens than there are does not survive it.
-            RemoteTopTokens(remote, min(teacher.top_k, playing.chat.vocabulary))
+            RemoteTopK(remote, min(teacher.top_k, playing.chat.vocabulary))
             if remote is not None and isinstance(teacher, RemoteTeacher)
             else None
         )
-        yield Sources(Mixture(student, others, settings.lmbda, seed), top)
+        yield Sources(MixtureSource(student, others, settings.lmbda, seed), top)
 
 
 async def _remote_teacher(
@@ -246,7 +246,7 @@ async def _remote_teacher(
     )
 
 
-async def _served_teacher(playing: Playing, stack: AsyncExitStack) -> VllmTokenEngine:
+async def _served_teacher(playing: RolloutContext, stack: AsyncExitStack) -> VllmTokenEngine:
     """The engine of a local teacher, beside the policy's."""
     spec = playing.spec
     assert isinstance(spec.teacher, Path)  # noqa: S101 - there is one of the two

@@ -51,7 +51,7 @@ class RemoteTeacher(_Part):
     top_k: int
 
 
-class RuntimeOf(_Part):
+class RuntimeSpec(_Part):
     """A runtime: its Python, and what is installed in it."""
 
     python: Path
@@ -65,8 +65,8 @@ class _Training(_Part):
     method: Method
     prompts: SourceFile
     validation: SourceFile | None = None
-    training: RuntimeOf
-    vllm: RuntimeOf
+    training: RuntimeSpec
+    vllm: RuntimeSpec
     gpus: list[str] = Field(default_factory=list)
     seed: int
 
@@ -119,12 +119,12 @@ def rewards_of(online: Online) -> list[WeightedReward]:
     return [] if isinstance(online, DistillationMethod) else online.rewards
 
 
-def full_marks(online: Online) -> float | None:
+def pass_threshold(online: Online) -> float | None:
     """The reward of a sample that gets 1 from every reward that counts in its favour."""
     rewards = rewards_of(online)
     return sum(max(reward.weight, 0.0) for reward in rewards) - 1e-6 if rewards else None
 
 
-def overlong_of(online: Online) -> OverlongPenalty | None:
+def overlong_penalty_of(online: Online) -> OverlongPenalty | None:
     """The punishment of long responses, where there is one."""
     return None if isinstance(online, DistillationMethod) else online.hyperparameters.overlong

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from services.trainer.rl.groups import Group
 from services.trainer.rl.interfaces import Engine, Learner
-from services.trainer.rl.policy_server import Expectation, SyncReport
+from services.trainer.rl.policy_server import LogprobReference, SyncReport
 
 KEPT = 2
 """Published weights that stay: the engine may need those before again until it has the next."""
@@ -14,7 +14,7 @@ PROBES = 3
 PROBE_TOKENS = 1024
 
 
-class PolicySync:
+class WeightSync:
     """Publishes weights below a folder and has the engine load them."""
 
     def __init__(self, learner: Learner, folder: Path) -> None:
@@ -41,8 +41,8 @@ class PolicySync:
         log-probabilities that the learner gives them.
         """
         target = await self.publish(version)
-        expectation = Expectation(probes, await self._learner.probe(probes))
-        report = await engine.load(version, target, expectation)
+        reference = LogprobReference(probes, await self._learner.probe(probes))
+        report = await engine.load(version, target, reference)
         self._forget(version)
         return report
 

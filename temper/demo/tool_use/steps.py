@@ -17,7 +17,7 @@ from services.contracts.fine_tuning import (
 from services.contracts.multi_turn import MultiTurn, RolloutSampling
 from services.contracts.online import (
     DynamicSampling,
-    Optimisation,
+    OptimizerSettings,
     ReinforcementHyperparameters,
     ReinforcementMethod,
 )
@@ -125,7 +125,7 @@ def reinforcement(
         prompts_per_step=PROMPTS_PER_STEP,
         samples_per_prompt=8,
         # Small passes stay in the cache of a processor: an update takes a third less.
-        optimisation=Optimisation(learning_rate=1e-4, weight_decay=0.0, micro_batch_tokens=2048),
+        optimizer=OptimizerSettings(learning_rate=1e-4, weight_decay=0.0, micro_batch_tokens=2048),
         sampling=SAMPLING,
         multi_turn=MULTI_TURN,
         tools=[task.tool],

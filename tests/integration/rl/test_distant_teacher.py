@@ -34,7 +34,7 @@ SETTINGS = {
     "max_staleness": 0,
     "lmbda": 1.0,
     "sampling": {"max_tokens": 24},
-    "optimisation": {"learning_rate": 1e-2},
+    "optimizer": {"learning_rate": 1e-2},
     "engine": ENGINE,
 }
 
@@ -116,13 +116,13 @@ def test_it_answers_prompts_and_its_best_tokens_are_learned(
 ) -> None:
     url = {"type": "url", "base_url": server.base_url, "model": NAME, "top_k": 20}
     changes: dict[str, Any] = {"lmbda": 0.0, "seq_kd": True, "steps": 12, "beta": 0.0}
-    changes["optimisation"] = {"learning_rate": 1e-3}
+    changes["optimizer"] = {"learning_rate": 1e-3}
     job = OnlineJob(
         tmp_path / "job", student, "distillation", **distant(server, 20), **settings(url, **changes)
     )
     job.run()
 
-    losses = [figures["loss"] for figures in job.metrics()]
+    losses = [metrics["loss"] for metrics in job.metrics()]
     assert fmean(losses[-3:]) < 0.9 * fmean(losses[:3])
     versions = {v for t in read_indexed(job.folder) for v in t.policy_versions}
     assert versions == {-1}

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from services.contracts.engine import VllmOptions
 from services.core.process.runtimes import Runtime, child_environment
 from services.inference.token_engine.interface import SampledTokens, TurnSampling
-from services.trainer.rl.policy_server import Expectation, PolicyEngine, SyncReport
+from services.trainer.rl.policy_server import LogprobReference, PolicyEngine, SyncReport
 from tests.support.runtimes import installed_runtime
 
 pytestmark = pytest.mark.runtime
@@ -37,8 +37,8 @@ class Published:
     probes: list[list[int]]
     said: dict[str, list[list[float]]]
 
-    def expectation(self, name: str) -> Expectation:
-        return Expectation(self.probes, self.said[name])
+    def reference(self, name: str) -> LogprobReference:
+        return LogprobReference(self.probes, self.said[name])
 
 
 @pytest.fixture(scope="module")
@@ -128,8 +128,8 @@ def test_whole_weights_are_exchanged_under_turns(
         ) as engine:
 
             async def load(version: int, name: str) -> SyncReport:
-                expectation = published.expectation(name)
-                return await engine.load(version, published.folder / name, expectation)
+                reference = published.reference(name)
+                return await engine.load(version, published.folder / name, reference)
 
             assert engine.context_length == 2048
             assert (await load(0, "first")).restarted is None
@@ -182,8 +182,8 @@ def test_adapters_are_exchanged_and_outlive_the_server(
         ) as engine:
 
             async def load(version: int, name: str) -> SyncReport:
-                expectation = published.expectation(name)
-                return await engine.load(version, published.folder / name, expectation)
+                reference = published.reference(name)
+                return await engine.load(version, published.folder / name, reference)
 
             (server,) = servers_of(published.base)
             statuses = await refused(root_of(server))

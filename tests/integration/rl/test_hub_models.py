@@ -28,7 +28,7 @@ SETTINGS = {
     "prompts_per_step": 2,
     "max_prompt_length": 256,
     "sampling": {"max_tokens": 16},
-    "optimisation": {"learning_rate": 1e-3, "training_type": "lora", "lora": {"rank": 4}},
+    "optimizer": {"learning_rate": 1e-3, "training_type": "lora", "lora": {"rank": 4}},
     "engine": {"max_model_len": 512, "cpu_kv_cache_gib": 0.1},
 }
 

@@ -9,7 +9,7 @@ import pytest
 from services.rollouts.log.log import read_indexed
 from services.rollouts.log.parquet import read_parquet, write_parquet
 from services.rollouts.prompts import Prompt
-from services.trainer.rl.batch import Batches
+from services.trainer.rl.batch import BatchBuilder
 from services.trainer.rl.groups import Group
 from services.trainer.rl.learner.protocol import Done, Update
 from tests.integration.rl.training_job import OnlineJob
@@ -31,7 +31,7 @@ SETTINGS = {
     "eval_interval": 2,
     "eval_samples": 2,
     "sampling": {"max_tokens": 24},
-    "optimisation": {"learning_rate": 1e-3},
+    "optimizer": {"learning_rate": 1e-3},
     "engine": {"max_model_len": 512, "cpu_kv_cache_gib": 0.1},
 }
 
@@ -56,13 +56,13 @@ def test_a_killed_training_goes_on_and_ends_with_a_model(tmp_path: Path, model: 
     assert (result["kind"], result["global_step"]) == ("full", 5)
     assert (job.folder / result["model_dir"] / "model.safetensors").is_file()
     assert any("Going on after step" in report["message"] for report in job.reports("message"))
-    assert [figures["step"] for figures in job.metrics()] == [0, 1, 2, 3, 4, 5]
-    evaluated = [figures["step"] for figures in job.metrics() if "eval_reward" in figures]
+    assert [metrics["step"] for metrics in job.metrics()] == [0, 1, 2, 3, 4, 5]
+    evaluated = [metrics["step"] for metrics in job.metrics() if "eval_reward" in metrics]
     assert evaluated == [0, 2, 4, 5]
-    for figures in job.metrics()[1:]:
-        assert figures["sync_difference"] < 1e-3
-        assert figures["staleness_max"] <= 1
-        assert figures["trained_tokens"] > 0
+    for metrics in job.metrics()[1:]:
+        assert metrics["sync_difference"] < 1e-3
+        assert metrics["staleness_max"] <= 1
+        assert metrics["trained_tokens"] > 0
 
     trajectories = list(read_indexed(job.folder))
     assert len({trajectory.id for trajectory in trajectories}) == len(trajectories) == 5 * 2 * 4
@@ -88,7 +88,7 @@ def replay(job: OnlineJob, model: Path, folder: Path) -> Done:
     ]
     group = Group(0, Prompt(0, (), (), {}), len(recorded), 0, rewarded=True)
     group.samples |= dict(enumerate(recorded))
-    batch = asyncio.run(Batches(max_length=24).of([group]))
+    batch = asyncio.run(BatchBuilder(max_length=24).of([group]))
     batch.save(folder / "batch.npz")
     with tempfile.TemporaryDirectory() as short:
         spec = learner_spec(model, "reinforcement", Path(short))

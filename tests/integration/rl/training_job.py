@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from services.core.artifacts import ModelSource, SourceFile
 from services.core.process.reporter import METRICS, REPORTS, RESULT
 from services.core.process.runtimes import child_environment
-from services.trainer.rl.spec import SPEC, OnlineTask, RemoteTeacher, RuntimeOf
+from services.trainer.rl.spec import SPEC, OnlineTask, RemoteTeacher, RuntimeSpec
 from tests.support.runtimes import installed_runtime
 from tests.support.waiting import wait_for
 
@@ -50,8 +50,8 @@ class OnlineJob:
                 "teacher": _source(teacher),
                 "prompts": prompts,
                 "validation": validation if held_out else None,
-                "training": RuntimeOf(python=training.python, version=training.version),
-                "vllm": RuntimeOf(python=vllm.python, version=vllm.version),
+                "training": RuntimeSpec(python=training.python, version=training.version),
+                "vllm": RuntimeSpec(python=vllm.python, version=vllm.version),
                 "seed": 1,
             }
         )
@@ -83,7 +83,7 @@ class OnlineJob:
         return [report for report in _lines(self.folder / REPORTS) if report["type"] == kind]
 
     def metrics(self) -> list[dict[str, Any]]:
-        """The figures of each step."""
+        """The metrics of each step."""
         return _lines(self.folder / METRICS)
 
     def _ended(self, seconds: float) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""A learner without weights, as a process: what it does wrong stands in ``behaviour``."""
+"""A learner without weights, as a process: what it does wrong stands in ``behavior``."""
 
 import os
 import signal
@@ -22,16 +22,16 @@ from services.trainer.rl.learner.protocol import (
 )
 from services.trainer.rl.sequences import Batch
 
-BEHAVIOUR = "behaviour"
+BEHAVIOR = "behavior"
 ENDED = "ended"
 
 
 def main(job_dir: Path) -> None:
     spec = LearnerSpec.model_validate_json((job_dir / SPEC).read_bytes())
-    file = job_dir / BEHAVIOUR
-    behaviour = file.read_text() if file.exists() else ""
+    file = job_dir / BEHAVIOR
+    behavior = file.read_text() if file.exists() else ""
     print("the learner says something", flush=True)
-    if behaviour == "exit":
+    if behavior == "exit":
         sys.exit(3)
     with socket.socket(socket.AF_UNIX) as connection:
         connection.connect(str(spec.socket))
@@ -44,13 +44,13 @@ def main(job_dir: Path) -> None:
         tell(Ready(resumed=spec.checkpoint is not None, trainable_parameters=7))
         for line in stream:
             request = REQUEST.validate_json(line)
-            if behaviour == "die":
+            if behavior == "die":
                 os.kill(os.getpid(), signal.SIGKILL)
-            if behaviour == "garbage":
+            if behavior == "garbage":
                 stream.write(b"not an answer\n")
                 stream.flush()
                 time.sleep(60)
-            if behaviour == "fail":
+            if behavior == "fail":
                 tell(Failed(code="diverged", message="the loss is nan", param="learning_rate"))
                 return
             tell(answer_to(request))

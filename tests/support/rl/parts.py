@@ -8,7 +8,7 @@ from pathlib import Path
 
 from services.inference.token_engine.interface import SampledTokens, TurnSampling
 from services.trainer.rl.checkpoints import MODEL
-from services.trainer.rl.policy_server import Expectation, SyncReport
+from services.trainer.rl.policy_server import LogprobReference, SyncReport
 from services.trainer.rl.sequences import Batch
 from tests.support.rollouts import CharacterChat, tokens
 
@@ -88,7 +88,7 @@ class SteadyEngine:
             finish_reason="stop" if whole else "length",
         )
 
-    async def load(self, version: int, folder: Path, expect: Expectation) -> SyncReport:
+    async def load(self, version: int, folder: Path, expect: LogprobReference) -> SyncReport:
         self.running_while_loading.append(self.running)
         published = json.loads((folder / WEIGHTS).read_text())
         assert expect.token_ids

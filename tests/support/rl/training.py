@@ -1,4 +1,4 @@
-"""Trainings of the real loop, player and checkpoints, with a learner and an engine of a test's."""
+"""The real loop, scheduler and checkpoints with a learner and an engine that a test controls."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -14,16 +14,16 @@ from services.core.process.reporter import Reporter
 from services.rollouts.log.log import IndexedLog
 from services.rollouts.loop import Rollouts
 from services.rollouts.prompts import Prompt
-from services.trainer.rl.batch import Batches
-from services.trainer.rl.checkpoints import Checkpoints, Position, cut_metrics
+from services.trainer.rl.batch import BatchBuilder
+from services.trainer.rl.checkpoints import Checkpoints, Position, truncate_metrics
 from services.trainer.rl.evaluation import Evaluation
-from services.trainer.rl.groups import group_rules, restored_groups
+from services.trainer.rl.groups import group_config, restored_groups
 from services.trainer.rl.loop import Training
-from services.trainer.rl.prompts import Draws, PromptRow, read_row
-from services.trainer.rl.scheduler import Player, schedule_of
+from services.trainer.rl.prompts import PromptRow, PromptSampler, read_row
+from services.trainer.rl.scheduler import RolloutScheduler, staleness_scheduler
 from services.trainer.rl.sources import RolloutSource
-from services.trainer.rl.spec import overlong_of, response_budget
-from services.trainer.rl.weight_sync import PolicySync
+from services.trainer.rl.spec import overlong_penalty_of, response_budget
+from services.trainer.rl.weight_sync import WeightSync
 from tests.support.rl.parts import CountingLearner, SteadyEngine
 from tests.support.rollouts import CharacterChat, FunctionToolbox
 
@@ -91,7 +91,7 @@ class Run:
         position = checkpoint.position() if checkpoint else Position()
         if checkpoint is not None:
             self.learner.updates = CountingLearner.of(checkpoint.learner).updates
-        cut_metrics(self.folder, position.step)
+        truncate_metrics(self.folder, position.step)
         chat = CharacterChat()
         rollouts = Rollouts(self.engine, chat, FunctionToolbox({}), MultiTurn(), settings.sampling)
         source = RolloutSource(rollouts, JudgingScorer(self.judge), seed=0)
@@ -99,49 +99,49 @@ class Run:
         def length_of(prompt: Prompt) -> int:
             return len(chat.prompt(prompt.messages, ()))
 
-        def draws_of(rows: Sequence[PromptRow], drawn: int) -> Draws:
-            return Draws(rows, 0, length_of, settings.max_prompt_length, drawn)
+        def sampler_of(rows: Sequence[PromptRow], drawn: int) -> PromptSampler:
+            return PromptSampler(rows, 0, length_of, settings.max_prompt_length, drawn)
 
-        draws = draws_of(self.rows, position.draws)
+        prompts = sampler_of(self.rows, position.prompts_drawn)
         reporter = Reporter(self.folder)
         evaluation = Evaluation(
-            draws=draws_of(self.held_out, 0).usable() if self.held_out else [],
+            prompts=sampler_of(self.held_out, 0).usable() if self.held_out else [],
             source=source,
             samples=settings.eval_samples,
             max_concurrency=settings.max_concurrency,
-            full_marks=1.0,
+            pass_threshold=1.0,
             reporter=reporter,
         )
-        rules = group_rules(self.online)
+        rules = group_config(self.online)
         with IndexedLog(self.folder, keep=position.trajectories) as log:
-            player = Player(
-                draws,
+            scheduler = RolloutScheduler(
+                prompts,
                 source,
-                schedule_of(self.online, position.step, position.version),
+                staleness_scheduler(self.online, position.step, position.version),
                 rules,
                 settings.max_concurrency,
                 log.append,
             )
             training = Training(
                 settings=settings,
-                draws=draws,
-                player=player,
-                batches=Batches(response_budget(settings), overlong_of(self.online)),
+                prompts=prompts,
+                scheduler=scheduler,
+                batches=BatchBuilder(response_budget(settings), overlong_penalty_of(self.online)),
                 learner=self.learner,
                 engine=self.engine,
-                sync=PolicySync(self.learner, self.folder / "weights"),
+                sync=WeightSync(self.learner, self.folder / "weights"),
                 log=log,
                 checkpoints=checkpoints,
                 reporter=reporter,
                 job_dir=self.folder,
                 first_probes=[[1, 2, 3]],
-                full_marks=1.0,
+                pass_threshold=1.0,
                 evaluation=evaluation if self.held_out else None,
                 sleeps=self.sleeps,
             )
             await training.begin(position.version)
-            restored = restored_groups(checkpoint, draws, rules)
-            playing = asyncio.create_task(player.run(restored))
+            restored = restored_groups(checkpoint, prompts, rules)
+            playing = asyncio.create_task(scheduler.run(restored))
             running = asyncio.create_task(training.run(position))
             everything: set[asyncio.Task[Any]] = {playing, running}
             done, _ = await asyncio.wait(

@@ -11,7 +11,7 @@ from services.api.models.service import remove_model
 from services.api.settings import ApiSettings
 from services.contracts.errors import Conflict, InvalidRequest, PermissionDenied, TemperError
 from services.contracts.fine_tuning import CreateFineTuningJob
-from services.contracts.online import Optimisation, ReinforcementHyperparameters
+from services.contracts.online import OptimizerSettings, ReinforcementHyperparameters
 from services.core.artifacts import Artifacts
 from services.core.db.engine import Database
 from services.core.db.tables import FileRow, ModelRow
@@ -93,7 +93,7 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("ppo", {"sampling": {"top_k": 20}}, "sampling.top_k"),
     ("reinforcement", {"sampling": {"temperature": 0.0}}, "sampling.temperature"),
     ("reinforcement", {"sampling": {"temperature": 1e-300}}, "sampling.temperature"),
-    ("ppo", {"optimisation": {"lora": {"dropout": 0.1}}}, "optimisation.lora.dropout"),
+    ("ppo", {"optimizer": {"lora": {"dropout": 0.1}}}, "optimizer.lora.dropout"),
     ("reinforcement", {"prompts_per_step": 65_536}, "prompts_per_step"),
     ("reinforcement", {"tools": [TOOL]}, "multi_turn.multi_turn_enable"),
     (
@@ -205,10 +205,24 @@ def test_numbers_that_nothing_could_hold_are_no_settings(settings: dict[str, int
         ReinforcementHyperparameters.model_validate(settings)
 
 
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"optimisation": {"learning_rate": 1e-6}}, "optimisation has been renamed to optimizer"),
+        ({"loss": {"importance_cap": 2.0}}, "importance_cap has been renamed to tis_cap"),
+    ],
+)
+def test_a_retired_name_is_answered_with_the_new_one(
+    settings: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ValidationError, match=message):
+        ReinforcementHyperparameters.model_validate(settings)
+
+
 @pytest.mark.parametrize("strategy", ["ddp", "fsdp"])
 def test_a_zero_stage_without_deepspeed_is_refused(strategy: str) -> None:
     with pytest.raises(ValidationError, match="zero_stage belongs to the strategy deepspeed"):
-        Optimisation.model_validate({"strategy": strategy, "zero_stage": 3})
+        OptimizerSettings.model_validate({"strategy": strategy, "zero_stage": 3})
 
 
 def test_more_gpus_for_the_trainer_than_there_are_is_refused(registry: Database) -> None:

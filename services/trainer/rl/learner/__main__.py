@@ -37,8 +37,10 @@ def main() -> int:
     spec = LearnerSpec.model_validate_json((Path(sys.argv[1]) / SPEC).read_bytes())
     _prepare_environment()
     # Imported late: it takes seconds, and the libraries read the environment when imported.
-    processes = import_module(f"{_PACKAGE}.parallel").Processes(spec.settings.optimisation)
-    with Coordinator(spec.socket, leads=processes.leads, share=processes.shared) as coordinator:
+    processes = import_module(f"{_PACKAGE}.parallel").ProcessGroup(spec.settings.optimizer)
+    with Coordinator(
+        spec.socket, is_main=processes.is_main, share=processes.broadcast
+    ) as coordinator:
         phase = "loading_model"
         try:
             learner = import_module(f"{_PACKAGE}.learner").Learner(spec, processes)
@@ -73,19 +75,19 @@ Share = Callable[[Callable[[], bytes]], bytes]
 
 CONNECT_SECONDS = 30.0
 HEARTBEAT_SECONDS = 60.0
-"""Processes that only listen hear this often that there is nothing to do yet."""
+"""ProcessGroup that only listen hear this often that there is nothing to do yet."""
 
 
 class Coordinator:
     """The connection of the leading process; the others hear through it."""
 
-    def __init__(self, path: Path, *, leads: bool, share: Share) -> None:
+    def __init__(self, path: Path, *, is_main: bool, share: Share) -> None:
         """Connect, in the leading process; ``share`` gives what it reads to all processes."""
-        self._leads = leads
+        self._leads = is_main
         self._share = share
         self._received = b""
         self._socket = socket.socket(socket.AF_UNIX)
-        if leads:
+        if is_main:
             self._socket.settimeout(CONNECT_SECONDS)
             self._socket.connect(str(path))
             self._socket.settimeout(HEARTBEAT_SECONDS)

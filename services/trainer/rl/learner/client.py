@@ -43,8 +43,8 @@ FINISH_SECONDS = 30.0
 GRACE_SECONDS = 10.0
 POLL_SECONDS = 0.2
 MAX_ANSWER_BYTES = 256 << 20
-SHOWN_LINES = 30
-SHOWN_BYTES = 16_384
+TAIL_LINES = 30
+TAIL_BYTES = 16_384
 
 
 class LearnerFailed(JobFailed):
@@ -64,8 +64,8 @@ class LearnerFailed(JobFailed):
         self.log_tail = tuple(log_tail)
 
 
-class LearnerProcess:
-    """``async with LearnerProcess(...) as learner`` starts it and waits until it has its weights.
+class LearnerClient:
+    """``async with LearnerClient(...) as learner`` starts it and waits until it has its weights.
 
     Its processes use ``gpus``, one each, or the CPU; at the end of the block none is left. Its
     output is appended to ``learner.log`` in ``job_dir``. All methods and entering raise
@@ -133,11 +133,11 @@ class LearnerProcess:
         await asyncio.shield(self._stop())
 
     async def update(self, step: int, batch: Path) -> dict[str, float]:
-        """Learn from a batch; return the figures of the update."""
+        """Learn from a batch; return the metrics of the update."""
         return (await self._ask(Update(step=step, batch=batch))).metrics
 
     async def measure(self, batch: Path) -> dict[str, float]:
-        """The figures that the batch has under the present weights; nothing is learned."""
+        """The metrics that the batch has under the present weights; nothing is learned."""
         return (await self._ask(Measure(batch=batch))).metrics
 
     async def publish(self, folder: Path) -> None:
@@ -266,7 +266,7 @@ class LearnerProcess:
 def _tail(log: Path) -> list[str]:
     with suppress(OSError), log.open("rb") as file:
         size = file.seek(0, 2)
-        file.seek(max(0, size - SHOWN_BYTES))
+        file.seek(max(0, size - TAIL_BYTES))
         lines = file.read().decode(errors="replace").splitlines()
-        return [line[:500] for line in lines if line.strip()][-SHOWN_LINES:]
+        return [line[:500] for line in lines if line.strip()][-TAIL_LINES:]
     return []

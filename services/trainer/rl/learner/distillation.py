@@ -8,11 +8,11 @@ import torch
 from torch import Tensor
 
 from services.contracts.online import Aggregation
-from services.trainer.rl.learner.metrics import Tally
+from services.trainer.rl.learner.metrics import MetricAccumulator
 from services.trainer.rl.learner.micro_batches import MicroBatch, TrainedTokens
-from services.trainer.rl.learner.model import LanguageModel, Reader, Readings, SampledTokens
+from services.trainer.rl.learner.model import LanguageModel, LogprobReader, Reader, Readings
 from services.trainer.rl.learner.update import Loss, Passes
-from services.trainer.rl.losses.distillation import generalised_divergence, with_remainder
+from services.trainer.rl.losses.distillation import generalized_jsd, with_remainder
 
 
 class Teacher(Protocol):
@@ -50,13 +50,13 @@ class LocalTeacher:
             common = min(logits.shape[-1], taught.shape[-1])
             teacher = (taught[:, :common] / self._temperature).log_softmax(-1)
             student = (logits[:, :common] / self._temperature).log_softmax(-1)
-            return (generalised_divergence(teacher, student, beta),)
+            return (generalized_jsd(teacher, student, beta),)
 
         return read
 
 
 @dataclass(frozen=True)
-class TopTokens:
+class TopKTargets:
     """The most probable tokens at each trained token, and their log-probabilities: (m, k)."""
 
     ids: Tensor
@@ -82,12 +82,12 @@ class DistantTeacher:
 
         def read(logits: Tensor, part: slice) -> Readings:
             student = with_remainder(logits.log_softmax(-1).gather(-1, ids[part]))
-            return (generalised_divergence(teacher[part], student, beta),)
+            return (generalized_jsd(teacher[part], student, beta),)
 
         return read
 
 
-def top_tokens(tokens: TrainedTokens) -> TopTokens:
+def top_tokens(tokens: TrainedTokens) -> TopKTargets:
     """What teachers said of the trained tokens of a batch."""
     ids, log_probs = [], []
     for sequence, places in zip(tokens.sequences, tokens.places, strict=True):
@@ -99,27 +99,27 @@ def top_tokens(tokens: TrainedTokens) -> TopTokens:
         log_probs.append(sequence.teacher.log_probs[places.numpy() - 1])
     if not ids:
         return _no_tokens()
-    return TopTokens(
+    return TopKTargets(
         torch.from_numpy(np.concatenate(ids)).long(), torch.from_numpy(np.concatenate(log_probs))
     )
 
 
-def _no_tokens() -> TopTokens:
-    return TopTokens(torch.zeros(0, 1, dtype=torch.long), torch.zeros(0, 1))
+def _no_tokens() -> TopKTargets:
+    return TopKTargets(torch.zeros(0, 1, dtype=torch.long), torch.zeros(0, 1))
 
 
 class Distillation:
     """The mean of the generalised divergence from a teacher, over all trained tokens."""
 
     passes = Passes()
-    aggregation = Aggregation.ALL_TOKENS
+    aggregation = Aggregation.MEAN_OF_TOKENS
 
     def __init__(self, model: Any, teacher: Teacher, beta: float) -> None:
         self._model = model
         self._teacher = teacher
         self._beta = beta
 
-    def begin(self, tokens: TrainedTokens, figures: dict[str, float]) -> Loss:  # noqa: ARG002
+    def begin(self, tokens: TrainedTokens, metrics: dict[str, float]) -> Loss:  # noqa: ARG002
         """Let the teacher look at the batch."""
         self._teacher.begin(tokens)
         return _BatchLoss(self._model, self._teacher, self._beta)
@@ -133,21 +133,23 @@ class _BatchLoss:
     teacher: Teacher
     beta: float
 
-    def __call__(self, micro: MicroBatch, weights: Tensor, tally: Tally) -> Tensor:
+    def __call__(
+        self, micro: MicroBatch, weights: Tensor, accumulator: MetricAccumulator
+    ) -> Tensor:
         """The weighted sum of the divergences."""
         divergence = self.teacher.reader(micro, self.beta)
-        sampled = SampledTokens(micro.targets)
+        sampled = LogprobReader(micro.targets)
 
         def read(logits: Tensor, part: slice) -> Readings:
             with torch.no_grad():
-                figures = sampled(logits, part)
-            return (*divergence(logits, part), *figures)
+                metrics = sampled(logits, part)
+            return (*divergence(logits, part), *metrics)
 
         (divergences, log_probs, entropies), _, _ = self.model(
             micro.token_ids, micro.states, micro.ends, read
         )
         loss = (weights * divergences).sum()
-        tally.part("loss", loss)
-        tally.mean("log_prob_mean", log_probs)
-        tally.mean("entropy", entropies)
+        accumulator.part("loss", loss)
+        accumulator.mean("log_prob_mean", log_probs)
+        accumulator.mean("entropy", entropies)
         return loss

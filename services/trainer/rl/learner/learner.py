@@ -23,8 +23,8 @@ from services.trainer.rl.learner.model import (
     load_learner_model,
     stored_dtype,
 )
-from services.trainer.rl.learner.optimizer import build_optimiser
-from services.trainer.rl.learner.parallel import Processes
+from services.trainer.rl.learner.optimizer import build_optimizer
+from services.trainer.rl.learner.parallel import ProcessGroup
 from services.trainer.rl.learner.policy_gradient import PolicyGradient
 from services.trainer.rl.learner.protocol import (
     Done,
@@ -38,8 +38,8 @@ from services.trainer.rl.learner.protocol import (
     Save,
     Update,
 )
-from services.trainer.rl.learner.scoring import Reference, Scorer, log_probs_of_all
-from services.trainer.rl.learner.state import complete_folder, write_model
+from services.trainer.rl.learner.scoring import BatchScorer, Reference, sequence_log_probs
+from services.trainer.rl.learner.state import atomic_folder, write_model
 from services.trainer.rl.learner.update import Objective, Updater
 from services.trainer.rl.sequences import Batch
 
@@ -51,27 +51,27 @@ TRAINER = "trainer"
 class Learner:
     """A policy that learns from batches. Of several processes each answers every request."""
 
-    def __init__(self, spec: LearnerSpec, processes: Processes) -> None:
+    def __init__(self, spec: LearnerSpec, processes: ProcessGroup) -> None:
         """Load the models, and go on from the checkpoint if there is one."""
         settings = spec.settings
-        optimisation = settings.optimisation
+        optimisation = settings.optimizer
         self._spec = spec
         self._processes = processes
-        self._plain = load_learner_model(spec, half=processes.computes_in_half)
+        self._plain = load_learner_model(spec, bf16=processes.computes_in_bf16)
         self.trainable_parameters = sum(
             each.numel() for each in self._plain.parameters() if each.requires_grad
         )
         critic = settings.critic if isinstance(settings, PpoHyperparameters) else None
         critic_rate = critic.learning_rate if critic is not None else None
-        self._model, optimiser = processes.place(
-            self._plain, lambda model: build_optimiser(model, optimisation, critic_rate)
+        self._model, optimizer = processes.prepare(
+            self._plain, lambda model: build_optimizer(model, optimisation, critic_rate)
         )
         if spec.checkpoint is not None:
             states.restore(spec.checkpoint / TRAINER, self._plain, processes.strategy)
-        self._scorer = Scorer(self._model, processes, optimisation.micro_batch_tokens)
+        self._scorer = BatchScorer(self._model, processes, optimisation.micro_batch_tokens)
         self.updater = Updater(
             self._model,
-            optimiser,
+            optimizer,
             build_objective(spec, self._model, self._plain, processes),
             processes,
             optimisation,
@@ -95,7 +95,7 @@ class Learner:
             case Measure(batch=path):
                 metrics = self.updater.measure(TrainedTokens.of(Batch.load(path)))
             case Probe(token_ids=token_ids):
-                log_probs = log_probs_of_all(self._log_probs, token_ids)
+                log_probs = sequence_log_probs(self._log_probs, token_ids)
             case Publish(folder=folder) | Export(folder=folder):
                 self._write(folder)
             case Save(folder=folder):
@@ -111,49 +111,49 @@ class Learner:
 
     def _write(self, folder: Path) -> None:
         weights = states.policy_weights(self._plain, self._processes.strategy)
-        if self._processes.leads:
+        if self._processes.is_main:
             dtype = stored_dtype(self._spec.model)
             write_model(self._plain.model, weights, dtype, self._spec.model, folder)
 
     def _save(self, folder: Path) -> None:
         state = states.snapshot(self._plain, self._processes.strategy)
         weights = states.policy_weights(self._plain, self._processes.strategy)
-        if self._processes.leads:
+        if self._processes.is_main:
             dtype = stored_dtype(self._spec.model)
-            with complete_folder(folder) as partial:
+            with atomic_folder(folder) as partial:
                 write_model(self._plain.model, weights, dtype, self._spec.model, partial / MODEL)
                 state.write(partial / TRAINER)
 
 
 def build_objective(
-    spec: LearnerSpec, model: Any, plain: LanguageModel, processes: Processes
+    spec: LearnerSpec, model: Any, plain: LanguageModel, processes: ProcessGroup
 ) -> Objective:
     """The objective of the spec's method, with the frozen models that it needs.
 
     ``model`` is the wrapped one, ``plain`` what it wraps.
     """
     settings = spec.settings
-    half = processes.computes_in_half
-    limit = settings.optimisation.micro_batch_tokens
+    bf16 = processes.computes_in_bf16
+    limit = settings.optimizer.micro_batch_tokens
     if isinstance(settings, DistillationHyperparameters):
         return Distillation(model, _teacher(spec, settings, processes), settings.beta)
-    scorer = Scorer(model, processes, limit)
+    scorer = BatchScorer(model, processes, limit)
     reference = None
     if settings.loss.kl is not None:
-        if settings.optimisation.training_type is TrainingType.LORA:
+        if settings.optimizer.training_type is TrainingType.LORA:
             reference = Reference(scorer, plain.model)
         else:
-            copy = processes.frozen(load_frozen(spec.model, spec.adapter, half=half))
-            reference = Reference(Scorer(copy, processes, limit))
+            copy = processes.prepare_frozen(load_frozen(spec.model, spec.adapter, bf16=bf16))
+            reference = Reference(BatchScorer(copy, processes, limit))
     return PolicyGradient(settings, model, scorer, reference)
 
 
 def _teacher(
-    spec: LearnerSpec, settings: DistillationHyperparameters, processes: Processes
+    spec: LearnerSpec, settings: DistillationHyperparameters, processes: ProcessGroup
 ) -> Teacher:
     if spec.teacher is not None:
-        model = load_frozen(spec.teacher, None, half=processes.computes_in_half)
-        return LocalTeacher(processes.frozen(model), settings.temperature)
+        model = load_frozen(spec.teacher, None, bf16=processes.computes_in_bf16)
+        return LocalTeacher(processes.prepare_frozen(model), settings.temperature)
     if settings.temperature != 1.0:
         raise InvalidRequest(
             "must be 1 with a teacher by URL, whose distribution is known in part",

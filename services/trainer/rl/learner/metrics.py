@@ -3,10 +3,10 @@
 import torch
 from torch import Tensor
 
-from services.trainer.rl.learner.parallel import Processes
+from services.trainer.rl.learner.parallel import ProcessGroup
 
 
-class Tally:
+class MetricAccumulator:
     """Sums that stay on the device until the update is over.
 
     While not ``counting`` nothing changes but that names become known: all processes must know
@@ -25,7 +25,7 @@ class Tally:
         self._add(name, total, torch.full_like(total, values.numel()))
 
     def part(self, name: str, value: Tensor) -> None:
-        """Take a part of a loss: parts are added, and the mean of all optimiser steps is shown."""
+        """Take a part of a loss: parts are added, and the mean of all optimizer steps is shown."""
         value = value.detach().double()
         self._add(name, value, torch.zeros_like(value))
 
@@ -37,18 +37,18 @@ class Tally:
         if self.counting and values.numel():
             self._maxima[name] = torch.maximum(before, values.detach().max().double())
 
-    def collect(self, processes: Processes, steps: int) -> dict[str, float]:
-        """The figures of all processes, after ``steps`` optimiser steps."""
-        figures: dict[str, float] = {}
+    def collect(self, processes: ProcessGroup, steps: int) -> dict[str, float]:
+        """The metrics of all processes, after ``steps`` optimizer steps."""
+        metrics: dict[str, float] = {}
         if self._sums:
             sums = processes.sum(torch.stack([self._sums[name] for name in sorted(self._sums)]))
             for name, (total, count) in zip(sorted(self._sums), sums.tolist(), strict=True):
-                figures[name] = total / (count or steps)
+                metrics[name] = total / (count or steps)
         if self._maxima:
             names = sorted(self._maxima)
             maxima = processes.maximum(torch.stack([self._maxima[name] for name in names]))
-            figures |= dict(zip(names, maxima.tolist(), strict=True))
-        return figures
+            metrics |= dict(zip(names, maxima.tolist(), strict=True))
+        return metrics
 
     def _add(self, name: str, total: Tensor, count: Tensor) -> None:
         before = self._sums.setdefault(

@@ -92,7 +92,7 @@ def micro_batches(
     """
     lengths = [len(each.token_ids) for each in tokens.sequences]
     plan = cut([each for each in chosen if tokens.lengths[each] > 0], lengths, limit)
-    for sequences, real in dealt(plan, processes)[rank::processes]:
+    for sequences, real in balance(plan, processes)[rank::processes]:
         yield _assembled(tokens, sequences, real, device)
 
 
@@ -110,7 +110,7 @@ def cut(chosen: Sequence[int], lengths: Sequence[int], limit: int) -> list[list[
     return groups
 
 
-def dealt(groups: Sequence[list[int]], processes: int) -> list[tuple[list[int], bool]]:
+def balance(groups: Sequence[list[int]], processes: int) -> list[tuple[list[int], bool]]:
     """Make the number of groups a multiple of ``processes``, which wait for each other.
 
     Groups are split as long as there is one of two rows; then some are computed again and not

@@ -13,10 +13,10 @@ from transformers import AutoConfig, AutoModelForCausalLM
 
 from services.contracts.adaptation import LoraSettings, TrainingType
 from services.contracts.errors import InvalidRequest
-from services.contracts.online import Optimisation, PpoHyperparameters
+from services.contracts.online import OptimizerSettings, PpoHyperparameters
 from services.trainer.rl.learner.protocol import LearnerSpec
 
-LOGITS_AT_ONCE = 2**27
+MAX_LOGITS = 2**27
 """Elements: 512 MiB in float32. Beyond it logits are computed again for the gradient."""
 
 Readings = tuple[Tensor, ...]
@@ -31,10 +31,10 @@ class LanguageModel(nn.Module):  # type: ignore[misc]
     follows it, so that padding changes nothing.
     """
 
-    def __init__(self, model: Any, critic: nn.Module | None = None, *, half: bool = False) -> None:
-        """``half``: forward passes compute in bfloat16, whatever the weights are stored in."""
+    def __init__(self, model: Any, critic: nn.Module | None = None, *, bf16: bool = False) -> None:
+        """``bf16``: forward passes compute in bfloat16, whatever the weights are stored in."""
         super().__init__()
-        self.half = half
+        self.bf16 = bf16
         self.model = model
         self.critic = critic
 
@@ -55,7 +55,7 @@ class LanguageModel(nn.Module):  # type: ignore[misc]
 
         Returns what ``read`` gave, and of a critic the values there (m,) and at ``ends`` (b,).
         """
-        with torch.autocast(token_ids.device.type, torch.bfloat16, enabled=self.half):
+        with torch.autocast(token_ids.device.type, torch.bfloat16, enabled=self.bf16):
             hidden = self.hidden(token_ids)
             readings = self.read(hidden[states], read)
             if self.critic is None:
@@ -72,8 +72,8 @@ class LanguageModel(nn.Module):  # type: ignore[misc]
         return self.causal.get_output_embeddings()(states).float()
 
     def read(self, states: Tensor, read: Reader) -> Readings:
-        """Read the logits of ``states`` (m, h), never more than `LOGITS_AT_ONCE`."""
-        step = max(1, LOGITS_AT_ONCE // self.causal.config.get_text_config().vocab_size)
+        """Read the logits of ``states`` (m, h), never more than `MAX_LOGITS`."""
+        step = max(1, MAX_LOGITS // self.causal.config.get_text_config().vocab_size)
         if len(states) <= step:
             return read(self.logits(states), slice(0, len(states)))
 
@@ -109,7 +109,7 @@ def check_head(model: LanguageModel) -> None:
 
 
 @dataclass(frozen=True)
-class SampledTokens:
+class LogprobReader:
     """Reads the log-probabilities of ``targets`` (m,) and the entropies, at a temperature.
 
     Entropies have a gradient only where there is a bonus for them.
@@ -130,7 +130,7 @@ class SampledTokens:
         return log_probs, entropies
 
 
-class Critic(nn.Module):  # type: ignore[misc]
+class ValueModel(nn.Module):  # type: ignore[misc]
     """A value head on a trunk of its own, or on the policy's.
 
     The head begins at zero, so that the first values are 0 whatever the trunk says.
@@ -149,27 +149,27 @@ class Critic(nn.Module):  # type: ignore[misc]
         return self.head(states[places].float())[:, 0].float()
 
 
-def load_learner_model(spec: LearnerSpec, *, half: bool) -> LanguageModel:
-    """The policy with what is trained beside it, on the CPU; ``half`` tells how it computes.
+def load_learner_model(spec: LearnerSpec, *, bf16: bool) -> LanguageModel:
+    """The policy with what is trained beside it, on the CPU; ``bf16`` tells how it computes.
 
     What is trained is float32; a base under an adapter is bfloat16 where that is computed in.
     """
     settings = spec.settings
-    policy = _load_policy(spec, settings.optimisation, half=half)
+    policy = _load_policy(spec, settings.optimizer, bf16=bf16)
     critic = None
     if isinstance(settings, PpoHyperparameters):
-        critic = _load_critic(spec, settings, policy, half=half)
-    model = LanguageModel(policy, critic, half=half)
+        critic = _load_critic(spec, settings, policy, bf16=bf16)
+    model = LanguageModel(policy, critic, bf16=bf16)
     check_head(model)
     return model
 
 
-def load_frozen(folder: Path, adapter: Path | None, *, half: bool) -> LanguageModel:
+def load_frozen(folder: Path, adapter: Path | None, *, bf16: bool) -> LanguageModel:
     """A model that is only asked: a reference, or a teacher."""
-    dtype = torch.bfloat16 if half else torch.float32
+    dtype = torch.bfloat16 if bf16 else torch.float32
     model = _merged(_load(folder, dtype), adapter)
     model.requires_grad_(False)
-    frozen = LanguageModel(model, half=half)
+    frozen = LanguageModel(model, bf16=bf16)
     check_head(frozen)
     return frozen
 
@@ -180,13 +180,13 @@ def stored_dtype(folder: Path) -> torch.dtype:
     return dtype if isinstance(dtype, torch.dtype) else torch.float32
 
 
-def _load_policy(spec: LearnerSpec, settings: Optimisation, *, half: bool) -> Any:
+def _load_policy(spec: LearnerSpec, settings: OptimizerSettings, *, bf16: bool) -> Any:
     torch.manual_seed(spec.seed)
     if settings.training_type is TrainingType.FULL:
         model = _merged(_load(spec.model, torch.float32), spec.adapter)
         model.requires_grad_(True)
     else:
-        model = _load(spec.model, torch.bfloat16 if half else torch.float32)
+        model = _load(spec.model, torch.bfloat16 if bf16 else torch.float32)
         if spec.adapter is not None:
             model = PeftModel.from_pretrained(model, str(spec.adapter), is_trainable=True)
         else:
@@ -197,14 +197,14 @@ def _load_policy(spec: LearnerSpec, settings: Optimisation, *, half: bool) -> An
 
 
 def _load_critic(
-    spec: LearnerSpec, settings: PpoHyperparameters, policy: Any, *, half: bool
-) -> Critic:
+    spec: LearnerSpec, settings: PpoHyperparameters, policy: Any, *, bf16: bool
+) -> ValueModel:
     """Separate: begun as another copy of what the policy began as, and adapted as it is."""
     hidden_size = policy.config.get_text_config().hidden_size
     if settings.critic.kind == "shared":
-        return Critic(hidden_size)
-    copy = LanguageModel(_load_policy(spec, settings.optimisation, half=half))
-    return Critic(hidden_size, copy.causal.base_model)
+        return ValueModel(hidden_size)
+    copy = LanguageModel(_load_policy(spec, settings.optimizer, bf16=bf16))
+    return ValueModel(hidden_size, copy.causal.base_model)
 
 
 def lora_config(settings: LoraSettings) -> LoraConfig:

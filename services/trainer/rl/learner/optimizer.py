@@ -1,11 +1,11 @@
-"""The optimiser: AdamW with one rate for the policy and one for its critic."""
+"""The optimizer: AdamW with one rate for the policy and one for its critic."""
 
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from services.contracts.online import Optimisation
+from services.contracts.online import OptimizerSettings
 from services.trainer.errors import Diverged
 from services.trainer.rl.learner.model import LanguageModel
 
@@ -13,8 +13,8 @@ POLICY = "grad_norm"
 CRITIC = "critic_grad_norm"
 
 
-def build_optimiser(
-    model: LanguageModel, settings: Optimisation, critic_rate: float | None
+def build_optimizer(
+    model: LanguageModel, settings: OptimizerSettings, critic_rate: float | None
 ) -> torch.optim.Optimizer:
     """AdamW over what can be trained; the groups are named for the metric of their gradient."""
     critic = [] if model.critic is None else list(model.critic.parameters())
@@ -34,20 +34,20 @@ def build_optimiser(
     )
 
 
-def set_rate(optimiser: Any, step: int, warmup_steps: int) -> None:
+def set_learning_rates(optimizer: Any, step: int, warmup_steps: int) -> None:
     """Set the learning rates of update ``step``: rising in a line, then constant."""
     share = min(1.0, (step + 1) / max(1, warmup_steps))
-    for group in optimiser.param_groups:
+    for group in optimizer.param_groups:
         group["lr"] = group["peak"] * share
 
 
-def clipped_norms(optimiser: Any, max_norm: float) -> dict[str, float]:
+def clip_gradients(optimizer: Any, max_norm: float) -> dict[str, float]:
     """Scale the gradients of each group to at most ``max_norm``; return their norms before.
 
     Raises `Diverged` when one is no number: the weights are still good then.
     """
     norms: dict[str, float] = {}
-    for group in optimiser.param_groups:
+    for group in optimizer.param_groups:
         norm = torch.nn.utils.clip_grad_norm_(group["params"], max_norm)
         norms[group["name"]] = _whole(norm).item()
     if not all(torch.isfinite(torch.tensor(list(norms.values())))):

@@ -14,9 +14,9 @@ from torch import Tensor
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor, distribute_tensor
 
-from services.contracts.online import Optimisation
+from services.contracts.online import OptimizerSettings
 from services.trainer.rl.learner.model import LanguageModel
-from services.trainer.rl.learner.optimizer import clipped_norms
+from services.trainer.rl.learner.optimizer import clip_gradients
 
 TIMEOUT = timedelta(minutes=30)
 """For processes that wait for each other in the midst of a computation."""
@@ -25,23 +25,23 @@ Build = Callable[[LanguageModel], torch.optim.Optimizer]
 
 
 class ParameterState(NamedTuple):
-    """A parameter, its whole value, and what the optimiser keeps for it, by name."""
+    """A parameter, its gather value, and what the optimizer keeps for it, by name."""
 
     parameter: Tensor
     value: Tensor
-    moments: Mapping[str, Tensor]
+    optimizer_state: Mapping[str, Tensor]
 
 
-class Strategy(Protocol):
+class ParallelStrategy(Protocol):
     """What differs between the ways of sharing. All processes call every method at once."""
 
-    def place(self, model: LanguageModel, build: Build) -> tuple[Any, Any]:
-        """Bring a model to the devices and build its optimiser; returns what is called in the
-        model's place, and the optimiser, whose groups tell and take the learning rates."""
+    def prepare(self, model: LanguageModel, build: Build) -> tuple[Any, Any]:
+        """Bring a model to the devices and build its optimizer; returns what is called in the
+        model's prepare, and the optimizer, whose groups tell and take the learning rates."""
         ...
 
-    def exchange(self, *, wanted: bool) -> AbstractContextManager[None]:
-        """Within it gradients are computed; only if ``wanted`` they are exchanged."""
+    def sync_gradients(self, *, enabled: bool) -> AbstractContextManager[None]:
+        """Within it gradients are computed; only if ``enabled`` they are exchanged."""
         ...
 
     def backward(self, loss: Tensor) -> None:
@@ -49,27 +49,27 @@ class Strategy(Protocol):
         ...
 
     def step(self) -> Mapping[str, float]:
-        """Take an optimiser step with gradients of limited norm, and forget them.
+        """Take an optimizer step with gradients of limited norm, and forget them.
 
         Returns their norms before, by what they are called as a metric. Raises `Diverged`.
         """
         ...
 
-    def whole(self, parameter: Tensor) -> Tensor:
-        """A copy on the CPU of a parameter that is trained, in the precision of the optimiser."""
+    def gather(self, parameter: Tensor) -> Tensor:
+        """A copy on the CPU of a parameter that is trained, in the precision of the optimizer."""
         ...
 
-    def moments(self, parameter: Tensor) -> Mapping[str, Tensor]:
-        """Copies on the CPU of what the optimiser keeps for a parameter; empty at the start."""
+    def optimizer_state(self, parameter: Tensor) -> Mapping[str, Tensor]:
+        """Copies on the CPU of what the optimizer keeps for a parameter; empty at the start."""
         ...
 
     def restore(self, states: Sequence[ParameterState]) -> None:
-        """Set parameters and their moments to what `whole` and `moments` gave."""
+        """Set parameters and their optimizer_state to what `gather` and `optimizer_state` gave."""
         ...
 
 
-class Replicated:
-    """A whole copy in each process (DDP); one process alone has just its copy."""
+class DataParallel:
+    """A gather copy in each process (DDP); one process alone has just its copy."""
 
     def __init__(self, accelerator: Accelerator, max_norm: float) -> None:
         self._accelerator = accelerator
@@ -77,84 +77,84 @@ class Replicated:
         self._model: Any = None
         self._optimiser: Any = None
 
-    def place(self, model: LanguageModel, build: Build) -> tuple[Any, Any]:
+    def prepare(self, model: LanguageModel, build: Build) -> tuple[Any, Any]:
         self._model = self._accelerator.prepare_model(model)
         self._optimiser = build(model)
         return self._model, self._optimiser
 
-    def exchange(self, *, wanted: bool) -> AbstractContextManager[None]:
-        return nullcontext() if wanted else self._accelerator.no_sync(self._model)
+    def sync_gradients(self, *, enabled: bool) -> AbstractContextManager[None]:
+        return nullcontext() if enabled else self._accelerator.no_sync(self._model)
 
     def backward(self, loss: Tensor) -> None:
         loss.backward()
 
     def step(self) -> Mapping[str, float]:
-        norms = clipped_norms(self._optimiser, self._max_norm)
+        norms = clip_gradients(self._optimiser, self._max_norm)
         self._optimiser.step()
         self._optimiser.zero_grad()
         return norms
 
-    def whole(self, parameter: Tensor) -> Tensor:
-        return copied(parameter)
+    def gather(self, parameter: Tensor) -> Tensor:
+        return cpu_copy(parameter)
 
-    def moments(self, parameter: Tensor) -> Mapping[str, Tensor]:
-        return {name: copied(each) for name, each in self._optimiser.state[parameter].items()}
+    def optimizer_state(self, parameter: Tensor) -> Mapping[str, Tensor]:
+        return {name: cpu_copy(each) for name, each in self._optimiser.state[parameter].items()}
 
     def restore(self, states: Sequence[ParameterState]) -> None:
-        for parameter, value, moments in states:
+        for parameter, value, optimizer_state in states:
             with torch.no_grad():
-                parameter.copy_(_laid_like(parameter, value))
-            for name, moment in moments.items():
-                # The count of steps is a number, which optimisers keep on the CPU.
+                parameter.copy_(_distribute_like(parameter, value))
+            for name, moment in optimizer_state.items():
+                # The world_size of steps is a number, which optimisers keep on the CPU.
                 is_number = moment.shape != parameter.shape
-                laid = moment if is_number else _laid_like(parameter, moment)
+                laid = moment if is_number else _distribute_like(parameter, moment)
                 self._optimiser.state[parameter][name] = laid
 
 
-class Sharded(Replicated):
+class FullySharded(DataParallel):
     """A part of each layer in each process (FSDP2); layers are gathered when they compute."""
 
-    def place(self, model: LanguageModel, build: Build) -> tuple[Any, Any]:
+    def prepare(self, model: LanguageModel, build: Build) -> tuple[Any, Any]:
         model.to(self._accelerator.device)
         for module in [each for each in model.modules() if model.is_layer(each)]:
             fully_shard(module)
-        # What is not in a layer too: gathered weights are not those that the optimiser knows, and
-        # a checkpoint after a forward pass would miss their moments.
+        # What is not in a layer too: gathered weights are not those that the optimizer knows, and
+        # a checkpoint after a forward pass would miss their optimizer_state.
         self._model = fully_shard(model, reshard_after_forward=True)
         self._optimiser = build(model)
         return self._model, self._optimiser
 
-    def exchange(self, *, wanted: bool) -> AbstractContextManager[None]:
-        self._model.set_requires_gradient_sync(wanted)
+    def sync_gradients(self, *, enabled: bool) -> AbstractContextManager[None]:
+        self._model.set_requires_gradient_sync(enabled)
         return nullcontext()
 
 
-def copied(tensor: Tensor) -> Tensor:
+def cpu_copy(tensor: Tensor) -> Tensor:
     """A copy on the CPU, also of a tensor that is spread over processes."""
-    whole = tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
-    return whole.detach().to("cpu", copy=True).contiguous()
+    gather = tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
+    return gather.detach().to("cpu", copy=True).contiguous()
 
 
-def _laid_like(tensor: Tensor, whole: Tensor) -> Tensor:
-    """A whole tensor, on the device of another one and spread as it is."""
-    placed = whole.to(tensor.device)
+def _distribute_like(tensor: Tensor, gather: Tensor) -> Tensor:
+    """A gather tensor, on the device of another one and spread as it is."""
+    placed = gather.to(tensor.device)
     if isinstance(tensor, DTensor):
         return distribute_tensor(placed, tensor.device_mesh, tensor.placements)
     return placed
 
 
-class Processes:
+class ProcessGroup:
     """This process among those that train together; a single one is all of them."""
 
-    def __init__(self, settings: Optimisation) -> None:
+    def __init__(self, settings: OptimizerSettings) -> None:
         """Meet the others, whom the environment of torch's launcher names."""
         group = InitProcessGroupKwargs(timeout=TIMEOUT)
         self._accelerator = Accelerator(kwargs_handlers=[group])
-        self._wire = dist.new_group(backend="gloo") if self.count > 1 else None
-        self.computes_in_half = _computes_in_half(settings)
+        self._wire = dist.new_group(backend="gloo") if self.world_size > 1 else None
+        self.computes_in_bf16 = _computes_in_half(settings)
         """Whether forward passes run in bfloat16."""
         self.strategy = self._strategy(settings)
-        """How they share a model and its optimiser."""
+        """How they share a model and its optimizer."""
 
     @property
     def rank(self) -> int:
@@ -162,12 +162,12 @@ class Processes:
         return int(self._accelerator.process_index)
 
     @property
-    def count(self) -> int:
+    def world_size(self) -> int:
         """How many there are."""
         return int(self._accelerator.num_processes)
 
     @property
-    def leads(self) -> bool:
+    def is_main(self) -> bool:
         """Whether this process speaks with the coordinator and writes files."""
         return self.rank == 0
 
@@ -176,39 +176,39 @@ class Processes:
         """Where this process computes."""
         return self._accelerator.device
 
-    def place(self, model: LanguageModel, build: Build) -> tuple[Any, Any]:
-        """Bring a model that is trained to the devices; returns what is called in its place, and
-        its optimiser."""
-        return self.strategy.place(model, build)
+    def prepare(self, model: LanguageModel, build: Build) -> tuple[Any, Any]:
+        """Bring a model that is trained to the devices; returns what is called in its prepare, and
+        its optimizer."""
+        return self.strategy.prepare(model, build)
 
-    def frozen(self, model: LanguageModel) -> LanguageModel:
+    def prepare_frozen(self, model: LanguageModel) -> LanguageModel:
         """Move a model that is not trained to this process's device."""
         model.to(self.device)
         model.eval()
         return model
 
     def sum(self, tensor: Tensor) -> Tensor:
-        """The sum over all processes, for each of them; in place."""
-        if self.count > 1:
+        """The sum over all processes, for each of them; in prepare."""
+        if self.world_size > 1:
             dist.all_reduce(tensor)
         return tensor
 
     def maximum(self, tensor: Tensor) -> Tensor:
-        """The maximum over all processes, for each of them; in place."""
-        if self.count > 1:
+        """The maximum over all processes, for each of them; in prepare."""
+        if self.world_size > 1:
             dist.all_reduce(tensor, op=dist.ReduceOp.MAX)
         return tensor
 
     def gradients(self, *, last: bool) -> AbstractContextManager[None]:
         """Within it gradients are computed; only the ``last`` ones are exchanged."""
-        return self.strategy.exchange(wanted=last)
+        return self.strategy.sync_gradients(enabled=last)
 
     def backward(self, loss: Tensor) -> None:
         """Add the gradient of this process's part of a sum: exchanging takes the mean."""
-        self.strategy.backward(loss * self.count)
+        self.strategy.backward(loss * self.world_size)
 
     def step(self) -> Mapping[str, float]:
-        """Take an optimiser step; returns the norms of the gradients before they were clipped.
+        """Take an optimizer step; returns the norms of the gradients before they were clipped.
 
         Raises `Diverged`.
         """
@@ -216,14 +216,14 @@ class Processes:
 
     def barrier(self) -> None:
         """Wait for all."""
-        if self.count > 1:
+        if self.world_size > 1:
             dist.barrier()
 
-    def shared(self, read: Callable[[], bytes]) -> bytes:
+    def broadcast(self, read: Callable[[], bytes]) -> bytes:
         """What the leading process reads, for each process."""
         if self._wire is None:
             return read()
-        content = read() if self.leads else b""
+        content = read() if self.is_main else b""
         length = torch.tensor(len(content))
         dist.broadcast(length, 0, group=self._wire)
         buffer = torch.zeros(int(length), dtype=torch.uint8)
@@ -232,18 +232,18 @@ class Processes:
         dist.broadcast(buffer, 0, group=self._wire)
         return bytes(buffer.tolist())
 
-    def _strategy(self, settings: Optimisation) -> Strategy:
-        if self.count == 1 or settings.strategy == "ddp":
-            return Replicated(self._accelerator, settings.max_grad_norm)
+    def _strategy(self, settings: OptimizerSettings) -> ParallelStrategy:
+        if self.world_size == 1 or settings.strategy == "ddp":
+            return DataParallel(self._accelerator, settings.max_grad_norm)
         if settings.strategy == "fsdp":
-            return Sharded(self._accelerator, settings.max_grad_norm)
+            return FullySharded(self._accelerator, settings.max_grad_norm)
         # Imported late: it takes seconds, and starts compilers to see what there is.
-        zero = import_module("services.trainer.rl.learner.zero").Zero
-        strategy: Strategy = zero(self.device, settings, half=self.computes_in_half)
+        zero = import_module("services.trainer.rl.learner.zero").ZeroStrategy
+        strategy: ParallelStrategy = zero(self.device, settings, bf16=self.computes_in_bf16)
         return strategy
 
 
-def _computes_in_half(settings: Optimisation) -> bool:
+def _computes_in_half(settings: OptimizerSettings) -> bool:
     if settings.dtype != "auto":
         return settings.dtype == "bfloat16"
     return bool(torch.cuda.is_available() and torch.cuda.is_bf16_supported())

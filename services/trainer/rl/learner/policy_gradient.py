@@ -15,21 +15,21 @@ from services.contracts.online import (
     PpoHyperparameters,
     ReinforcementHyperparameters,
 )
-from services.trainer.rl.learner.metrics import Tally
+from services.trainer.rl.learner.metrics import MetricAccumulator
 from services.trainer.rl.learner.micro_batches import MicroBatch, TrainedTokens
-from services.trainer.rl.learner.model import SampledTokens
-from services.trainer.rl.learner.scoring import Reference, Scorer, Scores
+from services.trainer.rl.learner.model import LogprobReader
+from services.trainer.rl.learner.scoring import BatchScorer, Reference, Scores
 from services.trainer.rl.learner.update import Loss, Passes
-from services.trainer.rl.losses.advantages import generalised_advantages, group_advantages, whitened
+from services.trainer.rl.losses.advantages import gae_advantages, group_advantages, whiten
 from services.trainer.rl.losses.policy import (
     Clipping,
+    clipped_surrogate_loss,
     importance_ratios,
     k3,
-    penalised_rewards,
-    surrogate_loss,
-    truncated_weights,
+    kl_penalized_rewards,
+    tis_weights,
 )
-from services.trainer.rl.losses.value import explained_variance, rewards_at_the_end, value_loss
+from services.trainer.rl.losses.value import explained_variance, terminal_rewards, value_loss
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class ValueTargets:
 
 
 @dataclass(frozen=True)
-class Signals:
+class TokenTargets:
     """What the policy loss needs of each trained token; tensors (m,).
 
     ``old_log_probs`` is None when the first gradient is the only one: then they are those of the
@@ -54,28 +54,28 @@ class Signals:
     reference_log_probs: Tensor | None = None
     value_targets: ValueTargets | None = None
 
-    def figures(self) -> dict[str, float]:
+    def metrics(self) -> dict[str, float]:
         """Their metrics."""
         if not len(self.advantages):
             return {}
-        figures = {
+        metrics = {
             "advantage_mean": float(self.advantages.mean()),
             "advantage_std": float(self.advantages.std(correction=0)),
         }
         if self.value_targets is not None:
             old, returns = self.value_targets.old_values, self.value_targets.returns
-            figures["value_explained_variance"] = explained_variance(old, returns)
-        return figures
+            metrics["value_explained_variance"] = explained_variance(old, returns)
+        return metrics
 
 
-def group_signals(
+def group_targets(
     tokens: TrainedTokens,
     settings: ReinforcementHyperparameters,
     *,
     sampler: Tensor,
     old: Scores | None,
     reference: Tensor | None,
-) -> Signals:
+) -> TokenTargets:
     """Each token has the advantage of its sequence, which is compared with its group."""
     device = sampler.device
     sequence_of = tokens.sequence_of.to(device)
@@ -84,21 +84,21 @@ def group_signals(
     groups = torch.tensor([each.group for each in tokens.sequences], device=device)
     advantages = group_advantages(rewards, groups, settings.advantage)[sequence_of]
     old_log_probs = None if old is None else old.log_probs
-    return Signals(advantages.float(), sampler, old_log_probs, reference)
+    return TokenTargets(advantages.float(), sampler, old_log_probs, reference)
 
 
-def critic_signals(
+def critic_targets(
     tokens: TrainedTokens,
     settings: PpoHyperparameters,
     *,
     sampler: Tensor,
     old: Scores,
     reference: Tensor | None,
-) -> Signals:
+) -> TokenTargets:
     """Each token is compared with what the critic expected before it."""
     device = sampler.device
     final = torch.tensor([each.final for each in tokens.sequences], device=device)
-    advantages, returns = generalised_advantages(
+    advantages, returns = gae_advantages(
         _token_rewards(tokens, settings.loss.kl, old, reference, device).float(),
         old.values,
         tokens.sequence_of.to(device),
@@ -107,9 +107,9 @@ def critic_signals(
         lambda_=settings.gae_lambda,
     )
     if settings.whiten_advantages:
-        advantages = whitened(advantages)
+        advantages = whiten(advantages)
     targets = ValueTargets(old.values, returns)
-    return Signals(advantages, sampler, old.log_probs, reference, targets)
+    return TokenTargets(advantages, sampler, old.log_probs, reference, targets)
 
 
 def _token_rewards(
@@ -121,10 +121,10 @@ def _token_rewards(
 ) -> Tensor:
     """The rewards of sequences at their ends, less the KL penalty of each token; float64."""
     rewards = torch.tensor([each.reward for each in tokens.sequences], dtype=torch.float64)
-    spread = rewards_at_the_end(rewards, tokens.lengths).to(device)
+    spread = terminal_rewards(rewards, tokens.lengths).to(device)
     if kl is None or kl.to is not KlTo.REWARD or old is None or reference is None:
         return spread
-    return penalised_rewards(spread, old.log_probs, reference, kl.coefficient)
+    return kl_penalized_rewards(spread, old.log_probs, reference, kl.coefficient)
 
 
 class PolicyGradient:
@@ -134,7 +134,7 @@ class PolicyGradient:
         self,
         settings: ReinforcementHyperparameters | PpoHyperparameters,
         model: Any,
-        scorer: Scorer,
+        scorer: BatchScorer,
         reference: Reference | None,
     ) -> None:
         """``scorer`` is that of ``model``; ``reference`` is needed for a KL penalty."""
@@ -147,14 +147,16 @@ class PolicyGradient:
         self.passes = Passes(epochs, settings.mini_batches)
         self.aggregation: Aggregation = settings.loss.aggregation
 
-    def begin(self, tokens: TrainedTokens, figures: dict[str, float]) -> Loss:
+    def begin(self, tokens: TrainedTokens, metrics: dict[str, float]) -> Loss:
         """Compute what the weights of now say of the batch, and its advantages."""
-        signals = self._signals(tokens)
-        figures |= signals.figures()
+        token_targets = self._token_targets(tokens)
+        metrics |= token_targets.metrics()
         critic = self._settings.critic if isinstance(self._settings, PpoHyperparameters) else None
-        return _BatchLoss(self._settings.loss, critic, self._model, signals, self._temperature)
+        return _BatchLoss(
+            self._settings.loss, critic, self._model, token_targets, self._temperature
+        )
 
-    def _signals(self, tokens: TrainedTokens) -> Signals:
+    def _token_targets(self, tokens: TrainedTokens) -> TokenTargets:
         settings = self._settings
         sampler = tokens.sampler_log_probs.to(self._scorer.device)
         reference = None
@@ -162,11 +164,11 @@ class PolicyGradient:
             reference = self._reference.log_probs(tokens, self._temperature)
         if isinstance(settings, PpoHyperparameters):
             old = self._scorer.score(tokens, self._temperature)
-            return critic_signals(tokens, settings, sampler=sampler, old=old, reference=reference)
+            return critic_targets(tokens, settings, sampler=sampler, old=old, reference=reference)
         kl = settings.loss.kl
         looks_back = self.passes.steps > 1 or (kl is not None and kl.to is KlTo.REWARD)
         before = self._scorer.score(tokens, self._temperature) if looks_back else None
-        return group_signals(tokens, settings, sampler=sampler, old=before, reference=reference)
+        return group_targets(tokens, settings, sampler=sampler, old=before, reference=reference)
 
 
 @dataclass(frozen=True)
@@ -176,60 +178,64 @@ class _BatchLoss:
     settings: PolicyLoss
     critic: Critic | None
     model: Any
-    signals: Signals
+    token_targets: TokenTargets
     temperature: float
 
-    def __call__(self, micro: MicroBatch, weights: Tensor, tally: Tally) -> Tensor:
+    def __call__(
+        self, micro: MicroBatch, weights: Tensor, accumulator: MetricAccumulator
+    ) -> Tensor:
         """The weighted sum of the losses of the policy and of its critic."""
-        read = SampledTokens(micro.targets, self.temperature, self.settings.entropy_bonus > 0)
+        read = LogprobReader(micro.targets, self.temperature, self.settings.entropy_bonus > 0)
         (log_probs, entropies), values, _ = self.model(
             micro.token_ids, micro.states, micro.ends, read
         )
-        loss = (weights * self._policy_losses(micro, log_probs, tally)).sum()
-        tally.part("policy_loss", loss)
-        tally.mean("entropy", entropies)
+        loss = (weights * self._policy_losses(micro, log_probs, accumulator)).sum()
+        accumulator.part("policy_loss", loss)
+        accumulator.mean("entropy", entropies)
         if self.settings.entropy_bonus:
             loss = loss - self.settings.entropy_bonus * (weights * entropies).sum()
-        loss = loss + self._penalty(micro, log_probs, weights, tally)
-        targets = self.signals.value_targets
+        loss = loss + self._penalty(micro, log_probs, weights, accumulator)
+        targets = self.token_targets.value_targets
         if self.critic is not None and targets is not None:
-            loss = loss + _value_part(self.critic, targets, micro, values, weights, tally)
-        tally.part("loss", loss)
+            loss = loss + _value_part(self.critic, targets, micro, values, weights, accumulator)
+        accumulator.part("loss", loss)
         return loss
 
-    def _policy_losses(self, micro: MicroBatch, log_probs: Tensor, tally: Tally) -> Tensor:
+    def _policy_losses(
+        self, micro: MicroBatch, log_probs: Tensor, accumulator: MetricAccumulator
+    ) -> Tensor:
         """Losses (m,) of the tokens."""
-        signals, settings = self.signals, self.settings
+        token_targets, settings = self.token_targets, self.settings
         old = log_probs.detach()
-        if signals.old_log_probs is not None:
-            old = signals.old_log_probs[micro.tokens]
-        sampler = signals.sampler_log_probs[micro.tokens]
+        if token_targets.old_log_probs is not None:
+            old = token_targets.old_log_probs[micro.tokens]
+        sampler = token_targets.sampler_log_probs[micro.tokens]
         ratios = importance_ratios(log_probs, old, micro.row_of, settings.ratio)
         clipping = Clipping(settings.clip_low, settings.clip_high, settings.dual_clip)
-        surrogate = surrogate_loss(ratios, signals.advantages[micro.tokens], clipping)
-        tally.mean("ratio_mean", ratios)
-        tally.mean("clip_fraction_low", surrogate.clipped_low)
-        tally.mean("clip_fraction_high", surrogate.clipped_high)
+        surrogate = clipped_surrogate_loss(ratios, token_targets.advantages[micro.tokens], clipping)
+        accumulator.mean("ratio_mean", ratios)
+        accumulator.mean("clip_fraction_low", surrogate.clipped_low)
+        accumulator.mean("clip_fraction_high", surrogate.clipped_high)
         if settings.dual_clip is not None:
-            tally.mean("dual_clip_fraction", surrogate.clipped_dual)
-        tally.mean("sampler_kl", k3(old, sampler))
-        if settings.importance_cap is None:
+            accumulator.mean("dual_clip_fraction", surrogate.clipped_dual)
+        accumulator.mean("sampler_kl", k3(old, sampler))
+        if settings.tis_cap is None:
             return surrogate.losses
-        corrections = truncated_weights(old, sampler, settings.importance_cap)
-        tally.mean("importance_weight_mean", corrections)
-        tally.largest("importance_weight_max", corrections)
-        tally.mean("importance_weight_capped_fraction", corrections >= settings.importance_cap)
+        corrections = tis_weights(old, sampler, settings.tis_cap)
+        accumulator.mean("importance_weight_mean", corrections)
+        accumulator.largest("importance_weight_max", corrections)
+        accumulator.mean("importance_weight_capped_fraction", corrections >= settings.tis_cap)
         return surrogate.losses * corrections
 
     def _penalty(
-        self, micro: MicroBatch, log_probs: Tensor, weights: Tensor, tally: Tally
+        self, micro: MicroBatch, log_probs: Tensor, weights: Tensor, accumulator: MetricAccumulator
     ) -> Tensor | float:
         """The part of the KL to the reference in the loss."""
-        reference, kl = self.signals.reference_log_probs, self.settings.kl
+        reference, kl = self.token_targets.reference_log_probs, self.settings.kl
         if kl is None or reference is None:
             return 0.0
         divergences = k3(log_probs, reference[micro.tokens])
-        tally.mean("kl", divergences)
+        accumulator.mean("kl", divergences)
         return kl.coefficient * (weights * divergences).sum() if kl.to is KlTo.LOSS else 0.0
 
 
@@ -239,13 +245,13 @@ def _value_part(
     micro: MicroBatch,
     values: Tensor,
     weights: Tensor,
-    tally: Tally,
+    accumulator: MetricAccumulator,
 ) -> Tensor:
     """The part of the critic in the loss; scaled where it pulls at the policy's trunk."""
     old_values, returns = targets.old_values[micro.tokens], targets.returns[micro.tokens]
     fit = value_loss(values, old_values, returns, critic.clip)
     loss = (weights * fit.losses).sum()
-    tally.part("value_loss", loss)
-    tally.mean("value_mean", values)
-    tally.mean("value_clip_fraction", fit.clipped)
+    accumulator.part("value_loss", loss)
+    accumulator.mean("value_mean", values)
+    accumulator.mean("value_clip_fraction", fit.clipped)
     return loss * critic.coefficient if critic.kind == "shared" else loss

@@ -27,7 +27,7 @@ class Update(_Message):
 
 
 class Measure(_Message):
-    """Compute the figures of a batch file under the current weights, and learn nothing."""
+    """Compute the metrics of a batch file under the current weights, and learn nothing."""
 
     type: Literal["measure"] = "measure"
     batch: Path

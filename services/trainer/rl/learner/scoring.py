@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from services.trainer.rl.learner.micro_batches import TrainedTokens, micro_batches
-from services.trainer.rl.learner.model import SampledTokens
-from services.trainer.rl.learner.parallel import Processes
+from services.trainer.rl.learner.model import LogprobReader
+from services.trainer.rl.learner.parallel import ProcessGroup
 from services.trainer.rl.sequences import Batch, TrainingSequence
 
 
@@ -25,10 +25,10 @@ class Scores:
     last_values: Tensor
 
 
-class Scorer:
+class BatchScorer:
     """Computes with a wrapped model, each process its share."""
 
-    def __init__(self, model: Any, processes: Processes, limit: int) -> None:
+    def __init__(self, model: Any, processes: ProcessGroup, limit: int) -> None:
         """``limit`` is the most tokens of a forward pass."""
         self._model = model
         self._processes = processes
@@ -48,13 +48,13 @@ class Scorer:
             range(len(tokens.sequences)),
             limit=self._limit,
             rank=processes.rank,
-            processes=processes.count,
+            processes=processes.world_size,
             device=processes.device,
         )
         self._model.eval()
         with torch.no_grad():
             for micro in own:
-                read = SampledTokens(micro.targets, temperature)
+                read = LogprobReader(micro.targets, temperature)
                 (log_probs, _), values, last_values = self._model(
                     micro.token_ids, micro.states, micro.ends, read
                 )
@@ -72,7 +72,7 @@ class Scorer:
         )
 
 
-def log_probs_of_all(
+def sequence_log_probs(
     score: Callable[[TrainedTokens], Tensor], token_ids: Sequence[Sequence[int]]
 ) -> list[list[float]]:
     """The log-probability of every token after the first, by a function that scores."""
@@ -94,7 +94,7 @@ def _all_trained(token_ids: Sequence[int]) -> TrainingSequence:
 class Reference:
     """Scores a batch with a frozen copy, or with the policy while its adapter is off."""
 
-    def __init__(self, scorer: Scorer, adapted: Any | None = None) -> None:
+    def __init__(self, scorer: BatchScorer, adapted: Any | None = None) -> None:
         """``scorer`` is the copy's, or with ``adapted``, a model of PEFT, the policy's own."""
         self._scorer = scorer
         self._adapted = adapted

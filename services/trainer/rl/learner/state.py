@@ -1,4 +1,4 @@
-"""Weights and the optimiser's state as whole tensors by name, however they lie in memory."""
+"""PolicyWeights and the optimizer's state as whole tensors by name, however they lie in memory."""
 
 import json
 import os
@@ -15,10 +15,10 @@ from torch import Tensor
 from transformers import GenerationConfig
 
 from services.trainer.rl.learner.model import LanguageModel
-from services.trainer.rl.learner.parallel import ParameterState, Strategy, copied
+from services.trainer.rl.learner.parallel import ParallelStrategy, ParameterState, cpu_copy
 
 WEIGHTS = "weights.safetensors"
-MOMENTS = "optimiser.safetensors"
+MOMENTS = "optimizer.safetensors"
 DESCRIPTION = "learner.json"
 FORMAT = 1
 
@@ -26,8 +26,8 @@ _OF = "/"
 
 
 @dataclass(frozen=True)
-class Snapshot:
-    """What is trained, in full precision, and the moments of the optimiser."""
+class LearnerState:
+    """What is trained, in full precision, and the moments of the optimizer."""
 
     weights: dict[str, Tensor]
     moments: dict[str, Tensor]
@@ -40,18 +40,18 @@ class Snapshot:
         (folder / DESCRIPTION).write_text(json.dumps({"format": FORMAT}) + "\n")
 
 
-def snapshot(model: LanguageModel, strategy: Strategy) -> Snapshot:
+def snapshot(model: LanguageModel, strategy: ParallelStrategy) -> LearnerState:
     """The present state; all processes call this at once."""
     weights, moments = {}, {}
     for name, parameter in model.named_parameters():
         if parameter.requires_grad:
-            weights[name] = strategy.whole(parameter)
-            for kind, moment in strategy.moments(parameter).items():
+            weights[name] = strategy.gather(parameter)
+            for kind, moment in strategy.optimizer_state(parameter).items():
                 moments[f"{name}{_OF}{kind}"] = moment
-    return Snapshot(weights, moments)
+    return LearnerState(weights, moments)
 
 
-def restore(folder: Path, model: LanguageModel, strategy: Strategy) -> None:
+def restore(folder: Path, model: LanguageModel, strategy: ParallelStrategy) -> None:
     """Go on from a snapshot; raises ValueError for one of another format, KeyError for one of
     another model. All processes call this at once."""
     description = json.loads((folder / DESCRIPTION).read_bytes())
@@ -71,7 +71,7 @@ def restore(folder: Path, model: LanguageModel, strategy: Strategy) -> None:
     )
 
 
-def policy_weights(model: LanguageModel, strategy: Strategy) -> dict[str, Tensor]:
+def policy_weights(model: LanguageModel, strategy: ParallelStrategy) -> dict[str, Tensor]:
     """The weights of the policy, of one with an adapter the adapter's; all processes call this
     at once."""
     policy = model.model
@@ -81,7 +81,7 @@ def policy_weights(model: LanguageModel, strategy: Strategy) -> dict[str, Tensor
         names = [name for name, parameter in parameters.items() if parameter.requires_grad]
     buffers = dict(policy.named_buffers())
     return {
-        name: strategy.whole(parameters[name]) if name in parameters else copied(buffers[name])
+        name: strategy.gather(parameters[name]) if name in parameters else cpu_copy(buffers[name])
         for name in names
     }
 
@@ -101,12 +101,12 @@ def write_model(
     ``state`` are its weights by name, stored as ``dtype`` when it is a whole one. What else
     belongs to a model, its tokenizer and its template, comes from the folder ``base``.
     """
-    with complete_folder(folder) as partial:
+    with atomic_folder(folder) as partial:
         if hasattr(model, "peft_config"):
             model.save_pretrained(str(partial), state_dict=state, save_embedding_layers=False)
             (partial / "README.md").unlink(missing_ok=True)  # a card without a word in it
         else:
-            # That of the base is copied as it is: one that transformers finds fault with too.
+            # That of the base is cpu_copy as it is: one that transformers finds fault with too.
             model.generation_config = GenerationConfig()
             model.save_pretrained(str(partial), state_dict=_stored(model, state, dtype))
             model.config.dtype = dtype  # what it computes in was just written there
@@ -117,7 +117,7 @@ def write_model(
 
 
 def _stored(model: Any, state: dict[str, Tensor], dtype: torch.dtype) -> dict[str, Tensor]:
-    """Weights in the precision they are stored in; of tied ones the first alone."""
+    """PolicyWeights in the precision they are stored in; of tied ones the first alone."""
     return {
         name: tensor.to(dtype) if tensor.is_floating_point() else tensor
         for name, tensor in state.items()
@@ -126,7 +126,7 @@ def _stored(model: Any, state: dict[str, Tensor], dtype: torch.dtype) -> dict[st
 
 
 @contextmanager
-def complete_folder(folder: Path) -> Iterator[Path]:
+def atomic_folder(folder: Path) -> Iterator[Path]:
     """Give a new folder to write into; it becomes ``folder``, durably, when all went well.
 
     Raises FileExistsError when ``folder`` is there.

@@ -9,17 +9,17 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from services.contracts.online import Aggregation, Optimisation
-from services.trainer.rl.learner.metrics import Tally
+from services.contracts.online import Aggregation, OptimizerSettings
+from services.trainer.rl.learner.metrics import MetricAccumulator
 from services.trainer.rl.learner.micro_batches import MicroBatch, TrainedTokens, micro_batches
-from services.trainer.rl.learner.optimizer import set_rate
-from services.trainer.rl.learner.parallel import Processes
+from services.trainer.rl.learner.optimizer import set_learning_rates
+from services.trainer.rl.learner.parallel import ProcessGroup
 from services.trainer.rl.losses.policy import token_weights
 
 
 @dataclass(frozen=True)
 class Passes:
-    """How often an update goes over its batch, and in how many optimiser steps each time."""
+    """How often an update goes over its batch, and in how many optimizer steps each time."""
 
     epochs: int = 1
     mini_batches: int = 1
@@ -33,7 +33,9 @@ class Passes:
 class Loss(Protocol):
     """The loss on one batch."""
 
-    def __call__(self, micro: MicroBatch, weights: Tensor, tally: Tally) -> Tensor:
+    def __call__(
+        self, micro: MicroBatch, weights: Tensor, accumulator: MetricAccumulator
+    ) -> Tensor:
         """The part of a micro-batch in the loss: its tokens' losses times ``weights`` (m,)."""
         ...
 
@@ -44,13 +46,13 @@ class Objective(Protocol):
     passes: Passes
     aggregation: Aggregation
 
-    def begin(self, tokens: TrainedTokens, figures: dict[str, float]) -> Loss:
-        """Look at a new batch, before the weights change; adds to its ``figures``."""
+    def begin(self, tokens: TrainedTokens, metrics: dict[str, float]) -> Loss:
+        """Look at a new batch, before the weights change; adds to its ``metrics``."""
         ...
 
 
 class Updater:
-    """Turns batches into optimiser steps.
+    """Turns batches into optimizer steps.
 
     What is random in update ``n`` is drawn from the seed and ``n`` alone, so that training goes
     on after a stop as it would have without.
@@ -59,16 +61,16 @@ class Updater:
     def __init__(
         self,
         model: Any,
-        optimiser: Any,
+        optimizer: Any,
         objective: Objective,
-        processes: Processes,
-        settings: Optimisation,
+        processes: ProcessGroup,
+        settings: OptimizerSettings,
         *,
         seed: int,
         max_response_length: int,
     ) -> None:
         self._model = model
-        self._optimiser = optimiser
+        self._optimiser = optimizer
         self._objective = objective
         self._processes = processes
         self._settings = settings
@@ -83,38 +85,38 @@ class Updater:
         began = time.perf_counter()
         entropy = np.random.SeedSequence([self._seed, step, self._processes.rank])
         torch.manual_seed(int(entropy.generate_state(1, np.uint64)[0] >> 1))
-        set_rate(self._optimiser, step, self._settings.warmup_steps)
-        figures: dict[str, float] = {}
-        loss = self._objective.begin(tokens, figures)
+        set_learning_rates(self._optimiser, step, self._settings.warmup_steps)
+        metrics: dict[str, float] = {}
+        loss = self._objective.begin(tokens, metrics)
         scored = time.perf_counter()
-        tally = Tally(self._processes.device)
+        accumulator = MetricAccumulator(self._processes.device)
         self._model.train()
         steps = 0
         for chosen in self._mini_batches(tokens, step):
-            self._accumulate(tokens, chosen, loss, tally)
+            self._accumulate(tokens, chosen, loss, accumulator)
             steps += 1
-            tally.counting = self._processes.leads
+            accumulator.counting = self._processes.is_main
             for name, norm in self._processes.step().items():
-                tally.part(name, torch.tensor(norm, device=tally.device))
-        figures |= tally.collect(self._processes, steps)
-        return figures | self._times(tokens, began, scored)
+                accumulator.part(name, torch.tensor(norm, device=accumulator.device))
+        metrics |= accumulator.collect(self._processes, steps)
+        return metrics | self._times(tokens, began, scored)
 
     def measure(self, tokens: TrainedTokens) -> dict[str, float]:
-        """The figures of a batch that no weights are changed for, its loss among them."""
-        figures: dict[str, float] = {}
-        loss = self._objective.begin(tokens, figures)
-        tally = Tally(self._processes.device)
+        """The metrics of a batch that no weights are changed for, its loss among them."""
+        metrics: dict[str, float] = {}
+        loss = self._objective.begin(tokens, metrics)
+        accumulator = MetricAccumulator(self._processes.device)
         trained = np.flatnonzero(tokens.lengths.numpy()).tolist()
         weights = self._weights(tokens, trained)
         self._model.eval()
         with torch.no_grad():
             for micro in self._micro_batches(tokens, trained):
-                tally.counting = micro.real
-                loss(micro, weights[micro.tokens], tally)
-        return figures | tally.collect(self._processes, steps=1)
+                accumulator.counting = micro.real
+                loss(micro, weights[micro.tokens], accumulator)
+        return metrics | accumulator.collect(self._processes, steps=1)
 
     def _mini_batches(self, tokens: TrainedTokens, step: int) -> Iterator[list[int]]:
-        """The sequences of each optimiser step; those of all processes, with tokens to learn."""
+        """The sequences of each optimizer step; those of all processes, with tokens to learn."""
         trained = np.flatnonzero(tokens.lengths.numpy())
         passes = self._objective.passes
         for epoch in range(passes.epochs):
@@ -124,16 +126,16 @@ class Updater:
                     yield part.tolist()
 
     def _accumulate(
-        self, tokens: TrainedTokens, chosen: list[int], loss: Loss, tally: Tally
+        self, tokens: TrainedTokens, chosen: list[int], loss: Loss, accumulator: MetricAccumulator
     ) -> None:
         """Leave the gradient of a mini-batch in the parameters."""
         weights = self._weights(tokens, chosen)
         own = list(self._micro_batches(tokens, chosen))
         for number, micro in enumerate(own):
-            tally.counting = micro.real
+            accumulator.counting = micro.real
             share = weights[micro.tokens] if micro.real else torch.zeros_like(weights[micro.tokens])
             with self._processes.gradients(last=number == len(own) - 1):
-                part = loss(micro, share, tally)
+                part = loss(micro, share, accumulator)
                 self._processes.backward(part)
 
     def _weights(self, tokens: TrainedTokens, chosen: list[int]) -> Tensor:
@@ -152,7 +154,7 @@ class Updater:
             chosen,
             limit=self._settings.micro_batch_tokens,
             rank=self._processes.rank,
-            processes=self._processes.count,
+            processes=self._processes.world_size,
             device=self._processes.device,
         )
 

@@ -1,7 +1,7 @@
-"""DeepSpeed's ZeRO: what the optimiser keeps, gradients and weights cut over the processes.
+"""DeepSpeed's ZeRO: what the optimizer keeps, gradients and weights cut over the processes.
 
 Rajbhandari et al., ZeRO: Memory Optimizations Toward Training Trillion Parameter Models,
-arXiv:1910.02054. Stage 1 cuts the optimiser's state, 2 the gradients as well, 3 the weights too.
+arXiv:1910.02054. Stage 1 cuts the optimizer's state, 2 the gradients as well, 3 the weights too.
 """
 
 import math
@@ -19,32 +19,32 @@ from deepspeed.utils import (
 )
 from torch import Tensor
 
-from services.contracts.online import Optimisation
+from services.contracts.online import OptimizerSettings
 from services.trainer.errors import Diverged
 from services.trainer.rl.learner.model import LanguageModel
 from services.trainer.rl.learner.optimizer import POLICY
-from services.trainer.rl.learner.parallel import Build, ParameterState, copied
+from services.trainer.rl.learner.parallel import Build, ParameterState, cpu_copy
 
 _COUNT = "step"
 DEFAULT_STAGE = 2
 
 
-class Zero:
-    """The optimiser works on parts in float32, whatever the model computes in.
+class ZeroStrategy:
+    """The optimizer works on parts in float32, whatever the model computes in.
 
     One norm is taken over all gradients, those of a critic too. That they are no numbers is found
     after the step: the weights are spoiled then.
     """
 
-    def __init__(self, device: torch.device, settings: Optimisation, *, half: bool) -> None:
-        """``half``: the model is stored in bfloat16, and computed in."""
+    def __init__(self, device: torch.device, settings: OptimizerSettings, *, bf16: bool) -> None:
+        """``bf16``: the model is stored in bfloat16, and computed in."""
         self._device = device
         self._settings = settings
-        self._half = half
+        self._bf16 = bf16
         self._engine: Any = None
         self._adam: Any = None
 
-    def place(self, model: LanguageModel, build: Build) -> tuple[Any, Any]:
+    def prepare(self, model: LanguageModel, build: Build) -> tuple[Any, Any]:
         model.to(self._device)
         self._adam = build(model)
         self._engine, *_ = deepspeed.initialize(
@@ -52,8 +52,8 @@ class Zero:
         )
         return self._engine, self._adam
 
-    def exchange(self, *, wanted: bool) -> AbstractContextManager[None]:
-        self._engine.set_gradient_accumulation_boundary(wanted)
+    def sync_gradients(self, *, enabled: bool) -> AbstractContextManager[None]:
+        self._engine.set_gradient_accumulation_boundary(enabled)
         return nullcontext()
 
     def backward(self, loss: Tensor) -> None:
@@ -66,26 +66,28 @@ class Zero:
             raise Diverged(f"the gradient is no longer a number: {norm}")
         return {POLICY: norm}
 
-    def whole(self, parameter: Tensor) -> Tensor:
-        return copied(safe_get_full_fp32_param(parameter))
+    def gather(self, parameter: Tensor) -> Tensor:
+        return cpu_copy(safe_get_full_fp32_param(parameter))
 
-    def moments(self, parameter: Tensor) -> Mapping[str, Tensor]:
+    def optimizer_state(self, parameter: Tensor) -> Mapping[str, Tensor]:
         if not self._adam.state:
             return {}
         part = next(iter(self._adam.state.values()))
         names = [name for name in part if name != _COUNT]
-        moments = {name: copied(safe_get_full_optimizer_state(parameter, name)) for name in names}
-        return {_COUNT: copied(part[_COUNT]), **moments}
+        optimizer_state = {
+            name: cpu_copy(safe_get_full_optimizer_state(parameter, name)) for name in names
+        }
+        return {_COUNT: cpu_copy(part[_COUNT]), **optimizer_state}
 
     def restore(self, states: Sequence[ParameterState]) -> None:
-        if any(state.moments for state in states):
+        if any(state.optimizer_state for state in states):
             self._make_moments()
-        for parameter, value, moments in states:
+        for parameter, value, optimizer_state in states:
             safe_set_full_fp32_param(parameter, value.to(self._device))
-            if parameter.shape == value.shape:  # up to stage 2 it lies beside the optimiser's
+            if parameter.shape == value.shape:  # up to stage 2 it lies beside the optimizer's
                 with torch.no_grad():
                     parameter.copy_(value)
-            for name, moment in moments.items():
+            for name, moment in optimizer_state.items():
                 if name != _COUNT:
                     safe_set_full_optimizer_state(parameter, moment.to(self._device), name)
                     continue
@@ -93,7 +95,7 @@ class Zero:
                     part[_COUNT].copy_(moment)
 
     def _make_moments(self) -> None:
-        """Take a step that changes nothing: before the first one there are no moments to set."""
+        """Take a zero-learning-rate step: DeepSpeed allocates its moments in the first step."""
         rates = [group["lr"] for group in self._adam.param_groups]
         for group in self._adam.param_groups:
             group["lr"] = 0.0
@@ -102,7 +104,7 @@ class Zero:
         readings, values, last_values = self._engine(
             token_ids, places, places, lambda logits, _: (logits.sum(-1),)
         )
-        with self.exchange(wanted=True):
+        with self.sync_gradients(enabled=True):
             outputs = [*readings, *(each for each in (values, last_values) if each is not None)]
             self.backward(0.0 * torch.stack([each.sum() for each in outputs]).sum())
         self._engine.step()
@@ -114,7 +116,7 @@ class Zero:
             "train_micro_batch_size_per_gpu": 1,
             "gradient_accumulation_steps": 1,
             "gradient_clipping": self._settings.max_grad_norm,
-            "bf16": {"enabled": self._half},
+            "bf16": {"enabled": self._bf16},
             "zero_optimization": {"stage": self._settings.zero_stage or DEFAULT_STAGE},
             "zero_allow_untested_optimizer": True,
             "zero_force_ds_cpu_optimizer": False,

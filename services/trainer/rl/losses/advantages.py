@@ -25,14 +25,14 @@ def group_advantages(rewards: Tensor, groups: Tensor, estimator: AdvantageEstima
     return deviations / (std[group_of] + EPSILON)
 
 
-def whitened(values: Tensor) -> Tensor:
+def whiten(values: Tensor) -> Tensor:
     """Shift and scale to mean 0 and variance 1; a single value, or equal ones, become 0."""
     if len(values) < 2:
         return torch.zeros_like(values)
     return (values - values.mean()) / (values.std() + EPSILON)
 
 
-def generalised_advantages(
+def gae_advantages(
     rewards: Tensor,
     values: Tensor,
     sequence_of: Tensor,

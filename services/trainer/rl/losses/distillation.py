@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 
-def generalised_divergence(teacher: Tensor, student: Tensor, beta: float) -> Tensor:
+def generalized_jsd(teacher: Tensor, student: Tensor, beta: float) -> Tensor:
     """The generalised Jensen-Shannon divergence of GKD, in nats.
 
     0 is KL(T || S), 1 is KL(S || T); between them beta KL(T || M) + (1 - beta) KL(S || M) with

@@ -28,7 +28,7 @@ class Surrogate:
     clipped_dual: Tensor
 
 
-def surrogate_loss(ratios: Tensor, advantages: Tensor, clipping: Clipping) -> Surrogate:
+def clipped_surrogate_loss(ratios: Tensor, advantages: Tensor, clipping: Clipping) -> Surrogate:
     """max(-A r, -A clip(r, 1 - low, 1 + high)), token by token; all tensors (m,)."""
     free = -advantages * ratios
     clipped = -advantages * ratios.clamp(1.0 - clipping.low, 1.0 + clipping.high)
@@ -58,7 +58,7 @@ def importance_ratios(
     return log_ratios.exp()
 
 
-def truncated_weights(old_log_probs: Tensor, sampler_log_probs: Tensor, cap: float) -> Tensor:
+def tis_weights(old_log_probs: Tensor, sampler_log_probs: Tensor, cap: float) -> Tensor:
     """min(exp(old - sampler), cap), without a gradient; all tensors (m,).
 
     Corrects for a sampler that is not quite the policy that learns: another implementation, or
@@ -74,7 +74,7 @@ def k3(log_probs: Tensor, reference_log_probs: Tensor) -> Tensor:
     return difference.exp() - difference - 1.0
 
 
-def penalised_rewards(
+def kl_penalized_rewards(
     rewards: Tensor, log_probs: Tensor, reference_log_probs: Tensor, coefficient: float
 ) -> Tensor:
     """Take coefficient * (log-prob - reference) off the reward of each token; all (m,)."""
@@ -85,16 +85,16 @@ def token_weights(lengths: Tensor, aggregation: Aggregation, max_length: int) ->
     """The weight of each trained token of a global batch.
 
     ``lengths`` (s,) counts the trained tokens of its sequences; those without any do not count as
-    sequences. ``max_length`` is the constant of `Aggregation.SEQUENCE_SUMS`. Returns (m,),
+    sequences. ``max_length`` is the constant of `Aggregation.MEAN_OF_SEQUENCE_SUMS`. Returns (m,),
     float32.
     """
     tokens = lengths.sum().clamp(min=1)
     sequences = (lengths > 0).sum().clamp(min=1)
     match aggregation:
-        case Aggregation.ALL_TOKENS:
+        case Aggregation.MEAN_OF_TOKENS:
             weights = torch.ones_like(lengths, dtype=torch.float64) / tokens
-        case Aggregation.SEQUENCE_MEANS:
+        case Aggregation.MEAN_OF_SEQUENCE_MEANS:
             weights = 1.0 / (lengths.clamp(min=1).double() * sequences)
-        case Aggregation.SEQUENCE_SUMS:
+        case Aggregation.MEAN_OF_SEQUENCE_SUMS:
             weights = torch.ones_like(lengths, dtype=torch.float64) / (sequences * max_length)
     return weights.repeat_interleave(lengths).float()

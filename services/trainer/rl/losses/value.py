@@ -29,7 +29,7 @@ def value_loss(
     return ValueLoss(0.5 * torch.maximum(free, clipped), clipped > free)
 
 
-def rewards_at_the_end(rewards: Tensor, lengths: Tensor) -> Tensor:
+def terminal_rewards(rewards: Tensor, lengths: Tensor) -> Tensor:
     """Give each sequence's reward to its last trained token.
 
     ``rewards`` and ``lengths`` (s,); a sequence without trained tokens gives nothing. Returns

@@ -1,4 +1,4 @@
-"""vLLM's routes that exchange weights: nothing of its stable interface.
+"""vLLM's routes that swap_weights weights: nothing of its stable interface.
 
 They are those of vLLM 0.32, tried on a CPU: a pause that keeps requests also drops what the prefix
 cache holds and what the requests have computed; they go on from their tokens, under the new
@@ -20,7 +20,7 @@ SECONDS = 600.0
 KEPT_REASON = 500
 
 
-class Control:
+class VllmControl:
     """Asks one server that was started with `Routes.weights`, `adapters` or `sleep`.
 
     ``base_url`` goes up to and including /v1. All calls raise `EngineFailed`. Use it as an async

@@ -17,9 +17,9 @@ from services.inference.token_engine.interface import SampledTokens, TurnSamplin
 from services.inference.vllm.launch import AdapterSlots
 from services.inference.vllm.model_config import read_model_config
 from services.inference.vllm.server import LOG, StartupProgress
-from services.trainer.rl.policy_server.handle import ServerPlan, Weights
+from services.trainer.rl.policy_server.handle import PolicyWeights, ServerSpec
 from services.trainer.rl.policy_server.server import PolicyServer
-from services.trainer.rl.policy_server.verification import GENERATED, Expectation, Tolerance
+from services.trainer.rl.policy_server.verification import GENERATED, LogprobReference, Tolerance
 
 Result = TypeVar("Result")
 
@@ -74,8 +74,8 @@ class PolicyEngine:
     ) -> None:
         options = options or VllmOptions()
         sets = [None] if devices is None else [tuple(each) for each in devices]
-        self._plans = [
-            ServerPlan(
+        self._specs = [
+            ServerSpec(
                 runtime_python,
                 model,
                 tokenizer or model,
@@ -89,17 +89,17 @@ class PolicyEngine:
             )
             for number, each in enumerate(sets)
         ]
-        self._adapters = None if lora_rank is None else AdapterFolders(job_dir / "adapters")
+        self._adapters = None if lora_rank is None else AdapterStore(job_dir / "adapters")
         self._tolerance = tolerance or Tolerance.of(float32=_in_float32(model, options))
         self._servers: list[PolicyServer] = []
-        self._sessions = Sessions()
+        self._sessions = StickyRouter()
         self.version = version
         self.context_length = 0
         """Tokens of prompt and answer together."""
 
     async def __aenter__(self) -> Self:
         try:
-            await _all([self._start(plan) for plan in self._plans])
+            await _all([self._start(spec) for spec in self._specs])
             self.context_length = await self._servers[0].context_length()
         except BaseException:
             await self._stop()
@@ -120,27 +120,27 @@ class PolicyEngine:
         A token has the version of the weights that sampled it: within a turn it changes where
         whole weights were loaded, and between turns where adapters were.
         """
-        server = self._sessions.server_of(sampling.session, self._servers)
+        server = self._sessions.route(sampling.session, self._servers)
         return await server.generate(token_ids, sampling)
 
     async def prompt_log_probs(self, token_ids: Sequence[int], top_k: int = 1) -> PromptLogProbs:
         """What the current weights say of ``token_ids``; raises `EngineFailed`."""
-        server = self._sessions.server_of(None, self._servers)
+        server = self._sessions.route(None, self._servers)
         return await server.prompt_log_probs(token_ids, top_k)
 
-    async def load(self, version: int, folder: Path, expect: Expectation) -> SyncReport:
+    async def load(self, version: int, folder: Path, expect: LogprobReference) -> SyncReport:
         """Sample from the weights in ``folder`` from now on, and call them ``version``.
 
         What the servers then say of the learner's probes is compared with what the learner says;
         a server that differs, or fails, is started anew from ``folder``. Results that came in
-        between are discarded and sampled again. Raises `EngineOutOfStep` when it differs still,
+        between are discarded and sampled again. Raises `EngineOutOfSync` when it differs still,
         `VllmFailed` or `EngineFailed` when it does not start.
 
         A folder of whole weights must stay until the next `load` has returned; of an adapter a
         copy is kept here.
         """
         begun = time.monotonic()
-        weights = Weights(version, folder)
+        weights = PolicyWeights(version, folder)
         if self._adapters is not None:
             weights = self._adapters.take(version, folder)
         expect = expect.cut(self.context_length - GENERATED)
@@ -182,8 +182,8 @@ class PolicyEngine:
             for each in watches:
                 each.cancel()
 
-    async def _start(self, plan: ServerPlan) -> None:
-        self._servers.append(await PolicyServer.start(plan, Weights(self.version)))
+    async def _start(self, spec: ServerSpec) -> None:
+        self._servers.append(await PolicyServer.start(spec, PolicyWeights(self.version)))
 
     async def _stop(self) -> None:
         await _all([server.stop() for server in self._servers])
@@ -205,16 +205,16 @@ def _in_float32(model: Path, options: VllmOptions) -> bool:
 
 
 REMEMBERED = 65_536
-"""Sessions whose server is known; the one that was asked longest ago is forgotten first."""
+"""StickyRouter whose server is known; the one that was asked longest ago is forgotten first."""
 
 
-class Sessions:
+class StickyRouter:
     """Spreads requests, and keeps a session on the server that has its beginning in its cache."""
 
     def __init__(self) -> None:
         self._servers: OrderedDict[str, PolicyServer] = OrderedDict()
 
-    def server_of(self, session: str | None, servers: Sequence[PolicyServer]) -> PolicyServer:
+    def route(self, session: str | None, servers: Sequence[PolicyServer]) -> PolicyServer:
         """The server of the session; the one with the fewest requests when it has none yet."""
         known = self._servers.get(session) if session is not None else None
         server = known or min(servers, key=lambda each: each.under_way)
@@ -226,7 +226,7 @@ class Sessions:
         return server
 
 
-class AdapterFolders:
+class AdapterStore:
     """Keeps a copy of each adapter that is in use, under a name and a path of its own.
 
     vLLM keys its caches by both, and reads an adapter again when it has pushed it out of memory
@@ -238,7 +238,7 @@ class AdapterFolders:
         self._kept: dict[str, Path] = {}
         self._numbers = itertools.count()
 
-    def take(self, version: int, folder: Path) -> Weights:
+    def take(self, version: int, folder: Path) -> PolicyWeights:
         """Copy an adapter; the copy is what is to be served."""
         name = f"policy-{version}-{next(self._numbers)}"
         copy = self._folder / name
@@ -246,7 +246,7 @@ class AdapterFolders:
             shutil.rmtree(copy)
         shutil.copytree(folder, copy)
         self._kept[name] = copy
-        return Weights(version, copy, name)
+        return PolicyWeights(version, copy, name)
 
     async def drop_unused(self, servers: Sequence[PolicyServer]) -> None:
         """Forget the adapters that no server samples from any more."""

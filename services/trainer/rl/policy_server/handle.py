@@ -12,14 +12,14 @@ from services.inference.clients.model_server import model_retries
 from services.inference.token_engine import VllmTokenEngine
 from services.inference.vllm.launch import AdapterSlots, Routes
 from services.inference.vllm.server import StartupProgress, VllmServer
-from services.trainer.rl.policy_server.control import Control
+from services.trainer.rl.policy_server.control import VllmControl
 
 BASE = "policy"
 """The name that the model itself, without an adapter, is served under."""
 
 
 @dataclass(frozen=True)
-class Weights:
+class PolicyWeights:
     """A version of the policy. ``folder`` holds all its weights, or those of an adapter that is
     served under the name ``adapter``; null: the model that training began with."""
 
@@ -34,7 +34,7 @@ class Weights:
 
 
 @dataclass(frozen=True)
-class ServerPlan:
+class ServerSpec:
     """How a server is started; ``devices`` None: with all GPUs that are visible.
 
     ``slots`` make the policy an adapter over ``model``; ``tokenizer`` is a folder that has one.
@@ -51,7 +51,7 @@ class ServerPlan:
     sleep: bool
     on_progress: Callable[[StartupProgress], None] | None
 
-    def server(self, weights: Weights) -> VllmServer:
+    def server(self, weights: PolicyWeights) -> VllmServer:
         """A server that starts with ``weights``, but for an adapter, which is loaded later."""
         whole = None if self.slots else weights.folder
         return VllmServer(
@@ -73,11 +73,15 @@ LOCAL_RETRIES = model_retries(attempts=3, deadline_seconds=7200.0, first_wait_se
 from its successor."""
 
 
-class ServerLife:
+class ServerHandle:
     """A running server with its clients; made by `start`."""
 
     def __init__(
-        self, server: VllmServer, engine: VllmTokenEngine, control: Control, stack: AsyncExitStack
+        self,
+        server: VllmServer,
+        engine: VllmTokenEngine,
+        control: VllmControl,
+        stack: AsyncExitStack,
     ) -> None:
         self.server = server
         self.engine = engine
@@ -86,23 +90,23 @@ class ServerLife:
         self._adapters: set[str] = set()
 
     @classmethod
-    async def start(cls, plan: ServerPlan, weights: Weights) -> Self:
+    async def start(cls, spec: ServerSpec, weights: PolicyWeights) -> Self:
         """Start a server that samples from ``weights``.
 
         Raises `VllmFailed`, or `EngineFailed` when it does not take an adapter.
         """
         async with AsyncExitStack() as stack:
-            server = await stack.enter_async_context(plan.server(weights))
+            server = await stack.enter_async_context(spec.server(weights))
             engine = VllmTokenEngine(server.base_url, server.api_key, BASE, retries=LOCAL_RETRIES)
             await stack.enter_async_context(engine)
-            control = await stack.enter_async_context(Control(server.base_url, server.api_key))
-            life = cls(server, engine, control, stack)
+            control = await stack.enter_async_context(VllmControl(server.base_url, server.api_key))
+            handle = cls(server, engine, control, stack)
             if weights.adapter is not None and weights.folder is not None:
-                await life.load_adapter(weights.adapter, weights.folder)
-            elif plan.slots is None:
+                await handle.load_adapter(weights.adapter, weights.folder)
+            elif spec.slots is None:
                 await control.name_version(weights.version)
-            life._stack = stack.pop_all()
-            return life
+            handle._stack = stack.pop_all()
+            return handle
 
     async def load_adapter(self, name: str, folder: Path) -> None:
         """Serve an adapter under a new name; raises `EngineFailed`."""

@@ -12,23 +12,23 @@ from services.contracts.errors import TemperError
 from services.inference.token_engine import PromptLogProbs
 from services.inference.token_engine.interface import EngineFailed, SampledTokens, TurnSampling
 from services.inference.vllm.server import VllmFailed
-from services.trainer.rl.policy_server.handle import BASE, ServerLife, ServerPlan, Weights
+from services.trainer.rl.policy_server.handle import BASE, PolicyWeights, ServerHandle, ServerSpec
 from services.trainer.rl.policy_server.verification import (
     Difference,
-    EngineOutOfStep,
-    Expectation,
+    EngineOutOfSync,
+    LogprobReference,
     Tolerance,
-    measure,
-    warm,
+    compare,
+    prefill,
 )
 
-MOST_RECOVERIES = 3
+MAX_RECOVERIES = 3
 DRAIN_SECONDS = 60.0
 WAKE_SECONDS = 300.0
 
 
 @dataclass(frozen=True)
-class Synchronised:
+class ServerSync:
     """How a server took new weights; ``restarted`` says why it had to be started anew."""
 
     paused_seconds: float
@@ -41,13 +41,13 @@ class PolicyServer:
 
     Requests wait while weights are exchanged and verified, and while the process is started anew;
     what was under way at a new start is sampled again, from its beginning. A process that ends by
-    itself is replaced, `MOST_RECOVERIES` times.
+    itself is replaced, `MAX_RECOVERIES` times.
     """
 
-    def __init__(self, plan: ServerPlan, weights: Weights, life: ServerLife) -> None:
-        self._plan = plan
+    def __init__(self, spec: ServerSpec, weights: PolicyWeights, handle: ServerHandle) -> None:
+        self._spec = spec
         self._weights = weights
-        self._life = life
+        self._handle = handle
         self._gate = Gate()
         self._under_way: Counter[str] = Counter()
         self._idle = asyncio.Event()
@@ -57,9 +57,9 @@ class PolicyServer:
         self._watching = asyncio.create_task(self._watch())
 
     @classmethod
-    async def start(cls, plan: ServerPlan, weights: Weights) -> Self:
+    async def start(cls, spec: ServerSpec, weights: PolicyWeights) -> Self:
         """Start the process; raises `VllmFailed`."""
-        return cls(plan, weights, await ServerLife.start(plan, weights))
+        return cls(spec, weights, await ServerHandle.start(spec, weights))
 
     async def stop(self) -> None:
         """End the process; nothing may be under way."""
@@ -68,7 +68,7 @@ class PolicyServer:
         await asyncio.wait([self._watching])
         if not self._watching.cancelled():
             self._watching.exception()  # whoever asked `watch` has heard of it
-        await self._life.close()
+        await self._handle.close()
 
     @property
     def under_way(self) -> int:
@@ -83,44 +83,44 @@ class PolicyServer:
         """Serve an adapter no longer."""
         # A process that has ended knows none; whoever asks it next finds out and replaces it.
         with suppress(EngineFailed):
-            await self._life.unload(adapter)
+            await self._handle.unload(adapter)
 
     async def context_length(self) -> int:
         """Tokens of prompt and answer together."""
-        return await self._life.control.context_length()
+        return await self._handle.control.context_length()
 
     async def generate(self, token_ids: Sequence[int], sampling: TurnSampling) -> SampledTokens:
         """Sample what follows ``token_ids``; raises `EngineFailed`."""
         while True:
             await self._gate.passed()
-            life = self._life
+            handle = self._handle
             try:
-                sampled = await self._sample(life, token_ids, sampling)
+                sampled = await self._sample(handle, token_ids, sampling)
             except EngineFailed:
-                if not await self._replaced(life):
+                if not await self._replaced(handle):
                     raise
                 continue
             await self._gate.passed()  # else it may come from weights that are found to be wrong
-            if life is self._life:
+            if handle is self._handle:
                 return sampled
 
     async def prompt_log_probs(self, token_ids: Sequence[int], top_k: int) -> PromptLogProbs:
         """See `VllmTokenEngine.prompt_log_probs`."""
         await self._gate.passed()
         name = self._weights.served_name
-        return await self._life.engine.prompt_log_probs(token_ids, top_k, model=name)
+        return await self._handle.engine.prompt_log_probs(token_ids, top_k, model=name)
 
     async def load(
-        self, weights: Weights, expectation: Expectation, tolerance: Tolerance
-    ) -> Synchronised:
+        self, weights: PolicyWeights, reference: LogprobReference, tolerance: Tolerance
+    ) -> ServerSync:
         """Sample from ``weights`` from now on, verified; see `PolicyEngine.load`."""
         async with self._gate.closed():
             if self._asleep:
                 await self._wake()
             paused, trouble = 0.0, None
             try:
-                paused = await exchange(self._life, weights, expectation)
-                difference = await measure(self._life.engine, weights.served_name, expectation)
+                paused = await swap_weights(self._handle, weights, reference)
+                difference = await compare(self._handle.engine, weights.served_name, reference)
                 if not difference.within(tolerance):
                     trouble = f"its {difference}"
             except EngineFailed as error:
@@ -128,18 +128,18 @@ class PolicyServer:
             self._weights = weights
             if trouble is not None:
                 await self._restart()
-                difference = await measure(self._life.engine, weights.served_name, expectation)
+                difference = await compare(self._handle.engine, weights.served_name, reference)
             if not difference.within(tolerance):
-                raise EngineOutOfStep(
+                raise EngineOutOfSync(
                     f"version {weights.version} of the weights: the engine was started anew "
                     f"because of {trouble}; then still its {difference}"
                 )
-            return Synchronised(paused, difference, trouble)
+            return ServerSync(paused, difference, trouble)
 
     async def sleep(self) -> None:
         """Give the GPU's memory back until `wake` or `load`; requests wait."""
         async with self._gate.closed():
-            await self._life.control.sleep()
+            await self._handle.control.sleep()
             self._asleep = True
 
     async def wake(self) -> None:
@@ -153,54 +153,54 @@ class PolicyServer:
 
     async def _watch(self) -> None:
         while True:
-            life = self._life
+            handle = self._handle
             with suppress(VllmFailed):
-                await life.server.watch()
-            await self._recover(life)
+                await handle.server.watch()
+            await self._recover(handle)
 
     async def _sample(
-        self, life: ServerLife, token_ids: Sequence[int], sampling: TurnSampling
+        self, handle: ServerHandle, token_ids: Sequence[int], sampling: TurnSampling
     ) -> SampledTokens:
         name, version = self._weights.served_name, self._weights.version
         self._under_way[name] += 1
         self._idle.clear()
         try:
-            return await life.engine.generate_as(name, version, token_ids, sampling)
+            return await handle.engine.generate_as(name, version, token_ids, sampling)
         finally:
             self._under_way[name] -= 1
             if not self.under_way:
                 self._idle.set()
 
-    async def _replaced(self, life: ServerLife) -> bool:
+    async def _replaced(self, handle: ServerHandle) -> bool:
         """After a request failed: whether another process is there to ask."""
         await self._gate.passed()
-        if life is self._life and await life.ended():
-            await self._recover(life)
-        return life is not self._life
+        if handle is self._handle and await handle.ended():
+            await self._recover(handle)
+        return handle is not self._handle
 
-    async def _recover(self, life: ServerLife) -> None:
+    async def _recover(self, handle: ServerHandle) -> None:
         async with self._gate.closed():
-            if life is not self._life:
+            if handle is not self._handle:
                 return
-            if self._recoveries == MOST_RECOVERIES:
-                raise EngineFailed(f"vLLM ended {MOST_RECOVERIES + 1} times by itself")
+            if self._recoveries == MAX_RECOVERIES:
+                raise EngineFailed(f"vLLM ended {MAX_RECOVERIES + 1} times by itself")
             self._recoveries += 1
             await self._restart()
 
     async def _restart(self) -> None:
-        await self._life.kill()
+        await self._handle.kill()
         with suppress(TimeoutError):
             async with asyncio.timeout(DRAIN_SECONDS):
                 await self._idle.wait()
-        await self._life.close()
-        self._life = await ServerLife.start(self._plan, self._weights)
+        await self._handle.close()
+        self._handle = await ServerHandle.start(self._spec, self._weights)
         self._asleep = False
 
     async def _wake(self) -> None:
         try:
             async with asyncio.timeout(WAKE_SECONDS):
-                await self._life.control.wake()
-                await self._life.engine.generate_as(
+                await self._handle.control.wake()
+                await self._handle.engine.generate_as(
                     self._weights.served_name, 0, [0], TurnSampling(max_tokens=1)
                 )
             self._asleep = False
@@ -208,7 +208,9 @@ class PolicyServer:
             await self._restart()
 
 
-async def exchange(life: ServerLife, weights: Weights, expectation: Expectation) -> float:
+async def swap_weights(
+    handle: ServerHandle, weights: PolicyWeights, reference: LogprobReference
+) -> float:
     """Let the server sample from ``weights``; return for how many seconds it was paused.
 
     An adapter comes under a name of its own, beside the one before: requests that run finish with
@@ -218,15 +220,15 @@ async def exchange(life: ServerLife, weights: Weights, expectation: Expectation)
     if weights.folder is None:
         return 0.0
     if weights.adapter is not None:
-        await life.load_adapter(weights.adapter, weights.folder)
+        await handle.load_adapter(weights.adapter, weights.folder)
         return 0.0
-    await warm(life.engine, BASE, expectation)
+    await prefill(handle.engine, BASE, reference)
     paused = time.monotonic()
-    await life.control.pause()
-    await life.control.reload(weights.folder)
-    await life.control.reset_prefix_cache()
-    await life.control.name_version(weights.version)
-    await life.control.resume()
+    await handle.control.pause()
+    await handle.control.reload(weights.folder)
+    await handle.control.reset_prefix_cache()
+    await handle.control.name_version(weights.version)
+    await handle.control.resume()
     return time.monotonic() - paused
 
 

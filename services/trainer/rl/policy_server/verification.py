@@ -20,14 +20,14 @@ GENERATED = 8
 """Tokens that are generated after each probe's beginning."""
 
 
-class EngineOutOfStep(TemperError):
+class EngineOutOfSync(TemperError):
     """The engine's log-probabilities are not the learner's, also after a fresh start."""
 
-    code = "engine_out_of_step"
+    code = "engine_out_of_sync"
 
 
 @dataclass(frozen=True)
-class Expectation:
+class LogprobReference:
     """What the learner says of probes: ``log_probs[i][j]`` is that of token j + 1 of probe i, at
     temperature 1. Only what fills a block of the prefix cache tests it (16 tokens on a GPU, 128
     on a CPU), so a probe should have some hundred tokens."""
@@ -40,9 +40,9 @@ class Expectation:
         if lengths != [len(each) + 1 for each in self.log_probs] or min(lengths, default=0) < 2:
             raise ValueError("each probe needs two tokens, and a log-probability for all but one")
 
-    def cut(self, length: int) -> "Expectation":
+    def cut(self, length: int) -> "LogprobReference":
         """The same of no more than ``length`` tokens of each probe."""
-        return Expectation(
+        return LogprobReference(
             [probe[:length] for probe in self.token_ids],
             [said[: length - 1] for said in self.log_probs],
         )
@@ -76,17 +76,17 @@ class Difference:
         return self.mean <= tolerance.mean and self.largest <= tolerance.largest
 
 
-async def warm(engine: VllmTokenEngine, model: str, expectation: Expectation) -> None:
+async def prefill(engine: VllmTokenEngine, model: str, reference: LogprobReference) -> None:
     """Fill the prefix cache with the probes, as trajectories under way do."""
     await asyncio.gather(
-        *[_generate(engine, model, probe, tokens=1) for probe in expectation.token_ids]
+        *[_generate(engine, model, probe, tokens=1) for probe in reference.token_ids]
     )
 
 
-async def measure(engine: VllmTokenEngine, model: str, expectation: Expectation) -> Difference:
+async def compare(engine: VllmTokenEngine, model: str, reference: LogprobReference) -> Difference:
     """Compare what the engine says of the probes with the learner, and what it generates after
     their beginnings with what it then says of it. Raises `EngineFailed`."""
-    pairs = zip(expectation.token_ids, expectation.log_probs, strict=True)
+    pairs = zip(reference.token_ids, reference.log_probs, strict=True)
     gaps = await asyncio.gather(*[_gaps(engine, model, probe, said) for probe, said in pairs])
     kinds = [np.concatenate(kind) for kind in zip(*gaps, strict=True)]
     return Difference(

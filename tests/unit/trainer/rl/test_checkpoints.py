@@ -12,7 +12,7 @@ from services.trainer.rl.checkpoints import (
     PendingGroup,
     Position,
     Snapshot,
-    cut_metrics,
+    truncate_metrics,
 )
 
 
@@ -61,5 +61,5 @@ def test_without_any_training_begins_anew(tmp_path: Path) -> None:
 def test_figures_behind_the_checkpoint_are_dropped(tmp_path: Path) -> None:
     file = tmp_path / METRICS
     file.write_text("".join(json.dumps({"step": step}) + "\n" for step in (1, 2, 3)))
-    cut_metrics(tmp_path, 2)
+    truncate_metrics(tmp_path, 2)
     assert [json.loads(line)["step"] for line in file.read_text().splitlines()] == [1, 2]

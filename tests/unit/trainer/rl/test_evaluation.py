@@ -14,9 +14,9 @@ from services.contracts.errors import JobFailed
 from services.contracts.trajectories import Trajectory
 from services.core.process.reporter import METRICS, REPORTS, Reporter
 from services.inference.token_engine.interface import SampledTokens, TurnSampling
-from services.trainer.rl.batch import Batches
-from services.trainer.rl.evaluation import BATCH, Divergence, Evaluation
-from services.trainer.rl.prompts import Draw, Draws, PromptRow, read_row
+from services.trainer.rl.batch import BatchBuilder
+from services.trainer.rl.evaluation import BATCH, DivergenceEvaluation, Evaluation
+from services.trainer.rl.prompts import PromptRow, PromptSampler, SampledPrompt, read_row
 from tests.support.rl.parts import CountingLearner, SteadyEngine
 from tests.support.rl.training import Run, method, questions
 from tests.support.rl.virtual import run
@@ -54,9 +54,9 @@ def figures_of(folder: Path) -> dict[int, dict[str, Any]]:
 
 def rewards_by_step(folder: Path) -> dict[int, float]:
     return {
-        step: figures["eval_reward"]
-        for step, figures in figures_of(folder).items()
-        if "eval_reward" in figures
+        step: metrics["eval_reward"]
+        for step, metrics in figures_of(folder).items()
+        if "eval_reward" in metrics
     }
 
 
@@ -66,12 +66,12 @@ def test_each_evaluation_is_of_the_policy_of_its_step(tmp_path: Path, staleness:
     engine, learner = SteadyEngine(answer), CountingLearner(seconds=3.0)
     run(Run(tmp_path, online, engine, questions(6), judge, learner, held_out=held_out(3)).play())
     assert rewards_by_step(tmp_path) == {0: 0.0, 2: 2.0, 4: 4.0, 5: 5.0}
-    figures = figures_of(tmp_path)[4]
-    assert figures["eval_reward/judge"] == 4.0
-    assert figures["eval_reward_std"] == 0.0
-    assert figures["eval_response_length"] == 5.0
-    assert figures["eval_pass_rate"] == 1.0
-    assert figures["evaluation_seconds"] > 0.0
+    metrics = figures_of(tmp_path)[4]
+    assert metrics["eval_reward/judge"] == 4.0
+    assert metrics["eval_reward_std"] == 0.0
+    assert metrics["eval_response_length"] == 5.0
+    assert metrics["eval_pass_rate"] == 1.0
+    assert metrics["evaluation_seconds"] > 0.0
 
 
 class SeedKeeper(SteadyEngine):
@@ -143,7 +143,7 @@ def test_a_long_evaluation_says_how_far_it_has_come(tmp_path: Path) -> None:
 class Answering:
     """A source whose every answer is the same."""
 
-    async def sample(self, draw: Draw, index: int) -> Trajectory:
+    async def sample(self, draw: SampledPrompt, index: int) -> Trajectory:
         return Trajectory.model_validate(
             {
                 "id": f"{draw.number}-{index}",
@@ -162,34 +162,34 @@ class Answering:
 def test_without_rewards_the_learner_measures_the_loss(tmp_path: Path) -> None:
     learner = CountingLearner(updates=7)
     evaluation = Evaluation(
-        draws=[Draw(number, row) for number, row in enumerate(held_out(3))],
+        prompts=[SampledPrompt(number, row) for number, row in enumerate(held_out(3))],
         source=Answering(),
         samples=2,
         max_concurrency=2,
-        full_marks=None,
+        pass_threshold=None,
         reporter=Reporter(tmp_path),
-        divergence=Divergence(Batches(8), learner, tmp_path),
+        divergence=DivergenceEvaluation(BatchBuilder(8), learner, tmp_path),
     )
-    figures = asyncio.run(evaluation.figures())
-    assert figures["eval_loss"] == 7.0
-    assert figures["eval_sequences"] == 6.0
-    assert "eval_reward" not in figures
+    metrics = asyncio.run(evaluation.metrics())
+    assert metrics["eval_loss"] == 7.0
+    assert metrics["eval_sequences"] == 6.0
+    assert "eval_reward" not in metrics
     assert learner.batches == []
     assert not (tmp_path / BATCH).exists()
 
 
 def test_prompts_that_cannot_be_used_are_left_out_or_name_their_file() -> None:
-    def drawn(longest: int) -> list[Draw]:
+    def drawn(longest: int) -> list[SampledPrompt]:
         rows = held_out(3)
         rows[1].prompt.messages[0]["content"] = "h" * 100
-        draws = Draws(
+        prompts = PromptSampler(
             rows,
             seed=1,
             length_of=lambda prompt: len(str(prompt.messages[0]["content"])),
             max_length=longest,
             param="validation_file",
         )
-        return draws.usable()
+        return prompts.usable()
 
     assert sorted(draw.prompt.index for draw in drawn(10)) == [0, 2]
     with pytest.raises(JobFailed) as raised:

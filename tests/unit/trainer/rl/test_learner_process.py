@@ -11,10 +11,10 @@ import pytest
 
 from services.contracts.fine_tuning import Method
 from services.trainer.rl.learner import client as learner_process
-from services.trainer.rl.learner.client import LearnerFailed, LearnerProcess
+from services.trainer.rl.learner.client import LearnerClient, LearnerFailed
 from services.trainer.rl.learner.protocol import LearnerSpec
 from services.trainer.rl.sequences import Batch, TrainingSequence
-from tests.support.rl.learner_child import BEHAVIOUR, ENDED
+from tests.support.rl.learner_child import BEHAVIOR, ENDED
 
 METHOD = {
     "type": "reinforcement",
@@ -23,7 +23,7 @@ METHOD = {
 
 
 @pytest.fixture
-def learner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LearnerProcess:
+def learner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LearnerClient:
     monkeypatch.setattr(learner_process, "MODULE", "tests.support.rl.learner_child")
     spec = LearnerSpec(
         model=tmp_path,
@@ -32,7 +32,7 @@ def learner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LearnerProcess:
         method=Method.model_validate(METHOD),
         max_response_length=8,
     )
-    return LearnerProcess(Path(sys.executable), spec, tmp_path)
+    return LearnerClient(Path(sys.executable), spec, tmp_path)
 
 
 def children() -> set[psutil.Process]:
@@ -47,7 +47,7 @@ def nothing_left() -> Iterator[None]:
     assert children() <= before
 
 
-def test_it_answers_and_ends_in_order(learner: LearnerProcess, tmp_path: Path) -> None:
+def test_it_answers_and_ends_in_order(learner: LearnerClient, tmp_path: Path) -> None:
     length = 3
     sequence = TrainingSequence(
         token_ids=np.zeros(length, np.int32),
@@ -67,7 +67,7 @@ def test_it_answers_and_ends_in_order(learner: LearnerProcess, tmp_path: Path) -
     assert (tmp_path / ENDED).exists()
 
 
-def ask(learner: LearnerProcess) -> LearnerFailed:
+def ask(learner: LearnerClient) -> LearnerFailed:
     async def asking() -> None:
         async with learner:
             await learner.probe([[1, 2]])
@@ -78,7 +78,7 @@ def ask(learner: LearnerProcess) -> LearnerFailed:
 
 
 @pytest.mark.parametrize(
-    ("behaviour", "message"),
+    ("behavior", "message"),
     [
         ("exit", "the learner ended with code 3"),
         ("die", "the learner was ended by signal 9"),
@@ -86,16 +86,16 @@ def ask(learner: LearnerProcess) -> LearnerFailed:
     ],
 )
 def test_its_end_is_an_error_with_the_end_of_its_log(
-    learner: LearnerProcess, tmp_path: Path, behaviour: str, message: str
+    learner: LearnerClient, tmp_path: Path, behavior: str, message: str
 ) -> None:
-    (tmp_path / BEHAVIOUR).write_text(behaviour)
+    (tmp_path / BEHAVIOR).write_text(behavior)
     error = ask(learner)
     assert (error.code, error.message) == ("learner_failed", message)
     assert error.log_tail[-1] == "the learner says something"
 
 
-def test_its_own_words_for_a_failure_are_kept(learner: LearnerProcess, tmp_path: Path) -> None:
-    (tmp_path / BEHAVIOUR).write_text("fail")
+def test_its_own_words_for_a_failure_are_kept(learner: LearnerClient, tmp_path: Path) -> None:
+    (tmp_path / BEHAVIOR).write_text("fail")
     error = ask(learner)
     assert (error.code, error.message) == ("diverged", "the loss is nan")
     assert error.param == "learning_rate"

@@ -31,8 +31,8 @@ def versions_of(sequence: Any) -> list[int]:
     return sorted({int(version) for version in sequence.policy_versions if version >= 0})
 
 
-def draws_of(learner: CountingLearner) -> list[list[int]]:
-    """The numbers of the draws that each batch was learned from."""
+def sampler_of(learner: CountingLearner) -> list[list[int]]:
+    """The numbers of the prompts that each batch was learned from."""
     return [sorted({sequence.group for sequence in each.sequences}) for each in learner.batches]
 
 
@@ -105,32 +105,32 @@ def test_a_killed_training_meets_no_prompt_twice_and_leaves_none_out(
             learner = CountingLearner(seconds=3.0)
             job = Run(Path(folder), online, engine, questions(7), learner=learner)
             run(job.play(killed_after))
-            learned |= dict(zip(learner.steps, draws_of(learner), strict=True))
+            learned |= dict(zip(learner.steps, sampler_of(learner), strict=True))
         metrics = [line["step"] for line in lines(Path(folder) / METRICS)]
         ids = [trajectory.id for trajectory in read_indexed(Path(folder))]
     assert sorted(learned) == list(range(9))
     assert metrics == list(range(1, 10))
-    draws = [draw for step in sorted(learned) for draw in learned[step]]
-    assert len(draws) == len(set(draws)) == 18
-    assert len(set(range(max(draws))) - set(draws)) <= 2 * staleness
+    prompts = [draw for step in sorted(learned) for draw in learned[step]]
+    assert len(prompts) == len(set(prompts)) == 18
+    assert len(set(range(max(prompts))) - set(prompts)) <= 2 * staleness
     assert len(ids) == len(set(ids)) >= 36
 
 
 def test_every_figure_of_a_step_is_reported(tmp_path: Path) -> None:
     run(Run(tmp_path, method(steps=1), SteadyEngine(lambda _: SHORT), questions(3)).play())
-    figures = lines(tmp_path / METRICS)[0]
-    assert figures["reward"] == 0.5
-    assert figures["reward/judge"] == 0.5
-    assert figures["pass_rate"] == 0.5
-    assert figures["response_length"] == 3.0
-    assert figures["cut_off_rate"] == 0.0
-    assert figures["tool_calls"] == 0.0
-    assert figures["staleness"] == 0.0
-    assert figures["group_filter_rate"] == 0.0
-    assert figures["generation_tokens_per_second"] > 0.0
-    assert figures["loss"] == 1.0
+    metrics = lines(tmp_path / METRICS)[0]
+    assert metrics["reward"] == 0.5
+    assert metrics["reward/judge"] == 0.5
+    assert metrics["pass_rate"] == 0.5
+    assert metrics["response_length"] == 3.0
+    assert metrics["cut_off_rate"] == 0.0
+    assert metrics["tool_calls"] == 0.0
+    assert metrics["staleness"] == 0.0
+    assert metrics["group_filter_rate"] == 0.0
+    assert metrics["generation_tokens_per_second"] > 0.0
+    assert metrics["loss"] == 1.0
     for part in ("rollout", "batch", "update", "sync", "step"):
-        assert figures[f"{part}_seconds"] >= 0.0
+        assert metrics[f"{part}_seconds"] >= 0.0
 
 
 def test_groups_with_equal_rewards_are_replaced(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from services.core.artifacts import SourceFile
 from services.core.process.reporter import REPORTS, RESULT
 from services.datasets.record import RowError, UnreadableFile
 from services.datasets.validate import SPEC, validate
-from services.trainer.rl.prompts import MAX_ROWS, PromptOrder, read_row, read_rows
+from services.trainer.rl.prompts import MAX_ROWS, EpochShuffle, read_row, read_rows
 from services.trainer.rl.spec import PromptFilesSpec
 from services.trainer.rl.validation import check_prompts
 
@@ -58,16 +58,16 @@ def test_a_bad_row_is_named(tmp_path: Path) -> None:
 
 @given(rows=st.integers(1, 50), seed=st.integers(0, 2**31 - 1), passes=st.integers(1, 3))
 def test_every_pass_draws_every_row_once(rows: int, seed: int, passes: int) -> None:
-    order = PromptOrder(rows, seed)
+    order = EpochShuffle(rows, seed)
     drawn = [order.row(draw) for draw in range(rows * passes)]
     for each in range(passes):
         assert sorted(drawn[each * rows : (each + 1) * rows]) == list(range(rows))
-    again = PromptOrder(rows, seed)
+    again = EpochShuffle(rows, seed)
     assert [again.row(draw) for draw in reversed(range(len(drawn)))] == drawn[::-1]
 
 
 def test_passes_and_seeds_differ_in_their_order() -> None:
-    one, other = PromptOrder(100, 1), PromptOrder(100, 2)
+    one, other = EpochShuffle(100, 1), EpochShuffle(100, 2)
     first = [one.row(draw) for draw in range(100)]
     assert first != [one.row(draw) for draw in range(100, 200)]
     assert first != [other.row(draw) for draw in range(100)]

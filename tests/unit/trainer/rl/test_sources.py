@@ -11,11 +11,11 @@ from services.contracts.base import JsonObject
 from services.contracts.online import OverlongPenalty
 from services.contracts.trajectories import FinishReason, Trajectory
 from services.rollouts.chat.interface import Demonstration
-from services.trainer.rl.batch import Batches
+from services.trainer.rl.batch import BatchBuilder
 from services.trainer.rl.groups import Group
-from services.trainer.rl.prompts import Draw, read_row
+from services.trainer.rl.prompts import SampledPrompt, read_row
 from services.trainer.rl.sequences import TopK
-from services.trainer.rl.sources import DataSource, Mixture, TeacherSource, draw_seed
+from services.trainer.rl.sources import DataSource, MixtureSource, TeacherSource, prompt_seed
 from tests.support.rollouts import END, CharacterChat, tokens
 
 
@@ -36,7 +36,7 @@ class Named:
     def __init__(self, name: str) -> None:
         self._name = name
 
-    async def sample(self, draw: Draw, index: int) -> Trajectory:
+    async def sample(self, draw: SampledPrompt, index: int) -> Trajectory:
         return trajectory(id=self._name)
 
 
@@ -56,8 +56,8 @@ def trajectory(**fields: Any) -> Trajectory:
     return Trajectory(**(known | fields))
 
 
-def draw(number: int, **row: Any) -> Draw:
-    return Draw(number, read_row({"question": "q", **row}, 0, "plain"))
+def draw(number: int, **row: Any) -> SampledPrompt:
+    return SampledPrompt(number, read_row({"question": "q", **row}, 0, "plain"))
 
 
 def test_answers_of_the_data_become_trajectories_that_nobody_sampled() -> None:
@@ -83,7 +83,7 @@ def test_a_row_without_an_answer_is_a_failed_sample() -> None:
 
 @pytest.mark.parametrize(("lmbda", "share"), [(0.0, 0.0), (0.3, 0.3), (1.0, 1.0)])
 def test_the_student_answers_with_its_probability(lmbda: float, share: float) -> None:
-    mixture = Mixture(Named("student"), Named("other"), lmbda, seed=1)
+    mixture = MixtureSource(Named("student"), Named("other"), lmbda, seed=1)
 
     async def answers() -> list[str]:
         return [(await mixture.sample(draw(number), 0)).id for number in range(1000)]
@@ -100,10 +100,10 @@ def test_samples_of_a_teacher_have_no_probability_of_the_policy() -> None:
 
 
 def test_each_draw_has_a_seed_of_its_own() -> None:
-    seeds = {draw_seed(1, draw(number)) for number in range(1000)}
+    seeds = {prompt_seed(1, draw(number)) for number in range(1000)}
     assert len(seeds) == 1000
     assert all(0 <= seed < 2**31 for seed in seeds)
-    assert draw_seed(2, draw(0)) not in seeds
+    assert prompt_seed(2, draw(0)) not in seeds
 
 
 class CountingTeacher:
@@ -120,7 +120,7 @@ def group_of(*samples: Trajectory) -> Group:
 
 
 def test_a_trajectory_becomes_a_sequence_token_by_token() -> None:
-    batch = asyncio.run(Batches(8, teacher=CountingTeacher()).of([group_of(trajectory())]))
+    batch = asyncio.run(BatchBuilder(8, teacher=CountingTeacher()).of([group_of(trajectory())]))
     (sequence,) = batch.sequences
     assert sequence.token_ids.tolist() == [7, 8, 1, 2, 3]
     assert sequence.mask.tolist() == [False, False, True, False, True]
@@ -133,7 +133,7 @@ def test_a_trajectory_becomes_a_sequence_token_by_token() -> None:
 
 def test_a_response_that_was_cut_off_is_not_final() -> None:
     cut = trajectory(finish_reason=FinishReason.LENGTH)
-    batch = asyncio.run(Batches(8).of([group_of(cut)]))
+    batch = asyncio.run(BatchBuilder(8).of([group_of(cut)]))
     assert not batch.sequences[0].final
 
 
@@ -142,11 +142,11 @@ def test_only_samples_that_can_be_used_are_learned_from() -> None:
     unrewarded = trajectory(reward=None, reward_error="no judge")
     silent = trajectory(response_token_ids=[], response_mask=[], log_probs=[], policy_versions=[])
     group = group_of(trajectory(), failed, unrewarded, silent)
-    assert len(asyncio.run(Batches(8).of([group])).sequences) == 1
+    assert len(asyncio.run(BatchBuilder(8).of([group])).sequences) == 1
     assert group.failure == "gone"
 
 
 def test_the_penalty_of_length_is_part_of_the_reward() -> None:
-    batches = Batches(4, OverlongPenalty(buffer=2, factor=1.0))
+    batches = BatchBuilder(4, OverlongPenalty(buffer=2, factor=1.0))
     batch = asyncio.run(batches.of([group_of(trajectory())]))
     assert batch.sequences[0].reward == 0.5

@@ -12,16 +12,16 @@ from transformers import AutoConfig, AutoModelForCausalLM, Gemma2Config, Gemma2F
 
 from services.contracts.errors import InvalidRequest
 from services.trainer.rl.learner.learner import MODEL, TRAINER, Learner
-from services.trainer.rl.learner.parallel import Processes
+from services.trainer.rl.learner.parallel import ProcessGroup
 from services.trainer.rl.learner.protocol import Export, LearnerSpec, Probe, Publish, Save, Update
-from services.trainer.rl.learner.state import complete_folder
+from services.trainer.rl.learner.state import atomic_folder
 from tests.support.learning import drawn_batch, learner_spec
 
 PROBE = [[1, 2, 3, 4, 5, 6], [9, 8, 7]]
 
 
 def started(spec: LearnerSpec) -> Learner:
-    return Learner(spec, Processes(spec.settings.optimisation))
+    return Learner(spec, ProcessGroup(spec.settings.optimizer))
 
 
 def updated(learner: Learner, folder: Path, *steps: int) -> Learner:
@@ -85,7 +85,7 @@ def test_published_weights_are_the_policy_in_the_precision_of_its_base(
 def test_weights_that_lie_apart_are_published_as_the_tied_ones_they_are(
     stored: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As weights come from a GPU, each copied by itself."""
+    """As weights come from a GPU, each cpu_copy by itself."""
     from services.trainer.rl.learner import state as states
 
     whole = states.policy_weights
@@ -137,7 +137,7 @@ def test_training_goes_on_from_a_checkpoint_bit_by_bit(
 
     resumed = started(spec.model_copy(update={"checkpoint": tmp_path / "checkpoint"}))
     updated(resumed, tmp_path, 2, 3).answer(Save(folder=tmp_path / "resumed"))
-    for name in ("weights.safetensors", "optimiser.safetensors"):
+    for name in ("weights.safetensors", "optimizer.safetensors"):
         one = load_file(tmp_path / "straight" / TRAINER / name)
         two = load_file(tmp_path / "resumed" / TRAINER / name)
         assert one.keys() == two.keys()
@@ -153,14 +153,14 @@ def test_a_checkpoint_holds_the_policy_as_a_model(base: Path, tmp_path: Path) ->
 
 
 def test_a_folder_is_complete_or_not_there(tmp_path: Path) -> None:
-    with pytest.raises(RuntimeError), complete_folder(tmp_path / "new") as partial:
-        (partial / "half").write_text("half")
+    with pytest.raises(RuntimeError), atomic_folder(tmp_path / "new") as partial:
+        (partial / "bf16").write_text("bf16")
         raise RuntimeError
     assert not (tmp_path / "new").exists()
-    with complete_folder(tmp_path / "new") as partial:
+    with atomic_folder(tmp_path / "new") as partial:
         (partial / "whole").write_text("whole")
     assert [path.name for path in (tmp_path / "new").iterdir()] == ["whole"]
-    with pytest.raises(FileExistsError), complete_folder(tmp_path / "new"):
+    with pytest.raises(FileExistsError), atomic_folder(tmp_path / "new"):
         pass
 
 

@@ -5,7 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.trainer.rl.learner.micro_batches import TrainedTokens, cut, dealt, micro_batches
+from services.trainer.rl.learner.micro_batches import TrainedTokens, balance, cut, micro_batches
 from services.trainer.rl.sequences import Batch
 from tests.support.learning import drawn_batch
 
@@ -14,7 +14,7 @@ from tests.support.learning import drawn_batch
 def test_each_sequence_counts_once_and_all_processes_are_as_often_busy(
     lengths: list[int], limit: int, processes: int
 ) -> None:
-    plan = dealt(cut(range(len(lengths)), lengths, limit), processes)
+    plan = balance(cut(range(len(lengths)), lengths, limit), processes)
     counted = sorted(each for group, real in plan if real for each in group)
     assert counted == list(range(len(lengths)))
     assert len(plan) % processes == 0

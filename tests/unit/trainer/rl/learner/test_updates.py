@@ -12,7 +12,7 @@ from transformers import AutoModelForCausalLM
 from services.trainer.errors import Diverged
 from services.trainer.rl.learner import model as language_model
 from services.trainer.rl.learner.learner import Learner
-from services.trainer.rl.learner.parallel import Processes
+from services.trainer.rl.learner.parallel import ProcessGroup
 from services.trainer.rl.learner.protocol import Done, Measure, Probe, Update
 from services.trainer.rl.sequences import Batch, TrainingSequence
 from tests.support.learning import drawn_batch, learner_spec
@@ -24,7 +24,7 @@ def learn(base: Path, tmp_path: Path) -> Any:
 
     def run(method: str, batch: Batch, **settings: Any) -> tuple[Learner, dict[str, float]]:
         spec = learner_spec(base, method, tmp_path, **settings)
-        learner = Learner(spec, Processes(spec.settings.optimisation))
+        learner = Learner(spec, ProcessGroup(spec.settings.optimizer))
         return learner, update(learner, tmp_path, batch).metrics
 
     return run
@@ -49,7 +49,7 @@ def test_a_dapo_step_is_the_one_that_is_written_plainly(base: Path, learn: Any) 
     learner, metrics = learn("reinforcement", batch)
 
     model = AutoModelForCausalLM.from_pretrained(base)
-    optimiser = torch.optim.AdamW(model.parameters(), 1e-3, (0.9, 0.95), weight_decay=0.01)
+    optimizer = torch.optim.AdamW(model.parameters(), 1e-3, (0.9, 0.95), weight_decay=0.01)
     losses = []
     for number, sequence in enumerate(batch.sequences):
         token_ids = torch.from_numpy(sequence.token_ids).long()
@@ -64,7 +64,7 @@ def test_a_dapo_step_is_the_one_that_is_written_plainly(base: Path, learn: Any) 
     loss = torch.cat(losses).mean()
     loss.backward()
     norm = torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-    optimiser.step()
+    optimizer.step()
 
     assert metrics["loss"] == pytest.approx(loss.item(), rel=1e-4)
     assert metrics["grad_norm"] == pytest.approx(float(norm), rel=1e-4)
@@ -90,7 +90,7 @@ def test_a_step_is_the_same_however_the_batch_is_cut(
     if method == "distillation":
         settings = settings | {"teacher": base}
     whole, at_once = learn(method, drawn_batch(), **settings)
-    monkeypatch.setattr(language_model, "LOGITS_AT_ONCE", 270 * 7)
+    monkeypatch.setattr(language_model, "MAX_LOGITS", 270 * 7)
     cut, in_parts = learn(method, drawn_batch(), micro_batch_tokens=64, **settings)
     for name in at_once.keys() - {"tokens_per_second", "forward_backward_seconds"}:
         if not name.endswith("seconds"):

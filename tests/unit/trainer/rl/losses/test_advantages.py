@@ -1,8 +1,8 @@
 import torch
 
 from services.contracts.online import AdvantageEstimator
-from services.trainer.rl.losses.advantages import generalised_advantages, group_advantages, whitened
-from services.trainer.rl.losses.value import explained_variance, rewards_at_the_end
+from services.trainer.rl.losses.advantages import gae_advantages, group_advantages, whiten
+from services.trainer.rl.losses.value import explained_variance, terminal_rewards
 
 
 def tensor(*values: float) -> torch.Tensor:
@@ -38,7 +38,7 @@ def test_samples_that_are_alike_or_alone_teach_nothing() -> None:
 
 
 def test_generalised_advantages_of_one_response() -> None:
-    advantages, returns = generalised_advantages(
+    advantages, returns = gae_advantages(
         tensor(0, 0, 1),
         tensor(0.5, 0.6, 0.7),
         torch.zeros(3, dtype=torch.long),
@@ -51,10 +51,10 @@ def test_generalised_advantages_of_one_response() -> None:
 
 
 def test_responses_of_different_lengths_do_not_mix() -> None:
-    one, _ = generalised_advantages(
+    one, _ = gae_advantages(
         tensor(0, 2), tensor(0.1, 0.4), torch.tensor([0, 0]), tensor(0.9), gamma=0.9, lambda_=0.8
     )
-    both, _ = generalised_advantages(
+    both, _ = gae_advantages(
         tensor(5, 0, 2, 0, 0, 1),
         tensor(3, 0.1, 0.4, 0.5, 0.6, 0.7),
         torch.tensor([0, 2, 2, 3, 3, 3]),
@@ -68,21 +68,21 @@ def test_responses_of_different_lengths_do_not_mix() -> None:
 
 def test_what_is_expected_behind_a_cut_counts() -> None:
     place = torch.zeros(1, dtype=torch.long)
-    advantages, _ = generalised_advantages(
+    advantages, _ = gae_advantages(
         tensor(0), tensor(0.5), place, tensor(0.8), gamma=0.5, lambda_=1.0
     )
     torch.testing.assert_close(advantages, tensor(0.5 * 0.8 - 0.5))
 
 
 def test_whitened_values_have_mean_0_and_variance_1() -> None:
-    values = whitened(tensor(3, 5, 10, -2))
+    values = whiten(tensor(3, 5, 10, -2))
     torch.testing.assert_close(values.mean(), tensor(0)[0])
     torch.testing.assert_close(values.std(), tensor(1)[0], rtol=1e-5, atol=1e-5)
-    torch.testing.assert_close(whitened(tensor(4)), tensor(0))
+    torch.testing.assert_close(whiten(tensor(4)), tensor(0))
 
 
 def test_a_reward_goes_to_the_last_trained_token() -> None:
-    spread = rewards_at_the_end(tensor(3, 9, -1), torch.tensor([2, 0, 1]))
+    spread = terminal_rewards(tensor(3, 9, -1), torch.tensor([2, 0, 1]))
     torch.testing.assert_close(spread, tensor(0, 3, -1))
 
 

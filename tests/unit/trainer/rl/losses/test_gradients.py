@@ -5,8 +5,13 @@ import torch
 from torch import Tensor
 
 from services.contracts.online import RatioLevel
-from services.trainer.rl.losses.distillation import generalised_divergence, with_remainder
-from services.trainer.rl.losses.policy import Clipping, importance_ratios, k3, surrogate_loss
+from services.trainer.rl.losses.distillation import generalized_jsd, with_remainder
+from services.trainer.rl.losses.policy import (
+    Clipping,
+    clipped_surrogate_loss,
+    importance_ratios,
+    k3,
+)
 from services.trainer.rl.losses.value import value_loss
 
 SEQUENCE_OF = torch.tensor([0, 0, 0, 1, 1, 1])
@@ -26,7 +31,7 @@ def test_policy_loss(level: RatioLevel, clipping: Clipping) -> None:
 
     def loss(log_probs: Tensor) -> Tensor:
         ratios = importance_ratios(log_probs, old, SEQUENCE_OF, level)
-        return (WEIGHTS * surrogate_loss(ratios, ADVANTAGES, clipping).losses).sum()
+        return (WEIGHTS * clipped_surrogate_loss(ratios, ADVANTAGES, clipping).losses).sum()
 
     assert torch.autograd.gradcheck(loss, (drawn(6),))
 
@@ -47,7 +52,7 @@ def test_distillation_from_whole_distributions(beta: float) -> None:
     teacher = drawn(4, 5, seed=1).detach().log_softmax(-1)
 
     def loss(logits: Tensor) -> Tensor:
-        return generalised_divergence(teacher, logits.log_softmax(-1), beta)
+        return generalized_jsd(teacher, logits.log_softmax(-1), beta)
 
     assert torch.autograd.gradcheck(loss, (drawn(4, 5),))
 
@@ -58,6 +63,6 @@ def test_distillation_from_the_most_probable_tokens(beta: float) -> None:
 
     def loss(logits: Tensor) -> Tensor:
         student = logits.log_softmax(-1).gather(-1, top.indices)
-        return generalised_divergence(with_remainder(top.values), with_remainder(student), beta)
+        return generalized_jsd(with_remainder(top.values), with_remainder(student), beta)
 
     assert torch.autograd.gradcheck(loss, (drawn(4, 5),))

@@ -4,15 +4,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from services.contracts.online import Aggregation, RatioLevel
-from services.trainer.rl.losses.distillation import generalised_divergence, with_remainder
+from services.trainer.rl.losses.distillation import generalized_jsd, with_remainder
 from services.trainer.rl.losses.policy import (
     Clipping,
+    clipped_surrogate_loss,
     importance_ratios,
     k3,
-    penalised_rewards,
-    surrogate_loss,
+    kl_penalized_rewards,
+    tis_weights,
     token_weights,
-    truncated_weights,
 )
 from services.trainer.rl.losses.value import value_loss
 
@@ -24,14 +24,16 @@ DAPO = Clipping(low=0.2, high=0.28)
     [(1, 1.5, -1.28), (1, 0.5, -0.5), (-1, 1.5, 1.5), (-1, 0.5, 0.8)],
 )
 def test_clipped_losses(advantage: float, ratio: float, loss: float) -> None:
-    surrogate = surrogate_loss(torch.tensor([ratio]), torch.tensor([float(advantage)]), DAPO)
+    surrogate = clipped_surrogate_loss(
+        torch.tensor([ratio]), torch.tensor([float(advantage)]), DAPO
+    )
     torch.testing.assert_close(surrogate.losses, torch.tensor([loss]))
 
 
 def test_clipping_is_counted_where_it_cuts_the_gradient_off() -> None:
     ratios = torch.tensor([1.5, 0.5, 1.5, 0.5], requires_grad=True)
     advantages = torch.tensor([1.0, 1.0, -1.0, -1.0])
-    surrogate = surrogate_loss(ratios, advantages, DAPO)
+    surrogate = clipped_surrogate_loss(ratios, advantages, DAPO)
     (gradient,) = torch.autograd.grad(surrogate.losses.sum(), ratios)
     clipped = surrogate.clipped_high | surrogate.clipped_low
     assert surrogate.clipped_high.tolist() == [True, False, False, False]
@@ -42,7 +44,7 @@ def test_clipping_is_counted_where_it_cuts_the_gradient_off() -> None:
 def test_dual_clipping_bounds_the_loss_of_bad_samples_alone() -> None:
     clipping = Clipping(low=0.2, high=0.28, dual=3.0)
     ratios = torch.tensor([5.0, 2.0, 5.0, 0.1])
-    surrogate = surrogate_loss(ratios, torch.tensor([-2.0, -2.0, 2.0, -2.0]), clipping)
+    surrogate = clipped_surrogate_loss(ratios, torch.tensor([-2.0, -2.0, 2.0, -2.0]), clipping)
     torch.testing.assert_close(surrogate.losses, torch.tensor([6.0, 4.0, -2.56, 1.6]))
     assert surrogate.clipped_dual.tolist() == [True, False, False, False]
 
@@ -65,7 +67,7 @@ def test_sequence_ratios_are_the_mean_over_the_tokens_of_each_sequence() -> None
 
 def test_importance_weights_are_truncated_and_have_no_gradient() -> None:
     old = torch.tensor([-1.0, 0.1, 0.69, 1.5], requires_grad=True)
-    weights = truncated_weights(old, torch.zeros(4), cap=2.0)
+    weights = tis_weights(old, torch.zeros(4), cap=2.0)
     expected = torch.tensor([0.36788, 1.10517, 1.99372, 2.0])
     torch.testing.assert_close(weights, expected, rtol=0, atol=5e-6)
     assert not weights.requires_grad
@@ -74,9 +76,9 @@ def test_importance_weights_are_truncated_and_have_no_gradient() -> None:
 @pytest.mark.parametrize(
     ("aggregation", "loss"),
     [
-        (Aggregation.ALL_TOKENS, 0.2),
-        (Aggregation.SEQUENCE_MEANS, 0.5),
-        (Aggregation.SEQUENCE_SUMS, 0.0625),
+        (Aggregation.MEAN_OF_TOKENS, 0.2),
+        (Aggregation.MEAN_OF_SEQUENCE_MEANS, 0.5),
+        (Aggregation.MEAN_OF_SEQUENCE_SUMS, 0.0625),
     ],
 )
 def test_a_short_sequence_beside_a_long_one(aggregation: Aggregation, loss: float) -> None:
@@ -87,7 +89,7 @@ def test_a_short_sequence_beside_a_long_one(aggregation: Aggregation, loss: floa
 
 @given(st.lists(st.integers(0, 9), max_size=8))
 def test_weights_of_means_add_up_to_one(lengths: list[int]) -> None:
-    for aggregation in (Aggregation.ALL_TOKENS, Aggregation.SEQUENCE_MEANS):
+    for aggregation in (Aggregation.MEAN_OF_TOKENS, Aggregation.MEAN_OF_SEQUENCE_MEANS):
         weights = token_weights(torch.tensor(lengths, dtype=torch.long), aggregation, 16)
         assert len(weights) == sum(lengths)
         assert float(weights.sum()) == pytest.approx(1.0 if sum(lengths) else 0.0)
@@ -114,7 +116,7 @@ def test_k3_estimates_the_divergence_of_the_policy_from_the_reference() -> None:
 
 
 def test_each_token_pays_for_its_distance_from_the_reference() -> None:
-    rewards = penalised_rewards(
+    rewards = kl_penalized_rewards(
         torch.tensor([0.0, 1.0]), torch.tensor([-1.0, -2.0]), torch.tensor([-2.0, -1.5]), 0.1
     )
     torch.testing.assert_close(rewards, torch.tensor([-0.1, 1.05]))
@@ -139,14 +141,14 @@ STUDENT = torch.tensor([[0.3, 0.4, 0.3]], dtype=torch.float64).log()
     [(0.0, 0.3446178), (0.1, 0.0307158), (0.5, 0.0842938), (0.9, 0.0312532), (1.0, 0.3526532)],
 )
 def test_divergences(beta: float, divergence: float) -> None:
-    found = generalised_divergence(TEACHER, STUDENT, beta)
+    found = generalized_jsd(TEACHER, STUDENT, beta)
     expected = torch.tensor([divergence], dtype=torch.float64)
     torch.testing.assert_close(found, expected, rtol=0, atol=5e-8)
 
 
 def test_tokens_that_the_teacher_excludes_count_nothing_for_it() -> None:
     teacher = torch.tensor([[0.5, 0.5, 0.0]], dtype=torch.float64).log()
-    found = generalised_divergence(teacher, STUDENT, 0.0)
+    found = generalized_jsd(teacher, STUDENT, 0.0)
     expected = 0.5 * torch.tensor([0.5 / 0.3, 0.5 / 0.4], dtype=torch.float64).log().sum()
     torch.testing.assert_close(found[0], expected)
 
@@ -161,10 +163,10 @@ def test_the_most_probable_tokens_give_a_lower_bound(
     whole_teacher = torch.tensor([teacher], dtype=torch.float64).log_softmax(-1)
     whole_student = torch.tensor([student], dtype=torch.float64).log_softmax(-1)
     top = whole_teacher.topk(k)
-    bound = generalised_divergence(
+    bound = generalized_jsd(
         with_remainder(top.values), with_remainder(whole_student.gather(-1, top.indices)), beta
     )
-    whole = generalised_divergence(whole_teacher, whole_student, beta)
+    whole = generalized_jsd(whole_teacher, whole_student, beta)
     assert -1e-5 <= float(bound) <= float(whole) + 1e-4
 
 

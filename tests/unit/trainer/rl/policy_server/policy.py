@@ -8,17 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from services.trainer.rl.policy_server import Expectation, PolicyEngine, Tolerance
-from services.trainer.rl.policy_server.handle import ServerPlan, Weights
+from services.trainer.rl.policy_server import LogprobReference, PolicyEngine, Tolerance
+from services.trainer.rl.policy_server.handle import PolicyWeights, ServerSpec
 from tests.support.weighted_server import Faults, Pace, WeightedServer, weights
 
 PROBES = [[5, 6, 7], [8, 9]]
 LIMIT = 120.0
 
 
-def says(number: float) -> Expectation:
+def says(number: float) -> LogprobReference:
     """What a learner with these weights says of the probes."""
-    return Expectation(PROBES, [[-number] * (len(probe) - 1) for probe in PROBES])
+    return LogprobReference(PROBES, [[-number] * (len(probe) - 1) for probe in PROBES])
 
 
 @dataclass
@@ -52,12 +52,12 @@ async def policy(
     faults, pace = Faults(), Pace()
     servers: list[WeightedServer] = []
 
-    def server(plan: ServerPlan, start: Weights) -> WeightedServer:
-        whole = None if plan.slots else start.folder
-        servers.append(WeightedServer(whole or plan.model, faults, pace))
+    def server(spec: ServerSpec, start: PolicyWeights) -> WeightedServer:
+        whole = None if spec.slots else start.folder
+        servers.append(WeightedServer(whole or spec.model, faults, pace))
         return servers[-1]
 
-    monkeypatch.setattr(ServerPlan, "server", server)
+    monkeypatch.setattr(ServerSpec, "server", server)
     engine = PolicyEngine(
         Path("python"),
         weights(folder / "base", 1.0),

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from services.inference.token_engine.interface import EngineFailed, TurnSampling
-from services.trainer.rl.policy_server import EngineOutOfStep
+from services.trainer.rl.policy_server import EngineOutOfSync
 from tests.unit.trainer.rl.policy_server.policy import policy, says
 
 PROMPT = [1, 2, 3]
@@ -101,7 +101,7 @@ def test_an_engine_that_stays_out_of_step_ends_the_training(
 ) -> None:
     async def play() -> None:
         async with policy(tmp_path, monkeypatch) as given:
-            with pytest.raises(EngineOutOfStep, match=r"version 1 .* differ by 1 on average"):
+            with pytest.raises(EngineOutOfSync, match=r"version 1 .* differ by 1 on average"):
                 await given.engine.load(1, given.folder_of(2.0), says(3.0))
 
             with pytest.raises(EngineFailed, match="given up"):
