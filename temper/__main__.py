@@ -1,4 +1,4 @@
-"""``python -m temper`` is the command line."""
+"""``python -m temper``: the command line."""
 
 import sys
 

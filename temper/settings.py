@@ -1,4 +1,4 @@
-"""Settings of the command line and the Python client, read from TEMPER_* environment variables."""
+"""Settings of the command line, from TEMPER_* environment variables."""
 
 from pathlib import Path
 
@@ -8,14 +8,14 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from temper.client.errors import ClientError
 
 
-class SettingRefused(ClientError):
-    """A TEMPER_* variable does not hold what it should."""
+class InvalidSetting(ClientError):
+    """A TEMPER_* variable has an invalid value."""
 
     code = "configuration_error"
 
 
 class ClientSettings(BaseSettings):
-    """Where the gateway answers, the key to show it, and where a local stack keeps its state."""
+    """The gateway's URL and key, and the home folder of a local stack."""
 
     model_config = SettingsConfigDict(
         env_prefix="TEMPER_", env_ignore_empty=True, extra="ignore", frozen=True
@@ -28,21 +28,21 @@ class ClientSettings(BaseSettings):
     )
     api_url: str = Field(
         default="",
-        description="Address of the gateway; empty: the local stack's, else http://127.0.0.1:8080.",
+        description="URL of the gateway; empty: the local stack's, else http://127.0.0.1:8080.",
     )
-    api_key: SecretStr | None = Field(default=None, description="Key shown to the gateway.")
+    api_key: SecretStr | None = Field(default=None, description="API key for the gateway.")
     api_key_hashes: str = Field(
-        default="", repr=False, description="What the gateway of a local stack will accept."
+        default="", repr=False, description="SHA-256 of the keys that a local stack accepts."
     )
     sandbox_url: str = Field(
-        default="", description="A sandbox that runs elsewhere; empty: temper up starts one."
+        default="", description="URL of an external sandbox; empty: temper up starts one."
     )
     retrieval_url: str = Field(
         default="",
-        description="A retrieval service that runs elsewhere; empty: temper up starts one.",
+        description="URL of an external retrieval service; empty: temper up starts one.",
     )
     grace_seconds: float = Field(
-        default=15.0, ge=0.1, le=600.0, description="From asking a process to end to killing it."
+        default=15.0, ge=0.1, le=600.0, description="Seconds from SIGTERM to SIGKILL."
     )
 
     @field_validator("home")
@@ -57,10 +57,10 @@ class ClientSettings(BaseSettings):
 
 
 def load_settings() -> ClientSettings:
-    """Read the settings; raise `SettingRefused` naming the variable at fault."""
+    """Read the settings; raise `InvalidSetting` with the variable's name."""
     try:
         return ClientSettings()
     except ValidationError as error:
         fault = error.errors(include_url=False, include_input=False)[0]
         name = "_".join(str(part) for part in fault["loc"]).upper()
-        raise SettingRefused(f"TEMPER_{name}: {fault['msg']}") from error
+        raise InvalidSetting(f"TEMPER_{name}: {fault['msg']}") from error

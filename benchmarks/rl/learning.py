@@ -20,14 +20,11 @@ from services.contracts.jobs import JobKind
 from temper.cli.gateway import client_of
 from temper.cli.output import Output
 from temper.client import Temper
-from temper.demo.stack import local_stack
+from temper.demo.setup import local_stack
 from temper.demo.steps import Demo
-from temper.demo.tool_use.arithmetic import Arithmetic
-from temper.demo.tool_use.facts import Facts
-from temper.demo.tool_use.outcome import NEAR_ZERO, correct, reward
-from temper.demo.tool_use.run import prepare, prepare_tool
+from temper.demo.tool_use.run import NEAR_ZERO, correct, prepare, prepare_tool, reward
 from temper.demo.tool_use.steps import HELD_OUT, REINFORCEMENT_STEPS, SAMPLES, Lesson, teach
-from temper.demo.tool_use.task import Task
+from temper.demo.tool_use.tasks import Arithmetic, Facts, Task
 from temper.settings import load_settings
 
 TASKS: Mapping[str, type[Arithmetic | Facts]] = {"retool": Arithmetic, "search": Facts}

@@ -1,1 +1,1 @@
-"""The ``temper`` command: one module a command group."""
+"""The ``temper`` command: one module per command group."""

@@ -1,4 +1,4 @@
-"""``temper demo``: whole ways through the platform, on tasks small enough for two CPU cores."""
+"""``temper demo``: end-to-end examples on tasks small enough for two CPU cores."""
 
 import signal
 import time
@@ -8,41 +8,39 @@ from typing import Annotated
 import typer
 
 from temper.cli.exit_codes import ExitCode
-from temper.cli.formats import duration
 from temper.cli.output import Output
+from temper.cli.units import duration
 from temper.demo.addition.run import run as run_addition
-from temper.demo.tool_use.arithmetic import Arithmetic
-from temper.demo.tool_use.facts import Facts
 from temper.demo.tool_use.run import run as run_tool_use
 from temper.demo.tool_use.steps import REINFORCEMENT_STEPS
-from temper.demo.tool_use.task import Task
+from temper.demo.tool_use.tasks import Arithmetic, Facts, Task
 from temper.settings import ClientSettings, load_settings
 from temper.stack.signals import STOP_SIGNALS
 
 app = typer.Typer(
-    help="Teach a tiny model something, from the data to a table of results.",
-    epilog="KEEP=1 leaves the local stack up at the end. What a former run made is used again.",
+    help="Teach a tiny model a task, from data to a table of results.",
+    epilog="KEEP=1 keeps the local stack running afterwards. Results of earlier runs are reused.",
 )
 
 Steps = Annotated[int, typer.Option(min=1, help="Updates of the policy.")]
-Seed = Annotated[int, typer.Option(min=0, help="Of the model, the data and the training.")]
+Seed = Annotated[int, typer.Option(min=0, help="Seed of model, data and training.")]
 
 
 @app.command()
 def addition() -> int:
-    """A supervised fine-tune: two-digit addition with worked digits."""
+    """Supervised fine-tuning: two-digit addition, worked digit by digit."""
     return _demonstrate(run_addition)
 
 
 @app.command()
 def retool(steps: Steps = REINFORCEMENT_STEPS, seed: Seed = 0) -> int:
-    """A cold start and reinforcement with live /run_code calls: arithmetic by tool."""
+    """Cold start and reinforcement with live /run_code calls: arithmetic with a tool."""
     return _tool_use(Arithmetic(), steps, seed)
 
 
 @app.command()
 def search(steps: Steps = REINFORCEMENT_STEPS, seed: Seed = 0) -> int:
-    """A cold start and reinforcement with live /retrieve calls: facts from an index."""
+    """Cold start and reinforcement with live /retrieve calls: facts from an index."""
     return _tool_use(Facts(), steps, seed)
 
 

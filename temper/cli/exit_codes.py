@@ -1,4 +1,4 @@
-"""What the exit code of a command means."""
+"""Exit codes of the command line."""
 
 from enum import IntEnum
 
@@ -6,18 +6,18 @@ from services.contracts.jobs import JobStatus
 
 
 class ExitCode(IntEnum):
-    """Exit codes; those of jobs are given by ``submit --follow``, ``logs -f`` and ``wait``."""
+    """Exit codes; ``submit --follow``, ``logs -f`` and ``wait`` return the job's."""
 
-    OK = 0  # the command did what it should; the job succeeded
-    FAILED = 1  # the command could not do it; the job failed
-    USAGE = 2  # the command line is wrong
+    OK = 0  # the command or the job succeeded
+    FAILED = 1  # the command or the job failed
+    USAGE = 2  # invalid command line
     CANCELLED = 3  # the job was cancelled
-    TIMED_OUT = 124  # the job was not done in time, and goes on
-    INTERRUPTED = 130  # Ctrl-C; a job that was being followed goes on
+    TIMED_OUT = 124  # the job did not end in time; it keeps running
+    INTERRUPTED = 130  # Ctrl-C; a followed job keeps running
 
 
 def of_job(status: JobStatus) -> ExitCode:
-    """Return the exit code of a job that is over."""
+    """Return the exit code of a job that has ended."""
     return {
         JobStatus.SUCCEEDED: ExitCode.OK,
         JobStatus.CANCELLED: ExitCode.CANCELLED,

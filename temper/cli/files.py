@@ -1,4 +1,4 @@
-"""``temper files``: what jobs read and write."""
+"""``temper files``: uploaded files."""
 
 from pathlib import Path
 from typing import Annotated
@@ -6,20 +6,21 @@ from typing import Annotated
 import typer
 
 from services.contracts.files import File, FilePurpose
-from temper.cli.formats import age, size
 from temper.cli.gateway import connect
-from temper.cli.output import JsonOption, Output
-from temper.cli.transfer import transfer_bar
+from temper.cli.output import JsonOption, Output, transfer_bar
+from temper.cli.units import age, size
 
 app = typer.Typer(help="Uploaded files.")
 
 FileId = Annotated[str, typer.Argument(metavar="ID")]
-Purpose = Annotated[FilePurpose, typer.Option("--purpose", "-p", help="What the file is for.")]
-AnyPurpose = Annotated[FilePurpose | None, typer.Option("--purpose", "-p", help="Only these.")]
+Purpose = Annotated[FilePurpose, typer.Option("--purpose", "-p", help="Purpose of the file.")]
+AnyPurpose = Annotated[
+    FilePurpose | None, typer.Option("--purpose", "-p", help="Only files with this purpose.")
+]
 LocalFile = Annotated[
     Path, typer.Argument(metavar="FILE", exists=True, dir_okay=False, readable=True)
 ]
-Most = Annotated[int, typer.Option("-n", min=1, max=10_000, help="How many at most.")]
+Most = Annotated[int, typer.Option("-n", min=1, max=10_000, help="Maximum number of files.")]
 
 
 @app.command("list")
@@ -40,7 +41,7 @@ def list_files(purpose: AnyPurpose = None, most: Most = 20, as_json: JsonOption 
 
 @app.command()
 def show(file_id: FileId, as_json: JsonOption = False) -> None:
-    """Show what is known of a file."""
+    """Show a file's metadata."""
     out = Output(as_json)
     with connect() as client:
         _print(out, client.files.get(file_id))
@@ -61,7 +62,10 @@ def upload(
 def download(
     file_id: FileId,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Where to; its own name here otherwise.")
+        Path | None,
+        typer.Option(
+            "--output", "-o", help="Target path; default: the file's name, in the current folder."
+        ),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
     as_json: JsonOption = False,
@@ -70,7 +74,7 @@ def download(
     out = Output(as_json)
     with connect() as client:
         file = client.files.get(file_id)
-        # The name is the uploader's: only its last part may choose where we write.
+        # The uploader chose the name: use its last component only.
         target = output or Path(Path(file.filename).name)
         if target.exists() and not force:
             raise typer.BadParameter(f"{target} exists; --force replaces it")

@@ -1,4 +1,4 @@
-"""Following a job live: its events, a progress bar where there is a terminal, its end."""
+"""Following a job live: its events, and a progress bar on a terminal."""
 
 import threading
 from collections.abc import Iterator
@@ -11,38 +11,40 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from services.contracts.jobs import Event, Job, JobState
 from temper.cli.exit_codes import ExitCode
-from temper.cli.formats import duration
-from temper.cli.job_view import event_line, figures_of
+from temper.cli.job_view import event_line, metrics_text
 from temper.cli.output import Output
+from temper.cli.units import duration
 from temper.client import ClientError, Temper
 
 POLL_SECONDS = 1.0
 STATUS_SECONDS = 60.0
-"""The gateway says that a stream is complete when the job is over; this is for it to show."""
+"""Time limit for the final status, which may appear shortly after the end of the stream."""
 
 
 @contextmanager
 def detachable(out: Output, job_id: str) -> Iterator[None]:
-    """Let Ctrl-C end the following of a job, not the job, and say how to come back to it."""
+    """On Ctrl-C, leave the job running and print how to reattach."""
     try:
         yield
     except KeyboardInterrupt:
-        out.note(f"\ndetached: {job_id} goes on")
+        out.note(f"\ndetached: {job_id} keeps running")
         out.note(f"  reattach  temper logs -f {job_id}")
         out.note(f"  cancel    temper cancel {job_id}")
         raise typer.Exit(ExitCode.INTERRUPTED) from None
 
 
 class Follower:
-    """Shows jobs until they are over."""
+    """Shows jobs until they end."""
 
     def __init__(self, client: Temper, out: Output) -> None:
         self._client = client
         self._out = out
 
     def follow(self, job_id: str, recent: int | None = None) -> Job:
-        """Show the events of a job, the ``recent`` latest of the past ones (None: all), and those
-        that come; return the job when it is over."""
+        """Show a job's events until it ends, then return it.
+
+        ``recent`` limits how many past events are shown; None shows all.
+        """
         first = self._start(job_id, recent)
         if self._out.is_live:
             self._draw(job_id, first)
@@ -51,7 +53,7 @@ class Follower:
         return self._client.jobs.wait(job_id, timeout=STATUS_SECONDS)
 
     def _start(self, job_id: str, recent: int | None) -> str | None:
-        """Return the event after which to begin."""
+        """Return the id of the event to start behind; None: from the first."""
         if recent is None:
             return None
         page = self._client.jobs.events(job_id, most=recent + 1)
@@ -73,14 +75,14 @@ class Follower:
 class JobBar:
     """One job's progress bar below its messages.
 
-    Metrics arrive as events; how far a job is comes with the job itself, asked for every second.
+    Metrics arrive as events; progress is polled every second.
     """
 
     def __init__(self, client: Temper, out: Output, job_id: str) -> None:
         self._client = client
         self._out = out
         self._job_id = job_id
-        self._over = threading.Event()
+        self._ended = threading.Event()
         self._poller = threading.Thread(target=self._poll, daemon=True)
         self._bar = Progress(
             TextColumn("[bold]{task.description}"),
@@ -90,11 +92,11 @@ class JobBar:
             expand=True,
             console=out.results,
         )
-        self._figures = Progress(TextColumn("{task.description}", style="dim"), console=out.results)
+        self._metrics = Progress(TextColumn("{task.description}", style="dim"), console=out.results)
         self._task = self._bar.add_task("waiting", total=None, left="")
-        self._line = self._figures.add_task("")
+        self._line = self._metrics.add_task("")
         self._live = Live(
-            Group(self._bar, self._figures),
+            Group(self._bar, self._metrics),
             console=out.results,
             refresh_per_second=8,
             transient=True,
@@ -106,34 +108,34 @@ class JobBar:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._over.set()
+        self._ended.set()
         self._live.stop()
         self._poller.join(POLL_SECONDS)
 
     def show(self, event: Event) -> None:
-        """Show one event: figures in the bar, messages above it."""
+        """Show one event: metrics in the bar, messages above it."""
         if event.type == "metrics":
-            self._figures.update(self._line, description=figures_of(event))
+            self._metrics.update(self._line, description=metrics_text(event))
         else:
             self._live.console.print(event_line(event))
 
     def _poll(self) -> None:
         while True:
-            # The stream of events, in the main thread, decides when to give up.
+            # The event stream, in the main thread, decides when to give up.
             with suppress(ClientError):
                 self._update(self._client.jobs.get(self._job_id))
-            if self._over.wait(POLL_SECONDS):
+            if self._ended.wait(POLL_SECONDS):
                 return
 
     def _update(self, job: JobState) -> None:
-        what = job.queue_reason or job.phase or job.status.value
+        state = job.queue_reason or job.phase or job.status.value
         if job.progress is None:
-            self._bar.update(self._task, description=what)
+            self._bar.update(self._task, description=state)
             return
         eta = job.progress.eta_seconds
         self._bar.update(
             self._task,
-            description=what,
+            description=state,
             completed=job.progress.step,
             total=job.progress.total_steps,
             left="" if eta is None else f"{duration(eta)} left",

@@ -1,4 +1,4 @@
-"""Which gateway a command talks to."""
+"""The gateway that a command talks to."""
 
 from urllib.parse import urlsplit
 
@@ -8,19 +8,19 @@ from temper.stack.state import StackFile
 
 
 def connect() -> Temper:
-    """Return a client of the gateway that the settings name."""
+    """Return a client of the configured gateway."""
     settings = load_settings()
     return client_of(gateway_url(settings), settings)
 
 
 def client_of(url: str, settings: ClientSettings) -> Temper:
-    """Return a client of the gateway at ``url``, with the key of the settings."""
+    """Return a client of the gateway at ``url`` with the configured key."""
     key = settings.api_key.get_secret_value() if settings.api_key is not None else None
     return Temper(url, key)
 
 
 def gateway_url(settings: ClientSettings) -> str:
-    """Return the address set, else that of the local stack that runs, else the default."""
+    """Return the configured URL, else the running local stack's, else the default."""
     if settings.api_url:
         return settings.api_url
     stack = StackFile(settings.home).running()
@@ -28,5 +28,5 @@ def gateway_url(settings: ClientSettings) -> str:
 
 
 def default_port(settings: ClientSettings) -> int:
-    """Return the port on which a local stack is looked for by the other commands."""
+    """Return the port on which other commands look for a local stack."""
     return urlsplit(settings.api_url or DEFAULT_URL).port or 80

@@ -1,11 +1,14 @@
-"""``temper index``: search indexes of this machine, with or without a running platform."""
+"""``temper index``: search indexes on this machine, with or without a running stack."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 from uuid import uuid4
 
 import typer
 from pydantic import TypeAdapter, ValidationError
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from services.contracts.index_messages import (
     BuildIndex,
@@ -19,17 +22,20 @@ from services.contracts.index_messages import (
     Order,
     PutDocuments,
 )
-from services.contracts.indexes import DenseKind, IndexMode, IndexName, IndexSpecification
+from services.contracts.indexes import (
+    DenseKind,
+    IndexMode,
+    IndexName,
+    IndexSpecification,
+    IndexSummary,
+)
 from temper.cli.exit_codes import ExitCode
-from temper.cli.formats import duration, figure, size
-from temper.cli.index_progress import OrderProgress
-from temper.cli.index_view import INDEX_COLUMNS, index_fields, index_row
 from temper.cli.output import JsonOption, Output
-from temper.indexing.errors import OrderFailed, OrderInterrupted
-from temper.indexing.order import Answer, carry_out
+from temper.cli.units import age, duration, number, size
+from temper.indexing import Answer, IndexCommandFailed, IndexCommandInterrupted, run_order
 from temper.settings import load_settings
 
-app = typer.Typer(help="Search indexes of this machine; no platform needs to run.")
+app = typer.Typer(help="Search indexes on this machine; needs no running stack.")
 
 _NAME: TypeAdapter[str] = TypeAdapter(IndexName)
 
@@ -53,15 +59,18 @@ CorpusOption = Annotated[
         "or a folder of text files.",
     ),
 ]
-ModeOption = Annotated[IndexMode, typer.Option(help="What the index can be searched by.")]
+ModeOption = Annotated[IndexMode, typer.Option(help="Search methods that the index supports.")]
 LanguageOption = Annotated[
-    str, typer.Option(help="Whose words are reduced to their stems (Snowball's names), or none.")
+    str, typer.Option(help="Language of the stemmer (Snowball's name), or none.")
 ]
 EncoderOption = Annotated[
     str | None,
-    typer.Option(help="A sentence-transformers model, its folder or hub name: a small built-in."),
+    typer.Option(
+        help="A sentence-transformers model, by folder or hub name; default: a small "
+        "built-in model."
+    ),
 ]
-DenseOption = Annotated[DenseKind, typer.Option(help="How vectors are stored.")]
+DenseOption = Annotated[DenseKind, typer.Option(help="Vector storage.")]
 
 
 @app.command()
@@ -74,9 +83,9 @@ def create(
     dense: DenseOption = DenseKind.AUTO,
     as_json: JsonOption = False,
 ) -> None:
-    """Build an index from a corpus. It replaces one of the same name once it is complete.
+    """Build an index from a corpus. It replaces an index of the same name once it is complete.
 
-    A build that was ended goes on where it was when it is ordered again.
+    Running the command again resumes an interrupted build.
     """
     out = Output(as_json)
     specification = IndexSpecification(
@@ -92,14 +101,14 @@ def create(
         specification=specification,
         build=uuid4().hex,
     )
-    built = _carried_out(out, order, IndexBuilt)
+    built = _run(out, order, IndexBuilt)
     if as_json:
         out.document(built)
         return
     metrics = built.metrics
     out.line(
         f"built {name} {built.version}: {metrics.documents:,} documents in "
-        f"{duration(metrics.seconds)} ({figure(metrics.documents_per_second)} a second), "
+        f"{duration(metrics.seconds)} ({number(metrics.documents_per_second)} a second), "
         f"{size(metrics.bytes_on_disk)}"
     )
 
@@ -108,7 +117,7 @@ def create(
 def list_indexes(as_json: JsonOption = False) -> None:
     """List the indexes."""
     out = Output(as_json)
-    indexes = _carried_out(out, ListIndexes(), Indexes)
+    indexes = _run(out, ListIndexes(), Indexes)
     if as_json:
         out.document(indexes)
         return
@@ -119,7 +128,7 @@ def list_indexes(as_json: JsonOption = False) -> None:
 def show(name: Name, as_json: JsonOption = False) -> None:
     """Show one index."""
     out = Output(as_json)
-    (index,) = _carried_out(out, ListIndexes(index=name), Indexes).indexes
+    (index,) = _run(out, ListIndexes(index=name), Indexes).indexes
     if as_json:
         out.document(index)
     else:
@@ -130,7 +139,7 @@ def show(name: Name, as_json: JsonOption = False) -> None:
 def drop(name: Name, as_json: JsonOption = False) -> None:
     """Delete an index."""
     out = Output(as_json)
-    dropped = _carried_out(out, DropIndex(index=name), IndexDropped)
+    dropped = _run(out, DropIndex(index=name), IndexDropped)
     if as_json:
         out.document(dropped)
     else:
@@ -139,10 +148,10 @@ def drop(name: Name, as_json: JsonOption = False) -> None:
 
 @app.command()
 def add(name: Name, corpus: CorpusOption, as_json: JsonOption = False) -> None:
-    """Add the passages of a corpus to an index, or replace those of the same ids."""
+    """Add the passages of a corpus to an index; existing ids are replaced."""
     out = Output(as_json)
     order = PutDocuments(index=name, corpus=corpus, corpus_name=corpus.name)
-    _print_changed(out, _carried_out(out, order, DocumentsChanged), "added or replaced")
+    _print_changed(out, _run(out, order, DocumentsChanged), "added or replaced")
 
 
 @app.command()
@@ -154,24 +163,24 @@ def delete(
     """Delete passages of an index by their ids."""
     out = Output(as_json)
     order = DeleteDocuments(index=name, ids=ids)
-    _print_changed(out, _carried_out(out, order, DocumentsChanged), "deleted")
+    _print_changed(out, _run(out, order, DocumentsChanged), "deleted")
 
 
 def _folder_or_hub_name(encoder: str | None) -> str | None:
-    """A folder by its full path: the process that reads it may stand elsewhere."""
+    """Make a folder's path absolute: the build runs in another working directory."""
     if encoder is not None and Path(encoder).expanduser().is_dir():
         return str(Path(encoder).expanduser().resolve())
     return encoder
 
 
-def _carried_out(out: Output, order: Order, into: type[Answer]) -> Answer:
+def _run(out: Output, order: Order, into: type[Answer]) -> Answer:
     try:
-        with OrderProgress(out).shown() as progress:
-            return carry_out(order, into, load_settings(), progress)
-    except OrderInterrupted as error:
+        with IndexProgress(out).shown() as progress:
+            return run_order(order, into, load_settings(), progress)
+    except IndexCommandInterrupted as error:
         out.note(error.message)
         raise typer.Exit(ExitCode.INTERRUPTED) from None
-    except OrderFailed as error:
+    except IndexCommandFailed as error:
         for problem in error.problems:
             out.note(f"  {problem}", "red")
         raise
@@ -182,3 +191,73 @@ def _print_changed(out: Output, changed: DocumentsChanged, verb: str) -> None:
         out.document(changed)
     else:
         out.line(f"{verb} {changed.changed:,}; {changed.index} has {changed.documents:,} documents")
+
+
+INDEX_COLUMNS = ("NAME", "MODE", "DOCUMENTS", "SIZE", "AGE", "PROBLEM")
+
+
+def index_row(index: IndexSummary) -> tuple[str, ...]:
+    """Return an index's table cells."""
+    return (
+        index.name,
+        index.mode.value if index.mode else "",
+        f"{index.documents:,}",
+        size(index.bytes_on_disk),
+        age(index.created_at) if index.created_at else "",
+        index.problem or "",
+    )
+
+
+def index_fields(index: IndexSummary) -> dict[str, str | None]:
+    """Return an index's fields for display."""
+    return {
+        "name": index.name,
+        "version": index.version,
+        "mode": index.mode.value if index.mode else None,
+        "documents": f"{index.documents:,}",
+        "size": size(index.bytes_on_disk),
+        "language": index.language,
+        "encoder": index.encoder,
+        "dimension": str(index.dimension) if index.dimension else None,
+        "dense": index.dense.value if index.dense else None,
+        "created": age(index.created_at),
+        "problem": index.problem,
+    }
+
+
+class IndexProgress:
+    """Shows progress: a bar on a terminal, else one line per phase."""
+
+    def __init__(self, out: Output) -> None:
+        self._out = out
+        self._bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeRemainingColumn(),
+            console=out.notes,
+            transient=True,
+            disable=not out.notes.is_terminal,
+        )
+        self._task = self._bar.add_task("starting", total=None)
+
+    @contextmanager
+    def shown(self) -> Iterator["IndexProgress"]:
+        """Show progress while the block runs."""
+        with self._bar:
+            yield self
+
+    def phase(self, name: str) -> None:
+        """Start a phase."""
+        words = name.replace("_", " ")
+        self._bar.reset(self._task, description=words, total=None)
+        if not self._out.notes.is_terminal:
+            self._out.note(words)
+
+    def progress(self, done: int, total: int) -> None:
+        """Update the progress within the phase."""
+        self._bar.update(self._task, completed=done, total=total)
+
+    def message(self, text: str) -> None:
+        """Print a message."""
+        self._out.note(text)

@@ -1,4 +1,4 @@
-"""How jobs and their events look to a person."""
+"""Jobs and events as text for people."""
 
 from rich.text import Text
 
@@ -7,9 +7,8 @@ from services.contracts.fine_tuning import FineTuningJob
 from services.contracts.indexes import IndexBuildMetrics, IndexingJob
 from services.contracts.jobs import Event, Job, JobState, JobStatus, Progress
 from services.contracts.jobs import JobKind as Kind
-from services.contracts.rollouts import Rollout
-from temper.cli.formats import age, clock, duration, figure, size
-from temper.cli.rollout_view import rollout_fields
+from services.contracts.rollouts import RewardSpread, Rollout, RolloutStatistics
+from temper.cli.units import age, clock, duration, number, size
 
 STATUS_STYLES = {
     JobStatus.RUNNING: "cyan",
@@ -19,7 +18,7 @@ STATUS_STYLES = {
 }
 LEVEL_STYLES = {"info": "", "warn": "yellow", "error": "red"}
 SHORT_NAMES = {"learning_rate": "lr", "tokens_per_second": "tokens/s"}
-FIRST_FIGURES = ("loss", "reward", "learning_rate", "lr", "tokens_per_second")
+FIRST_METRICS = ("loss", "reward", "learning_rate", "lr", "tokens_per_second")
 
 RESOURCES = {
     Kind.FINE_TUNING.value: "/v1/fine_tuning/jobs",
@@ -30,24 +29,24 @@ RESOURCES = {
 
 
 def status_text(job: JobState) -> Text:
-    """Return a job's status; a cancellation that is under way shows."""
-    under_way = job.cancel_requested_at is not None and not job.status.is_final
+    """Return a job's status, marked while a cancellation is pending."""
+    cancelling = job.cancel_requested_at is not None and not job.status.is_final
     return Text(
-        f"{job.status.value}{' (cancelling)' if under_way else ''}",
+        f"{job.status.value}{' (cancelling)' if cancelling else ''}",
         style=STATUS_STYLES.get(job.status, ""),
     )
 
 
 def progress_text(progress: Progress | None) -> str:
-    """Return how far a job is, and how long it may still take."""
+    """Return a job's progress and estimated time left."""
     if progress is None:
         return ""
     left = "" if progress.eta_seconds is None else f", {duration(progress.eta_seconds)} left"
     return f"{progress.step}/{progress.total_steps} ({progress.percent:.0f} %{left})"
 
 
-def why(job: JobState) -> str:
-    """Return what a job waits for, does or failed of."""
+def reason(job: JobState) -> str:
+    """Return why a job waits or failed, or its current phase."""
     if job.error is not None:
         return job.error.message
     if job.status.is_final:
@@ -56,7 +55,7 @@ def why(job: JobState) -> str:
 
 
 def took(job: JobState) -> str:
-    """Return how long a job has run, or ran."""
+    """Return a job's run time so far, or in total."""
     if job.started_at is None or (job.status.is_final and job.finished_at is None):
         return ""
     if job.finished_at is None:
@@ -65,20 +64,20 @@ def took(job: JobState) -> str:
 
 
 def job_row(job: Job) -> tuple[str | Text, ...]:
-    """Return the cells of a job in a list."""
+    """Return a job's table cells."""
     step = progress_text(job.progress) if not job.status.is_final else ""
-    return (job.id, job.kind, status_text(job), step, took(job), age(job.created_at), why(job))
+    return (job.id, job.kind, status_text(job), step, took(job), age(job.created_at), reason(job))
 
 
 JOB_COLUMNS = ("ID", "KIND", "STATUS", "PROGRESS", "TOOK", "CREATED", "WHY")
 
 
 def job_fields(job: JobState) -> dict[str, str | None]:
-    """Return what a person wants to know of one job, by name."""
+    """Return a job's fields for display."""
     shared: dict[str, str | None] = {
         "id": job.id,
         "status": status_text(job).plain,
-        "why": why(job) if job.error is None else None,
+        "why": reason(job) if job.error is None else None,
         "error": f"{job.error.message} ({job.error.code})" if job.error else None,
         "progress": progress_text(job.progress) or None,
         "created": age(job.created_at),
@@ -103,8 +102,8 @@ def _own_fields(job: JobState) -> dict[str, str | None]:
             }
         case Evaluation():
             model = job.model if isinstance(job.model, str) else job.model.model
-            figures = _metrics_fields(job.metrics) if job.metrics else {}
-            return {"model": model, "file": job.file, "grader": job.grader.type, **figures}
+            metrics = _metrics_fields(job.metrics) if job.metrics else {}
+            return {"model": model, "file": job.file, "grader": job.grader.type, **metrics}
         case Rollout():
             return rollout_fields(job)
         case IndexingJob():
@@ -123,7 +122,7 @@ def _own_fields(job: JobState) -> dict[str, str | None]:
 def _build_fields(metrics: IndexBuildMetrics) -> dict[str, str | None]:
     return {
         "documents": f"{metrics.documents:,}",
-        "documents/s": figure(metrics.documents_per_second),
+        "documents/s": number(metrics.documents_per_second),
         "size": size(metrics.bytes_on_disk),
     }
 
@@ -132,31 +131,85 @@ def _metrics_fields(metrics: EvaluationMetrics) -> dict[str, str | None]:
     low, high = metrics.ci95
     return {
         "accuracy": f"{metrics.accuracy:.4f} (95 % interval {low:.4f} to {high:.4f})",
-        "samples": f"{metrics.samples} ({metrics.correct} right, {metrics.errors} without answer)",
-        "tokens/s": figure(metrics.tokens_per_second),
+        "samples": f"{metrics.samples} ({metrics.correct} correct, {metrics.errors} unanswered)",
+        "tokens/s": number(metrics.tokens_per_second),
     }
 
 
 def event_line(event: Event) -> Text:
-    """Return one event as a line of a log."""
-    figures = figures_of(event) if event.type == "metrics" else ""
+    """Return an event as a log line."""
+    metrics = metrics_text(event) if event.type == "metrics" else ""
     step = (event.data or {}).get("step", "")
-    said = f"Step {step}  {figures}" if figures else event.message
+    text = f"Step {step}  {metrics}" if metrics else event.message
     return Text.assemble(
         (f"{clock(event.created_at)}  ", "dim"),
-        (said, LEVEL_STYLES[event.level]),
+        (text, LEVEL_STYLES[event.level]),
     )
 
 
-def figures_of(event: Event) -> str:
-    """Return the figures of a metrics event in few words, the usual ones first."""
-    figures = {
+def metrics_text(event: Event) -> str:
+    """Return the first four metrics of an event, the usual ones first."""
+    metrics = {
         name: value
         for name, value in (event.data or {}).items()
         if name != "step" and isinstance(value, int | float)
     }
-    ordered = [name for name in FIRST_FIGURES if name in figures]
-    ordered += [name for name in figures if name not in ordered]
+    ordered = [name for name in FIRST_METRICS if name in metrics]
+    ordered += [name for name in metrics if name not in ordered]
     return "  ".join(
-        f"{SHORT_NAMES.get(name, name)} {figure(figures[name])}" for name in ordered[:4]
+        f"{SHORT_NAMES.get(name, name)} {number(metrics[name])}" for name in ordered[:4]
     )
+
+
+def rollout_fields(job: Rollout) -> dict[str, str | None]:
+    """Return a rollout job's own fields for display."""
+    tools = ", ".join(tool.class_name.rpartition(".")[2] for tool in job.tools)
+    rewards = ", ".join(f"{each.name} x {number(each.weight)}" for each in job.rewards)
+    return {
+        "model": job.model if isinstance(job.model, str) else job.model.model,
+        "prompts": job.file or "inline",
+        "samples": f"{job.samples_per_prompt} each",
+        "tools": tools or None,
+        "rewards": rewards or None,
+        **(_statistics(job.statistics) if job.statistics else {}),
+    }
+
+
+def _statistics(found: RolloutStatistics) -> dict[str, str | None]:
+    ends = ", ".join(f"{name} {count:,}" for name, count in _by_count(found.finish_reasons))
+    components = {
+        f"  {name}": _interval(each)
+        for name, each in found.reward_components.items()
+        if len(found.reward_components) > 1
+    }
+    tools = {
+        f"  {name}": f"{each.calls:,} calls, {each.failed:,} failed"
+        + (f", median {each.seconds.median:.2f} s" if each.seconds else "")
+        for name, each in found.tools.items()
+    }
+    return {
+        "trajectories": f"{found.trajectories:,} of {found.prompts:,} prompts",
+        "ended": ends,
+        "reward": _interval(found.reward) if found.reward else None,
+        **components,
+        "best per prompt": _interval(found.best_reward) if found.best_reward else None,
+        "uniform reward": f"{found.uniform_prompts:,} prompts" if found.uniform_prompts else None,
+        "without reward": f"{found.reward_errors:,}" if found.reward_errors else None,
+        "calls": f"{found.calls:,} ({found.failed_calls:,} failed)" if found.calls else None,
+        **tools,
+        "malformed calls": f"{found.malformed_calls:,}" if found.malformed_calls else None,
+        "tokens": f"median {found.response_tokens.median:,.0f}, "
+        f"longest {found.response_tokens.max:,.0f}",
+        "time": f"model {found.model_seconds.mean:.1f} s, tools {found.tool_seconds.mean:.1f} s "
+        f"per trajectory; {duration(found.generation_seconds)} in total",
+        "tokens/s": number(found.tokens_per_second),
+    }
+
+
+def _by_count(counts: dict[str, int]) -> list[tuple[str, int]]:
+    return sorted(counts.items(), key=lambda each: -each[1])
+
+
+def _interval(spread: RewardSpread) -> str:
+    low, high = spread.ci95
+    return f"{spread.mean:.4f} (95 % interval {low:.4f} to {high:.4f})"

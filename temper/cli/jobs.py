@@ -1,4 +1,4 @@
-"""``temper ps``, ``show``, ``cancel`` and ``wait``: jobs of every kind."""
+"""``temper ps``, ``show``, ``logs``, ``cancel`` and ``wait``: jobs of every kind."""
 
 from typing import Annotated
 
@@ -6,18 +6,31 @@ import typer
 
 from services.contracts.jobs import JobKind, JobState, JobStatus
 from temper.cli.exit_codes import of_job
+from temper.cli.follow import Follower, detachable
 from temper.cli.gateway import connect
-from temper.cli.job_view import JOB_COLUMNS, RESOURCES, job_fields, job_row
-from temper.cli.metadata import MetadataOption, parse_metadata
+from temper.cli.job_view import JOB_COLUMNS, RESOURCES, event_line, job_fields, job_row
 from temper.cli.output import JsonOption, Output
 from temper.client import Temper
 
 JobId = Annotated[str, typer.Argument(metavar="ID")]
 KindFilter = Annotated[JobKind | None, typer.Option(help="Only jobs of this kind.")]
-StatusFilter = Annotated[JobStatus | None, typer.Option(help="Only jobs of this status.")]
-Most = Annotated[int, typer.Option("-n", min=1, max=10_000, help="How many at most.")]
+StatusFilter = Annotated[JobStatus | None, typer.Option(help="Only jobs with this status.")]
+Limit = Annotated[int, typer.Option("-n", min=1, max=10_000, help="Maximum number of jobs.")]
+EventLimit = Annotated[
+    int, typer.Option("-n", min=1, max=100_000, help="Show this many of the latest events.")
+]
+Follow = Annotated[
+    bool,
+    typer.Option(
+        "--follow", "-f", help="Keep printing until the job ends, then exit with its code."
+    ),
+]
 TimeLimit = Annotated[
-    float | None, typer.Option(min=0.0, help="Seconds to wait; for ever without it.")
+    float | None, typer.Option(min=0.0, help="Seconds to wait; no limit by default.")
+]
+MetadataOption = Annotated[
+    list[str] | None,
+    typer.Option("--metadata", "-m", metavar="KEY=VALUE", help="A label; repeatable."),
 ]
 
 
@@ -25,7 +38,7 @@ def ps(
     status: StatusFilter = None,
     kind: KindFilter = None,
     metadata: MetadataOption = None,
-    most: Most = 20,
+    most: Limit = 20,
     as_json: JsonOption = False,
 ) -> None:
     """List jobs of all kinds, newest first."""
@@ -38,11 +51,11 @@ def ps(
         return
     out.table(JOB_COLUMNS, (job_row(job) for job in page.data))
     if page.has_more:
-        out.note(f"there are more; -n {most * 2} shows them")
+        out.note(f"more jobs exist; -n {most * 2} shows them")
 
 
 def show(job_id: JobId, as_json: JsonOption = False) -> None:
-    """Show one job: what it does, how far it is, what came of it."""
+    """Show a job: status, progress, results."""
     out = Output(as_json)
     with connect() as client:
         kind = client.jobs.get(job_id).kind
@@ -53,8 +66,26 @@ def show(job_id: JobId, as_json: JsonOption = False) -> None:
         out.note(f"REST:    curl {client.base_url}{RESOURCES[kind]}/{job_id}", "dim")
 
 
+def logs(
+    job_id: JobId, follow: Follow = False, most: EventLimit = 100, as_json: JsonOption = False
+) -> None:
+    """Show the events of a job. With --follow, Ctrl-C detaches; the job keeps running."""
+    out = Output(as_json)
+    with connect() as client:
+        if follow:
+            with detachable(out, job_id):
+                done = Follower(client, out).follow(job_id, most)
+            raise typer.Exit(of_job(done.status))
+        page = client.jobs.events(job_id, most=most)
+    for event in reversed(page.data):  # the API returns the newest first
+        if as_json:
+            out.json_line(event)
+        else:
+            out.results.print(event_line(event))
+
+
 def cancel(job_id: JobId, as_json: JsonOption = False) -> None:
-    """Ask for a job to end; temper wait tells when its processes are gone."""
+    """Cancel a job; temper wait returns once its processes have exited."""
     out = Output(as_json)
     with connect() as client:
         job = client.jobs.cancel(job_id)
@@ -67,7 +98,7 @@ def cancel(job_id: JobId, as_json: JsonOption = False) -> None:
 
 
 def wait(job_id: JobId, timeout: TimeLimit = None, as_json: JsonOption = False) -> None:
-    """Wait until a job is over; the exit code is the job's."""
+    """Wait until a job ends and exit with its code."""
     out = Output(as_json)
     with connect() as client:
         done = client.jobs.wait(job_id, timeout=timeout)
@@ -76,7 +107,7 @@ def wait(job_id: JobId, timeout: TimeLimit = None, as_json: JsonOption = False) 
 
 
 def full_job(client: Temper, kind: str, job_id: str) -> JobState:
-    """Return a job with the fields of its own kind."""
+    """Return a job with the fields of its kind."""
     match kind:
         case JobKind.FINE_TUNING:
             return client.fine_tuning.get(job_id)
@@ -90,8 +121,19 @@ def full_job(client: Temper, kind: str, job_id: str) -> JobState:
 
 
 def print_job(out: Output, job: JobState) -> None:
-    """Print one job."""
+    """Print a job."""
     if out.as_json:
         out.document(job)
     else:
         out.fields(job_fields(job))
+
+
+def parse_metadata(given: list[str] | None) -> dict[str, str]:
+    """Parse ``KEY=VALUE`` pairs into labels by key."""
+    labels = {}
+    for pair in given or []:
+        key, equals, value = pair.partition("=")
+        if not key or not equals:
+            raise typer.BadParameter(f"{pair!r} is not KEY=VALUE", param_hint="--metadata")
+        labels[key] = value
+    return labels

@@ -1,4 +1,4 @@
-"""``temper keys``: keys for the gateway, which stores only their hashes."""
+"""``temper keys``: API keys. The gateway stores only their hashes."""
 
 import hashlib
 import secrets
@@ -12,7 +12,7 @@ app = typer.Typer(help="API keys.")
 
 
 class NewKey(BaseModel):
-    """A key to show to the gateway, and its hash for the gateway's settings."""
+    """An API key for clients, and its hash for the gateway's settings."""
 
     key: str
     sha256: str
@@ -25,14 +25,14 @@ def keys() -> None:
 
 @app.command()
 def new(as_json: JsonOption = False) -> None:
-    """Make a key: clients get it as TEMPER_API_KEY, the gateway its hash."""
+    """Create a key. Clients send the key; the gateway is configured with its hash."""
     out = Output(as_json)
     key = f"temper-{secrets.token_urlsafe(32)}"
-    made = NewKey(key=key, sha256=hashlib.sha256(key.encode()).hexdigest())
+    created = NewKey(key=key, sha256=hashlib.sha256(key.encode()).hexdigest())
     if as_json:
-        out.document(made)
+        out.document(created)
         return
-    out.line(f"key     {made.key}")
-    out.line(f"sha256  {made.sha256}")
+    out.line(f"key     {created.key}")
+    out.line(f"sha256  {created.sha256}")
     out.note("Give clients TEMPER_API_KEY=<key>; start the gateway with the hash in")
-    out.note("TEMPER_API_KEY_HASHES. The key is shown only now.")
+    out.note("TEMPER_API_KEY_HASHES. The key is not stored anywhere.")

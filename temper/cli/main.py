@@ -2,26 +2,47 @@
 
 import sys
 from collections.abc import Sequence
+from importlib.metadata import version
+from typing import Annotated
 
 import typer
 from typer.exceptions import TyperException
 
-from temper.cli import demo, files, index, jobs, keys, logs, models, serve, submit, traj, up
+from temper.cli import demo, files, index, jobs, keys, models, serve, submit, traj, up
 from temper.cli.exit_codes import ExitCode
 from temper.client.errors import ApiError, ClientError, Unreachable, WaitTimedOut
 from temper.stack.errors import StackError
 
 EPILOG = """
-Exit codes: 0 done, or the job succeeded; 1 the command or the job failed; 2 wrong usage; 3 the
-job was cancelled; 124 not done in time; 130 Ctrl-C (a job that was being followed goes on).
+Exit codes: 0 the command or the job succeeded; 1 it failed; 2 invalid usage; 3 the job was
+cancelled; 124 timed out; 130 Ctrl-C (a followed job keeps running).
 """
 
 app = typer.Typer(
-    help="Temper: post-train language models on your own machines.",
     epilog=EPILOG,
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        sys.stdout.write(f"temper {version('temper')}\n")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    _version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version."
+        ),
+    ] = False,
+) -> None:
+    """Temper: post-train language models on your own machines."""
+
+
 app.command("up")(up.up)
 app.command("down")(up.down)
 app.command("serve")(serve.serve)
@@ -29,7 +50,7 @@ app.command("submit")(submit.submit)
 app.command("ps")(jobs.ps)
 app.command("show")(jobs.show)
 app.command("traj")(traj.traj)
-app.command("logs")(logs.logs)
+app.command("logs")(jobs.logs)
 app.command("cancel")(jobs.cancel)
 app.command("wait")(jobs.wait)
 app.add_typer(demo.app, name="demo")
@@ -40,7 +61,7 @@ app.add_typer(keys.app, name="keys")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code; what goes wrong is one line on stderr."""
+    """Run one command and return its exit code; errors are one line on stderr."""
     given = list(sys.argv[1:] if arguments is None else arguments) or ["--help"]
     try:
         code = app(given, prog_name="temper", standalone_mode=False)
@@ -52,7 +73,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def describe(error: ClientError) -> str:
-    """Return the one line that says what went wrong, with its code and request id."""
+    """Return an error as one line, with its code and request id."""
     marks = [error.code]
     if isinstance(error, ApiError):
         if error.param and error.param not in error.message:

@@ -1,4 +1,4 @@
-"""``temper models``: the models that jobs can name."""
+"""``temper models``: the model registry."""
 
 from typing import Annotated
 
@@ -6,14 +6,14 @@ import typer
 from pydantic import ValidationError
 
 from services.contracts.models import Model, RegisterModel
-from temper.cli.formats import age
 from temper.cli.gateway import connect
 from temper.cli.output import JsonOption, Output
+from temper.cli.units import age
 
 app = typer.Typer(help="The model registry.")
 
 ModelName = Annotated[str, typer.Argument(metavar="ID")]
-Most = Annotated[int, typer.Option("-n", min=1, max=10_000, help="How many at most.")]
+Most = Annotated[int, typer.Option("-n", min=1, max=10_000, help="Maximum number of models.")]
 
 
 @app.command("list")
@@ -34,7 +34,7 @@ def list_models(most: Most = 20, as_json: JsonOption = False) -> None:
 
 @app.command()
 def show(model_id: ModelName, as_json: JsonOption = False) -> None:
-    """Show a model, and how it was trained."""
+    """Show a model and its lineage."""
     out = Output(as_json)
     with connect() as client:
         _print(out, client.models.get(model_id))
@@ -44,16 +44,16 @@ def show(model_id: ModelName, as_json: JsonOption = False) -> None:
 def register(
     model_id: ModelName,
     folder: Annotated[
-        str | None, typer.Option(help="Folder, relative to the operator's model root.")
+        str | None, typer.Option(help="Folder below the operator's model root.")
     ] = None,
-    hub: Annotated[str | None, typer.Option(help="Repository of the hub: owner/name.")] = None,
+    hub: Annotated[str | None, typer.Option(help="Hub repository: owner/name.")] = None,
     revision: Annotated[str | None, typer.Option(help="Revision of the repository.")] = None,
     base: Annotated[
         str | None, typer.Option(help="The registered model that an adapter folder belongs to.")
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Make a model known under a name: a folder of the model root, or one of the hub."""
+    """Register a model: a folder below the model root, or a hub repository."""
     out = Output(as_json)
     try:
         request = RegisterModel(
@@ -69,7 +69,7 @@ def register(
 
 @app.command()
 def delete(model_id: ModelName, as_json: JsonOption = False) -> None:
-    """Forget a model."""
+    """Unregister a model; its files stay."""
     out = Output(as_json)
     with connect() as client:
         deleted = client.models.delete(model_id)

@@ -1,16 +1,25 @@
-"""Where a command writes: its result to standard output, everything else to standard error."""
+"""Output of a command: results on standard output, everything else on standard error."""
 
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Annotated
 
 import typer
 from pydantic import BaseModel
 from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    Progress,
+    TextColumn,
+    TimeRemainingColumn,
+    TransferSpeedColumn,
+)
 from rich.text import Text
 
 PIPE_WIDTH = 500
-"""Columns where there is no terminal: wide enough that no value is cut for a script."""
+"""Columns without a terminal: wide enough that no value is cut off for scripts."""
 
 JsonOption = Annotated[
     bool, typer.Option("--json", help="Print one JSON document, or JSON lines when following.")
@@ -18,7 +27,7 @@ JsonOption = Annotated[
 
 
 class Output:
-    """The streams of one command. With ``as_json`` standard output carries JSON alone."""
+    """The streams of one command. With ``as_json``, standard output carries only JSON."""
 
     def __init__(self, as_json: bool) -> None:
         self.as_json = as_json
@@ -27,11 +36,11 @@ class Output:
 
     @property
     def is_live(self) -> bool:
-        """Whether a person looks at a terminal, where progress can be drawn."""
+        """Whether standard output is a terminal on which progress can be drawn."""
         return self.results.is_terminal and not self.as_json
 
     def document(self, value: BaseModel) -> None:
-        """Print the one JSON document of a command."""
+        """Print a command's JSON document."""
         sys.stdout.write(value.model_dump_json(indent=2) + "\n")
         sys.stdout.flush()
 
@@ -41,15 +50,15 @@ class Output:
         sys.stdout.flush()
 
     def line(self, text: str, style: str = "") -> None:
-        """Print a line of the result for a person."""
+        """Print a line of the result."""
         self.results.print(Text(text, style=style), soft_wrap=True)
 
     def note(self, text: str, style: str = "") -> None:
-        """Tell the person something that is not the result."""
+        """Print a line that is not part of the result."""
         self.notes.print(Text(text, style=style), soft_wrap=True)
 
     def fields(self, values: Mapping[str, str | None]) -> None:
-        """Print names and values, one pair a line; those without a value are left out."""
+        """Print one name and value per line; empty values are left out."""
         width = max(map(len, values), default=0) + 2
         for name, value in values.items():
             if value:
@@ -57,7 +66,7 @@ class Output:
                 self.results.print(field, soft_wrap=True)
 
     def table(self, columns: Sequence[str], rows: Iterable[Sequence[str | Text]]) -> None:
-        """Print rows under headings, a line each whatever the width: values can be copied."""
+        """Print a table, one line per row regardless of width, so that values can be copied."""
         heading = [Text(column, style="bold") for column in columns]
         lines = [heading] + [[_text(cell) for cell in row] for row in rows]
         widths = [max(cell.cell_len for cell in column) for column in zip(*lines, strict=True)]
@@ -78,3 +87,25 @@ def _console(is_terminal: bool, *, stderr: bool) -> Console:
         highlight=False,
         soft_wrap=not is_terminal,
     )
+
+
+@contextmanager
+def transfer_bar(out: Output, label: str) -> Iterator[Callable[[int, int], None] | None]:
+    """Yield a callback for (bytes done, bytes in total), or None without a terminal."""
+    if not out.notes.is_terminal:
+        yield None
+        return
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        DownloadColumn(),
+        TransferSpeedColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=out.notes, transient=True) as progress:
+        task = progress.add_task(label, total=None)
+
+        def report(done: int, total: int) -> None:
+            progress.update(task, completed=done, total=total or None)
+
+        yield report

@@ -1,4 +1,4 @@
-"""``temper serve``: one service in the foreground."""
+"""``temper serve``: run one service in the foreground."""
 
 import os
 from typing import Annotated
@@ -11,24 +11,24 @@ from temper.stack.services import PORT_OPTIONS, Service, command, environment
 ServiceArgument = Annotated[
     Service,
     typer.Argument(
-        help="api is the gateway with its dispatcher, sandbox runs code, retrieval searches "
+        help="api: the gateway with its dispatcher; sandbox: runs code; retrieval: searches "
         "passages; the others are workers."
     ),
 ]
-HostOption = Annotated[str | None, typer.Option(help="Where it listens: 127.0.0.1.")]
+HostOption = Annotated[str | None, typer.Option(help="Address to listen on; default: 127.0.0.1.")]
 PortOption = Annotated[
     int | None,
     typer.Option(
         min=1,
         max=65535,
-        help="Port of the gateway: 8080, of the sandbox: 8081, of the retrieval service: 8082.",
+        help="Port; default: 8080 for api, 8081 for sandbox, 8082 for retrieval.",
     ),
 ]
 IndexOption = Annotated[
     str | None,
-    typer.Option(help="What the retrieval service searches: an index's name, or its folder."),
+    typer.Option(help="Default index of the retrieval service: a name or a folder."),
 ]
-LogJsonOption = Annotated[bool, typer.Option("--json", help="Log one JSON object a line.")]
+LogJsonOption = Annotated[bool, typer.Option("--json", help="Log one JSON object per line.")]
 
 
 def serve(
@@ -38,22 +38,21 @@ def serve(
     index: IndexOption = None,
     as_json: LogJsonOption = False,
 ) -> None:
-    """Run one service until it is ended; its settings are TEMPER_* variables."""
+    """Run one service until it is stopped; configure it with TEMPER_* variables."""
     given = {"--host": host, "--port": port}
     arguments = [
         part for name, value in given.items() if value is not None for part in (name, str(value))
     ]
     if arguments and service not in PORT_OPTIONS:
         raise typer.BadParameter(
-            f"{service.value} listens nowhere: --host and --port are for the api, the sandbox and "
-            "the retrieval service"
+            f"{service.value} does not listen: --host and --port are for api, sandbox and retrieval"
         )
     if index is not None and service is not Service.RETRIEVAL:
-        raise typer.BadParameter(f"{service.value} searches nothing: --index is for retrieval")
+        raise typer.BadParameter(f"--index is for retrieval, not for {service.value}")
     variables = environment(service, str(load_settings().home))
     if index is not None:
         variables["TEMPER_RETRIEVAL_INDEX"] = index
     if as_json:
         variables["TEMPER_LOG_JSON"] = "true"
     line = command(service, arguments)
-    os.execve(line[0], line, variables)  # noqa: S606  (our own argument list, no shell)
+    os.execve(line[0], line, variables)  # noqa: S606  (argument list, no shell)

@@ -1,4 +1,4 @@
-"""``temper submit``: a job from a file."""
+"""``temper submit``: submit a job file."""
 
 from functools import partial
 from pathlib import Path
@@ -11,10 +11,8 @@ from services.contracts.jobs import JobState
 from temper.cli.exit_codes import of_job
 from temper.cli.follow import Follower, detachable
 from temper.cli.gateway import connect
-from temper.cli.jobs import full_job, print_job
-from temper.cli.metadata import MetadataOption, parse_metadata
-from temper.cli.output import JsonOption, Output
-from temper.cli.transfer import transfer_bar
+from temper.cli.jobs import MetadataOption, full_job, parse_metadata, print_job
+from temper.cli.output import JsonOption, Output, transfer_bar
 from temper.client import Temper
 from temper.submission.job_file import read_job_file
 from temper.submission.submit import Reporting
@@ -24,7 +22,7 @@ JobFile = Annotated[
     Path, typer.Argument(metavar="FILE", exists=True, dir_okay=False, readable=True)
 ]
 Follow = Annotated[
-    bool, typer.Option("--follow", "-f", help="Show the job live and exit with its code.")
+    bool, typer.Option("--follow", "-f", help="Follow the job and exit with its code.")
 ]
 
 
@@ -34,19 +32,18 @@ def submit(
     metadata: MetadataOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Submit the job of a YAML or JSON file: Temper's own, or a LLaMA-Factory training file.
+    """Submit a job file (YAML or JSON): Temper's own, or a LLaMA-Factory training file.
 
-    Temper's own holds "kind: fine_tuning", "evaluation", "rollout" or "indexing" beside the
-    fields of the request; a rollout may take settings and tools from the run file of MindSpeed-RL
-    or verl that "published" names. Data files that it names by path are uploaded first, unless they
-    already are.
+    A Temper job file has "kind: fine_tuning", "evaluation", "rollout" or "indexing" and the
+    fields of the request. With "published", a rollout or fine-tune takes its settings from a run
+    file of MindSpeed-RL or verl. Local data files are uploaded first, unless the gateway has them.
     """
     out = Output(as_json)
     labels = parse_metadata(metadata)
     report = Reporting(note=out.note, transfer=partial(transfer_bar, out))
     with connect() as client:
         with TemporaryDirectory(prefix="temper-") as scratch:
-            submission = read_job_file(path, Path(scratch)).labelled(labels)
+            submission = read_job_file(path, Path(scratch)).labeled(labels)
             job = submit_job(client, submission, report)
         if not follow:
             _print_submitted(out, job)
@@ -60,7 +57,7 @@ def _print_submitted(out: Output, job: JobState) -> None:
         out.document(job)
         return
     out.line(job.id)
-    out.note(f"follow it with temper logs -f {job.id}", "dim")
+    out.note(f"follow with: temper logs -f {job.id}", "dim")
 
 
 def _follow(client: Temper, out: Output, job: JobState) -> JobState:

@@ -1,49 +1,50 @@
-"""``temper traj``: what the model of a job said, called and was rewarded for."""
+"""``temper traj``: a job's trajectories, with turns, tool calls and rewards."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.text import Text
 
-from services.contracts.rollouts import TrajectoryOrder
+from services.contracts.rollouts import TrajectoryOrder, TrajectorySummary
 from services.contracts.trajectories import FinishReason
 from temper.cli.gateway import connect
 from temper.cli.jobs import JobId
-from temper.cli.output import JsonOption, Output
-from temper.cli.traj_view import TRAJECTORY_COLUMNS, trajectory_row
-from temper.cli.transfer import transfer_bar
+from temper.cli.output import JsonOption, Output, transfer_bar
+from temper.cli.trajectory_text import render
+from temper.cli.units import duration, number
 from temper.client import ClientError, Temper
 from temper.client.trajectories import PATHS, TrajectoryFilter
-from temper.formats.trajectory_text import render
 
 TrajectoryId = Annotated[
-    str | None, typer.Argument(metavar="[TRAJECTORY]", help="Show this one in full.")
+    str | None, typer.Argument(metavar="[TRAJECTORY]", help="Show this trajectory in full.")
 ]
 Best = Annotated[
-    int | None, typer.Option(min=1, max=1000, help="Show the best so many in full, best first.")
+    int | None, typer.Option(min=1, max=1000, help="Show the N best in full, best first.")
 ]
 Worst = Annotated[
-    int | None, typer.Option(min=1, max=1000, help="Show the worst so many in full, worst first.")
+    int | None, typer.Option(min=1, max=1000, help="Show the N worst in full, worst first.")
 ]
 Save = Annotated[
     Path | None,
-    typer.Option(metavar="FILE", dir_okay=False, help="Save all of a finished job, as Parquet."),
+    typer.Option(metavar="FILE", dir_okay=False, help="Save all trajectories as Parquet."),
 ]
 Masks = Annotated[
-    bool, typer.Option("--masks", help="Mark what the model wrote (1) and what it was given (0).")
+    bool,
+    typer.Option("--masks", help="Mark sampled lines (1) and inserted ones (0)."),
 ]
-Sort = Annotated[TrajectoryOrder, typer.Option(help="What to list by, the largest first.")]
-Ascending = Annotated[bool, typer.Option("--asc", help="The smallest first.")]
+Sort = Annotated[TrajectoryOrder, typer.Option(help="Sort key, largest first.")]
+Ascending = Annotated[bool, typer.Option("--asc", help="Smallest first.")]
 Bound = Annotated[float | None, typer.Option(help="Inclusive.")]
-Length = Annotated[int | None, typer.Option(min=0, help="Tokens of the response; inclusive.")]
-Errors = Annotated[bool | None, typer.Option(help="Only those with, or without, errors.")]
-Finish = Annotated[FinishReason | None, typer.Option(help="Only those that ended so.")]
-Prompt = Annotated[int | None, typer.Option(min=0, help="Only those of this row, from 0.")]
-Most = Annotated[int, typer.Option("-n", min=1, max=10_000, help="How many at most.")]
+Length = Annotated[int | None, typer.Option(min=0, help="Response tokens; inclusive.")]
+Errors = Annotated[bool | None, typer.Option(help="Only with, or only without, errors.")]
+Finish = Annotated[FinishReason | None, typer.Option(help="Only with this finish reason.")]
+Prompt = Annotated[int | None, typer.Option(min=0, help="Only from this prompt row, from 0.")]
+Most = Annotated[int, typer.Option("-n", min=1, max=10_000, help="Maximum number to list.")]
 
 
 class NoTrajectories(ClientError):
-    """Jobs of this kind play nothing."""
+    """Jobs of this kind have no trajectories."""
 
     code = "no_trajectories"
 
@@ -67,7 +68,7 @@ def traj(
     most: Most = 20,
     as_json: JsonOption = False,
 ) -> None:
-    """List the trajectories of a rollout job or an online training, or show some in full."""
+    """List the trajectories of a rollout or online-training job, or show some in full."""
     out = Output(as_json)
     where = TrajectoryFilter(
         min_reward=min_reward,
@@ -85,17 +86,17 @@ def traj(
             with transfer_bar(out, f"downloading {save.name}") as progress:
                 client.rollouts.download(job_id, save, progress)
             return
-        shown = Shown(client, out, job_id, masks=masks)
+        printer = TrajectoryPrinter(client, out, job_id, masks=masks)
         if trajectory_id is not None:
-            shown.one(trajectory_id)
+            printer.one(trajectory_id)
         elif best is not None or worst is not None:
-            shown.ranked(where, best or worst or 1, ascending=worst is not None)
+            printer.ranked(where, best or worst or 1, ascending=worst is not None)
         else:
-            shown.listed(where, sort, ascending=ascending, most=most)
+            printer.listed(where, sort, ascending=ascending, most=most)
 
 
-class Shown:
-    """The trajectories of one job, as a command prints them."""
+class TrajectoryPrinter:
+    """Prints the trajectories of one job."""
 
     def __init__(self, client: Temper, out: Output, job_id: str, *, masks: bool) -> None:
         self._client = client
@@ -104,10 +105,10 @@ class Shown:
         self._masks = masks
         self._kind = client.jobs.get(job_id).kind
         if self._kind not in PATHS:
-            raise NoTrajectories(f"{job_id} is a job of kind {self._kind}: it plays nothing")
+            raise NoTrajectories(f"{job_id} has kind {self._kind}: it has no trajectories")
 
     def one(self, trajectory_id: str) -> None:
-        """Print one in full."""
+        """Print one trajectory in full."""
         found = self._client.trajectories.get(self._job_id, trajectory_id, self._kind)
         if self._out.as_json:
             self._out.json_line(found)
@@ -115,7 +116,7 @@ class Shown:
             self._out.line(render(found, masks=self._masks).rstrip("\n"))
 
     def ranked(self, where: TrajectoryFilter, most: int, *, ascending: bool) -> None:
-        """Print those of the highest or lowest reward in full."""
+        """Print the trajectories with the highest or lowest rewards in full."""
         page = self._client.trajectories.page(
             self._job_id,
             self._kind,
@@ -124,15 +125,15 @@ class Shown:
             where=where,
             most=most,
         )
-        for place, summary in enumerate(page.data):
-            if place and not self._out.as_json:
+        for position, summary in enumerate(page.data):
+            if position and not self._out.as_json:
                 self._out.line("")
             self.one(summary.id)
 
     def listed(
         self, where: TrajectoryFilter, sort: TrajectoryOrder, *, ascending: bool, most: int
     ) -> None:
-        """Print a line for each."""
+        """Print one line per trajectory."""
         page = self._client.trajectories.page(
             self._job_id, self._kind, sort=sort, ascending=ascending, where=where, most=most
         )
@@ -141,6 +142,44 @@ class Shown:
             return
         self._out.table(TRAJECTORY_COLUMNS, (trajectory_row(each) for each in page.data))
         if page.has_more:
-            self._out.note(f"there are more; -n {most * 2} shows them")
+            self._out.note(f"more trajectories exist; -n {most * 2} shows them")
         if page.data:
             self._out.note(f"in full:  temper traj {self._job_id} {page.data[0].id}", "dim")
+
+
+SHOWN_CHARACTERS = 48
+TRAJECTORY_COLUMNS = (
+    *("ID", "REWARD", "ENDED", "TURNS", "CALLS", "ERRORS", "TOKENS", "TOOK"),
+    *("QUESTION", "ANSWER"),
+)
+
+
+def trajectory_row(summary: TrajectorySummary) -> tuple[str | Text, ...]:
+    """Return a trajectory's table cells."""
+    return (
+        summary.id,
+        _reward(summary),
+        summary.finish_reason.value,
+        str(summary.turns),
+        str(summary.tool_calls),
+        Text(str(summary.errors), style="red" if summary.errors else ""),
+        f"{summary.response_tokens:,}",
+        duration(summary.seconds) if summary.seconds >= 1 else f"{summary.seconds * 1000:.0f}ms",
+        _one_line(summary.question),
+        _one_line(summary.answer, tail=True),
+    )
+
+
+def _reward(summary: TrajectorySummary) -> str | Text:
+    if summary.reward is not None:
+        return number(summary.reward)
+    return Text("failed", style="red") if summary.reward_error else ""
+
+
+def _one_line(text: str, *, tail: bool = False) -> str:
+    """The head or tail of a text on one line, without control characters."""
+    words = " ".join("".join(c if c.isprintable() else " " for c in text).split())
+    if len(words) <= SHOWN_CHARACTERS:
+        return words
+    kept = SHOWN_CHARACTERS - 1
+    return f"…{words[-kept:]}" if tail else f"{words[:kept]}…"

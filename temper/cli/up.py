@@ -9,14 +9,13 @@ import typer
 from pydantic import BaseModel
 
 from temper.cli.exit_codes import ExitCode
-from temper.cli.formats import duration
 from temper.cli.gateway import default_port
 from temper.cli.output import JsonOption, Output
+from temper.cli.units import duration
 from temper.client import Temper
 from temper.settings import ClientSettings, load_settings
-from temper.stack.access import access_of
-from temper.stack.addresses import addresses_of
-from temper.stack.child import Died, Restarted
+from temper.stack.addresses import access_of, addresses_of
+from temper.stack.child import Crashed, Restarted
 from temper.stack.detached import end_stack, start_detached
 from temper.stack.services import Address, Service
 from temper.stack.signals import stop_requested
@@ -25,14 +24,14 @@ from temper.stack.supervisor import Stack
 
 Port = Annotated[
     int | None,
-    typer.Option(min=0, max=65535, help="Port of the gateway; 0 takes any free one.  [8080]"),
+    typer.Option(min=0, max=65535, help="Port of the gateway; 0: any free port.  [8080]"),
 ]
 SandboxPort = Annotated[
     int | None,
     typer.Option(
         min=0,
         max=65535,
-        help="Port of the sandbox.  [8081, or any free one where that is taken or --port is 0]",
+        help="Port of the sandbox.  [8081, or any free port if it is in use or --port is 0]",
     ),
 ]
 RetrievalPort = Annotated[
@@ -40,17 +39,17 @@ RetrievalPort = Annotated[
     typer.Option(
         min=0,
         max=65535,
-        help="Port of the retrieval service.  [8082, or any free one as for the sandbox]",
+        help="Port of the retrieval service.  [8082, or any free port as for the sandbox]",
     ),
 ]
 Detach = Annotated[bool, typer.Option("--detach", "-d", help="Return once the stack is ready.")]
 Timeout = Annotated[
-    float, typer.Option(min=1.0, max=3600.0, help="Seconds within which it must be ready.")
+    float, typer.Option(min=1.0, max=3600.0, help="Seconds to wait until the stack is ready.")
 ]
 
 
-class Ended(BaseModel):
-    """What ``temper down`` ended."""
+class Stopped(BaseModel):
+    """The services that ``temper down`` stopped."""
 
     ended: list[str]
 
@@ -63,7 +62,7 @@ def up(
     timeout: Timeout = 90.0,
     as_json: JsonOption = False,
 ) -> None:
-    """Start the gateway, its workers and its tools on this machine; Ctrl-C ends them all."""
+    """Start the gateway, workers and tool services on this machine; Ctrl-C stops them all."""
     out = Output(as_json)
     settings = load_settings()
     ports = {
@@ -79,14 +78,14 @@ def up(
 
 
 def down(as_json: JsonOption = False) -> None:
-    """End the local stack, or what is left of one that was killed."""
+    """Stop the local stack, or what is left of a killed one."""
     out = Output(as_json)
     settings = load_settings()
-    ended = end_stack(settings.home, settings.grace_seconds)
+    stopped = end_stack(settings.home, settings.grace_seconds)
     if as_json:
-        out.document(Ended(ended=ended))
+        out.document(Stopped(ended=stopped))
     else:
-        out.line(f"ended {', '.join(ended)}" if ended else "no stack is running")
+        out.line(f"stopped {', '.join(stopped)}" if stopped else "no stack is running")
 
 
 def _up_here(
@@ -103,28 +102,28 @@ def _up_here(
         Stack(settings.home, addresses, client, settings.grace_seconds, access.variables) as stack,
     ):
         if stack.leftovers:
-            out.note(f"ended what a killed stack had left: {', '.join(stack.leftovers)}")
+            out.note(f"stopped services left by a killed stack: {', '.join(stack.leftovers)}")
         out.note(f"starting the stack in {settings.home}")
         stack.start()
         try:
             if stack.wait_ready(stop, timeout):
                 _print(out, stack.state, time.monotonic() - begun)
-                out.note("Ctrl-C ends it")
+                out.note("Ctrl-C stops it")
                 stack.watch(stop, lambda event: _report(out, event))
         finally:
-            out.note("ending the stack, workers first")
-    out.note("the stack has ended")
+            out.note("stopping the stack, workers first")
+    out.note("the stack has stopped")
 
 
-def _report(out: Output, event: Died | Restarted | AbsentService) -> None:
+def _report(out: Output, event: Crashed | Restarted | AbsentService) -> None:
     if isinstance(event, AbsentService):
         out.note(_without(event), "red")
         return
     if isinstance(event, Restarted):
-        out.note(f"{event.service.name.value} runs again as process {event.service.process.pid}")
+        out.note(f"{event.service.name.value} was restarted as process {event.service.process.pid}")
         return
-    out.note(f"{event.how.message}; it is started again in {event.restart_in:g} s", "red")
-    for line in event.how.last_lines:
+    out.note(f"{event.cause.message}; restarting in {event.restart_in:g} s", "red")
+    for line in event.cause.last_lines:
         out.note(f"  {line}")
 
 
@@ -146,7 +145,7 @@ def _up_detached(
     if state is None:
         raise typer.Exit(ExitCode.INTERRUPTED)
     _print(out, state, time.monotonic() - begun)
-    out.note("temper down ends it")
+    out.note("temper down stops it")
 
 
 def _print(out: Output, state: StackState, seconds: float | None) -> None:
@@ -163,4 +162,4 @@ def _print(out: Output, state: StackState, seconds: float | None) -> None:
 
 
 def _without(service: AbsentService) -> str:
-    return f"without the {service.name.value}: {service.reason} (its log is {service.log})"
+    return f"running without the {service.name.value}: {service.reason} (log: {service.log})"

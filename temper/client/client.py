@@ -1,4 +1,4 @@
-"""The Python client: everything that the gateway offers, by resource."""
+"""The Python client, by resource."""
 
 from types import TracebackType
 from typing import Self
@@ -6,13 +6,9 @@ from typing import Self
 from services.contracts.base import Page
 from services.contracts.jobs import Worker
 from temper.client import pages
-from temper.client.evaluations import Evaluations
 from temper.client.files import Files
-from temper.client.fine_tuning import FineTuning
-from temper.client.indexing import Indexing
-from temper.client.jobs import Jobs
+from temper.client.jobs import Evaluations, FineTuning, Indexing, Jobs, Rollouts
 from temper.client.models import Models
-from temper.client.rollouts import Rollouts
 from temper.client.trajectories import Trajectories
 from temper.client.transport import Transport
 
@@ -22,9 +18,8 @@ DEFAULT_URL = "http://127.0.0.1:8080"
 class Temper:
     """A client of one gateway. It holds connections: close it, or use it in a ``with``.
 
-    Every call has a time limit. Reads are retried while the gateway is briefly away, and so are
-    creating calls, each under an idempotency key of its own. What goes wrong is raised as a
-    `temper.client.errors.ClientError`.
+    Every call has a time limit. Reads, and creating calls under an idempotency key, are retried
+    while the gateway is unreachable. Errors are `temper.client.errors.ClientError`.
     """
 
     def __init__(self, base_url: str = DEFAULT_URL, api_key: str | None = None) -> None:
@@ -40,15 +35,15 @@ class Temper:
 
     @property
     def base_url(self) -> str:
-        """The gateway's address."""
+        """The gateway's URL."""
         return self._transport.base_url
 
     def is_ready(self) -> bool:
-        """Whether the gateway answers and reaches everything that it depends on."""
+        """Whether the gateway and everything it depends on are ready."""
         return self._transport.status_of("/readyz") == 200
 
     def workers(self) -> list[Worker]:
-        """Return the workers heard of lately."""
+        """Return the workers with a recent heartbeat."""
         return list(pages.every(self._transport, "/v1/workers", Page[Worker], {}))
 
     def close(self) -> None:

@@ -1,12 +1,12 @@
-"""What can go wrong between a client and the gateway.
+"""Errors of the client.
 
-Every error has a stable ``code`` and a message of one line. `ApiError` is an answer of the
-gateway; the others are about not getting a usable one, or not in time.
+Every error has a stable ``code`` and a one-line message. `ApiError` is a response of the gateway;
+the others mean that there was no usable response, or none in time.
 """
 
 
 class ClientError(Exception):
-    """Base of every error that the client raises on purpose."""
+    """Base of all errors that the client raises deliberately."""
 
     code = "client_error"
 
@@ -16,10 +16,10 @@ class ClientError(Exception):
 
 
 class ApiError(ClientError):
-    """The gateway refused the request.
+    """The gateway rejected the request.
 
-    ``status`` is the HTTP status, ``param`` the request field at fault, ``request_id`` what the
-    gateway's log calls the request.
+    ``status`` is the HTTP status, ``param`` the invalid request field, ``request_id`` identifies
+    the request in the gateway's log.
     """
 
     def __init__(
@@ -39,18 +39,18 @@ class ApiError(ClientError):
 
 
 class Unreachable(ClientError):
-    """The gateway did not answer, after the retries that the request allows."""
+    """The gateway did not respond, even after the retries that the request allows."""
 
     code = "unreachable"
 
 
 class UnexpectedAnswer(ClientError):
-    """Something answered, but not as a gateway of this version does."""
+    """The response is not one that a gateway of this version sends."""
 
     code = "unexpected_answer"
 
 
 class WaitTimedOut(ClientError):
-    """A job was not done within the time that the caller gave it; the job goes on."""
+    """A job did not end within the caller's timeout; it keeps running."""
 
     code = "wait_timed_out"

@@ -1,4 +1,4 @@
-"""A job's events as they happen, over connections that may break."""
+"""A job's events as a stream that survives broken connections."""
 
 import time
 from collections.abc import Generator, Iterator
@@ -13,15 +13,14 @@ from temper.client.transport import RETRIED_STATUSES, Transport, pause_before
 
 DONE = "[DONE]"
 SILENCE_LIMIT = httpx.Timeout(60.0, connect=5.0)
-"""The gateway pings more often than this; a longer silence is a dead connection."""
+"""The gateway pings more often; a longer silence means a dead connection."""
 
 
 class EventStream:
-    """The events of one job, from a given one on, until the job is over.
+    """The events of one job, from behind ``last_id`` until the job ends.
 
-    A connection that breaks is made again with ``Last-Event-ID``, so that no event is lost or
-    shown twice. ``give_up_after`` bounds the seconds without any connection; then `Unreachable`
-    is raised.
+    Reconnects with ``Last-Event-ID``, so that no event is lost or repeated. Raises `Unreachable`
+    after ``give_up_after`` seconds without a connection.
     """
 
     def __init__(
@@ -68,9 +67,9 @@ class EventStream:
                     self.last_id = message.id or self.last_id
                     yield event
             except SSEError as error:
-                raise UnexpectedAnswer(f"{self.path} is no stream of events: {error}") from error
+                raise UnexpectedAnswer(f"{self.path} is not an event stream: {error}") from error
             except ValidationError as error:
-                raise UnexpectedAnswer(f"{self.path} sent an event of another form") from error
+                raise UnexpectedAnswer(f"{self.path} sent an invalid event") from error
         return False
 
     def _pause(self, error: Exception) -> None:

@@ -1,4 +1,4 @@
-"""Files: uploads and downloads stream, so that their size never matters to memory."""
+"""Files. Uploads and downloads are streamed."""
 
 import hashlib
 import io
@@ -9,9 +9,8 @@ from urllib.parse import quote
 from services.contracts.base import Deleted, Page
 from services.contracts.files import File, FilePurpose
 from temper.client import pages
-from temper.client.downloads import Progress, download
 from temper.client.errors import UnexpectedAnswer
-from temper.client.transport import Transport
+from temper.client.transport import Progress, Transport, download
 
 __all__ = ["Files", "Progress"]
 
@@ -27,8 +26,7 @@ class Files:
     def upload(self, path: Path, purpose: FilePurpose, progress: Progress | None = None) -> File:
         """Upload the file at ``path`` under its own name.
 
-        Raises `UnexpectedAnswer` when what was stored is not what was sent, and OSError when the
-        file cannot be read.
+        Raises `UnexpectedAnswer` when the stored size differs, OSError for an unreadable file.
         """
         with _CountedFile(path, progress) as body:
             stored = self._transport.upload(PATH, File, {"purpose": purpose.value}, path.name, body)
@@ -38,12 +36,12 @@ class Files:
         return stored
 
     def page(self, *, purpose: FilePurpose | None = None, most: int = 20) -> Page[File]:
-        """Return the newest files, ``most`` at most."""
+        """Return up to ``most`` files, newest first."""
         query = {"purpose": purpose.value} if purpose else {}
         return pages.page(self._transport, PATH, Page[File], query, most)
 
     def same_content(self, path: Path, purpose: FilePurpose) -> File | None:
-        """Return a stored file of this purpose, name and content, if there is one."""
+        """Return a stored file with this purpose, name and content, if any."""
         size = path.stat().st_size
         digest = ""
         for file in pages.every(self._transport, PATH, Page[File], {"purpose": purpose.value}):
@@ -55,11 +53,11 @@ class Files:
         return None
 
     def get(self, file_id: str) -> File:
-        """Return what is known of a file."""
+        """Return a file's metadata."""
         return self._transport.get(f"{PATH}/{quote(file_id, safe='')}", File)
 
     def download(self, file_id: str, target: Path, progress: Progress | None = None) -> None:
-        """Write a file's content to ``target``, which appears only when it is complete."""
+        """Write a file's content to ``target``, which appears once complete."""
         address = f"{PATH}/{quote(file_id, safe='')}/content"
         download(self._transport, address, target, progress)
 
@@ -69,7 +67,7 @@ class Files:
 
 
 class _CountedFile(io.FileIO):
-    """A file that tells how much of it was read."""
+    """A file that reports how much of it has been read."""
 
     def __init__(self, path: Path, progress: Progress | None) -> None:
         super().__init__(path)
@@ -84,6 +82,6 @@ class _CountedFile(io.FileIO):
 
 
 def sha256_of(path: Path) -> str:
-    """Return the checksum of a file's content, in hexadecimal."""
+    """Return a file's SHA-256 as hexadecimal digits."""
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

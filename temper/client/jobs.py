@@ -1,24 +1,34 @@
-"""Jobs of every kind: list, look at, follow, cancel and wait for them."""
+"""Jobs: the fields and calls that all kinds share, and one resource per kind."""
 
 import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Generic, TypeVar
 from urllib.parse import quote
 
-from services.contracts.base import Page
-from services.contracts.jobs import Event, Job, JobKind, JobStatus
+from services.contracts.base import Page, Request
+from services.contracts.evaluations import CreateEvaluation, Evaluation, SampleResult
+from services.contracts.fine_tuning import Checkpoint, CreateFineTuningJob, FineTuningJob
+from services.contracts.indexes import CreateIndexingJob, IndexingJob
+from services.contracts.jobs import Event, Job, JobKind, JobState, JobStatus
+from services.contracts.rollouts import CreateRollout, Rollout
 from temper.client import pages
 from temper.client.errors import WaitTimedOut
 from temper.client.events import EventStream
-from temper.client.transport import Transport
+from temper.client.transport import Progress, Transport, download
 
-PATH = "/v1/jobs"
 FIRST_POLL = 0.2
 SLOWEST_POLL = 2.0
 
+CreateT = TypeVar("CreateT", bound=Request)
+JobT = TypeVar("JobT", bound=JobState)
+
 
 class Jobs:
-    """/v1/jobs."""
+    """``/v1/jobs``: jobs of every kind, with the fields that all kinds share."""
+
+    path = "/v1/jobs"
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
@@ -31,7 +41,7 @@ class Jobs:
         metadata: Mapping[str, str] | None = None,
         most: int = 20,
     ) -> Page[Job]:
-        """Return the newest jobs, ``most`` at most, that match every filter given."""
+        """Return up to ``most`` jobs that match every filter, newest first."""
         query: dict[str, str | Sequence[str]] = {}
         if metadata:
             query["metadata"] = [f"{key}={value}" for key, value in metadata.items()]
@@ -39,29 +49,31 @@ class Jobs:
             query["kind"] = kind.value
         if status is not None:
             query["status"] = status.value
-        return pages.page(self._transport, PATH, Page[Job], query, most)
+        return pages.page(self._transport, self.path, Page[Job], query, most)
 
     def get(self, job_id: str) -> Job:
-        """Return one job, whatever its kind."""
-        return self._transport.get(_path(job_id), Job)
+        """Return a job of any kind."""
+        return self._transport.get(_path(self.path, job_id), Job)
 
     def cancel(self, job_id: str) -> Job:
-        """Ask for a job to end; its status is final once its processes are gone."""
-        return self._transport.post(f"{_path(job_id)}/cancel", Job)
+        """Request cancellation; the status becomes final once the job's processes have exited."""
+        return self._transport.post(_path(self.path, job_id, "cancel"), Job)
 
     def events(self, job_id: str, *, most: int = 100) -> Page[Event]:
-        """Return the newest events of a job, newest first, ``most`` at most."""
-        return pages.page(self._transport, f"{_path(job_id)}/events", Page[Event], {}, most)
+        """Return up to ``most`` events of a job, newest first."""
+        path = _path(self.path, job_id, "events")
+        return pages.page(self._transport, path, Page[Event], {}, most)
 
     def follow(
         self, job_id: str, *, after: str | None = None, give_up_after: float = 120.0
     ) -> Iterator[Event]:
-        """Yield a job's events from the first, or from after one, until the job is over.
+        """Yield a job's events, oldest first, until the job ends; start behind ``after``.
 
-        Broken connections are made again; `Unreachable` is raised once there has been none for
-        ``give_up_after`` seconds.
+        Reconnects when a connection breaks. Raises `Unreachable` after ``give_up_after`` seconds
+        without one.
         """
-        return iter(EventStream(self._transport, f"{_path(job_id)}/events", after, give_up_after))
+        path = _path(self.path, job_id, "events")
+        return iter(EventStream(self._transport, path, after, give_up_after))
 
     def wait(self, job_id: str, *, timeout: float | None = None) -> Job:
         """Return the job once its status is final; raise `WaitTimedOut` after ``timeout``."""
@@ -76,5 +88,78 @@ class Jobs:
         return job
 
 
-def _path(job_id: str) -> str:
-    return f"{PATH}/{quote(job_id, safe='')}"
+class JobResource(Generic[CreateT, JobT]):
+    """Jobs of one kind at ``path``; follow and wait for them through `Jobs`."""
+
+    path: str
+    resource: type[JobT]
+    page_type: type[Page[JobT]]
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+
+    def create(self, request: CreateT) -> JobT:
+        """Submit a job."""
+        return self._transport.post(self.path, self.resource, request)
+
+    def get(self, job_id: str) -> JobT:
+        """Return a job, with its results once it has succeeded."""
+        return self._transport.get(_path(self.path, job_id), self.resource)
+
+    def page(self, *, most: int = 20) -> Page[JobT]:
+        """Return up to ``most`` jobs, newest first."""
+        return pages.page(self._transport, self.path, self.page_type, {}, most)
+
+    def cancel(self, job_id: str) -> JobT:
+        """Request cancellation; the status becomes final once the job's processes have exited."""
+        return self._transport.post(_path(self.path, job_id, "cancel"), self.resource)
+
+
+class FineTuning(JobResource[CreateFineTuningJob, FineTuningJob]):
+    """``/v1/fine_tuning/jobs``."""
+
+    path = "/v1/fine_tuning/jobs"
+    resource = FineTuningJob
+    page_type = Page[FineTuningJob]
+
+    def checkpoints(self, job_id: str, *, most: int = 20) -> Page[Checkpoint]:
+        """Return up to ``most`` checkpoints of a job, newest first."""
+        path = _path(self.path, job_id, "checkpoints")
+        return pages.page(self._transport, path, Page[Checkpoint], {}, most)
+
+
+class Evaluations(JobResource[CreateEvaluation, Evaluation]):
+    """``/v1/evaluations``."""
+
+    path = "/v1/evaluations"
+    resource = Evaluation
+    page_type = Page[Evaluation]
+
+    def results(self, evaluation_id: str, *, most: int = 20) -> Page[SampleResult]:
+        """Return up to ``most`` graded rows, in file order."""
+        path = _path(self.path, evaluation_id, "results")
+        return pages.page(self._transport, path, Page[SampleResult], {}, most)
+
+
+class Rollouts(JobResource[CreateRollout, Rollout]):
+    """``/v1/rollouts``; `Trajectories` returns the conversations."""
+
+    path = "/v1/rollouts"
+    resource = Rollout
+    page_type = Page[Rollout]
+
+    def download(self, job_id: str, target: Path, progress: Progress | None = None) -> None:
+        """Write the trajectories of a succeeded job to ``target``, as Parquet."""
+        download(self._transport, _path(self.path, job_id, "content"), target, progress)
+
+
+class Indexing(JobResource[CreateIndexingJob, IndexingJob]):
+    """``/v1/indexing/jobs``."""
+
+    path = "/v1/indexing/jobs"
+    resource = IndexingJob
+    page_type = Page[IndexingJob]
+
+
+def _path(collection: str, job_id: str, *below: str) -> str:
+    return "/".join([collection, quote(job_id, safe=""), *below])

@@ -18,15 +18,15 @@ class Models:
         self._transport = transport
 
     def page(self, *, most: int = 20) -> Page[Model]:
-        """Return the models, ``most`` at most."""
+        """Return up to ``most`` models."""
         return pages.page(self._transport, PATH, Page[Model], {}, most)
 
     def get(self, model_id: str) -> Model:
-        """Return one model."""
+        """Return a model."""
         return self._transport.get(_path(model_id), Model)
 
     def find(self, model_id: str) -> Model | None:
-        """Return one model, or None where there is none of this name."""
+        """Return a model, or None if the name is not registered."""
         try:
             return self.get(model_id)
         except ApiError as error:
@@ -35,11 +35,11 @@ class Models:
             raise
 
     def register(self, request: RegisterModel) -> Model:
-        """Make a model known."""
+        """Register a model."""
         return self._transport.post(PATH, Model, request)
 
     def delete(self, model_id: str) -> Deleted:
-        """Forget a model."""
+        """Unregister a model."""
         return self._transport.delete(_path(model_id), Deleted)
 
 

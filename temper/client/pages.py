@@ -23,7 +23,7 @@ Item = TypeVar("Item", bound=Identified)
 def page(
     transport: Transport, path: str, into: "type[Page[Item]]", query: Query, most: int
 ) -> "Page[Item]":
-    """Return up to ``most`` items as one page, over as many requests as that takes."""
+    """Return up to ``most`` items as one page, in as many requests as needed."""
     items: list[Item] = []
     after: dict[str, str] = {}
     has_more = True
@@ -45,7 +45,7 @@ def page(
 def every(
     transport: Transport, path: str, into: "type[Page[Item]]", query: Query
 ) -> Iterator[Item]:
-    """Yield every item, asking for the next page only when it is needed."""
+    """Yield every item, requesting pages on demand."""
     after: dict[str, str] = {}
     while True:
         answer = transport.get(path, into, {**query, **after, "limit": MAX_LIMIT})

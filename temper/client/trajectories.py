@@ -1,4 +1,4 @@
-"""What the model of a job said, called and was rewarded for."""
+"""Trajectories: turns, tool calls and rewards of a job's rollouts."""
 
 from dataclasses import dataclass
 from urllib.parse import quote
@@ -7,19 +7,20 @@ from services.contracts.base import Page
 from services.contracts.jobs import JobKind
 from services.contracts.rollouts import TrajectoryOrder, TrajectorySummary
 from services.contracts.trajectories import FinishReason, Trajectory
-from temper.client import fine_tuning, pages, rollouts
+from temper.client import pages
+from temper.client.jobs import FineTuning, Rollouts
 from temper.client.transport import Transport
 
 PATHS = {
-    JobKind.ROLLOUT.value: rollouts.PATH,
-    JobKind.FINE_TUNING.value: fine_tuning.PATH,
+    JobKind.ROLLOUT.value: Rollouts.path,
+    JobKind.FINE_TUNING.value: FineTuning.path,
 }
-"""Where the kinds of job are that play trajectories."""
+"""Collections of the job kinds that record trajectories."""
 
 
 @dataclass(frozen=True)
 class TrajectoryFilter:
-    """Which trajectories to list; None means any. Bounds are inclusive, lengths in tokens."""
+    """Filters; None matches all. Bounds are inclusive, lengths in tokens."""
 
     min_reward: float | None = None
     max_reward: float | None = None
@@ -30,7 +31,7 @@ class TrajectoryFilter:
     prompt: int | None = None
 
     def query(self) -> dict[str, str]:
-        """The parameters of the request."""
+        """Return the query parameters."""
         return {
             name: str(value).lower() if isinstance(value, bool) else str(value)
             for name, value in vars(self).items()
@@ -42,10 +43,7 @@ EVERY = TrajectoryFilter()
 
 
 class Trajectories:
-    """The trajectories of rollout jobs and of online training.
-
-    ``kind`` is the job's; that of another kind has none.
-    """
+    """The trajectories of rollout and online-training jobs; ``kind`` is the job's kind."""
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
@@ -60,7 +58,7 @@ class Trajectories:
         where: TrajectoryFilter = EVERY,
         most: int = 20,
     ) -> Page[TrajectorySummary]:
-        """Return the first trajectories in this order, ``most`` at most."""
+        """Return up to ``most`` trajectories in this order."""
         order = "asc" if ascending else "desc"
         query = {"sort": sort.value, "order": order, **where.query()}
         return pages.page(
@@ -68,7 +66,7 @@ class Trajectories:
         )
 
     def get(self, job_id: str, trajectory_id: str, kind: str = JobKind.ROLLOUT) -> Trajectory:
-        """Return one trajectory, with its tokens."""
+        """Return a trajectory with its tokens."""
         path = f"{_path(kind, job_id)}/{quote(trajectory_id, safe='')}"
         return self._transport.get(path, Trajectory)
 

@@ -1,4 +1,4 @@
-"""HTTP to the gateway: time limits, retries where they are safe, typed answers and errors."""
+"""HTTP to the gateway: timeouts, safe retries, typed responses and errors."""
 
 import random
 import time
@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
 from typing import IO, TypeVar
 
 import httpx
@@ -28,12 +29,12 @@ TRANSFER_TIME_LIMIT = httpx.Timeout(300.0, connect=5.0)
 
 
 class Transport:
-    """One connection pool to one gateway. Safe to share between threads."""
+    """A connection pool to one gateway. Thread-safe."""
 
     def __init__(self, base_url: str, api_key: str | None) -> None:
         self.base_url = base_url.rstrip("/")
         headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
-        # A proxy of the environment can never reach this machine's own loopback.
+        # A proxy from the environment cannot reach this machine's loopback.
         self.http = httpx.Client(
             base_url=self.base_url,
             headers=headers,
@@ -46,17 +47,17 @@ class Transport:
         self.http.close()
 
     def status_of(self, path: str) -> int:
-        """Return the status that a GET answers with, without retries."""
+        """Return the status of a GET, without retries."""
         with self._reaching():
             return self.http.get(path).status_code
 
     def get(self, path: str, into: type[Answer], query: Query | None = None) -> Answer:
-        """GET ``path``, retried while the gateway is briefly away."""
+        """GET ``path``, with retries while the gateway is unreachable."""
         params = dict(query or {})
         return _parsed(self._retried(lambda: self.http.get(path, params=params)), into)
 
     def post(self, path: str, into: type[Answer], body: Request | None = None) -> Answer:
-        """POST ``body`` under a fresh idempotency key, so that a retry never acts twice."""
+        """POST ``body`` under a new idempotency key, so that retries are safe."""
         headers = _idempotent()
         content = None
         if body is not None:
@@ -66,7 +67,7 @@ class Transport:
         return _parsed(self._retried(send), into)
 
     def delete(self, path: str, into: type[Answer]) -> Answer:
-        """DELETE ``path``; not retried, because the second answer would be a 404."""
+        """DELETE ``path``, without retries: a second response would be a 404."""
         with self._reaching():
             return _parsed(self.http.delete(path), into)
 
@@ -78,7 +79,7 @@ class Transport:
         filename: str,
         body: IO[bytes],
     ) -> Answer:
-        """POST a multipart form whose ``file`` is streamed from ``body``, as `post` does."""
+        """POST a multipart form whose ``file`` is streamed from ``body``; retried like `post`."""
         headers = _idempotent()
 
         def send() -> httpx.Response:
@@ -97,7 +98,7 @@ class Transport:
     def stream(
         self, path: str, query: Query, headers: Mapping[str, str], timeout: httpx.Timeout
     ) -> Iterator[httpx.Response]:
-        """GET ``path`` and hand out the answer before its body is read."""
+        """GET ``path`` and yield the response before its body is read."""
         with (
             self._reaching(),
             self.http.stream(
@@ -136,9 +137,9 @@ def _host_of(base_url: str) -> str:
     try:
         url = httpx.URL(base_url)
     except httpx.InvalidURL as error:
-        raise ClientError(f"{base_url!r} is no address of a gateway: {error}") from error
+        raise ClientError(f"{base_url!r} is not a gateway URL: {error}") from error
     if url.scheme not in {"http", "https"} or not url.host:
-        raise ClientError(f"{base_url!r} is no address of a gateway, such as http://host:8080")
+        raise ClientError(f"{base_url!r} is not a gateway URL such as http://host:8080")
     return url.host
 
 
@@ -151,7 +152,7 @@ def _parsed(response: httpx.Response, into: type[Answer]) -> Answer:
         where = f"{response.request.method} {response.request.url}"
         fault = error.errors(include_url=False)[0]
         raise UnexpectedAnswer(
-            f"{where} answered {response.status_code} with something else than "
+            f"{where} answered {response.status_code} with something other than "
             f"{into.__name__}: {'.'.join(map(str, fault['loc']))} {fault['msg']}"
         ) from error
 
@@ -161,7 +162,7 @@ def _idempotent() -> dict[str, str]:
 
 
 def error_of(response: httpx.Response) -> ApiError:
-    """Turn an error answer, whose body has been read, into an exception."""
+    """Turn an error response, whose body has been read, into an exception."""
     request_id = response.headers.get("x-request-id")
     try:
         detail = ErrorBody.model_validate_json(response.content).error
@@ -183,7 +184,10 @@ def error_of(response: httpx.Response) -> ApiError:
 
 
 def pause_before(attempt: int, retry_after: str | None = None) -> float:
-    """Return the seconds to wait after the ``attempt``-th failure, at most `LONGEST_PAUSE`."""
+    """Seconds to wait after failure number ``attempt``: exponential backoff with jitter.
+
+    A ``Retry-After`` takes precedence; at most `LONGEST_PAUSE`.
+    """
     if retry_after is not None and retry_after.isdigit():
         return min(float(retry_after), LONGEST_PAUSE)
     doubled = float(0.2 * 2 ** min(attempt, 10))
@@ -194,3 +198,29 @@ def _is_worth_a_retry(response: httpx.Response) -> bool:
     if response.headers.get("x-should-retry") == "false":
         return False
     return response.status_code in RETRIED_STATUSES
+
+
+CHUNK = 1 << 16
+
+Progress = Callable[[int, int], None]
+"""Called with the bytes done and the bytes in total, 0 if unknown."""
+
+
+def download(
+    transport: Transport, address: str, target: Path, progress: Progress | None = None
+) -> None:
+    """Stream ``address`` to ``target``, which appears once complete."""
+    partial = target.with_name(f"{target.name}.partial")
+    try:
+        with (
+            open(partial, "wb") as out,
+            transport.stream(address, {}, {}, TRANSFER_TIME_LIMIT) as response,
+        ):
+            total = int(response.headers.get("content-length", 0))
+            for chunk in response.iter_bytes(CHUNK):
+                out.write(chunk)
+                if progress is not None:
+                    progress(out.tell(), total)
+        partial.replace(target)
+    finally:
+        partial.unlink(missing_ok=True)

@@ -1,1 +1,1 @@
-"""Demonstrations: whole ways through the platform, on tasks small enough for two CPU cores."""
+"""Demonstrations: end-to-end runs on tasks small enough for two CPU cores."""

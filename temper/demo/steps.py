@@ -1,4 +1,4 @@
-"""Steps of demonstrations through REST, each of which uses what a former run left."""
+"""Steps of a demonstration through the REST API; each reuses results of earlier runs."""
 
 import hashlib
 from pathlib import Path
@@ -11,8 +11,7 @@ from services.contracts.jobs import JobKind, JobState, JobStatus
 from services.contracts.models import RegisterModel
 from services.contracts.rollouts import CreateRollout
 from temper.cli.follow import Follower
-from temper.cli.output import Output
-from temper.cli.transfer import transfer_bar
+from temper.cli.output import Output, transfer_bar
 from temper.client import ClientError, Temper
 from temper.submission.submission import JobRequest
 
@@ -21,13 +20,13 @@ _FILE_FIELDS = frozenset({"training_file", "validation_file", "file"})
 
 
 class DemoFailed(ClientError):
-    """The demonstration cannot go on."""
+    """The demonstration cannot continue."""
 
     code = "demo_failed"
 
 
 class Demo:
-    """The steps on one gateway."""
+    """The steps, on one gateway."""
 
     def __init__(self, client: Temper, out: Output, home: Path) -> None:
         self.client = client
@@ -35,7 +34,7 @@ class Demo:
         self.home = home
 
     def register(self, folder: Path) -> str:
-        """Make a base model known to the gateway; return its name."""
+        """Register a base model; return its name."""
         name = folder.name
         if self.client.models.find(name) is not None:
             self.out.note(f"  reusing the registered model {name}")
@@ -45,7 +44,7 @@ class Demo:
         return name
 
     def upload(self, path: Path, purpose: FilePurpose) -> File:
-        """Upload a file unless the gateway has it."""
+        """Upload a file unless the gateway has it already."""
         known = self.client.files.same_content(path, purpose)
         if known is not None:
             self.out.note(f"  reusing {path.name}, uploaded as {known.id}")
@@ -56,7 +55,7 @@ class Demo:
         return stored
 
     def submit(self, request: JobRequest, *data: File) -> str:
-        """Submit a job unless there is one like it that has not failed; return its id."""
+        """Submit a job unless an equal one exists that has not failed; return its id."""
         body = request.model_dump_json(exclude={*_FILE_FIELDS, "metadata"})
         contents = "".join(file.sha256 or "" for file in data)
         label = hashlib.sha256(f"{body}{contents}".encode()).hexdigest()[:32]
@@ -86,7 +85,7 @@ class Demo:
         job = Follower(self.client, self.out).follow(job_id)
         if job.status is not JobStatus.SUCCEEDED:
             reason = job.error.message if job.error else job.status.value
-            raise DemoFailed(f"{job_id}: {reason}; its log is {self.home}/jobs/{job_id}/log.txt")
+            raise DemoFailed(f"{job_id}: {reason}; log: {self.home}/jobs/{job_id}/log.txt")
 
 
 def _kind(request: JobRequest) -> JobKind:

@@ -1,1 +1,1 @@
-"""File formats of other tools that the command line reads and writes."""
+"""File formats of other projects that the command line reads."""

@@ -1,4 +1,4 @@
-"""Reads LLaMA-Factory's YAML files, such as its examples, as fine-tuning requests."""
+"""Read LLaMA-Factory's YAML training files as fine-tuning settings."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -18,10 +18,10 @@ MAX_SEED = 2**31 - 1
 
 @dataclass(frozen=True)
 class LlamaFactoryJob:
-    """What a YAML file asks for.
+    """The contents of a training file.
 
-    ``datasets`` and ``eval_datasets`` are names as the file has them, of LLaMA-Factory's
-    ``dataset_info.json`` in ``dataset_dir``. ``notes`` say what was left out, and why.
+    ``datasets`` and ``eval_datasets`` are names in the ``dataset_info.json`` of ``dataset_dir``.
+    ``notes`` say which arguments were dropped, and why.
     """
 
     model: str
@@ -34,12 +34,12 @@ class LlamaFactoryJob:
 
 
 def parse_llamafactory_yaml(text: str) -> LlamaFactoryJob:
-    """Read the text of a YAML file for LLaMA-Factory's sft stage.
+    """Parse a YAML file for LLaMA-Factory's sft stage.
 
-    What the file leaves out keeps LLaMA-Factory's default. Arguments that the platform owns or
-    that are unsafe are left out with a note. Raises InvalidRequest for text that is no YAML
-    mapping, for another stage or method, for a file that does not train, and for an argument or
-    template that is unknown or has a bad value.
+    Missing arguments have LLaMA-Factory's defaults. Arguments that the platform controls or that
+    are unsafe are dropped with a note. Raises InvalidRequest for anything but a YAML mapping, for
+    another stage or method, for a file that does not train, and for an argument or template that
+    is unknown or has an invalid value.
     """
     settings = _load(text)
     _require(settings, "stage", ("sft",))
@@ -54,7 +54,7 @@ def parse_llamafactory_yaml(text: str) -> LlamaFactoryJob:
     seed = _seed(settings.pop("seed", None))
     template = settings.pop("template", None)
     method = TrainingType(settings.pop("finetuning_type", None) or _default("finetuning_type"))
-    notes = _leave_out_closed(settings)
+    notes = _drop_closed(settings)
     return LlamaFactoryJob(
         model=str(model),
         datasets=_split(names["dataset"]),
@@ -86,7 +86,7 @@ def _require(settings: dict[str, Any], key: str, supported: tuple[str, ...]) -> 
 
 
 def _require_training(settings: dict[str, Any]) -> None:
-    """Files for prediction or evaluation look the same but for this; LLaMA-Factory needs it too."""
+    """Reject files for prediction or evaluation, which differ in do_train only."""
     if settings.get("do_train") is not True:
         raise InvalidRequest(
             "only training files of stage sft are supported: do_train is not true",
@@ -112,20 +112,20 @@ def _split(names: Any) -> tuple[str, ...]:
     return tuple(name.strip() for name in str(names or "").split(",") if name.strip())
 
 
-def _leave_out_closed(settings: dict[str, Any]) -> list[str]:
-    """Remove arguments that are closed to clients; says so for those that would change a job."""
+def _drop_closed(settings: dict[str, Any]) -> list[str]:
+    """Remove arguments that clients may not set; return notes on those that would matter."""
     notes = []
     for key in list(settings):
         closed = refusal(key) if key in catalogue().arguments else None
         if closed is None:
             continue
         value = settings.pop(key)
-        if value not in (None, False, "none") and key not in _MEANT_ANYWAY:
-            notes.append(f"{key} is left out: {closed[1]}")
+        if value not in (None, False, "none") and key not in _ALREADY_TRUE:
+            notes.append(f"{key} is ignored: {closed[1]}")
     return notes
 
 
-_MEANT_ANYWAY = {"do_train", "overwrite_cache", "overwrite_output_dir", "stage"}
+_ALREADY_TRUE = {"do_train", "overwrite_cache", "overwrite_output_dir", "stage"}
 
 
 def _hyperparameters(

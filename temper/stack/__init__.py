@@ -1,1 +1,1 @@
-"""The local stack: the services of one machine, started, watched and ended together."""
+"""The local stack: the services of one machine, started, supervised and stopped together."""

@@ -1,19 +1,25 @@
-"""Where the services of a local stack listen."""
+"""Addresses and keys of a local stack: where services listen, and how they authenticate."""
 
+import hashlib
+import secrets
+import socket
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from temper.settings import ClientSettings
-from temper.stack.ports import LOOPBACK, any_free, is_free
-from temper.stack.services import TOOLS, Address, Service
+from temper.stack.services import TOOLS, USERS_OF_TOOLS, Address, Service
+
+LOOPBACK = "127.0.0.1"
+HASHES = "TEMPER_API_KEY_HASHES"
 
 
 def addresses_of(
     settings: ClientSettings, ports: Mapping[Service, int | None]
 ) -> dict[Service, Address]:
-    """Return the addresses by service; there is none for a tool that runs elsewhere.
+    """Return the address of every service that listens, except external tool services.
 
-    A port of 0 is any free one. That of a tool may be None: then it is the usual one while that
-    is free, since the gateway is told where its tools are, and unless the gateway's is 0.
+    Port 0 means any free port. A tool service without a port gets its default one, or a free one
+    if that is in use or the gateway's port is 0.
     """
     port = ports[Service.API] or 0
     elsewhere = {
@@ -32,10 +38,68 @@ def addresses_of(
 
 
 def _at(port: int, others: Mapping[Service, Address]) -> Address:
-    """The address of a port; for 0, of a free one that no other service was given."""
+    """Return the address of a port; for 0, of a free one that no other service has."""
     if port:
         return Address(LOOPBACK, port)
     given = {address.port for address in others.values()}
     while (free := any_free()) in given:
-        pass  # nothing listens on it yet, so the system may name it again
+        pass  # nothing listens on it yet, so the system may return it again
     return Address(LOOPBACK, free)
+
+
+def is_free(port: int) -> bool:
+    """Whether a server can listen on the port."""
+    with socket.socket() as probe:
+        # As servers do: a port in TIME_WAIT counts as free.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((LOOPBACK, port))
+        except OSError:
+            return False
+    return True
+
+
+def any_free() -> int:
+    """Return a port on which nothing listens now."""
+    with socket.socket() as probe:
+        probe.bind((LOOPBACK, 0))
+        port: int = probe.getsockname()[1]
+    return port
+
+
+@dataclass(frozen=True)
+class Access:
+    """The key for the gateway, and the environment variables of each service."""
+
+    api_key: str | None = field(repr=False)
+    variables: Mapping[Service, Mapping[str, str]] = field(repr=False)
+
+
+def access_of(settings: ClientSettings, addresses: Mapping[Service, Address]) -> Access:
+    """Return the keys and addresses that the stack's processes use among themselves.
+
+    If keys are required and the settings have none, keys are generated for the life of the stack:
+    one for the gateway, and one per tool service for the gateway and the workers. A service that
+    checks a key gets only its hash.
+    """
+    key = settings.api_key.get_secret_value() if settings.api_key is not None else None
+    is_open = not settings.api_key_hashes.strip(" ,")
+    variables: dict[Service, dict[str, str]] = {each: {} for each in USERS_OF_TOOLS}
+    if key is None and not is_open:
+        key = secrets.token_urlsafe(32)
+        variables[Service.API][HASHES] = _with(settings, key)
+    for service, tool in TOOLS.items():
+        if service not in addresses:
+            continue
+        known = {tool.url_variable: addresses[service].url}
+        variables[service] = {}
+        if not is_open:
+            known[tool.key_variable] = secrets.token_urlsafe(32)
+            variables[service][HASHES] = _with(settings, known[tool.key_variable])
+        for each in USERS_OF_TOOLS:
+            variables[each] |= known
+    return Access(key, variables)
+
+
+def _with(settings: ClientSettings, key: str) -> str:
+    return f"{settings.api_key_hashes},{hashlib.sha256(key.encode()).hexdigest()}"

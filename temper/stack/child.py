@@ -1,8 +1,9 @@
-"""One service of the stack as a process that can be started again."""
+"""A service of the stack as a restartable process."""
 
 import signal
 import subprocess
 import time
+from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,28 +11,55 @@ from pathlib import Path
 from temper.stack import logs
 from temper.stack.errors import ServiceDied
 from temper.stack.processes import KILL_SECONDS, ProcessIdentity, identify, signal_group
-from temper.stack.restarts import MOST_RESTARTS, WITHIN_SECONDS, Restarts
 from temper.stack.services import Service
 from temper.stack.state import RunningService
 
+MOST_RESTARTS = 5
+WITHIN_SECONDS = 300.0
+FIRST_DELAY_SECONDS = 1.0
+
 
 @dataclass(frozen=True)
-class Died:
-    """A death after which the service is started again in ``restart_in`` seconds."""
+class Crashed:
+    """A service crashed and will be restarted in ``restart_in`` seconds."""
 
-    how: ServiceDied
+    cause: ServiceDied
     restart_in: float
 
 
 @dataclass(frozen=True)
 class Restarted:
-    """A service that died and runs again."""
+    """A crashed service runs again."""
 
     service: RunningService
 
 
+class Restarts:
+    """Restart policy of one service: at most `MOST_RESTARTS` within `WITHIN_SECONDS`.
+
+    The delay starts at ``first_delay`` seconds and doubles with each recent restart.
+    """
+
+    def __init__(self, first_delay: float = FIRST_DELAY_SECONDS) -> None:
+        self._first_delay = first_delay
+        self._crashes: deque[float] = deque()
+
+    def after_crash(self, now: float) -> float | None:
+        """Record a crash; return the delay before the restart, or None after too many.
+
+        ``now`` is a monotonic time in seconds.
+        """
+        while self._crashes and self._crashes[0] <= now - WITHIN_SECONDS:
+            self._crashes.popleft()
+        if len(self._crashes) >= MOST_RESTARTS:
+            return None
+        delay: float = self._first_delay * 2 ** len(self._crashes)
+        self._crashes.append(now)
+        return delay
+
+
 class Child:
-    """A service's process, started at once. Its output is appended to ``log``."""
+    """A service's process, started on construction. Its output is appended to ``log``."""
 
     def __init__(
         self,
@@ -51,32 +79,32 @@ class Child:
 
     @property
     def running(self) -> RunningService:
-        """The service as started last, whether it still lives or not."""
+        """The service as last started, alive or not."""
         return RunningService(name=self._service, process=self._identity, log=self._log)
 
     def check_alive(self) -> None:
-        """Raise `ServiceDied`, with the last lines of the log, when the process has ended."""
+        """Raise `ServiceDied`, with the last lines of the log, if the process has exited."""
         if self._identity.is_alive:
             return
         if self._process.returncode is None:
-            # Not reaped yet, so nobody else can have its number. What it started in its group
-            # may hold its port, and must not work on beside its successor.
+            # Not reaped, so its pid cannot have been reused. Processes left in its group may
+            # hold its port and must not run beside its successor.
             signal_group(self._identity, signal.SIGKILL)
         status = self._process.wait(KILL_SECONDS)
-        how = f"exit code {status}" if status >= 0 else f"signal {-status}"
+        status_text = f"exit code {status}" if status >= 0 else f"signal {-status}"
         raise ServiceDied(
-            f"{self._service.value} ended with {how}; its log is {self._log}",
+            f"{self._service.value} exited with {status_text}; log: {self._log}",
             logs.last_lines(self._log),
             status=status,
         )
 
-    def keep_alive(self) -> Died | Restarted | None:
-        """Notice a death, or start the process again when its time has come; return which.
+    def keep_alive(self) -> Crashed | Restarted | None:
+        """Detect a crash, or restart the process when its delay has passed; return which.
 
-        Raise `ServiceDied` when it has died too often.
+        Raises `ServiceDied` after too many crashes.
         """
         if self._restart_at is None:
-            return self._noticed_death()
+            return self._detect_crash()
         if time.monotonic() < self._restart_at:
             return None
         self._restart_at = None
@@ -84,22 +112,22 @@ class Child:
         return Restarted(self.running)
 
     def wait(self, seconds: float) -> None:
-        """Reap the process, which is ending."""
+        """Reap the exiting process."""
         self._process.wait(seconds)
 
-    def _noticed_death(self) -> Died | None:
+    def _detect_crash(self) -> Crashed | None:
         try:
             self.check_alive()
         except ServiceDied as death:
             now = time.monotonic()
-            delay = self._restarts.after_death(now)
+            delay = self._restarts.after_crash(now)
             if delay is None:
-                often = f"after {MOST_RESTARTS} restarts within {WITHIN_SECONDS:g} s"
+                limit = f"after {MOST_RESTARTS} restarts within {WITHIN_SECONDS:g} s"
                 raise ServiceDied(
-                    f"{death.message}; {often}", death.last_lines, status=death.status
+                    f"{death.message}; {limit}", death.last_lines, status=death.status
                 ) from None
             self._restart_at = now + delay
-            return Died(death, delay)
+            return Crashed(death, delay)
         return None
 
     def _start(self) -> None:

@@ -1,4 +1,4 @@
-"""A stack that outlives the command that started it, and ending any stack of a home folder."""
+"""Starting a stack in the background, and stopping the stack of a home folder."""
 
 import os
 import signal
@@ -9,13 +9,12 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from temper.stack.ending import end_leftovers, longest_shutdown
 from temper.stack.errors import AlreadyRunning, NotReady, StackError
 from temper.stack.logs import last_lines
 from temper.stack.processes import KILL_SECONDS, ProcessIdentity
 from temper.stack.services import PORT_OPTIONS, Service
 from temper.stack.state import StackFile, StackLock, StackState, StackStatus
-from temper.stack.supervisor import already_running
+from temper.stack.supervisor import already_running, end_leftovers, longest_shutdown
 
 POLL_SECONDS = 0.1
 
@@ -27,11 +26,10 @@ def start_detached(
     grace_seconds: float,
     stop: threading.Event,
 ) -> StackState | None:
-    """Start ``temper up`` in a session of its own and return its state once it is ready.
+    """Start ``temper up`` in a new session and return its state once it is ready.
 
-    Services listen on their ``ports``, those of None on their usual ones. When ``stop`` is set
-    first it is ended, and None returned. Raises `StackError` with the last lines of its messages,
-    which go to ``logs/up.log``, when it ends before it is ready.
+    A port of None is the service's default. If ``stop`` is set first, stops the stack and returns
+    None. Raises `StackError` with the last lines of ``logs/up.log`` if the stack exits early.
     """
     log = home / "logs" / "up.log"
     log.parent.mkdir(parents=True, exist_ok=True)
@@ -70,12 +68,12 @@ def _when_ready(
         if state is not None and state.status is StackStatus.READY:
             return state
         if time.monotonic() > deadline:
-            raise NotReady(f"the stack did not get ready; see {log}", last_lines(log))
+            raise NotReady(f"the stack did not become ready; see {log}", last_lines(log))
     return None
 
 
 def end_stack(home: Path, grace_seconds: float) -> list[str]:
-    """End the stack of a home folder, or what a killed one left; return the services ended."""
+    """Stop the stack of a home folder, or what a killed one left; return the stopped services."""
     file = StackFile(home)
     running = file.running()
     if running is not None:
@@ -88,11 +86,11 @@ def end_stack(home: Path, grace_seconds: float) -> list[str]:
 
 
 def _end_supervisor(supervisor: ProcessIdentity, seconds: float) -> None:
-    """Ask a supervisor to end its services and itself; kill it when it does not in time."""
-    for number, patience in ((signal.SIGTERM, seconds), (signal.SIGKILL, KILL_SECONDS)):
+    """Terminate a supervisor, which stops its services; kill it if it does not exit in time."""
+    for number, timeout in ((signal.SIGTERM, seconds), (signal.SIGKILL, KILL_SECONDS)):
         if not supervisor.is_alive:
             return
         os.kill(supervisor.pid, number)
-        deadline = time.monotonic() + patience
+        deadline = time.monotonic() + timeout
         while supervisor.is_alive and time.monotonic() < deadline:
             time.sleep(POLL_SECONDS)

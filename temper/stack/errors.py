@@ -1,4 +1,4 @@
-"""What can go wrong with the local stack."""
+"""Errors of the local stack."""
 
 from collections.abc import Sequence
 
@@ -6,7 +6,7 @@ from temper.client.errors import ClientError
 
 
 class StackError(ClientError):
-    """The local stack cannot do what was asked; ``last_lines`` of a log may tell more."""
+    """The stack cannot start or stop; ``last_lines`` of a log may explain why."""
 
     code = "stack_error"
 
@@ -16,19 +16,19 @@ class StackError(ClientError):
 
 
 class AlreadyRunning(StackError):
-    """Another ``temper up`` holds the home folder."""
+    """Another ``temper up`` uses the home folder."""
 
     code = "already_running"
 
 
 class PortTaken(StackError):
-    """Something else listens where the gateway should."""
+    """Another process listens on a service's port."""
 
     code = "port_taken"
 
 
 class ServiceDied(StackError):
-    """A service ended that should not have, with ``status``: an exit code, or minus a signal."""
+    """A service exited unexpectedly; ``status`` is an exit code, or minus a signal number."""
 
     code = "service_died"
 
@@ -38,6 +38,6 @@ class ServiceDied(StackError):
 
 
 class NotReady(StackError):
-    """The stack did not get ready within its time."""
+    """The stack did not become ready in time."""
 
     code = "not_ready"

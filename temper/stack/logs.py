@@ -1,4 +1,4 @@
-"""The log files of the local stack: appended to by the services, bounded by the supervisor."""
+"""Log files of the local stack: written by the services, bounded by the supervisor."""
 
 import os
 import shutil
@@ -9,16 +9,16 @@ TAIL_BYTES = 1 << 16
 
 
 def bound(log: Path) -> None:
-    """Move a log that has grown beyond `MAX_BYTES` to ``<name>.1`` while it is written to."""
+    """Move a log beyond `MAX_BYTES` to ``<name>.1`` while the service keeps writing."""
     if not log.exists() or log.stat().st_size <= MAX_BYTES:
         return
-    # The service keeps its descriptor, opened for appending, and goes on at the new start.
+    # The service keeps its append-mode descriptor and continues at the new start.
     shutil.copyfile(log, log.with_name(f"{log.name}.1"))
     os.truncate(log, 0)
 
 
 def last_lines(log: Path, most: int = 15) -> list[str]:
-    """Return the end of a log."""
+    """Return the last lines of a log."""
     if not log.exists():
         return []
     with open(log, "rb") as file:

@@ -1,4 +1,4 @@
-"""Processes named so that a number which the system has given away again is never mistaken."""
+"""Processes identified by pid and start time, so that a reused pid is never mistaken."""
 
 import os
 import signal
@@ -12,14 +12,14 @@ KILL_SECONDS = 5.0
 
 
 class ProcessIdentity(BaseModel):
-    """A process: its number, and when it started in clock ticks since the machine's boot."""
+    """A process: its pid, and its start time in clock ticks since boot."""
 
     pid: int
     started: int
 
     @property
     def is_alive(self) -> bool:
-        """Whether this very process runs; one that only waits to be reaped does not."""
+        """Whether this process still runs; a zombie does not."""
         stat = _stat(self.pid)
         return stat is not None and stat.started == self.started and stat.state != "Z"
 
@@ -31,7 +31,7 @@ class _Stat(BaseModel):
 
 
 def identify(pid: int) -> ProcessIdentity:
-    """Return the identity of a running process; raise ProcessLookupError where there is none."""
+    """Return the identity of a running process; raise ProcessLookupError if there is none."""
     stat = _stat(pid)
     if stat is None:
         raise ProcessLookupError(f"no process {pid}")
@@ -39,7 +39,7 @@ def identify(pid: int) -> ProcessIdentity:
 
 
 def signal_group(leader: ProcessIdentity, number: signal.Signals) -> bool:
-    """Signal a leader's process group; return whether there still was one."""
+    """Signal a leader's process group; return whether it still existed."""
     try:
         os.killpg(leader.pid, number)
     except ProcessLookupError:
@@ -48,11 +48,10 @@ def signal_group(leader: ProcessIdentity, number: signal.Signals) -> bool:
 
 
 def end_group(leader: ProcessIdentity, grace_seconds: float) -> bool:
-    """End a process and its group: TERM, the grace, then KILL for what is left.
+    """Stop a process group: SIGTERM, the grace period, then SIGKILL for what is left.
 
-    Return whether it ended by itself within the grace. The leader must have been started as the
-    leader of its own group. A process that is gone, even if another has its number now, is left
-    alone.
+    Return whether it exited within the grace period. The process must lead its own group. If it
+    has exited, nothing is signaled, even if its pid was reused.
     """
     if not leader.is_alive:
         return True
@@ -74,7 +73,7 @@ def _gone(group: int, seconds: float) -> bool:
 
 
 def group_members(group: int) -> list[int]:
-    """Return the processes of a group that run."""
+    """Return the pids of a group's running processes."""
     numbers = (int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit())
     found = []
     for pid in numbers:
@@ -89,6 +88,6 @@ def _stat(pid: int) -> _Stat | None:
         text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
     except (FileNotFoundError, ProcessLookupError):
         return None
-    # The command's name stands in parentheses and may hold any bytes, parentheses among them.
+    # The command name is in parentheses and may contain any bytes, parentheses included.
     fields = text.rpartition(")")[2].split()
     return _Stat(state=fields[0], group=int(fields[2]), started=int(fields[19]))

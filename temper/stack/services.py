@@ -1,4 +1,4 @@
-"""The services of the local stack, and how each is started."""
+"""The services of the local stack, and how to start them."""
 
 import os
 import sys
@@ -8,9 +8,9 @@ from enum import StrEnum
 
 
 class Service(StrEnum):
-    """A service that ``temper serve`` can start."""
+    """A service that ``temper serve`` can run."""
 
-    API = "api"  # the gateway, with its dispatcher
+    API = "api"  # the gateway with its dispatcher
     TRAINER = "trainer"  # runs fine-tuning jobs
     EVALUATOR = "evaluator"  # runs evaluations and rollouts
     SANDBOX = "sandbox"  # runs code
@@ -20,23 +20,23 @@ class Service(StrEnum):
 
 @dataclass(frozen=True)
 class Address:
-    """Where a service of the local stack listens."""
+    """The address on which a service listens."""
 
     host: str
     port: int
 
     @property
     def url(self) -> str:
-        """The address as a URL."""
+        """The address as URL."""
         return f"http://{self.host}:{self.port}"
 
 
 @dataclass(frozen=True)
 class Tool:
-    """A service that the gateway passes requests on to, and that workers call.
+    """A tool service: the gateway proxies it and workers call it.
 
-    They look for it on loopback at its ``port`` unless ``url_variable`` says otherwise, and show
-    it the key of ``key_variable``.
+    Default address: loopback at ``port``. The environment variables override its URL and hold the
+    API key for it.
     """
 
     port: int
@@ -50,41 +50,41 @@ TOOLS = {
 }
 
 USERS_OF_TOOLS = (Service.API, Service.TRAINER, Service.EVALUATOR)
-"""The services that call tools: the gateway for its clients, workers for the models they train."""
+"""Services that call tool services: the gateway for clients, workers for rollouts."""
 
 WORKERS = (Service.TRAINER, Service.EVALUATOR, Service.INDEXER)
-"""The services that sign on at the gateway as workers, in the order in which they are ended."""
+"""Services that register with the gateway as workers, in stop order."""
 
 PORT_OPTIONS = {
     Service.API: "--port",
     Service.SANDBOX: "--sandbox-port",
     Service.RETRIEVAL: "--retrieval-port",
 }
-"""The services that are told where to listen, and the options of ``temper up`` that tell it."""
+"""Services that listen, and the options of ``temper up`` for their ports."""
 
-DISPENSABLE = frozenset(TOOLS)
-"""The services without which jobs still run."""
+OPTIONAL = frozenset(TOOLS)
+"""Services without which the stack still starts."""
 
 _MODULES = {Service.INDEXER: "services.retrieval.worker"}
-"""Of the services that are not the whole of a folder of their name."""
+"""Modules of services that are not named after their folder."""
 
-# Programs of strangers run close to this process: it knows what it needs, and no secret.
-OF_THE_SANDBOX = frozenset(
+# Untrusted programs run close to this process: pass what it needs, and no secrets.
+SANDBOX_VARIABLES = frozenset(
     {
         *("PATH", "HOME", "USER", "LOGNAME", "LANG", "LANGUAGE", "TZ", "TMPDIR"),
         *("TEMPER_RUNTIMES", "TEMPER_LOG_LEVEL", "TEMPER_LOG_JSON"),
         *("TEMPER_API_KEY_HASHES", "TEMPER_ALLOW_KEYLESS", "TEMPER_ALLOWED_HOSTS"),
     }
 )
-OF_THE_SANDBOX_PREFIXES = ("LC_", "TEMPER_SANDBOX_")
-OF_THE_GATEWAY = frozenset(
+SANDBOX_PREFIXES = ("LC_", "TEMPER_SANDBOX_")
+GATEWAY_VARIABLES = frozenset(
     name for tool in TOOLS.values() for name in (tool.url_variable, tool.key_variable)
 )
 
 
 def command(service: Service, arguments: list[str]) -> list[str]:
-    """Return the command that runs a service in this process's own environment."""
-    # -P keeps a folder named services, where the user happens to stand, out of the way.
+    """Return the command that runs a service with this Python."""
+    # -P: do not import a folder named services from the working directory.
     module = _MODULES.get(service, f"services.{service.value}")
     return [sys.executable, "-P", "-m", module, *arguments]
 
@@ -92,21 +92,22 @@ def command(service: Service, arguments: list[str]) -> list[str]:
 def environment(
     service: Service, home: str, variables: Mapping[str, str] | None = None
 ) -> dict[str, str]:
-    """Return the environment of a service: the caller's, without the key of the client.
+    """Return the environment of a service: the caller's without the client's key.
 
-    The sandbox gets only what it is known to need of it, and the retrieval service nothing that
-    opens the doors of others.
+    The sandbox gets an allowlist; the retrieval service no keys of other services.
     """
     inherited = dict(os.environ if variables is None else variables)
     inherited.pop("TEMPER_API_KEY", None)
     if service is Service.SANDBOX:
-        inherited = {name: value for name, value in inherited.items() if _is_the_sandboxs(name)}
+        inherited = {name: value for name, value in inherited.items() if _is_for_sandbox(name)}
     if service is Service.RETRIEVAL:
-        inherited = {name: value for name, value in inherited.items() if name not in OF_THE_GATEWAY}
+        inherited = {
+            name: value for name, value in inherited.items() if name not in GATEWAY_VARIABLES
+        }
     return {**inherited, "TEMPER_HOME": home}
 
 
-def _is_the_sandboxs(name: str) -> bool:
-    if name in OF_THE_GATEWAY:
+def _is_for_sandbox(name: str) -> bool:
+    if name in GATEWAY_VARIABLES:
         return False
-    return name in OF_THE_SANDBOX or name.startswith(OF_THE_SANDBOX_PREFIXES)
+    return name in SANDBOX_VARIABLES or name.startswith(SANDBOX_PREFIXES)

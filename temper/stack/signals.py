@@ -1,4 +1,4 @@
-"""Being asked to stop."""
+"""Stop signals."""
 
 import signal
 import threading
@@ -10,7 +10,7 @@ STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 @contextmanager
 def stop_requested() -> Iterator[threading.Event]:
-    """Hand out an event that Ctrl-C, TERM or a closed terminal sets instead of ending us."""
+    """Yield an event that SIGINT, SIGTERM and SIGHUP set instead of ending the process."""
     stop = threading.Event()
     before = {number: signal.signal(number, lambda *_: stop.set()) for number in STOP_SIGNALS}
     try:

@@ -1,4 +1,4 @@
-"""What is known on disk of the local stack, so that any command can find and end it."""
+"""State of the local stack on disk, so that any command can find and stop it."""
 
 import fcntl
 import os
@@ -13,7 +13,7 @@ from temper.stack.services import Service
 
 
 class StackStatus(StrEnum):
-    """Where a stack stands."""
+    """Life cycle of a stack."""
 
     STARTING = "starting"
     READY = "ready"
@@ -21,17 +21,17 @@ class StackStatus(StrEnum):
 
 
 class RunningService(BaseModel):
-    """A service of the stack, the leader of its own process group."""
+    """A service of the stack; its process leads its own group."""
 
     name: Service
     process: ProcessIdentity
     log: Path
     url: str | None = None
-    """Where it listens, if it does."""
+    """The URL on which it listens, if any."""
 
 
 class AbsentService(BaseModel):
-    """A service that the stack goes on without, and why."""
+    """A service that the stack runs without, and why."""
 
     name: Service
     reason: str
@@ -39,7 +39,7 @@ class AbsentService(BaseModel):
 
 
 class StackState(BaseModel):
-    """A local stack. ``supervisor`` is the ``temper up`` that ends the services with itself."""
+    """A local stack. ``supervisor`` is the ``temper up`` process that owns the services."""
 
     status: StackStatus
     url: str
@@ -50,43 +50,43 @@ class StackState(BaseModel):
 
 
 class StackFile:
-    """``stack.json`` in the home folder, written by whoever holds the `StackLock`."""
+    """``stack.json`` in the home folder, written by the holder of the `StackLock`."""
 
     def __init__(self, home: Path) -> None:
         self.path = home / "stack.json"
 
     def read(self) -> StackState | None:
-        """Return what was written last, or None where there is nothing readable."""
+        """Return the last written state, or None if missing or unreadable."""
         try:
             return StackState.model_validate_json(self.path.read_bytes())
         except (FileNotFoundError, ValidationError):
             return None
 
     def running(self) -> StackState | None:
-        """Return the state of the stack if its supervisor lives."""
+        """Return the state if the supervisor is alive."""
         state = self.read()
         return state if state is not None and state.supervisor.is_alive else None
 
     def write(self, state: StackState) -> None:
-        """Replace the state in one step."""
+        """Replace the state atomically."""
         partial = self.path.with_suffix(".partial")
         partial.write_text(state.model_dump_json(indent=2) + "\n")
         partial.replace(self.path)
 
     def remove(self) -> None:
-        """Say that there is no stack."""
+        """Record that there is no stack."""
         self.path.unlink(missing_ok=True)
 
 
 class StackLock:
-    """The right to start a stack in a home folder; the system frees it with its process."""
+    """The lock for starting a stack in a home folder; released when its process exits."""
 
     def __init__(self, home: Path) -> None:
         self.path = home / "stack.lock"
         self._descriptor: int | None = None
 
     def acquire(self) -> bool:
-        """Take the lock if nobody holds it; return whether it was taken."""
+        """Take the lock if it is free; return whether it was taken."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600)
         try:
@@ -98,7 +98,7 @@ class StackLock:
         return True
 
     def release(self) -> None:
-        """Give the lock back."""
+        """Release the lock."""
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None

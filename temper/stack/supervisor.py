@@ -1,21 +1,22 @@
-"""One local stack, from the start of its services to the end of the last."""
+"""The supervisor of a local stack: starts, checks, restarts and stops its services."""
 
+import http.client
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from urllib.parse import urlsplit
 
-from temper.client import Temper
+from temper.client import Temper, Unreachable
 from temper.stack import logs
-from temper.stack.child import Child, Died, Restarted
-from temper.stack.ending import SHUTDOWN_MARGIN, end_leftovers, end_services
+from temper.stack.addresses import is_free
+from temper.stack.child import Child, Crashed, Restarted
 from temper.stack.errors import AlreadyRunning, NotReady, PortTaken, ServiceDied
-from temper.stack.ports import is_free
-from temper.stack.processes import identify
-from temper.stack.readiness import not_ready
+from temper.stack.processes import KILL_SECONDS, ProcessIdentity, end_group, identify
 from temper.stack.services import (
-    DISPENSABLE,
+    OPTIONAL,
     PORT_OPTIONS,
     WORKERS,
     Address,
@@ -33,16 +34,19 @@ from temper.stack.state import (
 )
 
 CHECK_SECONDS = 0.2
-REFUSED = 2
-"""Exit code of a service that cannot work as it is set up here; its last line says why."""
+ANSWER_SECONDS = 10.0
+SHUTDOWN_MARGIN = 10.0
+"""Seconds that a worker gets beyond the grace period of its jobs' processes."""
+UNSUPPORTED = 2
+"""Exit code of a service that cannot run on this machine; its last log line says why."""
 
 
 class Stack:
-    """The services of one ``temper up``. Use in a ``with``: leaving it ends them all.
+    """The services of one ``temper up``. Use in a ``with``: leaving it stops them all.
 
-    Entering it takes the lock of the home folder, raising `AlreadyRunning` when another stack
-    has it, and ends what a killed stack may have left; ``leftovers`` names that. Started are the
-    workers and what has one of the ``addresses``, each with its ``variables`` in its environment.
+    Entering takes the home folder's lock, or raises `AlreadyRunning`, and stops what a killed
+    stack left (``leftovers``). Services are the workers and those in ``addresses``; ``variables``
+    are added to their environments.
     """
 
     def __init__(
@@ -78,7 +82,7 @@ class Stack:
             for service, address in self.addresses.items():
                 if not is_free(address.port):
                     option = PORT_OPTIONS[service]
-                    raise PortTaken(f"port {address.port} is taken: choose another with {option}")
+                    raise PortTaken(f"port {address.port} is in use: choose another with {option}")
             self._save(StackStatus.STARTING)
         except BaseException:
             self._lock.release()
@@ -100,10 +104,10 @@ class Stack:
             self._start(worker, [])
 
     def wait_ready(self, stop: threading.Event, timeout: float) -> bool:
-        """Wait until everything that listens is ready and every worker has signed on.
+        """Wait until every service is ready and every worker has registered.
 
-        Return False when ``stop`` was set first. Raise `ServiceDied` when a service ends that
-        jobs need, and `NotReady` after ``timeout`` seconds.
+        Return False if ``stop`` is set first. Raises `ServiceDied` if a required service exits,
+        and `NotReady` after ``timeout`` seconds.
         """
         deadline = time.monotonic() + timeout
         while missing := not_ready(self.client, self.state.services):
@@ -111,7 +115,7 @@ class Stack:
                 try:
                     child.check_alive()
                 except ServiceDied as death:
-                    self._go_on_without(child, death)
+                    self._abandon(child, death)
             if time.monotonic() > deadline:
                 raise NotReady(f"after {timeout:g} s still waiting for: {', '.join(missing)}")
             if stop.wait(CHECK_SECONDS):
@@ -122,35 +126,35 @@ class Stack:
     def watch(
         self,
         stop: threading.Event,
-        report: Callable[[Died | Restarted | AbsentService], None],
+        report: Callable[[Crashed | Restarted | AbsentService], None],
     ) -> None:
-        """Keep the services alive until ``stop`` is set.
+        """Restart crashed services until ``stop`` is set.
 
-        Each death, each restart and each service that is given up is handed to ``report``. Raise
-        `ServiceDied` when a service that jobs need dies too often.
+        Crashes, restarts and abandoned services go to ``report``. Raises `ServiceDied` if a
+        required service crashes too often.
         """
         while not stop.wait(CHECK_SECONDS):
             for child in tuple(self._children):
-                event = self._kept_alive(child)
+                event = self._check(child)
                 if event is not None:
                     self._save(StackStatus.READY)
                     report(event)
                 logs.bound(child.running.log)
 
-    def _kept_alive(self, child: Child) -> Died | Restarted | AbsentService | None:
+    def _check(self, child: Child) -> Crashed | Restarted | AbsentService | None:
         try:
             return child.keep_alive()
         except ServiceDied as death:
-            return self._go_on_without(child, death)
+            return self._abandon(child, death)
 
-    def _go_on_without(self, child: Child, death: ServiceDied) -> AbsentService:
-        """Give up a service that jobs do not need; raise its death when they do."""
+    def _abandon(self, child: Child, death: ServiceDied) -> AbsentService:
+        """Continue without an optional service; re-raise ``death`` for a required one."""
         service = child.running
-        if service.name not in DISPENSABLE:
+        if service.name not in OPTIONAL:
             raise death
         self._children.remove(child)
-        says_why = death.status == REFUSED and death.last_lines
-        reason = death.last_lines[-1] if says_why else death.message
+        has_reason = death.status == UNSUPPORTED and death.last_lines
+        reason = death.last_lines[-1] if has_reason else death.message
         absent = AbsentService(name=service.name, reason=reason, log=service.log)
         self.state.absent.append(absent)
         self._save(self.state.status)
@@ -183,10 +187,77 @@ class Stack:
 
 
 def already_running(state: StackState | None) -> str:
-    """Say that a stack is running, and where."""
+    """Message for `AlreadyRunning`."""
     if state is None:
-        return "another temper command is starting or ending the stack of this home folder"
+        return "another temper command is starting or stopping the stack of this home folder"
     return (
         f"the stack is already {state.status.value} at {state.url} "
-        f"(process {state.supervisor.pid}); temper down ends it"
+        f"(process {state.supervisor.pid}); temper down stops it"
     )
+
+
+def not_ready(client: Temper, services: Sequence[RunningService]) -> list[str]:
+    """Return the names of services that are not ready; only the gateway's until it is.
+
+    ``client`` talks to the gateway, where workers register.
+    """
+    try:
+        if not client.is_ready():
+            return [Service.API.value]
+        registered = {worker.id for worker in client.workers()}
+    except Unreachable:
+        return [Service.API.value]
+    return [service.name.value for service in services if not _is_ready(service, registered)]
+
+
+def _is_ready(service: RunningService, registered: set[str]) -> bool:
+    if service.name in WORKERS:
+        return _is_registered(service.process, registered)
+    return service.url is not None and _answers_ready(service.url)
+
+
+def _is_registered(process: ProcessIdentity, worker_ids: set[str]) -> bool:
+    # A worker's id is <host>:<pid>.
+    return any(worker.rpartition(":")[2] == str(process.pid) for worker in worker_ids)
+
+
+def _answers_ready(url: str) -> bool:
+    # Not httpx: its clients are slow to create and would use a proxy.
+    connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=ANSWER_SECONDS)
+    try:
+        connection.request("GET", "/readyz")
+        return connection.getresponse().status == 200
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        connection.close()
+
+
+def longest_shutdown(grace_seconds: float) -> float:
+    """Return an upper bound, in seconds, of the time that stopping a stack takes."""
+    return 2 * (grace_seconds + SHUTDOWN_MARGIN + KILL_SECONDS)
+
+
+def end_services(state: StackState, grace_seconds: float) -> list[str]:
+    """Stop a stack's services, workers first, because they stop their jobs' processes.
+
+    Return the names of the services that were still running.
+    """
+    alive = [service for service in state.services if service.process.is_alive]
+    workers = [service.process for service in alive if service.name in WORKERS]
+    others = [service.process for service in alive if service.name not in WORKERS]
+    for group in (workers, others):
+        if group:
+            with ThreadPoolExecutor(len(group)) as threads:
+                list(threads.map(lambda process: end_group(process, grace_seconds), group))
+    return [service.name.value for service in alive]
+
+
+def end_leftovers(file: StackFile, grace_seconds: float) -> list[str]:
+    """Stop the services of a stack whose supervisor was killed; the caller holds the lock."""
+    state = file.read()
+    if state is None:
+        return []
+    ended = end_services(state, grace_seconds)
+    file.remove()
+    return ended

@@ -1,4 +1,4 @@
-"""Reading files that describe jobs: Temper's own, and LLaMA-Factory's training files."""
+"""Job files: Temper's own, and LLaMA-Factory's training files."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -16,12 +16,10 @@ from services.contracts.jobs import JobKind
 from services.contracts.llamafactory import check_arguments, check_template
 from services.contracts.rollouts import CreateRollout
 from services.contracts.yaml_text import parse_yaml
-from temper.formats.published_rollouts import is_published
-from temper.submission.errors import SubmissionError
+from temper.formats.published_runs import is_published
 from temper.submission.llamafactory import read_llamafactory
-from temper.submission.published import with_published
-from temper.submission.published_training import with_published_training
-from temper.submission.submission import JobRequest, LocalFile, Submission
+from temper.submission.published import with_published, with_published_training
+from temper.submission.submission import JobRequest, LocalFile, Submission, SubmissionError
 
 MAX_BYTES = 1 << 20
 FILE_ID_PREFIX = "file-"
@@ -37,9 +35,9 @@ REQUESTS: dict[str, type[JobRequest]] = {
 def read_job_file(path: Path, scratch: Path) -> Submission:
     """Return the job that a YAML or JSON file describes.
 
-    A file with ``kind: fine_tuning``, ``evaluation``, ``rollout`` or ``indexing`` holds the fields
-    of a request beside it; one with ``model_name_or_path`` is LLaMA-Factory's. Data may be
-    prepared in ``scratch``, which must stay until they are uploaded. Raises `SubmissionError`.
+    A file with ``kind: fine_tuning``, ``evaluation``, ``rollout`` or ``indexing`` holds the
+    fields of the request; one with ``model_name_or_path`` is LLaMA-Factory's. Prepared data go
+    to ``scratch``, which must exist until they are uploaded. Raises `SubmissionError`.
     """
     text = _read(path)
     content = _parse(path, text)
@@ -49,12 +47,12 @@ def read_job_file(path: Path, scratch: Path) -> Submission:
         return read_llamafactory(path, text, scratch)
     if is_published(content):
         raise SubmissionError(
-            f"{path}: a published run says neither which model of yours is to play nor what: put "
-            "kind: rollout, model and file into it, or name it as published in a job file"
+            f"{path}: a published run file names neither your model nor your data: add kind: "
+            "rollout, model and file to it, or reference it as published in a job file"
         )
     raise SubmissionError(
-        f"{path}: neither a Temper job (kind: fine_tuning, evaluation, rollout or "
-        "indexing) nor a LLaMA-Factory one (model_name_or_path)"
+        f"{path}: neither a Temper job file (kind: fine_tuning, evaluation, rollout or "
+        "indexing) nor a LLaMA-Factory training file (model_name_or_path)"
     )
 
 
@@ -64,16 +62,16 @@ def _read(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
-        raise SubmissionError(f"{path}: is no text: {error}") from error
+        raise SubmissionError(f"{path}: not UTF-8 text: {error}") from error
 
 
 def _parse(path: Path, text: str) -> Mapping[str, Any]:
     try:
         content = parse_yaml(text)
     except yaml.YAMLError as error:
-        raise SubmissionError(f"{path}: neither YAML nor JSON: {error}") from error
+        raise SubmissionError(f"{path}: not YAML or JSON: {error}") from error
     if not isinstance(content, dict):
-        raise SubmissionError(f"{path}: holds no mapping of names to values")
+        raise SubmissionError(f"{path}: not a mapping of names to values")
     return content
 
 
@@ -98,7 +96,7 @@ def _own(path: Path, content: Mapping[str, Any]) -> Submission:
 
 
 def _check_llamafactory(request: CreateFineTuningJob, job_file: Path) -> None:
-    """Find what the gateway would refuse, before any data are uploaded."""
+    """Reject what the gateway would reject, before uploading anything."""
     places = {"hyperparameters": request.hyperparameters}
     if request.method is not None and request.method.supervised is not None:
         places["method.supervised.hyperparameters"] = request.method.supervised.hyperparameters
@@ -121,7 +119,7 @@ def _local_files(request: JobRequest, job_file: Path) -> Iterator[LocalFile]:
         path = job_file.parent / Path(reference).expanduser()
         if not path.is_file():
             raise SubmissionError(
-                f"{job_file}: {field}: {reference!r} is no file id, and there is no {path}"
+                f"{job_file}: {field}: {reference!r} is not a file id, and {path} does not exist"
             )
         yield LocalFile(field, path, purpose)
 

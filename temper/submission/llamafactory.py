@@ -1,4 +1,4 @@
-"""LLaMA-Factory's training files as submissions."""
+"""LLaMA-Factory's training files as fine-tuning jobs."""
 
 from pathlib import Path
 
@@ -11,11 +11,9 @@ from services.contracts.fine_tuning import (
     SupervisedHyperparameters,
     SupervisedMethod,
 )
+from temper.formats.llamafactory_datasets import Dataset, DatasetInfo, merge
 from temper.formats.llamafactory_yaml import LlamaFactoryJob, parse_llamafactory_yaml
-from temper.submission.dataset_info import Dataset, DatasetInfo
-from temper.submission.errors import SubmissionError
-from temper.submission.merging import merge
-from temper.submission.submission import LocalFile, Submission
+from temper.submission.submission import LocalFile, Submission, SubmissionError
 
 PER_DATASET_LIMIT = "max_samples"
 
@@ -23,14 +21,18 @@ PER_DATASET_LIMIT = "max_samples"
 def read_llamafactory(path: Path, text: str, scratch: Path) -> Submission:
     """Return the fine-tune that a training file of LLaMA-Factory describes.
 
-    Its datasets are looked up in the ``dataset_info.json`` of its ``dataset_dir``. Several of
-    them, or one with columns of its own, are brought into one file in ``scratch``. Raises
+    Its datasets are looked up in the ``dataset_info.json`` of its ``dataset_dir``. Several
+    datasets, or one with custom columns, are merged into one file in ``scratch``. Raises
     `SubmissionError`.
     """
     try:
-        job = parse_llamafactory_yaml(text)
+        return _read(path, text, scratch)
     except InvalidRequest as error:
         raise SubmissionError(f"{path}: {error.message}") from error
+
+
+def _read(path: Path, text: str, scratch: Path) -> Submission:
+    job = parse_llamafactory_yaml(text)
     info = DatasetInfo.of(path, job.dataset_dir)
     fields = {
         "training_file": [info.dataset(name) for name in job.datasets],
@@ -53,7 +55,7 @@ def _is_usable_alone(datasets: list[Dataset]) -> bool:
 
 
 def _without_limit(hyperparameters: SupervisedHyperparameters) -> SupervisedHyperparameters:
-    """The trainer would apply the limit to all the datasets together, which it never meant."""
+    """Drop the limit: the trainer would apply it to the merged file, not to each dataset."""
     arguments = dict(hyperparameters.llamafactory)
     arguments.pop(PER_DATASET_LIMIT, None)
     return hyperparameters.model_copy(update={"llamafactory": arguments})
@@ -65,7 +67,7 @@ def _submission(
     sources: dict[str, Path | str],
 ) -> Submission:
     references = {
-        # A file's name stands for its id until it is uploaded.
+        # The file's name; its id replaces it after the upload.
         field: source.name if isinstance(source, Path) else HUB_DATASET_PREFIX + source
         for field, source in sources.items()
     }

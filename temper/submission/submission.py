@@ -10,13 +10,20 @@ from services.contracts.files import FilePurpose
 from services.contracts.fine_tuning import CreateFineTuningJob
 from services.contracts.indexes import CreateIndexingJob
 from services.contracts.rollouts import CreateRollout
+from temper.client.errors import ClientError
 
 JobRequest = CreateFineTuningJob | CreateEvaluation | CreateRollout | CreateIndexingJob
 
 
+class SubmissionError(ClientError):
+    """The file does not describe a job that can be submitted; nothing was submitted."""
+
+    code = "invalid_job_file"
+
+
 @dataclass(frozen=True)
 class LocalFile:
-    """A file of this machine, and the field of the request that its id belongs in."""
+    """A local file, and the field of the request that takes its id."""
 
     field: str
     path: Path
@@ -25,9 +32,9 @@ class LocalFile:
 
 @dataclass(frozen=True)
 class Submission:
-    """A request, the files to upload for it first, and what its author should know.
+    """A request, the files to upload first, and notes for its author.
 
-    ``model_may_be_of_hub`` says that an unknown model is meant as a repository of the hub.
+    ``model_may_be_of_hub``: an unregistered model is taken for a repository of the hub.
     """
 
     request: JobRequest
@@ -35,8 +42,8 @@ class Submission:
     notes: tuple[str, ...] = ()
     model_may_be_of_hub: bool = False
 
-    def labelled(self, labels: Mapping[str, str]) -> Self:
-        """Return the submission with more metadata."""
+    def labeled(self, labels: Mapping[str, str]) -> Self:
+        """Return the submission with additional metadata."""
         metadata = {**(self.request.metadata or {}), **labels}
         request = self.request.model_copy(update={"metadata": metadata or None})
         return replace(self, request=request)

@@ -1,4 +1,4 @@
-"""Submitting a job: its model is known, its data are uploaded, then it is created."""
+"""Submitting a job: register its model, upload its data, create it."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -15,22 +15,21 @@ from services.contracts.models import HubName, RegisterModel
 from services.contracts.rollouts import CreateRollout
 from temper.client import Temper
 from temper.client.files import Progress
-from temper.submission.errors import SubmissionError
-from temper.submission.submission import LocalFile, Submission
+from temper.submission.submission import LocalFile, Submission, SubmissionError
 
 _HUB_NAME: TypeAdapter[str] = TypeAdapter(HubName)
 
 
 @dataclass(frozen=True)
 class Reporting:
-    """How the caller hears of what happens: a line of text, and the progress of an upload."""
+    """Progress callbacks of `submit`: a line of text, and a progress bar around an upload."""
 
     note: Callable[[str], None]
     transfer: Callable[[str], AbstractContextManager[Progress | None]]
 
 
 def submit(client: Temper, submission: Submission, report: Reporting) -> JobState:
-    """Make the model known, upload what the gateway does not have yet, and create the job."""
+    """Register the model if needed, upload the files the gateway does not have, create the job."""
     for note in submission.notes:
         report.note(note)
     request = submission.request
@@ -50,7 +49,7 @@ def submit(client: Temper, submission: Submission, report: Reporting) -> JobStat
 
 
 def _ensure_model(client: Temper, name: str, report: Reporting) -> None:
-    """Register a model of the hub under its own name unless there is one of that name."""
+    """Register a hub model under its hub name, unless that name is registered already."""
     if client.models.find(name) is not None:
         return
     try:
@@ -61,11 +60,11 @@ def _ensure_model(client: Temper, name: str, report: Reporting) -> None:
         is_of_hub = not Path(name).exists()
     if not is_of_hub:
         raise SubmissionError(
-            f"model {name!r} is not registered: put its folder below the model root and register "
-            "it with temper models register"
+            f"model {name!r} is not registered: put its folder below the model root and run "
+            "temper models register"
         )
     client.models.register(RegisterModel(id=name, hub_id=name))
-    report.note(f"registered {name} of the hub")
+    report.note(f"registered {name} from the hub")
 
 
 def _stored(client: Temper, file: LocalFile, report: Reporting) -> str:

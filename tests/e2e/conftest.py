@@ -1,4 +1,4 @@
-"""A whole platform on the real runtimes: gateway, trainer and evaluator."""
+"""A local stack on the real runtimes: gateway, trainer and evaluator."""
 
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,7 +17,7 @@ from tests.support.tiny_model import make_tiny_model
 
 @dataclass(frozen=True)
 class Platform:
-    """A running platform, and where its data and logs lie."""
+    """A running stack, with the folder of its data and logs."""
 
     url: str
     temper: Temper

@@ -105,7 +105,7 @@ def test_its_events_show_progress_metrics_and_checkpoints(
     assert [checkpoint.step_number for checkpoint in checkpoints] == [13, 10, 5]
 
 
-def test_a_checkpoint_can_be_named_like_a_model(platform: Platform, adapter: FineTuningJob) -> None:
+def test_a_checkpoint_can_be_used_as_a_model(platform: Platform, adapter: FineTuningJob) -> None:
     client = openai.OpenAI(base_url=f"{platform.url}/v1", api_key="none")
     newest = client.fine_tuning.jobs.checkpoints.list(adapter.id).data[0]
     held_out = platform.temper.files.upload(platform.data / "heldout.jsonl", FilePurpose.EVALS)
@@ -132,7 +132,7 @@ def test_an_adapter_is_evaluated_over_its_base(platform: Platform, adapter: Fine
     assert sorted(row["index"] for row in page["data"]) == list(range(40))
 
 
-def test_a_trained_adapter_is_trained_further(
+def test_training_can_continue_from_an_adapter(
     platform: Platform, adapter: FineTuningJob, training_file: str
 ) -> None:
     job = train(platform, training_file, model=adapter.fine_tuned_model, suffix="more")
@@ -145,7 +145,7 @@ def test_a_trained_adapter_is_trained_further(
     assert model.lineage.parent == adapter.fine_tuned_model
 
 
-def test_a_bad_row_fails_the_job_with_its_number_before_training(
+def test_an_invalid_row_fails_the_job_by_number_before_training(
     platform: Platform, tmp_path: Path
 ) -> None:
     rows = (platform.data / "train.jsonl").read_text().splitlines()[:30]

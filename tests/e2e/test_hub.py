@@ -164,7 +164,7 @@ def evaluation(platform: Platform, adapter: FineTuningJob, folder: Path) -> Eval
     return evaluate(platform, str(adapter.fine_tuned_model), folder / "made" / "heldout.jsonl")
 
 
-def test_a_model_of_a_hub_is_trained_on_a_dataset_of_it(
+def test_a_hub_model_is_trained_on_a_hub_dataset(
     platform: Platform, adapter: FineTuningJob, hub: Hub
 ) -> None:
     assert adapter.trained_tokens
@@ -179,14 +179,14 @@ def test_a_model_of_a_hub_is_trained_on_a_dataset_of_it(
 
 
 @pytest.mark.usefixtures("adapter")
-def test_of_the_weights_only_those_that_are_trained_are_downloaded(cache: Path) -> None:
+def test_only_the_weights_in_use_are_downloaded(cache: Path) -> None:
     snapshots = cache / "hub" / "models--lab--tiny" / "snapshots"
 
     assert list(snapshots.glob(f"*/{SHARD}"))
     assert not [name for name in OTHER_WEIGHTS if list(snapshots.glob(f"*/{name}"))]
 
 
-def test_its_adapter_is_evaluated_over_the_revision_it_was_trained_from(
+def test_its_adapter_is_evaluated_with_the_revision_it_was_trained_from(
     evaluation: Evaluation,
 ) -> None:
     assert evaluation.status is JobStatus.SUCCEEDED, evaluation.error
@@ -204,7 +204,7 @@ def test_its_adapter_is_evaluated_over_the_revision_it_was_trained_from(
     ],
     ids=["missing", "missing revision", "without weights", "gated"],
 )
-def test_a_model_that_the_hub_does_not_give_fails_the_job_by_name(
+def test_a_missing_hub_model_fails_the_job_by_name(
     platform: Platform, hub: Hub, hub_id: str, revision: str | None, message: str
 ) -> None:
     error = failure(platform, hub_id, revision)
@@ -218,7 +218,7 @@ def test_a_model_that_the_hub_does_not_give_fails_the_job_by_name(
     [("lab/none", "has no dataset 'lab/none'"), (CLOSED_DATASET, "HF_TOKEN gives no access to it")],
     ids=["missing", "gated"],
 )
-def test_a_dataset_that_the_hub_does_not_give_fails_the_job_by_name(
+def test_a_missing_hub_dataset_fails_the_job_by_name(
     platform: Platform, name: str, message: str
 ) -> None:
     error = error_of(train(platform, "tiny", f"hf://datasets/{name}"))
@@ -228,9 +228,7 @@ def test_a_dataset_that_the_hub_does_not_give_fails_the_job_by_name(
     assert message in error.message
 
 
-def test_an_evaluation_of_a_model_that_the_hub_does_not_have_names_it(
-    platform: Platform, folder: Path
-) -> None:
+def test_an_evaluation_of_a_missing_hub_model_names_it(platform: Platform, folder: Path) -> None:
     platform.temper.models.register(RegisterModel(id="none", hub_id="lab/none"))
 
     error = error_of(evaluate(platform, "none", folder / "made" / "heldout.jsonl"))
@@ -247,9 +245,7 @@ def test_a_gated_model_needs_a_token(hub: Hub, tmp_path: Path) -> None:
     assert error.message.endswith("and there is no HF_TOKEN")
 
 
-def test_a_hub_that_is_not_reached_fails_the_job_with_its_address(
-    folder: Path, tmp_path: Path
-) -> None:
+def test_an_unreachable_hub_fails_the_job_with_its_url(folder: Path, tmp_path: Path) -> None:
     address = f"127.0.0.1:{free_port()}"
     environment = reaching(f"http://{address}", TOKEN, tmp_path / "cache")
     with running_platform(tmp_path, environment, ["trainer"]) as platform:
@@ -261,7 +257,7 @@ def test_a_hub_that_is_not_reached_fails_the_job_with_its_address(
 
 
 @pytest.mark.usefixtures("evaluation")
-def test_the_token_is_written_to_no_file_of_the_platform(platform: Platform) -> None:
+def test_the_hub_token_is_never_written_to_disk(platform: Platform) -> None:
     error_of(train(platform, "tiny", "hf://datasets/lab/unknown"))
 
     files = [path for path in platform.home.rglob("*") if path.is_file()]

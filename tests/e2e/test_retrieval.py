@@ -47,7 +47,7 @@ def titles(answer: httpx.Response) -> list[str]:
     return [hit["document"]["title"] for hit in hits]
 
 
-def test_the_gateway_answers_from_the_index_that_comes_with_it(stack: StackState) -> None:
+def test_the_gateway_answers_from_the_default_index(stack: StackState) -> None:
     """At first with 503, while the index is made."""
 
     def asked() -> Any | None:
@@ -63,7 +63,7 @@ def test_the_gateway_answers_from_the_index_that_comes_with_it(stack: StackState
     assert "with" in {hit["title"] for hit in with_hits}
 
 
-def test_an_index_made_by_a_job_answers_and_is_replaced_while_it_does(
+def test_an_index_is_replaced_by_a_job_while_it_serves(
     stack: StackState, search: httpx.Client, tmp_path: Path
 ) -> None:
     make_index(stack, tmp_path, {"title": "Nile", "text": "A river of Africa."})
@@ -74,7 +74,7 @@ def test_an_index_made_by_a_job_answers_and_is_replaced_while_it_does(
     wait_for(lambda: found(search, "river") == ["Danube"], "the new version answers")
 
 
-def test_what_the_command_adds_is_found(
+def test_passages_added_by_the_command_are_found(
     home: Home, stack: StackState, search: httpx.Client, tmp_path: Path
 ) -> None:
     make_index(stack, tmp_path, {"title": "Rhine", "text": "A river of Europe."})

@@ -42,7 +42,7 @@ def test_the_published_client_runs_programs_through_the_gateway(url: str) -> Non
     assert answer.run_result.stdout == "45 x\n"
 
 
-def test_a_program_that_fails_is_an_answer_and_no_error(url: str) -> None:
+def test_a_failing_program_is_a_response_not_an_error(url: str) -> None:
     body = {"language": "python", "code": "raise ValueError('no')"}
 
     answer = httpx.post(f"{url}/run_code", json=body, timeout=DEADLINE)

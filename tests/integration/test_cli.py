@@ -1,4 +1,4 @@
-"""The command line against the real gateway, without workers: the tests move the jobs."""
+"""The command line against a real gateway without workers: the tests advance the jobs."""
 
 import json
 import os
@@ -34,19 +34,19 @@ class Gateway:
     database: Database
 
     def start(self, job_id: str) -> None:
-        """Let a job run."""
+        """Start a job."""
         for status in (JobStatus.QUEUED, JobStatus.RUNNING):
             with self.database.write() as session:
                 move_job(session, get_job(session, job_id), status, f"now {status}")
 
     def step(self, job_id: str, number: int) -> None:
-        """Report the figures of a step."""
+        """Report the metrics of a step."""
         with self.database.write() as session:
             data = {"step": number, "loss": 1.5, "learning_rate": 0.001}
             append_event(session, job_id, f"Step {number}", type="metrics", data=data)
 
     def end(self, job_id: str, status: JobStatus) -> None:
-        """Let a running job end."""
+        """End a running job."""
         with self.database.write() as session:
             job = get_job(session, job_id)
             if status is JobStatus.FAILED:
@@ -145,7 +145,7 @@ def test_a_submitted_job_is_listed_and_shown(capsys: pytest.CaptureFixture[str])
     assert (shown["model"], shown["metadata"]) == ("cli-base", {"run": "listed"})
 
 
-def test_the_data_of_a_job_are_uploaded_once(capsys: pytest.CaptureFixture[str]) -> None:
+def test_job_data_are_uploaded_once(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["submit", "job.yaml"]) == 0
     first = capsys.readouterr()
     assert "uploaded train.jsonl" in first.err
@@ -184,7 +184,7 @@ bf16: true
 """
 
 
-def test_a_llamafactory_file_is_submitted_with_its_data_and_its_model_of_the_hub(
+def test_a_llamafactory_file_is_submitted_with_its_data_and_hub_model(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     row = {"instruction": f"hi from {folder}", "input": "", "output": "hello"}
@@ -203,13 +203,15 @@ def test_a_llamafactory_file_is_submitted_with_its_data_and_its_model_of_the_hub
     assert job["model"] == "cli-owner/cli-model"
     assert (hyperparameters["lora"]["rank"], hyperparameters["max_seq_length"]) == (8, 512)
     assert "registered cli-owner/cli-model of the hub" in said.err
-    assert "trust_remote_code is left out" in said.err
+    assert "trust_remote_code is ignored" in said.err
 
     assert main(["files", "download", job["training_file"], "-o", "merged.jsonl"]) == 0
     assert len((folder / "merged.jsonl").read_text().splitlines()) == 2
 
 
-def test_what_the_gateway_refuses_is_said(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_rejected_submission_is_explained(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (folder / "job.yaml").write_text("kind: fine_tuning\nmodel: nope\ntraining_file: train.jsonl\n")
 
     assert main(["submit", "job.yaml", "--json"]) == 1
@@ -224,7 +226,7 @@ def test_what_the_gateway_refuses_is_said(folder: Path, capsys: pytest.CaptureFi
     ("status", "code"),
     [(JobStatus.SUCCEEDED, 0), (JobStatus.FAILED, 1), (JobStatus.CANCELLED, 3)],
 )
-def test_waiting_and_following_exit_with_the_jobs_code(
+def test_wait_and_follow_exit_with_the_jobs_code(
     gateway: Gateway, capsys: pytest.CaptureFixture[str], status: JobStatus, code: int
 ) -> None:
     job_id = submitted(capsys)
@@ -238,7 +240,7 @@ def test_waiting_and_following_exit_with_the_jobs_code(
     assert "Step 7" in output(capsys)
 
 
-def test_a_failed_job_says_why(gateway: Gateway, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_failed_job_shows_its_error(gateway: Gateway, capsys: pytest.CaptureFixture[str]) -> None:
     job_id = submitted(capsys)
     gateway.start(job_id)
     gateway.end(job_id, JobStatus.FAILED)
@@ -247,14 +249,14 @@ def test_a_failed_job_says_why(gateway: Gateway, capsys: pytest.CaptureFixture[s
     assert "no memory (out_of_memory)" in output(capsys)
 
 
-def test_waiting_has_a_time_limit(capsys: pytest.CaptureFixture[str]) -> None:
+def test_wait_times_out(capsys: pytest.CaptureFixture[str]) -> None:
     job_id = submitted(capsys)
 
     assert main(["wait", job_id, "--timeout", "0.1"]) == 124
     assert "wait_timed_out" in capsys.readouterr().err
 
 
-def test_a_waiting_job_is_cancelled_at_once(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_queued_job_is_cancelled_immediately(capsys: pytest.CaptureFixture[str]) -> None:
     job_id = submitted(capsys)
 
     assert main(["cancel", job_id, "--json"]) == 0
@@ -267,7 +269,7 @@ def test_submit_follow_streams_json_lines_until_the_end(
 ) -> None:
     def drive() -> None:
         with Temper(gateway.url) as client:
-            job_id = newest_labelled(client, "run", "streamed")
+            job_id = newest_labeled(client, "run", "streamed")
         gateway.start(job_id)
         gateway.step(job_id, 1)
         gateway.end(job_id, JobStatus.SUCCEEDED)
@@ -284,7 +286,7 @@ def test_submit_follow_streams_json_lines_until_the_end(
     assert (lines[0]["id"], lines[-1]["status"]) == (lines[-1]["id"], "succeeded")
 
 
-def newest_labelled(client: Temper, key: str, value: str) -> str:
+def newest_labeled(client: Temper, key: str, value: str) -> str:
     deadline = time.monotonic() + DEADLINE
     while time.monotonic() < deadline:
         if data := client.jobs.page(metadata={key: value}).data:
@@ -307,7 +309,7 @@ def test_logs_show_the_latest_events_oldest_first(
     assert steps == list(range(10, 130))
 
 
-def test_ctrl_c_detaches_and_says_how_to_reattach(
+def test_ctrl_c_detaches_and_prints_how_to_reattach(
     gateway: Gateway, capsys: pytest.CaptureFixture[str]
 ) -> None:
     job_id = submitted(capsys)
@@ -333,7 +335,9 @@ def test_ctrl_c_detaches_and_says_how_to_reattach(
         assert get_job(session, job_id).status is JobStatus.RUNNING
 
 
-def test_files_make_the_round_trip(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_files_can_be_uploaded_and_downloaded(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["files", "upload", "train.jsonl", "--json"]) == 0
     stored = json.loads(output(capsys))
 
@@ -348,7 +352,7 @@ def test_files_make_the_round_trip(folder: Path, capsys: pytest.CaptureFixture[s
     assert main(["files", "show", stored["id"]]) == 1
 
 
-def test_models_are_registered_shown_and_forgotten(capsys: pytest.CaptureFixture[str]) -> None:
+def test_models_can_be_registered_shown_and_deleted(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["models", "register", "hub/one", "--hub", "owner/name", "--json"]) == 0
     assert json.loads(output(capsys))["hub_id"] == "owner/name"
     assert main(["models", "list"]) == 0

@@ -1,4 +1,4 @@
-"""The local stack for real: gateway, trainer and evaluator as processes of ``temper up``."""
+"""The local stack: gateway, trainer and evaluator as processes of ``temper up``."""
 
 import hashlib
 import json
@@ -20,7 +20,7 @@ from tests.support.waiting import wait_for
 
 
 def signed_on(client: Temper, expected: dict[Service, ProcessIdentity]) -> bool:
-    """Whether the gateway is ready and every worker process of these has signed on at it."""
+    """Whether the gateway is ready and all these worker processes have registered."""
     try:
         if not client.is_ready():
             return False
@@ -32,13 +32,13 @@ def signed_on(client: Temper, expected: dict[Service, ProcessIdentity]) -> bool:
 
 @pytest.fixture
 def home(tmp_path: Path) -> Iterator[Home]:
-    """A home whose searches are elsewhere: the first start of that service takes a while."""
+    """A home with an external retrieval service, whose first start would take a while."""
     with home_in(tmp_path / "home") as home:
         home.variables["TEMPER_RETRIEVAL_URL"] = "http://127.0.0.1:1"
         yield home
 
 
-def test_up_starts_everything_and_a_signal_ends_it(home: Home) -> None:
+def test_up_starts_all_services_and_a_signal_stops_them(home: Home) -> None:
     process, state = home.up()
     with Temper(state.url) as client:
         assert client.is_ready()
@@ -58,7 +58,7 @@ def test_up_starts_everything_and_a_signal_ends_it(home: Home) -> None:
 
 
 @pytest.mark.parametrize("victim", [Service.EVALUATOR, Service.API])
-def test_a_service_that_dies_is_started_again_and_the_others_go_on(
+def test_a_crashed_service_is_restarted_and_the_others_keep_running(
     home: Home, victim: Service
 ) -> None:
     process, before = home.up()
@@ -79,14 +79,14 @@ def test_a_service_that_dies_is_started_again_and_the_others_go_on(
     process.terminate()
     _, said = process.communicate(timeout=DEADLINE)
     assert process.returncode == 0
-    assert f"{victim} ended with signal 9" in said
+    assert f"{victim} exited with signal 9" in said
     assert "ready." in said or "listening on" in said  # a line of its log
-    assert f"{victim} runs again as process {now[victim].pid}" in said
+    assert f"{victim} was restarted as process {now[victim].pid}" in said
     assert nothing_is_left(before)
     assert nothing_is_left(state)
 
 
-def test_a_service_that_dies_again_and_again_ends_the_stack(home: Home) -> None:
+def test_a_crash_loop_stops_the_stack(home: Home) -> None:
     process, state = home.up()
     killed: set[int] = set()
     deadline = time.monotonic() + DEADLINE
@@ -101,14 +101,14 @@ def test_a_service_that_dies_again_and_again_ends_the_stack(home: Home) -> None:
 
     _, said = process.communicate(timeout=DEADLINE)
     assert process.returncode == 1
-    assert "temper: error: trainer ended with signal 9" in said
+    assert "temper: error: trainer exited with signal 9" in said
     assert "after 5 restarts within 300 s" in said
     assert len(killed) == 6
     assert nothing_is_left(state)
     assert home.file.read() is None
 
 
-def test_a_stack_whose_gateway_wants_keys_starts_without_one(home: Home) -> None:
+def test_a_stack_with_keys_starts_without_a_client_key(home: Home) -> None:
     home.variables["TEMPER_API_KEY_HASHES"] = hashlib.sha256(b"the user's").hexdigest()
     process, state = home.up()
 
@@ -121,7 +121,7 @@ def test_a_stack_whose_gateway_wants_keys_starts_without_one(home: Home) -> None
     assert process.returncode == 0
 
 
-def test_what_a_killed_stack_left_is_ended_by_the_next(home: Home) -> None:
+def test_services_left_by_a_killed_stack_are_stopped_by_the_next(home: Home) -> None:
     process, former = home.up()
     process.kill()
     process.wait(DEADLINE)
@@ -132,13 +132,13 @@ def test_what_a_killed_stack_left_is_ended_by_the_next(home: Home) -> None:
     assert nothing_is_left(former)
     process.terminate()
     _, said = process.communicate(timeout=DEADLINE)
-    assert "ended what a killed stack had left: api, trainer, evaluator, indexer" in " ".join(
+    assert "stopped services left by a killed stack: api, trainer, evaluator, indexer" in " ".join(
         said.split()
     )
     assert nothing_is_left(state)
 
 
-def test_a_detached_stack_is_found_by_every_command_until_down(home: Home) -> None:
+def test_a_detached_stack_serves_commands_until_down(home: Home) -> None:
     started = home.run("up", "--detach", "--port", "0", "--json")
     assert started.returncode == 0, started.stderr
     state = StackState.model_validate_json(started.stdout)
@@ -154,9 +154,9 @@ def test_a_detached_stack_is_found_by_every_command_until_down(home: Home) -> No
     assert json.loads(home.run("down", "--json").stdout) == {"ended": []}
 
 
-def test_a_stack_that_cannot_start_says_why(home: Home) -> None:
+def test_a_stack_that_cannot_start_explains_why(home: Home) -> None:
     home.path.mkdir()
-    (home.path / "temper.db").write_text("this is no database" * 100)
+    (home.path / "temper.db").write_text("not a database" * 100)
 
     started = home.run("up", "--detach", "--port", "0")
 
@@ -167,7 +167,7 @@ def test_a_stack_that_cannot_start_says_why(home: Home) -> None:
 
 
 @pytest.mark.parametrize("option", ["--port", "--sandbox-port", "--retrieval-port"])
-def test_a_taken_port_is_named_before_anything_starts(home: Home, option: str) -> None:
+def test_a_port_in_use_is_reported_before_anything_starts(home: Home, option: str) -> None:
     del home.variables["TEMPER_RETRIEVAL_URL"]
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
@@ -179,5 +179,7 @@ def test_a_taken_port_is_named_before_anything_starts(home: Home, option: str) -
         started = home.run("up", *(word for pair in ports.items() for word in pair))
 
     assert started.returncode == 1
-    assert f"port {port} is taken: choose another with {option}" in " ".join(started.stderr.split())
+    assert f"port {port} is in use: choose another with {option}" in " ".join(
+        started.stderr.split()
+    )
     assert not (home.path / "logs").exists()

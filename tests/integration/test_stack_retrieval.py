@@ -25,7 +25,7 @@ def retrieve(url: str, key: str | None = None) -> httpx.Response:
     return httpx.post(f"{url}/retrieve", json=body, headers=headers, timeout=DEADLINE)
 
 
-def test_a_new_stack_answers_searches_through_a_gateway_that_wants_keys(home: Home) -> None:
+def test_a_new_stack_answers_searches_through_a_gateway_with_keys(home: Home) -> None:
     home.variables["TEMPER_API_KEY_HASHES"] = hashlib.sha256(KEY.encode()).hexdigest()
     process, state = home.up()
 

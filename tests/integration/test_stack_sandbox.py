@@ -1,4 +1,4 @@
-"""The sandbox of a local stack: reached through the gateway, kept alive, and dispensable."""
+"""The sandbox of a local stack: reached through the gateway, restarted, and optional."""
 
 import hashlib
 import os
@@ -29,7 +29,7 @@ def home(tmp_path: Path) -> Iterator[Home]:
 
 @pytest.fixture
 def with_runtime(home: Home) -> Home:
-    """A home whose sandbox finds its interpreter."""
+    """A home with the sandbox's interpreter."""
     installed_runtime("sandbox")
     home.variables["TEMPER_RUNTIMES"] = str(FOLDER)
     return home
@@ -40,7 +40,7 @@ def run_code(url: str, key: str | None = None) -> httpx.Response:
     return httpx.post(f"{url}/run_code", json=PROGRAM, headers=headers, timeout=DEADLINE)
 
 
-def test_a_sandbox_that_refuses_to_start_is_named_and_done_without(home: Home) -> None:
+def test_the_stack_runs_without_a_sandbox_that_cannot_start(home: Home) -> None:
     process, state = home.up()
 
     with Temper(state.url) as client:
@@ -55,7 +55,7 @@ def test_a_sandbox_that_refuses_to_start_is_named_and_done_without(home: Home) -
     assert f"without the sandbox: {absent.reason}" in " ".join(said.split())
 
 
-def test_programs_run_through_a_gateway_that_wants_keys(with_runtime: Home) -> None:
+def test_programs_run_through_a_gateway_with_keys(with_runtime: Home) -> None:
     home = with_runtime
     home.variables["TEMPER_API_KEY_HASHES"] = hashlib.sha256(KEY.encode()).hexdigest()
     process, state = home.up()
@@ -75,7 +75,7 @@ def test_programs_run_through_a_gateway_that_wants_keys(with_runtime: Home) -> N
     assert nothing_is_left(state)
 
 
-def test_a_sandbox_that_dies_is_started_again_where_it_was(with_runtime: Home) -> None:
+def test_a_crashed_sandbox_is_restarted_on_its_port(with_runtime: Home) -> None:
     process, state = with_runtime.up()
     former = processes(state)[Service.SANDBOX]
 

@@ -1,4 +1,4 @@
-"""A local stack in a folder of its own, by the commands that a person would use."""
+"""A local stack in its own folder, driven through the command line."""
 
 import contextlib
 import os
@@ -75,7 +75,7 @@ def nothing_is_left(state: StackState) -> bool:
 
 @contextlib.contextmanager
 def home_in(path: Path) -> Iterator[Home]:
-    """A home folder for the length of a block; whatever runs of it then ends."""
+    """A home folder for the duration of a block; its processes are stopped afterwards."""
     home = Home(path)
     try:
         yield home

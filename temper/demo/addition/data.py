@@ -1,7 +1,7 @@
-"""The data of the demonstration: two-digit addition, worked digit by digit.
+"""Data of the addition demonstration: two-digit sums, worked digit by digit.
 
-``train.jsonl`` holds conversations, ``heldout.jsonl`` prompts with the number that the answer has
-to end in as ``gold``. No pair of operands, in either order, is in both.
+``train.jsonl`` holds conversations; ``heldout.jsonl`` holds prompts with the expected sum as
+``gold``. No pair of operands is in both, in either order.
 """
 
 import random
@@ -9,19 +9,19 @@ from itertools import combinations_with_replacement
 from pathlib import Path
 from typing import Any
 
-from temper.demo.rows import write_rows
+from temper.demo.setup import write_rows
 
 TRAIN_ROWS = 4000
 HELDOUT_ROWS = 300
 
 
 def question(a: int, b: int) -> str:
-    """What the user asks."""
+    """The user's question."""
     return f"What is {a} + {b}?"
 
 
 def worked_answer(a: int, b: int) -> str:
-    """The sum, from the last digit to the first, with what is carried."""
+    """The sum, from the last digit to the first, with carries."""
     ones = a % 10 + b % 10
     carry = ones // 10
     tens = a // 10 + b // 10 + carry
@@ -31,7 +31,7 @@ def worked_answer(a: int, b: int) -> str:
 def split_pairs(
     train: int, heldout: int, seed: int
 ) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
-    """Pairs to train on and pairs held out, drawn without replacement."""
+    """Draw training pairs and held-out pairs without replacement."""
     choice = random.Random(seed)  # noqa: S311 - reproducible data, no secret
     unordered = list(combinations_with_replacement(range(10, 100), 2))
     choice.shuffle(unordered)
@@ -40,14 +40,14 @@ def split_pairs(
     rest.sort()
     choice.shuffle(rest)
     if len(held) < heldout or len(rest) < train:
-        raise ValueError(f"there are not enough pairs for {train} + {heldout} rows")
+        raise ValueError(f"not enough pairs for {train} + {heldout} rows")
     return rest[:train], held
 
 
 def write_data(
     folder: Path, train: int = TRAIN_ROWS, heldout: int = HELDOUT_ROWS, seed: int = 0
 ) -> None:
-    """Write both files; the same arguments give the same files."""
+    """Write both files, deterministically."""
     trained, held = split_pairs(train, heldout, seed)
     folder.mkdir(parents=True, exist_ok=True)
     write_rows(folder / "train.jsonl", (_conversation(a, b) for a, b in trained))

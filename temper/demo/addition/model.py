@@ -1,11 +1,10 @@
-"""Makes a tiny base model with random weights, for demonstrations and tests.
+"""Create a tiny base model with random weights, for demonstrations and tests.
 
     <training runtime>/bin/python temper/demo/addition/model.py DIRECTORY [--seed N]
 
 The model has Qwen3's architecture and about half a million parameters. Its head dimension (32)
-and untied embeddings suit vLLM, also on CPU. The tokenizer is byte-level, so it reads any text,
-and knows the markers that chat models use for turns, tools and thoughts. The same seed gives the
-same weights.
+and untied embeddings work with vLLM, also on CPU. The tokenizer is byte-level, with tokens for
+the markers that chat models use for turns, tools and thoughts. The seed determines the weights.
 """
 
 import argparse
@@ -18,7 +17,7 @@ from transformers import GenerationConfig, PreTrainedTokenizerFast, Qwen3Config,
 END_OF_TURN = "<|im_end|>"
 PADDING = "<|endoftext|>"
 SPECIAL_TOKENS = (PADDING, "<|im_start|>", END_OF_TURN)
-# Ordinary text to a decoder that skips special tokens, so that tool parsers see them.
+# Not special tokens: a decoder that skips those must leave them to tool parsers.
 MARKERS = (
     "<tool_call>",
     "</tool_call>",
@@ -67,7 +66,7 @@ CHAT_TEMPLATE = """\
 
 
 def build_tokenizer() -> PreTrainedTokenizerFast:
-    """A tokenizer of one token a byte, and one for each special token and marker."""
+    """A tokenizer with one token per byte, special token and marker."""
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     tokenizer = Tokenizer(models.BPE(vocab={c: i for i, c in enumerate(alphabet)}, merges=[]))
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
@@ -85,7 +84,7 @@ def build_tokenizer() -> PreTrainedTokenizerFast:
 
 
 def build_model(tokenizer: PreTrainedTokenizerFast, seed: int) -> Qwen3ForCausalLM:
-    """A model for the tokenizer, with random weights that the seed decides."""
+    """A model for the tokenizer, with random weights from the seed."""
     torch.manual_seed(seed)
     config = Qwen3Config(
         vocab_size=len(tokenizer),

@@ -1,1 +1,1 @@
-"""Teaching a tiny model to use a tool: a cold start on conversations, then reinforcement."""
+"""Teaching a tiny model to use a tool: supervised cold start, then reinforcement."""

@@ -1,12 +1,11 @@
-"""Makes a tiny model with random weights, and a tokenizer of the words of a few conversations.
+"""Create a tiny model with random weights, and a tokenizer trained on a few conversations.
 
     <training runtime>/bin/python temper/demo/tool_use/model.py DIRECTORY CONVERSATIONS [--seed N]
 
 ``CONVERSATIONS`` is JSONL with ``messages`` and ``tools``. The model has Qwen3's architecture and
-about 0.9 million parameters; head dimension (32) and untied embeddings suit vLLM on a CPU. The
-tokenizer is a byte-level BPE of 512 tokens in which every digit is one, so that numbers are
-copied digit by digit, and its chat template has Qwen2.5's form. The same arguments give the same
-model.
+about 0.9 million parameters; head dimension (32) and untied embeddings work with vLLM on CPU. The
+tokenizer is a byte-level BPE of 512 tokens with one token per digit, so that numbers are copied
+digit by digit; its chat template has Qwen2.5's form. The arguments determine the result.
 """
 
 import argparse
@@ -23,19 +22,19 @@ MAX_LENGTH = 2048
 END_OF_TURN = "<|im_end|>"
 PADDING = "<|endoftext|>"
 SPECIAL_TOKENS = (PADDING, "<|im_start|>", END_OF_TURN)
-# Ordinary text to a decoder that skips special tokens, so that tool parsers see them.
+# Not special tokens: a decoder that skips those must leave them to tool parsers.
 MARKERS = ("<tool_call>", "</tool_call>", "<tool_response>", "</tool_response>")
 CHAT_TEMPLATE = (Path(__file__).parent / "chat_template.jinja").read_text(encoding="utf-8")
 
 
 def build_tokenizer(conversations: Path) -> PreTrainedTokenizerFast:
-    """Learn the most frequent pieces of the conversations, as their template renders them."""
+    """Train BPE on the rendered conversations."""
     wrapped = _wrapped(Tokenizer(models.BPE()))
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [
             pre_tokenizers.Digits(individual_digits=True),
-            # No token reaches over a line's end: turns begin and end there.
+            # No token spans a line break: turns begin and end there.
             pre_tokenizers.Split("\n", "isolated"),
             pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
         ]
@@ -64,7 +63,7 @@ def _wrapped(tokenizer: Tokenizer) -> PreTrainedTokenizerFast:
 
 
 def _texts(conversations: Path, tokenizer: PreTrainedTokenizerFast) -> Iterator[str]:
-    """What is between the markers, which are tokens of their own."""
+    """Yield rendered conversations without the markers, which are separate tokens."""
     with open(conversations, encoding="utf-8") as lines:
         for line in lines:
             row = json.loads(line)
@@ -77,7 +76,7 @@ def _texts(conversations: Path, tokenizer: PreTrainedTokenizerFast) -> Iterator[
 
 
 def build_model(tokenizer: PreTrainedTokenizerFast, seed: int) -> Qwen3ForCausalLM:
-    """A model for the tokenizer, with random weights that the seed decides."""
+    """A model for the tokenizer, with random weights from the seed."""
     torch.manual_seed(seed)
     config = Qwen3Config(
         vocab_size=len(tokenizer),
@@ -89,7 +88,7 @@ def build_model(tokenizer: PreTrainedTokenizerFast, seed: int) -> Qwen3ForCausal
         head_dim=32,
         tie_word_embeddings=False,
         max_position_embeddings=MAX_LENGTH,
-        # With the usual 0.02, meant for models far wider, copying is learned half as fast.
+        # The usual 0.02 suits far wider models; with it, copying is learned half as fast.
         initializer_range=0.05,
         eos_token_id=tokenizer.eos_token_id,
         pad_token_id=tokenizer.pad_token_id,

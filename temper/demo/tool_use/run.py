@@ -1,29 +1,31 @@
-"""Teaching a tiny model the use of a tool on this machine, from the data to a table.
+"""Tool use, from data to results on this machine.
 
-Makes a tiny base model with random weights, shows it conversations that use the tool (the cold
-start), and reinforces what it samples with live calls, all through the gateway's REST interface.
-What a former run made is used again.
+Creates a tiny base model with random weights, fine-tunes it on conversations that use the tool
+(the cold start), and reinforces it with live tool calls, all through the gateway's REST API.
+Results of earlier runs are reused.
 """
 
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from statistics import fmean
+
+from rich.table import Table
 
 from services.contracts.files import FilePurpose
+from services.contracts.fine_tuning import FineTuningJob
 from services.contracts.indexes import CreateIndexingJob
 from services.contracts.jobs import JobKind
-from services.contracts.rollouts import TrajectoryOrder
+from services.contracts.rollouts import RewardSpread, Rollout, TrajectoryOrder
 from temper.cli.gateway import client_of
 from temper.cli.output import Output
+from temper.cli.trajectory_text import render
+from temper.cli.units import duration
 from temper.client import Temper
-from temper.demo.models import make_model
-from temper.demo.rows import write_rows
-from temper.demo.stack import local_stack
+from temper.demo.setup import local_stack, make_model, write_rows
 from temper.demo.steps import Demo
-from temper.demo.tool_use.facts import INDEX, Facts, corpus_rows
-from temper.demo.tool_use.outcome import curve, has_learned, table_of
-from temper.demo.tool_use.steps import Data, Lesson, teach, write_data
-from temper.demo.tool_use.task import Task
-from temper.formats.trajectory_text import render
+from temper.demo.tool_use.steps import CORRECT, Data, Lesson, teach, write_data
+from temper.demo.tool_use.tasks import INDEX, Facts, Task, corpus_rows
 from temper.settings import ClientSettings
 
 REWARD = "reward"
@@ -32,7 +34,7 @@ WORDS = 500
 
 
 def run(task: Task, settings: ClientSettings, out: Output, steps: int, seed: int) -> bool:
-    """Run all steps; return whether the model has learned it."""
+    """Run all steps; return whether the model learned the task."""
     out.line("(a) a tiny base model, its data and the local stack")
     model, data = prepare(task, settings, out, steps, seed)
     with local_stack(settings, out) as url, client_of(url, settings) as client:
@@ -46,7 +48,7 @@ def run(task: Task, settings: ClientSettings, out: Output, steps: int, seed: int
 def prepare(
     task: Task, settings: ClientSettings, out: Output, steps: int, seed: int
 ) -> tuple[Path, Data]:
-    """Make the base model of a seed, and its data."""
+    """Create the base model of a seed, and its data."""
     folder = settings.home / "demo" / f"{task.name}-{seed}"
     data = write_data(task, folder, steps, seed)
     words = _first_rows(data.conversations, folder / "words.jsonl")
@@ -56,7 +58,7 @@ def prepare(
 
 
 def prepare_tool(task: Task, demo: Demo) -> None:
-    """Build what the tool searches, where it does."""
+    """Build the index that the tool searches, if any."""
     if not isinstance(task, Facts):
         return
     corpus = demo.home / "demo" / "facts.jsonl"
@@ -66,28 +68,90 @@ def prepare_tool(task: Task, demo: Demo) -> None:
 
 
 def _first_rows(path: Path, target: Path) -> Path:
-    """What the tokenizer's words are taken from."""
+    """Write the rows that the tokenizer is trained on."""
     with open(path, encoding="utf-8") as lines:
         write_rows(target, (json.loads(line) for line, _ in zip(lines, range(WORDS), strict=False)))
     return target
 
 
 def _show(lesson: Lesson, client: Temper, out: Output) -> None:
-    out.line("(g) what came of it")
+    out.line("(g) results")
     out.results.print(table_of(lesson))
     job = lesson.reinforcement.id
     events = client.jobs.events(job, most=EVENTS).data
-    figures = {
+    rewards = {
         int(event.data["step"]): float(event.data[REWARD])
         for event in events
         if event.type == "metrics" and event.data and REWARD in event.data
     }
-    out.line("\nreward while it was reinforced, by step")
-    for line in curve(figures):
+    out.line("\nmean reward during reinforcement, by step")
+    for line in curve(rewards):
         out.line(line)
     best = client.trajectories.page(
         lesson.after.id, JobKind.ROLLOUT, sort=TrajectoryOrder.REWARD, most=1
     )
     for summary in best.data:
-        out.line(f"\none of its rollouts ({summary.id} of {lesson.after.id})")
+        out.line(f"\none of the rollouts ({summary.id} of {lesson.after.id})")
         out.line(render(client.trajectories.get(lesson.after.id, summary.id)))
+
+
+POINTS = 20
+WIDTH = 40
+NEAR_ZERO = 0.05
+
+
+def correct(job: Rollout) -> RewardSpread:
+    """The share of correct answers."""
+    if job.statistics is None:
+        raise ValueError(f"{job.id} has no statistics")
+    return job.statistics.reward_components[CORRECT]
+
+
+def reward(job: Rollout) -> RewardSpread:
+    """The mean reward."""
+    if job.statistics is None or job.statistics.reward is None:
+        raise ValueError(f"{job.id} has no rewards")
+    return job.statistics.reward
+
+
+def has_learned(lesson: Lesson) -> bool:
+    """Whether reinforcement raised the reward, and answers depend on the tool."""
+    return (
+        reward(lesson.after).mean > reward(lesson.before).mean
+        and correct(lesson.without_tool).mean < NEAR_ZERO
+    )
+
+
+def table_of(lesson: Lesson) -> Table:
+    """Rewards and accuracy: cold start, reinforced, and reinforced without the tool."""
+    table = Table("sampled", "cold start", "reinforced", "without the tool")
+    jobs = (lesson.before, lesson.after, lesson.without_tool)
+    table.add_row("correct answers", *(f"{correct(job).mean:.1%}" for job in jobs))
+    table.add_row("95 % interval", *(_interval(correct(job)) for job in jobs))
+    table.add_row("reward", *(f"{reward(job).mean:+.3f}" for job in jobs))
+    table.add_row("held-out samples", *(str(reward(job).count) for job in jobs))
+    times = [_seconds(job) for job in (lesson.cold_start, lesson.reinforcement)]
+    table.add_row("train time", *times, "")
+    return table
+
+
+def curve(values: Mapping[int, float]) -> Sequence[str]:
+    """One line per range of steps: its mean, and a bar scaled to the extremes."""
+    steps = sorted(values)
+    size = max(1, -(-len(steps) // POINTS))
+    parts = [steps[begin : begin + size] for begin in range(0, len(steps), size)]
+    means = [fmean(values[step] for step in part) for part in parts]
+    low, high = min(means, default=0.0), max(means, default=0.0)
+    span = high - low or 1.0
+    return [
+        f"  {part[0]:>4}-{part[-1]:<4} {mean:+.3f} {'█' * (1 + round((mean - low) / span * WIDTH))}"
+        for part, mean in zip(parts, means, strict=True)
+    ]
+
+
+def _interval(spread: RewardSpread) -> str:
+    return f"{max(0.0, spread.ci95[0]):.1%} to {min(1.0, spread.ci95[1]):.1%}"
+
+
+def _seconds(job: FineTuningJob) -> str:
+    return duration(job.train_seconds) if job.train_seconds is not None else ""

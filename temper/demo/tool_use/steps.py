@@ -1,4 +1,4 @@
-"""Teaching the use of a tool: a cold start on conversations, then DAPO with live calls."""
+"""Teaching tool use: a cold start on conversations, then DAPO with live calls."""
 
 from dataclasses import dataclass
 from itertools import islice
@@ -23,9 +23,9 @@ from services.contracts.online import (
 )
 from services.contracts.rewards import SearchEmReward, WeightedReward
 from services.contracts.rollouts import CreateRollout, Rollout
-from temper.demo.rows import write_rows
+from temper.demo.setup import write_rows
 from temper.demo.steps import Demo, DemoFailed
-from temper.demo.tool_use.task import Task, conversation_row, prompt_row
+from temper.demo.tool_use.tasks import Task, conversation_row, prompt_row
 
 HELD_OUT = 200
 SAMPLES = 4
@@ -44,7 +44,7 @@ SAMPLING = RolloutSampling(max_tokens=96)
 
 @dataclass(frozen=True)
 class Data:
-    """Three files of different questions: to begin with, to reinforce on, and held out."""
+    """Three files of disjoint questions: cold start, reinforcement, held out."""
 
     conversations: Path
     prompts: Path
@@ -53,7 +53,7 @@ class Data:
 
 @dataclass(frozen=True)
 class Lesson:
-    """What was trained, and how well each model does on the held-out questions."""
+    """The training jobs, and each model's rollouts on the held-out questions."""
 
     cold_start: FineTuningJob
     reinforcement: FineTuningJob
@@ -63,7 +63,7 @@ class Lesson:
 
 
 def write_data(task: Task, folder: Path, steps: int, seed: int) -> Data:
-    """Write the data of a seed; the same arguments give the same files."""
+    """Write the data of a seed, deterministically."""
     folder.mkdir(parents=True, exist_ok=True)
     data = Data(folder / "conversations.jsonl", folder / "prompts.jsonl", folder / "heldout.jsonl")
     prompts = PROMPTS_PER_STEP * steps
@@ -78,7 +78,7 @@ def write_data(task: Task, folder: Path, steps: int, seed: int) -> Data:
 
 
 def teach(demo: Demo, task: Task, model: Path, data: Data, steps: int, seed: int) -> Lesson:
-    """Teach and test."""
+    """Train, and sample the held-out questions before and after."""
     demo.out.line("(b) base model and data")
     base = demo.register(model)
     conversations = demo.upload(data.conversations, FilePurpose.FINE_TUNE)
@@ -86,18 +86,18 @@ def teach(demo: Demo, task: Task, model: Path, data: Data, steps: int, seed: int
     held_out = demo.upload(data.held_out, FilePurpose.EVALS)
     demo.out.line("(c) cold start: conversations that use the tool")
     cold = _trained(demo, cold_start(task, base, conversations, seed), conversations)
-    demo.out.line("(d) how well it does, sampled, before it is reinforced")
-    before = _played(demo, rollout(task, cold, held_out), held_out)
-    demo.out.line("(e) reinforcement (DAPO) with live calls of the tool")
+    demo.out.line("(d) sampled accuracy before reinforcement")
+    before = _sampled(demo, rollout(task, cold, held_out), held_out)
+    demo.out.line("(e) reinforcement (DAPO) with live tool calls")
     tuned = _trained(demo, reinforcement(task, cold, prompts, steps, seed), prompts)
-    demo.out.line("(f) and after; and without the tool")
-    after = _played(demo, rollout(task, tuned, held_out), held_out)
-    bare = _played(demo, rollout(task, tuned, held_out, with_tool=False), held_out)
+    demo.out.line("(f) sampled accuracy after reinforcement, with and without the tool")
+    after = _sampled(demo, rollout(task, tuned, held_out), held_out)
+    bare = _sampled(demo, rollout(task, tuned, held_out, with_tool=False), held_out)
     return Lesson(cold, tuned, before, after, bare)
 
 
 def cold_start(task: Task, base: str, file: File, seed: int) -> CreateFineTuningJob:
-    """All weights, from scratch: one pass at a high learning rate that decays."""
+    """Full fine-tuning from random weights: one epoch at a high, decaying learning rate."""
     hyperparameters = SupervisedHyperparameters(
         n_epochs=1,
         batch_size=16,
@@ -119,12 +119,12 @@ def cold_start(task: Task, base: str, file: File, seed: int) -> CreateFineTuning
 def reinforcement(
     task: Task, cold: FineTuningJob, file: File, steps: int, seed: int
 ) -> CreateFineTuningJob:
-    """DAPO's loss and group filter; the learning rate of a model this small."""
+    """DAPO's loss and dynamic sampling, with a learning rate for a model this small."""
     hyperparameters = ReinforcementHyperparameters(
         steps=steps,
         prompts_per_step=PROMPTS_PER_STEP,
         samples_per_prompt=8,
-        # Small passes stay in the cache of a processor: an update takes a third less.
+        # Small micro-batches stay in the CPU cache: an update takes a third less time.
         optimizer=OptimizerSettings(learning_rate=1e-4, weight_decay=0.0, micro_batch_tokens=2048),
         sampling=SAMPLING,
         multi_turn=MULTI_TURN,
@@ -146,7 +146,7 @@ def reinforcement(
 def rollout(
     task: Task, tuned: FineTuningJob, file: File, *, with_tool: bool = True
 ) -> CreateRollout:
-    """Several samples of each held-out question; how many are right is counted apart."""
+    """Sample each held-out question several times; a zero-weight reward counts correct answers."""
     counted = WeightedReward(name=CORRECT, weight=0.0, reward=SearchEmReward())
     return CreateRollout(
         model=tuned.fine_tuned_model or "",
@@ -165,7 +165,7 @@ def _trained(demo: Demo, request: CreateFineTuningJob, file: File) -> FineTuning
     return demo.client.fine_tuning.get(job_id)
 
 
-def _played(demo: Demo, request: CreateRollout, file: File) -> Rollout:
+def _sampled(demo: Demo, request: CreateRollout, file: File) -> Rollout:
     job_id = demo.submit(request, file)
     demo.finish(job_id)
     job = demo.client.rollouts.get(job_id)

@@ -1,4 +1,4 @@
-"""``temper index``: indexes of this machine, with no platform running."""
+"""``temper index``: indexes on this machine, without a running stack."""
 
 import json
 import signal
@@ -23,18 +23,18 @@ def home(tmp_path: Path) -> Iterator[Home]:
 
 @pytest.fixture
 def folder(home: Home) -> IndexFolder:
-    """The indexes of that home."""
+    """The indexes of the home folder."""
     return IndexFolder(home.path)
 
 
 def answer(home: Home, *arguments: str) -> Any:
-    """What a command prints with --json."""
+    """The JSON output of a command."""
     run = home.run("index", *arguments, "--json")
     assert run.returncode == 0, run.stderr
     return json.loads(run.stdout)
 
 
-def test_an_index_lives_from_create_to_drop(home: Home, folder: IndexFolder) -> None:
+def test_an_index_can_be_created_changed_and_dropped(home: Home, folder: IndexFolder) -> None:
     corpus = folder.corpus("corpus.jsonl", rows(100))
     more = folder.corpus(
         "more.jsonl", [{"id": "passage-7", "text": "new"}, {"id": "x", "text": "y"}]
@@ -73,7 +73,7 @@ def test_a_folder_of_text_becomes_an_index(home: Home, tmp_path: Path) -> None:
     assert answer(home, "show", "notes")["language"] is None
 
 
-def test_every_problem_of_a_corpus_is_told_and_the_index_stays(
+def test_corpus_errors_are_listed_and_the_index_is_unchanged(
     home: Home, folder: IndexFolder
 ) -> None:
     answer(home, "create", "library", "--corpus", str(folder.corpus("good.jsonl", rows(5))))
@@ -122,7 +122,7 @@ def test_a_damaged_index_does_not_hide_the_others(home: Home, folder: IndexFolde
         (["create", "x", "--corpus", "/absent"], "does not exist"),
     ],
 )
-def test_what_is_not_there_is_one_line(home: Home, arguments: list[str], told: str) -> None:
+def test_a_missing_index_is_a_one_line_error(home: Home, arguments: list[str], told: str) -> None:
     run = home.run("index", *arguments)
 
     assert run.returncode in (ExitCode.FAILED, ExitCode.USAGE)
@@ -130,9 +130,7 @@ def test_what_is_not_there_is_one_line(home: Home, arguments: list[str], told: s
     assert "Traceback" not in run.stderr
 
 
-def test_a_build_ended_by_ctrl_c_goes_on_when_it_is_ordered_again(
-    home: Home, folder: IndexFolder
-) -> None:
+def test_a_build_interrupted_by_ctrl_c_resumes(home: Home, folder: IndexFolder) -> None:
     corpus = folder.corpus("corpus.jsonl", rows(25_000))
     places = folder.indexes / "library" / "building" / "passages" / "places"
     process = home.start("index", "create", "library", "--corpus", str(corpus))
@@ -147,7 +145,7 @@ def test_a_build_ended_by_ctrl_c_goes_on_when_it_is_ordered_again(
     assert folder.store.summary("library").documents == 25_000
 
 
-def test_a_build_ends_with_the_command_that_ordered_it(home: Home, folder: IndexFolder) -> None:
+def test_a_build_stops_with_its_command(home: Home, folder: IndexFolder) -> None:
     corpus = folder.corpus("corpus.jsonl", rows(100_000))
     building = folder.indexes / "library" / "building"
     process = home.start("index", "create", "library", "--corpus", str(corpus))

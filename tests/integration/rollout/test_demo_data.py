@@ -7,9 +7,7 @@ from itertools import islice
 import pytest
 
 from services.rollouts.tools import ToolEnvironment, ToolReply, open_toolbox
-from temper.demo.tool_use.arithmetic import Arithmetic
-from temper.demo.tool_use.facts import INDEX, Facts, corpus_rows
-from temper.demo.tool_use.task import Question, Task
+from temper.demo.tool_use.tasks import INDEX, Arithmetic, Facts, Question, Task, corpus_rows
 from tests.support.corpora.passage import Passage
 from tests.support.library import LIBRARY
 from tests.support.retrieval import build_index, running_retrieval
@@ -30,20 +28,18 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ToolEnviro
 
 
 @pytest.mark.parametrize("task", [Arithmetic(), Facts()], ids=lambda task: task.name)
-def test_the_replies_in_the_data_are_the_tools_own(
-    task: Task, environment: ToolEnvironment
-) -> None:
+def test_tool_results_in_the_data_match_the_tools(task: Task, environment: ToolEnvironment) -> None:
     questions = list(islice(task.questions(1000, seed=7), 40))
 
     replies = asyncio.run(_asked(task, questions, environment))
 
-    assert [reply.text for reply in replies] == [question.reply for question in questions]
+    assert [reply.text for reply in replies] == [question.result for question in questions]
     for question in questions:
-        assert question.answer in question.reply
+        assert question.answer in question.result
 
 
 @pytest.mark.parametrize("task", [Arithmetic(), Facts()], ids=lambda task: task.name)
-def test_no_question_comes_twice_and_a_seed_gives_the_same_ones(task: Task) -> None:
+def test_questions_are_distinct_and_deterministic(task: Task) -> None:
     questions = list(task.questions(3000, seed=1))
 
     assert len({question.text for question in questions}) == 3000

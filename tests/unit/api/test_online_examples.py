@@ -23,7 +23,7 @@ FILES = sorted((REPOSITORY / "examples" / "online").glob("*.yaml"))
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
-def test_an_example_is_taken_and_its_prompts_are_valid(
+def test_an_example_is_accepted_and_its_prompts_are_valid(
     path: Path, tmp_path: Path, database: Database
 ) -> None:
     submission = read_job_file(path, tmp_path)
@@ -59,5 +59,5 @@ def test_an_example_is_taken_and_its_prompts_are_valid(
     assert json.loads((tmp_path / RESULT).read_text())["status"] == "succeeded"
 
 
-def test_there_is_an_example_of_each_kind() -> None:
+def test_every_method_has_an_example() -> None:
     assert {path.stem for path in FILES} == {"distillation", "ppo", "retool", "search_r1"}

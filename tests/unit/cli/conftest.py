@@ -1,4 +1,4 @@
-"""A server that answers exactly what a test scripts, for what a healthy gateway never does."""
+"""A scripted gateway, for responses that a healthy gateway never sends."""
 
 import socket
 import threading
@@ -25,7 +25,7 @@ class Received:
 
 @dataclass
 class ScriptedServer:
-    """Answers the requests to each path with the answers given for it, the last one for ever."""
+    """Answers requests to a path with its scripted responses; the last one repeats."""
 
     url: str
     answers: dict[str, list[Answer]] = field(default_factory=dict)

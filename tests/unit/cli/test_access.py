@@ -1,4 +1,4 @@
-"""Settings of the command line, and how the services of its stack find and accept each other."""
+"""Settings of the command line, and addresses and keys of a stack's services."""
 
 import contextlib
 import hashlib
@@ -8,9 +8,7 @@ from pathlib import Path
 import pytest
 
 from temper.settings import ClientSettings
-from temper.stack.access import access_of
-from temper.stack.addresses import addresses_of
-from temper.stack.ports import LOOPBACK, any_free
+from temper.stack.addresses import LOOPBACK, access_of, addresses_of, any_free
 from temper.stack.services import TOOLS, Address, Service
 
 HASH = "a" * 64
@@ -33,7 +31,7 @@ def hash_of(key: str) -> str:
     return hashlib.sha256(key.encode()).hexdigest()
 
 
-def test_a_gateway_with_keys_gets_another_one_for_the_command_itself(
+def test_a_gateway_with_keys_gets_a_generated_key_for_temper_up(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("TEMPER_API_KEY_HASHES", HASH)
@@ -47,7 +45,7 @@ def test_a_gateway_with_keys_gets_another_one_for_the_command_itself(
     assert access.api_key != another.api_key
 
 
-def test_the_users_own_key_is_used_where_there_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_users_key_is_used_if_set(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TEMPER_API_KEY_HASHES", HASH)
     monkeypatch.setenv("TEMPER_API_KEY", "mine")
 
@@ -58,7 +56,7 @@ def test_the_users_own_key_is_used_where_there_is_one(monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize("hashes", ["", " , "])
-def test_a_stack_without_keys_stays_without(hashes: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_keyless_stack_generates_no_keys(hashes: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TEMPER_API_KEY_HASHES", hashes)
 
     access = access_of(ClientSettings(), SANDBOX)
@@ -68,7 +66,7 @@ def test_a_stack_without_keys_stays_without(hashes: str, monkeypatch: pytest.Mon
     assert access.variables[Service.SANDBOX] == {}
 
 
-def test_the_sandbox_of_a_stack_with_keys_accepts_the_gateways_own(
+def test_tool_services_of_a_stack_with_keys_accept_the_gateways_key(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("TEMPER_API_KEY_HASHES", HASH)
@@ -93,7 +91,7 @@ def ports(gateway: int, **tools: int) -> dict[Service, int | None]:
 
 
 @pytest.mark.parametrize("tool", TOOLS)
-def test_a_tool_listens_where_it_is_looked_for_unless_that_is_taken(tool: Service) -> None:
+def test_a_tool_service_uses_its_default_port_unless_it_is_in_use(tool: Service) -> None:
     settings = ClientSettings()
     usual = TOOLS[tool].port
     with socket.socket() as taken:
@@ -107,7 +105,7 @@ def test_a_tool_listens_where_it_is_looked_for_unless_that_is_taken(tool: Servic
     assert addresses_of(settings, ports(8080, **{tool.value: 4321}))[tool].port == 4321
 
 
-def test_a_stack_on_any_port_leaves_the_usual_ones_of_tools_to_others() -> None:
+def test_a_stack_on_a_free_port_does_not_take_the_default_tool_ports() -> None:
     addresses = addresses_of(ClientSettings(), ports(0))
 
     usual = {tool.port for tool in TOOLS.values()}
@@ -116,7 +114,7 @@ def test_a_stack_on_any_port_leaves_the_usual_ones_of_tools_to_others() -> None:
     assert taken.isdisjoint({0, *usual})
 
 
-def test_no_two_services_are_given_one_port(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_services_get_distinct_ports(monkeypatch: pytest.MonkeyPatch) -> None:
     free = iter([5001, 5001, 5002, 5001, 5002, 5003])
     monkeypatch.setattr("temper.stack.addresses.any_free", lambda: next(free))
 
@@ -125,7 +123,7 @@ def test_no_two_services_are_given_one_port(monkeypatch: pytest.MonkeyPatch) -> 
     assert sorted(address.port for address in addresses.values()) == [5001, 5002, 5003]
 
 
-def test_no_tool_is_started_where_another_one_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_external_tool_service_is_not_started(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TEMPER_API_KEY_HASHES", HASH)
     for tool in TOOLS.values():
         monkeypatch.setenv(tool.url_variable, f"http://127.0.0.1:{any_free()}")

@@ -1,4 +1,4 @@
-"""A service's process: noticed when it dies, and started again."""
+"""A service's process: crash detection and restarts."""
 
 import os
 import signal
@@ -9,10 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from temper.stack.child import Child, Died, Restarted
+from temper.stack.child import MOST_RESTARTS, WITHIN_SECONDS, Child, Crashed, Restarted, Restarts
 from temper.stack.errors import ServiceDied
 from temper.stack.processes import end_group
-from temper.stack.restarts import MOST_RESTARTS, WITHIN_SECONDS, Restarts
 from temper.stack.services import Service
 
 DEADLINE = 60.0
@@ -39,7 +38,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
         child.wait(DEADLINE)
 
 
-def next_event(child: Child) -> Died | Restarted:
+def next_event(child: Child) -> Crashed | Restarted:
     deadline = time.monotonic() + DEADLINE
     while time.monotonic() < deadline:
         if (event := child.keep_alive()) is not None:
@@ -48,7 +47,7 @@ def next_event(child: Child) -> Died | Restarted:
     raise AssertionError("nothing happened in time")
 
 
-def test_a_killed_process_is_started_again(start: Start) -> None:
+def test_a_killed_process_is_restarted(start: Start) -> None:
     child = start(LIVES)
     former = child.running.process
     assert child.keep_alive() is None
@@ -56,14 +55,14 @@ def test_a_killed_process_is_started_again(start: Start) -> None:
     os.kill(former.pid, signal.SIGKILL)
     died, restarted = next_event(child), next_event(child)
 
-    assert isinstance(died, Died)
-    assert "trainer ended with signal 9" in died.how.message
+    assert isinstance(died, Crashed)
+    assert "trainer exited with signal 9" in died.cause.message
     assert isinstance(restarted, Restarted)
     assert restarted.service.process != former
     assert child.running.process.is_alive
 
 
-def test_one_that_dies_again_and_again_is_given_up(start: Start) -> None:
+def test_a_crash_loop_is_given_up(start: Start) -> None:
     child = start(DIES)
 
     events = [next_event(child) for _ in range(2 * MOST_RESTARTS)]
@@ -72,15 +71,15 @@ def test_one_that_dies_again_and_again_is_given_up(start: Start) -> None:
     ) as given_up:
         next_event(child)
 
-    deaths = [event for event in events if isinstance(event, Died)]
+    deaths = [event for event in events if isinstance(event, Crashed)]
     assert [event.restart_in for event in deaths] == [0.01, 0.02, 0.04, 0.08, 0.16]
-    assert all("out of luck" in event.how.last_lines for event in deaths)
+    assert all("out of luck" in event.cause.last_lines for event in deaths)
     assert given_up.value.last_lines == ["out of luck"] * (1 + MOST_RESTARTS)
 
 
-def test_deaths_of_long_ago_do_not_count() -> None:
+def test_old_crashes_do_not_count() -> None:
     restarts = Restarts()
 
-    assert [restarts.after_death(now) for now in range(6)] == [1, 2, 4, 8, 16, None]
-    assert restarts.after_death(WITHIN_SECONDS) == 16  # only the first is forgotten
-    assert restarts.after_death(3 * WITHIN_SECONDS) == 1
+    assert [restarts.after_crash(now) for now in range(6)] == [1, 2, 4, 8, 16, None]
+    assert restarts.after_crash(WITHIN_SECONDS) == 16  # only the first is forgotten
+    assert restarts.after_crash(3 * WITHIN_SECONDS) == 1

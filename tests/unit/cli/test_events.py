@@ -42,13 +42,13 @@ def broken(*parts: str) -> Callable[[Request], Response]:
     return answer
 
 
-def test_events_come_until_done(client: Temper, server: ScriptedServer) -> None:
+def test_events_are_yielded_until_done(client: Temper, server: ScriptedServer) -> None:
     server.on(PATH, stream(event(1), ": ping\n\n", event(2), "data: [DONE]\n\n"))
 
     assert [e.id for e in client.jobs.follow("j")] == ["e-1", "e-2"]
 
 
-def test_a_broken_stream_goes_on_behind_the_last_event(
+def test_a_broken_stream_resumes_behind_the_last_event(
     client: Temper, server: ScriptedServer
 ) -> None:
     server.on(PATH, broken(event(1), event(2)), stream(event(3), "data: [DONE]\n\n"))
@@ -57,40 +57,42 @@ def test_a_broken_stream_goes_on_behind_the_last_event(
     assert server.received[1].headers["last-event-id"] == "e-2"
 
 
-def test_a_stream_that_ends_early_goes_on(client: Temper, server: ScriptedServer) -> None:
+def test_a_stream_that_ends_early_is_resumed(client: Temper, server: ScriptedServer) -> None:
     server.on(PATH, stream(event(1)), stream(event(1), event(2), "data: [DONE]\n\n"))
 
     assert [e.id for e in client.jobs.follow("j")] == ["e-1", "e-2"]
 
 
-def test_a_full_gateway_is_asked_again(client: Temper, server: ScriptedServer) -> None:
+def test_a_busy_gateway_is_retried(client: Temper, server: ScriptedServer) -> None:
     server.on(PATH, Response(status_code=503), stream("data: [DONE]\n\n"))
 
     assert list(client.jobs.follow("j")) == []
 
 
-def test_following_can_begin_behind_an_event(client: Temper, server: ScriptedServer) -> None:
+def test_following_can_start_behind_an_event(client: Temper, server: ScriptedServer) -> None:
     server.on(PATH, stream("data: [DONE]\n\n"))
 
     assert list(client.jobs.follow("j", after="e-7")) == []
     assert server.received[0].headers["last-event-id"] == "e-7"
 
 
-def test_a_job_that_is_not_there_ends_the_following(client: Temper) -> None:
+def test_following_a_missing_job_fails(client: Temper) -> None:
     with pytest.raises(ApiError) as caught:
         list(client.jobs.follow("j"))
 
     assert caught.value.status == 404
 
 
-def test_no_stream_of_events_is_said_so(client: Temper, server: ScriptedServer) -> None:
+def test_a_response_that_is_not_an_event_stream_is_reported(
+    client: Temper, server: ScriptedServer
+) -> None:
     server.on(PATH, JSONResponse({}))
 
     with pytest.raises(UnexpectedAnswer):
         list(client.jobs.follow("j"))
 
 
-def test_following_gives_up_on_a_gateway_that_stays_away() -> None:
+def test_following_gives_up_on_an_unreachable_gateway() -> None:
     transport = Transport("http://127.0.0.1:1", None)
 
     with pytest.raises(Unreachable):

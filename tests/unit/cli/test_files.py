@@ -42,7 +42,7 @@ def test_an_upload_reports_its_progress(client: Temper, server: ScriptedServer, 
     assert b'filename="data.jsonl"' in server.received[0].body
 
 
-def test_a_retried_upload_sends_everything_again(
+def test_a_retried_upload_restarts_from_the_beginning(
     client: Temper, server: ScriptedServer, data: Path
 ) -> None:
     away = Response(status_code=503, headers={"Retry-After": "0"})
@@ -54,16 +54,14 @@ def test_a_retried_upload_sends_everything_again(
     assert len({request.headers["idempotency-key"] for request in server.received}) == 1
 
 
-def test_an_upload_that_was_cut_is_noticed(
-    client: Temper, server: ScriptedServer, data: Path
-) -> None:
+def test_a_truncated_upload_is_detected(client: Temper, server: ScriptedServer, data: Path) -> None:
     server.on("/v1/files", JSONResponse(stored(bytes=3)))
 
     with pytest.raises(UnexpectedAnswer, match="3 were stored"):
         client.files.upload(data, FilePurpose.FINE_TUNE)
 
 
-def test_the_same_content_is_found_by_its_checksum(
+def test_an_uploaded_file_is_found_by_its_checksum(
     client: Temper, server: ScriptedServer, data: Path
 ) -> None:
     files = [stored(id="file-other"), stored(id="file-same", sha256=sha256_of(data))]
@@ -75,7 +73,7 @@ def test_the_same_content_is_found_by_its_checksum(
     assert found.id == "file-same"
 
 
-def test_other_content_is_not_taken_for_the_same(
+def test_a_file_with_other_content_is_not_reused(
     client: Temper, server: ScriptedServer, data: Path
 ) -> None:
     server.on("/v1/files", JSONResponse({"data": [stored()]}))
@@ -83,9 +81,7 @@ def test_other_content_is_not_taken_for_the_same(
     assert client.files.same_content(data, FilePurpose.FINE_TUNE) is None
 
 
-def test_a_download_is_written_whole(
-    client: Temper, server: ScriptedServer, tmp_path: Path
-) -> None:
+def test_a_download_is_complete(client: Temper, server: ScriptedServer, tmp_path: Path) -> None:
     server.on("/v1/files/file-1/content", Response(CONTENT))
     target = tmp_path / "got"
 
@@ -94,7 +90,7 @@ def test_a_download_is_written_whole(
     assert target.read_bytes() == CONTENT
 
 
-def test_a_broken_download_leaves_nothing(
+def test_a_broken_download_leaves_no_file(
     client: Temper, server: ScriptedServer, tmp_path: Path
 ) -> None:
     def half(_: Request) -> Response:
@@ -108,7 +104,7 @@ def test_a_broken_download_leaves_nothing(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_refused_download_leaves_nothing(
+def test_a_rejected_download_leaves_no_file(
     client: Temper, server: ScriptedServer, tmp_path: Path
 ) -> None:
     with pytest.raises(ApiError):

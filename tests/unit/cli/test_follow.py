@@ -31,7 +31,7 @@ def events(_: Request) -> Response:
     return StreamingResponse(iter([*parts, "data: [DONE]\n\n"]), media_type="text/event-stream")
 
 
-def test_a_terminal_sees_messages_above_a_bar_with_step_and_figures(
+def test_a_terminal_shows_messages_above_a_progress_bar(
     client: Temper, server: ScriptedServer
 ) -> None:
     running, done = (JSONResponse({**JOB, "status": s}) for s in ("running", "succeeded"))

@@ -6,8 +6,8 @@ from services.contracts.evaluations import CreateEvaluation, NumericGrader
 from services.contracts.files import FilePurpose
 from services.contracts.fine_tuning import CreateFineTuningJob
 from services.contracts.indexes import CreateIndexingJob, IndexMode
-from temper.submission.errors import SubmissionError
 from temper.submission.job_file import read_job_file
+from temper.submission.submission import SubmissionError
 
 FINE_TUNING = """
 kind: fine_tuning
@@ -51,7 +51,7 @@ def test_an_evaluation_in_json_is_read(tmp_path: Path) -> None:
     assert isinstance(request.grader, NumericGrader)
 
 
-def test_an_indexing_job_brings_its_corpus(tmp_path: Path, data: Path) -> None:
+def test_an_indexing_job_uploads_its_corpus(tmp_path: Path, data: Path) -> None:
     text = "kind: indexing\nindex: wiki\nfile: train.jsonl\nmode: hybrid"
 
     submission = read_job_file(write(tmp_path, text), tmp_path)
@@ -69,15 +69,15 @@ def test_an_indexing_job_brings_its_corpus(tmp_path: Path, data: Path) -> None:
         ("kind: dance\nmodel: m", "kind is 'dance'"),
         ("kind: [evaluation]", "kind is"),
         ("model: m", "neither a Temper job"),
-        ("[1, 2]", "no mapping"),
-        ("a: [1", "neither YAML nor JSON"),
+        ("[1, 2]", "not a mapping"),
+        ("a: [1", "not YAML or JSON"),
         (FINE_TUNING + "epochs: 3", "epochs: Extra inputs"),
         ("kind: evaluation\nfile: f", "model: Field required"),
-        ("kind: fine_tuning\nmodel: !!python/name:os.system x", "neither YAML nor JSON"),
+        ("kind: fine_tuning\nmodel: !!python/name:os.system x", "not YAML or JSON"),
         (FINE_TUNING.replace("train.jsonl", "gone.jsonl"), "training_file: 'gone.jsonl'"),
     ],
 )
-def test_what_is_wrong_is_said(tmp_path: Path, text: str, said: str) -> None:
+def test_an_invalid_job_file_is_explained(tmp_path: Path, text: str, said: str) -> None:
     with pytest.raises(SubmissionError, match=r"job\.yaml") as caught:
         read_job_file(write(tmp_path, text), tmp_path)
 
@@ -107,7 +107,7 @@ PLACE = OLDER_PLACE.replace(
         ("llamafactory: {output_dir: x}", "llamafactory.output_dir", "cannot be set"),
     ],
 )
-def test_what_llamafactory_would_not_take_is_said_before_an_upload(
+def test_invalid_llamafactory_arguments_are_rejected_before_upload(
     tmp_path: Path, data: Path, text: str, place: str, settings: str, field: str, said: str
 ) -> None:
     with pytest.raises(SubmissionError, match=r"job\.yaml") as caught:
@@ -117,7 +117,7 @@ def test_what_llamafactory_would_not_take_is_said_before_an_upload(
     assert said in caught.value.message
 
 
-def test_a_file_that_is_no_job_is_not_read_whole(tmp_path: Path) -> None:
+def test_a_large_file_is_rejected_without_reading_it(tmp_path: Path) -> None:
     path = tmp_path / "weights.yaml"
     with open(path, "wb") as file:
         file.truncate(1 << 30)
@@ -127,13 +127,13 @@ def test_a_file_that_is_no_job_is_not_read_whole(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("reference", ["file-123", "hf://datasets/owner/name"])
-def test_ids_and_hub_datasets_are_no_paths(tmp_path: Path, reference: str) -> None:
+def test_file_ids_and_hub_datasets_are_not_paths(tmp_path: Path, reference: str) -> None:
     text = FINE_TUNING.replace("train.jsonl", reference)
 
     assert read_job_file(write(tmp_path, text), tmp_path).files == ()
 
 
-def test_labels_are_added_to_those_of_the_file(tmp_path: Path) -> None:
+def test_labels_are_added_to_the_metadata_of_the_file(tmp_path: Path) -> None:
     submission = read_job_file(write(tmp_path, "metadata: {a: '1'}" + EVALUATION_YAML), tmp_path)
 
-    assert submission.labelled({"b": "2"}).request.metadata == {"a": "1", "b": "2"}
+    assert submission.labeled({"b": "2"}).request.metadata == {"a": "1", "b": "2"}

@@ -30,7 +30,7 @@ def plain(row: tuple[Any, ...]) -> str:
     return " | ".join(str(cell) for cell in row)
 
 
-def test_figures_are_shown_in_few_words() -> None:
+def test_metrics_are_abbreviated() -> None:
     data = {"step": 7, "grad_norm": 2, "learning_rate": 0.001, "loss": 1.23456, "epoch": None}
 
     line = event_line(event(type="metrics", data=data)).plain
@@ -38,7 +38,7 @@ def test_figures_are_shown_in_few_words() -> None:
     assert line.endswith("Step 7  loss 1.235  lr 0.001  grad_norm 2")
 
 
-def test_messages_are_shown_as_they_are() -> None:
+def test_messages_are_shown_verbatim() -> None:
     assert event_line(event(data={"phase": "x"})).plain.endswith("  said")
 
 
@@ -53,7 +53,7 @@ def test_messages_are_shown_as_they_are() -> None:
         ({"status": "failed", "error": JobError(code="c", message="no memory")}, "no memory"),
     ],
 )
-def test_a_job_in_a_list_says_what_it_does_or_waits_for(fields: Any, said: str) -> None:
+def test_a_job_row_shows_its_phase_or_queue_reason(fields: Any, said: str) -> None:
     assert said in plain(job_row(job(**fields)))
 
 
@@ -63,7 +63,7 @@ def test_a_failed_job_is_shown_with_its_error_and_code() -> None:
     assert shown["error"] == "no memory (c)"
 
 
-def test_an_index_that_was_built_shows_its_size_and_speed() -> None:
+def test_a_built_index_shows_size_and_speed() -> None:
     metrics = {
         "documents": 12_000,
         "bytes_on_disk": 3_400_000,

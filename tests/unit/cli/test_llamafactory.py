@@ -6,9 +6,8 @@ import pytest
 
 from services.contracts.adaptation import TrainingType
 from services.contracts.fine_tuning import CreateFineTuningJob
-from temper.submission.errors import SubmissionError
 from temper.submission.job_file import read_job_file
-from temper.submission.submission import Submission
+from temper.submission.submission import Submission, SubmissionError
 
 TRAINING = """
 model_name_or_path: owner/model
@@ -60,7 +59,7 @@ CHATS = [{"turns": [{"role": "user", "content": "a"}, {"role": "assistant", "con
 
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
-    """Laid out as LLaMA-Factory's: data at the top, training files two levels below."""
+    """A folder laid out like LLaMA-Factory's: data at the top, training files two levels down."""
     data = tmp_path / "data"
     data.mkdir()
     (tmp_path / "examples" / "train_lora").mkdir(parents=True)
@@ -94,7 +93,7 @@ def arguments(submission: Submission) -> dict[str, Any]:
     return method.as_supervised.llamafactory
 
 
-def test_a_plain_dataset_is_uploaded_as_it_is(repository: Path) -> None:
+def test_a_plain_dataset_is_uploaded_unchanged(repository: Path) -> None:
     submission = read(repository, "greetings")
 
     request = request_of(submission)
@@ -107,7 +106,7 @@ def test_a_plain_dataset_is_uploaded_as_it_is(repository: Path) -> None:
     assert arguments(submission)["max_samples"] == 2
 
 
-def test_several_datasets_become_one_with_the_limit_of_each(repository: Path) -> None:
+def test_several_datasets_are_merged_with_a_limit_each(repository: Path) -> None:
     submission = read(repository, "greetings,sums,chats")
 
     rows = merged(submission)
@@ -122,20 +121,20 @@ def test_several_datasets_become_one_with_the_limit_of_each(repository: Path) ->
     assert "max_samples" not in arguments(submission)
 
 
-def test_a_dataset_of_the_hub_is_named(repository: Path) -> None:
+def test_a_hub_dataset_is_referenced_by_name(repository: Path) -> None:
     submission = read(repository, "online")
 
     assert request_of(submission).training_file == "hf://datasets/owner/data"
     assert submission.files == ()
 
 
-def test_validation_data_are_uploaded_too(repository: Path) -> None:
+def test_validation_data_are_uploaded(repository: Path) -> None:
     submission = read(repository, "greetings", "eval_dataset: greetings\n")
 
     assert [file.field for file in submission.files] == ["training_file", "validation_file"]
 
 
-def test_what_was_left_out_is_noted(repository: Path) -> None:
+def test_ignored_arguments_are_noted(repository: Path) -> None:
     assert any("trust_remote_code" in note for note in read(repository, "greetings").notes)
 
 
@@ -146,18 +145,20 @@ def test_what_was_left_out_is_noted(repository: Path) -> None:
         ("pictures", "rows with images"),
         ("pairs", "preference pairs"),
         ("part", "subset"),
-        ("missing", "there is no file"),
+        ("missing", "does not exist"),
         ("greetings,online", "can be combined"),
     ],
 )
-def test_what_cannot_be_trained_on_is_said(repository: Path, datasets: str, said: str) -> None:
+def test_unsupported_datasets_are_rejected_with_reason(
+    repository: Path, datasets: str, said: str
+) -> None:
     with pytest.raises(SubmissionError, match="dataset") as caught:
         read(repository, datasets)
 
     assert said in caught.value.message
 
 
-def test_a_row_of_another_layout_is_named(repository: Path) -> None:
+def test_a_row_in_another_format_is_named(repository: Path) -> None:
     (repository / "data" / "chats.jsonl").write_text(json.dumps(CHATS[0]) + "\n" + "{}\n")
 
     with pytest.raises(SubmissionError, match="dataset chats: row 1"):
@@ -169,7 +170,7 @@ def test_an_unknown_argument_is_named(repository: Path) -> None:
         read(repository, "greetings", "learning_rat: 1\n")
 
 
-def test_an_unknown_template_is_named_before_the_data_are_prepared(repository: Path) -> None:
+def test_an_unknown_template_is_rejected_before_data_are_prepared(repository: Path) -> None:
     with pytest.raises(SubmissionError, match=r"sft\.yaml: .* the nearest one is qwen3_nothink"):
         read(repository, "greetings,sums", "template: qwen3_nothin\n")
 
@@ -177,12 +178,12 @@ def test_an_unknown_template_is_named_before_the_data_are_prepared(repository: P
 
 
 @pytest.mark.parametrize("seed", ["abc", "-1"])
-def test_a_seed_that_is_none_is_named(repository: Path, seed: str) -> None:
+def test_an_invalid_seed_is_named(repository: Path, seed: str) -> None:
     with pytest.raises(SubmissionError, match=r"sft\.yaml: seed must be"):
         read(repository, "greetings", f"seed: {seed}\n")
 
 
-def test_training_files_without_data_beside_them_are_refused(tmp_path: Path) -> None:
+def test_a_training_file_without_dataset_info_is_rejected(tmp_path: Path) -> None:
     path = tmp_path / "sft.yaml"
     path.write_text(TRAINING.format(datasets="greetings"))
 

@@ -1,6 +1,7 @@
 import hashlib
 import json
 import socket
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -16,9 +17,14 @@ def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: ScriptedServe
     monkeypatch.setenv("TEMPER_API_URL", server.url)
 
 
-def test_help_is_no_error(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_exits_with_zero(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([]) == 0
     assert "submit" in capsys.readouterr().out
+
+
+def test_version_prints_the_installed_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"temper {version('temper')}\n"
 
 
 @pytest.mark.parametrize(
@@ -33,7 +39,7 @@ def test_help_is_no_error(capsys: pytest.CaptureFixture[str]) -> None:
         ["submit", "missing.yaml"],
     ],
 )
-def test_wrong_usage_is_one_line_and_exit_code_2(
+def test_invalid_usage_is_one_line_and_exit_code_2(
     arguments: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(arguments) == 2
@@ -44,7 +50,7 @@ def test_wrong_usage_is_one_line_and_exit_code_2(
     assert said.err.count("\n") == 1
 
 
-def test_an_error_of_the_gateway_is_one_line_with_code_and_request_id(
+def test_a_gateway_error_is_one_line_with_code_and_request_id(
     server: ScriptedServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
     body = {"error": {"message": "no\nfile", "type": "x", "param": "id", "code": "file_not_found"}}
@@ -57,7 +63,7 @@ def test_an_error_of_the_gateway_is_one_line_with_code_and_request_id(
     assert said.err == "temper: error: no file (file_not_found, param id, request req-9)\n"
 
 
-def test_a_gateway_that_is_not_there_is_said_so(
+def test_an_unreachable_gateway_is_reported(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with socket.socket() as kept:  # a port on which nobody listens, and nobody else can either
@@ -68,7 +74,7 @@ def test_a_gateway_that_is_not_there_is_said_so(
     assert "temper up starts a local stack (unreachable)" in capsys.readouterr().err
 
 
-def test_a_wrong_setting_is_named(
+def test_an_invalid_setting_is_named(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("TEMPER_GRACE_SECONDS", "soon")
@@ -77,7 +83,7 @@ def test_a_wrong_setting_is_named(
     assert "TEMPER_GRACE_SECONDS" in capsys.readouterr().err
 
 
-def test_a_new_key_comes_with_the_hash_that_the_gateway_stores(
+def test_a_new_key_is_printed_with_its_hash(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert main(["keys", "new", "--json"]) == 0
@@ -87,7 +93,7 @@ def test_a_new_key_comes_with_the_hash_that_the_gateway_stores(
     assert len(made["key"]) > 40
 
 
-def test_a_download_never_leaves_the_folder_by_the_files_name(
+def test_a_download_ignores_folders_in_the_file_name(
     server: ScriptedServer,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,

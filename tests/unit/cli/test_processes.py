@@ -40,21 +40,21 @@ def start() -> Iterator[Start]:
         process.communicate()
 
 
-def test_a_process_that_obeys_ends_by_itself(start: Start) -> None:
+def test_a_process_that_handles_sigterm_is_not_killed(start: Start) -> None:
     process = start("")
 
     assert end_group(identify(process.pid), grace_seconds=30)
     assert process.wait(10) == -signal.SIGTERM
 
 
-def test_a_process_that_does_not_is_killed(start: Start) -> None:
+def test_a_process_that_ignores_sigterm_is_killed(start: Start) -> None:
     process = start(STUBBORN)
 
     assert not end_group(identify(process.pid), grace_seconds=0.2)
     assert process.wait(10) == -signal.SIGKILL
 
 
-def test_the_children_of_a_process_end_with_it(start: Start) -> None:
+def test_child_processes_are_stopped_with_their_group(start: Start) -> None:
     process = start(WITH_CHILD)
     assert len(group_members(process.pid)) == 2
 
@@ -63,7 +63,7 @@ def test_the_children_of_a_process_end_with_it(start: Start) -> None:
     assert group_members(process.pid) == []
 
 
-def test_another_process_with_the_same_number_is_left_alone(start: Start) -> None:
+def test_a_reused_pid_is_not_signaled(start: Start) -> None:
     process = start("")
     former = ProcessIdentity(pid=process.pid, started=identify(process.pid).started - 1)
 
@@ -73,7 +73,7 @@ def test_another_process_with_the_same_number_is_left_alone(start: Start) -> Non
     assert process.poll() is None
 
 
-def test_a_process_that_waits_to_be_reaped_is_not_alive(start: Start) -> None:
+def test_a_zombie_is_not_alive(start: Start) -> None:
     process = start("")
     identity = identify(process.pid)
     process.kill()
@@ -82,6 +82,6 @@ def test_a_process_that_waits_to_be_reaped_is_not_alive(start: Start) -> None:
     wait_for(lambda: not identity.is_alive, "the end of the process", 60)
 
 
-def test_there_is_no_identity_of_nobody() -> None:
+def test_identifying_a_missing_process_fails() -> None:
     with pytest.raises(ProcessLookupError):
         identify(2**22 + 1)

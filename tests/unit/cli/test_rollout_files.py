@@ -8,8 +8,8 @@ from services.contracts.files import FilePurpose
 from services.contracts.multi_turn import TruncateSide
 from services.contracts.rewards import RetoolReward
 from services.contracts.rollouts import CreateRollout
-from temper.submission.errors import SubmissionError
 from temper.submission.job_file import read_job_file
+from temper.submission.submission import SubmissionError
 
 OWN = """
 kind: rollout
@@ -54,7 +54,7 @@ tools:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A folder as a repository has it: a run file, a tool file and prompts."""
+    """A folder laid out like a repository: a run file, a tool file and prompts."""
     (tmp_path / "prompts.jsonl").touch()
     (tmp_path / "configs" / "tools").mkdir(parents=True)
     (tmp_path / "configs" / "tools" / "retool_config.yaml").write_text(TOOLS)
@@ -69,7 +69,7 @@ def read(folder: Path, text: str) -> CreateRollout:
     return request
 
 
-def test_a_rollout_job_brings_its_prompts(folder: Path) -> None:
+def test_a_rollout_job_uploads_its_prompts(folder: Path) -> None:
     (folder / "job.yaml").write_text(OWN)
 
     submission = read_job_file(folder / "job.yaml", folder)
@@ -79,7 +79,7 @@ def test_a_rollout_job_brings_its_prompts(folder: Path) -> None:
     ]
 
 
-def test_prompts_may_stand_in_the_job_file(folder: Path) -> None:
+def test_prompts_may_be_inline(folder: Path) -> None:
     request = read(folder, "kind: rollout\nmodel: m\nprompts: [{question: 1+1=, gold: 2}]\n")
 
     assert request.prompts == [{"question": "1+1=", "gold": 2}]
@@ -104,18 +104,18 @@ def test_a_published_run_completes_a_job(folder: Path, text: str) -> None:
     assert reward.weight == 0.5
 
 
-def test_what_the_job_file_says_goes_before_what_is_published(folder: Path) -> None:
+def test_the_job_file_takes_precedence(folder: Path) -> None:
     request = read(folder, f"{OWN}published: configs/run.yaml\nrewards: []\n")
 
     assert (request.samples_per_prompt, request.rewards) == (2, [])
 
 
-def test_a_slip_in_a_job_file_with_a_published_run_is_told(folder: Path) -> None:
+def test_a_typo_beside_a_published_run_is_reported(folder: Path) -> None:
     with pytest.raises(SubmissionError, match="sampels_per_prompt"):
         read(folder, f"{OWN}sampels_per_prompt: 3\n{RUN}")
 
 
-def test_a_published_run_alone_says_what_it_lacks(folder: Path) -> None:
+def test_a_published_run_alone_is_rejected_with_advice(folder: Path) -> None:
     with pytest.raises(SubmissionError, match="kind: rollout, model and file"):
         read_job_file(folder / "configs" / "run.yaml", folder)
 
@@ -130,8 +130,6 @@ def test_a_published_run_alone_says_what_it_lacks(folder: Path) -> None:
         (f"{OWN}{RUN}".replace("retool_config", "absent"), "absent"),
     ],
 )
-def test_what_cannot_be_used_of_a_published_run_is_named(
-    folder: Path, text: str, problem: str
-) -> None:
+def test_unusable_parts_of_a_published_run_are_named(folder: Path, text: str, problem: str) -> None:
     with pytest.raises(SubmissionError, match=problem):
         read(folder, text)

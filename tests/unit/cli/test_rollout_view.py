@@ -1,4 +1,4 @@
-"""What came of a rollout job, as ``temper show`` tells it."""
+"""A rollout job's statistics in ``temper show``."""
 
 from services.contracts.rollouts import (
     RewardSpread,
@@ -64,7 +64,7 @@ def rollout(**statistics: object) -> Rollout:
     )
 
 
-def test_rewards_calls_lengths_and_times_are_told() -> None:
+def test_rewards_calls_lengths_and_times_are_shown() -> None:
     fields = job_fields(rollout())
 
     assert fields["tools"] == "SearchTool"
@@ -76,11 +76,11 @@ def test_rewards_calls_lengths_and_times_are_told() -> None:
     assert fields["  search"] == "9 calls, 2 failed, median 2.00 s"
     assert fields["malformed calls"] == "3"
     assert fields["tokens"] == "median 2, longest 1,234"
-    assert fields["time"] == "model 3.0 s, tools 3.0 s a trajectory; 1m15s in all"
+    assert fields["time"] == "model 3.0 s, tools 3.0 s per trajectory; 1m15s in total"
     assert fields["tokens/s"] == "1,530"
 
 
-def test_components_are_told_where_there_are_several() -> None:
+def test_several_reward_components_are_listed() -> None:
     one = job_fields(rollout())
     two = job_fields(rollout(reward_components={"answer": REWARD, "short": REWARD}))
 
@@ -88,7 +88,7 @@ def test_components_are_told_where_there_are_several() -> None:
     assert two["  short"] == "0.6250 (95 % interval 0.4290 to 0.8210)"
 
 
-def test_what_there_is_none_of_is_left_out() -> None:
+def test_absent_statistics_are_omitted() -> None:
     fields = job_fields(
         rollout(
             reward=None,
@@ -100,4 +100,6 @@ def test_what_there_is_none_of_is_left_out() -> None:
         )
     )
 
-    assert not any(fields[name] for name in ("reward", "best of each", "calls", "malformed calls"))
+    assert not any(
+        fields[name] for name in ("reward", "best per prompt", "calls", "malformed calls")
+    )

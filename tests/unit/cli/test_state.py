@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from temper.stack.ending import end_leftovers
 from temper.stack.logs import MAX_BYTES, bound, last_lines
 from temper.stack.processes import ProcessIdentity, identify
 from temper.stack.services import Service, command, environment
 from temper.stack.state import StackFile, StackLock, StackState, StackStatus
+from temper.stack.supervisor import end_leftovers
 
 
 def state(supervisor: ProcessIdentity) -> StackState:
@@ -21,20 +21,20 @@ def state(supervisor: ProcessIdentity) -> StackState:
     )
 
 
-def test_only_one_holds_the_lock(tmp_path: Path) -> None:
+def test_the_lock_is_exclusive(tmp_path: Path) -> None:
     with StackLock(tmp_path) as first, StackLock(tmp_path) as second:
         assert first.acquire()
         assert not second.acquire()
 
 
-def test_the_lock_can_be_taken_again(tmp_path: Path) -> None:
+def test_a_released_lock_can_be_taken(tmp_path: Path) -> None:
     with StackLock(tmp_path) as first:
         assert first.acquire()
     with StackLock(tmp_path) as second:
         assert second.acquire()
 
 
-def test_a_stack_runs_while_its_supervisor_lives(tmp_path: Path) -> None:
+def test_a_stack_is_running_while_its_supervisor_is_alive(tmp_path: Path) -> None:
     file = StackFile(tmp_path)
     file.write(state(identify(os.getpid())))
 
@@ -44,7 +44,7 @@ def test_a_stack_runs_while_its_supervisor_lives(tmp_path: Path) -> None:
     assert running.url == "http://127.0.0.1:1"
 
 
-def test_a_state_whose_supervisor_is_gone_is_stale(tmp_path: Path) -> None:
+def test_a_state_without_supervisor_is_stale(tmp_path: Path) -> None:
     file = StackFile(tmp_path)
     file.write(state(ProcessIdentity(pid=os.getpid(), started=1)))
 
@@ -54,19 +54,19 @@ def test_a_state_whose_supervisor_is_gone_is_stale(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", ["", "{", '{"status": "ready"}'])
-def test_an_unreadable_state_is_no_stack(tmp_path: Path, content: str) -> None:
+def test_an_unreadable_state_means_no_stack(tmp_path: Path, content: str) -> None:
     (tmp_path / "stack.json").write_text(content)
 
     assert StackFile(tmp_path).running() is None
 
 
-def test_services_do_not_get_the_key_of_the_client() -> None:
+def test_services_do_not_inherit_the_clients_key() -> None:
     variables = environment(Service.API, "/home", {"TEMPER_API_KEY": "secret", "PATH": "/bin"})
 
     assert variables == {"TEMPER_HOME": "/home", "PATH": "/bin"}
 
 
-def test_the_sandbox_gets_its_settings_and_nothing_else_of_ours() -> None:
+def test_the_sandbox_environment_is_an_allowlist() -> None:
     own = {
         "PATH": "/bin",
         "LC_ALL": "C.UTF-8",
@@ -99,7 +99,7 @@ def test_every_service_has_a_module_to_run() -> None:
         assert (path / "__main__.py").is_file() or path.with_suffix(".py").is_file()
 
 
-def test_a_log_that_grows_too_large_starts_again(tmp_path: Path) -> None:
+def test_an_oversized_log_is_rotated(tmp_path: Path) -> None:
     log = tmp_path / "api.log"
     with open(log, "ab") as written:
         written.truncate(MAX_BYTES + 1)
@@ -110,7 +110,7 @@ def test_a_log_that_grows_too_large_starts_again(tmp_path: Path) -> None:
     assert (tmp_path / "api.log.1").stat().st_size == MAX_BYTES + 1
 
 
-def test_the_last_lines_of_a_log_are_its_last(tmp_path: Path) -> None:
+def test_last_lines_returns_the_end_of_a_log(tmp_path: Path) -> None:
     log = tmp_path / "api.log"
     log.write_text("".join(f"line {number}\n" for number in range(10_000)))
 

@@ -8,8 +8,8 @@ import pytest
 from services.contracts.fine_tuning import CreateFineTuningJob
 from services.contracts.online import ReinforcementMethod
 from services.contracts.rewards import RetoolReward, SearchEmReward
-from temper.submission.errors import SubmissionError
 from temper.submission.job_file import read_job_file
+from temper.submission.submission import SubmissionError
 
 RUN = """
 rl_config:
@@ -73,7 +73,7 @@ method:
 """
 
 
-def test_what_the_job_file_says_goes_before(tmp_path: Path) -> None:
+def test_the_job_file_takes_precedence_over_the_published_run(tmp_path: Path) -> None:
     method = read(tmp_path, OVERRIDE)
     assert (method.hyperparameters.samples_per_prompt, method.hyperparameters.steps) == (16, 7)
     assert method.hyperparameters.multi_turn.max_tool_calls == 3
@@ -81,7 +81,7 @@ def test_what_the_job_file_says_goes_before(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("missing", ["run.yaml", "tools.yaml"])
-def test_a_file_that_is_not_there_is_named(
+def test_a_missing_run_file_is_named(
     tmp_path: Path, missing: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write = Path.write_text

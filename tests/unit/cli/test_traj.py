@@ -54,7 +54,7 @@ def gateway(
 
 
 def noted(gateway: ScriptedServer) -> list[dict[str, str]]:
-    """The queries of the lists that are asked for from now on."""
+    """The queries of the following list requests."""
     queries: list[dict[str, str]] = []
     listed = gateway.answers[PATH][0]
 
@@ -66,7 +66,7 @@ def noted(gateway: ScriptedServer) -> list[dict[str, str]]:
     return queries
 
 
-def test_trajectories_are_listed_a_line_each(
+def test_trajectories_are_listed_one_per_line(
     gateway: ScriptedServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["traj", JOB]) == 0
@@ -78,7 +78,7 @@ def test_trajectories_are_listed_a_line_each(
     assert line.endswith("question 3  answer 3.1")
 
 
-def test_what_models_wrote_cannot_command_the_terminal(
+def test_control_characters_in_model_text_are_removed(
     gateway: ScriptedServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
     hostile = trajectory(messages=[{"role": "user", "content": "\x1b]0;owned\x07\nnext \x9b2J"}])
@@ -92,7 +92,7 @@ def test_what_models_wrote_cannot_command_the_terminal(
     assert not {"\x1b", "\x07", "\x9b"} & set(shown)
 
 
-def test_one_is_shown_in_full_with_its_calls(
+def test_a_trajectory_is_shown_in_full_with_its_calls(
     gateway: ScriptedServer, capsys: pytest.CaptureFixture[str], made: Trajectory
 ) -> None:
     assert main(["traj", JOB, made.id]) == 0
@@ -126,7 +126,7 @@ def test_the_best_and_the_worst_are_shown_in_full(
     assert "Goethe" in capsys.readouterr().out
 
 
-def test_filters_are_passed_on(gateway: ScriptedServer) -> None:
+def test_filters_become_query_parameters(gateway: ScriptedServer) -> None:
     queries = noted(gateway)
 
     main(["traj", JOB, "--sort", "length", "--asc", "--min-reward", "0.5", "--errors", "-n", "7"])
@@ -136,7 +136,7 @@ def test_filters_are_passed_on(gateway: ScriptedServer) -> None:
     ]
 
 
-def test_json_is_the_record_itself(
+def test_json_output_is_the_trajectory_record(
     gateway: ScriptedServer, capsys: pytest.CaptureFixture[str], made: Trajectory
 ) -> None:
     main(["traj", JOB, made.id, "--json"])
@@ -144,7 +144,7 @@ def test_json_is_the_record_itself(
     assert json.loads(capsys.readouterr().out) == made.model_dump(mode="json")
 
 
-def test_all_are_saved_in_one_file(
+def test_all_trajectories_are_saved_to_one_file(
     gateway: ScriptedServer, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     gateway.on(f"/v1/rollouts/{JOB}/content", Response(b"PAR1"))
@@ -154,7 +154,7 @@ def test_all_are_saved_in_one_file(
     assert (tmp_path / "all.parquet").read_bytes() == b"PAR1"
 
 
-def test_jobs_that_play_nothing_have_no_trajectories(
+def test_jobs_of_other_kinds_have_no_trajectories(
     gateway: ScriptedServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
     job = Job.model_validate({"id": "j", "created_at": 0, "status": "running", "kind": "indexing"})
@@ -164,7 +164,7 @@ def test_jobs_that_play_nothing_have_no_trajectories(
     assert "no_trajectories" in capsys.readouterr().err
 
 
-def test_the_client_reads_what_it_asks_for(
+def test_the_client_parses_trajectories(
     gateway: ScriptedServer, client: Temper, made: Trajectory
 ) -> None:
     listed = client.trajectories.page(JOB, where=TrajectoryFilter(prompt=3)).data

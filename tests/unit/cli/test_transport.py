@@ -34,7 +34,7 @@ def test_an_error_without_a_body_is_still_typed(client: Temper, server: Scripted
     assert caught.value.code == "http_500"
 
 
-def test_reads_are_retried_while_the_gateway_is_away(
+def test_reads_are_retried_while_the_gateway_is_unreachable(
     client: Temper, server: ScriptedServer
 ) -> None:
     server.on("/v1/models/tiny", AWAY, AWAY, JSONResponse(MODEL))
@@ -42,7 +42,7 @@ def test_reads_are_retried_while_the_gateway_is_away(
     assert client.models.get("tiny").id == "tiny"
 
 
-def test_retries_end(client: Temper, server: ScriptedServer) -> None:
+def test_retries_are_bounded(client: Temper, server: ScriptedServer) -> None:
     server.on("/v1/models/tiny", AWAY)
 
     with pytest.raises(ApiError) as caught:
@@ -51,9 +51,7 @@ def test_retries_end(client: Temper, server: ScriptedServer) -> None:
     assert caught.value.status == 503
 
 
-def test_what_the_gateway_calls_hopeless_is_not_retried(
-    client: Temper, server: ScriptedServer
-) -> None:
+def test_should_retry_false_is_respected(client: Temper, server: ScriptedServer) -> None:
     server.on("/v1/models/tiny", Response(status_code=429, headers={"x-should-retry": "false"}))
 
     with pytest.raises(ApiError):
@@ -101,7 +99,7 @@ def test_a_body_carries_the_discriminators_of_its_unions(
     assert json.loads(server.received[0].body)["model"] == "m"
 
 
-def test_the_key_is_shown(server: ScriptedServer) -> None:
+def test_the_api_key_is_sent_as_bearer_token(server: ScriptedServer) -> None:
     server.on("/v1/models/tiny", JSONResponse(MODEL))
 
     with Temper(server.url, "secret") as client:
@@ -110,7 +108,7 @@ def test_the_key_is_shown(server: ScriptedServer) -> None:
     assert server.received[0].headers["authorization"] == "Bearer secret"
 
 
-def test_nobody_there_is_unreachable() -> None:
+def test_a_refused_connection_is_unreachable() -> None:
     with socket.socket() as kept:  # a port on which nobody listens, and nobody else can either
         kept.bind(("127.0.0.1", 0))
         address = f"http://127.0.0.1:{kept.getsockname()[1]}"
@@ -118,7 +116,9 @@ def test_nobody_there_is_unreachable() -> None:
             client.models.delete("tiny")
 
 
-def test_an_answer_of_another_form_names_the_field(client: Temper, server: ScriptedServer) -> None:
+def test_an_unexpected_response_names_the_invalid_field(
+    client: Temper, server: ScriptedServer
+) -> None:
     server.on("/v1/models/tiny", JSONResponse({"id": "tiny"}))
 
     with pytest.raises(UnexpectedAnswer, match="created"):
@@ -126,12 +126,12 @@ def test_an_answer_of_another_form_names_the_field(client: Temper, server: Scrip
 
 
 @pytest.mark.parametrize("address", ["localhost:8080", "ftp://host", "http://host:port", ""])
-def test_an_address_that_is_none_is_refused(address: str) -> None:
-    with pytest.raises(ClientError, match="no address"):
+def test_an_invalid_gateway_url_is_rejected(address: str) -> None:
+    with pytest.raises(ClientError, match="not a gateway URL"):
         Temper(address)
 
 
-def test_pages_are_put_together(client: Temper, server: ScriptedServer) -> None:
+def test_pages_are_concatenated(client: Temper, server: ScriptedServer) -> None:
     def page(*ids: str, more: bool) -> JSONResponse:
         items = [{**MODEL, "id": name} for name in ids]
         return JSONResponse({"object": "list", "data": items, "has_more": more})

@@ -1,4 +1,4 @@
-"""Run files as MindSpeed-RL and verl publish them."""
+"""Published run files of MindSpeed-RL and verl."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ from services.contracts.errors import InvalidRequest
 from services.contracts.multi_turn import CountedCalls, TruncateSide
 from services.contracts.yaml_text import parse_yaml
 from services.rollouts.loop import validate_multi_turn
-from temper.formats.published_rollouts import is_published, read_published
+from temper.formats.published_runs import is_published, read_published
 
 TOOLS = """
 tools:
@@ -101,7 +101,7 @@ def write(repository: Path, text: str) -> Path:
     return path
 
 
-def test_a_run_of_mindspeed_rl_is_read(repository: Path) -> None:
+def test_a_mindspeed_rl_run_file_is_read(repository: Path) -> None:
     run = read_published(write(repository, MINDSPEED))
     turns, sampling = run.multi_turn, run.sampling
     assert turns.multi_turn_enable
@@ -116,7 +116,7 @@ def test_a_run_of_mindspeed_rl_is_read(repository: Path) -> None:
     validate_multi_turn(turns, sampling)
 
 
-def test_a_run_of_verl_is_read(repository: Path) -> None:
+def test_a_verl_run_file_is_read(repository: Path) -> None:
     run = read_published(write(repository, VERL))
     turns = run.multi_turn
     assert turns.multi_turn_enable
@@ -131,7 +131,7 @@ def test_a_run_of_verl_is_read(repository: Path) -> None:
     validate_multi_turn(turns, run.sampling)
 
 
-def test_the_rollout_section_of_verl_may_stand_alone(repository: Path) -> None:
+def test_a_bare_verl_rollout_section_is_read(repository: Path) -> None:
     text = "response_length: 64\nmulti_turn: {enable: false, max_user_turns: 2}"
     run = read_published(write(repository, text))
     assert not run.multi_turn.multi_turn_enable
@@ -144,7 +144,7 @@ def test_a_prompt_type_is_read(repository: Path) -> None:
     assert run.prompt_type == "qwen_retool"
 
 
-def test_without_several_turns_no_tool_file_is_needed(repository: Path) -> None:
+def test_a_single_turn_run_needs_no_tool_file(repository: Path) -> None:
     text = MINDSPEED.replace("multi_turn_enable: true", "multi_turn_enable: false")
     run = read_published(write(repository, text.replace("tools.yaml", "gone.yaml")))
     assert run.tools == ()
@@ -163,7 +163,7 @@ def test_without_several_turns_no_tool_file_is_needed(repository: Path) -> None:
         ("  sampling_config:", "  sampling_config: 3\n  more:", "generate_config.sampling_config"),
     ],
 )
-def test_what_cannot_be_read_names_file_and_key(
+def test_an_invalid_run_file_names_file_and_key(
     repository: Path, old: str, new: str, param: str
 ) -> None:
     with pytest.raises(InvalidRequest, match=r"run\.yaml: ") as raised:
@@ -172,7 +172,7 @@ def test_what_cannot_be_read_names_file_and_key(
 
 
 @pytest.mark.parametrize("text", ["[", "7", "model: x", "", "kind: rollout\nmulti_turn: {}"])
-def test_other_files_are_refused(repository: Path, text: str) -> None:
+def test_other_files_are_rejected(repository: Path, text: str) -> None:
     with pytest.raises(InvalidRequest, match=r"run\.yaml: "):
         read_published(write(repository, text))
 
@@ -182,7 +182,7 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
         read_published(tmp_path / "gone.yaml")
 
 
-def test_published_files_are_told_from_our_own() -> None:
+def test_published_files_are_recognized() -> None:
     assert is_published(parse_yaml(MINDSPEED))
     assert is_published(parse_yaml(VERL))
     assert not is_published({"kind": "rollout", "multi_turn": {"multi_turn_enable": True}})

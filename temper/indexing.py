@@ -1,10 +1,10 @@
-"""Carrying out an order in the process that works on indexes."""
+"""Run index commands in a child process on this machine, without a running stack."""
 
 import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -13,8 +13,7 @@ from typing import Any, Protocol, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from services.contracts.index_messages import MODULE, ORDER, Order
-from temper.client.errors import UnexpectedAnswer
-from temper.indexing.errors import OrderFailed, OrderInterrupted
+from temper.client.errors import ClientError, UnexpectedAnswer
 from temper.settings import ClientSettings
 from temper.stack.signals import stop_requested
 
@@ -27,26 +26,41 @@ LOG = "log.txt"
 LOG_LINES = 5
 
 
+class IndexCommandFailed(ClientError):
+    """The command failed; ``problems`` lists corpus errors, one line each."""
+
+    def __init__(self, message: str, code: str, problems: Sequence[str] = ()) -> None:
+        super().__init__(message)
+        self.code = code
+        self.problems = problems
+
+
+class IndexCommandInterrupted(ClientError):
+    """The user interrupted the command."""
+
+    code = "interrupted"
+
+
 class Listener(Protocol):
-    """What hears of the progress of an order."""
+    """Progress callbacks."""
 
     def phase(self, name: str) -> None:
-        """A part of the work begins."""
+        """Start a phase."""
 
     def progress(self, done: int, total: int) -> None:
-        """So much of it is done."""
+        """Update the progress within the phase."""
 
     def message(self, text: str) -> None:
-        """Something worth telling."""
+        """Show a message."""
 
 
-def carry_out(
+def run_order(
     order: Order, into: type[Answer], settings: ClientSettings, listener: Listener
 ) -> Answer:
-    """Start the process, follow it, and return its result.
+    """Start the child, report its progress, and return its result.
 
-    Raises `OrderFailed` with the reason, and `OrderInterrupted` after Ctrl-C or TERM, on which
-    the process is ended: a build goes on from there when it is ordered again.
+    Raises `IndexCommandFailed` with the reason, and `IndexCommandInterrupted` after Ctrl-C or
+    SIGTERM, which terminate the child; repeating a build resumes it.
     """
     with TemporaryDirectory(prefix="temper-") as name:
         folder = Path(name)
@@ -54,16 +68,16 @@ def carry_out(
         with stop_requested() as stop, _process(folder, settings) as process:
             reports = _Reports(folder / REPORTS)
             while not stop.wait(POLL_SECONDS) and process.poll() is None:
-                reports.tell(listener)
+                reports.deliver(listener)
             if stop.is_set():
-                raise OrderInterrupted("ended before it was done")
-            reports.tell(listener)
+                raise IndexCommandInterrupted("interrupted")
+            reports.deliver(listener)
         return _answer(folder, into, reports.problems)
 
 
 @contextmanager
 def _process(folder: Path, settings: ClientSettings) -> Iterator["subprocess.Popen[bytes]"]:
-    """The process, which ends with ours; only we get the Ctrl-C of a terminal."""
+    """The child, in its own session: only the parent receives Ctrl-C."""
     variables = {name: value for name, value in os.environ.items() if name != "TEMPER_API_KEY"}
     with open(folder / LOG, "wb") as log:
         process = subprocess.Popen(
@@ -86,15 +100,15 @@ def _process(folder: Path, settings: ClientSettings) -> Iterator["subprocess.Pop
 
 
 class _Reports:
-    """The reports of the process, each told once; ``problems`` are those told as errors."""
+    """The child's reports, each delivered once; ``problems`` collects its errors."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._position = 0
         self.problems: list[str] = []
 
-    def tell(self, listener: Listener) -> None:
-        """Tell what is new."""
+    def deliver(self, listener: Listener) -> None:
+        """Deliver new reports."""
         for report in self._new():
             match report:
                 case {"type": "phase", "phase": str(name)}:
@@ -121,12 +135,14 @@ def _answer(folder: Path, into: type[Answer], problems: list[str]) -> Answer:
         content = (folder / RESULT).read_bytes()
     except FileNotFoundError:
         log = (folder / LOG).read_text(errors="replace").splitlines()[-LOG_LINES:]
-        raise OrderFailed("the process ended without a result", "process_crashed", log) from None
+        raise IndexCommandFailed(
+            "the index process exited without a result", "process_crashed", log
+        ) from None
     result = json.loads(content)
     if result["status"] == "failed":
         error = result["error"]
-        raise OrderFailed(error["message"], error["code"], problems)
+        raise IndexCommandFailed(error["message"], error["code"], problems)
     try:
         return into.model_validate(result)
     except ValidationError as error:
-        raise UnexpectedAnswer(f"the result of the order is not one: {error}") from error
+        raise UnexpectedAnswer(f"the index process returned an invalid result: {error}") from error

@@ -4,12 +4,12 @@ from pathlib import Path
 from temper.demo.addition.data import split_pairs, worked_answer, write_data
 
 
-def test_answers_are_worked_digit_by_digit_and_end_in_the_sum() -> None:
+def test_answers_are_worked_digit_by_digit_and_end_with_the_sum() -> None:
     assert worked_answer(47, 85) == "7+5=12; 4+8+1=13; answer: 132"
     assert worked_answer(20, 30) == "0+0=0; 2+3+0=5; answer: 50"
 
 
-def test_no_held_out_pair_is_trained_on_in_either_order() -> None:
+def test_held_out_pairs_are_not_in_the_training_data() -> None:
     train, held = split_pairs(4000, 300, seed=0)
 
     trained = {frozenset(pair) for pair in train}
@@ -18,7 +18,7 @@ def test_no_held_out_pair_is_trained_on_in_either_order() -> None:
     assert not trained & {frozenset(pair) for pair in held}
 
 
-def test_the_files_are_the_same_every_time(tmp_path: Path) -> None:
+def test_the_data_files_are_deterministic(tmp_path: Path) -> None:
     for name in ("a", "b"):
         write_data(tmp_path / name)
 

@@ -1,11 +1,11 @@
-"""Figures as people read them."""
+"""Sizes, times and numbers for people."""
 
 import time
 from datetime import UTC, datetime
 
 
 def size(count: int) -> str:
-    """Return a number of bytes as 512 B, 1.5 KB, 20 MB."""
+    """Format a number of bytes: 512 B, 1.5 KB, 20 MB (powers of 1000)."""
     amount = float(count)
     for unit in ("B", "KB", "MB", "GB"):
         if amount < 1000:
@@ -15,7 +15,7 @@ def size(count: int) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Return a length of time as 8s, 4m10s, 2h05m, 3d4h."""
+    """Format a duration: 8s, 4m10s, 2h05m, 3d4h."""
     whole = max(0, round(seconds))
     minutes, hours, days = whole // 60, whole // 3600, whole // 86_400
     if days:
@@ -28,17 +28,17 @@ def duration(seconds: float) -> str:
 
 
 def age(timestamp: float) -> str:
-    """Return how long ago a time (seconds since the epoch) was."""
+    """Format the time since a Unix timestamp."""
     return f"{duration(time.time() - timestamp)} ago"
 
 
 def clock(timestamp: float) -> str:
-    """Return a time (seconds since the epoch) as local hours, minutes and seconds."""
+    """Format a Unix timestamp as local time of day."""
     return datetime.fromtimestamp(timestamp, UTC).astimezone().strftime("%H:%M:%S")
 
 
-def figure(value: float) -> str:
-    """Return a number in four significant digits, large ones in whole."""
+def number(value: float) -> str:
+    """Format a number with four significant digits; large ones as integers."""
     if abs(value) >= 1000 or float(value).is_integer():
         return f"{value:,.0f}"
     return f"{value:.4g}"

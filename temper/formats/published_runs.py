@@ -1,27 +1,32 @@
-"""Reads the run files that MindSpeed-RL and verl publish, as settings of rollouts."""
+"""Read run files published for MindSpeed-RL and verl as rollout settings."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, TypeVar
 
 import yaml
-from pydantic import BaseModel, Field, StrictInt
+from pydantic import BaseModel, Field, StrictInt, ValidationError
 
 from services.contracts.base import Number
 from services.contracts.errors import InvalidRequest
 from services.contracts.multi_turn import CountedCalls, MultiTurn, PromptType, RolloutSampling, Tool
 from services.contracts.tool_files import parse_tool_file
 from services.contracts.yaml_text import parse_yaml
-from temper.formats.published_sections import Section, given, read_section, section_of
 
 MAX_FILE_BYTES = 1024 * 1024
+Section = Mapping[str, Any]
+Settings = TypeVar("Settings", bound=BaseModel)
+
+_INTERPOLATED = ("${", "???")
+"""Prefixes of values that OmegaConf fills in."""
 
 
 @dataclass(frozen=True)
 class PublishedRun:
-    """What a run file says of rollouts; null is what it leaves open.
+    """The rollout settings of a run file; None where it does not set one.
 
-    ``verifier_functions`` and ``verifier_weights`` name rewards as MindSpeed-RL does.
+    ``verifier_functions`` and ``verifier_weights`` are MindSpeed-RL's names of rewards.
     """
 
     multi_turn: MultiTurn
@@ -61,7 +66,7 @@ class _VerlTurns(BaseModel):
     tool_config_path: str | None = None
 
     def tool_turns(self) -> int | None:
-        """How many turns may call tools: the last of the model's own calls nothing."""
+        """Number of turns that may call tools: the model's last turn cannot."""
         own = self.max_assistant_turns or self.max_turns
         limits = [] if own is None else [own - 1]
         return min([*limits, self.max_user_turns] if self.max_user_turns else limits, default=None)
@@ -72,16 +77,16 @@ class _Prompts(BaseModel):
 
 
 def is_published(settings: Section) -> bool:
-    """Whether this is the content of a file that `read_published` reads."""
+    """Whether `read_published` can read a file with this content."""
     return "rl_config" in settings or "actor_rollout_ref" in settings or _is_verl(settings)
 
 
 def read_published(path: Path) -> PublishedRun:
-    """Read a run file, and the tool file that it names where it plays several turns.
+    """Read a run file and, for multi-turn runs, the tool file that it names.
 
-    A tool file is looked for from the folder of the run file, from those above it and from the
-    working directory: published paths begin at the root of a repository. Raises InvalidRequest
-    that names the file and the key.
+    The tool file is searched relative to the run file's folder, the folders above it, and the
+    working directory: published paths start at a repository's root. Raises InvalidRequest with
+    the file and the key.
     """
     try:
         settings = _mapping(_text(path))
@@ -131,7 +136,7 @@ def _of_verl(settings: Section, path: Path) -> PublishedRun:
         "tool_parser_format": "hermes" if turns.format == "qwen" else turns.format,
     }
     multi_turn = read_section(MultiTurn, {**block, **own}, "multi_turn")
-    # Where transformers samples, top_k 0 means all tokens.
+    # In transformers, top_k 0 means all tokens.
     sampling = {**section, "max_tokens": length, "top_k": given(section, "top_k") or None}
     return PublishedRun(
         multi_turn=multi_turn,
@@ -144,7 +149,7 @@ def _of_verl(settings: Section, path: Path) -> PublishedRun:
 
 
 def _is_verl(settings: Section) -> bool:
-    """Whether this is verl's rollout section itself."""
+    """Whether this is verl's rollout section alone."""
     block = settings.get("multi_turn")
     return isinstance(block, Mapping) and "enable" in block
 
@@ -160,7 +165,7 @@ def _tools(named: str | None, path: Path, multi_turn: MultiTurn) -> tuple[Tool, 
     for folder in (*path.absolute().parents, Path.cwd()):
         if (found := folder / named).is_file():
             return tuple(parse_tool_file(_text(found), found.name))
-    raise InvalidRequest(f"there is no tool file {named}", param="tool_config_path")
+    raise InvalidRequest(f"tool file {named} does not exist", param="tool_config_path")
 
 
 def _text(path: Path) -> str:
@@ -178,7 +183,36 @@ def _mapping(text: str) -> Section:
     try:
         settings = parse_yaml(text)
     except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise InvalidRequest(f"is no YAML: {' '.join(str(error).split())[:300]}") from None
+        raise InvalidRequest(f"not YAML: {' '.join(str(error).split())[:300]}") from None
     if not isinstance(settings, dict) or not is_published(settings):
-        raise InvalidRequest("has no rl_config of MindSpeed-RL and no rollout section of verl")
+        raise InvalidRequest("has neither an rl_config (MindSpeed-RL) nor a rollout section (verl)")
     return settings
+
+
+def section_of(settings: Section, *names: str) -> Section:
+    """Return a nested section, empty if missing. Raises InvalidRequest."""
+    for position, name in enumerate(names, start=1):
+        value = given(settings, name)
+        if value is not None and not isinstance(value, Mapping):
+            key = ".".join(names[:position])
+            raise InvalidRequest(f"{key} is not a section", param=key)
+        settings = value or {}
+    return settings
+
+
+def given(section: Section, name: str) -> Any:
+    """Return a value; None if missing or interpolated, as in ``${data.n}``."""
+    value = section.get(name)
+    is_interpolated = isinstance(value, str) and value.startswith(_INTERPOLATED)
+    return None if is_interpolated else value
+
+
+def read_section(kind: type[Settings], section: Section, place: str) -> Settings:
+    """Validate the fields of ``kind`` in a section. Raises InvalidRequest with the full key."""
+    values = {name: given(section, name) for name in kind.model_fields}
+    try:
+        return kind.model_validate({name: v for name, v in values.items() if v is not None})
+    except ValidationError as error:
+        problem = error.errors()[0]
+        key = ".".join(filter(None, [place, *map(str, problem["loc"])]))
+        raise InvalidRequest(f"{key}: {problem['msg']}", param=key) from None

@@ -1,6 +1,6 @@
 import pytest
 
-from temper.cli.formats import duration, figure, size
+from temper.cli.units import duration, number, size
 
 
 @pytest.mark.parametrize(
@@ -22,5 +22,5 @@ def test_sizes(count: int, said: str) -> None:
     ("value", "said"),
     [(3.0, "3"), (0.000123456, "0.0001235"), (1e-7, "1e-07"), (12345.6, "12,346")],
 )
-def test_figures(value: float, said: str) -> None:
-    assert figure(value) == said
+def test_numbers(value: float, said: str) -> None:
+    assert number(value) == said

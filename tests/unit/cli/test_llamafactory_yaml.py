@@ -83,13 +83,13 @@ def test_an_example_becomes_a_request() -> None:
     }
 
 
-def test_what_is_left_out_is_noted() -> None:
+def test_dropped_arguments_are_noted() -> None:
     notes = parse_llamafactory_yaml(LORA).notes
 
     assert [note.split()[0] for note in notes] == ["trust_remote_code", "output_dir", "plot_loss"]
 
 
-def test_what_a_file_does_not_say_keeps_the_library_default() -> None:
+def test_missing_arguments_have_library_defaults() -> None:
     job = parse_llamafactory_yaml(FULL)
 
     assert job.hyperparameters.training_type is TrainingType.FULL
@@ -106,7 +106,7 @@ def test_what_a_file_does_not_say_keeps_the_library_default() -> None:
 
 
 @pytest.mark.parametrize("change", ["stage: dpo", "stage: [sft]", "finetuning_type: freeze"])
-def test_another_stage_or_method_is_refused(change: str) -> None:
+def test_another_stage_or_method_is_rejected(change: str) -> None:
     key = change.partition(":")[0]
     text = "\n".join(change if line.startswith(key) else line for line in FULL.splitlines())
 
@@ -115,7 +115,7 @@ def test_another_stage_or_method_is_refused(change: str) -> None:
 
 
 @pytest.mark.parametrize("line", ["", "do_train: false", "do_predict: true", "do_train: 'yes'"])
-def test_a_file_that_does_not_train_is_refused(line: str) -> None:
+def test_a_file_that_does_not_train_is_rejected(line: str) -> None:
     with pytest.raises(
         InvalidRequest, match=r"only training files.*do_train is not true"
     ) as raised:
@@ -124,31 +124,31 @@ def test_a_file_that_does_not_train_is_refused(line: str) -> None:
     assert raised.value.param == "do_train"
 
 
-def test_a_file_for_prediction_is_not_said_to_lack_a_dataset() -> None:
+def test_a_prediction_file_is_rejected_for_its_purpose_not_its_dataset() -> None:
     prediction = "model_name_or_path: m\nstage: sft\ndo_predict: true\neval_dataset: capitals\n"
 
     with pytest.raises(InvalidRequest, match="do_train"):
         parse_llamafactory_yaml(prediction)
 
 
-def test_a_file_without_a_seed_keeps_the_default_of_llamafactory() -> None:
+def test_a_missing_seed_has_llamafactorys_default() -> None:
     assert parse_llamafactory_yaml(FULL.replace("seed: 7\n", "")).seed == 42
 
 
 @pytest.mark.parametrize("seed", ["abc", "true", "1.5", "-1", "2147483648", "[1]"])
-def test_a_seed_that_is_none_is_refused(seed: str) -> None:
+def test_an_invalid_seed_is_rejected(seed: str) -> None:
     with pytest.raises(InvalidRequest, match="seed must be a whole number") as raised:
         parse_llamafactory_yaml(FULL + f"seed: {seed}\n")
 
     assert raised.value.param == "seed"
 
 
-def test_an_unknown_template_is_refused() -> None:
+def test_an_unknown_template_is_rejected() -> None:
     with pytest.raises(InvalidRequest, match="the nearest one is llama3"):
         parse_llamafactory_yaml(FULL.replace("template: llama3", "template: llama33"))
 
 
-def test_an_unknown_argument_is_refused() -> None:
+def test_an_unknown_argument_is_rejected() -> None:
     with pytest.raises(ArgumentRefused, match="lora_rank"):
         parse_llamafactory_yaml(FULL + "lora_rnk: 3\n")
 
@@ -156,12 +156,12 @@ def test_an_unknown_argument_is_refused() -> None:
 @pytest.mark.parametrize(
     "text", ["", "- a list", "just text", "a: [", "1: one", "dataset: x", "model_name_or_path: x"]
 )
-def test_text_that_is_no_job_is_refused(text: str) -> None:
+def test_text_that_is_not_a_training_file_is_rejected(text: str) -> None:
     with pytest.raises(InvalidRequest):
         parse_llamafactory_yaml(text)
 
 
-def test_a_bad_value_names_its_field() -> None:
+def test_an_invalid_value_names_its_field() -> None:
     with pytest.raises(InvalidRequest) as raised:
         parse_llamafactory_yaml(FULL + "num_train_epochs: -1\n")
 

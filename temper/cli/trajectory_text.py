@@ -1,4 +1,4 @@
-"""Trajectories as text that is read in a terminal."""
+"""Trajectories as text for a terminal."""
 
 import json
 import unicodedata
@@ -10,10 +10,10 @@ from services.contracts.base import JsonObject
 from services.contracts.trajectories import CallOutcome, ToolCallRecord, Trajectory, Turn
 
 _INDENT = "    "
-_COMMANDING_CATEGORIES = frozenset({"Cc", "Cs", "Zl", "Zp"})
-"""Control characters, halves of characters, and ends of lines that are no newline."""
-_TURNING = frozenset({"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"})
-"""What turns the direction of writing, and can make a line look like another one."""
+_CONTROL_CATEGORIES = frozenset({"Cc", "Cs", "Zl", "Zp"})
+"""Control characters, surrogates, and line separators other than newline."""
+_BIDI_CONTROLS = frozenset({"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"})
+"""Bidirectional controls, which can make a line look like another one."""
 
 
 @dataclass(frozen=True)
@@ -23,16 +23,16 @@ class _Line:
 
 
 def render(trajectory: Trajectory, *, masks: bool = False) -> str:
-    """What was said, called and replied, and how it was judged; ends with a newline.
+    """Return turns, tool calls, results and rewards as text that ends with a newline.
 
-    With ``masks`` a line begins with 1 where the model wrote it, and with 0 where it was given to
-    the model. Characters that would command a terminal are written as escapes.
+    With ``masks``, a line starts with 1 where the model sampled it and with 0 where it was
+    inserted. Terminal control characters are escaped.
     """
     lines = [*_head(trajectory), *_prompt(trajectory)]
     for number, turn in enumerate(trajectory.turns, start=1):
         lines += _turn(number, turn)
     lines += _end(trajectory)
-    return "".join(f"{_margin(line, masks)}{_harmless(line.text)}\n" for line in lines)
+    return "".join(f"{_margin(line, masks)}{_escaped(line.text)}\n" for line in lines)
 
 
 def _margin(line: _Line, masks: bool) -> str:
@@ -51,7 +51,7 @@ def _head(trajectory: Trajectory) -> Iterator[_Line]:
     yield _Line(
         f"tokens: {len(trajectory.prompt_token_ids)} of the prompt, {trajectory.sampled_tokens}"
         f" sampled, {inserted} inserted; turns: {len(trajectory.turns)}; calls:"
-        f" {trajectory.tool_calls}{failed}; {trajectory.seconds:.1f} s, of them"
+        f" {trajectory.tool_calls}{failed}; {trajectory.seconds:.1f} s, of which"
         f" {trajectory.model_seconds:.1f} in the model and {trajectory.tool_seconds:.1f} in tools"
     )
 
@@ -69,14 +69,14 @@ def _prompt(trajectory: Trajectory) -> Iterator[_Line]:
         yield from _titled(f"tools: {', '.join(names)}")
     for message in trajectory.messages:
         yield from _titled(str(message.get("role", "?")))
-        yield from _block(_said(message), 0)
+        yield from _block(_content_of(message), 0)
 
 
-def _said(message: JsonObject) -> str:
+def _content_of(message: JsonObject) -> str:
     content = message.get("content")
-    said = content if isinstance(content, str) else _json(content) if content else ""
+    text = content if isinstance(content, str) else _json(content) if content else ""
     calls = message.get("tool_calls")
-    return "\n".join(part for part in (said, _json(calls) if calls else "") if part)
+    return "\n".join(part for part in (text, _json(calls) if calls else "") if part)
 
 
 def _turn(number: int, turn: Turn) -> Iterator[_Line]:
@@ -104,10 +104,10 @@ def _call(call: ToolCallRecord) -> Iterator[_Line]:
     if call.error is not None:
         yield _Line(f"error: {call.error}")
     if call.shown is None:
-        yield _Line("no reply was inserted")
+        yield _Line("no result was inserted")
         return
-    whole = f", of {call.reply_characters:,} characters" if call.reply_characters else ""
-    yield _Line(f"reply{whole}:")
+    length = f", of {call.reply_characters:,} characters" if call.reply_characters else ""
+    yield _Line(f"result{length}:")
     yield from _block(call.shown, 0)
 
 
@@ -118,7 +118,7 @@ def _end(trajectory: Trajectory) -> Iterator[_Line]:
     if trajectory.reward_error is not None:
         yield _Line(f"no reward: {trajectory.reward_error}")
     if trajectory.gold:
-        yield _Line(f"right: {' | '.join(trajectory.gold)}")
+        yield _Line(f"gold: {' | '.join(trajectory.gold)}")
 
 
 def _titled(title: str) -> Iterator[_Line]:
@@ -134,15 +134,15 @@ def _json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def _harmless(text: str) -> str:
+def _escaped(text: str) -> str:
     return text if text.isprintable() else "".join(map(_visible, text))
 
 
 def _visible(character: str) -> str:
-    commands = (
-        unicodedata.category(character) in _COMMANDING_CATEGORIES
-        or unicodedata.bidirectional(character) in _TURNING
+    is_control = (
+        unicodedata.category(character) in _CONTROL_CATEGORIES
+        or unicodedata.bidirectional(character) in _BIDI_CONTROLS
     )
-    if not commands or character == "\t":
+    if not is_control or character == "\t":
         return character
     return character.encode("unicode_escape").decode()

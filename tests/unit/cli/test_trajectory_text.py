@@ -1,4 +1,4 @@
-"""Trajectories as a person reads them."""
+"""Trajectories rendered as text."""
 
 from hypothesis import given
 
@@ -10,7 +10,7 @@ from services.contracts.trajectories import (
     Trajectory,
     Turn,
 )
-from temper.formats.trajectory_text import render
+from temper.cli.trajectory_text import render
 from tests.unit.rollouts.log.examples import trajectories, trajectory
 
 
@@ -53,7 +53,7 @@ ANSWERED = ToolCallRecord(
 )
 
 
-def test_a_conversation_reads_in_its_order_with_code_on_lines_of_its_own() -> None:
+def test_a_conversation_is_rendered_in_order_with_code_on_separate_lines() -> None:
     text = render(with_call(ANSWERED, reward=0.8, reward_components={"em": 1.0}, gold=["408"]))
     wanted = [
         "reward 0.8 (em 1)",
@@ -63,18 +63,18 @@ def test_a_conversation_reads_in_its_order_with_code_on_lines_of_its_own() -> No
         "    x = 12*34",
         "    print(x)",
         "    5",
-        "reply, of 400 characters:",
+        "result, of 400 characters:",
         "408...(truncated)",
         "It is 408.",
         "end: answered",
-        "right: 408",
+        "gold: 408",
     ]
     places = [text.index(part) for part in wanted]
     assert places == sorted(places)
     assert "turns: 2; calls: 1;" in text
 
 
-def test_masks_tell_who_wrote_a_line() -> None:
+def test_masks_mark_sampled_and_inserted_lines() -> None:
     lines = render(with_call(ANSWERED), masks=True).splitlines()
     assert "1 | I compute." in lines
     assert "0 | 408...(truncated)" in lines
@@ -83,7 +83,7 @@ def test_masks_tell_who_wrote_a_line() -> None:
     assert {line[:4] for line in lines} == {"1 | ", "0 | ", "  | "}
 
 
-def test_a_failed_call_says_what_happened() -> None:
+def test_a_failed_call_shows_its_error() -> None:
     failed = ToolCallRecord(
         name="search",
         arguments=None,
@@ -105,21 +105,21 @@ def test_dropped_and_malformed_calls_and_failures_are_shown() -> None:
         error="the engine is gone",
         reward_error="the sandbox did not answer",
     )
-    shown.turns[0].malformed = [MalformedCall(text="{", reason="is no JSON")]
+    shown.turns[0].malformed = [MalformedCall(text="{", reason="not JSON")]
     text = render(shown)
     assert "call of search: not run" in text
-    assert "malformed call: is no JSON" in text
+    assert "malformed call: not JSON" in text
     assert "error: the engine is gone" in text
     assert "no reward: the sandbox did not answer" in text
 
 
-def test_messages_that_hold_calls_are_shown() -> None:
+def test_messages_with_tool_calls_are_shown() -> None:
     message = {"role": "assistant", "content": None, "tool_calls": [{"name": "f"}]}
     shown = trajectory().model_copy(update={"messages": [message]})
     assert '[{"name": "f"}]' in render(shown)
 
 
-def test_nothing_in_a_trajectory_commands_the_terminal() -> None:
+def test_control_characters_in_a_trajectory_are_escaped() -> None:
     hostile = "a\x1b[2J\x9b0m\u202eb\u2028\r\x07c\td é 漢\u3000字"
     text = render(trajectory(text=hostile))
     assert r"a\x1b[2J\x9b0m\u202eb\u2028\r\x07c" in text
@@ -127,7 +127,7 @@ def test_nothing_in_a_trajectory_commands_the_terminal() -> None:
 
 
 @given(trajectories())
-def test_any_trajectory_can_be_shown(shown: Trajectory) -> None:
+def test_any_trajectory_can_be_rendered(shown: Trajectory) -> None:
     text = render(shown, masks=True)
     assert not set(text) & {*map(chr, range(32)), "\x7f", "\x9b", "\u202e"} - {"\n", "\t"}
     assert all(line[:4] in {"1 | ", "0 | ", "  | "} for line in text.split("\n")[:-1])

@@ -1,0 +1,240 @@
+"""LLaMA-Factory's named datasets: finding them in ``dataset_info.json``, and merging several."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any, Literal
+
+import ijson
+from pydantic import BaseModel, Field, ValidationError
+
+from services.contracts.errors import InvalidRequest
+
+NAME = "dataset_info.json"
+DEFAULT_FOLDER = "data"
+MAX_BYTES = 8 << 20
+HEAD_BYTES = 4096
+UPLOADABLE = frozenset({".json", ".jsonl", ".parquet"})
+MEDIA = ("images", "videos", "audios")
+
+Row = Mapping[str, Any]
+
+
+class Columns(BaseModel):
+    """Which key of a row holds what; null: not used."""
+
+    prompt: str | None = None
+    query: str | None = None
+    response: str | None = None
+    history: str | None = None
+    messages: str | None = None
+    system: str | None = None
+    tools: str | None = None
+    images: str | None = None
+    videos: str | None = None
+    audios: str | None = None
+
+
+class Tags(BaseModel):
+    """Keys and role names of a message."""
+
+    role_tag: str = "from"
+    content_tag: str = "value"
+    user_tag: str = "human"
+    assistant_tag: str = "gpt"
+    observation_tag: str = "observation"
+    function_tag: str = "function_call"
+    system_tag: str = "system"
+
+
+ALPACA = Columns(prompt="instruction", query="input", response="output")
+SHAREGPT = Columns(messages="conversations")
+SHAREGPT_TAGS = Tags()
+
+
+class Entry(BaseModel):
+    """One dataset as ``dataset_info.json`` describes it."""
+
+    file_name: str | None = None
+    hf_hub_url: str | None = None
+    formatting: Literal["alpaca", "sharegpt"] = "alpaca"
+    ranking: bool = False
+    subset: str | None = None
+    split: str = "train"
+    folder: str | None = None
+    num_samples: int | None = Field(default=None, ge=1)
+    columns: Columns | None = None
+    tags: Tags | None = None
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """A dataset that was found: a local file, or a dataset name of the hub."""
+
+    name: str
+    entry: Entry
+    source: Path | str
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the gateway can read the file as it is: default columns, all rows."""
+        entry = self.entry
+        return entry.columns is None and entry.tags is None and entry.num_samples is None
+
+
+class DatasetInfo:
+    """The datasets of one ``dataset_info.json``. Every method raises `InvalidRequest`."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        if path.stat().st_size > MAX_BYTES:
+            raise InvalidRequest(f"{path}: larger than {MAX_BYTES} bytes")
+        try:
+            self._content = json.loads(path.read_bytes())
+        except ValueError as error:
+            raise InvalidRequest(f"{path}: not JSON: {error}") from error
+        if not isinstance(self._content, dict):
+            raise InvalidRequest(f"{path}: not an object of datasets by name")
+
+    @classmethod
+    def of(cls, job_file: Path, dataset_dir: str | None) -> "DatasetInfo":
+        """Find the file. ``dataset_dir`` is relative to the working directory, as LLaMA-Factory
+        reads it, or to a folder above the training file, as in its repository."""
+        folder = dataset_dir or DEFAULT_FOLDER
+        bases = [Path.cwd(), *job_file.resolve().parents]
+        for base in bases:
+            path = base / folder / NAME
+            if path.is_file():
+                return cls(path)
+        raise InvalidRequest(
+            f"dataset_dir: {folder}/{NAME} does not exist here or in a folder above the file"
+        )
+
+    def dataset(self, name: str) -> Dataset:
+        """Return a dataset that exists and is supported."""
+        if name not in self._content:
+            raise InvalidRequest(f"dataset: {self.path} has no {name!r}")
+        try:
+            entry = Entry.model_validate(self._content[name])
+        except ValidationError as error:
+            fault = error.errors(include_url=False, include_input=False)[0]
+            field = ".".join(str(part) for part in fault["loc"])
+            raise _unsupported(name, f"{field}: {fault['msg']}") from error
+        _check(name, entry)
+        if entry.hf_hub_url is not None:
+            return Dataset(name, entry, entry.hf_hub_url)
+        path = self.path.parent / (entry.file_name or "")
+        if not path.is_file():
+            raise InvalidRequest(f"dataset {name}: {path} does not exist")
+        if path.suffix not in UPLOADABLE:
+            raise _unsupported(name, f"files ending in {path.suffix!r}")
+        return Dataset(name, entry, path)
+
+
+def _check(name: str, entry: Entry) -> None:
+    if entry.ranking:
+        raise _unsupported(name, "preference pairs")
+    if entry.file_name is None and entry.hf_hub_url is None:
+        raise _unsupported(name, "neither file_name nor hf_hub_url is given")
+    columns = entry.columns or Columns()
+    for medium in MEDIA:
+        if getattr(columns, medium) is not None:
+            raise _unsupported(name, f"rows with {medium}")
+    is_of_hub = entry.hf_hub_url is not None
+    if is_of_hub and (entry.subset or entry.folder or entry.split != "train"):
+        raise _unsupported(name, "subset, folder and split of the hub")
+
+
+def _unsupported(name: str, what: str) -> InvalidRequest:
+    return InvalidRequest(f"dataset {name}: not supported: {what}")
+
+
+def merge(datasets: Sequence[Dataset], limit: int | None, target: Path) -> Path:
+    """Write the first ``limit`` rows of each dataset to ``target`` in sharegpt format; return it.
+
+    Rows are streamed. Raises `InvalidRequest` with dataset and row number (from 0) for a row that
+    does not have its dataset's format.
+    """
+    with open(target, "w", encoding="utf-8") as out:
+        for dataset in datasets:
+            most = min((n for n in (dataset.entry.num_samples, limit) if n), default=None)
+            for number, row in enumerate(islice(_rows(dataset), most)):
+                try:
+                    converted = _convert(dataset, row)
+                except (KeyError, TypeError, ValueError) as error:
+                    raise InvalidRequest(
+                        f"dataset {dataset.name}: row {number} does not have the declared format: "
+                        f"{error!r}"
+                    ) from error
+                out.write(json.dumps(converted, ensure_ascii=False) + "\n")
+    return target
+
+
+def _rows(dataset: Dataset) -> Iterator[Row]:
+    path = dataset.source
+    if not isinstance(path, Path) or path.suffix not in {".json", ".jsonl"}:
+        raise InvalidRequest(
+            f"dataset {dataset.name}: only local JSON and JSONL files can be combined or have "
+            "custom columns"
+        )
+    with open(path, "rb") as file:
+        is_array = file.read(HEAD_BYTES).lstrip().startswith(b"[")
+        file.seek(0)
+        try:
+            # JSONL is a stream of many values; a JSON array is one value of many items.
+            yield from ijson.items(
+                file, "item" if is_array else "", multiple_values=not is_array, use_float=True
+            )
+        except ijson.JSONError as error:
+            raise InvalidRequest(f"dataset {dataset.name}: {path}: {error}") from error
+
+
+def _convert(dataset: Dataset, row: Row) -> Row:
+    entry = dataset.entry
+    if entry.formatting == "alpaca":
+        return _from_alpaca(row, entry.columns or ALPACA)
+    return _from_sharegpt(row, entry.columns or SHAREGPT, entry.tags or SHAREGPT_TAGS)
+
+
+def _from_alpaca(row: Row, columns: Columns) -> Row:
+    questions = [_text(row, columns.prompt), _text(row, columns.query)]
+    turns: list[tuple[str, str]] = []
+    for question, answer in (row.get(columns.history) or []) if columns.history else []:
+        turns += [("human", question), ("gpt", answer)]
+    turns.append(("human", "\n".join(question for question in questions if question)))
+    turns.append(("gpt", _text(row, columns.response)))
+    return _conversation(turns, row, columns)
+
+
+def _from_sharegpt(row: Row, columns: Columns, tags: Tags) -> Row:
+    roles = {
+        tags.user_tag: "human",
+        tags.assistant_tag: "gpt",
+        tags.observation_tag: "observation",
+        tags.function_tag: "function_call",
+        tags.system_tag: "system",
+    }
+    messages = row[columns.messages or "conversations"]
+    turns = [(roles[message[tags.role_tag]], message[tags.content_tag]) for message in messages]
+    return _conversation(turns, row, columns)
+
+
+def _conversation(turns: Sequence[tuple[str, str]], row: Row, columns: Columns) -> Row:
+    extras = {
+        name: row[key]
+        for name, key in (("system", columns.system), ("tools", columns.tools))
+        if key is not None and row.get(key)
+    }
+    return {"conversations": [{"from": role, "value": text} for role, text in turns], **extras}
+
+
+def _text(row: Row, key: str | None) -> str:
+    """The string under ``key``; empty where the dataset has no such column or the row no value."""
+    if key is None:
+        return ""
+    value = row.get(key) or ""
+    if not isinstance(value, str):
+        raise TypeError(f"{key} is not a string")
+    return value

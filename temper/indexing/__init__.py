@@ -1,1 +1,0 @@
-"""Working on indexes from the command line, without the platform."""
