@@ -202,7 +202,7 @@ def test_a_llamafactory_file_is_submitted_with_its_data_and_hub_model(
     hyperparameters = job["method"]["supervised"]["hyperparameters"]
     assert job["model"] == "cli-owner/cli-model"
     assert (hyperparameters["lora"]["rank"], hyperparameters["max_seq_length"]) == (8, 512)
-    assert "registered cli-owner/cli-model of the hub" in said.err
+    assert "registered cli-owner/cli-model from the hub" in said.err
     assert "trust_remote_code is ignored" in said.err
 
     assert main(["files", "download", job["training_file"], "-o", "merged.jsonl"]) == 0
