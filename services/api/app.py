@@ -29,7 +29,7 @@ from services.contracts.errors import Unavailable
 from services.core.artifacts import Artifacts
 from services.core.db.engine import Database
 from services.core.db.migrate import migrate
-from services.core.jobs.broker import create_queue, ping_broker
+from services.core.jobs.broker import create_celery_app, ping_broker
 from services.core.web.app import create_app
 from services.core.web.auth import Authenticator
 from services.core.web.database_errors import install_database_errors
@@ -38,7 +38,7 @@ from services.core.web.database_errors import install_database_errors
 def create_api(settings: ApiSettings) -> FastAPI:
     """The application; its database is migrated and its dispatcher started with it."""
     context = _create_context(settings)
-    queue = create_queue(settings)
+    queue = create_celery_app(settings)
     tools = [Upstream(service) for service in tool_services(settings)]
 
     @asynccontextmanager
@@ -84,7 +84,7 @@ def _create_context(settings: ApiSettings) -> GatewayContext:
     database = Database(settings.database)
     dispatcher = Dispatcher(
         database,
-        create_queue(settings),
+        create_celery_app(settings),
         reconcile_seconds=settings.reconcile_seconds,
         grace_seconds=settings.grace_seconds,
     )

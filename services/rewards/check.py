@@ -28,7 +28,7 @@ from services.contracts.rewards import (
     SearchEmReward,
     WeightedReward,
 )
-from services.core.user_functions.pool import check_callable
+from services.core.user_functions.pool import check_function_allowed
 from services.rewards.graders.formula import Formula, FormulaError
 from services.rewards.graders.model_graders import texts_of
 from services.rewards.graders.python_grader import check_source
@@ -78,7 +78,7 @@ def check_reward(reward: Reward, permissions: Permissions, param: str) -> None:
         case HttpReward():
             _check_url(reward.url, permissions, f"{param}.url")
         case CallableReward():
-            check_callable(reward.function, permissions.callables, f"{param}.function")
+            check_function_allowed(reward.function, permissions.callables, f"{param}.function")
             if RECORD in reward.arguments:
                 message = f"{RECORD} is the argument that holds what is judged"
                 raise InvalidRequest(message, param=f"{param}.arguments")

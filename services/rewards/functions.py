@@ -5,7 +5,7 @@ import math
 from typing import Any
 
 from services.contracts.rewards import CallableReward
-from services.core.user_functions.pool import CallableFailed, CallableProcesses
+from services.core.user_functions.pool import FunctionFailed, FunctionPool
 from services.inference.clients.json_service import JsonService, ServiceFailed
 from services.rewards.component import RewardFailed, Score
 from services.rewards.sample import Sample
@@ -14,7 +14,7 @@ from services.rewards.sample import Sample
 class FunctionScore:
     """What a Python function returns."""
 
-    def __init__(self, settings: CallableReward, processes: CallableProcesses) -> None:
+    def __init__(self, settings: CallableReward, processes: FunctionPool) -> None:
         self._settings = settings
         self._processes = processes
 
@@ -23,7 +23,7 @@ class FunctionScore:
         arguments = {**self._settings.arguments, "trajectory": sample.record}
         try:
             value = await self._processes.call(arguments, self._settings.timeout)
-        except CallableFailed as error:
+        except FunctionFailed as error:
             raise RewardFailed(error.message) from error
         return Score(read_score(value, self._settings.function))
 

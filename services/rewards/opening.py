@@ -25,7 +25,7 @@ from services.contracts.rewards import (
     RewardModelReward,
     SearchEmReward,
 )
-from services.core.user_functions.pool import CallableProcesses, check_callable
+from services.core.user_functions.pool import FunctionPool, check_function_allowed
 from services.inference.clients.json_service import FailureKind, JsonService, Retries
 from services.rewards.check import check_judge_name
 from services.rewards.code.code_tests import COMPILE_SECONDS, LONGEST_SECONDS, CodeTests
@@ -127,10 +127,10 @@ class Opening:
         return ServiceScore(str(reward.url), await self._stack.enter_async_context(service))
 
     async def _function(self, reward: CallableReward, param: str) -> FunctionScore:
-        check_callable(reward.function, self._environment.allowed_callables, f"{param}.function")
-        processes = CallableProcesses(
-            reward.function, PROCESSES, self._environment.callables_folder
+        check_function_allowed(
+            reward.function, self._environment.allowed_callables, f"{param}.function"
         )
+        processes = FunctionPool(reward.function, PROCESSES, self._environment.callables_folder)
         return FunctionScore(reward, await self._stack.enter_async_context(processes))
 
     async def _reward_model(self, reward: RewardModelReward, param: str) -> RewardModel:

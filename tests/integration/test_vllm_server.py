@@ -64,7 +64,8 @@ def processes(tree: str, parent: int | None = None) -> list[psutil.Process]:
     found = []
     for process in psutil.process_iter():
         try:
-            if process.environ().get(MARKER) == tree and parent in (None, process.ppid()):
+            name = process.environ().get(MARKER, "")
+            if name.startswith(f"{tree}/") and parent in (None, process.ppid()):
                 found.append(process)
         except psutil.Error:
             continue

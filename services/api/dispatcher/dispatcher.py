@@ -19,7 +19,7 @@ from services.core.jobs.devices import release_stale_devices
 from services.core.jobs.idempotency import forget_old_answers
 from services.core.jobs.queues import pending_wake_ups, remove_wake_ups
 from services.core.jobs.reconcile import explain_waiting, recover_expired, wake_waiting_queues
-from services.core.jobs.workers import forget_dead_workers
+from services.core.jobs.workers import remove_dead_workers
 
 logger = logging.getLogger(__name__)
 
@@ -83,7 +83,7 @@ class Dispatcher:
             self._wake_waiting,
             explain_waiting,
             forget_old_answers,
-            forget_dead_workers,
+            remove_dead_workers,
         ):
             self._attempt(partial(self._commit, repair))
 

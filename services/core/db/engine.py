@@ -125,7 +125,7 @@ def now(session: Session) -> float:
     )
 
 
-def take_turns(session: Session, name: str) -> None:
+def advisory_lock(session: Session, name: str) -> None:
     """Wait until no other transaction has taken its turn under ``name``; ours ends with itself.
 
     SQLite has one writer at a time anyhow.

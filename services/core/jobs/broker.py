@@ -16,7 +16,7 @@ FILE_POLLING_SECONDS = 0.05
 BROKER_SECONDS = 10.0
 
 
-def create_queue(settings: Settings) -> Celery:
+def create_celery_app(settings: Settings) -> Celery:
     """Return the application. Messages carry a queue's name and nothing else, as JSON."""
     app = Celery("temper")
     app.conf.update(

@@ -9,7 +9,7 @@ from sqlalchemy import ColumnElement, or_, select, update
 from sqlalchemy.orm import Session
 
 from services.contracts.jobs import JobStatus
-from services.core.db.engine import now, take_turns
+from services.core.db.engine import advisory_lock, now
 from services.core.db.tables import JobRow
 from services.core.jobs.devices import HostDevices, free_devices, hold_devices
 from services.core.jobs.events import append_event
@@ -79,7 +79,7 @@ def claim_work(
     that large jobs are not starved; its ``queue_reason`` then says what it waits for. The same
     holds for CPU slots. GPUs in ``occupied`` are in use by somebody else and count as taken.
     """
-    take_turns(session, claimant.devices.host)
+    advisory_lock(session, claimant.devices.host)
     for pool in _pools(claimant.devices):
         claim = _claim_from(session, pool, queue, claimant, occupied)
         if claim is not None:

@@ -36,11 +36,11 @@ def live_workers(session: Session) -> Sequence[WorkerRow]:
     ).all()
 
 
-def sign_off(session: Session, worker_id: str) -> None:
+def remove_worker(session: Session, worker_id: str) -> None:
     """Forget a worker that ends in order."""
     session.execute(delete(WorkerRow).where(WorkerRow.id == worker_id))
 
 
-def forget_dead_workers(session: Session) -> None:
+def remove_dead_workers(session: Session) -> None:
     """Drop the workers not heard of for ten minutes."""
     session.execute(delete(WorkerRow).where(WorkerRow.heartbeat_at < now(session) - FORGET_SECONDS))

@@ -1,7 +1,9 @@
 """Running a child whose whole process tree ends with its worker, its lease, or on request."""
 
 import json
+import math
 import os
+import secrets
 import selectors
 import signal
 import subprocess
@@ -64,7 +66,7 @@ class SupervisedProcess:
         env: Mapping[str, str],
         log: Path,
         tree: str,
-        deadline: float,
+        deadline: float = math.inf,
         grace_seconds: float,
     ) -> "SupervisedProcess":
         """Start ``command``; its output is appended to ``log``. ``tree`` is its `tree_name`.
@@ -158,9 +160,14 @@ def tree_name(job_id: str, epoch: int) -> str:
     return f"{job_id}:{epoch}"
 
 
+def nested_tree_name(outer: str | None) -> str:
+    """A fresh name for a tree below the tree ``outer``: whoever kills that one kills both."""
+    return f"{outer or 'temper'}/{secrets.token_hex(6)}"
+
+
 def kill_tree(tree: str) -> int:
-    """Kill every process of this host that carries the mark of ``tree``; return how many."""
-    return _kill_trees(lambda name: name == tree)
+    """Kill every process of this host in ``tree`` or a tree nested in it; return how many."""
+    return _kill_trees(lambda name: name == tree or name.startswith(f"{tree}/"))
 
 
 def kill_earlier_trees(job_id: str, epoch: int) -> int:
@@ -170,7 +177,7 @@ def kill_earlier_trees(job_id: str, epoch: int) -> int:
     a worker that was stopped and goes on must not kill the work of the one that took over.
     """
     earlier = {tree_name(job_id, number) for number in range(epoch)}
-    return _kill_trees(lambda name: name in earlier)
+    return _kill_trees(lambda name: name.partition("/")[0] in earlier)
 
 
 def _kill_trees(doomed: Callable[[str], bool]) -> int:

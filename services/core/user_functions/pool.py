@@ -1,14 +1,9 @@
-"""Calling functions of the operator in warm processes, which are killed when a call hangs."""
+"""Calling the operator's functions in warm child processes, killed when a call hangs."""
 
-import asyncio
-import contextlib
-import json
 import os
 import re
-import signal
 import sys
 from collections.abc import Collection
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -16,13 +11,36 @@ from typing import Any, Self
 from services.contracts.base import JsonObject
 from services.contracts.errors import InvalidRequest, PermissionDenied, TemperError
 from services.core.process.runtimes import REPOSITORY, child_environment
+from services.core.process.worker_pool import (
+    WorkerFailed,
+    WorkerNotStarted,
+    WorkerPool,
+    WorkerTimedOut,
+)
+
+CHILD = "services.core.user_functions.child"
+MAX_VALUE_BYTES = 64 << 20
+START_SECONDS = 120.0
+"""Importing the function's module may take long."""
 
 _DOTTED = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+", re.ASCII)
 
 
-def check_callable(path: str, allowed: Collection[str], param: str) -> None:
-    """Raise `InvalidRequest` for what is no dotted path to a function, and `PermissionDenied` for
-    one that the operator has not allowed. Nothing is imported."""
+class FunctionFailed(TemperError):
+    """The function raised, ended its process, or returned a value that is not JSON."""
+
+    code = "callable_failed"
+
+
+class FunctionTimedOut(FunctionFailed):
+    """The function did not return in time; its process was killed."""
+
+    code = "callable_timed_out"
+
+
+def check_function_allowed(path: str, allowed: Collection[str], param: str) -> None:
+    """Raise `InvalidRequest` unless ``path`` is a dotted path to a function, and
+    `PermissionDenied` unless the operator allows it. Nothing is imported."""
     if _DOTTED.fullmatch(path) is None:
         raise InvalidRequest("must be a dotted path, like package.module.function", param=param)
     if path not in allowed:
@@ -31,40 +49,26 @@ def check_callable(path: str, allowed: Collection[str], param: str) -> None:
         )
 
 
-CHILD = "services.core.user_functions.child"
-LARGEST_VALUE = 64 * 2**20
-START_SECONDS = 120.0
-"""A module may import much."""
-
-
-class CallableFailed(TemperError):
-    """The function raised, ended its process, or gave no value that JSON can hold."""
-
-    code = "callable_failed"
-
-
-class CallableTimedOut(CallableFailed):
-    """The function did not end in time; its process was killed."""
-
-    code = "callable_timed_out"
-
-
-class CallableProcesses:
+class FunctionPool:
     """Calls the function at a dotted path by keyword, in at most ``processes`` at once.
 
-    Processes start when they are needed and stay; modules are also looked for in ``folder``, and
-    of the environment no key is passed on. Who makes one has checked that the operator allows the
-    function. Use it as an async context manager.
+    Processes start on demand and stay. Modules are also looked for in ``folder``; keys in the
+    environment are not passed on. The caller has checked `check_function_allowed`. Use it as an
+    async context manager.
     """
 
     def __init__(self, path: str, processes: int, folder: Path | None = None) -> None:
         self._path = path
-        self._environment = child_environment({"PYTHONPATH": _search_path(folder)})
-        self._places = asyncio.Semaphore(processes)
-        self._idle: list[_Child] = []
-        self._all: set[_Child] = set()
+        self._pool = WorkerPool(
+            [sys.executable, "-m", CHILD, path],
+            processes,
+            child_environment({"PYTHONPATH": _search_path(folder)}),
+            start_seconds=START_SECONDS,
+            max_answer_bytes=MAX_VALUE_BYTES,
+        )
 
     async def __aenter__(self) -> Self:
+        await self._pool.__aenter__()
         return self
 
     async def __aexit__(
@@ -73,96 +77,23 @@ class CallableProcesses:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        for child in list(self._all):
-            await self._end(child)
+        await self._pool.__aexit__(kind, error, trace)
 
     async def call(self, arguments: JsonObject, timeout: float) -> Any:  # noqa: ASYNC109
-        """What the function returns, a value of JSON; ``timeout`` seconds are its own, without
-        the wait for a process and its start. Raises `CallableFailed`."""
-        async with self._places:
-            child = await self._child()
-            try:
-                async with asyncio.timeout(timeout):
-                    answer = await child.ask(arguments)
-            except TimeoutError:
-                await self._end(child)
-                message = f"{self._path} did not return within {timeout:g} s"
-                raise CallableTimedOut(message) from None
-            except BaseException:
-                await self._end(child)
-                raise
-            self._idle.append(child)
-        if "error" in answer:
-            raise CallableFailed(f"{self._path} raised {answer['error']}")
-        return answer["value"]
-
-    async def _child(self) -> "_Child":
-        while self._idle:
-            child = self._idle.pop()
-            if child.process.returncode is None:
-                return child
-            self._all.discard(child)
-        process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", CHILD, self._path),
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            limit=LARGEST_VALUE,
-            env=self._environment,
-            start_new_session=True,
-        )
-        child = _Child(process, self._path)
-        self._all.add(child)
+        """Return the function's value, which is JSON. The timeout covers the call alone, not the
+        wait for a process and its start. Raises `FunctionFailed`."""
         try:
-            async with asyncio.timeout(START_SECONDS):
-                first = await child.read()
-        except TimeoutError:
-            await self._end(child)
-            message = f"{self._path} was not imported within {START_SECONDS:.0f} s"
-            raise CallableTimedOut(message) from None
-        except BaseException:
-            await self._end(child)
-            raise
-        if "error" in first:
-            await self._end(child)
-            raise CallableFailed(first["error"])
-        return child
-
-    async def _end(self, child: "_Child") -> None:
-        """Kill a process and what it started, and wait until it is gone."""
-        self._all.discard(child)
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(child.process.pid, signal.SIGKILL)
-        await child.process.wait()
+            return await self._pool.call(arguments, timeout)
+        except WorkerTimedOut:
+            message = f"{self._path} did not return within {timeout:g} s"
+            raise FunctionTimedOut(message) from None
+        except WorkerNotStarted as error:
+            raise FunctionFailed(f"{self._path} cannot be imported: {error.message}") from None
+        except WorkerFailed as error:
+            raise FunctionFailed(f"{self._path} {error.message}") from None
 
 
 def _search_path(folder: Path | None) -> str:
-    """Where modules are found: the operator's own first, and ours in any case."""
+    """The operator's folder first, then the repository and the inherited path."""
     places = [folder, REPOSITORY, os.environ.get("PYTHONPATH")]
     return os.pathsep.join(str(place) for place in places if place)
-
-
-@dataclass(eq=False)
-class _Child:
-    process: asyncio.subprocess.Process
-    path: str
-
-    async def ask(self, arguments: JsonObject) -> dict[str, Any]:
-        assert self.process.stdin is not None  # noqa: S101 - it was started with a pipe
-        try:
-            self.process.stdin.write(json.dumps(arguments).encode() + b"\n")
-            await self.process.stdin.drain()
-        except ConnectionError:
-            raise CallableFailed(f"{self.path} ended its process") from None
-        return await self.read()
-
-    async def read(self) -> dict[str, Any]:
-        assert self.process.stdout is not None  # noqa: S101 - it was started with a pipe
-        try:
-            line = await self.process.stdout.readline()
-        except ValueError:
-            message = f"{self.path} returned more than {LARGEST_VALUE >> 20} MiB"
-            raise CallableFailed(message) from None
-        if not line.endswith(b"\n"):
-            raise CallableFailed(f"{self.path} ended its process")
-        answer: dict[str, Any] = json.loads(line)
-        return answer

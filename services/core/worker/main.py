@@ -15,12 +15,12 @@ from sqlalchemy.exc import IntegrityError
 from services.core.artifacts import Artifacts
 from services.core.db.engine import DATABASE_AWAY, Database
 from services.core.db.migrate import migrate
-from services.core.jobs.broker import WAKE_UP, create_queue
+from services.core.jobs.broker import WAKE_UP, create_celery_app
 from services.core.jobs.claims import Claim, Claimant, Stage, claim_validation, claim_work
 from services.core.jobs.devices import HostDevices, free_devices, occupied_gpus, visible_gpus
 from services.core.jobs.job import LeaseLost
 from services.core.jobs.queues import QueueNames, add_wake_up
-from services.core.jobs.workers import heartbeat, sign_off
+from services.core.jobs.workers import heartbeat, remove_worker
 from services.core.logging import configure_logging
 from services.core.process.supervised import lease_clock
 from services.core.worker.handler import Handler, ServedKind
@@ -144,7 +144,7 @@ def serve_kinds(kinds: Sequence[ServedKind], settings: WorkerSettings) -> None:
     database = Database(settings.database)
     migrate(database)
     executor = Executor(database, kinds, settings)
-    app = create_queue(settings)
+    app = create_celery_app(settings)
     app.task(name=WAKE_UP)(executor.work)
     _follow_life(executor)
     try:
@@ -204,7 +204,7 @@ def _announce(executor: Executor) -> None:
 def _sign_off(executor: Executor) -> None:
     try:
         with executor.database.write() as session:
-            sign_off(session, executor.worker_id)
+            remove_worker(session, executor.worker_id)
     except DATABASE_AWAY as error:
         logger.warning("could not sign off, silence will tell: %s", error)
 

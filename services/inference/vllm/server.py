@@ -20,9 +20,9 @@ from services.contracts.engine import VllmOptions
 from services.contracts.errors import TemperError
 from services.core.artifacts import LoraAdapter, ModelSource
 from services.core.process.runtimes import find_runtime
+from services.core.process.server import ServerProcess
 from services.inference.vllm.launch import HOST, NO_ROUTES, Routes, plan_launch
 from services.inference.vllm.log import LogFollower, StartupPhase, failure_cause, milestone
-from services.inference.vllm.server_process import ServerProcess
 
 LOG = "vllm.log"
 POLL_SECONDS = 0.2
@@ -134,7 +134,6 @@ class VllmServer:
         """Wait until the server ends by itself, which raises `VllmFailed`; else never return."""
         assert self._process is not None  # noqa: S101 - the block has been entered
         while (code := self._process.returncode()) is None:
-            self._process.remember_descendants()
             self._last_lines.extend(self._follower.new_lines())
             await asyncio.sleep(1.0)
         raise self._ended(code)
@@ -169,6 +168,7 @@ class VllmServer:
             cwd=self._job_dir,
             environment=launch.environment,
             log=self._log,
+            grace_seconds=GRACE_SECONDS,
         )
         self._report(StartupPhase.IMPORTING)
 
@@ -183,7 +183,6 @@ class VllmServer:
             while (code := self._process.returncode()) is None:
                 self._follow()
                 if await self._answers(client):
-                    self._process.remember_descendants()
                     self._report(StartupPhase.READY)
                     return None
                 await asyncio.sleep(POLL_SECONDS)
@@ -236,7 +235,7 @@ class VllmServer:
 
     def _clean_up(self) -> None:
         if self._process is not None:
-            self._process.stop(GRACE_SECONDS)
+            self._process.stop()
         if self._scratch is not None:
             shutil.rmtree(self._scratch, ignore_errors=True)
 

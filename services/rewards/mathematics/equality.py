@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Self
 
-from services.core.user_functions.pool import CallableFailed, CallableProcesses
+from services.core.user_functions.pool import FunctionFailed, FunctionPool
 from services.rewards.component import RewardFailed
 
 FUNCTION = "services.rewards.mathematics.child.any_equal"
@@ -21,7 +21,7 @@ class Equality:
     """Compares expressions in processes of its own. Use it as an async context manager."""
 
     def __init__(self) -> None:
-        self._processes = CallableProcesses(FUNCTION, PROCESSES)
+        self._processes = FunctionPool(FUNCTION, PROCESSES)
         self._works: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
@@ -54,7 +54,7 @@ class Equality:
         await asyncio.shield(self._works)
         try:
             return await self._call(golds, answer)
-        except CallableFailed:
+        except FunctionFailed:
             return False
 
     def _has_failed(self, works: "asyncio.Task[None]") -> bool:
@@ -65,7 +65,7 @@ class Equality:
         try:
             if await self._call(["1/2"], "0.5"):
                 return
-        except CallableFailed as error:
+        except FunctionFailed as error:
             raise RewardFailed(f"expressions cannot be compared: {error.message}") from error
         raise RewardFailed("expressions cannot be compared: 1/2 is not found to be 0.5")
 

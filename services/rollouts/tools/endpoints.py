@@ -8,7 +8,7 @@ from pydantic import AnyHttpUrl
 from services.contracts.errors import InvalidRequest, PermissionDenied
 from services.contracts.multi_turn import Tool
 from services.contracts.origins import GATEWAY_ORIGINS, origin_of
-from services.core.user_functions.pool import check_callable
+from services.core.user_functions.pool import check_function_allowed
 from services.rollouts.tools.configuration import (
     CallableConfig,
     HttpConfig,
@@ -108,4 +108,4 @@ def check_tools(
         check_endpoint(declaration, allowed_origins, gateway_origins)
         if isinstance(declaration.config, CallableConfig):
             where = f"{declaration.param}.config.callable"
-            check_callable(declaration.config.callable, allowed_callables, where)
+            check_function_allowed(declaration.config.callable, allowed_callables, where)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from services.contracts.base import JsonObject
 from services.contracts.multi_turn import Tool
 from services.contracts.trajectories import CallOutcome
-from services.core.user_functions.pool import CallableProcesses, check_callable
+from services.core.user_functions.pool import FunctionPool, check_function_allowed
 from services.rollouts.tools.base import (
     ToolBackend,
     Toolbox,
@@ -162,8 +162,8 @@ async def _caller(
             return HttpTool(await stack.enter_async_context(endpoint))
         case CallableConfig() as config:
             where = f"{declaration.param}.config.callable"
-            check_callable(config.callable, environment.allowed_callables, where)
-            processes = CallableProcesses(
+            check_function_allowed(config.callable, environment.allowed_callables, where)
+            processes = FunctionPool(
                 config.callable, config.num_workers, environment.callables_folder
             )
             return FunctionTool(await stack.enter_async_context(processes), config)

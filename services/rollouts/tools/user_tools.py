@@ -4,7 +4,7 @@ import json
 
 from services.contracts.base import JsonObject
 from services.contracts.trajectories import CallOutcome
-from services.core.user_functions.pool import CallableFailed, CallableProcesses, CallableTimedOut
+from services.core.user_functions.pool import FunctionFailed, FunctionPool, FunctionTimedOut
 from services.inference.clients.json_service import FailureKind, JsonService, Retries, ServiceFailed
 from services.rollouts.tools.base import SHOWN_CHARACTERS, ToolError, ToolResult, service_error
 from services.rollouts.tools.configuration import CallableConfig, HttpConfig
@@ -65,7 +65,7 @@ class FunctionTool:
     """Calls a function with the arguments by name. The reply is the text that it returns, or its
     value as JSON."""
 
-    def __init__(self, processes: CallableProcesses, config: CallableConfig) -> None:
+    def __init__(self, processes: FunctionPool, config: CallableConfig) -> None:
         self._processes = processes
         self._timeout = config.timeout
 
@@ -73,10 +73,10 @@ class FunctionTool:
         """What the function returned; raises `ToolError`."""
         try:
             value = await self._processes.call(arguments, self._timeout)
-        except CallableTimedOut as error:
+        except FunctionTimedOut as error:
             text = "Error: the tool did not answer in time."
             raise ToolError(CallOutcome.TIMED_OUT, text, error.message, 1) from error
-        except CallableFailed as error:
+        except FunctionFailed as error:
             text = f"Error: {error.message[:SHOWN_CHARACTERS]}"
             raise ToolError(CallOutcome.FAILED, text, error.message, 1) from error
         if isinstance(value, str):

@@ -10,7 +10,7 @@ from services.api.dispatcher.dispatcher import WAKE_UPS_AT_ONCE, Dispatcher
 from services.contracts.jobs import JobStatus
 from services.core.db.engine import Database
 from services.core.db.tables import OutboxRow
-from services.core.jobs.broker import create_queue
+from services.core.jobs.broker import create_celery_app
 from services.core.jobs.queues import add_wake_up
 from services.core.settings import Settings
 from tests.unit.core.jobs.machine import claim, cpu_worker, queued_job, read
@@ -18,7 +18,7 @@ from tests.unit.core.jobs.machine import claim, cpu_worker, queued_job, read
 
 @pytest.fixture
 def dispatcher(database: Database, tmp_path: Path) -> Dispatcher:
-    queue = create_queue(Settings(home=tmp_path))
+    queue = create_celery_app(Settings(home=tmp_path))
     return Dispatcher(database, queue, reconcile_seconds=5.0, grace_seconds=0.0)
 
 

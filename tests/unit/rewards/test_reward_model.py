@@ -1,4 +1,4 @@
-"""The process of a reward model breaks, hangs and answers nonsense; rewards go on."""
+"""A reward model's process may crash, hang or answer nonsense without ending the scoring."""
 
 import asyncio
 import json
@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from services.core.process.worker_pool import WorkerPool
 from services.rewards import RewardEnvironment, open_scorer, reward_model
 from services.rewards.reward_models.messages import told_to_user
 from tests.support.rewards import failure, rewarded_all, trajectory, weighted
@@ -21,7 +22,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def played(folder: Path, program: str) -> RewardEnvironment:
+def environment_with(folder: Path, program: str) -> RewardEnvironment:
     """An environment whose runtime has a Python that only knows this program.
 
     ``starts`` is how often it was started before; it scores by the length of the last message.
@@ -45,7 +46,7 @@ def ask():
     note(str(len(conversations)))
     return conversations
 def score(conversations):
-    say({{"scores": [len(each[-1]["content"]) for each in conversations]}})
+    say({{"value": [len(each[-1]["content"]) for each in conversations]}})
 note("start")
 {program}
 """
@@ -58,8 +59,8 @@ def log(folder: Path) -> list[str]:
     return (folder / "log").read_text().split()
 
 
-def test_what_waits_is_scored_in_batches_by_one_process(folder: Path) -> None:
-    environment = played(folder, f"{READY}\nwhile True: score(ask())")
+def test_pending_conversations_are_scored_in_batches_by_one_process(folder: Path) -> None:
+    environment = environment_with(folder, f"{READY}\nwhile True: score(ask())")
     samples = [trajectory("x" * length) for length in range(10)]
 
     judged = rewarded_all(samples, REWARD, environment=environment)
@@ -73,64 +74,87 @@ def test_what_waits_is_scored_in_batches_by_one_process(folder: Path) -> None:
 
 
 def test_a_sigmoid_maps_scores_between_0_and_1(folder: Path) -> None:
-    program = f'{READY}\nask(); say({{"scores": [-1000.0]}}); ask(); say({{"scores": [0]}})'
+    program = f'{READY}\nask(); say({{"value": [-1000.0]}}); ask(); say({{"value": [0]}})'
     reward = REWARD | {"sigmoid": True, "batch_size": 1}
 
     judged = rewarded_all(
-        [trajectory("a"), trajectory("b")], reward, environment=played(folder, program)
+        [trajectory("a"), trajectory("b")], reward, environment=environment_with(folder, program)
     )
 
     assert [each.reward for each in judged] == [0.0, 0.5]
 
 
 @pytest.mark.parametrize(
-    ("program", "told"),
+    ("program", "message"),
     [
-        ('say({"error": "it cannot be loaded: no such file"})', "no such file"),
-        ("sys.exit(3)", "its process ended"),
-        (f"{READY}\nask(); os._exit(1)", "its process ended"),
+        ('say({"error": "no such file"})', "no such file"),
+        ("sys.exit(3)", "ended its process"),
+        (f"{READY}\nask(); os._exit(1)", "ended its process"),
         (f'{READY}\nask(); say({{"error": "out of memory"}}); ask()', "out of memory"),
-        (f'{READY}\nask(); print("noise", flush=True); ask()', "its process ended"),
-        (f'{READY}\nask(); say({{"scores": [1, 2]}}); ask()', "another number"),
-        (f'{READY}\nask(); say({{"scores": [float("nan")]}}); ask()', "nan"),
-        (f'{READY}\nask(); say({{"scores": ["good"]}}); ask()', "good"),
+        (f'{READY}\nask(); print("noise", flush=True); ask()', "not JSON"),
+        (f'{READY}\nask(); say({{"value": [1, 2]}}); ask()', "no list of 1 scores"),
+        (f'{READY}\nask(); say({{"value": [float("nan")]}}); ask()', "nan"),
+        (f'{READY}\nask(); say({{"value": ["good"]}}); ask()', "good"),
         (f"{READY}\nask(); say([1]); ask()", "no answer"),
         (f"{READY}\nask(); say({{}}); ask()", "no answer"),
-        (f'{READY}\nask(); say({{"scores": 1}}); ask()', "no answer"),
+        (f'{READY}\nask(); say({{"value": 1}}); ask()', "no list of 1 scores"),
     ],
 )
-def test_a_process_that_gives_no_score_is_told_of(folder: Path, program: str, told: str) -> None:
-    assert told in failure(trajectory("a"), REWARD, played(folder, program))
+def test_the_reason_for_a_missing_score_is_reported(
+    folder: Path, program: str, message: str
+) -> None:
+    assert message in failure(trajectory("a"), REWARD, environment_with(folder, program))
 
 
-def test_a_process_that_hangs_is_ended(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_hanging_process_is_killed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reward_model, "BATCH_SECONDS", 0.3)
 
-    told = failure(trajectory("a"), REWARD, played(folder, f"{READY}\nask(); time.sleep(600)"))
+    told = failure(
+        trajectory("a"), REWARD, environment_with(folder, f"{READY}\nask(); time.sleep(600)")
+    )
 
     assert "did not answer" in told
 
 
-def test_a_runtime_that_is_gone_is_told_of(folder: Path) -> None:
+def test_a_missing_runtime_is_reported(folder: Path) -> None:
     environment = RewardEnvironment(reward_models={"rm": folder}, model_python=folder / "absent")
 
-    assert "cannot be started" in failure(trajectory("a"), REWARD, environment)
+    assert "could not be started" in failure(trajectory("a"), REWARD, environment)
 
 
-def test_after_a_broken_process_the_next_batch_gets_another(folder: Path) -> None:
+def test_a_dead_process_is_replaced_for_the_next_batch(folder: Path) -> None:
     program = f"{READY}\nif starts == 0: ask(); os._exit(1)\nwhile True: score(ask())"
     samples = [trajectory("x" * length) for length in range(6)]
 
-    judged = rewarded_all(samples, REWARD, environment=played(folder, program))
+    judged = rewarded_all(samples, REWARD, environment=environment_with(folder, program))
 
     rewards = [each.reward for each in judged]
     assert rewards == [None, None, None, None, 4.0, 5.0]
     assert log(folder).count("start") == 2
 
 
-def test_who_does_not_wait_any_more_is_not_scored(folder: Path) -> None:
+def test_an_unexpected_error_reaches_every_caller_and_scoring_continues(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    call, calls = WorkerPool.call, iter([True])
+
+    async def fail_once(pool: WorkerPool, request: Any, seconds: float) -> Any:
+        if next(calls, False):
+            raise MemoryError("no more")
+        return await call(pool, request, seconds)
+
+    monkeypatch.setattr(WorkerPool, "call", fail_once)
+    environment = environment_with(folder, f"{READY}\nwhile True: score(ask())")
+    samples = [trajectory("x" * length) for length in range(6)]
+
+    judged = rewarded_all(samples, REWARD, environment=environment)
+
+    assert [each.reward for each in judged] == [None, None, None, None, 4.0, 5.0]
+
+
+def test_cancelled_requests_are_not_scored(folder: Path) -> None:
     program = f"{READY}\nwhile True: score(ask())"
-    environment = played(folder, program)
+    environment = environment_with(folder, program)
 
     async def ask() -> Any:
         async with open_scorer(weighted(REWARD), environment) as scorer:
@@ -144,8 +168,8 @@ def test_who_does_not_wait_any_more_is_not_scored(folder: Path) -> None:
     assert log(folder) == ["start", "1"]
 
 
-def test_nothing_is_started_before_the_first_trajectory(folder: Path) -> None:
-    environment = played(folder, READY)
+def test_the_process_starts_with_the_first_trajectory(folder: Path) -> None:
+    environment = environment_with(folder, READY)
 
     async def open_only() -> None:
         async with open_scorer(weighted(REWARD), environment):
@@ -156,14 +180,14 @@ def test_nothing_is_started_before_the_first_trajectory(folder: Path) -> None:
     assert not (folder / "log").exists()
 
 
-def test_core_without_torch_says_what_is_missing(folder: Path) -> None:
+def test_a_runtime_without_torch_is_reported(folder: Path) -> None:
     (folder / "config.json").write_text(json.dumps({}))
     environment = RewardEnvironment(reward_models={"rm": folder}, model_python=Path(sys.executable))
 
     assert "torch" in failure(trajectory("a"), REWARD, environment)
 
 
-def test_tools_speak_as_users_where_a_template_knows_no_tools() -> None:
+def test_tool_replies_become_user_messages_for_templates_without_tools() -> None:
     user, turn = {"role": "user", "content": "?"}, {"role": "assistant", "content": "call"}
     replies = [{"role": "tool", "name": "run", "content": text} for text in ("1", "2")]
 

@@ -16,7 +16,7 @@ from pydantic import ValidationError
 
 from services.contracts.errors import JobFailed
 from services.core.process.runtimes import child_environment
-from services.inference.vllm.server_process import ServerProcess
+from services.core.process.server import ServerProcess
 from services.trainer.rl.learner.protocol import (
     ANSWER,
     SPEC,
@@ -102,6 +102,7 @@ class LearnerClient:
                 cwd=self._job_dir,
                 environment=self._environment(),
                 log=self._job_dir / LOG,
+                grace_seconds=GRACE_SECONDS,
             )
             ready = await self._answer("start", START_SECONDS)
         except BaseException:
@@ -245,7 +246,7 @@ class LearnerClient:
         if self._healthy:
             await self._finish()
         if self._process is not None:
-            await asyncio.to_thread(self._process.stop, GRACE_SECONDS)
+            await asyncio.to_thread(self._process.stop)
         if self._streams.done():
             self._streams.result()[1].close()
         if self._server is not None:

@@ -12,7 +12,7 @@ import pytest
 from kombu import Connection
 from kombu.exceptions import OperationalError
 
-from services.core.jobs.broker import create_queue, ping_broker, send_wake_up
+from services.core.jobs.broker import create_celery_app, ping_broker, send_wake_up
 from services.core.jobs.file_broker import SCHEME, Channel
 from services.core.settings import Settings
 
@@ -90,7 +90,7 @@ def test_many_readers_and_writers_neither_lose_nor_double_a_message(tmp_path: Pa
 
 
 def test_a_wake_up_reaches_the_folder_of_the_default_broker(tmp_path: Path) -> None:
-    app = create_queue(Settings(home=tmp_path))
+    app = create_celery_app(Settings(home=tmp_path))
 
     ping_broker(app)
     send_wake_up(app, "training")
@@ -108,14 +108,14 @@ def test_a_damaged_message_is_dropped_and_the_next_one_taken(tmp_path: Path) -> 
 
 
 def test_what_killed_writers_left_is_removed_when_a_process_starts(tmp_path: Path) -> None:
-    create_queue(Settings(home=tmp_path))
+    create_celery_app(Settings(home=tmp_path))
     messages = tmp_path / "broker" / "messages"
     old, fresh = messages / "1.training.msg.partial", messages / "2.training.msg.partial"
     for path in (old, fresh):
         path.touch()
     os.utime(old, (0, 0))
 
-    create_queue(Settings(home=tmp_path))
+    create_celery_app(Settings(home=tmp_path))
 
     assert (old.exists(), fresh.exists()) == (False, True)
 
@@ -123,7 +123,7 @@ def test_what_killed_writers_left_is_removed_when_a_process_starts(tmp_path: Pat
 def test_a_redis_that_accepts_and_never_answers_is_away(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as mute:
         url = f"redis://127.0.0.1:{mute.getsockname()[1]}/0"
-        app = create_queue(Settings(home=tmp_path, broker_url=url))
+        app = create_celery_app(Settings(home=tmp_path, broker_url=url))
         app.conf.broker_transport_options = app.conf.broker_transport_options | {
             "socket_timeout": 0.2
         }

@@ -13,7 +13,7 @@ from services.core.jobs.reconcile import (
     wake_waiting_queues,
 )
 from services.core.jobs.store import move_job, request_cancel
-from services.core.jobs.workers import heartbeat, live_workers, sign_off
+from services.core.jobs.workers import heartbeat, live_workers, remove_worker
 from tests.unit.core.jobs.machine import (
     claim,
     cpu_worker,
@@ -187,5 +187,5 @@ def test_a_worker_is_listed_from_its_first_heartbeat_to_its_sign_off(database: D
         heartbeat(session, "host:1", ["training"], HostDevices("host", ("GPU-a",), 1))
         heartbeat(session, "host:1", ["training"], HostDevices("host", ("GPU-a",), 1))
         assert [worker.id for worker in live_workers(session)] == ["host:1"]
-        sign_off(session, "host:1")
+        remove_worker(session, "host:1")
         assert live_workers(session) == []

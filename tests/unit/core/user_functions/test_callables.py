@@ -11,10 +11,10 @@ import pytest
 from services.contracts.errors import InvalidRequest, PermissionDenied
 from services.core.user_functions import pool
 from services.core.user_functions.pool import (
-    CallableFailed,
-    CallableProcesses,
-    CallableTimedOut,
-    check_callable,
+    FunctionFailed,
+    FunctionPool,
+    FunctionTimedOut,
+    check_function_allowed,
 )
 from tests.support.virtual_time import run_hurried
 from tests.support.waiting import wait_for
@@ -26,7 +26,7 @@ Result = TypeVar("Result")
 
 def with_processes(
     name: str,
-    work: Callable[[CallableProcesses], Awaitable[Result]],
+    work: Callable[[FunctionPool], Awaitable[Result]],
     processes: int = 1,
     folder: Path | None = None,
     moments: Sequence[Callable[[], object]] = (),
@@ -35,7 +35,7 @@ def with_processes(
 
     async def run() -> Result:
         path = name if "." in name else f"{HERE}.{name}"
-        async with CallableProcesses(path, processes, folder) as opened:
+        async with FunctionPool(path, processes, folder) as opened:
             return await work(opened)
 
     return run_hurried(run(), *moments)
@@ -51,7 +51,7 @@ def test_a_function_is_called_by_keyword(name: str) -> None:
 
 
 def test_a_process_stays_for_the_next_call() -> None:
-    async def twice(opened: CallableProcesses) -> tuple[int, int]:
+    async def twice(opened: FunctionPool) -> tuple[int, int]:
         return await opened.call({}, SECONDS), await opened.call({}, SECONDS)
 
     first, second = with_processes("process", twice)
@@ -68,27 +68,27 @@ def test_a_process_stays_for_the_next_call() -> None:
         ("unspeakable", {}, "TypeError"),
         ("leave", {}, "ended its process"),
         ("leave_politely", {}, "ended its process"),
-        ("NUMBER", {}, "is no function"),
+        ("NUMBER", {}, "is not a function"),
         ("nowhere", {}, "cannot be imported"),
         ("tests.nowhere.at_all", {}, "cannot be imported"),
     ],
 )
 def test_what_went_wrong_is_told(name: str, arguments: dict[str, Any], message: str) -> None:
-    with pytest.raises(CallableFailed, match=message):
+    with pytest.raises(FunctionFailed, match=message):
         called(name, **arguments)
 
 
 def test_a_value_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pool, "LARGEST_VALUE", 1 << 16)
+    monkeypatch.setattr(pool, "MAX_VALUE_BYTES", 1 << 16)
 
-    with pytest.raises(CallableFailed, match="more than"):
+    with pytest.raises(FunctionFailed, match="more than"):
         called("much", size=1 << 20)
 
 
 def test_after_a_failure_the_function_can_be_called_again() -> None:
-    async def fail_and_go_on(opened: CallableProcesses) -> int:
+    async def fail_and_go_on(opened: FunctionPool) -> int:
         for name in ({"c": 1}, {"a": 1, "b": []}):
-            with pytest.raises(CallableFailed):
+            with pytest.raises(FunctionFailed):
                 await opened.call(name, SECONDS)
         return int(await opened.call({"a": 1, "b": 1}, SECONDS))
 
@@ -98,8 +98,8 @@ def test_after_a_failure_the_function_can_be_called_again() -> None:
 def test_a_function_that_does_not_return_is_killed_with_what_it_started(tmp_path: Path) -> None:
     started = tmp_path / "pids"
 
-    async def hang(opened: CallableProcesses) -> None:
-        with pytest.raises(CallableTimedOut, match="within 600 s"):
+    async def hang(opened: FunctionPool) -> None:
+        with pytest.raises(FunctionTimedOut, match="within 600 s"):
             await opened.call({"started": str(started)}, 600.0)
 
     with_processes("hang", hang, moments=[started.exists])
@@ -112,7 +112,7 @@ def test_a_function_that_does_not_return_is_killed_with_what_it_started(tmp_path
 def test_a_call_that_is_cancelled_leaves_nothing(tmp_path: Path) -> None:
     started = tmp_path / "pids"
 
-    async def cancel(opened: CallableProcesses) -> None:
+    async def cancel(opened: FunctionPool) -> None:
         call = asyncio.create_task(opened.call({"started": str(started)}, SECONDS))
         await asyncio.to_thread(wait_for, lambda: started.exists() or None, "it hangs")
         call.cancel()
@@ -138,15 +138,15 @@ def test_a_function_is_shown_no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_only_allowed_functions_may_be_called() -> None:
-    check_callable("a.b.c", ["a.b.c"], "x")
+    check_function_allowed("a.b.c", ["a.b.c"], "x")
     with pytest.raises(PermissionDenied, match="TEMPER_ALLOWED_CALLABLES"):
-        check_callable("os.system", ["a.b.c"], "x")
+        check_function_allowed("os.system", ["a.b.c"], "x")
 
 
 @pytest.mark.parametrize("path", ["", "f", "a..b", "a.b;c", "a/b.c", ".a.b", "a.b.", "a.b\n"])
 def test_what_is_no_dotted_path_is_refused(path: str) -> None:
     with pytest.raises(InvalidRequest):
-        check_callable(path, [path], "x")
+        check_function_allowed(path, [path], "x")
 
 
 def _runs(pid: int) -> bool:

@@ -1,0 +1,48 @@
+"""The child's half of `worker_pool`: answers requests on standard input, one at a time.
+
+Both streams carry JSON lines: first {"ready": true} or {"error": reason}, then {"value": answer} or
+{"error": reason} for each request. What the code prints goes to standard error.
+
+Only the standard library is imported here, because every runtime imports this module.
+"""
+
+import ctypes
+import json
+import os
+import signal
+from collections.abc import Callable
+from typing import IO, Any
+
+PR_SET_PDEATHSIG = 1
+
+Answer = Callable[[dict[str, Any]], Any]
+
+
+def serve(load: Callable[[], Answer]) -> None:
+    """Load what answers, then answer until standard input ends. Dies with its parent."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    requests = os.fdopen(os.dup(0), "r", encoding="utf-8")
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    try:
+        answer = load()
+    except Exception as error:
+        _send(answers, json.dumps({"error": _reason(error)}))
+        return
+    _send(answers, json.dumps({"ready": True}))
+    for line in requests:
+        try:
+            reply = json.dumps({"value": answer(json.loads(line))})
+        except Exception as error:
+            reply = json.dumps({"error": _reason(error)})
+        _send(answers, reply)
+
+
+def _reason(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"[:1000]
+
+
+def _send(answers: IO[str], line: str) -> None:
+    answers.write(line + "\n")
+    answers.flush()
