@@ -1,1 +1,1 @@
-"""The job machine and what every process shares: settings, database, workers, processes, web."""
+"""The job machine, and what all processes share: settings, database, workers, processes, web."""

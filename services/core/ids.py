@@ -1,4 +1,4 @@
-"""Identifiers: a prefix that tells the kind, and 96 random bits."""
+"""Identifiers: a prefix that names the kind, and 96 random bits."""
 
 import secrets
 

@@ -1,4 +1,4 @@
-"""Logging of every process: one line a record on standard error, JSON when asked for."""
+"""Logging of every process: one line per record on standard error, optionally JSON."""
 
 import logging
 import sys
@@ -14,6 +14,6 @@ def configure_logging(level: str, as_json: bool) -> None:
     else:
         handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)-7s %(name)s: %(message)s"))
     logging.basicConfig(level=level, handlers=[handler], force=True)
-    # A line for every request and every wake-up hides what matters.
+    # A line for every request and every wake-up would hide what matters.
     for noisy in ("httpx", "celery.worker.strategy", "celery.app.trace", "alembic"):
         logging.getLogger(noisy).setLevel("WARNING")

@@ -7,11 +7,11 @@ from pydantic import AfterValidator, Field
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 Folder = Annotated[Path, AfterValidator(lambda path: path.expanduser().resolve())]
-"""A folder, held as its path from the root of the file system; ``~`` is the user's home."""
+"""A folder as an absolute path; ``~`` is the user's home."""
 
 
 class ProcessSettings(BaseSettings):
-    """What any process of Temper needs to know."""
+    """Settings of every process."""
 
     model_config = SettingsConfigDict(
         env_prefix="TEMPER_",
@@ -30,7 +30,7 @@ class ProcessSettings(BaseSettings):
         pattern="^(DEBUG|INFO|WARNING|ERROR)$",
         description="DEBUG, INFO, WARNING or ERROR.",
     )
-    log_json: bool = Field(default=False, description="One JSON object a log line.")
+    log_json: bool = Field(default=False, description="Log one JSON object per line.")
 
     @property
     def runtimes_folder(self) -> Path:
@@ -39,10 +39,10 @@ class ProcessSettings(BaseSettings):
 
 
 class Settings(ProcessSettings):
-    """Where state lives and how the processes that work on jobs find each other.
+    """Where state is stored, and how the processes that work on jobs find each other.
 
-    With nothing set, everything lives under ``./.temper``: a SQLite database, a broker made of
-    files, the artifacts and the runtimes.
+    By default everything is stored under ``./.temper``: a SQLite database, a file-based broker,
+    the artifacts and the runtimes.
     """
 
     database_url: str = Field(default="", description="SQLAlchemy URL; empty: SQLite in home.")
@@ -51,10 +51,16 @@ class Settings(ProcessSettings):
         default=None, description="Folders below it may be registered as models; null: home/models."
     )
     lease_seconds: float = Field(
-        default=60.0, ge=1.0, le=3600.0, description="A worker silent for longer loses its job."
+        default=60.0,
+        ge=1.0,
+        le=3600.0,
+        description="A worker that is silent for longer loses its job.",
     )
     grace_seconds: float = Field(
-        default=15.0, ge=0.1, le=600.0, description="From asking a process to end to killing it."
+        default=15.0,
+        ge=0.1,
+        le=600.0,
+        description="Time between asking a process to stop (TERM) and killing it.",
     )
 
     @property
@@ -64,7 +70,7 @@ class Settings(ProcessSettings):
 
     @property
     def models_folder(self) -> Path:
-        """The operator's model root."""
+        """The folder below which models may be registered."""
         return self.model_root or self.home / "models"
 
 
@@ -73,7 +79,7 @@ CommaSeparated = Annotated[list[str], NoDecode]
 
 
 def split_commas(value: object) -> object:
-    """Turn the text of a `CommaSeparated` setting into its parts."""
+    """Split the text of a `CommaSeparated` setting."""
     if isinstance(value, str):
         return [part.strip() for part in value.split(",") if part.strip()]
     return value

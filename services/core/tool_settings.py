@@ -1,4 +1,4 @@
-"""Settings that say what tools and rewards reach, for the processes that call them."""
+"""Settings of the processes that call tools and rewards."""
 
 from typing import Annotated
 
@@ -10,29 +10,27 @@ from services.core.settings import CommaSeparated, Folder, ProcessSettings, spli
 
 
 class ToolSettings(ProcessSettings):
-    """Where the tool services are, which keys open what, and which functions may be called."""
+    """Addresses of the tool services, their keys, and the functions that may be called."""
 
     sandbox_url: Origin = Field(
-        default="http://127.0.0.1:8081", description="Where the sandbox is."
+        default="http://127.0.0.1:8081", description="Address of the sandbox."
     )
-    sandbox_api_key: SecretStr | None = Field(
-        default=None, description="Key that the sandbox is shown."
-    )
+    sandbox_api_key: SecretStr | None = Field(default=None, description="API key for the sandbox.")
     retrieval_url: Origin = Field(
-        default="http://127.0.0.1:8082", description="Where the retrieval service is."
+        default="http://127.0.0.1:8082", description="Address of the retrieval service."
     )
     retrieval_api_key: SecretStr | None = Field(
-        default=None, description="Key that the retrieval service is shown."
+        default=None, description="API key for the retrieval service."
     )
     endpoint_keys: dict[Origin, str] = Field(
         default_factory=dict,
         repr=False,
-        description="JSON object: API key by origin of a remote model, tool or reward.",
+        description="JSON object: API keys by the origin of a remote model, tool or reward.",
     )
     judge_models: dict[str, RemoteModel] = Field(
         default_factory=dict,
-        description="JSON object: {base_url, model} by the name under which rewards and graders "
-        "ask for a judge.",
+        description="JSON object: {base_url, model} of the judges that rewards and graders may "
+        "name.",
     )
     allowed_callables: Annotated[CommaSeparated, BeforeValidator(split_commas)] = Field(
         default=[],
@@ -40,5 +38,5 @@ class ToolSettings(ProcessSettings):
         "comma-separated.",
     )
     callables_folder: Folder | None = Field(
-        default=None, description="Where the modules of those functions are, if not installed."
+        default=None, description="Folder with the modules of those functions, if not installed."
     )

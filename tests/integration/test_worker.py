@@ -87,7 +87,7 @@ def test_a_job_runs_and_its_events_tell_the_story(platform: Platform) -> None:
         *range(1, 6)
     ]
     messages = [event["message"] for event in events]
-    assert messages[0] == "Job created; its files are being validated"
+    assert messages[0] == "Job created; validating its files"
     assert messages[-1] == "Succeeded"
 
 

@@ -1,1 +1,1 @@
-"""The database: engine, tables, migrations. It is the truth about every job."""
+"""The database: engine, tables, migrations. It is the source of truth about every job."""

@@ -1,7 +1,7 @@
 """Sessions on SQLite or PostgreSQL.
 
-A session is for reading or for writing, and says which when it begins: SQLite then takes the
-write lock at the start (BEGIN IMMEDIATE) instead of failing in the middle of a transaction.
+A session is opened for reading or for writing: SQLite takes the write lock at the start of a
+writing one (BEGIN IMMEDIATE) instead of failing in the middle of a transaction.
 """
 
 import os
@@ -18,39 +18,39 @@ from sqlalchemy.orm import Session, sessionmaker
 from sqlalchemy.pool import ConnectionPoolEntry
 
 DATABASE_AWAY = (OperationalError, PoolTimeoutError)
-"""What a session raises when the database does not answer or is locked: try again later."""
+"""Raised by sessions when the database does not answer or is locked: retry later."""
 
 BUSY_TIMEOUT_SECONDS = 30
 POSTGRES_LIMITS: dict[str, str | int] = {
     "connect_timeout": 10,
-    # Milliseconds. A process that was stopped in the middle of a transaction, or a network that
-    # swallows packets, must not hold up the others for longer than their leases.
+    # Milliseconds. A process stopped in the middle of a transaction, or a network that drops
+    # packets, must not block the others for longer than their leases.
     "tcp_user_timeout": 20_000,
     "options": "-c lock_timeout=20000 -c idle_in_transaction_session_timeout=30000",
 }
 
 
 class Database:
-    """A pool of connections to one database; cheap to share between threads."""
+    """A connection pool for one database; safe to share between threads."""
 
     def __init__(self, url: str) -> None:
         self.engine = _create_engine(url)
         writer = self.engine.execution_options(temper_write=True)
         reader = self.engine
-        if self.engine.dialect.name == "postgresql":  # SQLite always reads one state
+        if self.engine.dialect.name == "postgresql":  # SQLite always reads a snapshot
             reader = self.engine.execution_options(isolation_level="REPEATABLE READ")
         self._read = sessionmaker(reader, expire_on_commit=False)
         self._write = sessionmaker(writer, expire_on_commit=False)
 
     @contextmanager
     def read(self) -> Iterator[Session]:
-        """A session over one consistent state; what it writes is rolled back."""
+        """A session over one snapshot; writes are rolled back."""
         with self._read() as session:
             yield session
 
     @contextmanager
     def write(self) -> Iterator[Session]:
-        """A transaction, committed at the end and rolled back by an exception."""
+        """A transaction: committed at the end, rolled back by an exception."""
         with self._write.begin() as session:
             yield session
 
@@ -70,7 +70,7 @@ def _create_engine(url: str) -> Engine:
         return _create_server_engine(parsed)
     if parsed.database and parsed.database != ":memory:":
         _create_private_file(Path(parsed.database))
-    # Connections are cheap here, and each may wait for the one writer.
+    # Connections are cheap, and each may have to wait for the one writer.
     engine = create_engine(
         parsed, pool_size=10, max_overflow=90, connect_args={"timeout": BUSY_TIMEOUT_SECONDS}
     )
@@ -92,13 +92,13 @@ def _create_server_engine(url: URL) -> Engine:
 
 
 def _create_private_file(path: Path) -> None:
-    """SQLite gives its other files the mode of this one: jobs and answers are the owner's."""
+    """Create the file readable by its owner only; SQLite gives its other files the same mode."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     os.close(os.open(path, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o600))
 
 
 def _prepare_sqlite(connection: Any, _entry: ConnectionPoolEntry) -> None:
-    # The driver's own implicit BEGIN is switched off: _begin_sqlite decides.
+    # Turn off the driver's implicit BEGIN: _begin_sqlite decides.
     connection.isolation_level = None
     cursor = connection.cursor()
     cursor.execute("PRAGMA journal_mode=WAL")
@@ -113,10 +113,10 @@ def _begin_sqlite(connection: Connection) -> None:
 
 
 def now(session: Session) -> float:
-    """Seconds since the epoch by the clock of the database server, for leases and heartbeats.
+    """Seconds since the epoch by the database server's clock, for leases and heartbeats.
 
-    Clocks of several hosts disagree, and would let one take another's live claims. SQLite serves
-    one host, whose clock is the one.
+    Host clocks disagree, and would let one host take another's live claims. SQLite serves a
+    single host, whose clock is used.
     """
     if session.get_bind().dialect.name != "postgresql":
         return time.time()
@@ -126,9 +126,9 @@ def now(session: Session) -> float:
 
 
 def advisory_lock(session: Session, name: str) -> None:
-    """Wait until no other transaction has taken its turn under ``name``; ours ends with itself.
+    """Serialize transactions under ``name`` until this one ends (a PostgreSQL advisory lock).
 
-    SQLite has one writer at a time anyhow.
+    SQLite has a single writer already.
     """
     if session.get_bind().dialect.name == "postgresql":
         session.execute(select(func.pg_advisory_xact_lock(func.hashtextextended(name, 0))))

@@ -1,4 +1,4 @@
-"""Bringing a database to the schema of this release."""
+"""Migrate a database to the schema of this release."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ MIGRATION_LOCK = 7_403_915_220_114
 
 
 def migrate(database: Database) -> None:
-    """Apply the missing migrations; safe when several processes start at once."""
+    """Apply the missing migrations; safe when several processes start concurrently."""
     with database.write() as session:
         connection = session.connection()
         if connection.dialect.name == "postgresql":

@@ -1,4 +1,4 @@
-"""The tables. Times are seconds since the epoch (UTC), so that leases are plain arithmetic."""
+"""The tables. Times are seconds since the epoch (UTC)."""
 
 from typing import Any
 
@@ -15,11 +15,11 @@ from sqlalchemy import (
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 Sequence = BigInteger().with_variant(Integer, "sqlite")
-"""An automatically increasing key; SQLite increments only columns of type INTEGER."""
+"""An autoincrementing key; SQLite increments only columns of type INTEGER."""
 
 
 class Base(DeclarativeBase):
-    """All tables of Temper."""
+    """Base of all tables."""
 
     type_annotation_map = {dict[str, Any]: JSON, float: Float, int: BigInteger}  # noqa: RUF012
 
@@ -94,7 +94,7 @@ class CheckpointRow(Base):
 
 
 class OutboxRow(Base):
-    """A wake-up that must still be given to the broker."""
+    """A wake-up that still has to be sent to the broker."""
 
     __tablename__ = "outbox"
 
@@ -104,7 +104,7 @@ class OutboxRow(Base):
 
 
 class IdempotencyRow(Base):
-    """The first answer to a request that carried an Idempotency-Key."""
+    """The first response to a request with an Idempotency-Key."""
 
     __tablename__ = "idempotency"
 
@@ -128,7 +128,7 @@ class ResourceLeaseRow(Base):
 
 
 class WorkerRow(Base):
-    """A worker process, by what it last said of itself."""
+    """A worker process, as of its last heartbeat."""
 
     __tablename__ = "workers"
 
@@ -142,7 +142,7 @@ class WorkerRow(Base):
 
 
 class FileRow(Base):
-    """An uploaded file; its content lies in the artifacts under the same id."""
+    """An uploaded file; its content is stored in the artifacts under the same id."""
 
     __tablename__ = "files"
 
@@ -156,7 +156,7 @@ class FileRow(Base):
 
 
 class ModelRow(Base):
-    """A model by name, and where its weights come from (exactly one of the three sources)."""
+    """A model by name, and the source of its weights: a folder, a hub repository or a job."""
 
     __tablename__ = "models"
 
@@ -164,10 +164,10 @@ class ModelRow(Base):
     id: Mapped[str] = mapped_column(String(300), unique=True)
     kind: Mapped[str] = mapped_column(String(16))
     base: Mapped[str | None] = mapped_column(String(300))
-    folder: Mapped[str | None] = mapped_column(Text)  # below the operator's model root
+    folder: Mapped[str | None] = mapped_column(Text)  # relative to the model root
     hub_id: Mapped[str | None] = mapped_column(String(200))
     revision: Mapped[str | None] = mapped_column(String(100))
     job_id: Mapped[str | None] = mapped_column(ForeignKey("jobs.id"))
-    job_path: Mapped[str | None] = mapped_column(Text)  # below the folder of the job
+    job_path: Mapped[str | None] = mapped_column(Text)  # relative to the job's folder
     lineage: Mapped[dict[str, Any] | None] = mapped_column(JSON(none_as_null=True))
     created_at: Mapped[float]

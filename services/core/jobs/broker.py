@@ -1,4 +1,4 @@
-"""The Celery application of every process, on any broker Celery knows or on plain files."""
+"""The Celery application of every process, on any Celery broker or on plain files."""
 
 from pathlib import Path
 
@@ -10,19 +10,19 @@ from services.core.jobs.queues import ALL_QUEUES
 from services.core.settings import Settings
 
 WAKE_UP = "temper.wake_up"
-"""The one task: look into the database for work of the queue the message came through."""
+"""The one task: look in the database for work in the queue that the message came through."""
 
 FILE_POLLING_SECONDS = 0.05
 BROKER_SECONDS = 10.0
 
 
 def create_celery_app(settings: Settings) -> Celery:
-    """Return the application. Messages carry a queue's name and nothing else, as JSON."""
+    """Create the application. Messages carry the name of a queue and nothing else, as JSON."""
     app = Celery("temper")
     app.conf.update(
         broker_url=settings.broker_url or f"{SCHEME}://",
         broker_transport_options=(
-            _time_limits(settings.broker_url)
+            _socket_timeouts(settings.broker_url)
             if settings.broker_url
             else _file_transport(settings.home)
         ),
@@ -42,7 +42,7 @@ def create_celery_app(settings: Settings) -> Celery:
 
 
 def send_wake_up(app: Celery, queue: str) -> None:
-    """Wake one worker of ``queue``; raises kombu's OperationalError when the broker is away."""
+    """Wake one worker of ``queue``; raises kombu's OperationalError when the broker is down."""
     app.send_task(WAKE_UP, kwargs={"queue": queue}, queue=queue, retry=False)
 
 
@@ -52,8 +52,8 @@ def ping_broker(app: Celery) -> None:
         connection.ensure_connection(max_retries=1, timeout=2)
 
 
-def _time_limits(broker_url: str) -> dict[str, object]:
-    """A broker that accepts connections and never answers counts as away."""
+def _socket_timeouts(broker_url: str) -> dict[str, object]:
+    """A broker that accepts connections but never answers counts as down."""
     if not broker_url.startswith(("redis://", "rediss://")):
         return {}
     return {"socket_connect_timeout": BROKER_SECONDS, "socket_timeout": BROKER_SECONDS}

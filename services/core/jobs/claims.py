@@ -1,4 +1,4 @@
-"""Claiming jobs and keeping the claim: compare-and-set on status and epoch."""
+"""Claiming jobs and renewing claims: compare-and-set on status and epoch."""
 
 import time
 from collections.abc import Collection, Iterator, Sequence
@@ -17,11 +17,11 @@ from services.core.jobs.job import Job, LeaseLost, job_from_row
 from services.core.jobs.store import get_job
 
 LOOK_AHEAD = 20
-"""How many jobs are tried that workers of other hosts are claiming at this moment."""
+"""How many jobs are tried when workers of other hosts are claiming them at the same time."""
 
 
 class Stage(StrEnum):
-    """What a claim allows its worker to do."""
+    """The part of a job that a claim is for."""
 
     VALIDATION = "validation"
     WORK = "work"
@@ -29,7 +29,7 @@ class Stage(StrEnum):
 
 @dataclass(frozen=True)
 class Claimant:
-    """Who claims: a worker, the devices of its host, and how long its leases last."""
+    """A worker, the devices of its host, and the duration of its leases."""
 
     owner: str
     devices: HostDevices
@@ -38,7 +38,7 @@ class Claimant:
 
 @dataclass(frozen=True)
 class Claim:
-    """The right of one worker to bring a job forward, until its lease expires."""
+    """The exclusive right of a worker to advance a job, until its lease expires."""
 
     job: Job
     stage: Stage
@@ -51,7 +51,7 @@ class Claim:
 
 
 def claim_validation(session: Session, queue: str, claimant: Claimant) -> Claim | None:
-    """Claim the oldest job whose files nobody is validating."""
+    """Claim the job whose files are validated next: highest priority, then oldest."""
     query = (
         select(JobRow)
         .where(
@@ -73,11 +73,11 @@ def claim_validation(session: Session, queue: str, claimant: Claimant) -> Claim 
 def claim_work(
     session: Session, queue: str, claimant: Claimant, occupied: Collection[str]
 ) -> Claim | None:
-    """Claim the first queued job with the devices it needs; highest priority, then oldest.
+    """Claim the next queued job with the devices it needs: highest priority, then oldest.
 
-    A job that must wait for GPUs of this host is not overtaken by later ones that need GPUs, so
-    that large jobs are not starved; its ``queue_reason`` then says what it waits for. The same
-    holds for CPU slots. GPUs in ``occupied`` are in use by somebody else and count as taken.
+    A job that waits for GPUs of this host is not overtaken by later ones that need GPUs, so that
+    large jobs do not starve; its ``queue_reason`` says what it waits for. The same holds for CPU
+    slots. GPUs in ``occupied`` are used by other programs and count as taken.
     """
     advisory_lock(session, claimant.devices.host)
     for pool in _pools(claimant.devices):
@@ -88,7 +88,7 @@ def claim_work(
 
 
 def renew_lease(session: Session, claim: Claim, lease_seconds: float) -> Job:
-    """Extend a claim and return the job as it stands; raise `LeaseLost` when it was taken."""
+    """Extend a claim and return the job; raise `LeaseLost` when another worker has taken it."""
     job = claim.job
     renewed = session.scalar(
         update(JobRow)
@@ -102,7 +102,7 @@ def renew_lease(session: Session, claim: Claim, lease_seconds: float) -> Job:
 
 
 def check_claim(session: Session, claim: Claim, *, lock: bool = True) -> Job:
-    """Return the job of a claim, locked on demand; raise `LeaseLost` when it no longer holds."""
+    """Return the job of a claim, locked if asked; raise `LeaseLost` when the claim has ended."""
     job = get_job(session, claim.job.id, lock=lock)
     if job.epoch != claim.job.epoch or job.owner != claim.job.owner:
         raise LeaseLost(f"job {job.id} was taken from {claim.job.owner} in epoch {claim.job.epoch}")
@@ -111,7 +111,7 @@ def check_claim(session: Session, claim: Claim, *, lock: bool = True) -> Job:
 
 @dataclass(frozen=True)
 class _Pool:
-    """Devices of one sort on this host, and which jobs can ever run on them."""
+    """The devices of one type on this host, and which jobs fit on them."""
 
     noun: str
     devices: Sequence[str]
@@ -140,7 +140,7 @@ def _claim_from(
             _explain_wait(session, job, f"waiting for {wanted} {noun}; {len(free)} free on {host}")
             return None
         if not _still_waits(session, job):
-            continue  # a worker of another host is faster
+            continue  # a worker of another host was faster
         claimed = _take(session, job, claimant)
         hold_devices(session, claimant.devices, job.id, claimed.epoch, free[:wanted])
         return Claim(claimed, Stage.WORK, tuple(free[:wanted]))
@@ -158,7 +158,7 @@ def _queued(session: Session, queue: str, fits: ColumnElement[bool]) -> list[Job
 
 
 def _still_waits(session: Session, job: Job) -> bool:
-    """Lock a queued job; false when it moved on or somebody is changing it now."""
+    """Lock a queued job; false when it has changed or another worker is changing it."""
     query = select(JobRow.id).where(
         JobRow.id == job.id, JobRow.status == JobStatus.QUEUED.value, JobRow.epoch == job.epoch
     )

@@ -17,26 +17,26 @@ from services.contracts.jobs import JobStatus
 from services.core.db.tables import JobRow, ResourceLeaseRow
 
 FOREIGN_MEMORY_SHARE = 0.05
-"""A card with more of its own memory in use than this, by nobody of ours, is left alone."""
+"""A GPU without a lease that has a larger share of its memory in use belongs to others."""
 
 
 @dataclass(frozen=True)
 class HostDevices:
-    """What a host offers to jobs. A CPU slot runs one job that needs no GPU."""
+    """The devices of a host. A CPU slot runs one job that needs no GPU."""
 
     host: str
     gpus: tuple[str, ...]
     cpu_slots: int
 
     def slot_ids(self) -> list[str]:
-        """The lease names of the CPU slots."""
+        """The ids of the CPU slots in leases."""
         return [f"cpu-{self.host}-{slot}" for slot in range(self.cpu_slots)]
 
 
 def visible_gpus() -> tuple[str, ...]:
-    """UUIDs of the GPUs this process may use; none where there is no NVIDIA driver.
+    """UUIDs of the GPUs that this process may use, by NVML; none without an NVIDIA driver.
 
-    CUDA_VISIBLE_DEVICES, set by the operator, restricts them by index or UUID.
+    The operator's CUDA_VISIBLE_DEVICES restricts them by index or UUID.
     """
     try:
         pynvml.nvmlInit()
@@ -56,7 +56,7 @@ def visible_gpus() -> tuple[str, ...]:
 
 
 def occupied_gpus(gpus: Collection[str]) -> set[str]:
-    """Those of ``gpus`` whose memory is in use, relative to each card's own size."""
+    """Those of ``gpus`` with more than `FOREIGN_MEMORY_SHARE` of their memory in use."""
     if not gpus:
         return set()
     pynvml.nvmlInit()
@@ -72,7 +72,7 @@ def _memory_share(uuid: str) -> float:
 
 
 def free_devices(session: Session, wanted: Collection[str]) -> list[str]:
-    """Those of ``wanted`` that no job holds, in their order."""
+    """Those of ``wanted`` that no job holds, in order."""
     held = set(
         session.scalars(
             select(ResourceLeaseRow.resource_id).where(ResourceLeaseRow.resource_id.in_(wanted))
@@ -84,7 +84,7 @@ def free_devices(session: Session, wanted: Collection[str]) -> list[str]:
 def hold_devices(
     session: Session, devices: HostDevices, job_id: str, epoch: int, ids: Sequence[str]
 ) -> None:
-    """Take devices; the primary key makes a second holder fail with an IntegrityError."""
+    """Lease devices to a claim; raises IntegrityError when one is taken (its primary key)."""
     now = time.time()
     session.add_all(
         ResourceLeaseRow(
@@ -96,7 +96,7 @@ def hold_devices(
 
 
 def release_devices(session: Session, job_id: str, epoch: int) -> int:
-    """Free what one claim holds; return how many devices that was."""
+    """Release the devices of a claim; return their number."""
     freed = session.scalars(
         delete(ResourceLeaseRow)
         .where(ResourceLeaseRow.job_id == job_id, ResourceLeaseRow.epoch == epoch)
@@ -106,7 +106,7 @@ def release_devices(session: Session, job_id: str, epoch: int) -> int:
 
 
 def release_stale_devices(session: Session) -> int:
-    """Free devices whose claim is no longer the running one of its job."""
+    """Release devices whose claim is no longer its job's current one; return their number."""
     live = exists().where(
         and_(
             JobRow.id == ResourceLeaseRow.job_id,

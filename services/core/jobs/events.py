@@ -1,4 +1,4 @@
-"""What happened to a job, numbered without gaps in the order it was committed."""
+"""Events of a job, numbered without gaps in commit order."""
 
 import time
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ Type = Literal["message", "metrics"]
 
 @dataclass(frozen=True)
 class Draft:
-    """An event that has no number yet."""
+    """An event without a number yet."""
 
     message: str
     level: Level = "info"
@@ -34,16 +34,17 @@ def append_event(
     type: Type = "message",  # noqa: A002 - the wire's name
     data: dict[str, Any] | None = None,
 ) -> None:
-    """Add one event to a job, in the caller's transaction."""
+    """Append an event to a job, in the caller's transaction."""
     append_events(session, job_id, [Draft(message, level, type, data)])
 
 
 def append_events(session: Session, job_id: str, drafts: Sequence[Draft]) -> None:
-    """Add events to a job in their order; what no database can hold is taken out of them."""
+    """Append events to a job in order. NUL and lone surrogates in them are replaced, and
+    non-finite numbers become null."""
     if not drafts:
         return
-    # Numbers come from the job's row, whose lock orders concurrent writers: a reader that has
-    # seen number n has seen every smaller one.
+    # Numbers come from the job's row, whose lock serializes writers: a reader that has seen
+    # number n has seen every smaller one.
     last = session.execute(
         update(JobRow)
         .where(JobRow.id == job_id)

@@ -1,9 +1,9 @@
-"""A Celery broker made of files, for one machine with nothing to install.
+"""A file-based Celery broker for a single machine, with nothing to install.
 
-kombu's own filesystem transport opens a message under its final name before it has written it, so
-a reader can take an empty file, which ends a Celery worker. Here a message appears complete or
-not at all, and belongs to whoever removes it. A message that a killed worker had taken is gone;
-the dispatcher sends another.
+kombu's filesystem transport opens a message under its final name before writing it, so that a
+reader can take an empty file, which crashes a Celery worker. Here a message appears atomically
+and belongs to the reader that removes it. A message taken by a worker that is then killed is
+lost; the dispatcher sends another.
 """
 
 import logging
@@ -22,14 +22,14 @@ logger = logging.getLogger(__name__)
 SCHEME = "temper-files"
 LOOK_UP_SECONDS = 0.25
 ABANDONED_SECONDS = 60.0
-"""Nobody needs so long to write a message: its writer was killed."""
+"""A message still incomplete after this time was abandoned by a killed writer."""
 
 
 class Channel(filesystem.Channel):
     """One connection to the folder of messages."""
 
     def _queue_bind(self, *_: Any) -> None:
-        """Keep no table of bindings: wake-ups are addressed to their queue directly."""
+        """Keep no binding table: wake-ups are addressed to their queue directly."""
 
     def _put(self, queue: str, payload: Any, **_: Any) -> None:  # type: ignore[override]
         """Add a message; names sort by time."""
@@ -48,7 +48,7 @@ class Channel(filesystem.Channel):
                 payload = path.read_bytes()
                 path.unlink()
             except FileNotFoundError:
-                continue  # somebody else took it
+                continue  # another reader took it
             try:
                 return loads(payload)
             except ValueError:  # a power cut can leave an empty file under the final name
@@ -57,7 +57,7 @@ class Channel(filesystem.Channel):
 
 
 def remove_abandoned(folder: Path) -> None:
-    """Drop the halves of messages that killed writers left."""
+    """Remove incomplete messages of killed writers."""
     for path in folder.glob("*.partial"):
         with suppress(FileNotFoundError):
             if path.stat().st_mtime < time.time() - ABANDONED_SECONDS:
@@ -65,7 +65,7 @@ def remove_abandoned(folder: Path) -> None:
 
 
 class Transport(filesystem.Transport):
-    """The transport behind broker URLs that begin with ``temper-files://``."""
+    """The transport of ``temper-files://`` broker URLs."""
 
     Channel = Channel
     driver_type = driver_name = SCHEME
@@ -73,7 +73,7 @@ class Transport(filesystem.Transport):
     def drain_events(  # type: ignore[override]
         self, connection: Any, timeout: float | None = None
     ) -> None:
-        """Wait for a message; return often, because a worker looks for its end between waits."""
+        """Wait for a message, briefly: a worker checks for shutdown between waits."""
         super().drain_events(connection, timeout=min(timeout or LOOK_UP_SECONDS, LOOK_UP_SECONDS))
 
 

@@ -1,4 +1,4 @@
-"""Answers to creating requests, so that a retry gives the first answer again."""
+"""Stored responses to creating requests, so that a retry gets the first response again."""
 
 import time
 from typing import Any
@@ -9,13 +9,13 @@ from sqlalchemy.orm import Session
 from services.contracts.errors import Conflict
 from services.core.db.tables import IdempotencyRow
 
-KEEP_SECONDS = 24 * 3600.0
+RETENTION_SECONDS = 24 * 3600.0
 
 
 def recall_answer(
     session: Session, principal: str, key: str, fingerprint: str
 ) -> dict[str, Any] | None:
-    """Return the first answer to this request, or None when it is new.
+    """Return the first response to this request, or None when it is new.
 
     Raises `Conflict` when the key was used with another body.
     """
@@ -34,7 +34,7 @@ def recall_answer(
 def remember_answer(
     session: Session, principal: str, key: str, fingerprint: str, response: dict[str, Any]
 ) -> None:
-    """Keep an answer in the transaction that made it true."""
+    """Store a response in the transaction that created what it describes."""
     session.add(
         IdempotencyRow(
             principal=principal,
@@ -48,7 +48,7 @@ def remember_answer(
 
 
 def forget_old_answers(session: Session) -> None:
-    """Drop the answers older than a day."""
+    """Delete responses older than a day."""
     session.execute(
-        delete(IdempotencyRow).where(IdempotencyRow.created_at < time.time() - KEEP_SECONDS)
+        delete(IdempotencyRow).where(IdempotencyRow.created_at < time.time() - RETENTION_SECONDS)
     )

@@ -12,7 +12,7 @@ EDGES: dict[JobStatus, frozenset[JobStatus]] = {
         {JobStatus.QUEUED, JobStatus.FAILED, JobStatus.CANCELLED}
     ),
     JobStatus.QUEUED: frozenset({JobStatus.RUNNING, JobStatus.FAILED, JobStatus.CANCELLED}),
-    # Back to the queue: the worker was lost or is shutting down, and another may go on.
+    # Back to the queue: the worker was lost or is shutting down, and another may resume.
     JobStatus.RUNNING: frozenset(
         {JobStatus.QUEUED, JobStatus.SUCCEEDED, JobStatus.FAILED, JobStatus.CANCELLED}
     ),
@@ -24,29 +24,29 @@ EDGES: dict[JobStatus, frozenset[JobStatus]] = {
 
 
 class IllegalMove(TemperError):
-    """Code asked for a move that the table does not have; a fault of ours."""
+    """A transition that the table does not allow: a bug."""
 
     code = "illegal_move"
 
 
 class LeaseLost(TemperError):
-    """The job moved on without us: another epoch, owner or status holds now."""
+    """The job has changed meanwhile: its epoch, owner or status is another."""
 
     code = "lease_lost"
 
 
 def check_move(job_id: str, before: JobStatus, after: JobStatus) -> None:
-    """Raise `IllegalMove` unless the edge exists."""
+    """Raise `IllegalMove` unless the transition exists."""
     if after not in EDGES[before]:
         raise IllegalMove(f"job {job_id} cannot go from {before} to {after}")
 
 
 @dataclass(frozen=True)
 class NewJob:
-    """What a resource asks the job machine to run.
+    """A job to create.
 
-    ``gpus`` is the number of devices; 0 asks for a CPU slot, None for one device where the host
-    has any and a CPU slot elsewhere. The input is validated on ``validation_queue`` first.
+    ``gpus`` is the number of GPUs; 0 requests a CPU slot, None one GPU where the host has any and
+    a CPU slot elsewhere. The input is validated on ``validation_queue`` first.
     """
 
     id: str
@@ -61,7 +61,7 @@ class NewJob:
 
 @dataclass(frozen=True)
 class Job:
-    """A job as it stood when it was read."""
+    """A snapshot of a job."""
 
     seq: int
     id: str
@@ -95,13 +95,13 @@ class Job:
 
     @property
     def current_queue(self) -> str:
-        """The queue whose workers can bring the job forward now."""
+        """The queue whose workers can advance the job now."""
         validating = self.status is JobStatus.VALIDATING_FILES
         return self.validation_queue if validating else self.queue
 
 
 def job_from_row(row: JobRow) -> Job:
-    """Copy a row into a value."""
+    """Copy a row to a value."""
     fields = {
         name: getattr(row, name)
         for name in Job.__dataclass_fields__

@@ -16,14 +16,14 @@ from services.core.db.tables import OutboxRow
 
 @dataclass(frozen=True)
 class QueueNames:
-    """Where jobs of a kind wait: first for the validation of their files, then for a device."""
+    """The queues of one job kind: for the validation of its files, then for a device."""
 
     validation: str
     work: str
 
     @property
     def both(self) -> tuple[str, str]:
-        """The names, in the order in which a job passes through the queues."""
+        """Both names, in the order in which a job passes through them."""
         return self.validation, self.work
 
 
@@ -36,7 +36,7 @@ ALL_QUEUES = tuple(name for pair in (TRAINING, EVALUATION, ROLLOUT, INDEXING) fo
 
 
 def add_wake_up(session: Session, queue: str) -> None:
-    """Ask the dispatcher to wake one worker of ``queue``."""
+    """Have the dispatcher wake one worker of ``queue``."""
     session.add(OutboxRow(queue=queue, created_at=time.time()))
 
 
@@ -46,5 +46,5 @@ def pending_wake_ups(session: Session, limit: int = 500) -> Sequence[OutboxRow]:
 
 
 def remove_wake_ups(session: Session, seqs: Sequence[int]) -> None:
-    """Forget wake-ups that the broker has accepted."""
+    """Delete wake-ups that the broker has accepted."""
     session.execute(delete(OutboxRow).where(OutboxRow.seq.in_(seqs)))

@@ -1,4 +1,4 @@
-"""Repairing what a crash left behind. Every function is safe to run at any time, by anyone."""
+"""Repair after crashes. Every function may run at any time, in several processes."""
 
 import time
 
@@ -14,19 +14,19 @@ from services.core.jobs.store import fail_job, move_job, release_validation
 from services.core.jobs.workers import live_workers
 
 MAX_LOSSES = 3
-"""How many workers a job may lose before it fails."""
+"""The job fails when it loses this many workers."""
 
 ITS_TURN = "waiting for its turn"
 
 KILL_SECONDS = 2.0
-"""How long killing takes at most after the grace period, for the takeover to wait for."""
+"""Upper bound of the time that killing takes after the grace period."""
 
 
 def recover_expired(session: Session, grace_seconds: float) -> int:
-    """Take jobs from workers that were silent past their lease; return how many.
+    """Take jobs from workers whose lease has expired; return their number.
 
-    The watchdog of a silent worker ends its processes at the expiry of the lease, and kills them
-    after the grace period: only then may another worker begin.
+    The watchdog of a lost worker stops its processes when the lease expires and kills them after
+    the grace period: only then may another worker start.
     """
     expired = session.scalars(
         select(JobRow)
@@ -40,14 +40,14 @@ def recover_expired(session: Session, grace_seconds: float) -> int:
         try:
             give_up_claim(session, job, f"worker {job.owner} was lost")
         except LeaseLost:
-            continue  # its worker came back in the meantime
+            continue  # its worker has come back
     return len(expired)
 
 
 def give_up_claim(session: Session, job: Job, lost: str) -> None:
-    """End a claim that was lost: somebody else goes on, unless that happened too often.
+    """End a lost claim: the job is requeued, or fails after `MAX_LOSSES`.
 
-    ``lost`` says in a clause what was lost. Raises `LeaseLost` when the claim has ended already.
+    ``lost`` is a clause that says what was lost. Raises `LeaseLost` when the claim has ended.
     """
     losses = job.losses + 1
     if job.cancel_requested_at is not None:
@@ -56,19 +56,19 @@ def give_up_claim(session: Session, job: Job, lost: str) -> None:
         message = f"{lost}; that was the job's loss number {losses}"
         fail_job(session, job, JobError(code="worker_lost", message=message))
     elif job.status is JobStatus.VALIDATING_FILES:
-        release_validation(session, job, f"The {lost}; validation starts again", losses=losses)
+        release_validation(session, job, f"The {lost}; validation restarts", losses=losses)
     else:
-        message = f"The {lost}; the job goes on from its last checkpoint"
+        message = f"The {lost}; the job resumes from its last checkpoint"
         move_job(session, job, JobStatus.QUEUED, message, level="warn", phase=None, losses=losses)
         add_wake_up(session, job.queue)
 
 
 def wake_waiting_queues(session: Session, older_than_seconds: float) -> int:
-    """Send one more wake-up to every served queue with a waiting job and none on its way.
+    """Send a wake-up to every served queue that has a waiting job and no pending wake-up.
 
-    This replaces messages that a broker or a killed worker lost. A queue without a live worker
-    gets none, or they would pile up in the broker; a worker wakes itself when it starts. Returns
-    the number sent.
+    This replaces messages that the broker or a killed worker lost. Queues without a live worker
+    get none, because messages would pile up in the broker; a worker wakes itself when it starts.
+    Returns the number sent.
     """
     served = {queue for worker in live_workers(session) for queue in worker.queues}
     before = time.time() - older_than_seconds
@@ -96,15 +96,15 @@ def wake_waiting_queues(session: Session, older_than_seconds: float) -> int:
 
 
 def explain_waiting(session: Session) -> None:
-    """Tell every queued job what it waits for: a worker that can run it, or its turn.
+    """Set the ``queue_reason`` of every queued job: no worker can run it, or others are first.
 
-    The first in line is told by its worker which devices it waits for.
+    The worker itself sets the reason of the first in line: the devices that it waits for.
     """
     workers = live_workers(session)
     waiting = session.execute(
         select(JobRow.id, JobRow.queue, JobRow.gpus, JobRow.queue_reason)
         .where(JobRow.status == JobStatus.QUEUED.value)
-        .order_by(JobRow.seq)  # one order for all writers, so that none waits for another
+        .order_by(JobRow.seq)  # one order for all writers prevents deadlocks
     ).all()
     for job_id, queue, gpus, reason in waiting:
         missing = _missing(queue, gpus, [worker for worker in workers if queue in worker.queues])

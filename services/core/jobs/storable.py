@@ -1,4 +1,4 @@
-"""What every database holds and every JSON reader accepts, made of what a child may say."""
+"""Sanitize text and JSON of children: what every database stores and every JSON parser reads."""
 
 import math
 from typing import Any
@@ -8,12 +8,12 @@ MAX_INTEGER = 2**63 - 1
 
 
 def storable_text(text: str, limit: int = MAX_TEXT) -> str:
-    """The text without characters that PostgreSQL or UTF-8 refuse, cut to ``limit``."""
+    """The text with NUL and lone surrogates replaced, truncated to ``limit`` characters."""
     return text[:limit].replace("\0", "\ufffd").encode(errors="replace").decode()
 
 
 def storable(value: Any) -> Any:
-    """A JSON value whose texts are storable, and whose figures are null where they are not."""
+    """A JSON value with sanitized text; non-finite floats and huge integers become null."""
     match value:
         case str():
             return storable_text(value, limit=len(value))

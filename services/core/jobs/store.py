@@ -19,7 +19,7 @@ from services.core.jobs.storable import storable, storable_text
 
 @dataclass(frozen=True)
 class JobFilter:
-    """Which jobs a list shows; None means any."""
+    """Filter of a job list; None means any."""
 
     kind: str | None = None
     status: JobStatus | None = None
@@ -27,7 +27,7 @@ class JobFilter:
 
 
 def create_job(session: Session, new: NewJob) -> Job:
-    """Write a job whose files still have to be validated, and its wake-up."""
+    """Create a job whose files are to be validated, with its wake-up."""
     now = time.time()
     row = JobRow(
         id=new.id,
@@ -44,16 +44,16 @@ def create_job(session: Session, new: NewJob) -> Job:
     )
     session.add(row)
     session.flush()
-    append_event(session, new.id, "Job created; its files are being validated")
+    append_event(session, new.id, "Job created; validating its files")
     add_wake_up(session, new.validation_queue)
     session.refresh(row)
     return job_from_row(row)
 
 
 def get_job(session: Session, job_id: str, kind: str | None = None, *, lock: bool = False) -> Job:
-    """Return a job, or raise `NotFound`; with ``kind``, jobs of other kinds do not exist.
+    """Return a job, or raise `NotFound`, also for a job of another ``kind``.
 
-    ``lock`` keeps other writers away until the transaction ends (SQLite's always does).
+    ``lock`` blocks other writers until the transaction ends (on SQLite every write does).
     """
     query = select(JobRow).where(JobRow.id == job_id).execution_options(populate_existing=True)
     row = session.scalar(query.with_for_update() if lock else query)
@@ -87,7 +87,7 @@ def _position(session: Session, job_id: str) -> int:
 
 
 def count_jobs(session: Session) -> Sequence[tuple[str, str, int]]:
-    """Return (kind, status, number) of all jobs."""
+    """Return (kind, status, number of jobs)."""
     counts = session.execute(
         select(JobRow.kind, JobRow.status, func.count()).group_by(JobRow.kind, JobRow.status)
     )
@@ -104,9 +104,9 @@ def move_job(
     data: dict[str, Any] | None = None,
     **changes: Any,
 ) -> Job:
-    """Move a job along an edge, with its event, if nobody changed it since it was read.
+    """Change the status of a job and append the event: compare-and-set on status and epoch.
 
-    Raises `LeaseLost` when the job's status or epoch is no longer the one in ``job``.
+    Raises `LeaseLost` when the job is no longer as in ``job``.
     """
     check_move(job.id, job.status, to)
     now = time.time()
@@ -129,7 +129,7 @@ def move_job(
 def fail_job(
     session: Session, job: Job, error: JobError, data: dict[str, Any] | None = None
 ) -> Job:
-    """End a job with its cause; ``data`` goes with the event."""
+    """Fail a job; ``data`` goes with the event."""
     error = error.model_copy(update={"message": storable_text(error.message)})
     validating = job.status is JobStatus.VALIDATING_FILES
     return move_job(
@@ -141,13 +141,13 @@ def fail_job(
         data={"code": error.code, "param": error.param, **(data or {})},
         error=storable(error.model_dump()),
         phase=None,
-        # The progress of a validation is not that of the job.
+        # The progress of the validation is not progress of the job.
         **({"step": None, "total_steps": None} if validating else {}),
     )
 
 
 def release_validation(session: Session, job: Job, message: str, *, losses: int) -> None:
-    """Give up a claimed validation, so that another worker does it from the start."""
+    """Release a claimed validation; another worker restarts it."""
     released = session.scalar(
         update(JobRow)
         .where(
@@ -165,15 +165,15 @@ def release_validation(session: Session, job: Job, message: str, *, losses: int)
         .returning(JobRow.id)
     )
     if released is None:
-        raise LeaseLost(f"job {job.id} is no longer validated in epoch {job.epoch}")
+        raise LeaseLost(f"the validation of job {job.id} left epoch {job.epoch}")
     append_event(session, job.id, message, level="warn")
     add_wake_up(session, job.validation_queue)
 
 
 def request_cancel(session: Session, job_id: str, kind: str | None = None) -> Job:
-    """Cancel a waiting job at once; ask the worker of a running one to end it.
+    """Cancel a waiting job immediately; ask the worker of a running one to stop it.
 
-    Raises `Conflict` when the job has already ended otherwise; cancelling twice is no error.
+    Cancelling twice has no effect. Raises `Conflict` when the job has ended otherwise.
     """
     job = get_job(session, job_id, kind, lock=True)
     if job.status is JobStatus.CANCELLED or job.cancel_requested_at is not None:

@@ -1,4 +1,4 @@
-"""The worker processes, by their heartbeats."""
+"""Worker processes and their heartbeats."""
 
 from collections.abc import Sequence
 
@@ -9,13 +9,13 @@ from services.core.db.engine import now
 from services.core.db.tables import WorkerRow
 from services.core.jobs.devices import HostDevices
 
-FORGET_SECONDS = 600.0
+RETENTION_SECONDS = 600.0
 SILENCE_SECONDS = 20.0
-"""A worker that was silent for longer counts as gone; it beats every few seconds."""
+"""A worker that is silent for longer counts as lost; it beats every few seconds."""
 
 
 def heartbeat(session: Session, worker_id: str, queues: list[str], devices: HostDevices) -> None:
-    """Say that a worker lives and what it offers."""
+    """Record that a worker is alive and what it offers."""
     beat = now(session)
     row = session.get(WorkerRow, worker_id)
     if row is None:
@@ -28,7 +28,7 @@ def heartbeat(session: Session, worker_id: str, queues: list[str], devices: Host
 
 
 def live_workers(session: Session) -> Sequence[WorkerRow]:
-    """The workers heard of lately, oldest first."""
+    """Workers with a recent heartbeat, oldest first."""
     return session.scalars(
         select(WorkerRow)
         .where(WorkerRow.heartbeat_at > now(session) - SILENCE_SECONDS)
@@ -37,10 +37,12 @@ def live_workers(session: Session) -> Sequence[WorkerRow]:
 
 
 def remove_worker(session: Session, worker_id: str) -> None:
-    """Forget a worker that ends in order."""
+    """Remove a worker that shuts down."""
     session.execute(delete(WorkerRow).where(WorkerRow.id == worker_id))
 
 
 def remove_dead_workers(session: Session) -> None:
-    """Drop the workers not heard of for ten minutes."""
-    session.execute(delete(WorkerRow).where(WorkerRow.heartbeat_at < now(session) - FORGET_SECONDS))
+    """Remove workers without a heartbeat for ten minutes."""
+    session.execute(
+        delete(WorkerRow).where(WorkerRow.heartbeat_at < now(session) - RETENTION_SECONDS)
+    )

@@ -125,7 +125,7 @@ def _give_back(session: Session, claim: Claim, job: Job) -> None:
     if claim.stage is Stage.VALIDATION:
         release_validation(session, job, "The worker is shutting down", losses=job.losses)
         return
-    message = "The worker is shutting down; the job goes on from its last checkpoint"
+    message = "The worker is shutting down; the job resumes from its last checkpoint"
     move_job(session, job, JobStatus.QUEUED, message, level="warn", phase=None)
     add_wake_up(session, job.queue)
 

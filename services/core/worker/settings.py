@@ -11,17 +11,22 @@ from services.core.tool_settings import ToolSettings
 
 
 class WorkerSettings(Settings, ToolSettings):
-    """What one worker process offers, how it runs its children, and what tools it finds."""
+    """What a worker process offers, how it runs its children, and which tools they reach."""
 
-    host_name: str = Field(default="", description="Name of this host in leases; empty: its own.")
+    host_name: str = Field(
+        default="", description="Name of this host in leases; empty: the host name."
+    )
     cpu_slots: int = Field(
-        default=1, ge=0, le=256, description="Jobs without a GPU that run at once on this host."
+        default=1,
+        ge=0,
+        le=256,
+        description="Jobs without a GPU that run concurrently on this host.",
     )
     validation_slots: int = Field(
-        default=2, ge=1, le=64, description="Files that one worker validates at once."
+        default=2, ge=1, le=64, description="Files that one worker validates concurrently."
     )
     gateway_origins: Annotated[list[Origin], NoDecode, BeforeValidator(split_commas)] = Field(
         default=list(GATEWAY_ORIGINS),
-        description="Addresses of the gateway as tool files write it: its /run_code is the "
-        "sandbox and its /retrieve the retrieval service, comma-separated.",
+        description="Gateway addresses in tool files, comma-separated: their /run_code is the "
+        "sandbox and their /retrieve the retrieval service.",
     )
