@@ -54,13 +54,13 @@ class Settings(ProcessSettings):
         default=60.0,
         ge=1.0,
         le=3600.0,
-        description="A worker that is silent for longer loses its job.",
+        description="A worker silent for longer loses its jobs.",
     )
     grace_seconds: float = Field(
         default=15.0,
         ge=0.1,
         le=600.0,
-        description="Time between asking a process to stop (TERM) and killing it.",
+        description="From SIGTERM to SIGKILL of a process.",
     )
 
     @property

@@ -13,14 +13,12 @@ from services.core.tool_settings import ToolSettings
 class WorkerSettings(Settings, ToolSettings):
     """What a worker process offers, how it runs its children, and which tools they reach."""
 
-    host_name: str = Field(
-        default="", description="Name of this host in leases; empty: the host name."
-    )
+    host_name: str = Field(default="", description="This host in leases; empty: its name.")
     cpu_slots: int = Field(
         default=1,
         ge=0,
         le=256,
-        description="Jobs without a GPU that run concurrently on this host.",
+        description="Concurrent jobs without a GPU on this host.",
     )
     validation_slots: int = Field(
         default=2, ge=1, le=64, description="Files that one worker validates concurrently."
