@@ -36,7 +36,7 @@ from services.trainer.sft.spec import SPEC as TRAINING_SPEC
 
 RUNTIME = "training"
 ENGINE_RUNTIME = "vllm"
-TRAINING_CHILD = "services.trainer.sft.child"
+TRAINING_CHILD = "services.trainer.sft"
 VALIDATION_CHILD = "services.trainer.sft.validation"
 ONLINE_CHILD = "services.trainer.rl"
 PROMPTS_CHILD = "services.trainer.rl.validation"

@@ -1,4 +1,4 @@
-"""From a training spec to LLaMA-Factory's own arguments."""
+"""Builds LLaMA-Factory's arguments from a training spec."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,15 +14,15 @@ TRAINING_DATASET = "training"
 VALIDATION_DATASET = "validation"
 
 _TOKENS_PER_DEVICE = 16_384
-"""Rows of the maximum length go to a device at once up to this many tokens."""
+"""Token budget per device and step: rows of maximum length are batched up to this many."""
 
 _ROWS_PER_PREPROCESSING_WORKER = 10_000
 _NEEDS_GPU = ("bf16", "fp16", "tf32", "pure_bf16", "bf16_full_eval", "fp16_full_eval")
 
 
 @dataclass(frozen=True)
-class Workplace:
-    """Where the training runs, from which model and on which prepared data."""
+class TrainingEnvironment:
+    """The hardware, the base model and the prepared data of a training."""
 
     model: Path
     output_dir: Path
@@ -37,33 +37,33 @@ class Workplace:
     has_bf16: bool = False
 
 
-def build_arguments(spec: TrainingSpec, place: Workplace) -> dict[str, Any]:
+def build_arguments(spec: TrainingSpec, place: TrainingEnvironment) -> dict[str, Any]:
     """The complete arguments for LLaMA-Factory's sft stage.
 
-    What the client set under ``arguments`` wins over the spec's fields and our defaults; what the
-    platform owns wins over everything. Raises ArgumentRefused for batch sizes that do not divide.
+    Precedence: arguments that the platform owns, then the client's ``arguments``, then the spec's
+    fields and our defaults. Raises ArgumentRefused for batch sizes that do not divide evenly.
     """
     return {
         **_defaults(spec, place),
         **_batch(spec, place.devices),
-        **_open(spec.arguments, place),
-        **_owned(spec, place),
+        **_allowed(spec.arguments, place),
+        **_platform_owned(spec, place),
     }
 
 
-def left_out_without_gpu(arguments: dict[str, JsonValue], place: Workplace) -> list[str]:
-    """Names of client arguments that only mean something on a GPU and are not passed on."""
+def left_out_without_gpu(arguments: dict[str, JsonValue], place: TrainingEnvironment) -> list[str]:
+    """Client arguments that only apply to a GPU and are dropped without one."""
     if place.has_gpu:
         return []
     return [name for name in _NEEDS_GPU if arguments.get(name)]
 
 
-def _open(arguments: dict[str, JsonValue], place: Workplace) -> dict[str, JsonValue]:
+def _allowed(arguments: dict[str, JsonValue], place: TrainingEnvironment) -> dict[str, JsonValue]:
     dropped = left_out_without_gpu(arguments, place)
     return {name: value for name, value in arguments.items() if name not in dropped}
 
 
-def _defaults(spec: TrainingSpec, place: Workplace) -> dict[str, Any]:
+def _defaults(spec: TrainingSpec, place: TrainingEnvironment) -> dict[str, Any]:
     chosen = {
         "num_train_epochs": spec.n_epochs,
         "learning_rate": spec.learning_rate,
@@ -72,7 +72,7 @@ def _defaults(spec: TrainingSpec, place: Workplace) -> dict[str, Any]:
         "logging_steps": 0.01,  # below 1: a share of all steps
         "logging_first_step": True,
         "save_steps": 0.2,
-        # Memory is not what a CPU is short of, and recomputing costs it a third of the time.
+        # On a CPU memory is plentiful, and recomputing costs a third of the time.
         "disable_gradient_checkpointing": not place.has_gpu,
         "dataloader_pin_memory": place.has_gpu,
     }
@@ -96,7 +96,7 @@ def _defaults(spec: TrainingSpec, place: Workplace) -> dict[str, Any]:
 
 
 def _batch(spec: TrainingSpec, devices: int) -> dict[str, int]:
-    """Rows per device and accumulation steps that multiply to the batch size asked for."""
+    """Rows per device and accumulation steps whose product is the requested batch size."""
     per_device = _positive(spec, "per_device_train_batch_size")
     accumulation = _positive(spec, "gradient_accumulation_steps")
     if spec.batch_size is None or (per_device and accumulation):
@@ -139,7 +139,7 @@ def _divide(rows: int, parts: int, name: str) -> int:
     return rows // parts
 
 
-def _owned(spec: TrainingSpec, place: Workplace) -> dict[str, Any]:
+def _platform_owned(spec: TrainingSpec, place: TrainingEnvironment) -> dict[str, Any]:
     owned: dict[str, Any] = {
         "stage": "sft",
         "do_train": True,
@@ -150,7 +150,7 @@ def _owned(spec: TrainingSpec, place: Workplace) -> dict[str, Any]:
         "dataset": TRAINING_DATASET,
         "template": place.template,
         "output_dir": str(place.output_dir),
-        "overwrite_output_dir": True,  # else LLaMA-Factory resumes on its own judgement
+        "overwrite_output_dir": True,  # otherwise LLaMA-Factory decides whether to resume
         "resume_from_checkpoint": str(place.resume_from) if place.resume_from else None,
         "save_only_model": False,
         "seed": spec.seed,
@@ -158,7 +158,7 @@ def _owned(spec: TrainingSpec, place: Workplace) -> dict[str, Any]:
         "plot_loss": False,
         "disable_tqdm": True,
         "include_num_input_tokens_seen": "non_padding",
-        "logging_nan_inf_filter": False,  # a diverged loss must show
+        "logging_nan_inf_filter": False,  # a diverged loss must be visible
         "push_to_hub": False,
         "use_cpu": not place.has_gpu,
     }

@@ -1,4 +1,4 @@
-"""Prepares the data of a job in the form that LLaMA-Factory reads.
+"""Prepares a job's data in the form that LLaMA-Factory reads.
 
 Every row becomes turns of its sharegpt format. Its own reader of OpenAI's format is not used: in
 0.9.5 it appends "detailed thinking off" to system messages, drops text beside tool calls and
@@ -11,16 +11,20 @@ import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from huggingface_hub import hf_hub_download
+from huggingface_hub.errors import RemoteEntryNotFoundError
 from pydantic import BaseModel, ConfigDict
 
 from services.datasets.conversation import Conversation, ConversationReader
-from services.datasets.record import Record, RowError, UnreadableFile
+from services.datasets.reader import open_records
+from services.datasets.record import Problem, Record, RowError, UnreadableFile
+from services.trainer.hub import explained
 from services.trainer.sft.arguments import TRAINING_DATASET, VALIDATION_DATASET
 from services.trainer.sft.rendering import ChatTemplate, alternate, render
-from services.trainer.sft.rows import read_rows
 from services.trainer.sft.spec import DataSource, TrainingSpec
 
 RENDERED = "empty"
@@ -28,10 +32,11 @@ RENDERED = "empty"
 
 _PREPARED = "prepared.json"
 _DATASET_INFO = "dataset_info.json"
+_CARD = "README.md"
 
 
 class PreparedData(BaseModel):
-    """What lies in a data directory; ``last_response`` shows how a turn ends."""
+    """The content of a data directory; ``last_response`` shows how a turn ends."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -44,9 +49,9 @@ class PreparedData(BaseModel):
 
 @dataclass(frozen=True)
 class Layout:
-    """How conversations are laid out: rendered by ``chat_template``, or left to a named one.
+    """How conversations become text: by ``chat_template``, or by a named template of the library.
 
-    Of a named template, ``between_results`` joins the results of parallel tool calls and
+    For a named template, ``between_results`` joins the results of parallel tool calls and
     ``stop_words`` end a turn.
     """
 
@@ -71,7 +76,7 @@ class Layout:
 
 
 def prepared_data(data_dir: Path, spec: TrainingSpec) -> PreparedData | None:
-    """What was prepared for this spec already, completely; None if nothing was."""
+    """The complete data that an earlier attempt prepared for this spec, if any."""
     try:
         prepared = PreparedData.model_validate_json((data_dir / _PREPARED).read_bytes())
     except (FileNotFoundError, ValueError):
@@ -84,14 +89,14 @@ def prepare_data(
 ) -> PreparedData:
     """Write the training and validation rows; memory does not grow with their number.
 
-    ``progress`` is told the number of rows now and then. Raises UnreadableFile that names the row
-    and the field at fault.
+    ``progress`` is called with the number of rows from time to time. Raises UnreadableFile naming
+    the row and the field at fault.
     """
     data_dir.mkdir(parents=True, exist_ok=True)
     training = _Writer(data_dir / f"{TRAINING_DATASET}.jsonl", layout, progress)
     training.write(spec.training_data)
     if not training.rows:
-        raise UnreadableFile("the training data hold no rows")
+        raise UnreadableFile("the training data has no rows")
     names = [TRAINING_DATASET]
     validation = _Writer(data_dir / f"{VALIDATION_DATASET}.jsonl", layout, progress)
     if spec.validation_data is not None:
@@ -159,3 +164,45 @@ def _write_json(path: Path, content: dict[str, Any]) -> None:
     partial = path.with_suffix(".partial")
     partial.write_text(json.dumps(content, ensure_ascii=False), encoding="utf-8")
     partial.replace(path)
+
+
+def read_rows(source: DataSource) -> Iterator[Record]:
+    """The rows of a file or hub dataset, numbered from 1; raises UnreadableFile at a bad row."""
+    if source.path is None:
+        yield from _hub_rows(source)
+        return
+    for record in open_records(source.path):
+        if isinstance(record, Problem):
+            raise UnreadableFile(record.message, row=record.row)
+        yield record
+
+
+def _hub_rows(source: DataSource) -> Iterator[Record]:
+    load = import_module("datasets").load_dataset
+    try:
+        rows = load(source.hub_name, source.hub_subset, split=source.hub_split, streaming=True)
+        for number, row in enumerate(rows, start=1):
+            yield Record(number, row)
+    except Exception as error:  # many types, and few name the dataset
+        message = f"dataset {source.hub_name!r} cannot be read: {error}"
+        raise UnreadableFile(message) from error
+
+
+def check_hub_datasets(spec: TrainingSpec, data_dir: Path) -> None:
+    """Raise TrainingFailure for a hub dataset that does not exist or cannot be read.
+
+    Called before slow imports, so that a wrong name fails in seconds. Does nothing once an earlier
+    attempt has prepared the data in ``data_dir``.
+    """
+    if prepared_data(data_dir, spec) is not None:
+        return
+    sources = {"training_file": spec.training_data, "validation_file": spec.validation_data}
+    for param, source in sources.items():
+        if source is None or source.hub_name is None:
+            continue
+        what = f"dataset {source.hub_name!r}"
+        with explained(what, None, code="dataset_load_failed", param=param):
+            try:
+                hf_hub_download(source.hub_name, _CARD, repo_type="dataset")
+            except RemoteEntryNotFoundError:
+                continue  # the dataset exists, without a card

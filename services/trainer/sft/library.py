@@ -1,22 +1,48 @@
-"""The one way to LLaMA-Factory's modules. Holds for LLaMA-Factory 0.9.5.
+"""The seams of LLaMA-Factory that are not its stable interface; holds for version 0.9.5.
 
-It imports torchaudio wherever it prepares data, also for text, and torchaudio has no wheel that
-loads beside a CPU build of torch. Text training calls nothing in it.
+It imports torchaudio wherever it prepares data, even for text, and torchaudio has no wheel that
+loads beside a CPU build of torch; text training calls nothing in it. Its sft stage is one function:
+the phases inside show only where it calls other functions of ``train.sft.workflow`` by name.
 """
 
 import sys
+from collections.abc import Callable
 from importlib import import_module
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
 from types import ModuleType
+from typing import Any
+
+_PHASES = {
+    "load_tokenizer": "loading_model",
+    "get_dataset": "tokenizing",
+    "load_model": "loading_model",
+}
 
 
 def llamafactory_module(name: str) -> ModuleType:
     """Import ``llamafactory.<name>``, with an empty torchaudio where there is none."""
     if "torchaudio" not in sys.modules and find_spec("torchaudio") is None:
-        # transformers is asked first, so that it goes on knowing that torchaudio is missing.
+        # transformers caches the answer before the stand-in exists: to it torchaudio is missing.
         import_module("transformers.utils.import_utils").is_torchaudio_available()
         stand_in = ModuleType("torchaudio")
         stand_in.__spec__ = ModuleSpec("torchaudio", loader=None)
         sys.modules["torchaudio"] = stand_in
     return import_module(f"llamafactory.{name}")
+
+
+def report_phases(enter: Callable[[str], None]) -> None:
+    """Call ``enter`` with the phase when each of these steps begins."""
+    workflow = llamafactory_module("train.sft.workflow")
+    for name, phase in _PHASES.items():
+        setattr(workflow, name, _entering(getattr(workflow, name), phase, enter))
+
+
+def _entering(
+    function: Callable[..., Any], phase: str, enter: Callable[[str], None]
+) -> Callable[..., Any]:
+    def entering(*args: Any, **kwargs: Any) -> Any:
+        enter(phase)
+        return function(*args, **kwargs)
+
+    return entering

@@ -1,23 +1,26 @@
-"""Everything that is done before LLaMA-Factory is imported, so that bad input fails early."""
+"""What happens before LLaMA-Factory is imported, so that bad input fails early: the tokenizer, the
+chat template, the tokens that end a turn, and the prepared data."""
 
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
 from services.trainer.errors import TrainingFailure
-from services.trainer.sft.context import Context
-from services.trainer.sft.dataset import PreparedData, prepare_data, prepared_data
+from services.trainer.sft.dataset import RENDERED, Layout, PreparedData, prepare_data, prepared_data
+from services.trainer.sft.job_dir import Context
+from services.trainer.sft.library import llamafactory_module
 from services.trainer.sft.spec import TrainingSpec
-from services.trainer.sft.tokens import layout, load_tokenizer, stop_token_ids
 
 _WAIT_SECONDS = 6 * 3600
 
 
 @dataclass(frozen=True)
 class Preparation:
-    """The folder of the model to start from, data that are ready to train it on, and the tokens
-    that end a turn in them."""
+    """The base model's folder, the data prepared for it, and the tokens that end a turn in it."""
 
     model: Path
     data: PreparedData
@@ -25,7 +28,7 @@ class Preparation:
 
 
 def prepare(spec: TrainingSpec, model: Path, context: Context) -> Preparation:
-    """Prepare the data for the model in a folder, once for all processes and attempts."""
+    """Prepare the data for a model, once for all processes and attempts."""
     context.enter("loading_model")
     tokenizer = load_tokenizer(model)
     chosen = layout(spec, tokenizer)
@@ -48,4 +51,58 @@ def _await_data(spec: TrainingSpec, context: Context) -> PreparedData:
         if (data := prepared_data(context.data_dir, spec)) is not None:
             return data
         time.sleep(1)
-    raise TrainingFailure("the data were not prepared in time")
+    raise TrainingFailure("the data was not prepared in time")
+
+
+def load_tokenizer(model: Path) -> PreTrainedTokenizerBase:
+    """The tokenizer in the folder of a model; raises TrainingFailure."""
+    try:
+        return AutoTokenizer.from_pretrained(str(model), trust_remote_code=False)
+    except (OSError, ValueError) as error:
+        cause = " ".join(str(error).split())
+        raise TrainingFailure(
+            f"the tokenizer cannot be loaded: {cause}", code="model_load_failed"
+        ) from error
+
+
+def layout(spec: TrainingSpec, tokenizer: PreTrainedTokenizerBase) -> Layout:
+    """How conversations become text for this model; raises TrainingFailure without a template."""
+    if spec.template is not None:
+        return _named_layout(spec.template)
+    if not tokenizer.chat_template:
+        raise TrainingFailure(
+            "the model has no chat template; name one of LLaMA-Factory's",
+            param="template",
+            code="invalid_arguments",
+        )
+
+    def chat_template(
+        messages: list[dict[str, Any]], tools: list[dict[str, Any]], *, prompt: bool
+    ) -> str:
+        text = tokenizer.apply_chat_template(
+            messages, tools=tools or None, add_generation_prompt=prompt, tokenize=False
+        )
+        return str(text)
+
+    return Layout(RENDERED, chat_template)
+
+
+def stop_token_ids(tokenizer: PreTrainedTokenizerBase, chosen: Layout, response: str) -> list[int]:
+    """The tokens that end a turn: the tokenizer's, the template's, and a response's last token if
+    it is special."""
+    last = tokenizer.encode(response, add_special_tokens=False)[-1:]
+    stops = [
+        tokenizer.eos_token_id,
+        *(token for token in last if token in tokenizer.all_special_ids),
+        *(tokenizer.get_vocab().get(word) for word in chosen.stop_words),
+    ]
+    return list(dict.fromkeys(int(token) for token in stops if token is not None))
+
+
+def _named_layout(name: str) -> Layout:
+    template = llamafactory_module("data.template").TEMPLATES[name]
+    wraps_results = any(
+        "<tool_response>" in str(slot) for slot in template.format_observation.slots
+    )
+    between = "\n</tool_response>\n<tool_response>\n" if wraps_results else "\n"
+    return Layout(name, between_results=between, stop_words=tuple(template.stop_words))

@@ -1,4 +1,4 @@
-"""Reports a training run while it happens, from the trainer's callbacks."""
+"""Reports a training run's progress from the trainer's callbacks."""
 
 import math
 import time
@@ -9,8 +9,7 @@ import torch.distributed
 from transformers import TrainerCallback, TrainerState, TrainingArguments
 
 from services.trainer.errors import Diverged
-from services.trainer.sft.checkpoints import checkpoint_dir, keep_only_models, mark_complete
-from services.trainer.sft.context import Context
+from services.trainer.sft.job_dir import Context, checkpoint_dir, keep_only_models, mark_complete
 
 _METRICS = ("loss", "eval_loss", "eval_accuracy", "learning_rate", "grad_norm", "epoch")
 _PROGRESS_SECONDS = 1.0
@@ -18,7 +17,7 @@ _PROGRESS_SECONDS = 1.0
 
 @dataclass
 class Outcome:
-    """What the trainer had reached when it ended; zeros where it never began."""
+    """The trainer's final state; zeros if it never started."""
 
     global_step: int = 0
     max_steps: int = 0
@@ -64,14 +63,14 @@ class ProgressCallback(TrainerCallback):  # type: ignore[misc]
         if "loss" in values:
             values |= self._throughput(args, state)
         elif state.global_step == self._logged_step:
-            self._last_log = time.monotonic()  # an evaluation is no training time
+            self._last_log = time.monotonic()  # do not count evaluation as training time
         if state.is_world_process_zero:
             self._context.reporter.metrics(state.global_step, **values)
         self._progress(state)
         if not math.isfinite(values.get("loss", 0.0)):
             raise Diverged(
                 f"the loss is {values['loss']} at step {state.global_step}; "
-                "a lower learning rate or a longer warm-up may help"
+                "a lower learning rate or a longer warmup may help"
             )
 
     def on_save(self, _args: Any, state: TrainerState, _control: Any, **_: Any) -> None:

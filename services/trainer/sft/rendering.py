@@ -1,4 +1,4 @@
-"""Lays a conversation out as the alternating texts that a model reads and learns to write."""
+"""Renders conversations as alternating texts: what the model reads and what it learns to write."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -11,7 +11,7 @@ from services.datasets.record import RowError
 
 
 class ChatTemplate(Protocol):
-    """Renders messages and tools as a model reads them."""
+    """Renders messages and tools as the model reads them."""
 
     def __call__(
         self, messages: list[dict[str, Any]], tools: list[dict[str, Any]], *, prompt: bool
@@ -22,7 +22,7 @@ class ChatTemplate(Protocol):
 
 @dataclass(frozen=True)
 class Exchange:
-    """A text that gives context, and the text that the model learns to write after it."""
+    """A context, and the text that the model learns to write after it."""
 
     context: str
     response: str
@@ -31,10 +31,9 @@ class Exchange:
 def render(conversation: Conversation, template: ChatTemplate) -> Iterator[list[Exchange]]:
     """The training examples of a conversation, in exactly the text that serving will show.
 
-    The context of an example is what came before, so a conversation is one example as long as
-    the template only appends. Where it changes earlier turns (many drop old reasoning), a new
-    example begins with the whole context as it reads then. White space after a response belongs
-    to the next context: generation has ended by then.
+    A conversation is one example as long as the template only appends. Where it rewrites earlier
+    turns (many drop old reasoning), a new example begins with the whole context as rendered then.
+    White space after a response belongs to the next context: generation has stopped by then.
     """
     tools = list(conversation.tools)
     messages = [as_chat_message(message) for message in conversation.messages]
@@ -66,7 +65,7 @@ def _shared_length(prompt: str, written: str) -> int:
 
 
 def as_chat_message(message: Message) -> dict[str, Any]:
-    """A message as chat templates take it."""
+    """A message in the form that chat templates expect."""
     turn: dict[str, Any] = {"role": message.role, "content": message.content}
     if message.reasoning:
         turn["reasoning_content"] = message.reasoning
@@ -87,10 +86,10 @@ def as_chat_message(message: Message) -> dict[str, Any]:
 
 
 def alternate(conversation: Conversation, between_results: str) -> tuple[str, list[dict[str, str]]]:
-    """The system text and the turns as LLaMA-Factory's sharegpt format has them.
+    """The system text and the turns in LLaMA-Factory's sharegpt format.
 
-    Its templates take turns that alternate, so results of parallel calls become one turn, joined
-    by ``between_results``. Raises RowError for a conversation that does not fit.
+    Its templates need alternating turns, so results of parallel calls become one turn, joined by
+    ``between_results``. Raises RowError for a conversation that does not fit.
     """
     messages = list(conversation.messages)
     system = messages.pop(0).content if messages[0].role == "system" else ""
@@ -107,13 +106,13 @@ def alternate(conversation: Conversation, between_results: str) -> tuple[str, li
 
 def _sharegpt_turn(message: Message) -> dict[str, str]:
     if message.role == "system":
-        raise RowError("has a system message after the first turn; templates by name take only one")
+        raise RowError("has a system message after the first turn; named templates take only one")
     if message.role != "assistant":
         return {"from": "observation" if message.role == "tool" else "human"} | {
             "value": message.content
         }
     if not message.learned:
-        raise RowError("has an assistant turn of weight 0; templates by name learn every one")
+        raise RowError("has an assistant turn of weight 0; named templates learn every turn")
     thought = f"<think>\n{message.reasoning}\n</think>\n\n" if message.reasoning else ""
     if not message.tool_calls:
         return {"from": "gpt", "value": thought + message.content}
@@ -122,7 +121,7 @@ def _sharegpt_turn(message: Message) -> dict[str, str]:
         ensure_ascii=False,
     )
     before = thought + message.content
-    # Text before calls is told apart from them by the markers that LLaMA-Factory looks for.
+    # LLaMA-Factory tells text from calls by these markers.
     value = f"{before}\n<tool_call>{calls}</tool_call>" if before else calls
     return {"from": "function_call", "value": value}
 
@@ -132,5 +131,5 @@ def _check_alternation(turns: Sequence[dict[str, str]]) -> None:
         asks = turn["from"] in {"human", "observation"}
         if asks != (index % 2 == 0):
             raise RowError(
-                f"turn {index} is of {turn['from']}; templates by name need turns that alternate"
+                f"turn {index} is of {turn['from']}; named templates need alternating turns"
             )

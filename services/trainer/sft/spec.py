@@ -50,7 +50,7 @@ class DataSource(_Part):
 
 
 class Lora(_Part):
-    """Low-rank adaptation; ``alpha`` null means twice the rank, ``targets`` null all linear."""
+    """LoRA; ``alpha`` None means twice the rank, ``targets`` None all linear layers."""
 
     rank: int = Field(default=16, ge=1)
     alpha: int | None = Field(default=None, ge=1)

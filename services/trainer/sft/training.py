@@ -1,5 +1,6 @@
-"""The training itself, with LLaMA-Factory, and the model that comes of it."""
+"""The training itself with LLaMA-Factory, and the finished model."""
 
+import json
 import os
 import platform
 import shutil
@@ -8,21 +9,25 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import safe_open
+from safetensors.torch import save_file
+from transformers import AutoConfig
 
 from services.contracts.adaptation import TrainingType
 from services.contracts.llamafactory import check_arguments
 from services.trainer.errors import TrainingFailure
 from services.trainer.model_files import collect_model, name_base, remove_unfinished
-from services.trainer.sft.arguments import Workplace, build_arguments, left_out_without_gpu
+from services.trainer.sft.arguments import (
+    TrainingEnvironment,
+    build_arguments,
+    left_out_without_gpu,
+)
 from services.trainer.sft.catalogue import installed_catalogue
-from services.trainer.sft.checkpoints import newest_complete, remove_incomplete
-from services.trainer.sft.context import Context
-from services.trainer.sft.library import llamafactory_module
-from services.trainer.sft.precision import restore_precision
+from services.trainer.sft.job_dir import Context, newest_complete, remove_incomplete
+from services.trainer.sft.library import llamafactory_module, report_phases
 from services.trainer.sft.preparation import Preparation
 from services.trainer.sft.progress import Outcome, ProgressCallback
 from services.trainer.sft.spec import TrainingSpec
-from services.trainer.sft.stages import report_phases
 
 _LIBRARIES = ("llamafactory", "torch", "transformers", "peft", "trl", "accelerate", "datasets")
 _PATHS = ("dataset_dir", "output_dir", "resume_from_checkpoint", "adapter_name_or_path")
@@ -32,15 +37,17 @@ def train(spec: TrainingSpec, preparation: Preparation, context: Context) -> Non
     """Train to the last step and write the result; raises what went wrong."""
     context.enter("configuring")
     check_arguments(spec.arguments, installed_catalogue())
-    arguments = build_arguments(spec, _workplace(spec, preparation, context))
+    arguments = build_arguments(spec, _environment(spec, preparation, context))
     outcome = _run(arguments, context)
     if context.leads:
         _finish(spec, arguments, outcome, preparation, context)
 
 
-def _workplace(spec: TrainingSpec, preparation: Preparation, context: Context) -> Workplace:
+def _environment(
+    spec: TrainingSpec, preparation: Preparation, context: Context
+) -> TrainingEnvironment:
     checkpoint = newest_complete(context.output_dir) if spec.resume else None
-    place = Workplace(
+    place = TrainingEnvironment(
         model=preparation.model,
         output_dir=context.output_dir,
         data_dir=context.data_dir,
@@ -60,7 +67,7 @@ def _workplace(spec: TrainingSpec, preparation: Preparation, context: Context) -
 
 
 def _clear(output_dir: Path, checkpoint: Path | None) -> None:
-    """Remove what an earlier attempt left and this one does not go on from."""
+    """Remove leftovers of an earlier attempt that this one does not resume from."""
     if checkpoint is None:
         shutil.rmtree(output_dir, ignore_errors=True)
     else:
@@ -68,9 +75,9 @@ def _clear(output_dir: Path, checkpoint: Path | None) -> None:
         remove_unfinished(output_dir)
 
 
-def _announce(spec: TrainingSpec, place: Workplace, context: Context) -> None:
+def _announce(spec: TrainingSpec, place: TrainingEnvironment, context: Context) -> None:
     for name in left_out_without_gpu(spec.arguments, place):
-        context.reporter.message(f"{name} needs a GPU and is left out", "warn", argument=name)
+        context.reporter.message(f"{name} needs a GPU and is ignored", "warn", argument=name)
     if place.resume_from is not None:
         path = context.relative(place.resume_from)
         context.reporter.message(f"resuming from {path}", checkpoint=path)
@@ -114,3 +121,28 @@ def _finish(
         library_versions={"python": platform.python_version()}
         | {name: version(name) for name in _LIBRARIES},
     )
+
+
+_HALF = {torch.bfloat16: "bfloat16", torch.float16: "float16"}
+
+
+def restore_precision(directory: Path, base: Path) -> None:
+    """Convert float32 weights in a folder to the base's half precision, one file at a time."""
+    dtype = AutoConfig.from_pretrained(str(base), trust_remote_code=False).dtype
+    if dtype not in _HALF:
+        return
+    for path in directory.glob("*.safetensors"):
+        _convert(path, dtype)
+    config_path = directory / "config.json"
+    config = json.loads(config_path.read_bytes()) | {"dtype": _HALF[dtype]}
+    config_path.write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
+
+
+def _convert(path: Path, dtype: torch.dtype) -> None:
+    with safe_open(path, "pt") as file:
+        metadata = file.metadata()
+        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    halved = {n: t.to(dtype) if t.dtype == torch.float32 else t for n, t in tensors.items()}
+    partial = path.with_suffix(".partial")
+    save_file(halved, partial, metadata)
+    partial.replace(path)

@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from services.trainer.hub import model_folder
-from services.trainer.sft.arguments import Workplace, build_arguments
+from services.trainer.sft.arguments import TrainingEnvironment, build_arguments
 from services.trainer.sft.dataset import prepare_data
 from services.trainer.sft.library import llamafactory_module
+from services.trainer.sft.preparation import layout, load_tokenizer
 from services.trainer.sft.spec import SPEC, TrainingSpec
-from services.trainer.sft.tokens import layout, load_tokenizer
 
 
 def tokenized_rows(job_dir: Path) -> list[dict[str, Any]]:
@@ -28,7 +28,7 @@ def tokenized_rows(job_dir: Path) -> list[dict[str, Any]]:
     )
     arguments = build_arguments(
         spec,
-        Workplace(
+        TrainingEnvironment(
             model=base,
             output_dir=job_dir / "output",
             data_dir=job_dir / "data",

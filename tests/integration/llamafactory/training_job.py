@@ -15,7 +15,7 @@ from services.core.process.runtimes import REPOSITORY
 from services.trainer.sft.spec import SPEC, TrainingSpec
 
 DEADLINE = 300.0
-CHILD = "services.trainer.sft.child"
+CHILD = "services.trainer.sft"
 
 
 def runtime_environment() -> dict[str, str]:

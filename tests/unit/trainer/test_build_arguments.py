@@ -6,7 +6,11 @@ import pytest
 from services.contracts.adaptation import TrainingType
 from services.contracts.llamafactory import ArgumentRefused, catalogue
 from services.core.artifacts import ModelSource
-from services.trainer.sft.arguments import Workplace, build_arguments, left_out_without_gpu
+from services.trainer.sft.arguments import (
+    TrainingEnvironment,
+    build_arguments,
+    left_out_without_gpu,
+)
 from services.trainer.sft.spec import DataSource, TrainingSpec
 
 
@@ -23,7 +27,7 @@ def spec(**changes: Any) -> TrainingSpec:
     return TrainingSpec(**(fields | changes))
 
 
-def place(**changes: Any) -> Workplace:
+def place(**changes: Any) -> TrainingEnvironment:
     fields: dict[str, Any] = {
         "model": Path("/models/base"),
         "output_dir": Path("/job/output"),
@@ -32,7 +36,7 @@ def place(**changes: Any) -> Workplace:
         "rows": 100,
         "has_validation": False,
     }
-    return Workplace(**(fields | changes))
+    return TrainingEnvironment(**(fields | changes))
 
 
 def test_every_argument_is_one_of_the_library() -> None:

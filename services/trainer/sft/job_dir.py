@@ -1,14 +1,59 @@
-"""Which checkpoints of a job can be resumed from.
+"""The job directory of a training child: its data, output and checkpoints.
 
-A checkpoint is complete when our marker lies in it. The marker is written after everything else,
-so a checkpoint that a kill interrupted has none.
+A checkpoint is complete once it contains our marker, which is written last: a checkpoint that a
+kill interrupted has none.
 """
 
 import json
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
+
+from services.core.process.reporter import Reporter
+
+
+@dataclass(frozen=True)
+class Context:
+    """Where a child works and how it reports; ``enter`` is called at the start of each phase.
+
+    With several devices each has a process; rank 0 ``leads``: it prepares the data and reports.
+    """
+
+    job_dir: Path
+    reporter: Reporter
+    enter: Callable[[str], None]
+
+    @property
+    def output_dir(self) -> Path:
+        """Checkpoints, and finally the model."""
+        return self.job_dir / "output"
+
+    @property
+    def data_dir(self) -> Path:
+        """Prepared data and the cache of the datasets library; removed after success."""
+        return self.job_dir / "data"
+
+    @property
+    def leads(self) -> bool:
+        """Whether this process prepares the data and reports."""
+        return leads()
+
+    @property
+    def processes(self) -> int:
+        """World size as set by torch's launcher."""
+        return int(os.environ.get("WORLD_SIZE", "1"))
+
+    def relative(self, path: Path) -> str:
+        """A path relative to the job directory, as reports show it."""
+        return path.relative_to(self.job_dir).as_posix()
+
+
+def leads() -> bool:
+    """Whether this process has rank 0."""
+    return os.environ.get("RANK", "0") == "0"
+
 
 _MARKER = "complete.json"
 _PREFIX = "checkpoint-"
@@ -16,12 +61,12 @@ _TRAINING_STATE = ("optimizer.pt", "scheduler.pt", "scaler.pt", "rng_state*.pth"
 
 
 def checkpoint_dir(output_dir: Path, step: int) -> Path:
-    """Where the checkpoint of a step lies."""
+    """The folder of a step's checkpoint."""
     return output_dir / f"{_PREFIX}{step}"
 
 
 def mark_complete(checkpoint: Path, step: int) -> None:
-    """Declare a checkpoint complete, durably."""
+    """Mark a checkpoint complete, durably."""
     partial = checkpoint / f"{_MARKER}.partial"
     with open(partial, "w", encoding="utf-8") as file:
         json.dump({"step": step}, file)
@@ -33,7 +78,7 @@ def mark_complete(checkpoint: Path, step: int) -> None:
 def keep_only_models(output_dir: Path, newest: Path) -> None:
     """Reduce the checkpoints before ``newest`` to their models, a third of their size.
 
-    Training never goes back to them once a newer one is complete.
+    Training never resumes from them once a newer one is complete.
     """
     for _, path in _checkpoints(output_dir):
         if path != newest:

@@ -1,10 +1,10 @@
-"""The training child: runs one supervised fine-tune and reports on it.
+"""The training child: runs one supervised fine-tune and reports its progress.
 
-    python -m services.trainer.sft.child JOB_DIR
+    python -m services.trainer.sft JOB_DIR
 
-in the training runtime, or through ``torch.distributed.run`` with several devices; then the
-process of rank 0 prepares the data and reports. It goes on from the newest complete checkpoint in
-the job directory, and leaves ``result.json`` unless it was killed.
+in the training runtime, or through ``torch.distributed.run`` with several devices, where rank 0
+prepares the data and reports. Resumes from the newest complete checkpoint in the job directory and
+leaves ``result.json`` unless it is killed.
 """
 
 import json
@@ -17,7 +17,7 @@ from pathlib import Path
 from services.contracts.llamafactory import check_arguments, check_template
 from services.core.process.reporter import RESULT, Reporter
 from services.trainer.errors import explain
-from services.trainer.sft.context import Context, leads
+from services.trainer.sft.job_dir import Context, leads
 from services.trainer.sft.spec import SPEC, TrainingSpec
 
 _PACKAGE = "services.trainer.sft"
@@ -44,8 +44,8 @@ def main() -> int:
         check_arguments(spec.arguments)
         if spec.template is not None:
             check_template(spec.template)
-        # Imported late: it takes seconds, and the libraries read the environment when imported.
-        import_module(f"{_PACKAGE}.hub_datasets").check_datasets(spec, context.data_dir)
+        # Imported late: it takes seconds, and the libraries read the environment on import.
+        import_module(f"{_PACKAGE}.dataset").check_hub_datasets(spec, context.data_dir)
         hub = import_module("services.trainer.hub")
         model = hub.model_folder(spec.model, job_dir, enter)
         preparation = import_module(f"{_PACKAGE}.preparation").prepare(spec, model, context)
@@ -59,7 +59,7 @@ def main() -> int:
 
 
 def _succeeded_before(job_dir: Path) -> bool:
-    """Whether an earlier attempt finished; a failure that one left is forgotten."""
+    """Whether an earlier attempt succeeded; the result of a failed one is removed."""
     result = job_dir / RESULT
     try:
         status = json.loads(result.read_bytes())["status"]
@@ -76,9 +76,9 @@ def _prepare_environment(context: Context) -> None:
         "HF_DATASETS_DISABLE_PROGRESS_BARS": "1",
         "TOKENIZERS_PARALLELISM": "false",
     }
-    # Threads that spin while they wait make a step three times as long on a busy machine.
+    # Busy-waiting threads make a step three times as long on a loaded machine.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-    # Its graceful stop would end with a model that looks finished.
+    # Its graceful stop would leave a model that looks finished.
     os.environ.pop("LLAMABOARD_ENABLED", None)
 
 
