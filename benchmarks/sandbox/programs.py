@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 TIME_LIMIT = 10.0
-"""Seconds to compile, and again seconds to run; with ten more it is a client's whole patience."""
+"""Seconds to compile, and again to run; a client waits for their sum and ten more."""
 PATIENCE = 2 * TIME_LIMIT + 10.0
 
 _PRINT = "print(1+1)\n"

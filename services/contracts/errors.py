@@ -6,9 +6,6 @@ message is for the person who can act on it: it names the field, row, file or se
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
-
-from services.contracts.base import Resource
 
 
 class TemperError(Exception):
@@ -124,19 +121,3 @@ class JobFailed(TemperError):
     """Work on a job ended in a way that fails the job; becomes its ``error``."""
 
     code = "job_failed"
-
-
-class ErrorDetail(Resource):
-    """What went wrong: one sentence, OpenAI's error type, the field at fault and a stable code."""
-
-    message: str
-    type: str
-    param: str | None = None
-    code: str | None = None
-    details: list[dict[str, Any]] | None = None
-
-
-class ErrorBody(Resource):
-    """The body of every response with a status of 400 or more."""
-
-    error: ErrorDetail

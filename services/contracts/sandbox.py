@@ -1,7 +1,7 @@
-"""Running code: POST /run_code, and what every other way to run code shares with it.
+"""POST /run_code, and the types shared by all endpoints that run code.
 
-The field names and values are SandboxFusion's, so that its clients work unchanged; they ignore
-the fields that ours has on top. Unknown fields of a request are ignored, as there.
+Field names and values are SandboxFusion's, so that its clients work unchanged; additional fields
+are ours. Unknown request fields are ignored, as there.
 """
 
 from enum import StrEnum
@@ -17,7 +17,7 @@ MAX_FETCHED_FILES = 1000
 
 
 class Language(StrEnum):
-    """A language, or a way to test code in one."""
+    """A language, or a test framework for one."""
 
     PYTHON = "python"
     PYTEST = "pytest"
@@ -55,7 +55,7 @@ EncodedFiles = Annotated[
     FailFast(),
     Field(
         max_length=MAX_FILES,
-        description="Content in base64 by path below the work directory; null makes no file.",
+        description="Base64 content by path below the work directory; null creates no file.",
         examples=[{"data/words.txt": "b25lIHR3bwo="}],
     ),
 ]
@@ -64,8 +64,8 @@ FetchedPaths = Annotated[
     FailFast(),
     Field(
         max_length=MAX_FETCHED_FILES,
-        description="Files to answer with afterwards, by path or pattern (``*.png``); those that "
-        "are not there are left out.",
+        description="Files to return afterwards, by path or pattern (``*.png``); missing ones "
+        "are skipped.",
     ),
 ]
 
@@ -74,42 +74,44 @@ def _as_integer(value: object) -> object:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-# 1024.0 is a whole number.
+# Accept 1024.0 as an integer.
 Megabytes = Annotated[int, Field(strict=True), BeforeValidator(_as_integer)]
 
 
 class CodeRequest(BaseModel):
-    """Code, and how long and with how much memory it may run. Unknown fields are ignored."""
+    """Code with its time and memory limits. Unknown fields are ignored."""
 
     model_config = ConfigDict(extra="ignore", allow_inf_nan=False)
 
     code: str = Field(description="The source code.", examples=["print(1 + 1)"])
     language: Language = Field(examples=["python"])
-    compile_timeout: Number = Field(default=10, description="Seconds that the compiler may take.")
+    compile_timeout: Number = Field(
+        default=10, description="Time limit of the compiler in seconds."
+    )
     run_timeout: Number = Field(
         default=10,
-        description="Seconds that the program may take; at zero or less it has timed out.",
+        description="Time limit of the program in seconds; at zero or less it times out at once.",
     )
     memory_limit_MB: Megabytes | None = Field(
         default=-1,
-        description="Real memory of the program; null, zero or less: the service's default.",
+        description="Memory limit in MiB; null, zero or less: the service's default.",
     )
     files: EncodedFiles = {}
 
 
 class RunCodeRequest(CodeRequest):
-    """One program to run."""
+    """A program to run."""
 
-    stdin: str | None = Field(default=None, description="What the program reads.")
+    stdin: str | None = Field(default=None, description="Standard input.")
     fetch_files: FetchedPaths = []
 
 
 class RunStatus(StrEnum):
-    """What came of a request."""
+    """Overall result of a request."""
 
-    SUCCESS = "Success"  # every program ended with 0
-    FAILED = "Failed"  # one ended otherwise, or was not done in time
-    SANDBOX_ERROR = "SandboxError"  # the sandbox is to blame, not the code
+    SUCCESS = "Success"  # every program exited with 0
+    FAILED = "Failed"  # one failed or timed out
+    SANDBOX_ERROR = "SandboxError"  # the sandbox failed, not the code
 
 
 class CommandStatus(StrEnum):
@@ -121,41 +123,41 @@ class CommandStatus(StrEnum):
 
 
 class CommandResult(Resource):
-    """What came of the compiler or of the program.
+    """Result of the compiler or the program.
 
     Bytes that are not UTF-8 are shown as U+FFFD.
     """
 
     status: CommandStatus
-    execution_time: float | None = Field(default=None, description="Seconds from start to end.")
+    execution_time: float | None = Field(default=None, description="Wall-clock seconds.")
     return_code: int | None = Field(
-        default=None, description="-N after death by signal N; null when it was not done in time."
+        default=None, description="-N after death by signal N; null after a timeout."
     )
     stdout: str | None = None
     stderr: str | None = None
-    cpu_time: float | None = Field(
-        default=None, description="Seconds of processor time of all its processes."
-    )
+    cpu_time: float | None = Field(default=None, description="CPU seconds of all its processes.")
     peak_memory_mb: float | None = None
     out_of_memory: bool = Field(default=False, description="Killed at its memory limit.")
-    stdout_truncated: bool = Field(default=False, description="More was written than is kept.")
+    stdout_truncated: bool = Field(
+        default=False, description="Output beyond the limit was dropped."
+    )
     stderr_truncated: bool = False
 
 
 class RunCodeResponse(Resource):
-    """What came of a program. A fault of the code is answered with HTTP status 200, too."""
+    """Result of a program. Failures of the code are reported with HTTP status 200."""
 
     status: RunStatus
-    message: str = Field(default="", description="Why it is a SandboxError; empty otherwise.")
+    message: str = Field(default="", description="Reason for a SandboxError; empty otherwise.")
     compile_result: CommandResult | None = None
     run_result: CommandResult | None = Field(
-        default=None, description="Null when the compilation failed."
+        default=None, description="Null if the compilation failed."
     )
     executor_pod_name: str | None = None
     files: dict[str, str] = Field(default={}, description="The fetched files, in base64.")
 
 
 class OutputPiece(Resource):
-    """The next piece of an output stream, while the program runs."""
+    """A piece of an output stream, sent while the program runs."""
 
     text: str

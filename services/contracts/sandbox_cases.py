@@ -1,4 +1,4 @@
-"""Running one code against many inputs: POST /v1/run_cases."""
+"""POST /v1/run_cases: one program against many inputs."""
 
 from enum import StrEnum
 from typing import Annotated
@@ -12,61 +12,61 @@ MAX_CASES = 1000
 
 
 class Match(StrEnum):
-    """When an output is the expected one."""
+    """How outputs are compared."""
 
-    LINES = "lines"  # but for white space at the ends of lines, and empty lines at the end
-    EXACT = "exact"  # to the last byte
+    LINES = "lines"  # ignores whitespace at line ends and empty lines at the end
+    EXACT = "exact"  # byte for byte
 
 
 class Case(BaseModel):
-    """One input, and what the program is expected to print for it."""
+    """One input with its expected output."""
 
     model_config = ConfigDict(extra="ignore")
 
     stdin: str | None = None
     expected_output: str | None = Field(
-        default=None, description="Null: the case passes when the program ends with 0."
+        default=None, description="Null: the case passes if the program exits with 0."
     )
 
 
 class RunCasesRequest(CodeRequest):
-    """One code to compile once and run with every input; ``run_timeout`` is that of each run."""
+    """A program to compile once and run with every input; ``run_timeout`` applies to each run."""
 
     cases: Annotated[list[Case], FailFast(), Field(min_length=1, max_length=MAX_CASES)]
     match: Match = Match.LINES
     stop_on_first_failure: StrictBool = Field(
-        default=False, description="Cases after the first that does not pass are not run."
+        default=False, description="Do not run cases after the first failure."
     )
 
 
 class CaseStatus(StrEnum):
-    """What came of a case."""
+    """Result of a case."""
 
     PASSED = "Passed"
-    WRONG_OUTPUT = "WrongOutput"  # it ended with 0, and printed something else
-    FAILED = "Failed"  # it ended otherwise, or was not done in time
-    SANDBOX_ERROR = "SandboxError"  # the sandbox is to blame
+    WRONG_OUTPUT = "WrongOutput"  # exited with 0 but printed something else
+    FAILED = "Failed"  # failed or timed out
+    SANDBOX_ERROR = "SandboxError"  # the sandbox failed
     NOT_RUN = "NotRun"  # an earlier case did not pass, or the compilation failed
 
 
 class CaseResult(Resource):
-    """What came of one case.
+    """Result of one case.
 
-    Its outputs were matched whole, and are cut here to an equal share of what an answer holds.
+    Outputs are compared in full, then cut to an equal share of the response.
     """
 
     status: CaseStatus
     run_result: CommandResult | None = None
     matched: bool | None = Field(
-        default=None, description="Null when nothing was expected, or the program did not end."
+        default=None, description="Null if nothing was expected or the program did not exit."
     )
 
 
 class RunCasesResponse(Resource):
-    """What came of all cases, in the order of the request."""
+    """Results of all cases, in request order."""
 
-    status: RunStatus = Field(description="Success when every case passed.")
+    status: RunStatus = Field(description="Success if every case passed.")
     message: str = ""
     compile_result: CommandResult | None = None
-    passed: int = Field(description="How many cases passed.")
+    passed: int = Field(description="Number of cases that passed.")
     cases: list[CaseResult]

@@ -1,4 +1,4 @@
-"""What a sandbox can run, and how it keeps programs apart: /v1/languages and /v1/isolation."""
+"""/v1/languages and /v1/isolation: what a sandbox can run, and how it isolates programs."""
 
 from pydantic import Field
 
@@ -12,17 +12,17 @@ class LanguageStatus(Resource):
     language: Language
     available: bool
     version: str | None = None
-    message: str = Field(default="", description="What is missing, and how to add it.")
+    message: str = Field(default="", description="What is missing, and how to install it.")
 
 
 class LanguageList(Resource):
-    """Every language that can be asked for."""
+    """All supported languages."""
 
     languages: list[LanguageStatus]
 
 
 class IsolationMeasure(Resource):
-    """One thing that programs are kept from: how, or why not."""
+    """One isolation measure: how it is enforced, or why not."""
 
     name: str
     enforced: bool
@@ -30,10 +30,12 @@ class IsolationMeasure(Resource):
 
 
 class IsolationReport(Resource):
-    """How programs are kept apart from each other, from the service and from the host."""
+    """How programs are isolated from each other, from the service and from the host."""
 
     tier: str = Field(description="full, or container: the strongest that works here.")
-    minimum_tier: str = Field(description="With a weaker one the service would not have started.")
-    not_stronger: str = Field(description="Why no stronger tier was taken; empty at the strongest.")
+    minimum_tier: str = Field(description="The service refuses to start with a weaker one.")
+    not_stronger: str = Field(
+        description="Why no stronger tier was chosen; empty for the strongest."
+    )
     landlock_abi: int
     measures: list[IsolationMeasure]

@@ -1,4 +1,4 @@
-"""Stateful sessions: cells that run in one Python kernel, and keep its state and files."""
+"""Stateful sessions: cells that run in one Python kernel and keep its state and files."""
 
 from enum import StrEnum
 from typing import Annotated, Any, Literal
@@ -9,34 +9,35 @@ from services.contracts.base import Number, Request, Resource
 from services.contracts.sandbox import EncodedFiles, Megabytes
 
 MimeBundle = dict[str, Any]
-"""One thing that was shown, by media type: ``text/plain``, ``image/png`` (in base64), ..."""
+"""A display by media type: ``text/plain``, ``image/png`` (in base64), ..."""
 
 
 LEAST_MEMORY_MB = 32
-"""What a kernel needs to start."""
+"""Minimum for a kernel to start."""
 
 
 class CreateSession(Request):
-    """The body of POST /v1/sessions."""
+    """Body of POST /v1/sessions."""
 
     language: Literal["python"] = "python"
     memory_limit_mb: Annotated[Megabytes, Field(ge=LEAST_MEMORY_MB)] | None = Field(
-        default=None, description="Real memory of all its processes; null: the service's default."
+        default=None,
+        description="Memory limit in MiB for all its processes; null: the service's default.",
     )
     idle_timeout: Annotated[Number, Field(ge=1)] | None = Field(
         default=None,
-        description="Seconds without a request after which it is ended; null: the service's "
-        "default, which is also the most.",
+        description="Seconds without a request after which the session ends; null: the service's "
+        "default, which is also the maximum.",
     )
     files: EncodedFiles = Field(default={})
 
 
 class SessionStatus(StrEnum):
-    """What a session is doing."""
+    """State of a session."""
 
     IDLE = "idle"
-    BUSY = "busy"  # a cell runs
-    ENDED = "ended"  # there is nothing left but this record of it
+    BUSY = "busy"  # a cell is running
+    ENDED = "ended"  # only this record remains
 
 
 class Session(Resource):
@@ -48,23 +49,23 @@ class Session(Resource):
     status: SessionStatus
     created_at: int
     last_used_at: int
-    expires_at: int = Field(description="When it ends if nobody uses it until then.")
+    expires_at: int = Field(description="When it ends unless it is used before.")
     idle_timeout: float
     memory_limit_mb: int
     restarts: int = Field(
-        description="How often its kernel had to be replaced: variables were lost, files kept."
+        description="How often its kernel was replaced: variables were lost, files kept."
     )
     end_reason: str | None = Field(default=None, description="Why it has ended.")
 
 
 class ExecuteCell(Request):
-    """The body of POST /v1/sessions/{session_id}/execute."""
+    """Body of POST /v1/sessions/{session_id}/execute."""
 
     code: str = Field(description="The cell.", examples=["import math\nmath.sqrt(2)"])
     timeout: Number = Field(
         default=60.0,
         gt=0,
-        description="Seconds that the cell may take; then it is interrupted, and its kernel is "
+        description="Time limit in seconds; then the cell is interrupted, and its kernel is "
         "replaced if that does not stop it.",
     )
 
@@ -73,15 +74,15 @@ class CellStatus(StrEnum):
     """How a cell ended."""
 
     OK = "ok"
-    ERROR = "error"  # it raised what `error` holds
+    ERROR = "error"  # raised what `error` holds
     TIMED_OUT = "timed_out"
     INTERRUPTED = "interrupted"  # by another request
-    KERNEL_DIED = "kernel_died"  # a new one took its place
-    SESSION_ENDED = "session_ended"  # with all that it ran
+    KERNEL_DIED = "kernel_died"  # replaced by a new one
+    SESSION_ENDED = "session_ended"  # along with everything it ran
 
 
 class CellError(Resource):
-    """What ended a cell: an exception as Python tells it, or the death of its kernel."""
+    """An exception as Python reports it, or the death of the kernel."""
 
     ename: str
     evalue: str
@@ -89,42 +90,44 @@ class CellError(Resource):
 
 
 class Shown(Resource):
-    """Something that a running cell has just shown."""
+    """A display of a running cell."""
 
     data: MimeBundle
 
 
 class CellResult(Resource):
-    """What came of a cell.
+    """Result of a cell.
 
-    Whatever is printed while a cell runs belongs to it. Bytes that are not UTF-8 are shown as
+    Everything printed while a cell runs is attributed to it. Bytes that are not UTF-8 are shown as
     U+FFFD.
     """
 
     object: Literal["session.cell"] = "session.cell"
     status: CellStatus
     execution_count: int | None = Field(
-        default=None, description="The number of cells that this kernel has run."
+        default=None, description="Number of cells that this kernel has run."
     )
     stdout: str = ""
     stderr: str = ""
     display: list[MimeBundle] = Field(
-        default=[], description="What was shown, and the value of a last expression, in order."
+        default=[], description="Displays and the value of a last expression, in order."
     )
     error: CellError | None = None
-    execution_time: float = Field(default=0.0, description="Seconds from start to end.")
+    execution_time: float = Field(default=0.0, description="Wall-clock seconds.")
     kernel_restarted: bool = Field(
         default=False, description="The kernel was replaced: variables are lost, files kept."
     )
-    stdout_truncated: bool = Field(default=False, description="More was written than is kept.")
+    stdout_truncated: bool = Field(
+        default=False, description="Output beyond the limit was dropped."
+    )
     stderr_truncated: bool = False
     display_truncated: bool = False
 
 
 class SessionFile(Resource):
-    """A file of a session's work directory."""
+    """A file in a session's work directory."""
 
-    id: str = Field(description="Its path below the work directory.")
+    id: str = Field(description="Path below the work directory.")
     object: Literal["session.file"] = "session.file"
     bytes: int
     modified_at: int

@@ -1,1 +1,1 @@
-"""Runs code that nobody trusts, and answers what came of it."""
+"""Runs untrusted code and reports the result."""

@@ -15,12 +15,12 @@ from services.sandbox.settings import SandboxSettings
 
 
 def main() -> int:
-    """Serve until a signal ends the process; 2 when the settings or the host do not allow it."""
+    """Serve until a signal arrives; return 2 if the settings or the host do not allow it."""
     return start_service("temper serve sandbox", 8081, SandboxSettings, _serve)
 
 
 def _serve(settings: SandboxSettings, address: Address) -> None:
-    # The server raises its signal again when it is done; the engine has yet to end then.
+    # The server re-raises its signal after shutdown, but the engine still has to be closed then.
     for ending in (signal.SIGTERM, signal.SIGINT):
         signal.signal(ending, _leave)
     sockets = bind(address)

@@ -1,4 +1,7 @@
-"""Admission control: a bounded queue for programs, and a bound on the bytes of requests."""
+"""Admission control: a bounded queue for programs, and a bound on bytes held in memory.
+
+The queue rejects early: a request is refused when its expected wait exceeds its queue timeout.
+"""
 
 import asyncio
 import math
@@ -11,39 +14,39 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from services.contracts.errors import GatewayTimeout
 
 WATCHED_SECONDS = 5.0
-"""The pace of the queue is taken over one to two such spans, and after the first of them."""
+"""Window of the throughput estimate: it covers one to two of these, once the first has passed."""
 LONGEST_RETRY_AFTER = 30.0
 
 
 class QueueFull(GatewayTimeout):
-    """There is no free place for a program, and none will be in time."""
+    """No slot is free, and none is expected before the queue timeout."""
 
     code = "queue_full"
 
 
-class Pace:
-    """How fast the queue has been moving since there is one."""
+class ThroughputEstimate:
+    """Estimates how fast the queue moves, from the grants of the last seconds."""
 
     def __init__(self) -> None:
         self._earlier = self._since = math.inf
         self._turns_earlier = self._turns = 0
 
     def begin(self, now: float) -> None:
-        """Somebody waits, after a time in which nobody did."""
+        """Start measuring: the queue was empty before."""
         self._earlier = self._since = now
         self._turns_earlier = self._turns = 0
 
-    def turn(self, now: float) -> None:
-        """The first of the queue got a place."""
+    def grant(self, now: float) -> None:
+        """Count a grant."""
         if now - self._since > WATCHED_SECONDS:
             self._earlier, self._since = self._since, now
             self._turns_earlier, self._turns = self._turns, 0
         self._turns += 1
 
     def seconds_for(self, turns: int, now: float) -> float:
-        """How long so many turns take, to go by what was seen; 0 while little was.
+        """Estimated wait for `grants` slots at the recent rate; 0 until enough samples.
 
-        It is a low guess: what has just begun to move has moved once more than was seen.
+        Deliberately a low estimate: one more grant is assumed than was seen.
         """
         watched = now - self._earlier
         if watched < WATCHED_SECONDS:
@@ -52,31 +55,28 @@ class Pace:
 
 
 @dataclass
-class Figures:
-    """What the queue has come to so far."""
+class QueueStats:
+    """How many requests the queue has refused."""
 
     refused_at_once: int = 0
     refused_after_waiting: int = 0
 
 
 class Admission:
-    """Places for programs, given in the order in which they were asked for.
+    """Slots for programs, granted in order of arrival. Belongs to one event loop."""
 
-    It belongs to one event loop, whose clock it goes by.
-    """
-
-    def __init__(self, places: int) -> None:
-        self.places = places
-        self.figures = Figures()
-        self._free = places
+    def __init__(self, slots: int) -> None:
+        self.slots = slots
+        self.stats = QueueStats()
+        self._free = slots
         self._waiting: dict[asyncio.Future[None], None] = {}  # in order of arrival
         self._all_free = asyncio.Event()
-        self._pace = Pace()
+        self._throughput = ThroughputEstimate()
 
     @property
     def running(self) -> int:
-        """Places that are taken."""
-        return self.places - self._free
+        """Slots in use."""
+        return self.slots - self._free
 
     @property
     def waiting(self) -> int:
@@ -84,112 +84,116 @@ class Admission:
         return len(self._waiting)
 
     @asynccontextmanager
-    async def place(self, patience: float) -> AsyncIterator[None]:
-        """Hold a place, after at most ``patience`` seconds; raises `QueueFull`.
+    async def permit(self, queue_timeout: float) -> AsyncIterator[None]:
+        """Hold a slot, waiting at most ``queue_timeout`` seconds; raises `QueueFull`.
 
-        Whoever is cancelled while waiting leaves the queue.
+        A request that is cancelled while it waits leaves the queue.
         """
-        await self.enter(patience)
+        await self.acquire(queue_timeout)
         try:
             yield
         finally:
-            self.leave()
+            self.release()
 
-    async def enter(self, patience: float) -> None:
-        """Take a place, to be given back by `leave`; raises `QueueFull`."""
+    async def acquire(self, queue_timeout: float) -> None:
+        """Acquire a slot, to be returned with `release`; raises `QueueFull`."""
         if self._free:
             self._free -= 1
             return
         loop = asyncio.get_running_loop()
         now = loop.time()
-        self._check_patience(patience, now)
+        self._check_expected_wait(queue_timeout, now)
         if not self._waiting:
-            self._pace.begin(now)
-        turn = loop.create_future()
-        self._waiting[turn] = None
-        alarm = loop.call_later(patience, self._give_up, turn, patience)
+            self._throughput.begin(now)
+        grant = loop.create_future()
+        self._waiting[grant] = None
+        alarm = loop.call_later(queue_timeout, self._expire, grant, queue_timeout)
         try:
-            await turn
+            await grant
         except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled() and turn.exception() is None:
-                self.leave()  # the place came in the same moment
+            if grant.done() and not grant.cancelled() and grant.exception() is None:
+                self.release()  # granted at the same moment
             raise
         finally:
             alarm.cancel()
-            self._waiting.pop(turn, None)
+            self._waiting.pop(grant, None)
 
-    def leave(self) -> None:
-        """Give a place back: to the first in the queue, if there is one."""
+    def release(self) -> None:
+        """Return a slot, to the head of the queue if there is one."""
         while self._waiting:
-            turn = next(iter(self._waiting))
-            del self._waiting[turn]
-            if not turn.done():  # cancelled, and about to leave by itself
-                self._pace.turn(turn.get_loop().time())
-                turn.set_result(None)
+            grant = next(iter(self._waiting))
+            del self._waiting[grant]
+            if not grant.done():  # cancelled, and about to leave the queue
+                self._throughput.grant(grant.get_loop().time())
+                grant.set_result(None)
                 return
         self._free += 1
-        if self._free == self.places:
+        if self._free == self.slots:
             self._all_free.set()
 
     async def drained(self) -> None:
-        """Wait until no place is taken."""
+        """Wait until every slot is free."""
         while self.running:
             self._all_free.clear()
             await self._all_free.wait()
 
-    def _check_patience(self, patience: float, now: float) -> None:
-        expected = self._pace.seconds_for(len(self._waiting) + 1, now) if self._waiting else 0.0
-        if expected > patience or patience <= 0:
-            self.figures.refused_at_once += 1
+    def _check_expected_wait(self, queue_timeout: float, now: float) -> None:
+        expected = (
+            self._throughput.seconds_for(len(self._waiting) + 1, now) if self._waiting else 0.0
+        )
+        if expected > queue_timeout or queue_timeout <= 0:
+            self.stats.refused_at_once += 1
             raise QueueFull(
-                f"all {self.places} places are taken and {len(self._waiting)} requests wait: "
-                f"about {expected:.0f} s, too long for this one's time limits",
-                retry_after=min(LONGEST_RETRY_AFTER, max(1.0, expected - patience)),
+                f"all {self.slots} slots are taken and {len(self._waiting)} requests are waiting: "
+                f"about {expected:.0f} s, longer than this request can wait",
+                retry_after=min(LONGEST_RETRY_AFTER, max(1.0, expected - queue_timeout)),
             )
 
-    def _give_up(self, turn: asyncio.Future[None], patience: float) -> None:
-        if not turn.done():
-            self._waiting.pop(turn, None)
-            self.figures.refused_after_waiting += 1
-            turn.set_exception(
-                QueueFull(f"no place came free within {patience:.0f} s", retry_after=1.0)
+    def _expire(self, grant: asyncio.Future[None], queue_timeout: float) -> None:
+        if not grant.done():
+            self._waiting.pop(grant, None)
+            self.stats.refused_after_waiting += 1
+            grant.set_exception(
+                QueueFull(f"no slot became free within {queue_timeout:.0f} s", retry_after=1.0)
             )
 
 
-class HeldBytes:
-    """ASGI middleware that refuses to read more when what is held has reached ``limit``.
+class InFlightBytes:
+    """ASGI middleware that bounds the bytes of all requests and responses in memory by ``limit``.
 
-    A request counts from its first byte until its answer is sent, and so does the answer.
+    A request counts from its first byte until its response is sent; so does the response.
     """
 
     def __init__(self, app: ASGIApp, *, limit: int) -> None:
         self._app = app
         self._limit = limit
-        self._held = 0
+        self._in_flight = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on; its reader gets the error."""
+        """Handle a request; reading its body raises `GatewayTimeout` at the limit."""
         mine = 0
 
         async def receive_counted() -> Message:
             nonlocal mine
             message = await receive()
             count = len(message.get("body", b""))
-            if count and self._held + count > self._limit:
-                raise GatewayTimeout("the service holds all the requests it can", code="too_busy")
-            self._held += count
+            if count and self._in_flight + count > self._limit:
+                raise GatewayTimeout(
+                    "requests in memory have reached the service's limit", code="too_busy"
+                )
+            self._in_flight += count
             mine += count
             return message
 
         async def send_counted(message: Message) -> None:
             count = len(message.get("body", b""))
-            self._held += count
+            self._in_flight += count
             try:
                 await send(message)
             finally:
-                self._held -= count
+                self._in_flight -= count
 
         try:
             await self._app(scope, receive_counted, send_counted)
         finally:
-            self._held -= mine
+            self._in_flight -= mine

@@ -12,10 +12,10 @@ from prometheus_client import CollectorRegistry
 from services.contracts.errors import Unavailable
 from services.core.web.app import create_app
 from services.core.web.auth import Authenticator
-from services.sandbox.admission import Admission, HeldBytes
+from services.sandbox.admission import Admission, InFlightBytes
 from services.sandbox.context import SandboxContext
 from services.sandbox.engine import Engine
-from services.sandbox.execution import Ending, Executable, Execution, Limits, Runner
+from services.sandbox.execution import Executable, Execution, ExitReason, Limits, Runner
 from services.sandbox.host import router as host
 from services.sandbox.metrics import NetworkMetrics, QueueMetrics, RunMetrics, SessionMetrics
 from services.sandbox.runs.routes import router as runs
@@ -36,7 +36,7 @@ DRAIN_SECONDS = 10.0
 
 
 def create_sandbox(settings: SandboxSettings, engine: Engine) -> FastAPI:
-    """The application over a running engine."""
+    """Create the application on top of a running engine."""
     registry = CollectorRegistry()
     context = _create_context(settings, engine, registry)
     admission = context.runs.admission
@@ -45,21 +45,21 @@ def create_sandbox(settings: SandboxSettings, engine: Engine) -> FastAPI:
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
         async with context.sessions.running():
             yield
-            # The server has cancelled what was still running, and does not wait for its end.
+            # The server has cancelled what was still running, but does not wait for it.
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(DRAIN_SECONDS):
                     await admission.drained()
 
     app = create_app(
         title="Temper sandbox",
-        description="Run code that nobody trusts.",
+        description="Run untrusted code.",
         registry=registry,
         checks={"pool": PoolCheck(engine.pool, admission).check},
         lifespan=lifespan,
         keyless_hosts=settings.keyless_hosts,
         larger_bodies=dict.fromkeys(BODY_PATHS, settings.sandbox_max_body_bytes),
     )
-    app.add_middleware(HeldBytes, limit=settings.sandbox_held_bytes)
+    app.add_middleware(InFlightBytes, limit=settings.sandbox_held_bytes)
     app.state.context = context
     for router in (runs, jupyter, sessions, session_files, host):
         app.include_router(router)
@@ -93,10 +93,10 @@ _TRIVIAL = Execution(
 
 
 class PoolCheck:
-    """A health check that runs a trivial program.
+    """Health check that runs a trivial program.
 
-    It takes nobody's turn: while every place is taken, programs are run. Its answer holds for a
-    moment, however often it is asked for.
+    It never takes a request's slot: while all slots are taken, programs evidently run. A success is
+    cached for a moment.
     """
 
     def __init__(self, runner: Runner, admission: Admission) -> None:
@@ -105,12 +105,12 @@ class PoolCheck:
         self._trusted_until = 0.0
 
     async def check(self) -> None:
-        """Raise when the pool does not run programs."""
-        if self._admission.running == self._admission.places:
+        """Raise if the pool cannot run programs."""
+        if self._admission.running == self._admission.slots:
             return
         if time.monotonic() < self._trusted_until:
             return
         outcome = await self._runner.run(_TRIVIAL)
-        if outcome.ending is not Ending.EXITED or outcome.return_code != 0:
-            raise Unavailable(f"a trivial program ended with {outcome.return_code}")
+        if outcome.exit_reason is not ExitReason.EXITED or outcome.return_code != 0:
+            raise Unavailable(f"a trivial program exited with {outcome.return_code}")
         self._trusted_until = time.monotonic() + TRUSTED_SECONDS

@@ -1,4 +1,4 @@
-"""What every route works with, as typed dependencies."""
+"""The objects shared by all routes, as a typed dependency."""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -15,7 +15,7 @@ from services.sandbox.settings import SandboxSettings
 
 @dataclass(frozen=True)
 class SandboxContext:
-    """The parts of one sandbox process."""
+    """The components of one sandbox process."""
 
     settings: SandboxSettings
     tool_authenticator: Authenticator

@@ -1,4 +1,4 @@
-"""What runs programs, put together from the settings for the life of the process."""
+"""Builds what runs programs from the settings, for the lifetime of the process."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -25,7 +25,7 @@ CGROUP_PREFIX = "temper-sandbox"
 
 @dataclass(frozen=True)
 class Engine:
-    """A running pool, how it isolates programs, and the languages on top of it."""
+    """A running pool, its isolation, and the languages on top of it."""
 
     pool: Pool
     isolation: Isolation
@@ -34,10 +34,10 @@ class Engine:
 
 @asynccontextmanager
 async def running_engine(settings: SandboxSettings) -> AsyncIterator[Engine]:
-    """Start the pool, and end it with all that it runs.
+    """Start the pool, and close it with everything it runs.
 
-    Raises `ConfigurationError` where programs cannot be isolated as the settings demand,
-    `RuntimeMissing`, and `SandboxFailure`.
+    Raises `ConfigurationError` if programs cannot be isolated as configured, `RuntimeMissing`, and
+    `SandboxFailure`.
     """
     python = find_runtime(settings.runtimes_folder, RUNTIME).python
     cgroups = find_cgroups(CGROUP_PREFIX)
@@ -65,7 +65,7 @@ async def running_engine(settings: SandboxSettings) -> AsyncIterator[Engine]:
 
 
 def _make_prepared_folder(folder: Path, tier: Tier) -> Path | None:
-    """The folder of what compilers read ready-made; None where programs could not reach it."""
+    """The folder of precompiled compiler inputs; None if programs could not read it."""
     folder.mkdir(parents=True, exist_ok=True, mode=0o755)
     is_open = all(parent.stat().st_mode & 0o001 for parent in (folder, *folder.parents))
     return folder if tier is Tier.FULL or is_open else None
@@ -87,7 +87,7 @@ async def _preparing(folder: Path | None) -> AsyncIterator[None]:
 def _capacity(settings: SandboxSettings) -> Capacity:
     return Capacity(
         programs=settings.concurrency,
-        # A /run_jupyter has a notebook, too, and holds a program's place for it.
+        # A /run_jupyter request holds a program's slot and needs a notebook as well.
         sessions=settings.sandbox_max_sessions + settings.concurrency,
         processes=settings.sandbox_processes,
         disk_bytes=settings.sandbox_disk_mb << 20,

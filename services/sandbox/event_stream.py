@@ -1,4 +1,4 @@
-"""Answers that come bit by bit: what some work tells meanwhile, as server-sent events."""
+"""Server-sent events: the response of a route that reports progress while it works."""
 
 import asyncio
 import contextlib
@@ -21,65 +21,66 @@ HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 
 
 def described_events(meaning: str, *names: str) -> dict[int | str, dict[str, Any]]:
-    """How a route that answers with such a stream declares it to OpenAPI."""
+    """OpenAPI declaration of a route that responds with such a stream."""
     fields = {"event": {"enum": list(names)}, "data": {"type": "string"}}
     schema = {"type": "object", "properties": fields, "required": list(fields)}
     return {200: {"description": meaning, "content": {"text/event-stream": {"schema": schema}}}}
 
 
 class Events:
-    """What happens, until somebody takes it; ``begin`` says that the work was let in."""
+    """Events buffered until they are sent; `begin` means that the work was admitted."""
 
     def __init__(self) -> None:
-        self._there_is = asyncio.Event()
+        self._available = asyncio.Event()
         self._frames = bytearray()
 
     def begin(self) -> None:
-        """From now on the answer is a stream, and no longer an error."""
+        """Start the stream: from now on a failure can no longer become an error response."""
         self.wake()
 
-    def tell(self, name: str, data: BaseModel) -> None:
-        """Something has happened."""
+    def emit(self, name: str, data: BaseModel) -> None:
+        """Add an event."""
         self._frames += _frame(name, data)
         self.wake()
 
     def wake(self) -> None:
-        """End a waiting."""
-        self._there_is.set()
+        """Wake the sender."""
+        self._available.set()
 
     async def wait(self, seconds: float | None = None) -> bool:
-        """Wait until there is something, at most so long; whether there is."""
+        """Wait at most ``seconds`` for something to send; return whether there is something."""
         try:
             async with asyncio.timeout(seconds):
-                await self._there_is.wait()
+                await self._available.wait()
         except TimeoutError:
             return False
-        self._there_is.clear()
+        self._available.clear()
         return True
 
     def finish(self) -> None:
-        """Nothing more will happen: what was held back is told with the next `take`."""
+        """No more events will come; the next `drain` returns what was held back."""
 
-    def take(self) -> bytes:
-        """All that has happened since."""
+    def drain(self) -> bytes:
+        """Remove and return the buffered events."""
         frames = bytes(self._frames)
         self._frames.clear()
         return frames
 
 
-Told = TypeVar("Told", bound=Events)
+EventsT = TypeVar("EventsT", bound=Events)
 
 
 class EventStream(Response):
-    """Does some work and sends what it tells; the last event, ``result``, is what it returns.
+    """Runs ``work`` and streams its events; the last event, ``result``, is its return value.
 
-    An error before it begins is answered as such. When the client hangs up, it is cancelled.
+    A failure before the stream begins is an ordinary error response. The work is cancelled when the
+    client disconnects.
     """
 
     media_type = "text/event-stream"
 
     def __init__(
-        self, work: Callable[[Told], Coroutine[Any, Any, BaseModel]], events: Told
+        self, work: Callable[[EventsT], Coroutine[Any, Any, BaseModel]], events: EventsT
     ) -> None:
         super().__init__(headers=HEADERS)
         del self.headers["content-length"]
@@ -88,7 +89,7 @@ class EventStream(Response):
         self._has_begun = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Work and send."""
+        """Run the work and stream its events."""
         with contextlib.suppress(ClientGone):
             try:
                 await while_connected(receive, self._serve(scope, receive, send))
@@ -119,7 +120,7 @@ class EventStream(Response):
             is_over = working.done()
             if is_over:
                 self._events.finish()
-            frames = self._events.take()
+            frames = self._events.drain()
             if is_over:
                 frames += _frame("result", working.result())
             if frames:

@@ -26,7 +26,7 @@ PROGRAM: dict[str, Example] = {
 
 CASES: dict[str, Example] = {
     "sums": {
-        "summary": "A program with two inputs, and what it should print",
+        "summary": "A program with two inputs and their expected output",
         "value": {
             "language": "python",
             "code": "print(sum(map(int, input().split())))",
@@ -49,7 +49,7 @@ CREATE: dict[str, Example] = {
 
 EXECUTE: dict[str, Example] = {
     "plot": {
-        "summary": "A cell that draws",
+        "summary": "A cell that plots",
         "value": {
             "code": "import matplotlib.pyplot as plt\nplt.plot([1, 4, 9])\nplt.show()",
             "timeout": 30,

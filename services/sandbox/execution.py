@@ -1,7 +1,6 @@
-"""What the sandbox is asked to run, and what came of it.
+"""What the sandbox runs and what it returns.
 
-These values are all that the routes, the languages and the sessions know of the pool that runs
-programs, and all that the pool knows of them.
+These types are the whole interface between the pool and its users: routes, languages and sessions.
 """
 
 from collections.abc import Callable, Mapping
@@ -21,11 +20,11 @@ class Stream(StrEnum):
 
 @dataclass(frozen=True)
 class Limits:
-    """What one program may use.
+    """Resource limits of one program.
 
-    ``seconds`` is wall-clock time from its start; at zero or less it is not started and counts
-    as timed out. ``memory_bytes`` counts the real memory of all its processes and files;
-    ``output_bytes`` is kept of each stream, the rest is drained and dropped.
+    ``seconds`` is wall-clock time from its start; at zero or less the program is not started and
+    counts as timed out. ``memory_bytes`` bounds the real memory of all its processes and files. The
+    first ``output_bytes`` of each stream are kept, the rest is drained and dropped.
     """
 
     seconds: float
@@ -35,7 +34,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class PythonFile:
-    """A Python file of the work directory, run as ``python FILE`` in a warm interpreter."""
+    """A Python file in the work directory, run like ``python FILE`` in a warm interpreter."""
 
     file: str
     arguments: tuple[str, ...] = ()
@@ -43,7 +42,7 @@ class PythonFile:
 
 @dataclass(frozen=True)
 class PythonModule:
-    """An installed Python module, run as ``python -m MODULE`` in a warm interpreter."""
+    """An installed Python module, run like ``python -m MODULE`` in a warm interpreter."""
 
     module: str
     arguments: tuple[str, ...] = ()
@@ -51,7 +50,7 @@ class PythonModule:
 
 @dataclass(frozen=True)
 class Executable:
-    """A program with its arguments; no shell is between. Looked up on the sandbox's PATH."""
+    """A program with its arguments, looked up on the sandbox's PATH; no shell is involved."""
 
     arguments: tuple[str, ...]
 
@@ -63,11 +62,10 @@ Command = PythonFile | PythonModule | Executable
 class Execution:
     """One program in a fresh sandbox.
 
-    ``files`` and ``fetch`` are paths below the work directory, already checked by
-    `services.sandbox.wire`. A fetched path may be a pattern (``*.class``, ``build/**``); files
-    that are missing, not regular, or reached through a link are left out. ``imports`` are the
-    top-level Python modules that the program is known to import: they choose the interpreter
-    that has most of them loaded, nothing else.
+    ``files`` and ``fetch`` are paths relative to the work directory, already checked by
+    `services.sandbox.wire`. A fetched path may be a pattern (``*.class``, ``build/**``); files that
+    are missing, not regular, or reached through a link are left out. ``imports`` are the top-level
+    modules that the program seems to import; they select the warmest interpreter and nothing else.
     """
 
     command: Command
@@ -80,26 +78,26 @@ class Execution:
     imports: frozenset[str] = frozenset()
 
 
-class Ending(StrEnum):
-    """How a program ended."""
+class ExitReason(StrEnum):
+    """Why a program ended."""
 
-    EXITED = "exited"  # by itself or by a signal: there is a return code
+    EXITED = "exited"  # normally or by a signal: there is a return code
     TIMED_OUT = "timed_out"
     OUT_OF_MEMORY = "out_of_memory"  # killed at its memory limit: the return code is -9
-    OUT_OF_DISK = "out_of_disk"  # killed at the bound of its files: the return code is -9
+    OUT_OF_DISK = "out_of_disk"  # killed at its disk limit: the return code is -9
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of an execution.
+    """The result of an execution.
 
-    ``return_code`` is -N after death by signal N and None after a time-out. Times are seconds;
-    ``cpu_seconds`` is user and system time of all processes. ``stdout_cut`` and ``stderr_cut``
-    say that more was written than kept. ``left_out`` are files that were asked for and
-    would have made the answer too large.
+    ``return_code`` is -N after death by signal N and None after a timeout. Times are seconds;
+    ``cpu_seconds`` is user plus system time of all processes. ``stdout_cut`` and ``stderr_cut``
+    mean that output was dropped. ``left_out`` lists requested files that would have made the
+    response too large.
     """
 
-    ending: Ending
+    exit_reason: ExitReason
     return_code: int | None
     stdout: bytes
     stderr: bytes
@@ -113,7 +111,7 @@ class Outcome:
 
 
 OutputListener = Callable[[Stream, bytes], None]
-"""Called with each piece of output as it comes, up to the limit of its stream."""
+"""Called with each piece of output as it arrives, up to the limit of its stream."""
 
 
 class SandboxFailure(TemperError):
@@ -123,11 +121,11 @@ class SandboxFailure(TemperError):
 
 
 class Runner(Protocol):
-    """Runs programs, each in a sandbox of its own that is gone when `run` returns.
+    """Runs programs, each in a fresh sandbox that is gone when `run` returns.
 
-    Cancelling the call ends the program.
+    Cancelling the call kills the program.
     """
 
     async def run(self, execution: Execution, listener: OutputListener | None = None) -> Outcome:
-        """Run it to its end; raises `SandboxFailure`."""
+        """Run to completion; raises `SandboxFailure`."""
         ...

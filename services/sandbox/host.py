@@ -16,9 +16,9 @@ from services.sandbox.context import Sandbox
 router = APIRouter(prefix="/v1", tags=["host"])
 
 
-@router.get("/ping", summary="Is anybody there?")
+@router.get("/ping", summary="Check that the service is up")
 async def ping() -> str:
-    """Answer "pong", to whoever asks."""
+    """Answer "pong"; needs no authentication."""
     return "pong"
 
 
@@ -28,7 +28,7 @@ async def ping() -> str:
     responses=documented_errors(AuthenticationFailed),
 )
 async def languages(sandbox: Sandbox, _principal: ToolPrincipal) -> LanguageList:
-    """Say of each language whether it works here, in which version, or how to add it."""
+    """List every language with its version, or with how to install it."""
     return LanguageList(
         languages=[
             LanguageStatus(
@@ -44,11 +44,11 @@ async def languages(sandbox: Sandbox, _principal: ToolPrincipal) -> LanguageList
 
 @router.get(
     "/isolation",
-    summary="Tell how programs are isolated",
+    summary="Show how programs are isolated",
     responses=documented_errors(AuthenticationFailed),
 )
 async def isolation(sandbox: Sandbox, _principal: ToolPrincipal) -> IsolationReport:
-    """Say what is enforced on programs, and what is not."""
+    """List what is enforced on programs, and what is not."""
     chosen = sandbox.isolation
     return IsolationReport(
         tier=chosen.tier,

@@ -22,77 +22,85 @@ def _destination(text: str) -> str:
 
 
 class SandboxSettings(AccessSettings):
-    """What programs may use, and how many run at once."""
+    """Limits of programs, and how many run concurrently."""
 
     sandbox_concurrency: int | None = Field(
         default=None,
         ge=1,
         le=4096,
-        description="Programs that run at once; null: twice the cores, at least 4.",
+        description="Programs that run concurrently; null: twice the cores, at least 4.",
     )
     sandbox_queue_seconds: float = Field(
-        default=60.0, ge=0.1, le=3600.0, description="Longest wait of a request for its turn."
+        default=60.0, ge=0.1, le=3600.0, description="Longest wait of a request for a slot."
     )
     sandbox_max_run_seconds: float = Field(
-        default=300.0, ge=60.0, le=86400.0, description="Longest time limit that a request may set."
+        default=300.0, ge=60.0, le=86400.0, description="Highest time limit that a request may set."
     )
     sandbox_memory_mb: int = Field(
         default=1024,
         ge=LEAST_MEMORY_MB,
-        description="Memory of a program whose request sets no limit.",
+        description="Memory limit of a program whose request sets none.",
     )
     sandbox_max_memory_mb: int = Field(
-        default=4096, ge=LEAST_MEMORY_MB, description="Largest memory limit that a request may set."
+        default=4096, ge=LEAST_MEMORY_MB, description="Highest memory limit that a request may set."
     )
     sandbox_disk_mb: int = Field(
-        default=512, ge=1, description="Room for a program's files; they count as memory, too."
+        default=512,
+        ge=1,
+        description="Disk space of a program; in the full tier it counts as memory, too.",
     )
     sandbox_processes: int = Field(
         default=256, ge=8, le=32768, description="Processes and threads of one program."
     )
     sandbox_cores: float = Field(
-        default=2.0, ge=0.1, le=1024.0, description="Cores whose time one program may take."
+        default=2.0,
+        ge=0.1,
+        le=1024.0,
+        description="Processor time that one program may use, in cores.",
     )
     sandbox_idle_seconds: float = Field(
         default=60.0,
         ge=1.0,
-        description="Warm sandboxes that no program wanted for longer are given up.",
+        description="Idle time after which a warm slot is closed.",
     )
     sandbox_gpu: bool = Field(
         default=False, description="Show this machine's NVIDIA GPUs to programs."
     )
     sandbox_output_bytes: int = Field(
-        default=8 << 20, ge=1024, description="Kept of each output stream; the rest is dropped."
+        default=8 << 20,
+        ge=1024,
+        description="Bytes kept of each output stream; the rest is dropped.",
     )
     sandbox_max_body_bytes: int = Field(
-        default=MAX_BODY_BYTES, ge=1 << 16, description="Largest request to run code."
+        default=MAX_BODY_BYTES, ge=1 << 16, description="Largest request body."
     )
     sandbox_held_bytes: int = Field(
         default=1 << 30,
         ge=1 << 20,
-        description="Requests and answers held at once, together; what comes on top gets 504.",
+        description="Bytes of requests and responses in memory; beyond that, 504.",
     )
     sandbox_compile_cache_mb: int = Field(
-        default=256, ge=0, description="Compiled programs kept, so that the same is compiled once."
+        default=256, ge=0, description="Size of the cache of compiled programs."
     )
     sandbox_prepared: Folder | None = Field(
         default=None,
-        description="Folder of what compilers read ready-made; null: home/sandbox/prepared.",
+        description="Folder of precompiled headers and the like; null: home/sandbox/prepared.",
     )
     sandbox_max_sessions: int = Field(
         default=32, ge=0, le=4096, description="Stateful sessions that may be open at once."
     )
     sandbox_session_idle_seconds: float = Field(
-        default=600.0, ge=1.0, description="A session unused for longer is ended."
+        default=600.0, ge=1.0, description="Idle time after which a session ends."
     )
     sandbox_session_max_seconds: float = Field(
-        default=86400.0, ge=1.0, description="Longest life of a session."
+        default=86400.0, ge=1.0, description="Longest lifetime of a session."
     )
     sandbox_tier: Tier | None = Field(
-        default=None, description="Isolation: full or container; null: the strongest there is."
+        default=None,
+        description="Isolation tier: full or container; null: the strongest that works.",
     )
     sandbox_minimum_tier: Tier = Field(
-        default=Tier.CONTAINER, description="Weakest isolation to start with: full or container."
+        default=Tier.CONTAINER, description="Weakest acceptable isolation tier: full or container."
     )
     sandbox_network_allow: Annotated[
         list[Annotated[str, AfterValidator(_destination)]],
@@ -108,10 +116,10 @@ class SandboxSettings(AccessSettings):
 
     @property
     def concurrency(self) -> int:
-        """How many programs run at once."""
+        """Number of programs that run concurrently."""
         return self.sandbox_concurrency or max(4, 2 * (os.cpu_count() or 1))
 
     @property
     def prepared_folder(self) -> Path:
-        """The folder of what compilers read ready-made."""
+        """The folder of precompiled compiler inputs."""
         return self.sandbox_prepared or self.home / "sandbox" / "prepared"

@@ -1,4 +1,4 @@
-"""Between requests and executions: limits, paths, files, results and statuses."""
+"""Conversion between requests and executions: limits, paths, files, results and statuses."""
 
 import base64
 import binascii
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from services.contracts.errors import Unprocessable
 from services.contracts.sandbox import CodeRequest, CommandResult, CommandStatus, RunStatus
-from services.sandbox.execution import Ending, Limits, Outcome
+from services.sandbox.execution import ExitReason, Limits, Outcome
 from services.sandbox.languages.catalog import LANGUAGES
 from services.sandbox.languages.plan import Source
 from services.sandbox.settings import SandboxSettings
@@ -15,20 +15,20 @@ from services.sandbox.settings import SandboxSettings
 
 @dataclass(frozen=True)
 class Program:
-    """What a request asks to compile and run.
+    """A checked program.
 
-    ``patience`` are the seconds from its arrival within which it has to be started, for its
-    client to be still there when its time limits are used up.
+    It must be started within ``queue_timeout`` seconds of its arrival, or its client may give up
+    before its time limits have passed.
     """
 
     source: Source
     compiling: Limits
     running: Limits
-    patience: float
+    queue_timeout: float
 
 
 def check_program(request: CodeRequest, settings: SandboxSettings) -> Program:
-    """What a request asks for; raises `Unprocessable`."""
+    """Validate a request; raises `Unprocessable`."""
     check_seconds(request.compile_timeout, "compile_timeout", settings)
     check_seconds(request.run_timeout, "run_timeout", settings)
     memory = memory_bytes(request.memory_limit_MB, "memory_limit_MB", settings)
@@ -43,34 +43,33 @@ def check_program(request: CodeRequest, settings: SandboxSettings) -> Program:
         ),
         compiling=Limits(request.compile_timeout, memory, output),
         running=Limits(request.run_timeout, memory, output),
-        patience=min(spare + CLIENT_SLACK_SECONDS, settings.sandbox_queue_seconds),
+        queue_timeout=min(spare + CLIENT_SLACK_SECONDS, settings.sandbox_queue_seconds),
     )
 
 
 CLIENT_SLACK_SECONDS = 10.0
-"""Clients wait so much longer than the time limits of their request together."""
+"""Clients wait this much longer than the sum of their request's time limits."""
 
 
 def check_seconds(seconds: float, param: str, settings: SandboxSettings) -> None:
-    """Raise `Unprocessable` for a time limit that is too high."""
+    """Raise `Unprocessable` if a time limit is too high."""
     most = settings.sandbox_max_run_seconds
     if seconds > most:
         raise Unprocessable(
-            f"{param}: is above {most:g} s, the most that this service allows "
+            f"{param}: is above {most:g} s, the maximum of this service "
             "(TEMPER_SANDBOX_MAX_RUN_SECONDS)",
             param=param,
         )
 
 
 def memory_bytes(asked_mb: int | None, param: str, settings: SandboxSettings) -> int:
-    """The memory limit that was asked for, or else the default; raises `Unprocessable`."""
+    """The requested memory limit, or the default; raises `Unprocessable`."""
     most = settings.sandbox_max_memory_mb
     if asked_mb is None or asked_mb <= 0:
         return settings.sandbox_memory_mb << 20
     if asked_mb > most:
         raise Unprocessable(
-            f"{param}: is above {most}, the most that this service allows "
-            "(TEMPER_SANDBOX_MAX_MEMORY_MB)",
+            f"{param}: is above {most}, the maximum of this service (TEMPER_SANDBOX_MAX_MEMORY_MB)",
             param=param,
         )
     return asked_mb << 20
@@ -82,7 +81,7 @@ MAX_PATTERNS = 20
 
 
 def clean_path(path: str, param: str) -> str:
-    """The path without ``.`` in it; raises `Unprocessable`, naming the path and ``param``."""
+    """Normalize a path relative to the work directory; raises `Unprocessable` naming ``param``."""
     reason = _fault(path)
     if reason is not None:
         raise Unprocessable(f"{param}: the path {path[:200]!r} {reason}", param=param)
@@ -90,7 +89,7 @@ def clean_path(path: str, param: str) -> str:
 
 
 def clean_paths(paths: Iterable[str], param: str) -> dict[str, str]:
-    """Each path or pattern as it was written, by its clean form; raises `Unprocessable`."""
+    """Map each normalized path or pattern to its original spelling; raises `Unprocessable`."""
     clean = {clean_path(path, param): path for path in paths}
     if sum("*" in path for path in clean) > MAX_PATTERNS:
         raise Unprocessable(f"{param}: has more than {MAX_PATTERNS} patterns", param=param)
@@ -98,12 +97,12 @@ def clean_paths(paths: Iterable[str], param: str) -> dict[str, str]:
 
 
 def decode_files(files: Mapping[str, str | None], param: str) -> dict[str, bytes]:
-    """Contents by clean path; null makes no file. Raises `Unprocessable`."""
+    """Decode file contents by normalized path; null creates no file. Raises `Unprocessable`."""
     decoded: dict[str, bytes] = {}
     for path, content in files.items():
         clean = clean_path(path, param)
         if clean in decoded:
-            raise Unprocessable(f"{param}: {path[:200]!r} is there twice", param=param)
+            raise Unprocessable(f"{param}: {path[:200]!r} is given twice", param=param)
         if content is not None:
             decoded[clean] = decode_content(content, path, param)
     _check_folders(decoded, param)
@@ -111,10 +110,7 @@ def decode_files(files: Mapping[str, str | None], param: str) -> dict[str, bytes
 
 
 def decode_content(content: str, path: str, param: str) -> bytes:
-    """The bytes that a text in base64 stands for; line breaks in it are allowed.
-
-    Raises `Unprocessable`.
-    """
+    """Decode base64, which may contain line breaks; raises `Unprocessable`."""
     try:
         return base64.b64decode("".join(content.splitlines()), validate=True)
     except (binascii.Error, ValueError) as error:
@@ -126,21 +122,21 @@ def decode_content(content: str, path: str, param: str) -> bytes:
 def _fault(path: str) -> str | None:
     parts = path.split("/")
     faults = (
-        (path.startswith("/"), "is absolute; give it below the work directory"),
-        (".." in parts, "leads upwards"),
-        ("\0" in path, "holds a NUL character"),
-        ("" in parts or parts[-1] == ".", "has an empty part, or names a folder"),
+        (path.startswith("/"), "is absolute; make it relative to the work directory"),
+        (".." in parts, "leads outside of the work directory"),
+        ("\0" in path, "contains a NUL character"),
+        ("" in parts or parts[-1] == ".", "has an empty component, or names a folder"),
         (len(path.encode()) > MAX_PATH_BYTES, f"is longer than {MAX_PATH_BYTES} bytes"),
         (
             any(len(part.encode()) > MAX_NAME_BYTES for part in parts),
-            f"has a name of more than {MAX_NAME_BYTES} bytes",
+            f"has a component of more than {MAX_NAME_BYTES} bytes",
         ),
     )
     return next((reason for is_wrong, reason in faults if is_wrong), None)
 
 
 def _check_folders(files: Mapping[str, bytes], param: str) -> None:
-    """Refuse a path that is a file and a folder."""
+    """Reject a path that is both a file and a folder."""
     for path in files:
         parts = path.split("/")
         for length in range(1, len(parts)):
@@ -150,8 +146,8 @@ def _check_folders(files: Mapping[str, bytes], param: str) -> None:
 
 
 def command_result(outcome: Outcome) -> CommandResult:
-    """What came of a program. Outputs are texts whatever it wrote."""
-    timed_out = outcome.ending is Ending.TIMED_OUT
+    """The wire form of an outcome; undecodable output bytes become U+FFFD."""
+    timed_out = outcome.exit_reason is ExitReason.TIMED_OUT
     return CommandResult(
         status=CommandStatus.TIME_LIMIT_EXCEEDED if timed_out else CommandStatus.FINISHED,
         execution_time=outcome.wall_seconds,
@@ -160,19 +156,19 @@ def command_result(outcome: Outcome) -> CommandResult:
         stderr=outcome.stderr.decode(errors="replace"),
         cpu_time=outcome.cpu_seconds,
         peak_memory_mb=outcome.peak_memory_bytes / (1 << 20),
-        out_of_memory=outcome.ending is Ending.OUT_OF_MEMORY,
+        out_of_memory=outcome.exit_reason is ExitReason.OUT_OF_MEMORY,
         stdout_truncated=outcome.stdout_cut,
         stderr_truncated=outcome.stderr_cut,
     )
 
 
 def failed_result(reason: str) -> CommandResult:
-    """The result of a program that the sandbox could not run, or lost."""
+    """The result of a program that the sandbox could not run or lost."""
     return CommandResult(status=CommandStatus.ERROR, stdout="", stderr=reason)
 
 
 def run_status(*results: CommandResult | None) -> RunStatus:
-    """What the results of a compiler and a program add up to."""
+    """The overall status of a compilation and a run."""
     there = [result for result in results if result is not None]
     if any(result.status is CommandStatus.ERROR for result in there):
         return RunStatus.SANDBOX_ERROR
@@ -182,7 +178,7 @@ def run_status(*results: CommandResult | None) -> RunStatus:
 
 
 def encode_files(files: Mapping[str, bytes], asked: Mapping[str, str]) -> dict[str, str]:
-    """Fetched files in base64, under the names that they were asked for by."""
+    """Fetched files in base64, under the paths as the request spelled them."""
     return {
         asked.get(path, path): base64.b64encode(content).decode() for path, content in files.items()
     }

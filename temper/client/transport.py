@@ -12,8 +12,7 @@ from typing import IO, TypeVar
 import httpx
 from pydantic import BaseModel, ValidationError
 
-from services.contracts.base import Request
-from services.contracts.errors import ErrorBody
+from services.contracts.base import ErrorBody, Request
 from temper.client.errors import ApiError, ClientError, UnexpectedAnswer, Unreachable
 
 Answer = TypeVar("Answer", bound=BaseModel)

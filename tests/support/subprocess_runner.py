@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from services.sandbox.execution import (
-    Ending,
     Executable,
     Execution,
+    ExitReason,
     Outcome,
     OutputListener,
     SandboxFailure,
@@ -43,7 +43,7 @@ class SubprocessRunner:
                 raise SandboxFailure(str(error)) from error
             stdout, stderr = await process.communicate(execution.stdin)
             return Outcome(
-                ending=Ending.EXITED,
+                exit_reason=ExitReason.EXITED,
                 return_code=process.returncode,
                 stdout=stdout,
                 stderr=stderr,

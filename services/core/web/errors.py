@@ -13,7 +13,7 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from services.contracts import errors
-from services.contracts.errors import ErrorBody, ErrorDetail
+from services.contracts.base import ErrorBody, ErrorDetail
 from services.core.web.validation import describe_problems
 
 logger = logging.getLogger(__name__)

@@ -7,7 +7,7 @@ from typing import Any, Literal, get_args, get_origin
 from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel
 
-from services.contracts.errors import ErrorDetail
+from services.contracts.base import ErrorDetail
 
 MAX_DETAILS = 20
 MAX_COMPARED_CHARACTERS = 100

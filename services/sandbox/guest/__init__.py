@@ -1,10 +1,10 @@
-"""What runs in the sandbox's interpreter: zygotes, slots, guards and programs.
+"""Code that runs in the sandbox's interpreter: zygotes, slots and programs.
 
-A *zygote* has a set of packages imported. A *slot* is a fork of it that lives in a control group
-or under a user id of its own and starts one run after another. A *guard* is the first process
-of a run: it makes the private places, watches the clock, ends every process and reports. The
-*program* is the user's process. Only the program ever meets what a user sent as code.
+A *zygote* has packages imported. A *slot* is a fork of it, in a control group or under a user id of
+its own, that serves one run after another: it builds the sandbox, watches the clock, kills every
+process and reports. The *program* is the user's process, a fork of the slot; nothing else ever
+touches what a user sent.
 
-Nothing here imports more than the standard library: a zygote holds what it imports, and every
-page that a fork touches is copied.
+Modules here import the standard library and this package only: a zygote keeps what it imports in
+memory, and every page that a fork touches is copied.
 """

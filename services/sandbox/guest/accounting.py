@@ -1,4 +1,4 @@
-"""What a run holds where the kernel does not bound it: sums, sampled by its slot."""
+"""Accounting of what a run uses where no control group bounds it; sampled by its slot."""
 
 import contextlib
 import os
@@ -10,40 +10,42 @@ LONGEST_SECONDS = 1.0
 _LOOK_SECONDS = 0.1
 _KIBIBYTE = 1024
 BLOCK = 512
-"""What the kernel counts the size of files in, in bytes."""
+"""Unit of st_blocks, in bytes."""
 _FIRST_PROCESS = "1"
 _REMOVED = b" (deleted)"
 _MORE_THAN_THERE_IS = 1 << 62
 
 
-class Files(NamedTuple):
+class DiskUsage(NamedTuple):
     """Bytes and number of files."""
 
     size: int
     number: int
 
 
-class Nameless(NamedTuple):
-    """Bytes of files that have no name, in memory and on disk."""
+class UnlinkedFiles(NamedTuple):
+    """Bytes of files without a name, in memory and on disk."""
 
     memory: int
     disk: int
 
 
 class Resident(NamedTuple):
-    """Bytes of processes, pages that forks share counted once for each, and their number."""
+    """Resident bytes of processes, counting shared pages once per process, and their number."""
 
     memory: int
     processes: int
 
-    def certain(self, inherited: int) -> int | None:
-        """Bytes that are theirs alone, when that can be told: a single process shares nothing but
-        the ``inherited`` bytes of the slot that it is a fork of."""
+    def exclusive(self, inherited: int) -> int | None:
+        """The bytes used by a single process alone, without the ``inherited`` ones of its slot.
+
+        None for several processes, which share an unknown part of their pages.
+        """
         return max(0, self.memory - inherited) if self.processes <= 1 else None
 
 
-def own_memory() -> int:
-    """Resident bytes of this process that are no file's."""
+def own_anonymous_memory() -> int:
+    """Anonymous resident bytes of this process."""
     itself = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY)
     try:
         return _resident(itself, "self")[1]
@@ -52,16 +54,16 @@ def own_memory() -> int:
 
 
 def resident_memory(processes: int, user: int | None) -> Resident:
-    """Sum up the processes in the open /proc ``processes``, only ``user``'s where one is given."""
+    """Sum over the processes in the open /proc ``processes``, or only those of ``user``."""
     found = [resident for _, resident in _processes(processes, user)]
     return Resident(sum(found), len(found))
 
 
 def private_memory(processes: int, user: int | None, limit: int) -> int:
-    """The same, each page divided among those who share it: exact up to ``limit``, and slow.
+    """The same with shared pages divided among their users; slow, and exact up to ``limit``.
 
-    To be called by somebody who may look into the processes; of one that keeps itself closed, and
-    of those that are left after `LONGEST_SECONDS`, everything resident is counted.
+    The caller must be allowed to inspect the processes. Those that are not dumpable, and those left
+    after `LONGEST_SECONDS`, count with everything resident.
     """
     total = 0
     end = time.monotonic() + LONGEST_SECONDS
@@ -78,16 +80,16 @@ def _share(processes: int, pid: str) -> int:
     return sum(int(line.split()[1]) * _KIBIBYTE for line in shares)
 
 
-class NamelessWatch:
-    """Looks for nameless files now and then, because it takes long."""
+class UnlinkedFileMonitor:
+    """Finds unlinked files, at intervals because it is slow."""
 
-    def __init__(self, find: Callable[[], Nameless]) -> None:
+    def __init__(self, find: Callable[[], UnlinkedFiles]) -> None:
         self._find = find
-        self._found = Nameless(0, 0)
+        self._found = UnlinkedFiles(0, 0)
         self._next = 0.0
 
-    def found(self) -> Nameless:
-        """What was found lately."""
+    def found(self) -> UnlinkedFiles:
+        """The latest measurement."""
         began = time.monotonic()
         if began >= self._next:
             self._found = self._find()
@@ -96,12 +98,11 @@ class NamelessWatch:
         return self._found
 
 
-def nameless_files(processes: int, user: int | None) -> Nameless:
-    """Sum up what no folder lists: removed files that are open or mapped, and shared memory.
+def unlinked_files(processes: int, user: int | None) -> UnlinkedFiles:
+    """Sum over files that no folder lists: unlinked but open or mapped ones, and shared memory.
 
-    To be called by somebody who may look into the processes. A mapping counts with its length,
-    because pages that nobody touches now are there all the same. A process that keeps itself
-    closed counts as holding more than there is.
+    The caller must be allowed to inspect the processes; one that is not dumpable counts as using
+    more than there is. A mapping counts with its full length, because untouched pages may exist.
     """
     sizes: dict[tuple[bool, int, int], int] = {}
     for pid, _ in _processes(processes, user):
@@ -110,12 +111,12 @@ def nameless_files(processes: int, user: int | None) -> Nameless:
                 sizes[found] = max(sizes.get(found, 0), size)
         except PermissionError:
             if _resident(processes, pid)[0] is None:
-                continue  # it ended meanwhile: what has no memory any more is closed as root's are
-            return Nameless(_MORE_THAN_THERE_IS, 0)
+                continue  # it ended: without memory its files are root's
+            return UnlinkedFiles(_MORE_THAN_THERE_IS, 0)
         except OSError:
-            continue  # it ended meanwhile
+            continue  # it ended
     memory = sum(size for (in_memory, _, _), size in sizes.items() if in_memory)
-    return Nameless(memory, sum(sizes.values()) - memory)
+    return UnlinkedFiles(memory, sum(sizes.values()) - memory)
 
 
 def _removed_mappings(processes: int, pid: str) -> Iterator[tuple[tuple[bool, int, int], int]]:
@@ -135,7 +136,7 @@ def _removed_open(processes: int, pid: str) -> Iterator[tuple[tuple[bool, int, i
     folder = os.open(f"{pid}/fd", os.O_RDONLY | os.O_DIRECTORY, dir_fd=processes)
     try:
         for name in os.listdir(folder):  # noqa: PTH208 - of a descriptor
-            with contextlib.suppress(FileNotFoundError):  # it was closed meanwhile
+            with contextlib.suppress(FileNotFoundError):  # it was closed in the meantime
                 path = os.readlink(os.fsencode(name), dir_fd=folder)
                 if path.endswith(_REMOVED):
                     status = os.stat(name, dir_fd=folder)
@@ -150,7 +151,7 @@ def _is_memory(path: bytes) -> bool:
 
 
 def has_processes(user: int) -> bool:
-    """Whether any process of this machine is the user's."""
+    """Whether any process on this machine runs as the user."""
     processes = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY)
     try:
         return any(_processes(processes, user))
@@ -158,8 +159,8 @@ def has_processes(user: int) -> bool:
         os.close(processes)
 
 
-def files_below(folder: int, most: int) -> Files:
-    """What lies below an open folder; counting ends when there are more than ``most``."""
+def disk_usage(folder: int, most: int) -> DiskUsage:
+    """Disk usage below an open folder; stops after ``most`` files."""
     size, number = 0, 0
     try:
         for _, folders, names, opened in os.fwalk(dir_fd=folder):
@@ -167,20 +168,20 @@ def files_below(folder: int, most: int) -> Files:
             size += sum(_size(name, opened) for name in (*folders, *names))
             if number > most:
                 break
-    except RecursionError:  # nobody means to nest folders so deep
+    except RecursionError:  # far deeper than any program needs
         number = most + 1
-    return Files(size, number)
+    return DiskUsage(size, number)
 
 
 def _size(name: str, folder: int) -> int:
     try:
         return os.stat(name, dir_fd=folder, follow_symlinks=False).st_blocks * BLOCK
     except OSError:
-        return 0  # it was removed meanwhile
+        return 0  # it was removed in the meantime
 
 
 def _processes(processes: int, user: int | None) -> Iterator[tuple[str, int]]:
-    """Number, and resident bytes that are no file's, of each process."""
+    """Id and resident bytes (anonymous and shared memory) of each process."""
     for name in os.listdir(processes):
         if not name.isdigit() or name == _FIRST_PROCESS or _is_others(processes, name, user):
             continue
@@ -190,7 +191,7 @@ def _processes(processes: int, user: int | None) -> Iterator[tuple[str, int]]:
 
 
 def _resident(processes: int, name: str) -> tuple[int | None, int]:
-    """Owner and bytes of a process; no owner when it ended, or is a zombie and holds nothing."""
+    """Owner and bytes of a process; owner None if it ended or is a zombie."""
     values = dict(
         line.split(b":", 1) for line in _lines(processes, f"{name}/status") if b":" in line
     )
@@ -201,11 +202,11 @@ def _resident(processes: int, name: str) -> tuple[int | None, int]:
 
 
 def _is_others(processes: int, name: str, user: int | None) -> bool:
-    """Whether a process is another user's, at a glance; root owns what keeps itself closed."""
+    """Quick check by the owner in /proc, which is root for processes that are not dumpable."""
     try:
         owner = os.stat(name, dir_fd=processes).st_uid
     except OSError:
-        return True  # it ended meanwhile
+        return True  # it ended
     return user is not None and owner not in (user, 0)
 
 

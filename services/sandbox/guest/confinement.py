@@ -1,11 +1,11 @@
-"""What a program gives up before it meets what a user sent."""
+"""How a program drops its privileges before it reads what a user sent."""
 
 import contextlib
 import os
 import resource
 
 from services.sandbox.guest import landlock, syscalls
-from services.sandbox.guest.layout import Configuration, Places
+from services.sandbox.guest.layout import Configuration, Layout
 
 _STACK_BYTES = 64 << 20
 _LOCKED_BYTES = 8 << 20
@@ -13,7 +13,7 @@ _LOWEST_PRIORITY = 19
 
 
 def limit_resources(configuration: Configuration) -> None:
-    """Set the limits that every process of a slot may have; children inherit them."""
+    """Set the resource limits of a slot, which its processes inherit."""
     for kind, value in (
         (resource.RLIMIT_CORE, 0),
         (resource.RLIMIT_NOFILE, configuration.open_files),
@@ -24,30 +24,30 @@ def limit_resources(configuration: Configuration) -> None:
         resource.setrlimit(kind, (value, value))
 
 
-def confine(configuration: Configuration, places: Places, user: int | None) -> None:
-    """Take from this process what no program may have, for good; raises OSError.
+def confine(configuration: Configuration, layout: Layout, user: int | None) -> None:
+    """Irrevocably drop privileges: rlimits, Landlock, seccomp; raises OSError.
 
-    In the container tier it becomes ``user``.
+    In the container tier also become ``user``.
     """
     os.setsid()
     if configuration.sampled:
-        os.nice(_LOWEST_PRIORITY)  # however many there are, what counts them gets its turn
+        os.nice(_LOWEST_PRIORITY)  # so that the sampling slot always gets its turn
     _die_first_when_memory_runs_out()
     resource.setrlimit(resource.RLIMIT_NPROC, (configuration.processes, configuration.processes))
     own = () if user is None else (f"/proc/{os.getpid()}",)
     landlock.restrict(
         configuration.readable,
-        (*configuration.writable, *places, *own),
+        (*configuration.writable, *layout, *own),
         scope=configuration.scoped,
         deny_tcp=user is not None,
     )
     if user is not None:
-        os.umask(0o077)  # others see what it puts into shared memory
+        os.umask(0o077)  # hide its files in shared memory from other runs
         os.setgroups([])
         os.setresgid(user, user, user)
         os.setresuid(user, user, user)
     syscalls.die_with_parent()
-    syscalls.set_dumpable(True)  # the change of user took that, and its files in /proc with it
+    syscalls.set_dumpable(True)  # changing the user cleared it, and with it access to /proc/self
     syscalls.renounce_privileges()
     syscalls.install_filter(configuration.seccomp)
 

@@ -1,7 +1,7 @@
-"""The files of a run: those it finds, and those that it left behind and somebody asked for.
+"""The files of a run: those it is given, and those that are fetched from it.
 
-Files are fetched when nothing of the run is alive: below the work directory, through no link,
-and only regular ones. What a program put there cannot lead out of it.
+Fetching happens after every process of the run is dead. Only regular files below the work directory
+are read, and no link is followed.
 """
 
 import contextlib
@@ -23,11 +23,11 @@ MOST_FILES = 1000
 _MOST_SEEN = 100_000
 _CHUNK = 1 << 20
 _PIPE_HOLDS = 1 << 16
-_MOST_NAMES_BYTES = 1 << 20  # what anybody may make of a pipe
+_MOST_NAMES_BYTES = 1 << 20  # the default fs.pipe-max-size
 
 
 class Fetched(NamedTuple):
-    """A file to send: its path below the work directory, open, and its size in bytes."""
+    """A file to send: its path below the work directory, a descriptor, and its size in bytes."""
 
     name: str
     descriptor: int
@@ -35,9 +35,9 @@ class Fetched(NamedTuple):
 
 
 def write_files(channel: socket.socket, files: list[tuple[str, int, bool]]) -> None:
-    """Take (path, bytes, whether executable) each, whose contents follow one another.
+    """Create files of (path, size, executable) from the contents that follow on ``channel``.
 
-    They go below the current folder, in which nothing is yet. Raises OSError.
+    They are created below the current folder, which is empty. Raises OSError.
     """
     for name, size, executable in files:
         path = Path(name)
@@ -51,7 +51,7 @@ def write_files(channel: socket.socket, files: list[tuple[str, int, bool]]) -> N
 
 
 def write_names(names: list[str]) -> tuple[int, ...]:
-    """Put the names of files to fetch into a pipe that holds them; raises OSError."""
+    """Write the names of the files to fetch into a pipe that holds them all; raises OSError."""
     if not names:
         return ()
     text = json.dumps(names).encode()
@@ -83,9 +83,9 @@ def answer_with_files(
 
 
 def open_files(workspace: int, wanted: list[str]) -> tuple[list[Fetched], list[str]]:
-    """Open what was asked for; return that, and the names beyond the bounds.
+    """Open the wanted files; return them, and the names that exceed the limits.
 
-    A name with ``*`` is a pattern over the whole path. What is missing is left out silently.
+    A name with ``*`` is a pattern for the whole path. Missing files are skipped.
     """
     fetched: list[Fetched] = []
     left_out: list[str] = []
@@ -110,7 +110,7 @@ def _names(workspace: int, wanted: list[str]) -> Iterator[str]:
     if not patterns:
         return
     seen = 0
-    with contextlib.suppress(RecursionError):  # nobody means to nest folders so deep
+    with contextlib.suppress(RecursionError):  # far deeper than any program needs
         for folder, _, names, _ in os.fwalk(dir_fd=workspace):
             seen += len(names)
             paths = (os.path.normpath(f"{folder}/{name}") for name in names)
@@ -121,9 +121,9 @@ def _names(workspace: int, wanted: list[str]) -> Iterator[str]:
 
 def _open_regular(workspace: int, name: str) -> int | None:
     try:
-        # Without O_NONBLOCK the opening of a FIFO would wait for a writer.
+        # Without O_NONBLOCK, opening a FIFO would block until it has a writer.
         descriptor = syscalls.open_beneath(workspace, name, os.O_RDONLY | os.O_NONBLOCK)
-    except (OSError, UnicodeEncodeError):  # missing, a link, or a name that no answer can hold
+    except (OSError, UnicodeEncodeError):  # missing, a link, or a name that is not UTF-8
         return None
     if stat.S_ISREG(os.fstat(descriptor).st_mode):
         return descriptor

@@ -1,7 +1,7 @@
 """Messages between the service and a slot: a small header and a body of bytes.
 
-On the wire: the length of the header (4 bytes) and of the body (8 bytes), both big-endian, the
-header as JSON, the body. Descriptors travel with the first byte.
+On the wire: header length (4 bytes) and body length (8 bytes), both big-endian, the header as JSON,
+the body. Descriptors travel with the first byte.
 """
 
 import contextlib
@@ -15,17 +15,17 @@ PREFIX = struct.Struct(">IQ")
 LARGEST_HEADER = 4 << 20
 MOST_DESCRIPTORS = 8
 CANCEL = bytes(PREFIX.size)
-"""What ends a run before its time: a message without a header."""
+"""Cancels a run: a message without a header."""
 
 Header = dict[str, Any]
 
 
 class ChannelClosed(Exception):
-    """The other end is gone."""
+    """The other end is closed."""
 
 
 def encode(header: Header, *, body_length: int = 0) -> bytes:
-    """A message up to its body."""
+    """Encode a message up to its body."""
     text = json.dumps(header, separators=(",", ":")).encode()
     return PREFIX.pack(len(text), body_length) + text
 
@@ -37,18 +37,18 @@ def send(
     body_length: int = 0,
     descriptors: tuple[int, ...] = (),
 ) -> None:
-    """Send a message over a blocking socket, its body left to follow; raises `ChannelClosed`."""
+    """Send a message over a blocking socket; the caller sends the body. Raises `ChannelClosed`."""
     data = encode(header, body_length=body_length)
     try:
         sent = socket.send_fds(channel, [data], list(descriptors)) if descriptors else 0
-        if sent < len(data):  # an empty send fails once the receiver has hung up
+        if sent < len(data):  # sending zero bytes fails once the receiver has closed
             channel.sendall(memoryview(data)[sent:])
     except (BrokenPipeError, ConnectionResetError):
         raise ChannelClosed from None
 
 
 def receive(channel: socket.socket) -> tuple[Header, list[int]]:
-    """Wait for a message on a blocking socket, its body left to be read by `exactly`.
+    """Receive a message from a blocking socket; the body is left for `exactly`.
 
     Returns the header and the descriptors that came along; raises `ChannelClosed`.
     """
@@ -64,9 +64,9 @@ def receive(channel: socket.socket) -> tuple[Header, list[int]]:
 
 
 def await_message(channel: socket.socket) -> None:
-    """Wait until a message is there, and leave it; raises `ChannelClosed`.
+    """Wait for a message without consuming it; raises `ChannelClosed`.
 
-    Cancellations of a run that had ended when they came are taken and dropped.
+    Late cancellations, of a run that has already ended, are dropped.
     """
     while True:
         with _noticing_reset():
@@ -79,12 +79,12 @@ def await_message(channel: socket.socket) -> None:
 
 
 def take_cancel(channel: socket.socket) -> None:
-    """Take the cancellation that is there; raises `ChannelClosed`."""
+    """Consume a cancellation; raises `ChannelClosed`."""
     exactly(channel, PREFIX.size)
 
 
 def exactly(channel: socket.socket, length: int) -> bytearray:
-    """Read this many bytes; raises `ChannelClosed`."""
+    """Read exactly this many bytes; raises `ChannelClosed`."""
     data = bytearray(length)
     view, filled = memoryview(data), 0
     while filled < length:
@@ -100,5 +100,5 @@ def exactly(channel: socket.socket, length: int) -> bytearray:
 def _noticing_reset() -> Iterator[None]:
     try:
         yield
-    except ConnectionResetError:  # the other end has gone without reading all that was sent to it
+    except ConnectionResetError:  # the other end closed with unread data
         raise ChannelClosed from None

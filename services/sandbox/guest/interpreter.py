@@ -1,8 +1,8 @@
-"""Runs a Python program in this very interpreter, as ``python FILE`` would run it.
+"""Runs a Python program in the current interpreter, like ``python FILE``.
 
-It gets its own ``__main__``, arguments, path, streams, random numbers and end, and nothing of the
-sandbox shows in its tracebacks. A fork pays for every page that it writes to: what is the same
-for all programs is made once, by `prepare`, in the zygote.
+The program gets its own ``__main__``, arguments, path, streams, random seeds and shutdown, and sees
+nothing of the sandbox in tracebacks. A fork pays for every page it writes to, so what all programs
+have in common is built once in the zygote, by `prepare`.
 """
 
 import builtins
@@ -21,10 +21,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
 
-from services.sandbox.guest import ending, stack
+from services.sandbox.guest import finalize, stack
 
 _CANNOT_OPEN = 2
-_FILE_INPUT = 257  # Py_file_input: a whole file, not a line or an expression
+_FILE_INPUT = 257  # Py_file_input: a whole file
 _streams: list[io.TextIOWrapper] = []
 _generators: list[random.Random] = []
 _own_modules: dict[str, types.ModuleType] = {}
@@ -40,7 +40,7 @@ _run_open_file.argtypes = (
 
 
 def prepare() -> None:
-    """Make in the zygote what programs will use, and take away what they shall not find."""
+    """Build in the zygote what programs will use, and hide what they must not find."""
     stack.find_depth()
     _streams[:] = _text_streams()
     for name in [name for name in sys.modules if name.partition(".")[0] == "services"]:
@@ -50,57 +50,57 @@ def prepare() -> None:
         del sys.path_importer_cache[folder]
     _generators[:] = [found for found in gc.get_objects() if type(found) is random.Random]
     tempfile.tempdir = None
-    ending.prepare()
+    finalize.prepare()
 
 
 def show_own_modules() -> None:
-    """Let this process import modules of the sandbox again."""
+    """Make the sandbox's own modules importable again."""
     sys.modules.update(_own_modules)
 
 
 def use_streams() -> None:
-    """Let ``sys`` read and write the descriptors 0, 1 and 2 as they are now."""
+    """Point ``sys`` at the current descriptors 0, 1 and 2."""
     sys.stdin, sys.stdout, sys.stderr = _streams
     sys.__stdin__, sys.__stdout__, sys.__stderr__ = _streams  # type: ignore[misc]
 
 
 def draw_new_random_numbers() -> None:
-    """Seed anew what was seeded in the zygote."""
+    """Reseed every generator that was seeded in the zygote."""
     for generator in _generators:
         generator.seed()
     if "numpy.random" in sys.modules:
         sys.modules["numpy.random"].seed()
 
 
-@stack.unseen
+@stack.hide_frames
 def run_file(arguments: list[str]) -> NoReturn:
-    """Be ``python FILE ARGUMENT...``."""
+    """Behave like ``python FILE ARGUMENT...``."""
     sys.orig_argv[1:] = arguments
     sys.argv[:] = arguments
-    # pathlib would resolve links, Python does not.
+    # abspath, because Python does not resolve links here and pathlib would.
     _be_python(_run_file, os.path.abspath(arguments[0]))  # noqa: PTH100
 
 
-@stack.unseen
+@stack.hide_frames
 def run_module(arguments: list[str]) -> NoReturn:
-    """Be ``python -m MODULE ARGUMENT...``."""
+    """Behave like ``python -m MODULE ARGUMENT...``."""
     sys.orig_argv[1:] = ["-m", *arguments]
     sys.argv[:] = ["-m", *arguments[1:]]
     _be_python(_run_module, arguments[0])
 
 
-@stack.unseen
+@stack.hide_frames
 def _be_python(run: Callable[[str], None], name: str) -> NoReturn:
     try:
         use_streams()
         draw_new_random_numbers()
         threading.main_thread()._set_native_id()  # type: ignore[attr-defined]
-        ending.end(ending.status_of(run, name))
+        finalize.end(finalize.status_of(run, name))
     finally:
-        ending.leave(1)
+        finalize.leave(1)
 
 
-@stack.unseen
+@stack.hide_frames
 def _run_file(path: str) -> None:
     main_module = _make_main_module()
     main_module.__file__ = path
@@ -120,16 +120,16 @@ def _run_file(path: str) -> None:
     )
 
 
-@stack.unseen
+@stack.hide_frames
 def _run_module(module: str) -> None:
     _make_main_module()
-    _look_first_in(os.getcwd())  # noqa: PTH109 - a text, as Python has it there
+    _look_first_in(os.getcwd())  # noqa: PTH109 - a str, as Python has it there
     stack.forget_depth(spare=0)
     runpy._run_module_as_main(module)  # type: ignore[attr-defined]
 
 
 def _make_main_module() -> Any:
-    """In the program itself: the collector does not look at what is older, see `ending`."""
+    """Created in the program itself: the collector ignores frozen objects, see `finalize`."""
     main_module: Any = types.ModuleType("__main__")
     main_module.__annotations__ = {}
     main_module.__builtins__ = builtins
@@ -138,9 +138,9 @@ def _make_main_module() -> Any:
 
 
 def _look_first_in(folder: str) -> None:
-    """Import what is in ``folder`` before all else, even where the zygote has one of that name."""
+    """Put ``folder`` first on sys.path, even for names that the zygote has already imported."""
     sys.path[0] = folder
-    for entry in os.listdir(folder):  # noqa: PTH208 - texts are enough
+    for entry in os.listdir(folder):  # noqa: PTH208 - names are enough
         name, _, suffix = entry.partition(".")
         if name in _may_be_hidden and (
             suffix == "py" or Path(folder, name, "__init__.py").exists()
@@ -154,7 +154,7 @@ def _is_pythons(path: str) -> bool:
 
 
 def _can_be_hidden(module: str) -> bool:
-    """Whether a file of this name would be imported instead, had the zygote not imported it."""
+    """Whether a local file of this name would shadow the module, had it not been imported."""
     return (
         module not in sys.builtin_module_names
         and importlib.machinery.FrozenImporter.find_spec(module) is None
@@ -164,7 +164,7 @@ def _can_be_hidden(module: str) -> bool:
 
 
 def _text_streams() -> list[io.TextIOWrapper]:
-    """The three streams as Python makes them, here over a pipe: what cannot seek."""
+    """The three standard streams as Python creates them for a pipe, which cannot seek."""
     ends = os.pipe()
     kept = [os.dup(descriptor) for descriptor in range(3)]
     for descriptor, end in enumerate((ends[0], ends[1], ends[1])):
@@ -182,7 +182,7 @@ def _text_streams() -> list[io.TextIOWrapper]:
 
 
 def _text_stream(descriptor: int, mode: str, name: str) -> io.TextIOWrapper:
-    buffered: Any = open(descriptor, f"{mode}b", closefd=False)  # noqa: SIM115 - it lasts
+    buffered: Any = open(descriptor, f"{mode}b", closefd=False)  # noqa: SIM115 - stays open
     buffered.raw.name = name
     errors = "backslashreplace" if descriptor == 2 else "surrogateescape"
     stream: Any = io.TextIOWrapper(

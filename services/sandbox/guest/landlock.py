@@ -1,7 +1,7 @@
-"""Landlock: the files, ports and signals that a process and all it starts are cut down to.
+"""Landlock: restricts the files, ports and signals of a process and its descendants.
 
-It runs once in every program, so it is a handful of system calls and nothing more. Rights that
-an older kernel does not know are left out; `abi` tells how much it knows.
+It runs once in every program, so it is a handful of system calls. Rights unknown to an older kernel
+are left out; see `abi`.
 """
 
 import ctypes
@@ -10,10 +10,10 @@ import os
 import struct
 from collections.abc import Sequence
 
-# Rights over files are bits; an ABI knows the lowest so many of them.
+# Access rights are bits; an ABI version knows the lowest N of them.
 _EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = 1 << 0, 1 << 1, 1 << 2, 1 << 3
 _MAKE_CHAR, _MAKE_BLOCK, _TRUNCATE, _IOCTL_DEV = 1 << 6, 1 << 11, 1 << 14, 1 << 15
-_KNOWN_RIGHTS = (0, 13, 14, 15, 15, 16)  # for ABI 0 to 5; later ones add none that is used here
+_KNOWN_RIGHTS = (0, 13, 14, 15, 15, 16)  # ABI 0 to 5; later versions add none that is used here
 _READ_EXECUTE = _EXECUTE | _READ_FILE | _READ_DIR
 _OF_A_FILE = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE | _IOCTL_DEV
 
@@ -21,7 +21,7 @@ _TCP_ABI, _SCOPE_ABI = 4, 6
 _BIND_AND_CONNECT = 0b11
 _ABSTRACT_SOCKETS_AND_SIGNALS = 0b11
 
-_RULESET = struct.Struct("=QQQ")  # rights over files, over ports, scopes
+_RULESET = struct.Struct("=QQQ")  # rights over files, rights over ports, scopes
 _RULE = struct.Struct("=Qi")  # rights, descriptor of the path
 _ASK_VERSION = 1
 _PATH_BENEATH = 1
@@ -36,11 +36,11 @@ _add_rule = _libc["syscall"]
 _add_rule.argtypes = (ctypes.c_long, *(ctypes.c_int,) * 2, ctypes.c_char_p, ctypes.c_uint)
 _restrict_self = _libc["syscall"]
 _restrict_self.argtypes = (ctypes.c_long, ctypes.c_int, ctypes.c_uint)
-_CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446  # the same on every machine
+_CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446  # the same on all architectures
 
 
 def abi() -> int:
-    """Return the version of the kernel's Landlock, 0 when it has none."""
+    """The kernel's Landlock ABI version, 0 if it has none."""
     version: int = _create_ruleset(_CREATE_RULESET, None, 0, _ASK_VERSION)
     return max(0, version)
 
@@ -52,12 +52,11 @@ def restrict(
     scope: bool,
     deny_tcp: bool = False,
 ) -> None:
-    """Take every right over files from this process but those at and below the given paths.
+    """Deny this process every access to files except at and below the given paths.
 
-    A path that does not exist is passed over; device nodes can be made nowhere. With ``scope`` no
-    signal and no connection to an abstract socket leaves the group of processes that this one
-    starts; with ``deny_tcp`` no TCP port is bound or connected to. Executing a program gives no
-    privileges any more. Raises OSError, also when the kernel has no Landlock.
+    Missing paths are skipped; device nodes cannot be created anywhere. With ``scope``, signals and
+    connections to abstract sockets cannot leave the domain; with ``deny_tcp``, no TCP port can be
+    bound or connected to. Sets no_new_privs. Raises OSError, also if the kernel has no Landlock.
     """
     version = abi()
     rights = (1 << _KNOWN_RIGHTS[min(version, len(_KNOWN_RIGHTS) - 1)]) - 1

@@ -1,41 +1,40 @@
-"""What a zygote is told of the machine, and where a run finds its files.
+"""What a zygote knows of the machine, and the folders of a run.
 
-The service sends these as JSON when it starts a zygote; nothing in them comes from a user.
+The service sends it as JSON when it starts a zygote; nothing in it comes from a user.
 """
 
 from typing import NamedTuple
 
 USER = 1000
-"""The user and group id of programs inside the namespaces of the full tier."""
+"""User and group id of programs inside the namespaces of the full tier."""
 
 USERS = 4096
-"""So many user ids, from the first on, are the slots'."""
+"""Number of consecutive user ids reserved for slots."""
 
 PROXY_PORT = 3128
-"""Where on their loopback interface runs find the way out, if they have one."""
+"""Port of the proxy on a run's loopback interface, if it has one."""
 
 
-class Places(NamedTuple):
-    """The folders that are private to a run."""
+class Layout(NamedTuple):
+    """The private folders of a run."""
 
     workspace: str
     temporary: str
     shared_memory: str
 
 
-PLACES = Places("/workspace", "/tmp", "/dev/shm")  # noqa: S108 - the run's own mounts
-"""Where they are in the full tier."""
+LAYOUT = Layout("/workspace", "/tmp", "/dev/shm")  # noqa: S108 - private mounts of the run
+"""Their paths in the full tier."""
 
 
 class Configuration(NamedTuple):
     """How the zygotes of this service confine their runs.
 
-    ``root`` is an empty folder to build the minimal root on; ``visible`` are the paths of the
-    machine that it shows, read-only; ``readable`` those a program may read and execute from, and
-    ``writable`` those it may also write to; ``links`` and ``files`` are made in it. ``host_user``
-    is the first of the slots' user ids outside, or None when the service is no root and keeps its
-    own. ``seccomp`` is the filter, which travels apart. Runs that are ``proxied`` hand over a
-    socket that listens on their `PROXY_PORT`. Sizes are bytes.
+    ``root`` is an empty folder for the minimal root, which shows the host paths ``visible`` read-
+    only and gets ``links`` and ``files``. Programs may read and execute what is in ``readable`` and
+    also write to ``writable``. ``host_user`` is the first of the slots' user ids on the host, None
+    if the service is not root and they keep its own. ``seccomp`` is the filter, sent separately.
+    Runs that are ``proxied`` hand over a socket listening on `PROXY_PORT`. Sizes are bytes.
     """
 
     tier: str
@@ -58,10 +57,10 @@ class Configuration(NamedTuple):
 
     @property
     def covered(self) -> list[str]:
-        """What is visible below a place of the run, whose mount would cover it."""
-        return [path for path in self.visible if path.startswith(tuple(f"{p}/" for p in PLACES))]
+        """Visible paths that a run's private mounts would cover."""
+        return [path for path in self.visible if path.startswith(tuple(f"{p}/" for p in LAYOUT))]
 
     @property
     def sampled(self) -> bool:
-        """Whether a slot must look at what its run holds: the kernel does not bound all of it."""
+        """Whether slots must sample usage, because the kernel does not bound all of it."""
         return self.sampled_memory or self.tier == "container"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from services.sandbox.guest import accounting, program, reaper, stack, syscalls
 from services.sandbox.guest.confinement import confine
-from services.sandbox.guest.layout import PLACES, PROXY_PORT, USER, USERS, Configuration
+from services.sandbox.guest.layout import LAYOUT, PROXY_PORT, USER, USERS, Configuration
 from services.sandbox.guest.syscalls import (
     CLONE_NEWIPC,
     CLONE_NEWNET,
@@ -30,63 +30,63 @@ _BACKLOG = 128
 
 
 class NamespacedRun:
-    """A run whose program waits, confined, for its order.
+    """A run whose program waits, confined, for its request.
 
-    ``orders`` leads to the program. ``workspace`` is its work directory and ``processes`` its
-    /proc, both open; ``listeners`` are sockets of its network, for the service. Everything of the
-    run ends with this process.
+    ``control`` is the channel to the program, ``workspace`` its work directory and ``processes``
+    its /proc, both open; ``listeners`` are sockets in its network for the service. Everything of
+    the run dies with this process.
     """
 
-    places = PLACES
+    layout = LAYOUT
     user = None
 
-    @stack.unseen
+    @stack.hide_frames
     def __init__(
         self, configuration: Configuration, channel: socket.socket, own_pid_namespace: int
     ) -> None:
-        self._inherited = accounting.own_memory() if configuration.sampled_memory else 0
+        self._inherited = accounting.own_anonymous_memory() if configuration.sampled_memory else 0
         pipe, self._alive = os.pipe()
         syscalls.unshare(CLONE_NEWPID)
         self._reaper = _start_reaper(pipe)
         os.close(pipe)
-        self.orders, orders = socket.socketpair()
+        self.control, control = socket.socketpair()
         self.program = syscalls.fork()
         if self.program == 0:
             os.close(self._alive)
-            program.main(orders, channel, lambda: _enter_run(configuration), PLACES)
-        orders.close()
+            program.main(control, channel, lambda: _enter_run(configuration), LAYOUT)
+        control.close()
         syscalls.enter_pid_namespace(own_pid_namespace)
-        self.workspace, self.processes, *self.listeners = program.await_confined(self.orders)
-        self._nameless = accounting.NamelessWatch(
-            lambda: accounting.nameless_files(self.processes, None)
+        self.workspace, self.processes, *self.listeners = program.await_confined(self.control)
+        self._unlinked = accounting.UnlinkedFileMonitor(
+            lambda: accounting.unlinked_files(self.processes, None)
         )
 
     def memory(self, limit: int) -> int:
-        """Bytes in use by processes and files; exact when above ``limit``."""
+        """Bytes used by processes and files; exact when above ``limit``."""
         used = os.fstatvfs(self.workspace)
-        # With removed files that are open; only those of no folder have yet to be found.
+        # Includes unlinked files of the tmpfs; only files of no file system must be searched for.
         files = (used.f_blocks - used.f_bfree) * used.f_frsize
-        files += self._nameless.found().memory
+        files += self._unlinked.found().memory
         resident = accounting.resident_memory(self.processes, None)
-        memory = resident.certain(self._inherited)
+        memory = resident.exclusive(self._inherited)
         if memory is None and resident.memory + files > limit:
             memory = accounting.private_memory(self.processes, None, limit)
         return (resident.memory if memory is None else memory) + files
 
-    def files(self, _most: int) -> accounting.Files:
-        """Nothing to watch: the kernel bounds the files of this tier."""
-        return accounting.Files(0, 0)
+    def files(self, _most: int) -> accounting.DiskUsage:
+        """Nothing to sample: the tmpfs bounds the files of this tier."""
+        return accounting.DiskUsage(0, 0)
 
     def end(self) -> program.Ended:
-        """End every process of the run."""
+        """Kill every process of the run."""
         os.kill(self._reaper, signal.SIGKILL)
         ended = program.wait(self.program)
         os.waitpid(self._reaper, 0)  # returns when the namespace is empty
         return ended
 
     def close(self) -> None:
-        """Let go of what the run left behind, so that the kernel removes it."""
-        self.orders.close()
+        """Drop the last references to the run, so that the kernel frees it."""
+        self.control.close()
         for descriptor in (self._alive, self.workspace, self.processes):
             os.close(descriptor)
 
@@ -101,7 +101,7 @@ def _start_reaper(pipe: int) -> int:
 
 
 def _enter_run(configuration: Configuration) -> tuple[int, ...]:
-    """Make the namespaces and private places of this process, a program, and confine it."""
+    """Create the namespaces and private folders of this process, a program, and confine it."""
     user, group = os.getuid(), os.getgid()
     syscalls.unshare(_OF_A_RUN)
     syscalls.bring_up_loopback()
@@ -109,8 +109,8 @@ def _enter_run(configuration: Configuration) -> tuple[int, ...]:
     syscalls.set_host_name("sandbox")
     limits = f"size={configuration.disk_bytes},nr_inodes={configuration.inodes},mode=755"
     syscalls.mount("private", BUILD, "tmpfs", MS_NOSUID | MS_NODEV, limits)
-    for number, place in enumerate(PLACES):
-        os.mkdir(f"{BUILD}/{number}", 0o700)  # noqa: PTH102 - of a constant
+    for number, place in enumerate(LAYOUT):
+        os.mkdir(f"{BUILD}/{number}", 0o700)  # noqa: PTH102 - a constant
         syscalls.mount(f"{BUILD}/{number}", place, "", MS_BIND)
     syscalls.detach(BUILD)
     for number, path in enumerate(configuration.covered):
@@ -118,14 +118,14 @@ def _enter_run(configuration: Configuration) -> tuple[int, ...]:
         syscalls.mount(f"{ASIDE}/{number}", path, "", MS_BIND | MS_REC)
     syscalls.mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC)
     handed_over = (
-        os.open(PLACES.workspace, os.O_RDONLY | os.O_DIRECTORY),
+        os.open(LAYOUT.workspace, os.O_RDONLY | os.O_DIRECTORY),
         os.open("/proc", os.O_RDONLY | os.O_DIRECTORY),
         *listeners,
     )
-    # Last: what it owns no more, the mounts and the network, no program can change.
+    # Last: mounts and network belong to the outer user namespace, so no program can change them.
     syscalls.unshare(CLONE_NEWUSER)
     map_user(user, group)
-    confine(configuration, PLACES, None)
+    confine(configuration, LAYOUT, None)
     return handed_over
 
 
@@ -134,19 +134,19 @@ def _listen(port: int) -> int:
 
 
 ASIDE = "/.aside"
-"""Where runs find again what their own places cover."""
+"""Where runs find what their private mounts cover."""
 
 BUILD = "/run"
-"""A folder of the root on which a run makes its places."""
+"""A folder of the root on which a run builds its private folders."""
 
 _WITHOUT_PEERS = CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWPID
 
 
 def enter_root(configuration: Configuration) -> None:
-    """Put this process, a zygote, into namespaces over the minimal root; raises OSError.
+    """Move this process, a zygote, into namespaces over the minimal root; raises OSError.
 
-    The root holds what ``configuration`` names and nothing else. It returns in a fork of this
-    process, the first of its pid namespace: with it all slots and runs end, however it does.
+    The root holds what ``configuration`` names and nothing else. Returns in a fork, the init
+    process of the pid namespace: when it dies, all slots and runs die.
     """
     if configuration.host_user is None:
         user, group = os.getuid(), os.getgid()
@@ -156,7 +156,7 @@ def enter_root(configuration: Configuration) -> None:
         syscalls.unshare(_WITHOUT_PEERS)
         _become_first_process()
         return
-    # As root the tree is built first: its parts may lie where only root can go.
+    # As root, build the tree first: some paths may be accessible to root only.
     os.setgroups([])
     syscalls.unshare(CLONE_NEWNS)
     _build_root(configuration)
@@ -168,9 +168,9 @@ def _build_root(configuration: Configuration) -> None:
     root = configuration.root
     syscalls.mount("none", "/", "", MS_REC | MS_PRIVATE)
     syscalls.mount("root", root, "tmpfs", MS_NOSUID | MS_NODEV, "size=1m,mode=755")
-    for path in ("/dev", "/proc", "/etc", BUILD, *PLACES):
+    for path in ("/dev", "/proc", "/etc", BUILD, *LAYOUT):
         Path(root + path).mkdir(parents=True, exist_ok=True)
-    for place in PLACES:  # some packages look for shared memory when they are imported
+    for place in LAYOUT:  # some packages look for shared memory on import
         syscalls.mount("warm-up", root + place, "tmpfs", MS_NOSUID | MS_NODEV, "size=1m,mode=1777")
     for path in configuration.visible:
         _show(path, root)
@@ -191,22 +191,22 @@ def _build_root(configuration: Configuration) -> None:
         Path(root + path).write_text(text)
     executable = Path(root + reaper.PATH)
     executable.write_bytes(reaper.executable())
-    executable.chmod(0o111)  # what cannot be read, the kernel lets nobody look into
-    # Slots find themselves in this; a run's own /proc covers it.
+    executable.chmod(0o111)  # the kernel lets nobody inspect what cannot be read
+    # Slots need this /proc for themselves; a run mounts its own over it.
     syscalls.mount("/proc", root + "/proc", "", MS_BIND | MS_REC)
     syscalls.pivot_root(root)
     syscalls.mount("none", "/", "", MS_REMOUNT | MS_BIND | MS_RDONLY)
 
 
 def become(user: int) -> None:
-    """Turn a slot into a user of its own: the kernel counts pipes, watches and more by user."""
+    """Give a slot a user id of its own: the kernel accounts pipes, watches and more by user."""
     os.setresgid(user, user, user)
     os.setresuid(user, user, user)
-    syscalls.set_dumpable(True)  # the change of user took that, and the files of /proc with it
+    syscalls.set_dumpable(True)  # changing the user cleared it, and with it access to /proc/self
 
 
 def map_user(user: int, group: int) -> None:
-    """Map the program's user id in this process's new user namespace to one outside."""
+    """Map the program's user id in this process's new user namespace to an outer one."""
     _write("/proc/self/setgroups", "deny")
     _write("/proc/self/uid_map", f"{USER} {user} 1")
     _write("/proc/self/gid_map", f"{USER} {group} 1")
@@ -223,16 +223,16 @@ def _become_first_process() -> None:
     if child == 0:
         syscalls.die_with_parent()
         return
-    syscalls.close_from(3)  # the channel above all: it is the fork's
+    syscalls.close_from(3)  # above all the channel: it now belongs to the fork
     os._exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) & 0xFF)
 
 
 def _enter_user_namespace_as(host_user: int) -> None:
-    # A map to another user must be written by a root of the outside: a fork that waits there.
+    # Mapping another user requires root in the outer namespace: a fork waits there.
     ready, go = os.pipe()
     child = os.fork()
     if child == 0:
-        os.close(go)  # so that it does not wait for a parent that failed and ended
+        os.close(go)  # so that it does not wait for a parent that failed and exited
         if not os.read(ready, 1):
             os._exit(1)
         for kind in ("uid_map", "gid_map"):
@@ -243,7 +243,7 @@ def _enter_user_namespace_as(host_user: int) -> None:
     os.close(ready)
     os.close(go)
     if os.waitpid(child, 0)[1]:
-        raise OSError("the user map of the namespace was not written")
+        raise OSError("the user namespace's id map was not written")
     become(USER)
 
 
@@ -254,7 +254,7 @@ def _show(path: str, root: str) -> None:
 
 
 def make_like(source: Path, target: Path) -> None:
-    """Make what a file or a folder can be mounted on."""
+    """Create a mount point of the same kind."""
     if source.is_dir():
         target.mkdir(parents=True, exist_ok=True)
     else:

@@ -1,7 +1,7 @@
-"""The user's process: confined first, then told what it is to run.
+"""The user's process: confine first, then receive what to run.
 
-It takes its order and files from the service itself. The slot never reads them: of what passes
-through its memory the next program, a fork of it, could find remains.
+The program reads its request and files from the service directly. The slot never does: data passing
+through its memory could be found by the next program, a fork of it.
 """
 
 import os
@@ -12,26 +12,26 @@ from collections.abc import Callable
 from typing import NamedTuple, NoReturn
 
 from services.sandbox.guest import files, frames, interpreter, stack, syscalls
-from services.sandbox.guest.layout import Places
+from services.sandbox.guest.layout import Layout
 
 CANNOT_RUN = 127
-"""The exit status of a program that is not there or cannot be executed, as shells have it."""
+"""Exit status if a program is missing or not executable, as in shells."""
 
 
 class Ended(NamedTuple):
-    """How a program ended: its return code, CPU seconds, and most resident bytes."""
+    """How a program ended: return code, CPU seconds, and peak resident bytes."""
 
     return_code: int
     cpu_seconds: float
     peak_memory_bytes: int
 
 
-class Terms(NamedTuple):
-    """What the slot must know of a program that starts.
+class RunParams(NamedTuple):
+    """What the slot needs to know of a started program.
 
-    Of its order: seconds to run (None: no limit), bytes of memory, and an open pipe with the names
-    of the files to fetch, if there are any. When it ``began``, by the monotonic clock, and the CPU
-    seconds that its process had spent by then.
+    From its request: seconds to run (None: no limit), bytes of memory, and an open pipe with the
+    names of the files to fetch, if any. ``began`` is its start by the monotonic clock, and
+    ``spent_before`` the CPU seconds its process had used by then.
     """
 
     seconds: float | None
@@ -41,53 +41,54 @@ class Terms(NamedTuple):
     wanted: int | None
 
 
-class OrderRefused(Exception):
-    """The program could not take its order, and no other could."""
+class RequestRejected(Exception):
+    """The program could not process its request, and no retry would help."""
 
 
-@stack.unseen
+@stack.hide_frames
 def main(
     slot: socket.socket,
     channel: socket.socket,
     confine: Callable[[], tuple[int, ...]],
-    places: Places,
+    layout: Layout,
 ) -> NoReturn:
-    """Confine this process, wait for the slot's word, take the order from ``channel``, run it,
-    and end as it ends. ``confine`` returns open descriptors for the slot.
+    """Confine this process, wait for the slot's signal, then run the request from ``channel``.
+
+    Exits like the program. ``confine`` returns descriptors for the slot.
     """
     try:
         frames.send(slot, {"confined": True}, descriptors=confine())
         frames.receive(slot)
-        os.chdir(places.workspace)
-        order, streams = frames.receive(channel)
-        files.write_files(channel, order["files"])
-        wanted = files.write_names(order["fetch"])
-        terms = {"seconds": order["seconds"], "memory_bytes": order["memory_bytes"]}
-        terms |= {"began": time.monotonic(), "spent_before": time.process_time()}
-        frames.send(slot, terms, descriptors=wanted)
+        os.chdir(layout.workspace)
+        request, streams = frames.receive(channel)
+        files.write_files(channel, request["files"])
+        wanted = files.write_names(request["fetch"])
+        params = {"seconds": request["seconds"], "memory_bytes": request["memory_bytes"]}
+        params |= {"began": time.monotonic(), "spent_before": time.process_time()}
+        frames.send(slot, params, descriptors=wanted)
     except frames.ChannelClosed:
         os._exit(0)
-    except BaseException as error:  # the slot's to report, if it is still there
+    except BaseException as error:  # the slot reports it, if it still exists
         try:
             frames.send(slot, {"failure": f"{type(error).__name__}: {error}"})
         finally:
             os._exit(1)
-    _obey(order["program"], streams)
+    _execute_request(request["program"], streams)
 
 
-def let_begin(program: socket.socket) -> Terms:
-    """Have the program take its order; return as it starts. Raises `OrderRefused`."""
+def let_begin(program: socket.socket) -> RunParams:
+    """Let the program take its request; return when it starts. Raises `RequestRejected`."""
     frames.send(program, {"go": True})
     answer, descriptors = frames.receive(program)
     if "failure" in answer:
-        raise OrderRefused(answer["failure"])
+        raise RequestRejected(answer["failure"])
     wanted = descriptors[0] if descriptors else None
-    return Terms(**answer, wanted=wanted)
+    return RunParams(**answer, wanted=wanted)
 
 
-def await_confined(orders: socket.socket) -> list[int]:
-    """Wait until the program has confined itself, and take its descriptors; raises OSError."""
-    answer, descriptors = frames.receive(orders)
+def await_confined(control: socket.socket) -> list[int]:
+    """Wait until the program is confined, and take its descriptors; raises OSError."""
+    answer, descriptors = frames.receive(control)
     if "failure" in answer:
         raise OSError(f"a program could not be confined: {answer['failure']}")
     return descriptors
@@ -101,14 +102,14 @@ def wait(pid: int) -> Ended:
     )
 
 
-@stack.unseen
-def _obey(order: frames.Header, descriptors: list[int]) -> NoReturn:
+@stack.hide_frames
+def _execute_request(request: frames.Header, descriptors: list[int]) -> NoReturn:
     for number, descriptor in enumerate(descriptors):
         os.dup2(descriptor, number)
     syscalls.close_from(len(descriptors))
-    os.environ.update(order["environment"])
-    arguments = order["arguments"]
-    match order["kind"]:
+    os.environ.update(request["environment"])
+    arguments = request["arguments"]
+    match request["kind"]:
         case "executable":
             _execute(arguments)
         case "file":
@@ -117,7 +118,7 @@ def _obey(order: frames.Header, descriptors: list[int]) -> NoReturn:
             interpreter.run_module(arguments)
         case "notebook":
             interpreter.show_own_modules()
-            from services.sandbox.guest.notebook import driver  # noqa: PLC0415 - its zygote has it
+            from services.sandbox.guest.notebook import driver  # noqa: PLC0415 - loaded in the notebook's zygote only
 
             driver.main(len(descriptors) - 1)
     os._exit(0)

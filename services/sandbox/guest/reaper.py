@@ -1,17 +1,16 @@
-"""The first process of a run's pid namespace, as small as one can be.
+"""The init process of a run's pid namespace, as small as possible.
 
-Its end is the end of every process in the namespace; until then the kernel makes it the parent
-of orphans. A fork of a Python would do, and cost more than the program that it is for. So it is
-an ELF file of a few machine instructions that read standard input, a pipe, until that ends, and
-exit: it goes when the slot that holds the other end does. Orphans need no more, because it is
-started with SIGCHLD ignored: the kernel reaps for it.
+When it dies, the kernel kills every process in the namespace; until then it adopts orphans. A fork
+of Python would cost more than the program it is for, so it is an ELF file of a few instructions
+that read standard input, a pipe, until end of file, and exit: it dies with the slot that holds the
+other end. It is started with SIGCHLD ignored, so the kernel reaps orphans.
 """
 
 import platform
 import struct
 
 PATH = "/.reaper"
-"""Where it lies in the minimal root."""
+"""Its path in the minimal root."""
 
 _X86_64 = bytes.fromhex(
     "31c0"  # again: xor eax, eax             read(2)
@@ -45,14 +44,14 @@ _ADDRESS = 0x400000
 
 
 def executable() -> bytes:
-    """The file, for this machine; raises OSError where there is none."""
+    """The ELF file for this machine; raises OSError on an unsupported architecture."""
     try:
         machine, code = _MACHINES[platform.machine()]
     except KeyError:
-        raise OSError(f"there is no sandbox for {platform.machine()}") from None
+        raise OSError(f"the sandbox does not support {platform.machine()}") from None
     start = _HEADER.size + _SEGMENT.size
     size = start + len(code)
-    identity = bytes([2, 1, 1]).ljust(12, b"\0")  # 64 bits, little-endian
+    identity = bytes([2, 1, 1]).ljust(12, b"\0")  # 64-bit, little-endian
     sizes = (_HEADER.size, _SEGMENT.size, 1, 0, 0, 0)
     header = _HEADER.pack(
         b"\x7fELF", identity, 2, machine, 1, _ADDRESS + start, _HEADER.size, 0, 0, *sizes

@@ -1,8 +1,8 @@
-"""A fork of a zygote that carries out one run after another.
+"""A fork of a zygote that serves one run after another.
 
-It has the next run's program waiting, confined, before an order comes. The program takes the
-order; the slot watches the clock and the service, ends every process, and answers with what came
-of it and with the files that were asked for.
+The next run's program is already waiting, confined, when a request arrives, and reads it itself.
+The slot watches the clock and the service, kills every process, and answers with the result and the
+fetched files.
 """
 
 import os
@@ -23,12 +23,12 @@ _SAMPLE_SECONDS = 0.02
 Run = NamespacedRun | ContainedRun
 
 
-@stack.unseen
+@stack.hide_frames
 def main(channel: socket.socket, configuration: Configuration, user: int | None) -> NoReturn:
-    """Serve runs over ``channel`` until it closes, as ``user`` where slots have their own.
+    """Serve runs over ``channel`` until it closes, as ``user`` if slots have user ids.
 
-    The first message comes once this process is where its runs shall be counted: all that it
-    starts inherits that place.
+    The first message arrives once this process is in its control group, which all its children
+    inherit.
     """
     try:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -42,16 +42,16 @@ def main(channel: socket.socket, configuration: Configuration, user: int | None)
             slot.serve()
     except frames.ChannelClosed:
         os._exit(0)
-    except program.OrderRefused as refusal:
+    except program.RequestRejected as refusal:
         frames.send(channel, {"failure": str(refusal), "final": True})
-    except BaseException as error:  # reported; the process ends either way
+    except BaseException as error:  # reported; the process exits either way
         frames.send(channel, {"failure": f"{type(error).__name__}: {error}"})
     finally:
         os._exit(1)
 
 
 class Slot:
-    """Carries out runs; see `main`."""
+    """Serves runs; see `main`."""
 
     def __init__(
         self, channel: socket.socket, configuration: Configuration, user: int | None
@@ -62,52 +62,52 @@ class Slot:
         self._pid_namespace = os.open("/proc/self/ns/pid", os.O_RDONLY)
         self._peak = 0
 
-    @stack.unseen
+    @stack.hide_frames
     def serve(self) -> None:
-        """Have a run ready, say so, let it take its order, see it to its end, answer."""
+        """Prepare a run, report ready, let it take its request, wait for its end, answer."""
         run = self._prepare()
         self._peak = 0
         try:
             listeners = tuple(run.listeners)
-            frames.send(self._channel, run.places._asdict(), descriptors=listeners)
+            frames.send(self._channel, run.layout._asdict(), descriptors=listeners)
             for listener in listeners:
                 os.close(listener)
             frames.await_message(self._channel)
-            terms = program.let_begin(run.orders)
-            ending = self._watch(run, terms)
-            wall = time.monotonic() - terms.began
+            params = program.let_begin(run.control)
+            ending = self._watch(run, params)
+            wall = time.monotonic() - params.began
         except BaseException:
             run.end()
             run.close()
             raise
         ended = run.end()
         answer: frames.Header = {
-            "ending": ending,
+            "exit_reason": ending,
             "return_code": ended.return_code,
             "wall_seconds": wall,
-            "cpu_seconds": max(0.0, ended.cpu_seconds - terms.spent_before),
+            "cpu_seconds": max(0.0, ended.cpu_seconds - params.spent_before),
             "peak_memory_bytes": self._peak or ended.peak_memory_bytes,
             "files": [],
             "left_out": [],
         }
-        self._answer(answer, run, terms.wanted)
+        self._answer(answer, run, params.wanted)
         run.close()
 
-    @stack.unseen
+    @stack.hide_frames
     def _prepare(self) -> Run:
         if self._configuration.tier == "full":
             return NamespacedRun(self._configuration, self._channel, self._pid_namespace)
         if self._user is None:
-            raise ValueError("a slot of the container tier has a user of its own")
+            raise ValueError("a slot of the container tier needs a user id")
         return ContainedRun(self._configuration, self._channel, self._user)
 
-    def _watch(self, run: Run, terms: program.Terms) -> str:
-        """Wait for the program, the clock, the service, or a limit that is sampled."""
+    def _watch(self, run: Run, params: program.RunParams) -> str:
+        """Wait for the program, the clock, the service, or a sampled limit."""
         process = os.pidfd_open(run.program)
         poll = select.poll()
         poll.register(process, select.POLLIN)
         poll.register(self._channel, select.POLLIN)
-        end = None if terms.seconds is None else terms.began + terms.seconds
+        end = None if params.seconds is None else params.began + params.seconds
         pause = _SAMPLE_SECONDS if self._configuration.sampled else None
         try:
             while True:
@@ -122,15 +122,15 @@ class Slot:
                     return "cancelled"
                 if pause is not None:
                     began = time.monotonic()
-                    if exceeded := self._exceeded(run, terms.memory_bytes):
+                    if exceeded := self._exceeded(run, params.memory_bytes):
                         return exceeded
-                    # What takes long to count is counted less often.
+                    # The slower a sample, the less often it is taken.
                     pause = max(_SAMPLE_SECONDS, 10 * (time.monotonic() - began))
         finally:
             os.close(process)
 
     def _exceeded(self, run: Run, memory_bytes: int) -> str | None:
-        """Which bound the run has passed, among those that nobody else watches."""
+        """Which of the sampled limits the run exceeds."""
         configuration = self._configuration
         if configuration.sampled_memory:
             memory = run.memory(memory_bytes)
@@ -146,7 +146,7 @@ class Slot:
         if wanted is None:
             frames.send(self._channel, answer)
             return
-        # A fork reads the names, and forgets them with its end.
+        # A fork reads the names and forgets them when it exits.
         child = syscalls.fork()
         if child == 0:
             files.answer_with_files(self._channel, answer, wanted, run.workspace)

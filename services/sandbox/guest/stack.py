@@ -1,7 +1,7 @@
-"""Keeps the sandbox's own calls off the stack that a program can see.
+"""Hides the sandbox's own frames from the programs that run on top of them.
 
-A program runs on top of the zygote, the slot and all else that led to it. Its tracebacks, its
-recursion, and whatever walks over frames shall end at its own first line.
+A program is called by the zygote, the slot and more. Its tracebacks, its recursion limit, and
+whatever walks over frames must not see any of that.
 """
 
 import ctypes
@@ -20,14 +20,14 @@ _remaining: list[memoryview] = []
 
 
 class _Begin(Exception):
-    """Leads from the first module's frame to the function that shall be the first."""
+    """Unwinds the first module's frame before the function that is to be the first is called."""
 
 
-def unseen(function: Callable[_Parameters, _Result]) -> Callable[_Parameters, _Result]:
-    """Leave a function, no generator, out of stacks and tracebacks.
+def hide_frames(function: Callable[_Parameters, _Result]) -> Callable[_Parameters, _Result]:
+    """Hide a function (not a generator) from stacks and tracebacks.
 
-    A frame counts as complete once it has passed the instruction RESUME; all that walks over
-    frames passes by those that are not.
+    CPython considers a frame complete once it has executed the RESUME instruction, and skips
+    incomplete frames wherever it walks over them.
     """
     plain: Any = function
     plain.__code__ = _without_resume(plain.__code__)
@@ -35,13 +35,13 @@ def unseen(function: Callable[_Parameters, _Result]) -> Callable[_Parameters, _R
 
 
 def begin(main: Callable[[], NoReturn]) -> None:
-    """Call ``main``, an `unseen` function, with nothing of Python below it.
+    """Call ``main``, a hidden function, with no Python frame below it.
 
-    To be called as the last of the first module: the interpreter calls its hook for errors when
-    it has left that module.
+    Must be the last statement of the main module: the interpreter calls sys.excepthook after it has
+    left that module.
     """
 
-    @unseen
+    @hide_frames
     def hook(*_: Any) -> None:
         sys.excepthook = sys.__excepthook__
         del sys.last_type, sys.last_value, sys.last_traceback
@@ -52,25 +52,25 @@ def begin(main: Callable[[], NoReturn]) -> None:
 
 
 def find_depth() -> None:
-    """Find where this Python counts the calls that are left, once and in a zygote.
+    """Locate the counter of remaining recursion in this build's thread state; call in a zygote.
 
-    Where it does so elsewhere, what is below a program goes on counting for its recursion.
+    If it cannot be located, the sandbox's own frames count toward a program's recursion limit.
     """
     ctypes.pythonapi.PyThreadState_Get.restype = ctypes.c_void_p
     kind = ctypes.c_int * _WORDS
     words = kind.from_address(ctypes.pythonapi.PyThreadState_Get())
     limit = sys.getrecursionlimit()
-    places = set(range(_WORDS - 1))
+    layout = set(range(_WORDS - 1))
     for probe in (limit + 7919, limit + 15485863):
         sys.setrecursionlimit(probe)
-        places &= {n for n in places if words[n + 1] == probe and 0 < probe - words[n] < limit}
+        layout &= {n for n in layout if words[n + 1] == probe and 0 < probe - words[n] < limit}
     sys.setrecursionlimit(limit)
-    if len(places) == 1:
-        _remaining.append(memoryview(words).cast("B").cast("i")[places.pop() :])
+    if len(layout) == 1:
+        _remaining.append(memoryview(words).cast("B").cast("i")[layout.pop() :])
 
 
 def forget_depth(*, spare: int) -> None:
-    """Let the caller go as deep as if nothing were below it, and ``spare`` calls more."""
+    """Reset the recursion depth for the caller, with ``spare`` calls on top."""
     this_call = 1
     for count in _remaining:
         count[0] = sys.getrecursionlimit() - this_call + spare

@@ -1,11 +1,11 @@
-"""The system calls that Python's standard library lacks."""
+"""System calls missing from Python's standard library."""
 
 import ctypes
 import os
 import platform
 import struct
 
-# PyDLL keeps the interpreter lock: a clone must not come back in a child that waits for it.
+# PyDLL keeps the GIL: a clone must not return in a child that waits for it.
 _libc = ctypes.PyDLL(None, use_errno=True)
 _libc.syscall.restype = ctypes.c_long
 
@@ -66,16 +66,16 @@ def _checked(result: int, what: str) -> int:
 
 
 def fork() -> int:
-    """Fork; 0 in the child.
+    """Fork; returns 0 in the child.
 
-    Unlike os.fork this runs none of what libraries do after a fork: a process of one thread, with
-    no lock held, needs none of it but new random numbers. The C library is told the child's own
-    number: it signals its threads by that, and owns locks.
+    Unlike os.fork, runs no at-fork handlers: a single-threaded process that holds no lock needs
+    none of them but for new random seeds. Tells the C library the child's thread id, which it uses
+    to signal threads and own locks.
     """
     noted = ctypes.c_void_p()
     known = _libc.prctl(_PR_GET_TID_ADDRESS, ctypes.byref(noted), 0, 0, 0) == 0
     flags = _CHILD_SIGNAL | (_CLONE_CHILD_SETTID | _CLONE_CHILD_CLEARTID if known else 0)
-    # The order of the last two is another on every machine; the other one is not looked at.
+    # The order of the last two arguments depends on the architecture; the TLS one is ignored.
     return _checked(_libc.syscall(_CALLS["clone"], flags, 0, 0, noted, noted), "fork")
 
 
@@ -85,7 +85,7 @@ def unshare(namespaces: int) -> None:
 
 
 def enter_pid_namespace(descriptor: int) -> None:
-    """Have the children to come start in this pid namespace."""
+    """Let future children start in this pid namespace."""
     _checked(_libc.setns(descriptor, CLONE_NEWPID), "setns")
 
 
@@ -97,7 +97,7 @@ def mount(source: str, target: str, kind: str, flags: int, options: str = "") ->
 
 
 def restrict_mount(target: str, attributes: int) -> None:
-    """Add attributes, such as read-only, to a mount and all below it."""
+    """Add attributes, such as read-only, to a mount and all mounts below it."""
     structure = struct.pack("QQQQ", attributes, 0, 0, 0)
     done = _libc.syscall(
         *(_MOUNT_SETATTR, _AT_FDCWD, target.encode(), _AT_RECURSIVE, structure, len(structure))
@@ -106,12 +106,12 @@ def restrict_mount(target: str, attributes: int) -> None:
 
 
 def detach(target: str) -> None:
-    """Take a mount out of the tree; what holds it open keeps it."""
+    """Detach a mount from the tree; open descriptors keep it alive."""
     _checked(_libc.umount2(target.encode(), MNT_DETACH), f"umount {target}")
 
 
 def pivot_root(folder: str) -> None:
-    """Make ``folder``, a mount, the root; nothing of the old tree can be reached afterwards."""
+    """Make ``folder``, a mount point, the root; the old tree becomes unreachable."""
     os.chdir(folder)
     _checked(_libc.syscall(_CALLS["pivot_root"], b".", b"."), "pivot_root")
     detach(".")
@@ -119,13 +119,13 @@ def pivot_root(folder: str) -> None:
 
 
 def set_host_name(name: str) -> None:
-    """Name this UTS namespace."""
+    """Set the host name of this UTS namespace."""
     _checked(_libc.sethostname(name.encode(), len(name)), "sethostname")
 
 
 def bring_up_loopback() -> None:
-    """Let this network namespace talk to itself."""
-    # Not by the socket module: what is not otherwise used here costs a fork the pages it is on.
+    """Bring up the loopback interface of this network namespace."""
+    # Without the socket module: touching what is otherwise unused copies its pages in a fork.
     descriptor = _checked(_libc.socket(_AF_INET, _SOCK_DGRAM, 0), "socket")
     done = _libc.ioctl(descriptor, _SIOCSIFFLAGS, _LOOPBACK_UP)
     os.close(descriptor)
@@ -133,22 +133,22 @@ def bring_up_loopback() -> None:
 
 
 def die_with_parent() -> None:
-    """Have the kernel send SIGKILL when the parent ends."""
+    """Have the kernel send SIGKILL when the parent dies."""
     _checked(_libc.prctl(_PR_SET_PDEATHSIG, 9, 0, 0, 0), "PR_SET_PDEATHSIG")
 
 
 def set_dumpable(dumpable: bool) -> None:
-    """Whether processes of the same user may look into this one's memory."""
+    """Set whether processes of the same user may inspect this one."""
     _checked(_libc.prctl(_PR_SET_DUMPABLE, int(dumpable), 0, 0, 0), "PR_SET_DUMPABLE")
 
 
 def adopt_orphans() -> None:
-    """Become the parent of descendants whose parent ends."""
+    """Become the parent of orphaned descendants."""
     _checked(_libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0), "PR_SET_CHILD_SUBREAPER")
 
 
 def renounce_privileges() -> None:
-    """Give up all capabilities, and gaining any by executing a file."""
+    """Drop all capabilities, and set no_new_privs."""
     _checked(_libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "PR_SET_NO_NEW_PRIVS")
     header, none = struct.pack("Ii", _CAPABILITY_VERSION, 0), bytes(24)
     _checked(_libc.syscall(_CALLS["capset"], header, none), "capset")
@@ -163,7 +163,7 @@ def install_filter(program: bytes) -> None:
 
 
 def open_beneath(folder: int, path: str, flags: int, mode: int = 0) -> int:
-    """Open ``path`` below the open ``folder``, through no link and out of no mount."""
+    """Open ``path`` below the open ``folder``, following no link and crossing no mount."""
     structure = struct.pack("QQQ", flags | os.O_CLOEXEC, mode, _RESOLVE_BENEATH_WITHOUT_LINKS)
     opened = _libc.syscall(_OPENAT2, folder, path.encode(), structure, len(structure))
     return _checked(opened, f"open {path}")
@@ -175,5 +175,5 @@ def close_from(descriptor: int) -> None:
 
 
 def use_huge_pages(start: int, length: int) -> None:
-    """Back this memory by huge pages, where the kernel can: a fork then copies far less."""
+    """Back this memory with huge pages if the kernel can: a fork then copies fewer page tables."""
     _libc.madvise(ctypes.c_void_p(start), ctypes.c_size_t(length), _MADV_COLLAPSE)

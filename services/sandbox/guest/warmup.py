@@ -1,8 +1,7 @@
-"""What a zygote does once so that no program has to do it first.
+"""First uses of packages, done once in the zygote so that no program pays for them.
 
-Scientific packages import much of themselves, and fill caches, only when something is used. Done
-here, in the zygote, it is there for every fork. Nothing of it can be told by a program, but for
-the time that it takes: random numbers are drawn anew in each.
+Scientific packages import lazily and fill caches on first use. Programs cannot observe it except by
+timing: random generators are reseeded in each.
 """
 
 import io
@@ -11,7 +10,7 @@ from typing import Any
 
 def numpy() -> None:
     """Arrays, linear algebra, random numbers, printing."""
-    import numpy as np  # noqa: PLC0415 - in the zygotes that have it
+    import numpy as np  # noqa: PLC0415 - only in zygotes that have it
 
     matrix = np.arange(9.0).reshape(3, 3) + np.eye(3)
     np.linalg.solve(matrix, np.ones(3))
@@ -19,7 +18,7 @@ def numpy() -> None:
     np.linalg.svd(matrix)
     np.fft.fft(matrix)
     np.random.default_rng().normal(size=3)
-    np.sort(np.random.rand(3)).mean()  # what programs use
+    np.sort(np.random.rand(3)).mean()  # programs use the legacy generator
     str(matrix)
     np.array2string(np.arange(3))
     np.savetxt(io.StringIO(), matrix)
@@ -27,7 +26,7 @@ def numpy() -> None:
 
 def sympy() -> None:
     """Calculus, equations, matrices, printing."""
-    import sympy as sp  # noqa: PLC0415 - in the zygotes that have it
+    import sympy as sp  # noqa: PLC0415 - only in zygotes that have it
 
     x, y = sp.symbols("x y")
     expression: Any = sp.sin(x) * x**2 + sp.exp(-x)
@@ -52,7 +51,7 @@ def sympy() -> None:
 
 def pandas() -> None:
     """Tables: reading, grouping, joining, printing."""
-    import pandas as pd  # noqa: PLC0415 - in the zygotes that have it
+    import pandas as pd  # noqa: PLC0415 - only in zygotes that have it
 
     table = pd.read_csv(io.StringIO("name,value\na,1\nb,2\na,3\n"))
     table["day"] = pd.to_datetime("2024-01-01")
@@ -65,8 +64,8 @@ def pandas() -> None:
 
 
 def scientific() -> None:
-    """All of the above, statistics, optimisation, learning and graphs."""
-    import networkx as nx  # noqa: PLC0415 - in the zygotes that have it
+    """All of the above, statistics, optimization, learning and graphs."""
+    import networkx as nx  # noqa: PLC0415 - only in zygotes that have it
     import numpy as np  # noqa: PLC0415
     import scipy.integrate  # noqa: PLC0415
     import scipy.optimize  # noqa: PLC0415
@@ -88,4 +87,4 @@ def scientific() -> None:
 
 
 BY_NAME = {"numpy": numpy, "sympy": sympy, "pandas": pandas, "scientific": scientific}
-"""By the name of the profile."""
+"""By profile name."""

@@ -1,9 +1,9 @@
-"""A process with packages imported, of which slots are forks.
+"""A process with packages imported; slots are forks of it.
 
     python zygote.py CHANNEL
 
-The first message holds the configuration and the modules to import; every other asks for a
-slot and brings the slot's end of its channel.
+The first message holds the configuration and the modules to import; each further one asks for a
+slot and carries the slot's end of its channel.
 """
 
 import contextlib
@@ -31,15 +31,15 @@ from services.sandbox.guest.layout import Configuration
 
 _HUGE_PAGE = 2 << 20
 _IGNORED_BY_OTHERS = (signal.SIGHUP, signal.SIGQUIT, signal.SIGTERM, signal.SIGTSTP)
-"""Signals that what starts a service in the background may have it ignore."""
+"""Signals that a parent may have set to be ignored, as shells do for background jobs."""
 
 
-@stack.unseen
+@stack.hide_frames
 def main(descriptor: int) -> NoReturn:
     """Warm up, then fork slots until the service closes the channel."""
     channel = socket.socket(fileno=descriptor)
     syscalls.die_with_parent()
-    with contextlib.suppress(frames.ChannelClosed):  # at any time, in the midst of warming up too
+    with contextlib.suppress(frames.ChannelClosed):  # at any time, even while warming up
         configuration = _prepare(channel)
         while True:
             _serve(channel, configuration)
@@ -47,20 +47,20 @@ def main(descriptor: int) -> NoReturn:
 
 
 def _prepare(channel: socket.socket) -> Configuration:
-    """Be what the service orders, and warm; tell it so."""
-    order, _ = frames.receive(channel)
-    configuration = Configuration(**order["configuration"])
+    """Apply the configuration, preload modules, and report ready."""
+    request, _ = frames.receive(channel)
+    configuration = Configuration(**request["configuration"])
     configuration = configuration._replace(
-        seccomp=bytes(frames.exactly(channel, order["filter_bytes"]))
+        seccomp=bytes(frames.exactly(channel, request["filter_bytes"]))
     )
-    # Our own code is nowhere to be found once the root is entered.
-    own = [module for module in order["modules"] if module.startswith("services.")]
+    # Our own code is unreachable after entering the root.
+    own = [module for module in request["modules"] if module.startswith("services.")]
     missing = _import(own)
     try:
         if configuration.tier == "full":
             namespaces.enter_root(configuration)
-        _leave_the_service(order["environment"])
-        missing += _warm_up(order["modules"], order["profile"])
+        _leave_the_service(request["environment"])
+        missing += _warm_up(request["modules"], request["profile"])
     except OSError as error:
         frames.send(channel, {"failure": str(error)})
         sys.exit(1)
@@ -69,7 +69,7 @@ def _prepare(channel: socket.socket) -> Configuration:
     return configuration
 
 
-@stack.unseen
+@stack.hide_frames
 def _serve(channel: socket.socket, configuration: Configuration) -> None:
     request, descriptors = frames.receive(channel)
     if "end_user" in request:
@@ -82,7 +82,7 @@ def _serve(channel: socket.socket, configuration: Configuration) -> None:
     os.close(descriptors[0])
     try:
         pidfd = os.pidfd_open(pid)
-    except ProcessLookupError:  # it has ended already, as when the service hangs up on it
+    except ProcessLookupError:  # it has already exited, as when the service closed its channel
         frames.send(channel, {"forked": False})
         return
     frames.send(channel, {"forked": True}, descriptors=(pidfd,))
@@ -98,7 +98,7 @@ def _end_user(channel: socket.socket, user: int) -> None:
 
 
 def _leave_the_service(environment: dict[str, str]) -> None:
-    """Forget where this was started from; programs inherit what is left."""
+    """Drop the environment, signals and path of the service; programs inherit what is left."""
     os.environ.clear()
     os.environ.update(environment)
     for number in _IGNORED_BY_OTHERS:
@@ -108,22 +108,24 @@ def _leave_the_service(environment: dict[str, str]) -> None:
     sys.path[:] = [path for path in sys.path if path != str(code)]
     os.umask(0o022)
     os.chdir("/")
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # slots that end are reaped by the kernel
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel reaps slots
 
 
 def _warm_up(modules: list[str], profile: str) -> list[str]:
-    """Import modules and use them once; return those that are not there."""
+    """Import modules and use them once; return those that are missing."""
     missing = _import([module for module in modules if not module.startswith("services.")])
     if profile in warmup.BY_NAME and not missing:
         warmup.BY_NAME[profile]()
     threads = len([*Path("/proc/self/task").iterdir()])
     if threads > 1:
-        raise OSError(f"{threads} threads run after the imports, and would not survive a fork")
+        raise OSError(
+            f"{threads} threads are running after the imports and would not survive a fork"
+        )
     return missing
 
 
 def _import(modules: list[str]) -> list[str]:
-    """Import modules; return those that are not there."""
+    """Import modules; return those that are missing."""
     missing = []
     for module in modules:
         try:
@@ -134,7 +136,7 @@ def _import(modules: list[str]) -> list[str]:
 
 
 def _settle() -> None:
-    """Make what is there cheap to fork: no garbage, no collector that writes, few page tables."""
+    """Make forks cheap: collect garbage, freeze the collector, use huge pages."""
     interpreter.prepare()
     gc.collect()
     gc.freeze()

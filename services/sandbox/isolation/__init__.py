@@ -1,1 +1,1 @@
-"""What keeps a program of the sandbox apart from everything else, and how much of it holds here."""
+"""Isolation of programs: the tiers, how to choose one, and what it enforces on this machine."""

@@ -1,12 +1,12 @@
-"""Turns a table of system calls into a seccomp program.
+"""Assembles a table of system calls into a seccomp program.
 
-libseccomp cannot say "these arguments are fine, any other gets this error" of one call: its rules
-for a call either exclude each other or fall back to the error of the whole filter. Programs
-notice the difference (a socket family that is "not supported" is tried again with another one, a
-call that is "not implemented" is not), so the few instructions are laid out here.
+libseccomp cannot express "these arguments are allowed, all others get this errno" for one call: its
+rules are mutually exclusive or fall back to the filter's default action. Programs notice the
+difference: they retry a socket family that is "not supported" but not a call that is "not
+implemented". So the instructions are generated here.
 
-The calls become a binary tree over their numbers: the kernel walks the program once for each of
-its several hundred calls whenever one is installed, and that happens for every run.
+Calls form a binary tree over their numbers, because on installation, which happens in every run,
+the kernel walks the program once for each of several hundred calls.
 """
 
 import struct
@@ -18,7 +18,7 @@ ALLOW = 0x7FFF_0000
 KILL = 0x8000_0000
 _ERROR = 0x0005_0000
 
-# offsets in the kernel's struct seccomp_data; both machines are little-endian
+# offsets in the kernel's struct seccomp_data; both architectures are little-endian
 _NUMBER, _MACHINE, _ARGUMENTS = 0, 4, 16
 _LOAD, _AND, _RETURN, _JUMP, _JUMP_EQUAL, _JUMP_AT_LEAST = 0x20, 0x54, 0x06, 0x05, 0x15, 0x35
 _LAYOUT = struct.Struct("=HBBI")
@@ -28,15 +28,15 @@ _ALL_BITS = 0xFFFF_FFFF
 
 
 def error(number: int) -> int:
-    """The action that answers a call with this errno; zero is success without doing anything."""
+    """The action that fails a call with this errno; zero means success without effect."""
     return _ERROR | number
 
 
 @dataclass(frozen=True)
 class Match:
-    """An argument whose lower 32 bits, under ``mask``, are one of ``values``.
+    """Matches if the lower 32 bits of an argument, under ``mask``, are one of ``values``.
 
-    Only for arguments that the kernel itself cuts to 32 bits or fewer.
+    Only for arguments that the kernel itself truncates to 32 bits or fewer.
     """
 
     argument: int
@@ -46,7 +46,7 @@ class Match:
 
 @dataclass(frozen=True)
 class Clause:
-    """What happens to a call when all of ``matches`` hold."""
+    """The action for a call if all ``matches`` hold."""
 
     matches: tuple[Match, ...]
     action: int
@@ -54,17 +54,17 @@ class Clause:
 
 @dataclass(frozen=True)
 class Rule:
-    """What happens to one call: the first clause that holds, ``otherwise`` when none does."""
+    """The action for a call: that of the first matching clause, or ``otherwise``."""
 
     otherwise: int
     clauses: tuple[Clause, ...] = ()
 
 
 def assemble(machine: int, rules: Mapping[int, Rule], *, unknown: Rule, forbidden: range) -> bytes:
-    """Return the program: an array of ``struct sock_filter``.
+    """Assemble the program: an array of ``struct sock_filter``.
 
-    Calls of another convention than that of ``machine`` (an AUDIT_ARCH constant) and numbers in
-    ``forbidden`` kill the process; what ``rules`` lacks gets ``unknown``.
+    Calls of an ABI other than ``machine`` (an AUDIT_ARCH constant) and numbers in ``forbidden``
+    kill the process; calls missing from ``rules`` get ``unknown``.
     """
     program = [
         _Instruction(_LOAD, _MACHINE),
@@ -74,12 +74,12 @@ def assemble(machine: int, rules: Mapping[int, Rule], *, unknown: Rule, forbidde
         *_tree(_leaves(rules, unknown, forbidden)),
     ]
     if len(program) > _MOST_INSTRUCTIONS:
-        raise ValueError("the filter is longer than the kernel takes")
+        raise ValueError("the filter exceeds the kernel's limit")
     return b"".join(_LAYOUT.pack(one.code, one.if_true, one.if_false, one.value) for one in program)
 
 
 class _Instruction(NamedTuple):
-    """One instruction; a jump names how many of the following are passed over."""
+    """One instruction; jump offsets count instructions to skip."""
 
     code: int
     value: int = 0
@@ -89,7 +89,7 @@ class _Instruction(NamedTuple):
 
 @dataclass(frozen=True)
 class _Leaf:
-    """The rule of all numbers from ``first`` up to the next leaf's."""
+    """The rule for all numbers from ``first`` up to the next leaf's."""
 
     first: int
     rule: Rule
@@ -131,7 +131,7 @@ def _clause(clause: Clause) -> list[_Instruction]:
             _Instruction(_JUMP_EQUAL, value, len(match.values) - 1 - place, 0)
             for place, value in enumerate(match.values)
         ]
-        # The last test is where all have failed: the rest of the clause is passed over.
+        # If the last comparison fails, skip the rest of the clause.
         tests[-1] = tests[-1]._replace(if_false=len(program))
         load = _Instruction(_LOAD, _ARGUMENTS + 8 * match.argument)
         mask = [] if match.mask == _ALL_BITS else [_Instruction(_AND, match.mask)]

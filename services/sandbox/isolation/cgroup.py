@@ -1,4 +1,4 @@
-"""One control group: what the processes in it may use together, and what they did use."""
+"""One control group: limits and usage of the processes in it."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,10 +11,10 @@ _CPU_PERIOD_MICROSECONDS = 100_000
 
 
 class Cgroup:
-    """A group of one name in each of ``hierarchies``.
+    """A group with the same name in each of ``hierarchies``.
 
-    Limits of a controller that no hierarchy has are not set, and what it would count is None.
-    Every operation may raise OSError.
+    Without a controller, its limits are not set and its counters are None. Every operation may
+    raise OSError.
     """
 
     def __init__(self, name: str, hierarchies: Sequence[Hierarchy]) -> None:
@@ -33,22 +33,22 @@ class Cgroup:
                 self._cpu = folder / ("cpu.cfs_quota_us" if hierarchy.version == 1 else "cpu.max")
 
     def add(self, pid: int) -> None:
-        """Move a process here, with all its threads; what it starts from now on is here too."""
+        """Move a process with all its threads into the group; its children will start there."""
         for folder in self._folders:
             (folder / "cgroup.procs").write_text(str(pid))
 
     def set_memory_limit(self, limit: int | None) -> None:
-        """Hold the group to so many bytes of memory and swap together; None lifts the limit."""
+        """Limit memory plus swap; None lifts the limit."""
         if self._memory is not None:
             self._memory.set_limit(limit)
 
     def set_pids_limit(self, limit: int | None) -> None:
-        """Hold the group to so many processes and threads; None lifts the limit."""
+        """Limit the number of processes and threads; None lifts the limit."""
         if self._pids is not None:
             self._pids.write_text("max" if limit is None else str(limit))
 
     def set_cpu_limit(self, cores: float | None) -> None:
-        """Hold the group to so many processors' time; None lifts the limit."""
+        """Limit processor time, in cores; None lifts the limit."""
         if self._cpu is None:
             return
         quota = None if cores is None else int(cores * _CPU_PERIOD_MICROSECONDS)
@@ -58,38 +58,39 @@ class Cgroup:
             self._cpu.write_text(str(-1 if quota is None else quota))
 
     def usage(self) -> int | None:
-        """Return the bytes of memory in use."""
+        """Bytes of memory in use."""
         return None if self._memory is None else self._memory.usage()
 
     def held(self) -> int | None:
-        """Return the bytes in use that only their owner can give back: no cached files."""
+        """Bytes in use without page cache, which the kernel can reclaim."""
         return None if self._memory is None else self._memory.held()
 
     def reset_peak(self) -> None:
-        """Begin to count the peak of memory anew."""
+        """Restart the measurement of peak memory."""
         if self._memory is not None:
             self._memory.reset_peak()
 
     def peak(self) -> int | None:
-        """Return the most memory in use since `reset_peak`; None also where a peak cannot be
-        reset (cgroup v2 before Linux 6.12)."""
+        """Peak memory since `reset_peak`; None also if the kernel cannot reset it (cgroup v2 before
+        Linux 6.12).
+        """
         return None if self._memory is None else self._memory.peak()
 
     def oom_kills(self) -> int:
-        """Return how many processes were killed at the memory limit since the group was made."""
+        """Number of OOM kills since the group was created."""
         return 0 if self._memory is None else self._memory.oom_kills()
 
     def processes(self) -> set[int]:
-        """Return the ids of the processes in the group."""
+        """Ids of the processes in the group."""
         return {pid for folder in self._folders for pid in processes_in(folder)}
 
     def kill(self) -> None:
-        """Kill every process in the group; waits for their end, at most 5 seconds."""
+        """Kill every process in the group; waits at most 5 seconds for their end."""
         for folder in self._folders:
             kill_all(folder)
 
     def remove(self) -> None:
-        """Kill what is in the group and remove it; waits for the kernel, at most 5 seconds."""
+        """Kill everything in the group and remove it; waits at most 5 seconds."""
         if self._memory is not None:
             self._memory.close()
         for folder in self._folders:

@@ -1,7 +1,7 @@
-"""The memory of a control group, in both versions of the kernel's interface.
+"""Memory accounting of a control group, in cgroup v1 and v2.
 
-What is counted is real memory: anonymous pages, files of a tmpfs and buffers of the kernel, each
-once, however many processes of the group map them.
+Real memory is counted: anonymous pages, tmpfs files and kernel buffers, each once however many
+processes of the group map them.
 """
 
 import errno
@@ -12,39 +12,39 @@ from typing import Protocol
 
 
 class GroupMemory(Protocol):
-    """What is limited and counted of one group."""
+    """Memory limits and counters of one group."""
 
     def set_limit(self, limit: int | None) -> None:
-        """Hold the group to so many bytes, swap included; None lifts the limit.
+        """Limit memory plus swap; None lifts the limit.
 
-        Raises OSError when the group uses more that cannot be given back.
+        Raises OSError if more is in use than can be reclaimed.
         """
 
     def usage(self) -> int:
-        """Return the bytes in use."""
+        """Bytes in use."""
         ...
 
     def held(self) -> int:
-        """Return the bytes in use that only their owner can give back: no cached files."""
+        """Bytes in use without page cache, which the kernel can reclaim."""
         ...
 
     def reset_peak(self) -> None:
-        """Begin to count the peak anew."""
+        """Restart the measurement of peak memory."""
 
     def peak(self) -> int | None:
-        """Return the most bytes in use since `reset_peak`; None where the kernel cannot tell."""
+        """Peak memory since `reset_peak`; None if the kernel cannot tell."""
         ...
 
     def oom_kills(self) -> int:
-        """Return how many processes were killed at the limit since the group was made."""
+        """Number of OOM kills since the group was created."""
         ...
 
     def close(self) -> None:
-        """Close what is held open."""
+        """Close the open files."""
 
 
 class FirstVersion:
-    """Memory as cgroup v1 shows it."""
+    """The cgroup v1 interface."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -59,8 +59,8 @@ class FirstVersion:
         try:
             self._write_all(files, value)
         except OSError as refused:
-            # Memory alone may never be limited higher than with swap: which comes first depends
-            # on what was there.
+            # The limit on memory must never exceed the one on memory plus swap, so the order of
+            # writes depends on the current values.
             if refused.errno != errno.EINVAL:
                 raise
             self._write_all(files[::-1], value)
@@ -87,18 +87,18 @@ class FirstVersion:
 
     def _write_all(self, files: list[Path], value: int) -> None:
         for file in files:
-            if file != self._with_swap or file.exists():  # absent where swap is not accounted
+            if file != self._with_swap or file.exists():  # absent without swap accounting
                 file.write_text(str(value))
 
 
 class SecondVersion:
-    """Memory as cgroup v2 shows it."""
+    """The cgroup v2 interface."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._usage = _OpenFile(folder / "memory.current", os.O_RDONLY)
         self._kills = _OpenFile(folder / "memory.events", os.O_RDONLY)
-        # A peak can be reset from Linux 6.12 on, for the descriptor that asked alone.
+        # From Linux 6.12 on, a peak can be reset for the descriptor that wrote to it.
         self._peak: _OpenFile | None = None
         with suppress(OSError):
             self._peak = _OpenFile(folder / "memory.peak", os.O_RDWR)
@@ -136,7 +136,7 @@ class SecondVersion:
 
 
 class _OpenFile:
-    """A file of the kernel that is asked for often: opening it anew costs more than reading."""
+    """A frequently read kernel file: opening it costs more than reading it."""
 
     def __init__(self, path: Path, mode: int) -> None:
         self._descriptor = os.open(path, mode | os.O_CLOEXEC)

@@ -1,4 +1,4 @@
-"""Ending what is in a control group, and removing it, within bounds of time."""
+"""Kills a cgroup's processes and removes it, with timeouts."""
 
 import errno
 import os
@@ -13,9 +13,9 @@ _PAUSE_SECONDS = 0.002
 
 
 def processes_in(folder: Path) -> list[int]:
-    """Return the ids of the processes in the group at ``folder``; none when it is gone.
+    """Ids of the processes in a group, empty if it is gone.
 
-    A process that cannot be seen from here is 0.
+    A process outside this pid namespace appears as 0.
     """
     try:
         return [int(line) for line in (folder / "cgroup.procs").read_text().split()]
@@ -24,14 +24,14 @@ def processes_in(folder: Path) -> list[int]:
 
 
 def kill_all(folder: Path) -> None:
-    """Kill every process in the group at ``folder``, however fast it starts others.
+    """Kill every process in a group, even if it forks quickly.
 
-    Raises TimeoutError when one of them does not die within 5 seconds.
+    Raises TimeoutError if one of them survives for 5 seconds.
     """
     limit = folder / "pids.max"
     before = limit.read_text() if limit.exists() else None
     try:
-        for _ in _until(lambda: not processes_in(folder), f"processes of {folder} do not die"):
+        for _ in _until(lambda: not processes_in(folder), f"processes of {folder} survive SIGKILL"):
             if before is not None:
                 limit.write_text("0")
             _signal_all(folder)
@@ -41,15 +41,15 @@ def kill_all(folder: Path) -> None:
 
 
 def remove(folder: Path) -> None:
-    """Kill what is in the group at ``folder`` and the groups in it, and remove them all.
+    """Kill everything in a group and its subgroups, and remove them.
 
-    A group that is gone already is fine. Raises TimeoutError after 5 seconds.
+    A missing group is fine. Raises TimeoutError after 5 seconds.
     """
     for inner in _groups_in(folder):
         remove(inner)
     kill_all(folder)
     for file, text in (("memory.force_empty", "0"), ("memory.reclaim", "1T")):
-        # Pages left in a cache would keep the kernel's side of the group alive.
+        # Remaining page cache would keep the kernel's group object alive.
         with suppress(OSError):
             (folder / file).write_text(text)
     for _ in _until(lambda: _removed(folder), f"{folder} stays busy"):
@@ -85,7 +85,7 @@ def _removed(folder: Path) -> bool:
 
 
 def _until(done: Callable[[], bool], what: str) -> Iterator[None]:
-    """Yield for another try until ``done``; raises TimeoutError saying ``what``."""
+    """Yield for another attempt until ``done``; raises TimeoutError saying ``what``."""
     deadline = time.monotonic() + _MOST_SECONDS
     is_late = False
     while not done():
@@ -93,4 +93,4 @@ def _until(done: Callable[[], bool], what: str) -> Iterator[None]:
             raise TimeoutError(f"{what} within {_MOST_SECONDS:.0f} seconds")
         yield
         time.sleep(_PAUSE_SECONDS)
-        is_late = time.monotonic() > deadline  # before the next look, for that may be late itself
+        is_late = time.monotonic() > deadline  # before the check, which may itself be late

@@ -1,19 +1,25 @@
-"""Control groups for programs, below the group that the service itself is in.
+"""Control groups for programs, below the group of the service itself.
 
-What cannot be used here is left out and told.
+Controllers that cannot be used here are left out, with the reason.
 """
 
 import errno
 from collections.abc import Mapping, Sequence
 
 from services.sandbox.isolation.cgroup import Cgroup
-from services.sandbox.isolation.hierarchy import Controller, Hierarchy, Place, claim, own_places
+from services.sandbox.isolation.hierarchy import (
+    CgroupLocation,
+    Controller,
+    Hierarchy,
+    claim,
+    own_cgroups,
+)
 
 
 class Cgroups:
-    """The groups of one service.
+    """The control groups of one service.
 
-    ``controllers`` are those that work here; ``reasons`` says of each other one why it does not.
+    ``controllers`` are usable here; ``reasons`` says why the others are not.
     """
 
     def __init__(self, hierarchies: Sequence[Hierarchy], reasons: Mapping[Controller, str]) -> None:
@@ -22,47 +28,47 @@ class Cgroups:
         self.controllers = frozenset(Controller) - reasons.keys()
 
     def create(self, name: str) -> Cgroup:
-        """Make a group; raises OSError, FileExistsError when there is one of this name."""
+        """Create a group; raises OSError, FileExistsError for a duplicate name."""
         return Cgroup(name, self._hierarchies)
 
     def close(self) -> None:
-        """Remove all groups, and end what still runs in them; raises OSError, TimeoutError."""
+        """Remove all groups and kill what runs in them; raises OSError and TimeoutError."""
         for hierarchy in self._hierarchies:
             hierarchy.release()
         self._hierarchies = ()
 
 
 def find_cgroups(prefix: str) -> Cgroups:
-    """Take hold of every controller that works, in folders whose names begin with ``prefix``.
+    """Claim every usable controller, in folders whose names begin with ``prefix``.
 
-    Those that a killed service of the same prefix left behind are removed first.
+    Folders left behind by a killed service with the same prefix are removed first.
     """
     hierarchies = []
     reasons = dict.fromkeys(
-        Controller, "the kernel, or the container around the service, offers no such groups"
+        Controller, "neither the kernel nor the service's container offers such groups"
     )
-    for place in own_places():
+    for location in own_cgroups():
         try:
-            hierarchies.append(claim(place, prefix))
+            hierarchies.append(claim(location, prefix))
         except OSError as refused:
-            reasons |= dict.fromkeys(place.controllers, _in_words(refused, place))
+            reasons |= dict.fromkeys(location.controllers, _in_words(refused, location))
         else:
-            for controller in place.controllers:
+            for controller in location.controllers:
                 del reasons[controller]
     return Cgroups(hierarchies, reasons)
 
 
-def _in_words(refused: OSError, place: Place) -> str:
+def _in_words(refused: OSError, location: CgroupLocation) -> str:
     if refused.errno == errno.EROFS:
-        return f"{place.folder} is read-only, as Docker mounts it by default"
+        return f"{location.folder} is mounted read-only, Docker's default"
     if refused.errno in {errno.EACCES, errno.EPERM}:
         return (
-            f"{place.folder} belongs to another user: start the service as root, "
+            f"{location.folder} belongs to another user: start the service as root, "
             "or by systemd-run --user --scope -p Delegate=yes"
         )
     if refused.errno == errno.EBUSY:
         return (
-            f"processes of others share {place.folder}: start the service by systemd, or by "
+            f"other processes share {location.folder}: start the service by systemd, or by "
             "systemd-run --scope, with Delegate=yes"
         )
-    return f"{place.folder} cannot be used: {refused.strerror}"
+    return f"{location.folder} cannot be used: {refused.strerror}"

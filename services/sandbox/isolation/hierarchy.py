@@ -1,4 +1,8 @@
-"""x"""
+"""Cgroup hierarchies: where this process's groups are, and claiming a folder in them.
+
+The owner of a folder holds a lock on it, which disappears with its process: an unlocked folder was
+left behind by a killed service, and is removed.
+"""
 
 import errno
 import fcntl
@@ -15,7 +19,7 @@ from services.sandbox.isolation.cgroup_removal import processes_in, remove
 
 
 class Controller(StrEnum):
-    """What a control group can hold a program to."""
+    """A cgroup controller."""
 
     MEMORY = "memory"
     PIDS = "pids"
@@ -23,10 +27,10 @@ class Controller(StrEnum):
 
 
 @dataclass(frozen=True)
-class Place:
-    """The group that this process is in, in one hierarchy of groups.
+class CgroupLocation:
+    """The group that this process is in, in one hierarchy.
 
-    ``alone`` says that it is the root of what this process can see: all in it is its container's.
+    ``alone`` means that it is the visible root, so that everything in it belongs to this container.
     """
 
     folder: Path
@@ -37,7 +41,7 @@ class Place:
 
 @dataclass(frozen=True)
 class _Mount:
-    """A mounted hierarchy: ``root`` is the group that is seen at ``folder``."""
+    """A mounted hierarchy: the group ``root`` is visible at ``folder``."""
 
     kind: str
     root: PurePosixPath
@@ -45,17 +49,17 @@ class _Mount:
     options: frozenset[str]
 
 
-def own_places() -> list[Place]:
-    """Return the groups of this process that any of the controllers can be used in."""
-    return find_places(
+def own_cgroups() -> list[CgroupLocation]:
+    """The groups of this process with at least one of the controllers."""
+    return find_cgroup_locations(
         Path("/proc/self/cgroup").read_text(), Path("/proc/self/mountinfo").read_text()
     )
 
 
-def find_places(groups: str, mounts: str) -> list[Place]:
-    """Read them from the texts of ``/proc/PID/cgroup`` and ``/proc/PID/mountinfo``."""
+def find_cgroup_locations(groups: str, mounts: str) -> list[CgroupLocation]:
+    """Parse the contents of ``/proc/PID/cgroup`` and ``/proc/PID/mountinfo``."""
     mounted = list(_mounts(mounts))
-    places = []
+    locations = []
     for line in groups.splitlines():
         number, names, group = line.split(":", 2)
         version = 2 if number == "0" and not names else 1
@@ -63,8 +67,8 @@ def find_places(groups: str, mounts: str) -> list[Place]:
         if folder is not None:
             offered = names.split(",") if version == 1 else _offered(folder)
             controllers = frozenset(Controller(name) for name in offered if name in set(Controller))
-            places.append(Place(folder, version, controllers, alone=group == "/"))
-    return [place for place in places if place.controllers]
+            locations.append(CgroupLocation(folder, version, controllers, alone=group == "/"))
+    return [location for location in locations if location.controllers]
 
 
 def _mounts(text: str) -> Iterator[_Mount]:
@@ -95,19 +99,21 @@ def _offered(folder: Path) -> list[str]:
 
 
 def _unescaped(field: str) -> str:
-    """Spaces and the like are written as octal numbers."""
+    """Decode octal escapes, such as those for spaces."""
     return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), field)
 
 
 _HOME = "temper-services"
-"""Where services move, with what started them, so that the group they were in is without any."""
+"""Subgroup to which the processes of the parent group are moved, because cgroup v2 allows processes
+in leaves only.
+"""
 
 _TRIES = 3
 
 
 @dataclass(frozen=True)
 class Hierarchy:
-    """A folder for groups, the controllers that they have, and the descriptor of its lock."""
+    """A claimed folder, its controllers, and the descriptor of its lock."""
 
     folder: Path
     version: int
@@ -115,36 +121,35 @@ class Hierarchy:
     lock: int
 
     def release(self) -> None:
-        """Remove the folder with all groups, and end what runs in them."""
+        """Remove the folder with all groups, and kill what runs in them."""
         remove(self.folder)
         os.close(self.lock)
 
 
-def claim(place: Place, prefix: str) -> Hierarchy:
-    """Make a folder, its name beginning with ``prefix``, at ``place``; remove abandoned ones.
+def claim(location: CgroupLocation, prefix: str) -> Hierarchy:
+    """Create and lock a folder named ``prefix``-..., and remove abandoned ones.
 
-    In version 2 a group hands controllers down only while no process is in it: if all processes
-    here are the service's own, or its container's, they move to a group of their own beside the
-    folder. Raises OSError.
+    In cgroup v2 a group can delegate controllers only while it has no processes. If all of them
+    belong to this service or its container, they are moved to a subgroup. Raises OSError.
     """
-    base = place.folder.parent if place.folder.name == _HOME else place.folder
+    base = location.folder.parent if location.folder.name == _HOME else location.folder
     for abandoned in base.glob(f"{prefix}-*"):
         _remove_unlocked(abandoned)
-    if place.version == 2:
-        _hand_down(base, place)
+    if location.version == 2:
+        _hand_down(base, location)
     for _ in range(_TRIES):
         folder = base / f"{prefix}-{uuid.uuid4().hex[:12]}"
         folder.mkdir()
         lock = _lock(folder)
         if lock is not None:
-            if place.version == 2:
-                _enable(folder, place)
-            return Hierarchy(folder, place.version, place.controllers, lock)
-    raise OSError(errno.EAGAIN, "other services remove what this one makes")
+            if location.version == 2:
+                _enable(folder, location)
+            return Hierarchy(folder, location.version, location.controllers, lock)
+    raise OSError(errno.EAGAIN, "another service keeps removing this one's groups")
 
 
 def _lock(folder: Path) -> int | None:
-    """Return the descriptor of the folder's lock; None when it is another's, or gone."""
+    """Lock a folder and return the descriptor; None if it is locked by another process, or gone."""
     try:
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -168,31 +173,33 @@ def _remove_unlocked(folder: Path) -> None:
             os.close(lock)
 
 
-def _hand_down(base: Path, place: Place) -> None:
+def _hand_down(base: Path, location: CgroupLocation) -> None:
     try:
-        _enable(base, place)
+        _enable(base, location)
     except OSError as refused:
         if refused.errno != errno.EBUSY:
             raise
         inside = processes_in(base)
-        if not (place.alone or inside == [os.getpid()] or _is_delegated(base)):
+        if not (location.alone or inside == [os.getpid()] or _is_delegated(base)):
             raise
         home = base / _HOME
         home.mkdir(exist_ok=True)
         for pid in inside:
             with suppress(ProcessLookupError):
                 (home / "cgroup.procs").write_text(str(pid))
-        _enable(base, place)
+        _enable(base, location)
 
 
-def _enable(folder: Path, place: Place) -> None:
+def _enable(folder: Path, location: CgroupLocation) -> None:
     control = folder / "cgroup.subtree_control"
-    if not place.controllers <= set(control.read_text().split()):
-        control.write_text(" ".join(f"+{controller}" for controller in sorted(place.controllers)))
+    if not location.controllers <= set(control.read_text().split()):
+        control.write_text(
+            " ".join(f"+{controller}" for controller in sorted(location.controllers))
+        )
 
 
 def _is_delegated(folder: Path) -> bool:
-    """Whether systemd has given the group, with all in it, to whom it runs for."""
+    """Whether systemd has delegated the group to its user."""
     for attribute in ("user.delegate", "trusted.delegate"):
         with suppress(OSError):
             return os.getxattr(folder, attribute) == b"1"

@@ -1,4 +1,4 @@
-"""What is enforced on programs and what is not, in words for who runs the service."""
+"""What is enforced on programs and what is not, for the operator."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,12 +8,12 @@ from services.sandbox.isolation.hierarchy import Controller
 from services.sandbox.isolation.tier import Tier
 
 SCOPES_ABI = 6
-"""The version of Landlock from which signals and abstract sockets can be kept apart."""
+"""Landlock ABI from which signals and abstract sockets can be scoped."""
 
 
 @dataclass(frozen=True)
 class Measure:
-    """One thing that programs are kept from; ``description`` says how, or why not."""
+    """One isolation measure; ``description`` says how it is enforced, or why it is not."""
 
     name: str
     enforced: bool
@@ -23,73 +23,87 @@ class Measure:
 def measures(
     tier: Tier, landlock_abi: int, cgroups: Cgroups, reachable: Sequence[str]
 ) -> tuple[Measure, ...]:
-    """Return every measure of the tier, with the limits that hold on this machine.
+    """Every measure of the tier, with the limits that are enforced on this machine.
 
-    ``reachable`` are the destinations outside that the operator opens.
+    ``reachable`` are the destinations on the network allow-list.
     """
     of_tier = _FULL if tier is Tier.FULL else _container(landlock_abi)
     return (*of_tier, _outside(reachable), *_COMMON, *_limits(cgroups))
 
 
 _COMMON = (
-    Measure("privileges", True, "no capabilities, and no executed program can bring any back"),
+    Measure("privileges", True, "no capabilities, and no_new_privs"),
     Measure(
         "system_calls",
         True,
         "a seccomp allow-list without namespaces, mounts, tracing, kernel keys, io_uring, bpf, "
         "userfaultfd and device nodes; calls of another architecture kill the program",
     ),
-    Measure("resource_limits", True, "on descriptors, processes, file sizes, stacks, core dumps"),
+    Measure(
+        "resource_limits", True, "on descriptors, processes, file sizes, stacks and core dumps"
+    ),
 )
 
 _FULL = (
-    Measure("user_namespace", True, "of every run's own, with one unprivileged user in it"),
-    Measure("pid_namespace", True, "of every run's own: it sees no other process, all end with it"),
-    Measure("mount_namespace", True, "of every run's own, over a minimal read-only root"),
-    Measure("network_namespace", True, "of every run's own, with a loopback interface alone"),
-    Measure("ipc_namespace", True, "of every run's own: shared memory and queues end with it"),
-    Measure("uts_namespace", True, "of every run's own: the machine's name is not seen"),
-    Measure("files", True, "in memory of the run's own, bounded in size and number; Landlock too"),
+    Measure("user_namespace", True, "private to each run, with a single unprivileged user"),
+    Measure(
+        "pid_namespace",
+        True,
+        "private to each run: it sees no other processes, and all die with it",
+    ),
+    Measure("mount_namespace", True, "private to each run, over a minimal read-only root"),
+    Measure("network_namespace", True, "private to each run, with only a loopback interface"),
+    Measure("ipc_namespace", True, "private to each run: shared memory and queues die with it"),
+    Measure("uts_namespace", True, "private to each run: hides the host name"),
+    Measure("files", True, "a private tmpfs, bounded in size and number of files; Landlock"),
 )
 
 
 def _outside(reachable: Sequence[str]) -> Measure:
     if not reachable:
-        return Measure("network_outside", True, "out of reach, as is the machine itself")
+        return Measure("network_outside", True, "unreachable, as is the host itself")
     listed = ", ".join(reachable)
-    return Measure("network_outside", True, f"only by a proxy, and it leads only to {listed}")
+    return Measure("network_outside", True, f"only through a proxy, and only to {listed}")
 
 
 def _container(landlock_abi: int) -> tuple[Measure, ...]:
     scoped = landlock_abi >= SCOPES_ABI
     return (
-        Measure("user_namespace", False, "the container's; every slot has a user id of its own"),
-        Measure("pid_namespace", False, "the container's; all of the slot's user are killed"),
-        Measure("mount_namespace", False, "the container's; Landlock shows system files and own"),
+        Measure("user_namespace", False, "the container's; each slot has a user id of its own"),
+        Measure(
+            "pid_namespace", False, "the container's; all processes of the slot's user are killed"
+        ),
+        Measure(
+            "mount_namespace",
+            False,
+            "the container's; Landlock restricts access to system files and the run's own",
+        ),
         Measure(
             "network_namespace",
             False,
-            "the container's; there are no sockets but connected pairs, not even within the run",
+            "the container's; only socket pairs are allowed, not even local servers",
         ),
         Measure(
             "ipc_namespace",
             False,
-            "the container's; queues are refused, files in /dev/shm are removed after the run",
+            "the container's; message queues are refused, /dev/shm is swept after the run",
         ),
-        Measure("uts_namespace", False, "the container's: its name is seen"),
-        Measure("files", True, "Landlock: the run's own folders, shared memory, system files"),
+        Measure("uts_namespace", False, "the container's: its host name is visible"),
+        Measure(
+            "files", True, "Landlock: only the run's own folders, shared memory and system files"
+        ),
         Measure("signals", True, "user ids" + (" and Landlock" if scoped else "")),
     )
 
 
 def _limits(cgroups: Cgroups) -> tuple[Measure, ...]:
     instead = {
-        Controller.MEMORY: "sums over the run's processes and files are sampled and enforced",
-        Controller.PIDS: "a resource limit counts the processes of the user",
-        Controller.CPU: "processors are shared by the kernel's scheduler alone",
+        Controller.MEMORY: "usage of processes and files is sampled and enforced",
+        Controller.PIDS: "RLIMIT_NPROC counts the processes of the user",
+        Controller.CPU: "only the scheduler shares the processors",
     }
     by_cgroup = {
-        Controller.MEMORY: "real memory, swap included, of processes, files and buffers",
+        Controller.MEMORY: "memory and swap of processes, files and kernel buffers",
         Controller.PIDS: "processes and threads of a slot",
         Controller.CPU: "processor time of a slot",
     }

@@ -1,7 +1,7 @@
-"""The seccomp program of a tier: an allow-list of system calls, built for the running machine.
+"""The seccomp program of a tier: an allow-list of system calls for this architecture.
 
-Calls of another convention (32-bit x86, x32) kill the process; calls that the list does not know
-are answered with ENOSYS. It must be loaded last, since it takes away the means to load another.
+Calls of another ABI (32-bit x86, x32) kill the process; calls not on the list fail with ENOSYS. The
+filter must be installed last, because it blocks installing another.
 """
 
 import ctypes
@@ -24,32 +24,31 @@ from services.sandbox.isolation.tier import Tier
 
 @dataclass(frozen=True)
 class _Machine:
-    """A calling convention: its AUDIT_ARCH constant and the numbers that are not its own."""
+    """An ABI: its AUDIT_ARCH constant, and numbers that do not belong to it."""
 
     architecture: int
     forbidden: range
 
 
 _MACHINES = {
-    # numbers with bit 30 are x32's; -1 is nobody's, and programs try it
+    # numbers with bit 30 are x32's; -1 is never valid, but programs try it
     "x86_64": _Machine(0xC000_003E, range(0x4000_0000, 0xFFFF_FFFF)),
     "aarch64": _Machine(0xC000_00B7, range(0)),
 }
 
 
 def compile_filter(tier: Tier, *, memory_counted: bool, machine: str | None = None) -> bytes:
-    """Return the program, an array of ``struct sock_filter``.
+    """Compile the filter to an array of ``struct sock_filter``.
 
-    Programs of the container tier get connected pairs of sockets only: nothing else keeps them
-    from the local servers of the container. ``memory_counted`` says that a control group counts
-    all memory: without it programs get none that belongs to no process and no file. ``machine``
-    is a name as ``uname -m`` prints it, the running one's by default. Raises `ConfigurationError`
-    when it is not known or libseccomp is missing.
+    Programs of the container tier get socket pairs only: nothing else would keep them from servers
+    in the container. Without ``memory_counted`` (a memory cgroup), programs get no memory that
+    belongs to no process and no file. ``machine`` is an architecture as printed by ``uname -m``.
+    Raises `ConfigurationError` if it is unsupported or libseccomp is missing.
     """
     name = machine or platform.machine()
     if name not in _MACHINES:
         known = ", ".join(_MACHINES)
-        raise ConfigurationError(f"the sandbox knows the system calls of {known}, not of {name}")
+        raise ConfigurationError(f"the sandbox supports {known}, not of {name}")
     full, convention = tier is Tier.FULL, _MACHINES[name]
     arguments = argument_rules(own_network=full, own_processes=full, sockets=full)
     rules = {
@@ -68,7 +67,7 @@ def compile_filter(tier: Tier, *, memory_counted: bool, machine: str | None = No
 
 
 def _by_number(rules: Mapping[str, Rule], architecture: int) -> dict[int, Rule]:
-    """Look the names up in libseccomp's table; those that the machine lacks fall away."""
+    """Resolve names with libseccomp; calls that the architecture lacks are dropped."""
     try:
         resolve = ctypes.CDLL("libseccomp.so.2").seccomp_syscall_resolve_name_arch
     except (OSError, AttributeError) as missing:

@@ -1,4 +1,12 @@
-"""x"""
+"""The system calls that programs may make, and the arguments they may pass.
+
+A call on none of the lists fails with ENOSYS, so that the C library and language runtimes fall back
+to the older call: clone3 to clone, whose flags can be checked. Names unknown to an architecture are
+skipped.
+
+Argument rules only look at values that the kernel truncates to 32 bits, and never behind pointers,
+because that memory could change between check and use.
+"""
 
 import errno
 import socket
@@ -65,8 +73,9 @@ _WITHOUT_A_FILE = """
     memfd_create
 """
 PRIVATE_IPC = frozenset(_WITHOUT_A_FILE.split())
-"""Memory and queues that belong to no process and no file: only where a namespace ends them with
-the run and a control group counts them."""
+"""Memory and queues that belong to no process and no file: allowed only where a namespace destroys
+them with the run and a control group accounts for them.
+"""
 
 _ADMINISTRATION = """
     unshare setns mount umount2 pivot_root chroot open_tree move_mount fsopen fsconfig fsmount
@@ -79,11 +88,12 @@ _ADMINISTRATION = """
     iopl ioperm move_pages migrate_pages
 """
 REFUSED = frozenset(_ADMINISTRATION.split())
-"""Calls that programs expect to be for the administrator alone: answered with EPERM."""
+"""Calls that programs expect to be privileged: they fail with EPERM."""
 
 WITHOUT_EFFECT = frozenset({"sync", "syncfs"})
-"""Answered with success: nothing of a run outlives it, and the disks are not a program's to hold
-up."""
+"""Calls that succeed without effect: nothing of a run is persistent, and programs must not stall
+the disks.
+"""
 
 
 _NEW_NAMESPACES = (
@@ -97,15 +107,15 @@ _NEW_NAMESPACES = (
 )
 
 _SIBLING = 0x8000
-"""A child of the program's own parent, the slot, which would have to wait for it."""
+"""CLONE_PARENT: the child would be the slot's, which would have to reap it."""
 
 _PROCESS_OPTIONS = (
-    *(1, 2, 3, 4),  # signal at the parent's death; dumpable
-    *(7, 8, 23, 24, 27, 28, 38, 39, 47),  # capabilities and no-new-privileges: only ever fewer
-    *(15, 16, 21, 25, 26, 29, 30),  # name; whether seccomp is on; time-stamp counter; timer slack
-    *(36, 37, 40, 41, 42),  # reaper of orphans; thread pointer; huge pages
-    *(50, 51, 52, 53, 54, 55, 56, 60, 61, 63, 64, 65, 66),  # the processor's own: vectors, pointers
-    *(0x53564D41, 0x59616D61),  # names of memory areas; whom Yama lets trace
+    *(1, 2, 3, 4),  # signal on parent death; dumpable
+    *(7, 8, 23, 24, 27, 28, 38, 39, 47),  # capabilities and no_new_privs: can only drop
+    *(15, 16, 21, 25, 26, 29, 30),  # name; seccomp mode; time-stamp counter; timer slack
+    *(36, 37, 40, 41, 42),  # child subreaper; thread pointer; huge pages
+    *(50, 51, 52, 53, 54, 55, 56, 60, 61, 63, 64, 65, 66),  # processor features
+    *(0x53564D41, 0x59616D61),  # names of memory areas; Yama tracer
 )
 
 _DEVICE_CONTROLS = (
@@ -114,24 +124,26 @@ _DEVICE_CONTROLS = (
     *(0x5422, 0x5424, 0x5425, 0x5429, 0x5441),
     *(0x802C542A, 0x402C542B, 0x402C542C, 0x402C542D),
     *(0x80045430, 0x40045431, 0x80045432, 0x80045438, 0x80045439, 0x80045440),  # pseudo-terminals
-    *(0x541B, 0x5421, 0x5450, 0x5451, 0x5452, 0x5460),  # of any descriptor
+    *(0x541B, 0x5421, 0x5450, 0x5451, 0x5452, 0x5460),  # for any descriptor
     *(0x2, 0x80086601, 0x80087601),  # block size, flags and generation of a file
     *(0x8905, 0x8906, 0x8907, 0x8910, 0x8912, 0x8913, 0x8915, 0x8917, 0x8919, 0x891B, 0x891D),
     *(0x8921, 0x8927, 0x8933, 0x8938, 0x8942, 0x8946, 0x8970),  # reading network interfaces
-    0x80045200,  # how much entropy there is
+    0x80045200,  # available entropy
 )
-"""Left out on purpose: typing into a terminal (TIOCSTI, TIOCLINUX), line disciplines (TIOCSETD)."""
+"""Deliberately missing: terminal input (TIOCSTI, TIOCLINUX), line disciplines (TIOCSETD)."""
 
 _NVIDIA_CONTROLS = (
     Clause((Match(1, (0x4600,), mask=0xFF00),), ALLOW),
     Clause((Match(1, (0x0000_0000, 0x3000_0000), mask=0xFFFF_FF00),), ALLOW),
 )
-"""The driver's whole range: its device nodes are inside only where an operator gives a GPU."""
+"""The whole range of the driver: its device nodes are visible only if the operator shows a GPU."""
 
 _FIRST_PROCESS = (1,)
 _SCHEDULING = ("sched_setaffinity", "sched_setattr", "sched_setparam", "sched_setscheduler")
 _SPARING_THE_FIRST = Rule(ALLOW, (Clause((Match(0, _FIRST_PROCESS),), error(errno.EPERM)),))
-"""The first process of a run has the program's user, and must not be made slow: it ends the run."""
+"""The init process of a run has the program's user id, but must not be slowed down: it ends the
+run.
+"""
 
 _OF_A_PROCESS, _OF_A_USER = (0,), (2,)
 _PRIORITIES = Rule(
@@ -143,14 +155,14 @@ _PRIORITIES = Rule(
 )
 
 _TCP, _UDP, _MULTIPATH_TCP = 6, 17, 262
-_SOCKET_TYPE = 0xF  # the rest of the argument are flags
+_SOCKET_TYPE = 0xF  # the other bits are flags
 
 
 def argument_rules(*, own_network: bool, own_processes: bool, sockets: bool) -> Mapping[str, Rule]:
-    """Return the rule of each such call.
+    """The rules of calls that depend on their arguments.
 
-    ``own_network`` and ``own_processes`` say that programs have a network and a process namespace
-    of their own; without ``sockets`` they get no socket at all but connected pairs.
+    ``own_network`` and ``own_processes`` mean that programs have a network and a pid namespace;
+    without ``sockets`` they get socket pairs only.
     """
     return {
         "clone": Rule(
@@ -163,7 +175,7 @@ def argument_rules(*, own_network: bool, own_processes: bool, sockets: bool) -> 
             error(errno.ENOTTY), (Clause((Match(1, _DEVICE_CONTROLS),), ALLOW), *_NVIDIA_CONTROLS)
         ),
         "prctl": _one_of(0, _PROCESS_OPTIONS, errno.EINVAL),
-        # Linux as it is, asked for, without address randomisation, or calling itself 2.6
+        # PER_LINUX, a query, ADDR_NO_RANDOMIZE, or UNAME26
         "personality": _one_of(0, (0, 0xFFFF_FFFF, 0x0004_0000, 0x0002_0000), errno.EPERM),
         "prlimit64": _SPARING_THE_FIRST if own_processes else _one_of(0, (0,), errno.EPERM),
         **dict.fromkeys(_SCHEDULING, _SPARING_THE_FIRST),
@@ -200,7 +212,7 @@ def _socket_clauses(own_network: bool, sockets: bool) -> tuple[Clause, ...]:
             ),
             ALLOW,
         ),
-        # Rarer protocols would make the kernel load modules; raw sockets need a privilege.
+        # Rare protocols would make the kernel load modules; raw sockets need a privilege.
         Clause((internet, Match(1, (socket.SOCK_RAW,), mask=_SOCKET_TYPE)), error(errno.EPERM)),
         Clause((internet,), error(errno.EPROTONOSUPPORT)),
         Clause((Match(0, (socket.AF_NETLINK,)), Match(2, (0,))), ALLOW),

@@ -1,13 +1,13 @@
-"""The two strengths of isolation that the sandbox knows. There is no weaker one."""
+"""The isolation tiers. There is no weaker one."""
 
 from enum import StrEnum
 
 
 class Tier(StrEnum):
-    """What a program is kept apart by, the strongest first."""
+    """Isolation tiers, strongest first."""
 
-    FULL = "full"  # namespaces of its own, a root of its own, seccomp, Landlock
-    CONTAINER = "container"  # inside a plain container: a user id of its own, seccomp, Landlock
+    FULL = "full"  # private namespaces and root, seccomp, Landlock
+    CONTAINER = "container"  # in a plain container: a user id per slot, seccomp, Landlock
 
     def at_least(self, minimum: "Tier") -> bool:
         """Whether this tier is as strong as ``minimum``."""

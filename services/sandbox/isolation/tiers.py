@@ -1,4 +1,4 @@
-"""Choosing how programs are isolated: by trying, never by guessing from versions."""
+"""Chooses the isolation tier by trial, never by kernel version."""
 
 import os
 import subprocess
@@ -21,20 +21,19 @@ _REPOSITORY = Path(__file__).resolve().parents[3]
 _TRIAL = "services.sandbox.isolation.trial"
 _TRIAL_SECONDS = 30.0
 _NO_LIST = (
-    "TEMPER_SANDBOX_NETWORK_ALLOW is set, and without a network namespace of a run's own there is "
-    "nothing through which a program could reach some destinations and no others"
+    "TEMPER_SANDBOX_NETWORK_ALLOW is set, and only a private network namespace can restrict "
+    "programs to certain destinations"
 )
 
 
 @dataclass(frozen=True)
 class Isolation:
-    """How programs are isolated here.
+    """How programs are isolated on this machine.
 
-    ``users`` are the ids that programs get outside of their sandbox; None when the service is no
-    root, and they keep its own. ``scoped`` says that Landlock keeps
-    signals and abstract sockets to a run, ``memory_counted`` that a control group counts its
-    memory. ``seccomp_filter`` is an array of struct sock_filter. ``not_stronger`` says why the
-    tiers above this one were not chosen, empty when there is none.
+    ``users`` are the ids of programs on the host; None if the service is not root and they keep its
+    own. ``scoped`` means that Landlock keeps signals and abstract sockets within a run,
+    ``memory_counted`` that a control group accounts for memory. ``seccomp_filter`` is an array of
+    struct sock_filter. ``not_stronger`` says why stronger tiers were not chosen, if any.
     """
 
     tier: Tier
@@ -48,7 +47,7 @@ class Isolation:
 
     @property
     def first_user(self) -> int | None:
-        """The first of the ``users``."""
+        """The first of ``users``."""
         return None if self.users is None else self.users.first
 
 
@@ -57,15 +56,15 @@ def choose_tier(
 ) -> Isolation:
     """Return the strongest isolation that works here, or the ``wanted`` one.
 
-    ``reachable`` are destinations outside that programs shall reach; no tier but the full one
-    could keep them to these. Takes some tenths of a second. Raises `ConfigurationError`, saying
-    what to enable, when none that is at least ``minimum`` works.
+    Only the full tier can restrict programs to the destinations in ``reachable``. Takes some tenths
+    of a second. Raises `ConfigurationError`, saying what to enable, if no tier of at least
+    ``minimum`` works.
     """
     abi = landlock.abi()
     if abi == 0:
         raise ConfigurationError(
-            "the sandbox needs Landlock, which this kernel lacks: it takes Linux 5.13 or newer "
-            "with landlock among the security modules (kernel parameter lsm=landlock,...)"
+            "the sandbox needs Landlock, which this kernel lacks: it requires Linux 5.13 or newer "
+            "with the landlock security module (kernel parameter lsm=landlock,...)"
         )
     refusals = []
     users = claim_users()
@@ -107,7 +106,7 @@ def _isolation(
 
 
 def _try(isolation: Isolation) -> str | None:
-    """Confine a process as runs are; return what failed."""
+    """Confine a process like a run; return the failure, if any."""
     user = "own" if isolation.first_user is None else str(isolation.first_user)
     with tempfile.TemporaryDirectory(prefix="temper-sandbox-") as folder:
         command = [sys.executable, "-m", _TRIAL, isolation.tier, folder, user]
@@ -133,11 +132,11 @@ _CONTAINER_MARKS = ("/.dockerenv", "/run/.containerenv")
 
 
 def advice(tier: Tier, settings: Path = Path("/proc/sys")) -> str:
-    """Return what to enable for a tier that was tried in vain; ``settings`` are the kernel's."""
+    """How an administrator can enable a tier; ``settings`` is the kernel's /proc/sys."""
     if tier is Tier.CONTAINER:
         return (
             "start the service as root with the capabilities CHOWN, DAC_OVERRIDE, SETUID and "
-            "SETGID and at least 65536 user ids, as Docker gives them to a container by default"
+            "SETGID and at least 65536 user ids, Docker's default"
         )
     return "; ".join(_for_namespaces(settings))
 
@@ -159,10 +158,10 @@ def _for_namespaces(settings: Path) -> Iterator[str]:
         )
     if any(os.path.exists(mark) for mark in _CONTAINER_MARKS):  # noqa: PTH110
         yield (
-            "let the container make namespaces: docker run --security-opt seccomp=unconfined "
+            "let the container create namespaces: docker run --security-opt seccomp=unconfined "
             "--security-opt apparmor=unconfined --security-opt systempaths=unconfined"
         )
-    yield "the kernel must have user namespaces, and what confines the service must allow them"
+    yield "the kernel must support user namespaces, and the service must be allowed to create them"
 
 
 def _value(setting: Path) -> int | None:

@@ -23,7 +23,7 @@ _DEVICES = ["/dev/null", "/dev/zero"]
 
 
 def try_full(folder: str, user: int | None, seccomp: bytes) -> None:
-    """Do what a zygote and a run do; this process cannot go back. Raises OSError."""
+    """Do what a zygote and a run do, irreversibly. Raises OSError."""
     configuration = Configuration(
         tier=Tier.FULL,
         root=folder,
@@ -51,7 +51,7 @@ def try_full(folder: str, user: int | None, seccomp: bytes) -> None:
 
 
 def try_container(folder: str, user: int, seccomp: bytes) -> None:
-    """Do what a slot and a run of it do as ``user``. Raises OSError."""
+    """Do what a slot and its run do as ``user``. Raises OSError."""
     Path(folder).chmod(0o711)
     place = Path(folder, "place")
     place.mkdir(mode=0o700)
@@ -88,11 +88,11 @@ def _join(pid: int) -> None:
     if os.WIFSIGNALED(status):
         raise OSError(errno.EPERM, f"a confined process was killed by signal {os.WTERMSIG(status)}")
     if status:
-        os._exit(1)  # it has told why
+        os._exit(1)  # it has printed the reason
 
 
 def _tell(error: OSError) -> NoReturn:
-    # Nothing that Python would still have to import: there may be no file system left.
+    # Import nothing here: the file system may be out of reach.
     os.write(1, str(error).encode())
     os._exit(1)
 

@@ -1,4 +1,4 @@
-"""User ids for programs that nobody else on the machine has."""
+"""User ids for programs, unique on the machine."""
 
 import contextlib
 import os
@@ -10,9 +10,9 @@ from pathlib import Path
 from services.contracts.errors import ConfigurationError
 
 SLOTS = 4096
-"""How many ids are set aside."""
+"""Number of ids reserved per service."""
 
-# Between what systemd gives to containers and what 31 bits hold.
+# Above the range that systemd assigns to containers, within 31 bits.
 _UNUSED = range(1_900_000_000, 1_900_000_000 + 4096 * SLOTS, SLOTS)
 _NOBODY = 65534
 _SYSTEM_USERS = 1000
@@ -20,14 +20,14 @@ _MOST_SERVICES = 8
 
 
 class Users:
-    """`SLOTS` ids in a row, from ``first`` on, that no other service on this machine gives out.
+    """`SLOTS` consecutive ids from ``first``, reserved as long as this object lives.
 
-    They are this one's for as long as this object lives. The claim is the name of a socket: the
-    kernel keeps it single, and takes it back from a process that is killed.
+    The reservation is an abstract socket name, which the kernel keeps unique and releases when the
+    process dies.
     """
 
     def __init__(self, first: int) -> None:
-        """Claim them; raises OSError when they are taken."""
+        """Reserve them; raises OSError if they are taken."""
         self.first = first
         self._claim = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         try:
@@ -41,26 +41,25 @@ class Users:
 
 
 def claim_users() -> Users | None:
-    """Claim ids for programs; None unless this process is root and may give some.
+    """Reserve ids for programs; None if this process is not root and has none to give.
 
-    Raises `ConfigurationError` when all are taken by other services.
+    Raises `ConfigurationError` if other services have taken all of them.
     """
     candidates = free_users()
     for first in candidates:
         with contextlib.suppress(OSError):
             return Users(first)
     if candidates:
-        raise ConfigurationError("other sandboxes on this machine have taken all user ids")
+        raise ConfigurationError("other sandboxes on this machine have reserved all user ids")
     return None
 
 
 def free_users(user_map: str | None = None) -> list[int]:
-    """Return where `SLOTS` ids in a row begin that this process may give to programs.
+    """First ids of ranges of `SLOTS` ids that this process may give to programs; empty unless root.
 
-    Empty unless it is root. They are picked at random: claims do not reach from one container
-    into another, but the kernel counts the processes of a user over all of them. In a container
-    whose own map of ids ends lower, they are the last ones below "nobody". ``user_map`` is the
-    text of ``/proc/self/uid_map``, read by default.
+    Picked at random, because reservations do not reach across containers, while the kernel counts
+    processes per user over all of them. In a container with a short id map, they are the last ones
+    below "nobody". ``user_map`` defaults to the contents of ``/proc/self/uid_map``.
     """
     if os.geteuid() != 0:
         return []

@@ -1,1 +1,1 @@
-"""The languages: a declaration each, and what turns one into executions."""
+"""The languages: a declaration of each, and what turns it into executions."""

@@ -1,4 +1,4 @@
-"""Which languages work here: each toolchain is asked for its version, inside the sandbox."""
+"""Which languages work here: runs each toolchain's version command in the sandbox."""
 
 import asyncio
 import re
@@ -6,8 +6,8 @@ import time
 from dataclasses import dataclass
 
 from services.sandbox.execution import (
-    Ending,
     Execution,
+    ExitReason,
     Limits,
     Outcome,
     Runner,
@@ -24,7 +24,7 @@ from services.sandbox.languages.declaration import Language, fill, fill_command
 _LIMITS = Limits(seconds=30.0, memory_bytes=1 << 30, output_bytes=64 * 1024)
 _AT_ONCE = 2
 _RETRY_SECONDS = 60.0
-"""A toolchain that failed is asked again after this long: it may have been the load."""
+"""A failed probe is repeated after this long: the machine may have been overloaded."""
 
 _VERSION = re.compile(r"\d+(?:\.\d+)+(?:[-+~]?\w+)?")
 _SHOWN = 300
@@ -32,7 +32,7 @@ _SHOWN = 300
 
 @dataclass(frozen=True)
 class Availability:
-    """Whether a language works here, in which version; ``message`` says why it does not."""
+    """Whether a language works here, with its version, or with the reason in ``message``."""
 
     language: str
     available: bool
@@ -42,7 +42,7 @@ class Availability:
 
 @dataclass(frozen=True)
 class _Known:
-    """What a probe told of a toolchain, and until when that is believed."""
+    """The result of a probe, and how long it is valid."""
 
     identity: str
     until: float
@@ -50,16 +50,16 @@ class _Known:
 
 
 class Probes:
-    """Asks each toolchain once, a few at a time, and again when it changes."""
+    """Probes each toolchain once, a few at a time, and again after it changes."""
 
     def __init__(self, runner: Runner) -> None:
         self._runner = runner
         self._known: dict[str, _Known] = {}
         self._asking = {name: asyncio.Lock() for name in LANGUAGES}
-        self._places = asyncio.Semaphore(_AT_ONCE)
+        self._slots = asyncio.Semaphore(_AT_ONCE)
 
     async def all(self) -> tuple[Availability, ...]:
-        """All languages, in the order of the catalogue."""
+        """All languages, in catalog order."""
         asked = (self._of(language) for language in LANGUAGES.values())
         return tuple(await asyncio.gather(*asked))
 
@@ -75,7 +75,7 @@ class Probes:
                 or known.identity != toolchain.identity
                 or time.monotonic() > known.until
             ):
-                async with self._places:
+                async with self._slots:
                     availability = await self._ask(language, toolchain)
                 lasts = float("inf") if availability.available else _RETRY_SECONDS
                 known = _Known(toolchain.identity, time.monotonic() + lasts, availability)
@@ -88,7 +88,7 @@ class Probes:
         except SandboxFailure as error:
             return _broken(language, error.message)
         text = (outcome.stdout + b"\n" + outcome.stderr).decode("utf-8", "replace")
-        if outcome.ending is Ending.EXITED and outcome.return_code == 0:
+        if outcome.exit_reason is ExitReason.EXITED and outcome.return_code == 0:
             version = _VERSION.search(text)
             return Availability(language.name, True, version[0] if version else None, "")
         return _broken(language, _reason(outcome, text))
@@ -105,12 +105,12 @@ def _probe(language: Language, toolchain: Toolchain) -> Execution:
 
 
 def _reason(outcome: Outcome, text: str) -> str:
-    if outcome.ending is Ending.TIMED_OUT:
-        return f"it did not tell its version within {_LIMITS.seconds:.0f} s"
-    if outcome.ending is Ending.OUT_OF_MEMORY:
+    if outcome.exit_reason is ExitReason.TIMED_OUT:
+        return f"it did not print its version within {_LIMITS.seconds:.0f} s"
+    if outcome.exit_reason is ExitReason.OUT_OF_MEMORY:
         return "it ran out of memory"
     lines = [line for line in text.splitlines() if line.strip()]
-    return lines[-1][:_SHOWN] if lines else f"it ended with code {outcome.return_code}"
+    return lines[-1][:_SHOWN] if lines else f"it exited with code {outcome.return_code}"
 
 
 def _broken(language: Language, reason: str) -> Availability:

@@ -1,7 +1,6 @@
-"""Compilations that are done once: remembered while there is room, and shared while under way.
+"""Compile cache: successful compilations are kept, concurrent ones shared (single-flight).
 
-Only successes are remembered. A failure may have come from a limit or from the machine, and is
-shared with nobody but those who already waited for it.
+A failure may be due to a limit or to the machine, so it only reaches those who waited for it.
 """
 
 import asyncio
@@ -9,14 +8,14 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import dataclass, field
 
-from services.sandbox.execution import Ending, Outcome
+from services.sandbox.execution import ExitReason, Outcome
 
 Compile = Callable[[], Awaitable[Outcome]]
 
 
 @dataclass(frozen=True)
 class Compilation:
-    """A compilation's outcome, and whether it was ``cached``: done for somebody earlier."""
+    """The outcome of a compilation; ``cached`` if it was not done for this request."""
 
     outcome: Outcome
     cached: bool
@@ -24,7 +23,7 @@ class Compilation:
 
 @dataclass
 class _Flight:
-    """A compilation under way, and how many wait for it."""
+    """A compilation in progress, and the number of its waiters."""
 
     task: asyncio.Task[Outcome]
     waiting: int = 0
@@ -32,10 +31,10 @@ class _Flight:
 
 @dataclass
 class CompileCache:
-    """Remembers what compilers made, up to ``capacity`` bytes; the least recently used goes.
+    """Keeps compiled programs up to ``capacity`` bytes, evicting the least recently used.
 
-    Counters: ``hits`` were remembered, ``shared`` were under way already, ``misses`` were
-    compiled; ``held_bytes`` is what is remembered.
+    ``hits`` were in the cache, ``shared`` were in progress, ``misses`` were compiled;
+    ``held_bytes`` is the size of the cache.
     """
 
     capacity: int
@@ -48,14 +47,14 @@ class CompileCache:
 
     @property
     def entries(self) -> int:
-        """How many compilations are remembered."""
+        """Number of cached compilations."""
         return len(self._held)
 
     async def get(self, key: str, limits: Hashable, compile_now: Compile) -> Compilation:
-        """The compilation ``key``: remembered, awaited, or done now by ``compile_now``.
+        """The compilation of ``key``: cached, shared, or done now by ``compile_now``.
 
-        Those with equal ``key`` and ``limits`` share one compilation. It goes on while anyone
-        waits for it, whoever was first, and is cancelled with the last; its error reaches all.
+        Requests with equal ``key`` and ``limits`` share one compilation. It continues as long as
+        anyone waits for it, and is cancelled with the last waiter; an error reaches all of them.
         """
         held = self._held.get(key)
         if held is not None:
@@ -96,15 +95,15 @@ class CompileCache:
                 await asyncio.gather(flight.task, return_exceptions=True)
 
     def _land(self, key: Hashable, flight: _Flight) -> None:
-        """Let nobody join any more; another flight may already have the key."""
+        """Let nobody join; a newer compilation may already have the key."""
         if self._flights.get(key) is flight:
             del self._flights[key]
 
     def _remember(self, key: str, outcome: Outcome) -> None:
         size = _size(outcome)
-        succeeded = outcome.ending is Ending.EXITED and outcome.return_code == 0
+        succeeded = outcome.exit_reason is ExitReason.EXITED and outcome.return_code == 0
         whole = bool(outcome.files) and not outcome.left_out
-        # Under other limits the same may have been compiled meanwhile.
+        # The same may have been compiled under other limits in the meantime.
         if not succeeded or not whole or size > self.capacity or key in self._held:
             return
         self.held_bytes += size

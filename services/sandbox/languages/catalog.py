@@ -21,13 +21,13 @@ _GPU = ("/dev/nvidia[0-9]*", "/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-u
 
 
 def visible_paths() -> tuple[str, ...]:
-    """What the toolchains read besides what every program sees, as far as it exists."""
+    """Existing paths that toolchains read, beyond what every program sees."""
     patterns = {pattern for language in LANGUAGES.values() for pattern in language.visible}
     return _existing(patterns)
 
 
 def gpu_devices() -> tuple[str, ...]:
-    """The device files that programs on NVIDIA GPUs open, as far as they exist."""
+    """Existing device files of NVIDIA GPUs."""
     return _existing(_GPU)
 
 
@@ -36,24 +36,24 @@ def _existing(patterns: Iterable[str]) -> tuple[str, ...]:
 
 
 SEARCH_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-"""Where programs are looked up, in the sandbox and outside of it."""
+"""PATH for programs, inside and outside of the sandbox."""
 
 _RELATIVE = "./"
 
 
 class ToolchainMissing(TemperError):
-    """A language cannot run here; the message says what is missing and how to add it."""
+    """A language cannot run here; the message says what is missing and how to install it."""
 
     code = "toolchain_missing"
 
 
 @dataclass(frozen=True)
 class Toolchain:
-    """A toolchain as it was found.
+    """A toolchain found on this machine.
 
-    ``programs`` are the chosen names by what commands call them, ``paths`` those of the
-    declaration's ``present`` and ``optional``. ``identity`` changes with what is installed, and
-    ``compiler`` with the compiler alone.
+    ``programs`` maps alternatives to the chosen program, ``paths`` the names in ``present`` and
+    ``optional`` to paths. ``identity`` changes with the installation, ``compiler`` with the
+    compiler alone.
     """
 
     programs: Mapping[str, str]
@@ -63,7 +63,7 @@ class Toolchain:
 
 
 def find_toolchain(language: Language) -> Toolchain:
-    """Look it up; raises `ToolchainMissing`. Starts nothing: a few looks at the file system."""
+    """Locate a toolchain, with file system lookups only; raises `ToolchainMissing`."""
     programs: dict[str, str] = {}
     marks: list[str] = []
     for names in _programs(language):
@@ -85,14 +85,14 @@ def find_toolchain(language: Language) -> Toolchain:
 
 
 def existing(pattern: str) -> list[str]:
-    """The absolute paths of this machine that are like ``pattern``."""
+    """Absolute paths that match ``pattern``."""
     if "*" not in pattern:
         return [pattern] if Path(pattern).exists() else []
     return sorted(str(path) for path in Path("/").glob(pattern.lstrip("/")))
 
 
 def _programs(language: Language) -> Iterable[str]:
-    """The programs of the commands, alternatives together, each once."""
+    """The programs of all commands, with alternatives grouped, without duplicates."""
     names = [*language.compile[:1], *language.programs]
     for command in (language.run, language.probe):
         if isinstance(command, Executable):
@@ -110,7 +110,7 @@ def _first_path(patterns: str) -> str | None:
 
 
 def _mark(path: str) -> str:
-    """A program's file, so that another version is another mark."""
+    """Identifies a program's file and version."""
     real = Path(path).resolve()
     state = real.stat()
     return f"{real}:{state.st_mtime_ns}:{state.st_size}"

@@ -1,7 +1,7 @@
-"""What little of a source must be understood to compile and run it: names in it.
+"""The little that must be parsed of a source to compile and run it.
 
-Every look is bounded to the beginning of the source and takes time linear in it; a source that
-is not understood gets the usual names, and its compiler says what is wrong with it.
+Parsing is bounded to the beginning of the source and takes linear time. A source that cannot be
+parsed gets default names, and its compiler reports what is wrong.
 """
 
 import re
@@ -9,11 +9,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 LOOKED_AT = 512 * 1024
-"""Bytes of a source that are looked at."""
+"""Bytes of a source that are parsed."""
 
 _IMPORTS_WITHIN = 64 * 1024
 
-# An unclosed comment or text takes the rest: each byte is looked at once.
+# An unclosed comment or literal extends to the end, so that each byte is scanned once.
 _UNSEEN = re.compile(
     rb"//[^\n]*+"
     rb"|/\*(?:[^*]|\*(?!/))*+(?:\*/)?"
@@ -54,7 +54,7 @@ def python_imports(code: bytes) -> frozenset[str]:
 
 @dataclass
 class _Type:
-    """A type at the top level of a Java source."""
+    """A top-level type of a Java source."""
 
     name: str
     public: bool
@@ -62,9 +62,9 @@ class _Type:
 
 
 def java_names(code: bytes) -> Mapping[str, str]:
-    """``file``: what a Java source must be called; ``main``: the class that is to be run.
+    """``file``: the required name of a Java source; ``main``: the class to run.
 
-    That is ``Main`` where there is one, else the first with a ``main`` method.
+    The class is ``Main`` if it exists, else the first with a ``main`` method.
     """
     text = _seen(code)
     types = _java_types(text)
@@ -101,7 +101,7 @@ def _java_types(text: bytes) -> list[_Type]:
 
 
 def scala_names(code: bytes) -> Mapping[str, str]:
-    """``main``: the object that runs: it extends App or has a ``main``, else the first one."""
+    """``main``: the object to run; it extends App or has a ``main``, or is the first one."""
     text = _seen(code)
     first = current = ""
     depth = 0
@@ -124,17 +124,17 @@ def scala_names(code: bytes) -> Mapping[str, str]:
 
 
 def verilog_names(code: bytes) -> Mapping[str, str]:
-    """``top``: the test bench by its usual name; without one all that nothing else uses runs."""
+    """``top``: the test bench, if it has the usual name; otherwise every unused module runs."""
     return {"top": "tb"} if _TESTBENCH.search(_seen(code)) else {}
 
 
 def with_php_tag(code: bytes) -> bytes:
-    """The source with an opening tag: without one PHP prints it instead of running it."""
+    """Add the opening tag, without which PHP would print the source."""
     return code if _PHP_TAG.search(code[:LOOKED_AT]) else b"<?php\n" + code
 
 
 def _seen(code: bytes) -> bytes:
-    """The source without its comments and texts."""
+    """The source without comments and literals."""
     return _UNSEEN.sub(b" ", code[:LOOKED_AT])
 
 

@@ -22,10 +22,10 @@ CPP = Language(
         "{ssl}",
         "{crypto}",
     ),
-    artefacts=("main",),
+    artifacts=("main",),
     run=_PROGRAM,
     probe=Executable(("g++", "-dumpfullversion")),
-    # Programs of contests include the hash functions of OpenSSL and expect them linked.
+    # Contest programs include OpenSSL's hash functions and expect them to be linked.
     optional={
         name: "|".join(f"{folder}/lib{name}.so" for folder in _LIBRARIES)
         for name in ("ssl", "crypto")
@@ -38,7 +38,7 @@ CPP = Language(
     ),
 )
 
-# Fast code that still checks overflows, as a build for debugging does.
+# Optimized, but with overflow checks, as in debug builds.
 RUST = Language(
     name="rust",
     source="main.rs",
@@ -52,7 +52,7 @@ RUST = Language(
         "main",
         "main.rs",
     ),
-    artefacts=("main",),
+    artifacts=("main",),
     run=_PROGRAM,
     probe=Executable(("rustc", "--version")),
     programs=("cc",),
@@ -63,7 +63,7 @@ CSHARP = Language(
     name="csharp",
     source="main.cs",
     compile=("mcs", "-optimize", "-r:System.Numerics", "-out:main.exe", "main.cs"),
-    artefacts=("main.exe",),
+    artifacts=("main.exe",),
     run=Executable(("mono", "main.exe")),
     probe=Executable(("mcs", "--version")),
     environment={"MONO_GC_PARAMS": "max-heap-size={heap}m"},
@@ -75,7 +75,7 @@ D_UT = Language(
     name="D_ut",
     source="main.d",
     compile=("dmd|ldmd2", "-unittest", "-main", "-of=main", "main.d"),
-    artefacts=("main",),
+    artifacts=("main",),
     run=_PROGRAM,
     probe=Executable(("dmd|ldmd2", "--version")),
     programs=("cc",),
@@ -87,7 +87,7 @@ SWIFT = Language(
     name="swift",
     source="main.swift",
     compile=("swiftc", "-O", "-o", "main", "main.swift"),
-    artefacts=("main",),
+    artifacts=("main",),
     run=_PROGRAM,
     probe=Executable(("swiftc", "--version")),
     elsewhere="Swift from swift.org, below /usr/local",
@@ -107,7 +107,7 @@ VERILOG = Language(
         "main.vvp",
         "main.sv",
     ),
-    artefacts=("main.vvp",),
+    artifacts=("main.vvp",),
     run=Executable(("vvp", "-n", "main.vvp")),
     probe=Executable(("iverilog", "-V")),
     facts=verilog_names,
@@ -118,7 +118,7 @@ CUDA = Language(
     name="cuda",
     source="main.cu",
     compile=("nvcc", "-std=c++17", "-O2", "-o", "main", "main.cu"),
-    artefacts=("main",),
+    artifacts=("main",),
     run=_PROGRAM,
     probe=Executable(("nvcc", "--version")),
     programs=("g++",),
@@ -126,7 +126,7 @@ CUDA = Language(
     compiler_mb=4096,
 )
 
-# The cache of a prepared folder is read alone: Go does not mind that it cannot write to it.
+# Programs can only read the prepared cache, which Go tolerates.
 _GO_ENVIRONMENT = {
     "GOCACHE": "{prepared}/cache",
     "GOFLAGS": "-mod=mod",
@@ -155,7 +155,7 @@ GO = Language(
     name="go",
     source="main.go",
     compile=("go", "build", "-ldflags=-s -w", "-o", "main", "main.go"),
-    artefacts=("main",),
+    artifacts=("main",),
     run=Executable(("./main",)),
     probe=_GO_VERSION,
     environment=_GO_ENVIRONMENT,
@@ -163,12 +163,12 @@ GO = Language(
     preparation=_GO_PREPARATION,
 )
 
-# Compiling vets and builds the tests; they run as a program, as `go test` runs them.
+# Compiling vets and builds the tests; they then run as `go test` runs them.
 GO_TEST = Language(
     name="go_test",
     source="main_test.go",
     compile=(*_GO_COMPILE_TEST, "{siblings}"),
-    artefacts=("main.test",),
+    artifacts=("main.test",),
     run=Executable(("./main.test", "-test.paniconexit0")),
     probe=_GO_VERSION,
     environment=_GO_ENVIRONMENT,

@@ -5,7 +5,7 @@ from services.sandbox.languages.code import with_php_tag
 from services.sandbox.languages.declaration import Language
 
 _VERSION = "import platform\nprint(platform.python_version())\n"
-# A device that the driver does not list inside the sandbox is no use to a program.
+# A device is of use only if the driver lists it inside the sandbox.
 _DEVICES = """\
 import ctypes, platform, sys
 try:
@@ -114,7 +114,7 @@ RACKET = Language(
     visible=("/etc/racket",),
 )
 
-# The shell's own results: columns between bars, no header; the first error ends the script.
+# The shell's default output: columns separated by bars, no header; stop at the first error.
 SQL = Language(
     name="sql",
     source="main.sql",

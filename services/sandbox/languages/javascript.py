@@ -1,7 +1,7 @@
-"""JavaScript and TypeScript on Node.js, and their tests.
+"""JavaScript and TypeScript on Node.js, and Jest.
 
-TypeScript loses its types without being checked against them, as its usual runners do it: only
-what is no TypeScript at all fails to compile.
+TypeScript is transpiled without type checking, as its usual runners do: only syntax errors fail to
+compile.
 """
 
 import json
@@ -9,7 +9,7 @@ import json
 from services.sandbox.execution import Executable
 from services.sandbox.languages.declaration import Language
 
-# Debian's packages and npm's global ones; Node.js looks into neither by itself everywhere.
+# Debian's and npm's global packages, which Node.js does not always search by default.
 _MODULES = (
     "/usr/share/nodejs",
     "/usr/lib/nodejs",
@@ -81,7 +81,7 @@ TYPESCRIPT = Language(
     name="typescript",
     source="main.ts",
     compile=("node", ".sandbox/transpile.js", "{sources}"),
-    artefacts=("*.js", "**/*.js"),
+    artifacts=("*.js", "**/*.js"),
     run=Executable(("node", _HEAP, "--enable-source-maps", "main.js")),
     probe=Executable(("node", "-p", "require('typescript').version")),
     support={".sandbox/transpile.js": _TRANSPILE},

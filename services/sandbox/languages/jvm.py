@@ -1,13 +1,13 @@
 """Languages of the Java virtual machine.
 
-Its compilers are short-lived: they skip the optimising compiler. Programs keep it.
+Compilers are short-lived and skip the optimizing JIT; programs use it.
 """
 
 from services.sandbox.execution import Executable
 from services.sandbox.languages.code import java_names, scala_names
 from services.sandbox.languages.declaration import Language, Preparation
 
-# The virtual machine takes neither TMPDIR nor the sandbox's limits from its environment.
+# The JVM takes neither TMPDIR nor the sandbox's limits from its environment.
 _PROGRAM = (
     "-Xmx{heap}m",
     "-XX:+UseSerialGC",
@@ -43,12 +43,12 @@ public class Hello {
 }
 """
 
-# `*` are the jars among the program's own files.
+# `*` matches jars among the program's own files.
 JAVA = Language(
     name="java",
     source="{file}.java",
     compile=(*_JAVAC, _ARCHIVE, "-encoding", "UTF-8", "-cp", ".:*", "-d", ".", "{file}.java"),
-    artefacts=_CLASSES,
+    artifacts=_CLASSES,
     run=Executable(("java", *_PROGRAM, "-ea", "-cp", ".:*", "{main}")),
     probe=Executable(("javac", "-version")),
     facts=java_names,
@@ -61,7 +61,7 @@ JAVA = Language(
     ),
 )
 
-# The jar has its version in its name alone.
+# The version is in the name of the jar only.
 _JUNIT_VERSION = """\
 public class Version {
     public static void main(String[] arguments) {
@@ -77,7 +77,7 @@ JUNIT = Language(
     name="junit",
     source="{file}.java",
     compile=(*_JAVAC, _ARCHIVE, "-encoding", "UTF-8", "-cp", _JUNIT_PATH, "-d", ".", "{sources}"),
-    artefacts=_CLASSES,
+    artifacts=_CLASSES,
     run=Executable(
         (
             "java",
@@ -124,7 +124,7 @@ SCALA = Language(
         "-J-XX:SharedArchiveFile={prepared}/scalac.jsa",
         *("-encoding", "UTF-8", "-d", ".", "main.scala"),
     ),
-    artefacts=_CLASSES,
+    artifacts=_CLASSES,
     run=Executable(("scala", "-cp", ".", "{main}")),
     probe=Executable(("scalac", "-version")),
     facts=scala_names,
@@ -144,7 +144,7 @@ KOTLIN_SCRIPT = Language(
     source="main.kts",
     run=Executable(("kotlinc", "-script", "main.kts")),
     probe=Executable(("kotlinc", "-version")),
-    # Its launcher uses an option that this warns of in every program's output.
+    # Its launcher passes an option that would print a warning into every program's output.
     environment={"JAVA_OPTS": " ".join((*_COMPILER, "-XX:-PrintWarnings"))},
     programs=("java",),
     debian=("kotlin", _JDK),

@@ -1,4 +1,4 @@
-"""From a declaration, a toolchain and code to what is compiled and run."""
+"""How a source is compiled and run: from its declaration and toolchain to executions."""
 
 import hashlib
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ _MEBIBYTE = 1 << 20
 
 @dataclass(frozen=True)
 class Source:
-    """Code in a language, with the files that belong to it by their checked paths."""
+    """Code in a language, with additional files by checked path."""
 
     language: str
     code: bytes
@@ -33,7 +33,7 @@ class Source:
 
 
 class Plan:
-    """How one source is compiled and run, whatever the limits and the input."""
+    """How one source is compiled and run, independent of limits and input."""
 
     def __init__(
         self, language: Language, toolchain: Toolchain, source: Source, prepared: Path | None
@@ -49,16 +49,16 @@ class Plan:
 
     @property
     def compiled(self) -> bool:
-        """Whether there is anything to compile."""
+        """Whether there is a compilation step."""
         return bool(self._language.compile)
 
     @property
     def size(self) -> int:
-        """Bytes of all its files."""
+        """Total bytes of its files."""
         return sum(len(content) for content in self._files.values())
 
     def key(self) -> str:
-        """Equal for what compiles to the same, and for nothing else."""
+        """Cache key: equal exactly for sources that compile to the same."""
         digest = hashlib.sha256()
         words = (self._language.name, self._toolchain.identity, *self._compile_words())
         parts = [word.encode() for word in words]
@@ -70,7 +70,7 @@ class Plan:
         return digest.hexdigest()
 
     def compilation(self, limits: Limits) -> Execution:
-        """The compiler's run; it gets the memory that it needs, were it more than the limit."""
+        """The compiler's execution; its memory limit may be raised to what it needs."""
         memory = max(limits.memory_bytes, self._language.compiler_mb * _MEBIBYTE)
         limits = Limits(limits.seconds, memory, limits.output_bytes)
         values = self._with_heap(limits)
@@ -79,19 +79,19 @@ class Plan:
             limits=limits,
             files=self._files,
             environment=self._environment(values),
-            fetch=self._language.artefacts,
+            fetch=self._language.artifacts,
         )
 
     def execution(
-        self, limits: Limits, artefacts: Mapping[str, bytes], stdin: bytes, fetch: tuple[str, ...]
+        self, limits: Limits, artifacts: Mapping[str, bytes], stdin: bytes, fetch: tuple[str, ...]
     ) -> Execution:
-        """The program's run on ``stdin``, with what its compilation made."""
+        """The program's execution on ``stdin``, with the compiled ``artifacts``."""
         values = self._with_heap(limits)
         return Execution(
             command=fill_command(self._language.run, values, self._toolchain.programs),
             limits=limits,
-            files={**self._files, **artefacts},
-            executable_files=frozenset(artefacts),
+            files={**self._files, **artifacts},
+            executable_files=frozenset(artifacts),
             environment=self._environment(values),
             stdin=stdin,
             fetch=fetch,
@@ -112,7 +112,7 @@ class Plan:
 
 
 def _files(language: Language, source: Source, name: str) -> dict[str, bytes]:
-    """The given files and what comes with them; no code at all leaves a given file in place."""
+    """The given files and ours; empty code leaves a given file of the same name in place."""
     files = dict(source.files)
     files.update((path, text.encode()) for path, text in language.support.items())
     if source.code or name not in files:

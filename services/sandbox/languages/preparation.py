@@ -1,4 +1,10 @@
-"""x"""
+"""Precompiled inputs of compilers: headers, class archives and caches, made once.
+
+    python -m services.sandbox.languages.preparation FOLDER
+
+They are kept in a folder that programs can read, under a name that changes with the compiler.
+Without them everything works the same, but slower.
+"""
 
 import asyncio
 import fcntl
@@ -23,7 +29,7 @@ from services.sandbox.languages.declaration import Language, Preparation, fill
 
 
 def prepared_folder(root: Path | None, language: Language, toolchain: Toolchain) -> Path | None:
-    """Where a compiler finds what was prepared for it; None when nothing was."""
+    """The folder prepared for a compiler; None if there is none."""
     if root is None or language.preparation is None:
         return None
     folder = root / folder_name(language.preparation, toolchain)
@@ -31,16 +37,15 @@ def prepared_folder(root: Path | None, language: Language, toolchain: Toolchain)
 
 
 def folder_name(preparation: Preparation, toolchain: Toolchain) -> str:
-    """The name of the folder below the root; another compiler or command has another."""
+    """The folder's name; it changes with the compiler and the command."""
     told = repr((preparation, toolchain.compiler))
     return hashlib.sha256(told.encode()).hexdigest()[:16]
 
 
 async def prepare_in_background(root: Path) -> None:
-    """Prepare the folder in a process of its own; cancelling ends that process.
+    """Prepare the folder in a child process; cancelling kills it.
 
-    Takes seconds for each compiler when nothing is there yet. What fails is written to this
-    process's stderr and left out.
+    Takes seconds per compiler the first time. Failures are printed to stderr and skipped.
     """
     process = await asyncio.create_subprocess_exec(
         sys.executable,
@@ -62,12 +67,11 @@ STEP_SECONDS = 120.0
 
 
 def prepare(root: Path) -> None:
-    """Prepare what the installed compilers can use below ``root``.
+    """Prepare everything the installed compilers can use below ``root``.
 
-    What is there already stays; when something is missing it is made, and what no compiler uses
-    any more goes. A step that fails is told on stderr and left out. While another process
-    prepares the folder, this does nothing. The commands and files are the declarations' own:
-    nothing of a user's is run here.
+    Existing folders are kept, obsolete ones removed. A failing step is reported on stderr and
+    skipped. Does nothing while another process prepares the same folder. Runs commands and files of
+    the declarations only, never a user's.
     """
     wanted = _wanted()
     if all((root / name).is_dir() for name in wanted):
@@ -87,7 +91,7 @@ def prepare(root: Path) -> None:
 
 
 def _wanted() -> dict[str, Preparation]:
-    """What the installed compilers can use, by the name of its folder."""
+    """What the installed compilers can use, by folder name."""
     wanted = {}
     for language in LANGUAGES.values():
         if language.preparation is not None:
@@ -118,7 +122,7 @@ def _prepare(preparation: Preparation, folder: Path) -> None:
                 (work / product).rename(ready / product)
             ready.rename(folder)
         except (OSError, subprocess.SubprocessError) as error:
-            print(f"{preparation.command[0]} could not prepare: {error}", file=sys.stderr)  # noqa: T201
+            print(f"{preparation.command[0]} could not be prepared: {error}", file=sys.stderr)  # noqa: T201
 
 
 def _environment(preparation: Preparation, scratch: str, work: str) -> dict[str, str]:
@@ -133,4 +137,4 @@ if __name__ == "__main__":
     try:
         prepare(Path(sys.argv[1]).absolute())
     except OSError as failure:
-        sys.exit(f"compilers run without prepared work: {failure}")
+        sys.exit(f"compilers run without precompiled inputs: {failure}")

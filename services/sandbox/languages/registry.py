@@ -1,4 +1,4 @@
-"""Languages: from code in one of them to its outcome, and what of them works here."""
+"""Compiles and runs code in any of the languages."""
 
 import asyncio
 import time
@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from services.sandbox.execution import (
-    Ending,
+    ExitReason,
     Limits,
     Outcome,
     OutputListener,
@@ -20,17 +20,17 @@ from services.sandbox.languages.declaration import Language
 from services.sandbox.languages.plan import Plan, Source
 
 _HASHED_AT_ONCE = 1 << 20
-"""Bytes that may be hashed in the event loop; more would keep others waiting."""
+"""Bytes that may be hashed in the event loop; more are hashed in a thread."""
 
 _BELIEVED_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
 class Build:
-    """A source that was made ready to run, as often as is wanted.
+    """A source that is ready to run any number of times.
 
-    ``outcome`` is the compilation's, None where there is nothing to compile. It was ``cached``
-    when it had been done for somebody earlier: then it cost no time and no memory now.
+    ``outcome`` is that of the compilation, None if there is none. A ``cached`` one cost no time and
+    no memory now.
     """
 
     outcome: Outcome | None
@@ -39,17 +39,17 @@ class Build:
 
     @property
     def ready(self) -> bool:
-        """Whether it can be run: nothing was to be compiled, or that went well."""
+        """Whether it can run: there was nothing to compile, or it succeeded."""
         if self.outcome is None:
             return True
-        return self.outcome.ending is Ending.EXITED and self.outcome.return_code == 0
+        return self.outcome.exit_reason is ExitReason.EXITED and self.outcome.return_code == 0
 
 
 class Languages:
-    """Compiles and runs code through ``runner``.
+    """Compiles and runs code with ``runner``.
 
-    ``cache_bytes`` of what compilers made are remembered. ``prepared`` is a folder that programs
-    can read, with what `services.sandbox.languages.preparation` put there.
+    Caches up to ``cache_bytes`` of compiled programs. ``prepared`` is the folder of
+    `services.sandbox.languages.preparation`.
     """
 
     def __init__(self, runner: Runner, *, cache_bytes: int, prepared: Path | None = None) -> None:
@@ -60,10 +60,10 @@ class Languages:
         self.cache = CompileCache(cache_bytes)
 
     async def build(self, source: Source, limits: Limits) -> Build:
-        """Compile what is to be compiled.
+        """Compile a source, if its language is compiled.
 
-        Compilers get more memory than ``limits`` say if they need it. Raises `ToolchainMissing`
-        and `SandboxFailure`, and KeyError for a language that is none of `LANGUAGES`.
+        Compilers may get more memory than ``limits`` allow. Raises `ToolchainMissing`,
+        `SandboxFailure`, and KeyError for an unknown language.
         """
         language = LANGUAGES[source.language]
         plan = Plan(language, self._toolchain(language), source, self._prepared)
@@ -77,7 +77,7 @@ class Languages:
         outcome = compilation.outcome
         if outcome.left_out:
             names = ", ".join(outcome.left_out)
-            raise SandboxFailure(f"what the compiler made is too large to be kept: {names}")
+            raise SandboxFailure(f"the compiler's output is too large: {names}")
         if compilation.cached:
             outcome = replace(outcome, wall_seconds=0.0, cpu_seconds=0.0, peak_memory_bytes=0)
         return Build(outcome, cached=compilation.cached, plan=plan)
@@ -91,14 +91,14 @@ class Languages:
         fetch: tuple[str, ...] = (),
         listener: OutputListener | None = None,
     ) -> Outcome:
-        """Run what is ready; raises `SandboxFailure`."""
-        artefacts = build.outcome.files if build.outcome else {}
+        """Run a build; raises `SandboxFailure`."""
+        artifacts = build.outcome.files if build.outcome else {}
         return await self._runner.run(
-            build.plan.execution(limits, artefacts, stdin, fetch), listener
+            build.plan.execution(limits, artifacts, stdin, fetch), listener
         )
 
     def _toolchain(self, language: Language) -> Toolchain:
-        """Where the language's programs are; looked up again when that is some seconds old."""
+        """The language's toolchain, looked up again after some seconds."""
         now = time.monotonic()
         until, toolchain = self._found.get(language.name, (0.0, None))
         if toolchain is None or now > until:
@@ -107,5 +107,5 @@ class Languages:
         return toolchain
 
     async def available(self) -> tuple[Availability, ...]:
-        """What works here and what does not. The first call starts each toolchain once."""
+        """What works here and what does not. The first call probes every toolchain."""
         return await self._probes.all()

@@ -1,1 +1,1 @@
-"""The way out of a run: a proxy that leads to the destinations an operator lists."""
+"""Network access of programs: a proxy to the destinations on an allow-list."""

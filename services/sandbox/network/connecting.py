@@ -1,4 +1,4 @@
-"""Connecting to what programs ask for, as far as the allow-list goes."""
+"""Connects to the destinations that programs request, as far as the allow-list permits."""
 
 import asyncio
 import socket
@@ -20,16 +20,16 @@ _LOOKUPS_AT_ONCE = 8
 
 
 class Result(StrEnum):
-    """What came of a connection that a program made to the proxy."""
+    """Result of a connection through the proxy."""
 
     ALLOWED = "allowed"
     REFUSED = "refused"  # not on the list
     UNREACHABLE = "unreachable"
-    MALFORMED = "malformed"  # no request, or none that a proxy can carry out
+    MALFORMED = "malformed"  # not a request that a proxy can handle
 
 
 class NotConnected(Exception):
-    """No connection was made; ``message`` is a sentence for the program."""
+    """The connection failed; ``message`` is shown to the program."""
 
     def __init__(self, result: Result, status: int, message: str) -> None:
         super().__init__(message)
@@ -39,18 +39,19 @@ class NotConnected(Exception):
 
 
 class Connector:
-    """Connects to allowed destinations directly: no proxy of the service's own is used.
+    """Connects to allowed destinations directly, never through the service's own proxy.
 
-    A name is looked up once, and the connection goes to the very address that was checked.
+    A name is resolved once, and the connection goes to the address that was checked (no DNS
+    rebinding).
     """
 
     def __init__(self, allow: AllowList) -> None:
         self._allow = allow
-        # Of its own, so that slow answers keep nothing else of the service waiting.
+        # Its own pool, so that slow name servers delay nothing else.
         self._lookups = ThreadPoolExecutor(_LOOKUPS_AT_ONCE, thread_name_prefix="lookup")
 
     async def connect(self, destination: Destination) -> socket.socket:
-        """A connected, non-blocking socket; raises `NotConnected`."""
+        """Connect; returns a non-blocking socket. Raises `NotConnected`."""
         if not self._allow.allows(destination):
             raise NotConnected(
                 Result.REFUSED, 403, f"{destination} is not listed in {SETTING} of this sandbox"
@@ -64,16 +65,16 @@ class Connector:
                 )
         except TimeoutError:
             raise _unreachable(504, destination, "no answer in time") from None
-        except (OSError, RuntimeError) as error:  # the latter is uvloop's
+        except (OSError, RuntimeError) as error:  # RuntimeError comes from uvloop
             reason = getattr(error, "strerror", None) or "no connection"
             raise _unreachable(502, destination, reason) from None
 
     def close(self) -> None:
-        """Look up nothing more."""
+        """Stop resolving names."""
         self._lookups.shutdown(wait=False, cancel_futures=True)
 
     async def _addresses(self, destination: Destination) -> Sequence[Address]:
-        """The addresses to try; raises `NotConnected` when there is none that is allowed."""
+        """The allowed addresses of a destination; raises `NotConnected` if there are none."""
         if not isinstance(destination.host, str):
             return [destination.host]
         loop = asyncio.get_running_loop()
@@ -84,7 +85,7 @@ class Connector:
             raise NotConnected(
                 Result.REFUSED,
                 403,
-                f"{destination} stands for {hidden}, which is not public, and for such addresses "
+                f"{destination} stands for {hidden}, which is not public; for such addresses "
                 f"{SETTING} of this sandbox must list the address itself",
             )
         return allowed[:_MOST_ADDRESSES]

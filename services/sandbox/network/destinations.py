@@ -20,10 +20,10 @@ _TRANSLATED = IPv6Network("64:ff9b::/96")
 
 @dataclass(frozen=True)
 class Destination:
-    """A host, by its name in lower case or by its address, and a TCP port.
+    """A host, by lower-case name or by address, and a TCP port.
 
-    Two that mean the same are equal: names lose their last dot and become ASCII, IPv4 addresses
-    within IPv6 become what they are.
+    Normalized, so that equal destinations compare equal: names are ASCII without a trailing dot,
+    IPv4-mapped addresses become IPv4.
     """
 
     host: str | Address
@@ -31,7 +31,7 @@ class Destination:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read HOST:PORT; an IPv6 address stands in brackets. Raises ValueError."""
+        """Parse HOST:PORT, with IPv6 addresses in brackets; raises ValueError."""
         match = _HOST_AND_PORT.fullmatch(text)
         if match is None or not 0 < int(match["port"]) < 65536:
             raise ValueError(f"{text!r} is not HOST:PORT")
@@ -46,16 +46,16 @@ class Destination:
 
 
 def plain(address: Address) -> Address:
-    """The address itself: without the IPv6 form that an IPv4 address can be written in."""
+    """The IPv4 address behind an IPv4-mapped IPv6 address."""
     mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
     return mapped or address
 
 
 def is_public(address: Address) -> bool:
-    """Whether an address is a single host's of the public internet.
+    """Whether an address belongs to a single host on the public internet.
 
-    It is not when it is this machine's own, of a private network, of a link (where clouds keep
-    their metadata), a group's or reserved, nor when it is the IPv6 form of such a one.
+    Loopback, private, link-local (cloud metadata), multicast and reserved addresses do not, nor do
+    their IPv6 forms.
     """
     if isinstance(address, IPv4Address):
         return address.is_global and not address.is_multicast
@@ -86,7 +86,7 @@ def _name(text: str) -> str:
     labels = name.split(".")
     if len(name) > _LONGEST_NAME or not all(map(_LABEL.fullmatch, labels)):
         raise ValueError("the host is neither a name nor an address")
-    # The C library would take it for an address in one of its older notations.
+    # The C library would parse it as an address in an old notation.
     if _NUMBER.fullmatch(labels[-1]):
         raise ValueError("the host is neither a name nor a complete address")
     return name
@@ -96,9 +96,9 @@ _ANY_BELOW = "*."
 
 
 class AllowList:
-    """Destinations by name, by address, or below a domain (``*.example.org:443``); ports exact.
+    """Destinations by name, by address, or by domain (``*.example.org:443``); ports are exact.
 
-    The domain itself is not below it. Raises ValueError for an entry that is none.
+    A domain entry does not include the domain itself. Raises ValueError for a malformed entry.
     """
 
     def __init__(self, entries: Iterable[str]) -> None:
@@ -107,23 +107,20 @@ class AllowList:
         self._domains = frozenset(destination for destination, below in parsed if below)
 
     def allows(self, destination: Destination) -> bool:
-        """Whether programs may ask for it."""
+        """Whether programs may request it."""
         return destination in self._exact or not self._domains.isdisjoint(_domains_of(destination))
 
     def leads_to(self, address: Address, port: int) -> bool:
-        """Whether a connection may go to what an allowed name turned out to stand for.
+        """Whether a connection may go to an address that an allowed name resolves to.
 
-        A name in somebody else's hands must not open the operator's own networks: addresses that
-        are not public have to be listed themselves.
+        Whoever controls the name must not get access to the operator's networks: addresses that are
+        not public must be listed themselves.
         """
         return is_public(address) or Destination(plain(address), port) in self._exact
 
 
 def parse_entry(text: str) -> tuple[Destination, bool]:
-    """Read an entry: a destination, and whether what is below its name is meant, not itself.
-
-    Raises ValueError.
-    """
+    """Parse an entry into a destination and whether it means the names below; raises ValueError."""
     below = text.startswith(_ANY_BELOW)
     destination = Destination.parse(text.removeprefix(_ANY_BELOW))
     if below and not isinstance(destination.host, str):

@@ -1,4 +1,4 @@
-"""What the proxy does on one connection: a tunnel, or one plain request and its answer."""
+"""One connection through the proxy: a tunnel, or one plain HTTP request."""
 
 import asyncio
 import contextlib
@@ -10,8 +10,8 @@ import h11
 
 from services.sandbox.network.connecting import Connector, NotConnected, Result
 from services.sandbox.network.destinations import Destination
-from services.sandbox.network.messages import Speaker, passed_on
-from services.sandbox.network.stream import Line, Spend, relay
+from services.sandbox.network.messages import HttpPeer, passed_on
+from services.sandbox.network.stream import ByteStream, Spend, relay
 
 _URL = re.compile(rb"http://(?P<host>[^/?#]*?)(?P<port>:[0-9]*)?(?P<path>[/?][^#]*)?(#.*)?", re.I)
 _LONGEST_SENTENCE = 500
@@ -19,20 +19,20 @@ _LONGEST_SENTENCE = 500
 
 @dataclass(frozen=True)
 class Exchange:
-    """Serves a client; ``count`` is told once what came of its request."""
+    """Serves a client; ``count`` is called once with the result."""
 
     connector: Connector
     spend: Spend
     count: Callable[[Result], None]
 
-    async def serve(self, line: Line) -> None:
-        """Answer the client's one request; raises OSError when its line breaks."""
-        client = Speaker(line, h11.SERVER)
+    async def serve(self, stream: ByteStream) -> None:
+        """Serve the client's request; raises OSError when its stream breaks."""
+        client = HttpPeer(stream, h11.SERVER)
         request = None
         try:
             request = await client.first()
             if not isinstance(request, h11.Request):
-                return  # it went away
+                return  # it disconnected
             if request.method == b"CONNECT":
                 await self._tunnel(request, client)
             else:
@@ -44,21 +44,21 @@ class Exchange:
             self.count(Result.MALFORMED)
             await _answer(client, request, error.error_status_hint, str(error))
 
-    async def _tunnel(self, request: h11.Request, client: Speaker) -> None:
+    async def _tunnel(self, request: h11.Request, client: HttpPeer) -> None:
         destination = _destination(request.target)
         if not isinstance(await client.next(), h11.EndOfMessage):
             raise _malformed("CONNECT takes no body")
         with await self.connector.connect(destination) as connection:
             self.count(Result.ALLOWED)
             await client.send(h11.Response(status_code=200, headers=[], reason=b"Connected"))
-            other = Line(connection, self.spend)
+            other = ByteStream(connection, self.spend)
             await other.send(client.rest())
-            await relay(client.line, other)
+            await relay(client.stream, other)
 
-    async def _forward(self, request: h11.Request, client: Speaker) -> None:
+    async def _forward(self, request: h11.Request, client: HttpPeer) -> None:
         url = _URL.fullmatch(request.target)
         if url is None:
-            raise _malformed("this is a proxy for http URLs, and by CONNECT for all else")
+            raise _malformed("this proxy takes http URLs, and CONNECT for everything else")
         port = url["port"] or b""
         destination = _destination(url["host"] + (port if len(port) > 1 else b":80"))
         host = b"host", url["host"] + port
@@ -67,15 +67,15 @@ class Exchange:
         rewritten = h11.Request(method=request.method, target=b"/" + path, headers=[host, *others])
         with await self.connector.connect(destination) as connection:
             self.count(Result.ALLOWED)
-            server = Speaker(Line(connection, self.spend), h11.CLIENT)
+            server = HttpPeer(ByteStream(connection, self.spend), h11.CLIENT)
             if await _carried_out(rewritten, client, server):
                 await client.close_gently()
             elif not client.has_begun:
-                await _answer(client, request, 502, f"{destination} gave no answer to a request")
+                await _answer(client, request, 502, f"{destination} did not answer a request")
 
 
-async def _carried_out(request: h11.Request, client: Speaker, server: Speaker) -> bool:
-    """Send the request on, and the answer back; whether all of it was."""
+async def _carried_out(request: h11.Request, client: HttpPeer, server: HttpPeer) -> bool:
+    """Forward the request and relay the response; return whether it was complete."""
     asking = asyncio.create_task(_ask_and_wait(request, client, server))
     answering = asyncio.create_task(_pass_answer(server, client))
     both = (asking, answering)
@@ -88,19 +88,19 @@ async def _carried_out(request: h11.Request, client: Speaker, server: Speaker) -
         await asyncio.wait(both)
 
 
-async def _ask_and_wait(request: h11.Request, client: Speaker, server: Speaker) -> None:
-    """Send the request on, as far as it is wanted; returns when the client goes away."""
+async def _ask_and_wait(request: h11.Request, client: HttpPeer, server: HttpPeer) -> None:
+    """Forward the request body as far as it is wanted; returns when the client disconnects."""
     with contextlib.suppress(OSError, h11.ProtocolError):
         await server.send(request)
         while isinstance(event := await client.next(), h11.Data):
             await server.send(event)
         await server.send(h11.EndOfMessage())
     with contextlib.suppress(OSError):
-        while await client.line.receive():
+        while await client.stream.receive():
             pass
 
 
-async def _pass_answer(server: Speaker, client: Speaker) -> bool:
+async def _pass_answer(server: HttpPeer, client: HttpPeer) -> bool:
     with contextlib.suppress(OSError, h11.ProtocolError):
         while not isinstance(event := await server.next(), h11.EndOfMessage):
             if isinstance(event, h11.Response):
@@ -126,8 +126,8 @@ def _malformed(message: str) -> NotConnected:
     return NotConnected(Result.MALFORMED, 400, message)
 
 
-async def _answer(client: Speaker, request: h11.Event | None, status: int, message: str) -> None:
-    """Say why there is no other answer: also where a client shows it, in the status line."""
+async def _answer(client: HttpPeer, request: h11.Event | None, status: int, message: str) -> None:
+    """Respond with an error, also in the reason phrase, which many clients show."""
     text = message[:_LONGEST_SENTENCE].encode("ascii", "replace")
     body = text + b"\n"
     headers = [

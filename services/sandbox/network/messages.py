@@ -1,4 +1,4 @@
-"""HTTP/1.1 over a line, as either of its sides speaks it."""
+"""HTTP/1.1 over a stream, for either side of a connection."""
 
 import asyncio
 import contextlib
@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 import h11
 
-from services.sandbox.network.stream import Line
+from services.sandbox.network.stream import ByteStream
 
 HEAD_BYTES = 32 << 10
 HEAD_LINES = 200
@@ -24,21 +24,21 @@ _OF_A_CONNECTION = frozenset(
 Headers = list[tuple[bytes, bytes]]
 
 
-class Speaker:
-    """One side of an exchange; ``role`` is this process's.
+class HttpPeer:
+    """One side of an HTTP connection, in this process's ``role``.
 
-    Its methods raise OSError when the line breaks, and `h11.ProtocolError` when rules are broken.
+    Methods raise OSError when the stream breaks, and `h11.ProtocolError`.
     """
 
-    def __init__(self, line: Line, role: type[h11.CLIENT] | type[h11.SERVER]) -> None:
-        self.line = line
+    def __init__(self, stream: ByteStream, role: type[h11.CLIENT] | type[h11.SERVER]) -> None:
+        self.stream = stream
         self._http = h11.Connection(role, max_incomplete_event_size=HEAD_BYTES)
 
     async def first(self) -> h11.Event:
-        """The first event from somebody who may send a head that takes long to read."""
+        """The first event, from a client that may send its head slowly."""
         data = b""
         while _HEAD_END.search(data) is None and len(data) <= HEAD_BYTES:
-            piece = await self.line.receive()
+            piece = await self.stream.receive()
             if not piece:
                 break
             data += piece
@@ -52,35 +52,35 @@ class Speaker:
         """The next event."""
         while not isinstance(event := self._http.next_event(), h11.Event):
             if event is h11.PAUSED:
-                raise h11.RemoteProtocolError("one message was expected, no more")
-            self._http.receive_data(await self.line.receive())
+                raise h11.RemoteProtocolError("unexpected data after the message")
+            self._http.receive_data(await self.stream.receive())
         return event
 
     async def send(self, event: h11.Event) -> None:
         """Send an event."""
-        await self.line.spend(0)
-        await self.line.send(self._http.send(event) or b"")
+        await self.stream.spend(0)
+        await self.stream.send(self._http.send(event) or b"")
 
     @property
     def has_begun(self) -> bool:
-        """Whether the head of an answer was sent here."""
+        """Whether a response head was sent."""
         return self._http.our_state not in {h11.IDLE, h11.SEND_RESPONSE}
 
     def rest(self) -> bytes:
-        """What came after the last event."""
+        """Data received after the last event."""
         return self._http.trailing_data[0]
 
     async def close_gently(self) -> None:
-        """Send no more, and let the other side read all before it sees the connection broken."""
-        with contextlib.suppress(OSError):  # of which a time-out is one
-            self.line.end()
+        """Half-close, and let the peer read everything before the connection goes."""
+        with contextlib.suppress(OSError):  # includes TimeoutError
+            self.stream.end()
             async with asyncio.timeout(_LINGER_SECONDS):
-                while await self.line.receive():
+                while await self.stream.receive():
                     pass
 
 
 def passed_on(headers: Iterable[tuple[bytes, bytes]]) -> Headers:
-    """The headers of a message without those of its connection, which ends after it."""
+    """Drop the hop-by-hop headers, and ask for the connection to be closed."""
     headers = list(headers)
     named = {
         option.strip().lower()

@@ -1,4 +1,4 @@
-"""The proxy that a run finds on its own loopback interface, and that the service serves."""
+"""The proxy on a run's loopback interface, served by the service."""
 
 import asyncio
 import functools
@@ -11,14 +11,14 @@ from collections.abc import Coroutine
 from services.sandbox.network.connecting import Connector, Result
 from services.sandbox.network.destinations import AllowList
 from services.sandbox.network.exchange import Exchange
-from services.sandbox.network.rate_limit import Pace
-from services.sandbox.network.stream import Line
+from services.sandbox.network.rate_limit import RateLimit
+from services.sandbox.network.stream import ByteStream
 from services.sandbox.pool.protocol import readable
 
 logger = logging.getLogger(__name__)
 
 CONNECTIONS = 32
-"""Of one run at once; more wait."""
+"""Concurrent connections of one run; further ones wait."""
 
 IDLE_SECONDS = 300.0
 
@@ -31,28 +31,28 @@ _RETRY_SECONDS = 0.1
 
 
 class Network:
-    """Opens the network of runs as far as ``allow`` goes.
+    """Network access of all runs, as far as ``allow`` permits.
 
-    What that takes of the event loop is bounded, for each run and for all: bytes stand for it,
-    of which a step costs some and a connection many, however few it carries.
+    Rate limits per run and overall bound its share of the event loop. They are in bytes, with a
+    minimum cost per step and a high one per connection.
     """
 
     def __init__(self, allow: AllowList) -> None:
         self.results = Counter[Result]()
         self.connector = Connector(allow)
-        self.pace = Pace(_BYTES_A_SECOND_OF_ALL)
-        self.places = asyncio.Semaphore(_most_connections())
+        self.rate_limit = RateLimit(_BYTES_A_SECOND_OF_ALL)
+        self.connection_slots = asyncio.Semaphore(_most_connections())
 
     def proxy(self, listener: int) -> "Proxy":
-        """The proxy of a run, which takes over the descriptor of a listening socket."""
+        """The proxy of a run; takes ownership of a listening socket."""
         return Proxy(self, socket.socket(fileno=listener))
 
     def count(self, result: Result) -> None:
-        """Count what came of a request."""
+        """Count the result of a request."""
         self.results[result] += 1
 
     def close(self) -> None:
-        """Connect to nothing more."""
+        """Stop making connections."""
         self.connector.close()
 
 
@@ -63,29 +63,29 @@ class Proxy:
         listener.setblocking(False)
         self._network = network
         self._listener = listener
-        self._pace = Pace(_RUN_BYTES_A_SECOND)
-        self._places = asyncio.Semaphore(CONNECTIONS)
+        self._rate_limit = RateLimit(_RUN_BYTES_A_SECOND)
+        self._connection_slots = asyncio.Semaphore(CONNECTIONS)
         self._tasks = set[asyncio.Task[None]]()
 
     def started(self) -> None:
-        """Begin: the program runs."""
+        """Start accepting connections: the program runs."""
         self._in_background(self._accept(), self._listener)
 
     def finish(self) -> None:
-        """Break all off; it is closed as soon as the event loop goes on."""
+        """Abort all connections; sockets are closed on the next turn of the event loop."""
         for task in self._tasks:
             task.cancel()
 
     def discard(self) -> None:
-        """Close without ever having been started."""
+        """Close without having been started."""
         self._listener.close()
 
     async def _accept(self) -> None:
         while True:
-            await self._places.acquire()
+            await self._connection_slots.acquire()
             connection = await self._next_connection()
             task = self._in_background(self._serve(connection), connection)
-            task.add_done_callback(lambda _: self._places.release())
+            task.add_done_callback(lambda _: self._connection_slots.release())
             await asyncio.sleep(self._reserve(_CONNECTION_BYTES))
 
     async def _next_connection(self) -> socket.socket:
@@ -95,14 +95,14 @@ class Proxy:
                 return self._listener.accept()[0]
             except BlockingIOError:
                 continue
-            except OSError as error:  # there is no descriptor for it
+            except OSError as error:  # out of descriptors
                 logger.warning("a program's connection was not accepted: %s", error.strerror)
                 await asyncio.sleep(_RETRY_SECONDS)
 
     async def _serve(self, connection: socket.socket) -> None:
         loop = asyncio.get_running_loop()
         try:
-            async with self._network.places, asyncio.timeout(IDLE_SECONDS) as idle:
+            async with self._network.connection_slots, asyncio.timeout(IDLE_SECONDS) as idle:
 
                 async def spend(amount: int) -> None:
                     if not idle.expired():
@@ -110,17 +110,17 @@ class Proxy:
                     await asyncio.sleep(self._reserve(max(amount, _STEP_BYTES)))
 
                 exchange = Exchange(self._network.connector, spend, self._network.count)
-                await exchange.serve(Line(connection, spend))
-        except OSError:  # it broke or was idle
+                await exchange.serve(ByteStream(connection, spend))
+        except OSError:  # it broke, or was idle for too long
             pass
 
     def _reserve(self, amount: int) -> float:
-        return max(self._pace.reserve(amount), self._network.pace.reserve(amount))
+        return max(self._rate_limit.reserve(amount), self._network.rate_limit.reserve(amount))
 
     def _in_background(
         self, work: Coroutine[None, None, None], closing: socket.socket
     ) -> "asyncio.Task[None]":
-        """Do something for which a socket is needed until it is done."""
+        """Run a task that owns a socket."""
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(functools.partial(self._done, closing))
@@ -134,7 +134,7 @@ class Proxy:
 
 
 def _most_connections() -> int:
-    """So many that each can have its two descriptors, and the service as many for itself."""
+    """Leave half of the descriptors to the service; a connection needs two."""
     descriptors, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if descriptors == resource.RLIM_INFINITY:
         return _CONNECTIONS_OF_ALL

@@ -1,4 +1,4 @@
-"""One end of a connection through the proxy."""
+"""Byte streams through the proxy."""
 
 import asyncio
 import socket
@@ -6,15 +6,15 @@ from collections.abc import Awaitable, Callable
 
 PIECE = 1 << 16
 
-# Linux doubles them. What a program does not take is held by the service's sockets.
+# Linux doubles it. Bounds the kernel memory that a slow program can fill.
 _KERNEL_BUFFER = 1 << 18
 
 Spend = Callable[[int], Awaitable[None]]
-"""Called at each step with the bytes that came in it; returns when they may go on."""
+"""Called with the size of each step; returns when it may proceed."""
 
 
-class Line:
-    """A connected socket, which whoever makes this closes. Its methods raise OSError."""
+class ByteStream:
+    """A connected socket, closed by its creator. Methods raise OSError."""
 
     def __init__(self, connection: socket.socket, spend: Spend) -> None:
         connection.setblocking(False)
@@ -25,32 +25,32 @@ class Line:
         self.spend = spend
 
     async def receive(self) -> bytes:
-        """The next bytes; none when the other side will send no more."""
+        """The next bytes; empty at the end."""
         data = await asyncio.get_running_loop().sock_recv(self._connection, PIECE)
         await self.spend(len(data))
         return data
 
     async def send(self, data: bytes) -> None:
-        """Send all of it, as fast as the other side takes it."""
+        """Send everything, at the pace of the receiver."""
         if data:
             await asyncio.get_running_loop().sock_sendall(self._connection, data)
 
     def end(self) -> None:
-        """Send no more."""
+        """Half-close: send no more."""
         self._connection.shutdown(socket.SHUT_WR)
 
 
-async def relay(one: Line, other: Line) -> None:
-    """Pass bytes both ways until both sides have ended, or either breaks."""
+async def relay(one: ByteStream, other: ByteStream) -> None:
+    """Relay both directions until both ends are closed or either breaks."""
     try:
         async with asyncio.TaskGroup() as directions:
             directions.create_task(_pass(one, other))
             directions.create_task(_pass(other, one))
     except* OSError:
-        pass  # there is nobody to tell but the two sides, and they see it
+        pass  # both sides see it themselves
 
 
-async def _pass(source: Line, target: Line) -> None:
+async def _pass(source: ByteStream, target: ByteStream) -> None:
     while data := await source.receive():
         await target.send(data)
     target.end()

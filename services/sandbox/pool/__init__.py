@@ -1,1 +1,1 @@
-"""The pool: warm processes of which every program gets a fresh fork."""
+"""A pool of warm processes; each program runs in a fresh fork of one."""

@@ -1,4 +1,4 @@
-"""Builds a pool from the isolation tier, the settings, and the toolchains' paths."""
+"""Builds a pool: what programs see of the machine, and how they are confined."""
 
 import os
 from collections.abc import Iterable
@@ -24,10 +24,10 @@ def create_pool(
     network: Network | None = None,
     devices: Iterable[str] = (),
 ) -> Pool:
-    """A pool that runs ``python``; ``toolchains`` are further paths that programs may see and
-    ``devices`` further ones that they may use; ``network``, in the full tier, what they may reach.
+    """Create a pool that runs ``python``.
 
-    Raises `ConfigurationError` when programs could not reach the interpreter.
+    Programs can also read ``toolchains`` and use ``devices``; ``network`` is their way out in the
+    full tier. Raises `ConfigurationError` if programs could not reach the interpreter.
     """
     full = isolation.tier is Tier.FULL
     first_user = USER if full else isolation.first_user
@@ -40,7 +40,7 @@ def create_pool(
         root=str(make_folder()),
         visible=visible,
         readable=["/"] if full else [*visible, *SYSTEM, *PROCESS_INFORMATION],
-        # In the minimal root /dev holds the devices and shared memory alone.
+        # In the minimal root /dev holds only these devices and shared memory.
         writable=["/dev", "/proc"] if full else usable,
         links=links(),
         files=FILES,
@@ -70,19 +70,19 @@ def _check_reachable(paths: Iterable[str]) -> None:
         closed = [str(folder) for folder in path.parents if not folder.stat().st_mode & 0o001]
         if closed:
             raise ConfigurationError(
-                f"programs run as users of their own and cannot reach {path}: "
+                f"programs run under their own user ids and cannot reach {path}: "
                 f"{closed[-1]} is closed to others"
             )
 
 
 SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
-"""Folders of the distribution; some are links into /usr."""
+"""System folders; some are links into /usr."""
 
 CONFIGURATION = (
     *("/etc/alternatives", "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d"),
     *("/etc/localtime", "/etc/ssl/certs", "/etc/ssl/openssl.cnf", "/etc/mime.types"),
 )
-"""Of /etc, what programs need and tells them nothing of this machine."""
+"""The parts of /etc that programs need and that reveal nothing about this machine."""
 
 DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 
@@ -91,7 +91,7 @@ LINKS = {
     "/dev/stdin": "/proc/self/fd/0",
     "/dev/stdout": "/proc/self/fd/1",
     "/dev/stderr": "/proc/self/fd/2",
-    "/var/tmp": "/tmp",  # noqa: S108 - the run's own
+    "/var/tmp": "/tmp",  # noqa: S108 - private to the run
 }
 
 FILES = {
@@ -107,11 +107,11 @@ PROCESS_INFORMATION = (
     *("/proc/version", "/proc/filesystems", "/proc/sys/kernel/osrelease"),
     *("/proc/sys/vm/overcommit_memory", "/proc/sys/kernel/pid_max"),
 )
-"""Of the machine's /proc, where there is no private one."""
+"""Files of the host's /proc, where a run has no private one."""
 
 
 def visible_paths(python: Path, toolchains: Iterable[str]) -> list[str]:
-    """The existing paths to show: the system's, the interpreter's, and those of ``toolchains``."""
+    """The existing paths to show: the system's, the interpreter's, and ``toolchains``."""
     paths = (*SYSTEM, *CONFIGURATION, *_interpreter(python), *toolchains)
     shown: list[str] = []
     for path in sorted({path for path in paths if os.path.exists(path)}):  # noqa: PTH110
@@ -122,11 +122,11 @@ def visible_paths(python: Path, toolchains: Iterable[str]) -> list[str]:
 
 
 def links() -> dict[str, str]:
-    """The links of the minimal root, by path."""
+    """The symbolic links of the minimal root, by path."""
     system = {path: os.readlink(path) for path in SYSTEM if os.path.islink(path)}  # noqa: PTH114, PTH115
     return {**LINKS, **system}
 
 
 def _interpreter(python: Path) -> tuple[str, str]:
-    """The environment of ``python`` and the installation that it was made from."""
+    """The virtual environment of ``python`` and its base installation."""
     return str(python.parents[1]), str(python.resolve().parents[1])

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from services.sandbox.execution import (
-    Ending,
     Execution,
+    ExitReason,
     Outcome,
     OutputListener,
     SandboxFailure,
@@ -23,7 +23,7 @@ from services.sandbox.isolation.cgroups import Cgroups
 from services.sandbox.network.proxy import Network
 from services.sandbox.pool.sessions import SessionProcess
 from services.sandbox.pool.slot import Slot, SlotLost
-from services.sandbox.pool.warm_pool import Shelf
+from services.sandbox.pool.warm_pool import WarmPool
 from services.sandbox.pool.zygote import ALL, BASE, NOTEBOOK, Profile, Zygote, choose_profile
 
 logger = logging.getLogger(__name__)
@@ -33,7 +33,7 @@ _ATTEMPTS = 3
 _SPARE_SLOTS = 2
 _OWN_PROCESSES = 2  # of a slot: itself and the reaper of its run
 _NOT_STARTED = Outcome(
-    ending=Ending.TIMED_OUT,
+    exit_reason=ExitReason.TIMED_OUT,
     return_code=None,
     stdout=b"",
     stderr=b"",
@@ -48,10 +48,10 @@ _NOT_STARTED = Outcome(
 
 @dataclass(frozen=True)
 class Capacity:
-    """How much the pool may run at once, and how much one program may use besides memory.
+    """Bounds of a pool, and of one program's use of everything but memory.
 
-    ``cores`` are those whose time the processes of one program may take together. Sandboxes that
-    wait for a program longer than ``idle_seconds`` are given up.
+    The processes of one program share the time of ``cores`` processors. Slots that wait longer than
+    ``idle_seconds`` for a program are retired.
     """
 
     programs: int
@@ -66,9 +66,8 @@ class Capacity:
 class Pool:
     """Runs programs in slots of warm processes; a `Runner`.
 
-    ``capacity`` bounds what runs at once; more wait. ``first_user`` is the user id, as its zygote
-    counts, of slot 0 where slots have their own. ``network`` is what programs may reach, None when
-    nothing; it ends with the pool.
+    ``first_user`` is the user id of slot 0 as its zygote sees it, None if slots have no user ids of
+    their own. ``network`` is what programs can reach, if anything; the pool closes it.
     """
 
     def __init__(
@@ -89,18 +88,18 @@ class Pool:
         most_slots = capacity.programs + _SPARE_SLOTS
         self._free_numbers = list(range(len(ALL) * most_slots + capacity.sessions))
         self._zygotes = {profile: Zygote(profile, python, configuration) for profile in ALL}
-        self._shelves = {
-            profile: Shelf(
+        self._warm_pools = {
+            profile: WarmPool(
                 capacity.sessions if profile is NOTEBOOK else most_slots,
                 functools.partial(self._make_slot, profile),
             )
             for profile in ALL
         }
-        self._without = set[Profile]()
+        self._unavailable = set[Profile]()
         self._chores: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
-        """Start the first zygote, and the others in the background; raises `SandboxFailure`."""
+        """Start the first zygote now and the others in the background; raises `SandboxFailure`."""
         await self._zygotes[BASE].warm_up()
         self._chores = [
             asyncio.create_task(self._warm_up_others()),
@@ -108,41 +107,42 @@ class Pool:
         ]
 
     async def close(self) -> None:
-        """End every program and process."""
+        """Kill every program and process."""
         for chore in self._chores:
             chore.cancel()
         await asyncio.gather(*self._chores, return_exceptions=True)
-        await asyncio.gather(*(shelf.close() for shelf in self._shelves.values()))
+        await asyncio.gather(*(warm_pool.close() for warm_pool in self._warm_pools.values()))
         await asyncio.gather(*(zygote.close() for zygote in self._zygotes.values()))
         if self.network is not None:
             self.network.close()
         await asyncio.to_thread(remove_folder, Path(self._configuration.root))
 
     async def run(self, execution: Execution, listener: OutputListener | None = None) -> Outcome:
-        """Run it to its end; raises `SandboxFailure`. Cancelling this ends the program."""
+        """Run to completion; raises `SandboxFailure`. Cancelling this kills the program."""
         if execution.limits.seconds <= 0:
             return _NOT_STARTED
         profile = choose_profile(execution.command, execution.imports)
         # Without its warm packages a program still runs, only slower.
-        shelf = self._shelves[BASE if profile in self._without else profile]
+        warm_pool = self._warm_pools[BASE if profile in self._unavailable else profile]
         for attempt in range(1, _ATTEMPTS + 1):
             try:
-                return await _run_in(shelf, execution, listener)
+                return await _run_in_slot(warm_pool, execution, listener)
             except SlotLost as lost:
                 logger.warning("a run was lost (attempt %d): %s", attempt, lost)
-                # What was streamed cannot be taken back; otherwise a run leaves no trace.
+                # Output that was streamed cannot be taken back; otherwise a lost run leaves no
+                # trace.
                 if attempt == _ATTEMPTS or listener is not None:
                     raise SandboxFailure(f"the sandbox failed: {lost}") from lost
         raise AssertionError("unreachable")
 
     async def open_session(self, execution: Execution) -> SessionProcess:
-        """Start a notebook's driver, with the files, environment and memory of ``execution``.
+        """Start a notebook's driver with the files, environment and memory of ``execution``.
 
-        Its command and time limit do not matter. Raises `SandboxFailure`.
+        Its command and time limit are ignored. Raises `SandboxFailure`.
         """
         for attempt in range(1, _ATTEMPTS + 1):
             try:
-                return await SessionProcess.start(self._shelves[NOTEBOOK], execution)
+                return await SessionProcess.start(self._warm_pools[NOTEBOOK], execution)
             except SlotLost as lost:
                 logger.warning("a session was lost (attempt %d): %s", attempt, lost)
                 if attempt == _ATTEMPTS:
@@ -167,13 +167,13 @@ class Pool:
         slot = Slot(number, process, cgroup, self.network, functools.partial(self._free, number))
         try:
             await slot.start()
-        except (SlotLost, ProcessLookupError) as ended:  # with its zygote; another can be made
-            logger.warning("slot %d ended as it started: %s", number, ended)
+        except (SlotLost, ProcessLookupError) as ended:  # with its zygote
+            logger.warning("slot %d exited while starting: %s", number, ended)
             slot.broken = True
         return slot
 
     async def _free(self, number: int) -> None:
-        """Give back the number of a slot that has ended, once nothing of it is left."""
+        """Return the number of a closed slot once nothing of it is left."""
         user = self._user(number)
         if user is not None and self._configuration.tier == "container":
             await self._zygotes[BASE].end_user(user)
@@ -188,30 +188,32 @@ class Pool:
                 await zygote.warm_up()
             except SandboxFailure as failure:
                 logger.warning("%s", failure)
-                self._without.add(profile)
+                self._unavailable.add(profile)
             logger.debug("zygote %s is warm", profile.name)
 
     async def _retire_idle_slots(self) -> None:
         idle_seconds = self._capacity.idle_seconds
         while True:
             await asyncio.sleep(idle_seconds / 4)
-            for shelf in self._shelves.values():
-                await shelf.retire(time.monotonic() - idle_seconds)
+            for warm_pool in self._warm_pools.values():
+                await warm_pool.retire(time.monotonic() - idle_seconds)
 
 
-async def _run_in(shelf: Shelf, execution: Execution, listener: OutputListener | None) -> Outcome:
-    slot = await shelf.take()
+async def _run_in_slot(
+    warm_pool: WarmPool, execution: Execution, listener: OutputListener | None
+) -> Outcome:
+    slot = await warm_pool.acquire()
     try:
         run = await slot.begin(
             execution, execution.command, seconds=execution.limits.seconds, listener=listener
         )
         return await run.outcome()
     finally:
-        shelf.give_back(slot)
+        warm_pool.release(slot)
 
 
 def make_folder() -> Path:
-    """Make one for this process; those that ended processes left behind are removed."""
+    """Create the folder of a pool, and remove those of processes that have ended."""
     for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
         owner = folder.name.removeprefix(_PREFIX).partition("-")[0]
         if owner.isdigit() and not Path("/proc", owner).exists():
@@ -222,7 +224,7 @@ def make_folder() -> Path:
 
 
 def remove_folder(folder: Path) -> None:
-    """Remove it with all that is in it, as far as that can be."""
-    # Programs can nest folders deeper than Python's own way to do this can follow.
+    """Remove a folder with everything in it, as far as possible."""
+    # Programs can nest folders deeper than shutil.rmtree can recurse.
     command = ["/bin/rm", "-rf", "--one-file-system", "--", str(folder)]
     subprocess.run(command, stderr=subprocess.DEVNULL, check=False)

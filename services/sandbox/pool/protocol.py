@@ -1,4 +1,4 @@
-"""The protocol between the service and its slots and zygotes."""
+"""The protocol between the service and its slots and zygotes: messages and their meaning."""
 
 import asyncio
 import contextlib
@@ -10,9 +10,9 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from services.sandbox.execution import (
     Command,
-    Ending,
     Executable,
     Execution,
+    ExitReason,
     PythonFile,
     PythonModule,
 )
@@ -31,7 +31,7 @@ _PIECE = 1 << 16
 
 
 class Channel:
-    """Messages with one process. Only one task may receive, and one send, at a time."""
+    """Messages to and from one process. Only one task may receive, and one send, at a time."""
 
     def __init__(self, own_end: socket.socket) -> None:
         own_end.setblocking(False)
@@ -46,12 +46,15 @@ class Channel:
         bodies: Iterable[bytes] = (),
         descriptors: Sequence[int] = (),
     ) -> None:
-        """Send a message; raises `ChannelClosed`. The other end closes nothing of ours."""
+        """Send a message; raises `ChannelClosed`.
+
+        Our descriptors stay open; the peer receives duplicates.
+        """
         loop = asyncio.get_running_loop()
         bodies = list(bodies)
         length = sum(map(len, bodies))
         data = encode(header, body_length=length)
-        if length <= _PIECE:  # most are: one call, and one wake-up of the receiver
+        if length <= _PIECE:  # the usual case: one system call, and one wake-up of the receiver
             data, bodies = b"".join((data, *bodies)), []
         try:
             sent = socket.send_fds(self._socket, [data], descriptors) if descriptors else 0
@@ -63,7 +66,7 @@ class Channel:
             raise ChannelClosed from None
 
     async def send_cancel(self) -> None:
-        """End the run that is going on, if one is."""
+        """Cancel the current run, if there is one."""
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
             await asyncio.get_running_loop().sock_sendall(self._socket, CANCEL)
 
@@ -76,15 +79,15 @@ class Channel:
         return header, await self._take(body_length)
 
     def take_descriptor(self) -> int:
-        """A descriptor that came with a message."""
+        """Take the next descriptor that came with a message; raises `ChannelClosed`."""
         if not self._descriptors:
             raise ChannelClosed
         return self._descriptors.pop(0)
 
     def close(self) -> None:
-        """Hang up; who waits for a message gets `ChannelClosed`.
+        """Close this end; a pending `receive` raises `ChannelClosed`.
 
-        The end of the other process alone does not tell: a fork of it may still hold its end.
+        The death of the peer alone is not noticed: a fork of it may still hold the other end.
         """
         if self._waiting is not None:
             self._waiting.get_loop().remove_reader(self._socket)
@@ -136,8 +139,8 @@ BASIC_ENVIRONMENT = {
     "USER": "sandbox",
     "LOGNAME": "sandbox",
     "SHELL": "/bin/bash",
-    # Libraries that compute in threads start them when they are imported, in the zygote, and
-    # threads do not survive a fork. Programs share the machine's cores in any case.
+    # Numeric libraries start their threads on import, in the zygote, and threads do not survive a
+    # fork. Programs share the machine's cores anyway.
     "OMP_NUM_THREADS": "1",
     "OPENBLAS_NUM_THREADS": "1",
     "MKL_NUM_THREADS": "1",
@@ -145,7 +148,7 @@ BASIC_ENVIRONMENT = {
     "NUMEXPR_NUM_THREADS": "1",
     "MPLBACKEND": "Agg",
 }
-"""What every program finds in its environment; nothing of the service's is in it."""
+"""The environment of every program; nothing of the service's leaks into it."""
 
 _PROXY = f"http://127.0.0.1:{PROXY_PORT}"
 _PROXY_ENVIRONMENT = {
@@ -155,14 +158,14 @@ _PROXY_ENVIRONMENT = {
 
 
 class Notebook:
-    """The driver of a notebook's kernel, which serves a channel until it is ended."""
+    """The driver of a notebook's kernel, which serves a channel until it is killed."""
 
 
-def environment_in(
-    places: Mapping[str, str], extra: Mapping[str, str], *, proxied: bool
+def run_environment(
+    layout: Mapping[str, str], extra: Mapping[str, str], *, proxied: bool
 ) -> dict[str, str]:
-    """What a program finds besides in its environment."""
-    workspace, temporary = places["workspace"], places["temporary"]
+    """The variables that depend on the run."""
+    workspace, temporary = layout["workspace"], layout["temporary"]
     own = {"HOME": workspace, "PWD": workspace, "TMPDIR": temporary}
     if proxied:  # programs read one spelling or the other
         own |= _PROXY_ENVIRONMENT
@@ -170,7 +173,7 @@ def environment_in(
     return {**own, **extra}
 
 
-def order(
+def build_request(
     execution: Execution,
     command: Command | Notebook,
     seconds: float | None,
@@ -190,8 +193,8 @@ def order(
     }
 
 
-def files_of(answer: Header, body: bytes) -> dict[str, bytes]:
-    """The fetched files that came with an answer."""
+def split_files(answer: Header, body: bytes) -> dict[str, bytes]:
+    """Split a body into the fetched files that the result lists."""
     files, at = {}, 0
     for name, size in answer["files"]:
         files[name] = body[at : at + size]
@@ -199,10 +202,10 @@ def files_of(answer: Header, body: bytes) -> dict[str, bytes]:
     return files
 
 
-def answer_of_the_dead(wall_seconds: float) -> Header:
-    """The answer of a run whose slot was killed at the memory limit as well."""
+def oom_result(wall_seconds: float) -> Header:
+    """The result of a run whose slot was killed at the memory limit, too."""
     return {
-        "ending": "out_of_memory",
+        "exit_reason": "out_of_memory",
         "return_code": -signal.SIGKILL,
         "wall_seconds": wall_seconds,
         "cpu_seconds": 0.0,
@@ -212,15 +215,15 @@ def answer_of_the_dead(wall_seconds: float) -> Header:
     }
 
 
-def ending_of(answer: Header, *, memory_ran_out: bool) -> Ending:
-    """How the program ended. One that outlives the end of a child by memory has exited."""
-    if answer["ending"] == "timed_out":
-        return Ending.TIMED_OUT
-    if answer["ending"] == "out_of_memory" or (memory_ran_out and answer["return_code"]):
-        return Ending.OUT_OF_MEMORY
-    if answer["ending"] == "out_of_disk":
-        return Ending.OUT_OF_DISK
-    return Ending.EXITED
+def exit_reason_of(answer: Header, *, memory_ran_out: bool) -> ExitReason:
+    """Why the program ended; one that survives the OOM kill of a child has exited normally."""
+    if answer["exit_reason"] == "timed_out":
+        return ExitReason.TIMED_OUT
+    if answer["exit_reason"] == "out_of_memory" or (memory_ran_out and answer["return_code"]):
+        return ExitReason.OUT_OF_MEMORY
+    if answer["exit_reason"] == "out_of_disk":
+        return ExitReason.OUT_OF_DISK
+    return ExitReason.EXITED
 
 
 def _program(command: Command | Notebook) -> tuple[str, tuple[str, ...]]:
@@ -236,7 +239,7 @@ def _program(command: Command | Notebook) -> tuple[str, tuple[str, ...]]:
 
 
 async def readable(waiting: socket.socket | int) -> None:
-    """Wait until a socket or another descriptor has something to read."""
+    """Wait until a socket or descriptor is readable."""
     loop = asyncio.get_running_loop()
     ready: asyncio.Future[None] = loop.create_future()
     loop.add_reader(waiting, resolve, ready)
@@ -247,6 +250,6 @@ async def readable(waiting: socket.socket | int) -> None:
 
 
 def resolve(ready: "asyncio.Future[None]") -> None:
-    """Have who awaits this go on; it may have given up meanwhile."""
+    """Resolve the future unless it was cancelled."""
     if not ready.done():
         ready.set_result(None)

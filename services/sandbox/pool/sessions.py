@@ -1,4 +1,4 @@
-"""The process of a session: a notebook's driver that runs in a sandbox until it is ended."""
+"""The process of a session: a notebook's driver that runs in a sandbox until it is closed."""
 
 import socket
 from typing import Self
@@ -6,44 +6,43 @@ from typing import Self
 from services.sandbox.execution import Execution, Outcome, SandboxFailure
 from services.sandbox.pool.protocol import Notebook
 from services.sandbox.pool.slot import Run, Slot, SlotLost
-from services.sandbox.pool.warm_pool import Shelf
+from services.sandbox.pool.warm_pool import WarmPool
 
 
 class SessionProcess:
     """A running driver. ``channel`` is the service's end of the socket that it serves."""
 
-    def __init__(self, shelf: Shelf, slot: Slot, run: Run, channel: socket.socket) -> None:
+    def __init__(self, warm_pool: WarmPool, slot: Slot, run: Run, channel: socket.socket) -> None:
         self.channel = channel
-        self._shelf = shelf
+        self._warm_pool = warm_pool
         self._slot = slot
         self._run = run
 
     @classmethod
-    async def start(cls, shelf: Shelf, execution: Execution) -> Self:
-        """Start a driver in a slot of ``shelf``; raises `SandboxFailure` and `SlotLost`."""
+    async def start(cls, warm_pool: WarmPool, execution: Execution) -> Self:
+        """Start a driver in a slot of ``warm_pool``; raises `SandboxFailure` and `SlotLost`."""
         own_end, other_end = socket.socketpair()
         own_end.setblocking(False)
-        slot = await shelf.take()
+        slot = await warm_pool.acquire()
         try:
             with other_end:
                 channel = other_end.fileno()
                 run = await slot.begin(execution, Notebook(), seconds=None, channel=channel)
         except BaseException:
             own_end.close()
-            shelf.give_back(slot)
+            warm_pool.release(slot)
             raise
-        return cls(shelf, slot, run, own_end)
+        return cls(warm_pool, slot, run, own_end)
 
     @property
     def memory_kills(self) -> int:
-        """How many of its processes were killed at its memory limit, as far as that is known."""
+        """Number of its processes killed at the memory limit, as far as it is known."""
         return self._run.memory_kills
 
     async def close(self) -> Outcome:
-        """End the driver and everything it started; its place is free afterwards.
+        """Kill the driver and everything it started, and release its slot; call once.
 
-        What came of it holds the files that its execution asked for. To be called once; raises
-        `SandboxFailure`.
+        The outcome holds the files that the execution asked for. Raises `SandboxFailure`.
         """
         self.channel.close()
         try:
@@ -51,4 +50,4 @@ class SessionProcess:
         except SlotLost as lost:
             raise SandboxFailure(f"the session was lost: {lost}") from lost
         finally:
-            self._shelf.give_back(self._slot)
+            self._warm_pool.release(self._slot)

@@ -10,8 +10,8 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
 from services.sandbox.execution import (
     Command,
-    Ending,
     Execution,
+    ExitReason,
     Outcome,
     OutputListener,
     SandboxFailure,
@@ -22,12 +22,12 @@ from services.sandbox.isolation.cgroup import Cgroup
 from services.sandbox.network.proxy import Network, Proxy
 from services.sandbox.pool.protocol import (
     Notebook,
-    answer_of_the_dead,
-    ending_of,
-    environment_in,
-    files_of,
-    order,
+    build_request,
+    exit_reason_of,
+    oom_result,
     readable,
+    run_environment,
+    split_files,
 )
 from services.sandbox.pool.streams import Input, Output
 from services.sandbox.pool.zygote import SlotProcess
@@ -41,14 +41,14 @@ _SETTLE_BYTES = 32 << 20
 
 
 class SlotLost(Exception):
-    """The slot's processes ended or hang; the program may have run, or not."""
+    """The slot's processes died or hang; the program may or may not have run."""
 
 
 class Slot:
-    """Runs programs one after another. When ``broken`` it serves no more and must be closed.
+    """Runs programs one after another; a ``broken`` slot runs no more and must be closed.
 
-    ``number`` is its own among the living slots of the pool; ``free`` gives it back. ``network``
-    is what programs reach by a proxy, if they have one.
+    ``number`` is unique among the living slots of the pool; ``free`` returns it. ``network`` is
+    what programs reach through a proxy, if anything.
     """
 
     def __init__(
@@ -67,24 +67,24 @@ class Slot:
         self._network = network
         self._proxy: Proxy | None = None
         self._free = free
-        self._places: Mapping[str, str] | None = None
+        self._layout: Mapping[str, str] | None = None
         self._idle_usage: int | None = None
         self._memory_limit: int | None = None
         self._closing: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
         """Let the slot prepare its first run; raises `SlotLost`."""
-        # In a thread: the kernel may take a while to let everybody else pass.
+        # In a thread: moving a process between control groups may block in the kernel.
         await asyncio.to_thread(self._cgroup.add, self._process.pid)
         await self._send({"start": True})
 
     async def prepare(self) -> None:
-        """Wait until a fresh sandbox is there for the next run; raises `SlotLost`."""
-        places, _ = await self.answer(_READY_SECONDS)
+        """Wait until a fresh sandbox is ready for the next run; raises `SlotLost`."""
+        layout, _ = await self.answer(_READY_SECONDS)
         if self._network is not None:
             self._proxy = self._network.proxy(self._take_descriptor())
         await self._wait_until_freed()
-        self._places = places
+        self._layout = layout
 
     async def begin(
         self,
@@ -96,12 +96,12 @@ class Slot:
         channel: int | None = None,
     ) -> "Run":
         """Start a program, with the descriptor ``channel`` after its streams; raises `SlotLost`."""
-        places, self._places = self._places, None
-        if places is None:
+        layout, self._layout = self._layout, None
+        if layout is None:
             raise self._lost("it was not ready")
         proxied = self._proxy is not None
-        environment = environment_in(places, execution.environment, proxied=proxied)
-        message = order(execution, command, seconds, environment)
+        environment = run_environment(layout, execution.environment, proxied=proxied)
+        message = build_request(execution, command, seconds, environment)
         self._limit_memory(execution.limits.memory_bytes)
         run = Run(self, self._cgroup, execution, seconds, listener, self._proxy)
         self._proxy = None
@@ -123,7 +123,7 @@ class Slot:
         except TimeoutError:
             raise self._lost(f"no answer within {seconds:.0f} s") from None
         except ChannelClosed:
-            raise self._lost("its process ended") from None
+            raise self._lost("its process died") from None
         except BaseException:
             self.broken = True
             raise
@@ -133,7 +133,7 @@ class Slot:
         return header, body
 
     async def cancel(self) -> tuple[Header, bytes]:
-        """End the running program and return its answer; raises `SlotLost`."""
+        """Kill the running program and return its result; raises `SlotLost`."""
         self.broken = True
         await self._process.channel.send_cancel()
         answer = await self.answer(_OVERTIME_SECONDS)
@@ -141,15 +141,15 @@ class Slot:
         return answer
 
     def is_alive(self) -> bool:
-        """Whether its process is there: it ends with its zygote."""
+        """Whether its process is alive: it dies with its zygote."""
         poll = select.poll()
         poll.register(self._process.pidfd, select.POLLIN)
         return not self.broken and not poll.poll(0)
 
     async def close(self) -> None:
-        """End whatever runs here; the slot's place and number are free afterwards.
+        """Kill whatever runs here; afterwards the slot's number is free.
 
-        Raises TimeoutError, OSError.
+        Raises TimeoutError and OSError.
         """
         if self._closing is None:
             self._closing = asyncio.create_task(self._close())
@@ -164,9 +164,9 @@ class Slot:
         async with asyncio.timeout(_OVERTIME_SECONDS):
             await readable(self._process.pidfd)
         self._process.channel.close()
-        await asyncio.sleep(0)  # who waits for an answer looks at the control group before it goes
+        await asyncio.sleep(0)  # a pending `answer` reads the control group before it returns
         os.close(self._process.pidfd)
-        await asyncio.to_thread(self._cgroup.remove)  # and whatever is still in it
+        await asyncio.to_thread(self._cgroup.remove)  # with everything still in it
         await self._free()
 
     def _take_descriptor(self) -> int:
@@ -176,9 +176,10 @@ class Slot:
             raise self._lost("a descriptor is missing from its message") from None
 
     async def _wait_until_freed(self) -> None:
-        """Wait until the kernel has given back the files of the run before.
+        """Wait until the kernel has freed the files of the previous run.
 
-        They go with the last mount, a moment after the last process, and count until then.
+        They are freed with the last mount, a moment after the last process, and are charged until
+        then.
         """
         usage = self._cgroup.usage()
         if usage is None:
@@ -187,18 +188,18 @@ class Slot:
         most, end = self._idle_usage + _SETTLE_BYTES, time.monotonic() + _SETTLE_SECONDS
         if usage <= most:
             return
-        # Slower to ask, and without the cached files that the kernel takes back when it must.
+        # Slower to read, but without cached pages, which the kernel reclaims on demand.
         while (held := self._cgroup.held() or 0) > most:
             if time.monotonic() > end:
-                raise self._lost(f"{held} bytes of earlier runs remain")
+                raise self._lost(f"{held} bytes of earlier runs are still charged")
             await asyncio.sleep(0.005)
 
     def _limit_memory(self, limit: int) -> None:
-        """Allow a run so much on top of what the waiting slot holds itself; raises `SlotLost`."""
+        """Set the memory limit on top of what the idle slot itself uses; raises `SlotLost`."""
         if limit != self._memory_limit:
             try:
                 self._cgroup.set_memory_limit(limit + (self._idle_usage or 0))
-            except OSError as error:  # more than that remains of earlier runs
+            except OSError as error:  # earlier runs have left more than that
                 raise self._lost(f"its memory cannot be limited: {error.strerror}") from error
             self._memory_limit = limit
         self._cgroup.reset_peak()
@@ -210,10 +211,10 @@ class Slot:
             async with asyncio.timeout(_OVERTIME_SECONDS):
                 await self._process.channel.send(message, bodies, descriptors)
         except TimeoutError:
-            raise self._lost("its process takes no message") from None
+            raise self._lost("its process accepts no message") from None
         except ChannelClosed:
-            await self.answer(_LAST_WORD_SECONDS)  # why, if it still said so
-            raise self._lost("its process takes no message") from None
+            await self.answer(_LAST_WORD_SECONDS)  # the reason, if it could still be sent
+            raise self._lost("its process accepts no message") from None
 
     def _lost(self, reason: str) -> SlotLost:
         self.broken = True
@@ -239,9 +240,9 @@ class Run:
         self._stdin = Input(execution.stdin)
         self._stdout = Output(Stream.STDOUT, limit, listener)
         self._stderr = Output(Stream.STDERR, limit, listener)
-        self._lines: list[Input | Output | Proxy] = [self._stdin, self._stdout, self._stderr]
+        self._endpoints: list[Input | Output | Proxy] = [self._stdin, self._stdout, self._stderr]
         if proxy is not None:
-            self._lines.append(proxy)
+            self._endpoints.append(proxy)
         self._usage = cgroup.usage() or 0
         self._memory_kills = cgroup.oom_kills()
         self._began = time.monotonic()
@@ -253,16 +254,16 @@ class Run:
 
     def discard(self) -> None:
         """Close everything: the program was never started."""
-        for line in self._lines:
-            line.discard()
+        for endpoint in self._endpoints:
+            endpoint.discard()
 
     def started(self) -> None:
-        """Feed and drain: the program has its ends."""
-        for line in self._lines:
-            line.started()
+        """Start pumping stdin, stdout and stderr; the child now owns its pipe ends."""
+        for endpoint in self._endpoints:
+            endpoint.started()
 
     async def outcome(self) -> Outcome:
-        """Wait for the end; cancelling this ends the program. Raises `SlotLost`."""
+        """Wait for the end; cancelling this kills the program. Raises `SlotLost`."""
         allowed = None if self._seconds is None else self._seconds + _ANSWER_SLACK_SECONDS
         try:
             header, body = await self._slot.answer(allowed)
@@ -271,7 +272,7 @@ class Run:
                 raise
             header, body = self._ended_by_memory(), b""
         except asyncio.CancelledError:
-            with contextlib.suppress(SlotLost):  # then the slot ends, with all that runs in it
+            with contextlib.suppress(SlotLost):  # then everything in the slot dies
                 await self._slot.cancel()
             raise
         finally:
@@ -279,7 +280,7 @@ class Run:
         return self._outcome(header, body)
 
     async def cancel(self) -> Outcome:
-        """End the program now; raises `SlotLost`."""
+        """Kill the program now; raises `SlotLost`."""
         try:
             header, body = await self._slot.cancel()
         except SlotLost:
@@ -291,26 +292,26 @@ class Run:
         return self._outcome(header, body)
 
     def _finish(self) -> None:
-        for line in self._lines:
-            line.finish()
+        for endpoint in self._endpoints:
+            endpoint.finish()
 
     @property
     def memory_kills(self) -> int:
-        """How many of its processes were killed at its memory limit, as far as that is known."""
+        """Number of its processes killed at the memory limit, as far as it is known."""
         return self._cgroup.oom_kills() - self._memory_kills
 
     def _memory_ran_out(self) -> bool:
         return self.memory_kills > 0
 
     def _ended_by_memory(self) -> Header:
-        return answer_of_the_dead(time.monotonic() - self._began)
+        return oom_result(time.monotonic() - self._began)
 
     def _outcome(self, header: Header, body: bytes) -> Outcome:
-        ending = ending_of(header, memory_ran_out=self._memory_ran_out())
+        ending = exit_reason_of(header, memory_ran_out=self._memory_ran_out())
         peak = self._cgroup.peak()
         return Outcome(
-            ending=ending,
-            return_code=None if ending is Ending.TIMED_OUT else header["return_code"],
+            exit_reason=ending,
+            return_code=None if ending is ExitReason.TIMED_OUT else header["return_code"],
             stdout=self._stdout.kept,
             stderr=self._stderr.kept,
             stdout_cut=self._stdout.cut,
@@ -320,6 +321,6 @@ class Run:
             peak_memory_bytes=(
                 header["peak_memory_bytes"] if peak is None else max(0, peak - self._usage)
             ),
-            files=files_of(header, body),
+            files=split_files(header, body),
             left_out=tuple(header["left_out"]),
         )

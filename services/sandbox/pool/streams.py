@@ -1,4 +1,4 @@
-"""The standard streams of a program, on the service's side."""
+"""The service's ends of a program's standard streams."""
 
 import asyncio
 import functools
@@ -9,15 +9,15 @@ from services.sandbox.execution import OutputListener, Stream
 _PIECE = 1 << 18
 _PIPE_HOLDS = 1 << 16
 _WRITABLE, _READABLE = 0o622, 0o644
-"""For a program, another user than the service, that opens /dev/stdout or /dev/stdin by name."""
+"""The program runs as another user, and may open /dev/stdout or /dev/stdin by name."""
 _MOST_LEFT = 256
-"""A pipe holds no more pieces, however large a program has made it."""
+"""A pipe holds no more pieces than this, whatever size a program gives it."""
 
 
 class Output:
-    """Drains a pipe as it fills, and keeps the first ``limit`` bytes.
+    """Drains a pipe and keeps the first ``limit`` bytes.
 
-    ``write_end`` is the program's; it is closed here by `started`.
+    ``write_end`` is the program's; `started` closes our copy.
     """
 
     def __init__(self, stream: Stream, limit: int, listener: OutputListener | None) -> None:
@@ -37,25 +37,25 @@ class Output:
         return bytes(self._kept)
 
     def started(self) -> None:
-        """Begin to drain: the program has its end."""
+        """Start draining: the program has its end."""
         os.close(self.write_end)
         asyncio.get_running_loop().add_reader(self._read_end, self._read)
 
     def finish(self) -> None:
-        """Take what is left and close: the program ended, or is lost and may even write on."""
+        """Read what is left and close; a lost program may even still be writing."""
         for _ in range(_MOST_LEFT):
             if not self._open or not self._read():
                 break
         self._close()
 
     def discard(self) -> None:
-        """Close without ever having been started."""
+        """Close without having been started."""
         os.close(self.write_end)
         os.close(self._read_end)
         self._open = False
 
     def _read(self) -> bool:
-        """Take a piece; return whether there may be more."""
+        """Read a piece; return whether there may be more."""
         room = self._limit - len(self._kept)
         try:
             if room <= 0:
@@ -72,7 +72,7 @@ class Output:
         return True
 
     def _drop(self) -> bool:
-        # Within the kernel: a program that floods its output takes none of the service's time.
+        # Inside the kernel: a program that floods its output costs the service no time.
         dropped = os.splice(self._read_end, _nowhere(), _PIECE, flags=os.SPLICE_F_NONBLOCK)
         self.cut = self.cut or dropped > 0
         if not dropped:
@@ -92,9 +92,9 @@ def _nowhere() -> int:
 
 
 class Input:
-    """Feeds bytes to a program that may read them, slowly, in part, or never.
+    """Feeds bytes to a program that may read them slowly, in part, or never.
 
-    ``read_end`` is the program's; it is closed here by `started`.
+    ``read_end`` is the program's; `started` closes our copy.
     """
 
     def __init__(self, data: bytes) -> None:
@@ -110,7 +110,7 @@ class Input:
             self._write()
 
     def started(self) -> None:
-        """Go on feeding: the program has its end."""
+        """Keep feeding: the program has its end."""
         os.close(self.read_end)
         if self._write_end >= 0:
             asyncio.get_running_loop().add_writer(self._write_end, self._write)
@@ -122,7 +122,7 @@ class Input:
             self._close()
 
     def discard(self) -> None:
-        """Close without ever having been started."""
+        """Close without having been started."""
         os.close(self.read_end)
         self._close()
 

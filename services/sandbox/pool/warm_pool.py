@@ -1,4 +1,4 @@
-"""The slots of one profile, kept with a fresh sandbox waiting in each."""
+"""A warm pool: the slots of one profile, each with a fresh sandbox waiting in it."""
 
 import asyncio
 import logging
@@ -14,76 +14,76 @@ logger = logging.getLogger(__name__)
 _CLOSED = "the sandbox is being shut down"
 
 
-class Shelf:
-    """Hands out slots that are ready; makes more, up to ``most``, when there is none."""
+class WarmPool:
+    """Hands out ready slots; starts more, up to ``most``, on demand."""
 
     def __init__(self, most: int, make: Callable[[], Awaitable[Slot]]) -> None:
         self._most = most
         self._make = make
         self._slots = set[Slot]()
-        self._in_the_making = 0
+        self._starting = 0
         self._ready: list[Slot] = []
         self._waiting: deque[asyncio.Future[Slot]] = deque()
         self._tasks = set[asyncio.Task[None]]()
         self._closed = False
 
-    async def take(self) -> Slot:
-        """A ready slot, to be given back; raises `SandboxFailure`."""
+    async def acquire(self) -> Slot:
+        """Wait for a ready slot, to be returned with `release`; raises `SandboxFailure`."""
         if self._closed:
             raise SandboxFailure(_CLOSED)
         while self._ready:
             slot = self._ready.pop()
             if slot.is_alive():
                 return slot
-            self._in_background(self._exchange(slot))
+            self._in_background(self._replace(slot))
         place: asyncio.Future[Slot] = asyncio.get_running_loop().create_future()
         self._waiting.append(place)
-        self._make_what_is_missing()
+        self._start_missing()
         try:
             return await place
         except asyncio.CancelledError:
             if place.done() and not place.cancelled() and place.exception() is None:
-                self._hand_out(place.result())
+                self._dispatch(place.result())
             raise
 
-    def give_back(self, slot: Slot) -> None:
-        """Take a slot back after a run; it prepares its next sandbox by itself."""
+    def release(self, slot: Slot) -> None:
+        """Return a slot after a run; it prepares its next sandbox in the background."""
         slot.last_used = time.monotonic()
         self._in_background(self._prepare(slot))
 
     async def retire(self, unused_since: float) -> None:
-        """End slots that nobody wanted for long."""
+        """Close slots that have been idle since ``unused_since``."""
         old = [slot for slot in self._ready if slot.last_used < unused_since]
         self._ready = [slot for slot in self._ready if slot not in old]
-        await asyncio.gather(*(self._exchange(slot) for slot in old))
+        await asyncio.gather(*(self._replace(slot) for slot in old))
 
     async def close(self) -> None:
-        """End all slots and what runs in them; who waits for one gets `SandboxFailure`."""
+        """Close all slots and what runs in them; waiters get `SandboxFailure`."""
         self._closed = True
-        self._disappoint(_CLOSED)
+        self._fail_waiters(_CLOSED)
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await asyncio.gather(*(self._end(slot) for slot in list(self._slots)))
 
-    def _make_what_is_missing(self) -> None:
-        """Make slots for those who wait, as far as there may be more."""
+    def _start_missing(self) -> None:
+        """Start slots for the waiters, up to the limit."""
         waiting = sum(not place.done() for place in self._waiting)
-        room = self._most - len(self._slots) - self._in_the_making
-        for _ in range(min(waiting - self._in_the_making, room)):
-            self._in_the_making += 1
+        room = self._most - len(self._slots) - self._starting
+        for _ in range(min(waiting - self._starting, room)):
+            self._starting += 1
             self._in_background(self._add())
 
     async def _add(self) -> None:
         failure: Exception | None = None
         try:
             slot = await self._make()
-        except Exception as error:  # whatever it is, nobody shall wait for ever
+        except Exception as error:  # whatever the failure, waiters must hear of it
             failure = error
         finally:
-            self._in_the_making -= 1
+            self._starting -= 1
         if failure is not None:
-            self._refuse(failure)
+            self._report_failed_start(failure)
             return
         self._slots.add(slot)
         await self._prepare(slot)
@@ -96,16 +96,16 @@ class Shelf:
             slot.broken = True
             logger.warning("slot %d: %s", slot.number, error)
         if slot.broken:
-            await self._exchange(slot)
+            await self._replace(slot)
         else:
-            self._hand_out(slot)
+            self._dispatch(slot)
 
-    async def _exchange(self, slot: Slot) -> None:
-        """End a slot, which leaves room for another."""
+    async def _replace(self, slot: Slot) -> None:
+        """Close a slot, and start another one if somebody waits."""
         await self._end(slot)
-        self._make_what_is_missing()
+        self._start_missing()
 
-    def _hand_out(self, slot: Slot) -> None:
+    def _dispatch(self, slot: Slot) -> None:
         while self._waiting:
             place = self._waiting.popleft()
             if not place.done():
@@ -113,14 +113,14 @@ class Shelf:
                 return
         self._ready.append(slot)
 
-    def _refuse(self, error: Exception) -> None:
-        """No slot can be made: tell those who wait, unless another will come to them."""
-        if self._slots or self._in_the_making:
+    def _report_failed_start(self, error: Exception) -> None:
+        """A slot could not be started: fail the waiters, unless another slot will serve them."""
+        if self._slots or self._starting:
             logger.warning("no further slot: %s", error)
             return
-        self._disappoint(f"no sandbox can be made: {error}")
+        self._fail_waiters(f"no sandbox could be created: {error}")
 
-    def _disappoint(self, reason: str) -> None:
+    def _fail_waiters(self, reason: str) -> None:
         for place in self._waiting:
             if not place.done():
                 place.set_exception(SandboxFailure(reason))
@@ -130,7 +130,7 @@ class Shelf:
         try:
             await slot.close()
         except Exception:
-            logger.exception("slot %d does not end", slot.number)
+            logger.exception("slot %d could not be closed", slot.number)
         self._slots.discard(slot)  # no earlier: until then its number is taken
 
     def _in_background(self, work: Coroutine[None, None, None]) -> None:

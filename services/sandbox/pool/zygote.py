@@ -36,12 +36,12 @@ COMMON = (
     *("struct", "subprocess", "tempfile", "textwrap", "threading", "time", "traceback", "typing"),
     *("unicodedata", "urllib.parse", "uuid", "warnings"),
 )
-"""What programs of models import most; a fork costs the more, the more there is."""
+"""The standard-library modules that programs of models import most; each makes a fork slower."""
 
 
 @dataclass(frozen=True)
 class Profile:
-    """A kind of zygote: the modules it imports, and the packages a program finds there."""
+    """A kind of zygote: the modules it imports, and the packages a program finds loaded."""
 
     name: str
     packages: frozenset[str]
@@ -70,13 +70,13 @@ BY_SIZE = (
     _profile("pandas", "pandas numpy", "pandas", "numpy.random"),
     SCIENTIFIC,
 )
-"""From the one that forks fastest to the slowest."""
+"""From the fastest to fork to the slowest."""
 
 ALL = (*BY_SIZE, PYTEST, NOTEBOOK)
 
 
 def choose_profile(command: Command, imports: frozenset[str]) -> Profile:
-    """The quickest zygote that has loaded all of what the program will import, where one has."""
+    """The fastest profile that has loaded everything the program will import."""
     if isinstance(command, Executable):
         return BASE
     if isinstance(command, PythonModule):
@@ -87,7 +87,7 @@ def choose_profile(command: Command, imports: frozenset[str]) -> Profile:
 
 @dataclass(frozen=True)
 class SlotProcess:
-    """A new slot: its process, with the number that it has here, and the way to talk to it."""
+    """A new slot: its process id in this namespace, its pidfd, and its channel."""
 
     pid: int
     pidfd: int
@@ -95,7 +95,7 @@ class SlotProcess:
 
 
 class Zygote:
-    """A warm process of one profile. It is started when first needed, and again when it died."""
+    """A warm process of one profile, started on first use and restarted after a crash."""
 
     def __init__(self, profile: Profile, python: Path, configuration: Configuration) -> None:
         self._profile = profile
@@ -111,25 +111,25 @@ class Zygote:
             await self._ensure_started()
 
     async def fork_slot(self, user: int | None) -> SlotProcess:
-        """Make a slot, of this user id in the container tier; raises `SandboxFailure`."""
+        """Fork a slot, with this user id if slots have their own; raises `SandboxFailure`."""
         return await self._ask(lambda channel: self._fork(channel, user), _FORK_SECONDS)
 
     async def end_user(self, user: int) -> None:
-        """End every process of a slot that is gone, in the container tier; raises `SandboxFailure`.
+        """Kill every process of a closed slot's user; raises `SandboxFailure`.
 
-        With namespaces the kernel does.
+        Only needed in the container tier: with namespaces the kernel does it.
         """
         answer = await self._ask(lambda channel: _end_user(channel, user), _END_USER_SECONDS)
         if "failure" in answer:
             raise SandboxFailure(answer["failure"])
 
     async def close(self) -> None:
-        """End the process; its slots and their runs end with it."""
+        """Kill the process; its slots and their runs die with it."""
         async with self._lock:
             await self._stop()
 
     async def _ask(self, ask: Callable[[Channel], Awaitable[Answer]], seconds: float) -> Answer:
-        """What the process answers; one that was killed or hangs is replaced once."""
+        """Ask the process; if it was killed or hangs, restart it and ask once more."""
         async with self._lock:
             for _ in range(2):
                 channel = await self._ensure_started()
@@ -137,13 +137,13 @@ class Zygote:
                     async with asyncio.timeout(seconds):
                         return await ask(channel)
                 except (TimeoutError, ChannelClosed):
-                    logger.warning("zygote %s does not answer: starting anew", self._profile.name)
+                    logger.warning("zygote %s does not answer: restarting", self._profile.name)
                     await self._stop()
         raise SandboxFailure(f"the zygote {self._profile.name} does not answer")
 
     async def _ensure_started(self) -> Channel:
         if self._process is not None and self._process.poll() is not None:
-            logger.warning("zygote %s ended: starting anew", self._profile.name)
+            logger.warning("zygote %s ended: restarting", self._profile.name)
             await self._stop()
         return self._channel or await self._start()
 
@@ -156,7 +156,7 @@ class Zygote:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 cwd="/",
-                start_new_session=True,  # what Ctrl-C ends is the service, and it ends this
+                start_new_session=True,  # Ctrl-C is for the service, which closes this
                 env={**BASIC_ENVIRONMENT, "PYTHONPATH": str(REPOSITORY)},
             )
         channel = self._channel = Channel(own_end)
@@ -173,7 +173,7 @@ class Zygote:
                 await channel.send(order, [seccomp])
                 answer, _ = await channel.receive()
         except (TimeoutError, ChannelClosed):
-            answer = {"failure": "it ended or hung while it started"}
+            answer = {"failure": "it exited or hung while starting"}
         self._check(answer)
         if "failure" in answer:
             await self._stop()
@@ -183,7 +183,7 @@ class Zygote:
     def _check(self, answer: Header) -> None:
         if answer.get("missing"):
             logger.warning(
-                "the sandbox's runtime lacks %s: such imports will be slow or fail",
+                "the sandbox's runtime lacks %s: importing them will be slow or fail",
                 ", ".join(answer["missing"]),
             )
 
@@ -217,6 +217,6 @@ async def _end_user(channel: Channel, user: int) -> Header:
 
 
 def _pid(pidfd: int) -> int:
-    """The process that a pidfd stands for; a zygote knows it by another number."""
+    """The process behind a pidfd; the zygote knows it by the id of its own namespace."""
     lines = Path(f"/proc/self/fdinfo/{pidfd}").read_text().splitlines()
     return int(next(line.split()[1] for line in lines if line.startswith("Pid:")))

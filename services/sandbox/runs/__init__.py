@@ -1,1 +1,1 @@
-"""Running code for clients: one program, one that streams, one with many inputs."""
+"""/run_code and its variants: streamed output, and many inputs."""

@@ -12,37 +12,37 @@ from services.contracts.sandbox_cases import (
     RunCasesRequest,
     RunCasesResponse,
 )
-from services.sandbox.execution import Ending, Outcome, SandboxFailure
+from services.sandbox.execution import ExitReason, Outcome, SandboxFailure
 from services.sandbox.languages.registry import Build
 from services.sandbox.runs.service import Compiled, Runs
 from services.sandbox.wire import Program, check_program, command_result, failed_result
 
 STREAMS_ANSWERED = 4
-"""An answer holds as much output as so many streams of one program; the cases share it."""
+"""A response holds at most this many full output streams; the cases share them equally."""
 LEAST_SHARE_BYTES = 1024
 
 
 @dataclass(frozen=True)
 class CasesRun:
-    """A checked request for many runs."""
+    """A checked request with many inputs."""
 
     request: RunCasesRequest
     program: Program
 
 
 def check_cases(runs: Runs, request: RunCasesRequest) -> CasesRun:
-    """What a request asks for; raises `Unprocessable`."""
+    """Validate a request; raises `Unprocessable`."""
     return CasesRun(request, check_program(request, runs.settings))
 
 
 async def run_cases(runs: Runs, cases: CasesRun) -> RunCasesResponse:
-    """Compile in one place, then run every case in a place of its own; raises `QueueFull`."""
-    async with runs.place(cases.program.patience):
+    """Compile in one slot, then run each case in its own slot; raises `QueueFull`."""
+    async with runs.permit(cases.program.queue_timeout):
         compiled = await runs.compile(cases.program)
     if compiled.build is None:
         results = [CaseResult(status=CaseStatus.NOT_RUN) for _ in cases.request.cases]
     else:
-        results = await _Round(runs, cases, compiled.build).run()
+        results = await _CaseRunner(runs, cases, compiled.build).run()
     return _response(compiled, results)
 
 
@@ -63,11 +63,11 @@ def _response(compiled: Compiled, results: list[CaseResult]) -> RunCasesResponse
     )
 
 
-class _Round:
-    """The runs of one request, as many at once as there are places.
+class _CaseRunner:
+    """Runs the cases of one request concurrently.
 
-    When it stops on the first failure, the result is as if they had run one after another: those
-    before that case are done, and those after it count as not run.
+    With ``stop_on_first_failure`` the result is as if they had run in sequence: cases after the
+    first failure count as not run.
     """
 
     def __init__(self, runs: Runs, cases: CasesRun, build: Build) -> None:
@@ -78,21 +78,21 @@ class _Round:
         count = len(cases.request.cases)
         self._results = [CaseResult(status=CaseStatus.NOT_RUN)] * count
         self._share = _share(runs.settings.sandbox_output_bytes, count)
-        self._at_once = asyncio.Semaphore(runs.admission.places)
+        self._concurrent = asyncio.Semaphore(runs.admission.slots)
         self._tasks: list[asyncio.Task[None]] = []
 
     async def run(self) -> list[CaseResult]:
-        """Run them; raises `QueueFull`."""
+        """Run all cases; raises `QueueFull`."""
         try:
             async with asyncio.TaskGroup() as group:
                 for index, case in enumerate(self._request.cases):
-                    self._tasks.append(group.create_task(self._turn(index, case)))
+                    self._tasks.append(group.create_task(self._run_in_slot(index, case)))
         except ExceptionGroup as failures:
             raise failures.exceptions[0] from None
         return self._results
 
-    async def _turn(self, index: int, case: Case) -> None:
-        async with self._at_once, self._runs.place(self._runs.settings.sandbox_queue_seconds):
+    async def _run_in_slot(self, index: int, case: Case) -> None:
+        async with self._concurrent, self._runs.permit(self._runs.settings.sandbox_queue_seconds):
             result = await self._run(case)
         self._results[index] = result
         if self._request.stop_on_first_failure and result.status is not CaseStatus.PASSED:
@@ -115,7 +115,7 @@ class _Round:
         )
 
     def _matched(self, case: Case, outcome: Outcome) -> bool | None:
-        if case.expected_output is None or outcome.ending is not Ending.EXITED:
+        if case.expected_output is None or outcome.exit_reason is not ExitReason.EXITED:
             return None
         return not outcome.stdout_cut and matches(
             outcome.stdout, case.expected_output, self._request.match
@@ -145,8 +145,7 @@ def _cut(outcome: Outcome, share: int) -> Outcome:
 def matches(stdout: bytes, expected: str, rule: Match) -> bool:
     """Compare a whole output with the expected text.
 
-    By `Match.LINES` the white space at the end of each line does not count (so that Windows'
-    line ends are no difference), and neither do empty lines at the end.
+    `Match.LINES` ignores whitespace at line ends (including CRLF) and trailing empty lines.
     """
     wanted = expected.encode()
     if stdout == wanted:

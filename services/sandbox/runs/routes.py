@@ -1,4 +1,4 @@
-"""/run_code, and under /v1 the same with its output as it comes, or with many inputs."""
+"""/run_code, and under /v1 its streaming and its many-inputs variants."""
 
 from fastapi import APIRouter, Request, Response
 
@@ -31,7 +31,7 @@ router = APIRouter(
     responses={200: {"model": RunCodeResponse}},
 )
 async def run_code(request: Request, sandbox: Sandbox, _principal: ToolPrincipal) -> Response:
-    """Compile and run one program; what is wrong with the code is answered with status 200."""
+    """Compile and run a program. Errors in the code are reported with HTTP status 200."""
     run = sandbox.runs.check(await read_body(request, RunCodeRequest))
     return await answer_to(request, _run(sandbox.runs, run))
 
@@ -43,7 +43,7 @@ async def run_code(request: Request, sandbox: Sandbox, _principal: ToolPrincipal
     responses=STREAM_ANSWER,
 )
 async def stream_code(request: Request, sandbox: Sandbox, _principal: ToolPrincipal) -> Response:
-    """Do what /run_code does, and send the output as it comes, as server-sent events."""
+    """Like /run_code, but stream the output as server-sent events."""
     run = sandbox.runs.check(await read_body(request, RunCodeRequest))
     return run_stream(sandbox.runs, run)
 
@@ -55,11 +55,11 @@ async def stream_code(request: Request, sandbox: Sandbox, _principal: ToolPrinci
     responses={200: {"model": RunCasesResponse}},
 )
 async def cases(request: Request, sandbox: Sandbox, _principal: ToolPrincipal) -> Response:
-    """Compile once, run with every input, and compare what is printed with what was expected."""
+    """Compile once, run with every input, and compare the output with what is expected."""
     asked = check_cases(sandbox.runs, await read_body(request, RunCasesRequest))
     return await answer_to(request, run_cases(sandbox.runs, asked))
 
 
 async def _run(runs: Runs, run: CodeRun) -> RunCodeResponse:
-    async with runs.place(run.program.patience):
+    async with runs.permit(run.program.queue_timeout):
         return await runs.execute(run)

@@ -1,4 +1,4 @@
-"""Compiling and running checked programs, and telling what came of them."""
+"""Compiles and runs checked programs."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -23,12 +23,12 @@ from services.sandbox.wire import (
 )
 
 CompilationListener = Callable[[CommandResult], None]
-"""Called with what came of the compiler, where there is one."""
+"""Called with the compiler's result, if there is a compiler."""
 
 
 @dataclass(frozen=True)
 class CodeRun:
-    """A checked request for one run. ``fetch`` are the asked-for paths by their clean form."""
+    """A checked request for one run. ``fetch`` maps normalized paths to their original spelling."""
 
     program: Program
     stdin: bytes
@@ -37,7 +37,7 @@ class CodeRun:
 
 @dataclass(frozen=True)
 class Compiled:
-    """A program ready to run; without a ``build`` there is none, and ``status`` says so."""
+    """A program that is ready to run; without a ``build``, ``status`` says why it is not."""
 
     build: Build | None
     result: CommandResult | None = None
@@ -47,7 +47,7 @@ class Compiled:
 
 @dataclass(frozen=True)
 class Runs:
-    """All that running code for clients takes."""
+    """Runs code for clients."""
 
     settings: SandboxSettings
     admission: Admission
@@ -55,7 +55,7 @@ class Runs:
     metrics: RunMetrics
 
     def check(self, request: RunCodeRequest) -> CodeRun:
-        """What a request asks for; raises `Unprocessable`."""
+        """Validate a request; raises `Unprocessable`."""
         return CodeRun(
             program=check_program(request, self.settings),
             stdin=(request.stdin or "").encode(),
@@ -63,11 +63,11 @@ class Runs:
         )
 
     @asynccontextmanager
-    async def place(self, patience: float) -> AsyncIterator[None]:
-        """Hold a place for a program, got within ``patience`` seconds; raises `QueueFull`."""
+    async def permit(self, queue_timeout: float) -> AsyncIterator[None]:
+        """Hold a slot, acquired within ``queue_timeout`` seconds; raises `QueueFull`."""
         loop = asyncio.get_running_loop()
         asked = loop.time()
-        async with self.admission.place(patience):
+        async with self.admission.permit(queue_timeout):
             self.metrics.waited(loop.time() - asked)
             yield
 
@@ -77,7 +77,9 @@ class Runs:
         listener: OutputListener | None = None,
         compiled: CompilationListener | None = None,
     ) -> RunCodeResponse:
-        """Compile and run in the caller's place. A fault of the sandbox is part of the answer."""
+        """Compile and run in the caller's slot. Failures of the sandbox become part of the
+        response.
+        """
         compilation = await self.compile(run.program)
         if compilation.result is not None and compiled is not None:
             compiled(compilation.result)
@@ -105,7 +107,7 @@ class Runs:
         )
 
     async def compile(self, program: Program) -> Compiled:
-        """Make a program ready to run, in the caller's place."""
+        """Compile a program in the caller's slot, if its language is compiled."""
         language = program.source.language
         try:
             build = await self.languages.build(program.source, program.compiling)
@@ -130,7 +132,7 @@ class Runs:
         fetch: tuple[str, ...] = (),
         listener: OutputListener | None = None,
     ) -> Outcome:
-        """Run what was built, in the caller's place; raises `SandboxFailure`."""
+        """Run a build in the caller's slot; raises `SandboxFailure`."""
         language = program.source.language
         try:
             outcome = await self.languages.run(
@@ -146,4 +148,4 @@ class Runs:
 def _left_out(outcome: Outcome) -> str:
     if not outcome.left_out:
         return ""
-    return "too large to be fetched: " + ", ".join(outcome.left_out[:20])
+    return "too large to fetch: " + ", ".join(outcome.left_out[:20])

@@ -1,4 +1,4 @@
-"""The output of a program while it runs, as server-sent events."""
+"""/v1/run_code/stream: the output of a program as server-sent events."""
 
 import codecs
 
@@ -8,18 +8,18 @@ from services.sandbox.execution import Stream
 from services.sandbox.runs.service import CodeRun, Runs
 
 STREAM_ANSWER = described_events(
-    "Command results and pieces of text, as JSON; the last event is `result`, the answer of "
+    "Command results and pieces of output, as JSON; the last event is `result`, the response of "
     "/run_code.",
     *("compile_result", "stdout", "stderr", "result"),
 )
 
 
 def run_stream(runs: Runs, run: CodeRun) -> EventStream:
-    """Runs a program and sends what happens; it is ended when the client hangs up."""
+    """Run a program and stream its output; it is killed when the client disconnects."""
 
     async def work(events: RunEvents) -> RunCodeResponse:
-        # The place is free again at the program's end, however slowly the client listens.
-        async with runs.place(run.program.patience):
+        # The slot is released when the program ends, however slowly the client reads.
+        async with runs.permit(run.program.queue_timeout):
             events.begin()
             return await runs.execute(run, events.printed, events.compiled)
 
@@ -27,9 +27,9 @@ def run_stream(runs: Runs, run: CodeRun) -> EventStream:
 
 
 class RunEvents(Events):
-    """What a program gives out.
+    """Output of a program as events.
 
-    However slowly it is taken, it holds no more than what is kept of a program's output.
+    A slow reader never makes it hold more than the kept output of one program.
     """
 
     def __init__(self) -> None:
@@ -41,23 +41,23 @@ class RunEvents(Events):
         }
 
     def compiled(self, result: CommandResult) -> None:
-        """The compiler has ended."""
-        self.tell("compile_result", result)
+        """The compiler has finished."""
+        self.emit("compile_result", result)
 
     def printed(self, stream: Stream, piece: bytes) -> None:
-        """The program has written something."""
+        """The program has written output."""
         self._printed[stream] += piece
         self.wake()
 
     def finish(self) -> None:
-        """Halves of characters that were held back remain halves."""
+        """Incomplete characters at the end will not be completed."""
         self._is_over = True
 
-    def take(self) -> bytes:
-        """All that has happened since."""
+    def drain(self) -> bytes:
+        """Remove and return the buffered events."""
         for stream, printed in self._printed.items():
             text = self._decoders[stream].decode(bytes(printed), self._is_over)
             printed.clear()
             if text:
-                self.tell(stream, OutputPiece(text=text))
-        return super().take()
+                self.emit(stream, OutputPiece(text=text))
+        return super().drain()

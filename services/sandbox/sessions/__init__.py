@@ -1,1 +1,1 @@
-"""Notebooks: cells that run in a kernel which keeps its state and its files."""
+"""Notebooks and sessions: cells run in a kernel that keeps its state and files."""

@@ -1,4 +1,4 @@
-"""Running a cell within its time, and what came of it in the words of the wire."""
+"""Run a cell with a timeout and build the API response."""
 
 import asyncio
 import signal
@@ -6,20 +6,20 @@ import time
 
 from services.contracts.sandbox_sessions import CellError, CellResult, CellStatus
 from services.sandbox.execution import Stream
-from services.sandbox.sessions.notebook import CellEnd, Death, Notebook
+from services.sandbox.sessions.notebook import CellOutcome, KernelExit, Notebook
 from services.sandbox.sessions.outputs import CellOutputs
 
 INTERRUPT_SECONDS = 3.0
-"""What a cell has to stop by itself, before its kernel is replaced."""
+"""Time for a cell to react to an interrupt before its kernel is replaced."""
 REPLACE_SECONDS = 15.0
 
 
 async def run_cell(
     notebook: Notebook, code: str, seconds: float, outputs: CellOutputs
 ) -> CellResult:
-    """Run a cell, and stop it after ``seconds``. Cancelling this stops it, too.
+    """Run a cell, and stop it after ``seconds`` or on cancellation.
 
-    A kernel that is still being started is waited for first.
+    Waits first for a kernel that is still starting.
     """
     await notebook.is_ready()
     began = time.monotonic()
@@ -36,8 +36,8 @@ async def run_cell(
     return _result(notebook, running.result(), outputs, time.monotonic() - began, timed_out)
 
 
-async def _stop(notebook: Notebook, running: "asyncio.Future[CellEnd]") -> None:
-    """Interrupt a cell; if that does not end it, its kernel; if that does not, the notebook."""
+async def _stop(notebook: Notebook, running: "asyncio.Future[CellOutcome]") -> None:
+    """Interrupt a cell; failing that, kill its kernel; failing that, end the notebook."""
     await notebook.interrupt()
     if await _is_over(running, INTERRUPT_SECONDS):
         return
@@ -48,13 +48,13 @@ async def _stop(notebook: Notebook, running: "asyncio.Future[CellEnd]") -> None:
     await running
 
 
-async def _is_over(running: "asyncio.Future[CellEnd]", seconds: float) -> bool:
+async def _is_over(running: "asyncio.Future[CellOutcome]", seconds: float) -> bool:
     done, _ = await asyncio.wait((running,), timeout=seconds)
     return bool(done)
 
 
 def _result(
-    notebook: Notebook, end: CellEnd, outputs: CellOutputs, seconds: float, timed_out: bool
+    notebook: Notebook, end: CellOutcome, outputs: CellOutputs, seconds: float, timed_out: bool
 ) -> CellResult:
     cut = outputs.cut | set(end.done.cut if end.done else ())
     return CellResult(
@@ -65,15 +65,15 @@ def _result(
         display=outputs.display,
         error=_error(notebook, end) or outputs.error,
         execution_time=seconds,
-        kernel_restarted=end.death is not None,
+        kernel_restarted=end.kernel_exit is not None,
         stdout_truncated="stdout" in cut,
         stderr_truncated="stderr" in cut,
         display_truncated="display" in cut,
     )
 
 
-def _status(end: CellEnd, timed_out: bool) -> CellStatus:
-    if end.done is None and end.death is None:
+def _status(end: CellOutcome, timed_out: bool) -> CellStatus:
+    if end.done is None and end.kernel_exit is None:
         return CellStatus.SESSION_ENDED
     if timed_out:
         return CellStatus.TIMED_OUT
@@ -84,23 +84,25 @@ def _status(end: CellEnd, timed_out: bool) -> CellStatus:
     return CellStatus.OK if end.done.ok else CellStatus.ERROR
 
 
-def _error(notebook: Notebook, end: CellEnd) -> CellError | None:
-    if end.death is not None:
-        when = "" if end.begun else "before the cell could be run: "
-        lost = "another one has taken its place; variables are lost, files are kept"
-        return CellError(ename="KernelDied", evalue=f"{when}{words_for(end.death)}; {lost}")
+def _error(notebook: Notebook, end: CellOutcome) -> CellError | None:
+    if end.kernel_exit is not None:
+        when = "" if end.begun else "before the cell could run: "
+        lost = "it was replaced; variables are lost, files are kept"
+        return CellError(
+            ename="KernelDied", evalue=f"{when}{describe_exit(end.kernel_exit)}; {lost}"
+        )
     if end.done is None:
         return CellError(ename="SessionEnded", evalue=notebook.end_reason)
     return None
 
 
-def words_for(death: Death) -> str:
-    """How a kernel ended."""
-    if death.out_of_memory:
-        return "the kernel used more memory than it may"
-    if death.return_code >= 0:
-        return f"the kernel ended with return code {death.return_code}"
+def describe_exit(kernel_exit: KernelExit) -> str:
+    """Why a kernel exited, in words."""
+    if kernel_exit.out_of_memory:
+        return "the kernel exceeded its memory limit"
+    if kernel_exit.return_code >= 0:
+        return f"the kernel exited with code {kernel_exit.return_code}"
     try:
-        return f"the kernel was ended by {signal.Signals(-death.return_code).name}"
+        return f"the kernel was killed by {signal.Signals(-kernel_exit.return_code).name}"
     except ValueError:
-        return f"the kernel was ended by signal {-death.return_code}"
+        return f"the kernel was killed by signal {-kernel_exit.return_code}"

@@ -20,7 +20,7 @@ from services.sandbox.guest.notebook.messages import (
 
 
 class ProtocolBroken(Exception):
-    """What came is no message of a driver, or none that could come now."""
+    """The driver sent something that is not a message, or one that is not allowed now."""
 
 
 class _Message(BaseModel):
@@ -28,7 +28,7 @@ class _Message(BaseModel):
 
 
 class Ready(_Message):
-    """A kernel waits for cells."""
+    """A kernel is ready for cells."""
 
     type: Literal["ready"]
 
@@ -41,7 +41,7 @@ class Printed(_Message):
 
 
 class Representation(_Message):
-    """One of the texts that the body is made of; ``json`` says that it is JSON."""
+    """One of the texts in the body; ``json`` says that it is JSON."""
 
     type: Annotated[str, Field(max_length=MOST_TYPE_LENGTH)]
     json_: Annotated[bool, Field(alias="json")]
@@ -49,7 +49,7 @@ class Representation(_Message):
 
 
 class Shown(_Message):
-    """The running cell showed something, in one or several representations."""
+    """The running cell displayed something, in one or more representations."""
 
     type: Literal["display"]
     items: Annotated[list[Representation], Field(max_length=MOST_REPRESENTATIONS)]
@@ -65,7 +65,7 @@ class Raised(_Message):
 
 
 class Done(_Message):
-    """The running cell is over."""
+    """The running cell has finished."""
 
     type: Literal["done"]
     ok: bool
@@ -74,7 +74,7 @@ class Done(_Message):
 
 
 class Died(_Message):
-    """The kernel has ended, and with it the cell, if one ran; another is started."""
+    """The kernel exited, and with it the running cell; another one is being started."""
 
     type: Literal["died"]
     return_code: Annotated[int, Field(ge=-255, le=255)]
@@ -89,7 +89,7 @@ class Entry(_Message):
 
 
 class FileAnswer(_Message):
-    """The answer to what was asked about files: an error number, or what was found."""
+    """Response to a file request: an error number, or the result."""
 
     type: Literal["file"]
     error: Annotated[int, Field(ge=1, le=4095)] | None
@@ -102,18 +102,22 @@ _MESSAGE: TypeAdapter[Message] = TypeAdapter(Annotated[Message, Field(discrimina
 
 
 def read_message(header: bytes) -> Message:
-    """The message that a header stands for; raises `ProtocolBroken`."""
+    """Parse and validate a header; raises `ProtocolBroken`."""
     try:
         return _MESSAGE.validate_json(header)
     except ValidationError as error:
-        raise ProtocolBroken(f"no message of a driver: {error.errors()[0]['type']}") from None
+        raise ProtocolBroken(f"not a message of a driver: {error.errors()[0]['type']}") from None
 
 
 _BUFFERED = 1 << 20
 
 
 class DriverChannel:
-    """Messages to and from a driver. ``most_bytes`` is the largest body that is taken from it."""
+    """Messages to and from a driver, with bodies of at most ``most_bytes``.
+
+    The driver shares its sandbox with user code, which may have replaced it, so every message is
+    validated, and a violation ends the notebook.
+    """
 
     def __init__(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, most_bytes: int
@@ -124,7 +128,7 @@ class DriverChannel:
 
     @classmethod
     async def over(cls, own_end: socket.socket, most_bytes: int) -> Self:
-        """The channel over a connected socket, which it closes in the end."""
+        """Wrap a connected socket, and take ownership of it."""
         return cls(*await asyncio.open_connection(sock=own_end, limit=_BUFFERED), most_bytes)
 
     async def receive(self) -> tuple[Message, bytes]:
@@ -140,7 +144,7 @@ class DriverChannel:
             raise ChannelClosed from None
 
     async def send(self, header: Header, body: bytes = b"") -> None:
-        """Send a message; raises `ChannelClosed`. Only one at a time."""
+        """Send a message; raises `ChannelClosed`. Not reentrant."""
         self._writer.write(encode(header, body_length=len(body)) + body)
         try:
             await self._writer.drain()
@@ -148,7 +152,7 @@ class DriverChannel:
             raise ChannelClosed from None
 
     async def close(self) -> None:
-        """Hang up."""
+        """Close the channel."""
         self._writer.transport.abort()
-        with suppress(ConnectionError):  # the other end did so first
+        with suppress(ConnectionError):  # the other end closed first
             await self._writer.wait_closed()

@@ -47,7 +47,7 @@ async def list_all(
     after: After = None,
     limit: Limit = DEFAULT_LIMIT,
 ) -> Page[SessionFile]:
-    """List the files of the work directory and the folders in it, by path."""
+    """List the files below the work directory, by path."""
     with sandbox.sessions.get(principal, session_id).used() as notebook:
         files, has_more = await list_files(notebook, after, limit)
     return page_of(files, has_more)
@@ -62,7 +62,7 @@ async def list_all(
 async def upload(
     request: Request, sandbox: Sandbox, principal: ToolPrincipal, session_id: str, path: FilePath
 ) -> SessionFile:
-    """Make or replace a file with the bytes of the body; also while a cell runs."""
+    """Create or replace a file with the request's body; also while a cell runs."""
     session = sandbox.sessions.get(principal, session_id)
     clean = clean_path(path, "path")
     content = await request.body()
@@ -79,7 +79,7 @@ async def upload(
 async def download(
     sandbox: Sandbox, principal: ToolPrincipal, session_id: str, path: FilePath
 ) -> Response:
-    """Send a file's content; also while a cell runs."""
+    """Download a file; also while a cell runs."""
     session = sandbox.sessions.get(principal, session_id)
     clean = clean_path(path, "path")
     with session.used() as notebook:
@@ -92,10 +92,10 @@ async def download(
 
 
 async def write_file(notebook: Notebook, path: str, content: bytes) -> SessionFile:
-    """Make or replace a file.
+    """Create or replace a file.
 
-    This and the others raise `NotebookEnded`, and the `TemperError` that fits when a path leads
-    to no file, or there is no room.
+    Like the other functions, raises `NotebookEnded`, and the matching `TemperError` if the path is
+    not a regular file or the disk is full.
     """
     answer, _ = await _ask(notebook, {"type": "write", "path": path}, content)
     return next(map(_view, answer.entries), SessionFile(id=path, bytes=0, modified_at=0))
@@ -110,7 +110,7 @@ async def read_file(notebook: Notebook, path: str, most_bytes: int) -> bytes:
 async def list_files(
     notebook: Notebook, after: str | None, limit: int
 ) -> tuple[list[SessionFile], bool]:
-    """The first files by path, behind ``after``, and whether there are more."""
+    """The first files after ``after`` by path, and whether there are more."""
     header = {"type": "list", "after": after or "", "limit": limit + 1}
     answer, _ = await _ask(notebook, header)
     return [_view(entry) for entry in answer.entries[:limit]], len(answer.entries) > limit
@@ -130,9 +130,11 @@ def _view(entry: Entry) -> SessionFile:
 def _refusal(number: int, path: str) -> TemperError:
     match number:
         case errno.ENOENT | errno.ENOTDIR:
-            return NotFound(f"no file {path!r}", param="path", code="file_not_found")
+            return NotFound(f"no such file: {path!r}", param="path", code="file_not_found")
         case errno.EFBIG:
-            return PayloadTooLarge(f"{path!r} is larger than a file may be", param="path")
+            return PayloadTooLarge(f"{path!r} exceeds the size limit of a file", param="path")
         case errno.ENOSPC | errno.EDQUOT:
-            return StorageFull(f"there is no room for {path!r}", param="path")
-    return Conflict(f"{path!r} is no file, or leads through a link", param="path", code="no_file")
+            return StorageFull(f"no space left for {path!r}", param="path")
+    return Conflict(
+        f"{path!r} is not a regular file, or leads through a link", param="path", code="no_file"
+    )

@@ -22,7 +22,7 @@ from services.sandbox.execution import Outcome, SandboxFailure
 from services.sandbox.sessions.cells import run_cell
 from services.sandbox.sessions.notebook import Notebook, NotEnoughMemory
 from services.sandbox.sessions.notebooks import Notebooks
-from services.sandbox.sessions.outputs import CellOutputs, Room
+from services.sandbox.sessions.outputs import CellOutputs, OutputBudget
 from services.sandbox.settings import SandboxSettings
 from services.sandbox.wire import (
     CLIENT_SLACK_SECONDS,
@@ -47,7 +47,7 @@ router = APIRouter(
     responses={200: {"model": RunJupyterResponse}},
 )
 async def jupyter(request: Request, sandbox: Sandbox, _principal: ToolPrincipal) -> Response:
-    """Run cells in a Python kernel of their own; what is wrong with them gets status 200."""
+    """Run cells in a fresh Python kernel. Errors in cells are reported with HTTP status 200."""
     run = check_cells(await read_body(request, RunJupyterRequest), sandbox.settings)
     return await answer_to(request, run_jupyter(sandbox.notebooks, sandbox.runs.admission, run))
 
@@ -57,7 +57,7 @@ KILLED = -9
 
 @dataclass(frozen=True)
 class CellsRun:
-    """A checked request. ``fetch`` are the asked-for paths by their clean form."""
+    """A checked request. ``fetch`` maps normalized paths to their original spelling."""
 
     request: RunJupyterRequest
     files: Mapping[str, bytes]
@@ -66,12 +66,12 @@ class CellsRun:
 
     @property
     def cell_seconds(self) -> float:
-        """What each cell may take."""
+        """Time limit of each cell."""
         return self.request.cell_timeout if self.request.cell_timeout > 0 else math.inf
 
 
 def check_cells(request: RunJupyterRequest, settings: SandboxSettings) -> CellsRun:
-    """What a request asks for; raises `Unprocessable`."""
+    """Validate a request; raises `Unprocessable`."""
     check_seconds(request.total_timeout, "total_timeout", settings)
     return CellsRun(
         request=request,
@@ -84,9 +84,9 @@ def check_cells(request: RunJupyterRequest, settings: SandboxSettings) -> CellsR
 async def run_jupyter(
     notebooks: Notebooks, admission: Admission, run: CellsRun
 ) -> RunJupyterResponse:
-    """Run the cells in one place; raises `QueueFull`. Cancelling this ends them."""
-    patience = min(CLIENT_SLACK_SECONDS, notebooks.settings.sandbox_queue_seconds)
-    async with admission.place(patience):
+    """Run the cells in one slot; raises `QueueFull`. Cancelling this kills them."""
+    queue_timeout = min(CLIENT_SLACK_SECONDS, notebooks.settings.sandbox_queue_seconds)
+    async with admission.permit(queue_timeout):
         began = time.monotonic()
         try:
             notebook = await notebooks.open(run.files, run.memory_bytes, tuple(run.fetch))
@@ -102,25 +102,25 @@ async def run_jupyter(
             return RunJupyterResponse(status=RunStatus.FAILED, message=error.message, driver=driver)
         except SandboxFailure as failure:
             return RunJupyterResponse(status=RunStatus.SANDBOX_ERROR, message=failure.message)
-        began = time.monotonic()  # that it took long to start a kernel is not the cells' fault
+        began = time.monotonic()  # kernel start-up does not count toward the cells' limit
         try:
-            results = await _run_cells(notebook, notebooks.room(), run, began)
+            results = await _run_cells(notebook, notebooks.budget(), run, began)
         finally:
             await notebook.end("its cells were run")
     return _response(run, results, notebook, time.monotonic() - began)
 
 
 async def _run_cells(
-    notebook: Notebook, room: Room, run: CellsRun, began: float
+    notebook: Notebook, budget: OutputBudget, run: CellsRun, began: float
 ) -> list[CellResult]:
-    """What came of each cell up to the one that was the last, for whatever reason."""
+    """The results of all cells that were run."""
     end = began + run.request.total_timeout
     results: list[CellResult] = []
     for code in run.request.cells:
         seconds = min(run.cell_seconds, end - time.monotonic())
         if seconds <= 0:
             break
-        result = await run_cell(notebook, code, seconds, CellOutputs(room))
+        result = await run_cell(notebook, code, seconds, CellOutputs(budget))
         results.append(result)
         if result.kernel_restarted or result.status is CellStatus.SESSION_ENDED:
             break
@@ -156,13 +156,13 @@ def _response(
 
 
 def _return_code(notebook: Notebook, outcome: Outcome) -> int:
-    """That of the kernel that died, or else of what ended the notebook."""
-    death = notebook.last_death
-    return (death.return_code if death is not None else outcome.return_code) or KILLED
+    """The exit code of the kernel that died, or else of the driver."""
+    kernel_exit = notebook.last_exit
+    return (kernel_exit.return_code if kernel_exit is not None else outcome.return_code) or KILLED
 
 
 def _end(run: CellsRun, results: list[CellResult]) -> CellStatus:
-    """What the cells came to together: OK, TIMED_OUT, or how the kernel was lost."""
+    """The overall result: OK, TIMED_OUT, or how the kernel was lost."""
     statuses = [result.status for result in results]
     if CellStatus.TIMED_OUT in statuses:
         return CellStatus.TIMED_OUT
@@ -176,7 +176,7 @@ def _message(end: CellStatus, results: list[CellResult]) -> str:
         return ""
     if end is CellStatus.TIMED_OUT:
         late = [number for number, each in enumerate(results, 1) if each.status is end]
-        return f"cell {late[0] if late else len(results) + 1} was not done in time"
+        return f"cell {late[0] if late else len(results) + 1} timed out"
     error = results[-1].error
     return f"cell {len(results)}: {error.evalue if error is not None else end}"
 

@@ -1,4 +1,4 @@
-"""All sessions of the service: who has which, how many there may be, and when they end."""
+"""All sessions of the service: ownership, limits, and expiry."""
 
 import asyncio
 import time
@@ -21,7 +21,7 @@ CHECK_SECONDS = 0.5
 
 
 class Sessions:
-    """The open sessions, and for a while those that ended by themselves."""
+    """The open sessions, and for a while those that have expired."""
 
     def __init__(self, notebooks: Notebooks, admission: Admission, metrics: SessionMetrics) -> None:
         self._notebooks = notebooks
@@ -33,7 +33,7 @@ class Sessions:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """End sessions when their time has come, and at the end all of them."""
+        """Close sessions when they expire, and all of them at the end."""
         keeper = asyncio.create_task(self._keep())
         try:
             yield
@@ -41,7 +41,10 @@ class Sessions:
             keeper.cancel()
             with suppress(asyncio.CancelledError):
                 await keeper
-            ends = (session.notebook.end("the service ends") for session in self._sessions.values())
+            ends = (
+                session.notebook.end("the service is shutting down")
+                for session in self._sessions.values()
+            )
             await asyncio.gather(*ends)
 
     async def create(self, owner: str, request: CreateSession) -> Session:
@@ -77,7 +80,9 @@ class Sessions:
         session = self._sessions.get(session_id)
         if session is None or session.owner != owner:
             raise NotFound(
-                f"no session {session_id[:80]!r}", param="session_id", code="session_not_found"
+                f"no such session: {session_id[:80]!r}",
+                param="session_id",
+                code="session_not_found",
             )
         return session
 
@@ -93,35 +98,36 @@ class Sessions:
         listener: CellListener | None = None,
         begun: Callable[[], None] = lambda: None,
     ) -> CellResult:
-        """Run a cell once there is a place for it; ``begun`` is called then.
+        """Run a cell once a slot is free; ``begun`` is called then.
 
-        Raises `NotFound`, `Conflict`, `Unprocessable` and `QueueFull`. Cancelling this stops it.
+        Raises `NotFound`, `Conflict`, `Unprocessable` and `QueueFull`. Cancelling this stops the
+        cell.
         """
         session = self.get(owner, session_id)
         check_seconds(cell.timeout, "timeout", self._settings)
-        patience = min(CLIENT_SLACK_SECONDS, self._settings.sandbox_queue_seconds)
+        queue_timeout = min(CLIENT_SLACK_SECONDS, self._settings.sandbox_queue_seconds)
         with session.executing() as notebook:
-            async with self._admission.place(patience):
+            async with self._admission.permit(queue_timeout):
                 begun()
-                outputs = CellOutputs(self._notebooks.room(), listener)
+                outputs = CellOutputs(self._notebooks.budget(), listener)
                 result = await run_cell(notebook, cell.code, cell.timeout, outputs)
         self._metrics.ran(result.status)
         return result
 
     async def delete(self, owner: str, session_id: str) -> None:
-        """End a session and forget it; raises `NotFound`."""
+        """Close a session and forget it; raises `NotFound`."""
         session = self.get(owner, session_id)
         await session.notebook.end("it was deleted")
         self._forget(session)
 
     def _make_room(self) -> None:
-        """Forget a session that has ended, if need be; raises `Unavailable`."""
+        """Forget an expired session if the limit is reached; raises `Unavailable`."""
         if len(self._sessions) + self._opening < self._settings.sandbox_max_sessions:
             return
         ended = next((each for each in self._sessions.values() if each.has_ended), None)
         if ended is None:
             raise Unavailable(
-                f"{len(self._sessions)} sessions are open, the most that there may be "
+                f"{len(self._sessions)} sessions are open, the maximum "
                 "(TEMPER_SANDBOX_MAX_SESSIONS)",
                 code="too_many_sessions",
             )

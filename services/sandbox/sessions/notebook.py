@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass
 
-from services.sandbox.execution import Ending, Outcome, SandboxFailure
+from services.sandbox.execution import ExitReason, Outcome, SandboxFailure
 from services.sandbox.guest.frames import ChannelClosed, Header
 from services.sandbox.pool.sessions import SessionProcess
 from services.sandbox.sessions.driver import (
@@ -36,44 +36,44 @@ Answer = tuple[FileAnswer, bytes]
 
 
 @dataclass(frozen=True)
-class Death:
-    """The end of a kernel. ``return_code`` is -N after death by signal N."""
+class KernelExit:
+    """Why a kernel exited. ``return_code`` is -N after death by signal N."""
 
     return_code: int
     out_of_memory: bool
 
 
 @dataclass(frozen=True)
-class CellEnd:
-    """How a cell came to its end: by itself, or with its kernel, or else with the notebook.
+class CellOutcome:
+    """How a cell ended: by itself, with its kernel, or with the notebook.
 
-    ``begun`` is false for one that was not run, as the kernel had died before.
+    ``begun`` is False if the kernel had died before the cell could run.
     """
 
     done: Done | None = None
-    death: Death | None = None
+    kernel_exit: KernelExit | None = None
     begun: bool = True
     interrupted: bool = False
 
 
 class NotEnoughMemory(SandboxFailure):
-    """No kernel can be started in the memory that was given."""
+    """The memory limit is too small for a kernel."""
 
 
 class NotebookEnded(Exception):
-    """The notebook has ended, or ended while it was asked something."""
+    """The notebook has ended, or ended during the request."""
 
 
 class Notebook:
     """Runs one cell at a time.
 
-    Once nothing of it is left, ``ended_at`` is that time of `time.monotonic`, ``end_reason`` says
-    why, and ``outcome`` what came of its processes, if that is known.
+    After the end, ``ended_at`` is the time by `time.monotonic`, ``end_reason`` says why, and
+    ``outcome`` is that of its processes, if known.
     """
 
     def __init__(self, process: SessionProcess, channel: DriverChannel) -> None:
         self.restarts = 0
-        self.last_death: Death | None = None
+        self.last_exit: KernelExit | None = None
         self.ended_at: float | None = None
         self.end_reason = ""
         self.outcome: Outcome | None = None
@@ -82,16 +82,16 @@ class Notebook:
         self._channel = channel
         self._ready = asyncio.Event()
         self._outputs: CellOutputs | None = None
-        self._cell: asyncio.Future[CellEnd] | None = None
+        self._cell: asyncio.Future[CellOutcome] | None = None
         self._interrupted = self._restarting = False
-        self._is_told = True  # of the last death
+        self._exit_reported = True  # whether the client knows of the last exit
         self._memory_kills = 0
-        self._questions = Questions(self._tell)
+        self._file_requests = FileRequests(self._tell)
         self._ending: asyncio.Task[None] | None = None
         self._listening = asyncio.create_task(self._listen())
 
     async def is_ready(self) -> bool:
-        """Wait until a kernel waits for cells; false when there will be none any more."""
+        """Wait for a ready kernel; False if there will be none."""
         try:
             async with asyncio.timeout(START_SECONDS):
                 await self._ready.wait()
@@ -99,48 +99,50 @@ class Notebook:
             await self.end(f"its kernel was not ready within {START_SECONDS:.0f} s")
         return self._ending is None
 
-    async def execute(self, code: str, outputs: CellOutputs) -> CellEnd:
-        """Run a cell to its end, however long it takes."""
+    async def execute(self, code: str, outputs: CellOutputs) -> CellOutcome:
+        """Run a cell to completion, without a time limit."""
         if not await self.is_ready():
-            return CellEnd()
-        if not self._is_told:
-            self._is_told = True
-            return CellEnd(death=self.last_death, begun=False)
-        cell: asyncio.Future[CellEnd] = asyncio.get_running_loop().create_future()
+            return CellOutcome()
+        if not self._exit_reported:
+            self._exit_reported = True
+            return CellOutcome(kernel_exit=self.last_exit, begun=False)
+        cell: asyncio.Future[CellOutcome] = asyncio.get_running_loop().create_future()
         self._cell, self._outputs, self._interrupted = cell, outputs, False
         try:
-            await self._tell({"type": "execute", "room": dict(vars(outputs.room))}, code.encode())
+            await self._tell(
+                {"type": "execute", "budget": dict(vars(outputs.budget))}, code.encode()
+            )
             return await cell
         except NotebookEnded:
-            return CellEnd()
+            return CellOutcome()
         finally:
             self._cell = self._outputs = None
 
     async def interrupt(self) -> None:
-        """Have the running cell, if there is one, raise KeyboardInterrupt."""
+        """Raise KeyboardInterrupt in the running cell, if there is one."""
         if self._cell is not None:
             self._interrupted = True
-            with suppress(NotebookEnded):  # there is nothing left to be stopped
+            with suppress(NotebookEnded):  # nothing is running any more
                 await self._tell({"type": "interrupt"})
 
     async def restart(self) -> None:
-        """Replace the kernel, whatever it is doing; one that is being started is new already."""
+        """Replace the kernel, whatever it is doing, unless a new one is already starting."""
         if self._ready.is_set():
             self._ready.clear()
-            self._interrupted = self._restarting = self._is_told = True
+            self._interrupted = self._restarting = self._exit_reported = True
             with suppress(NotebookEnded):
                 await self._tell({"type": "restart"})
 
     async def ask(self, header: Header, body: bytes = b"") -> Answer:
-        """Ask about files; raises `NotebookEnded`."""
+        """Send a file request; raises `NotebookEnded`."""
         try:
-            return await self._questions.ask(header, body)
+            return await self._file_requests.ask(header, body)
         except TimeoutError:
             await self.end("it did not answer in time")
             raise NotebookEnded from None
 
     async def end(self, reason: str) -> None:
-        """End it and all that it runs, for this reason; the first one counts."""
+        """Kill everything; the first reason given is kept."""
         await asyncio.shield(self._end_soon(reason))
 
     async def _tell(self, header: Header, body: bytes = b"") -> None:
@@ -150,7 +152,7 @@ class Notebook:
             async with asyncio.timeout(SEND_SECONDS):
                 await self._channel.send(header, body)
         except TimeoutError:
-            await self.end("it takes no messages")
+            await self.end("it accepts no messages")
             raise NotebookEnded from None
         except ChannelClosed:
             raise NotebookEnded from None
@@ -160,38 +162,40 @@ class Notebook:
             while True:
                 self._take(*await self._channel.receive())
         except ChannelClosed:
-            self._end_soon("its processes were ended")
+            self._end_soon("its processes were killed")
         except ProtocolBroken as error:
-            self._end_soon(f"its driver is not what it was: {error}")
+            self._end_soon(f"its driver violated the protocol: {error}")
 
     def _take(self, message: Message, body: bytes) -> None:
         match message:
             case Ready() if not self._ready.is_set():
                 self._ready.set()
             case Died():
-                self._bury(message)
+                self._on_kernel_exit(message)
             case FileAnswer():
-                self._questions.answered(message, body)
+                self._file_requests.answered(message, body)
             case Done() if self._cell is not None and not self._cell.done():
-                self._cell.set_result(CellEnd(done=message, interrupted=self._interrupted))
+                self._cell.set_result(CellOutcome(done=message, interrupted=self._interrupted))
             case Printed() | Shown() | Raised() if self._outputs is not None:
                 self._outputs.take(message, body)
             case _:
-                raise ProtocolBroken("it tells what it was not asked")
+                raise ProtocolBroken("an unexpected message")
 
-    def _bury(self, message: Died) -> None:
+    def _on_kernel_exit(self, message: Died) -> None:
         kills = self._process.memory_kills
-        self.last_death = Death(message.return_code, out_of_memory=kills > self._memory_kills)
-        self.ran_out_of_memory = self.last_death.out_of_memory
+        self.last_exit = KernelExit(message.return_code, out_of_memory=kills > self._memory_kills)
+        self.ran_out_of_memory = self.last_exit.out_of_memory
         self._memory_kills = kills
         self.restarts += 1
         if self.restarts > MOST_RESTARTS:
-            raise ProtocolBroken("its kernel ends again and again")
+            raise ProtocolBroken("its kernel keeps dying")
         self._ready.clear()
         if self._cell is not None and not self._cell.done():
-            self._cell.set_result(CellEnd(death=self.last_death, interrupted=self._restarting))
+            self._cell.set_result(
+                CellOutcome(kernel_exit=self.last_exit, interrupted=self._restarting)
+            )
         else:
-            self._is_told = self._restarting
+            self._exit_reported = self._restarting
         self._restarting = False
 
     def _end_soon(self, reason: str) -> "asyncio.Task[None]":
@@ -209,12 +213,12 @@ class Notebook:
         finally:
             self.ended_at = time.monotonic()
             self._ready.set()
-            self._questions.give_up()
+            self._file_requests.give_up()
             if self._cell is not None and not self._cell.done():
-                self._cell.set_result(CellEnd())
+                self._cell.set_result(CellOutcome())
 
     async def _dismiss(self) -> None:
-        """Let the driver end by itself: it counts what the kernel has used."""
+        """Let the driver exit, so that it accounts for the kernel's usage."""
         with suppress(TimeoutError, ChannelClosed):
             async with asyncio.timeout(DISMISSAL_SECONDS):
                 await self._channel.send({"type": "end"})
@@ -225,17 +229,17 @@ class Notebook:
     async def _close(self) -> None:
         kills = self._process.memory_kills
         self.outcome = await self._process.close()
-        # Where kills are counted, an earlier one may have been of a kernel before this one.
-        unseen = kills == 0 and self.outcome.ending is Ending.OUT_OF_MEMORY
+        # Kills are cumulative: earlier ones may belong to a previous kernel.
+        unseen = kills == 0 and self.outcome.exit_reason is ExitReason.OUT_OF_MEMORY
         if unseen or kills > self._memory_kills:
             self.ran_out_of_memory = True
-            self.end_reason = "it used more memory than it may"
+            self.end_reason = "it exceeded its memory limit"
         if self.outcome.stderr:
             logger.warning("the driver of a notebook wrote %.1000r", self.outcome.stderr)
 
 
-class Questions:
-    """Asks by ``tell``; every answer goes to whoever asked for it."""
+class FileRequests:
+    """File requests to a driver, one at a time."""
 
     def __init__(self, tell: Callable[[Header, bytes], Awaitable[None]]) -> None:
         self._tell = tell
@@ -243,18 +247,18 @@ class Questions:
         self._answer: asyncio.Future[Answer] | None = None
 
     async def ask(self, header: Header, body: bytes) -> Answer:
-        """Ask, and wait for the answer; raises `NotebookEnded` and TimeoutError."""
-        # The answer comes even when nobody waits for it any more: its turn lasts until then.
+        """Send a request and wait for its answer; raises `NotebookEnded` and TimeoutError."""
+        # An answer arrives even if its client has gone, so the lock is held until then.
         return await asyncio.shield(asyncio.ensure_future(self._ask(header, body)))
 
     def answered(self, message: FileAnswer, body: bytes) -> None:
-        """Hand on an answer; raises `ProtocolBroken` when nobody asked."""
+        """Deliver an answer; raises `ProtocolBroken` if none is expected."""
         if self._answer is None or self._answer.done():
-            raise ProtocolBroken("it answers what it was not asked")
+            raise ProtocolBroken("an unexpected answer")
         self._answer.set_result((message, body))
 
     def give_up(self) -> None:
-        """Nobody will answer any more."""
+        """Fail the pending request: the driver is gone."""
         if self._answer is not None and not self._answer.done():
             self._answer.set_exception(NotebookEnded())
 

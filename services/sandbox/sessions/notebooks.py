@@ -1,4 +1,4 @@
-"""Opening notebooks."""
+"""Opens notebooks."""
 
 import asyncio
 from collections.abc import Mapping
@@ -8,16 +8,16 @@ from services.sandbox.execution import Execution, Limits, PythonFile, SandboxFai
 from services.sandbox.pool.pool import Pool
 from services.sandbox.sessions.driver import DriverChannel
 from services.sandbox.sessions.notebook import Notebook, NotEnoughMemory
-from services.sandbox.sessions.outputs import Room
+from services.sandbox.sessions.outputs import OutputBudget
 from services.sandbox.settings import SandboxSettings
 
 OPEN_SECONDS = 60.0
-"""The first one waits for the packages that kernels start with to be imported."""
+"""The first notebook waits for the kernel's packages to be imported."""
 
 
 @dataclass(frozen=True)
 class Notebooks:
-    """Opens notebooks in a pool, as the operator's settings say."""
+    """Opens notebooks in a pool, with the configured limits."""
 
     settings: SandboxSettings
     pool: Pool
@@ -25,13 +25,13 @@ class Notebooks:
     async def open(
         self, files: Mapping[str, bytes], memory_bytes: int, fetch: tuple[str, ...] = ()
     ) -> Notebook:
-        """A notebook with these files and this memory; raises `SandboxFailure`.
+        """Open a notebook with these files and this memory limit; raises `SandboxFailure`.
 
-        Its outcome will hold the files ``fetch``. Whoever opens it ends it.
+        Its outcome will hold the files ``fetch``. The caller must end it.
         """
         output = self.settings.sandbox_output_bytes
         execution = Execution(
-            command=PythonFile("notebook"),  # as a notebook's driver it runs anyway
+            command=PythonFile("notebook"),  # ignored: a driver is started
             limits=Limits(self.settings.sandbox_session_max_seconds, memory_bytes, output),
             files=files,
             fetch=fetch,
@@ -39,16 +39,16 @@ class Notebooks:
         most_bytes = max(output, self.settings.sandbox_max_body_bytes)
         return await start_notebook(self.pool, execution, most_bytes)
 
-    def room(self) -> Room:
-        """How much may be kept of each stream, and of all that is shown."""
+    def budget(self) -> OutputBudget:
+        """Limits of each stream, and of all displays."""
         size = self.settings.sandbox_output_bytes
-        return Room(stdout=size, stderr=size, display=size)
+        return OutputBudget(stdout=size, stderr=size, display=size)
 
 
 async def start_notebook(pool: Pool, execution: Execution, most_bytes: int) -> Notebook:
-    """A notebook with the files, the memory and the environment of ``execution``.
+    """Start a notebook with the files, memory and environment of ``execution``.
 
-    ``most_bytes`` is the most that it may tell at once. Raises `SandboxFailure`.
+    ``most_bytes`` is the largest message body. Raises `SandboxFailure`.
     """
     try:
         async with asyncio.timeout(OPEN_SECONDS):
@@ -65,14 +65,14 @@ async def start_notebook(pool: Pool, execution: Execution, most_bytes: int) -> N
         if await notebook.is_ready():
             return notebook
     except BaseException:
-        await notebook.end("nobody waits for it")
+        await notebook.end("its request was cancelled")
         raise
     raise _failure(notebook)
 
 
 def _failure(notebook: Notebook) -> SandboxFailure:
     if notebook.ran_out_of_memory:
-        return NotEnoughMemory("a kernel needs more memory than that")
+        return NotEnoughMemory("a kernel needs more memory")
     outcome = notebook.outcome
     told = outcome.stderr.decode(errors="replace").strip() if outcome is not None else ""
     reason = told.rpartition("\n")[2] or notebook.end_reason

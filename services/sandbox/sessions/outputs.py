@@ -1,4 +1,4 @@
-"""What a cell has given out so far, as its driver tells it."""
+"""The output of a cell, as reported by its driver."""
 
 import codecs
 import time
@@ -28,35 +28,35 @@ from services.sandbox.sessions.driver import (
 )
 
 MESSAGES_A_SECOND = 4 / GATHERING_SECONDS
-"""Of what is gathered: of two streams, and twice as many as should come."""
+"""Twice the regular rate of gathered messages on two streams."""
 MESSAGES_AT_ONCE = 4 * (MOST_DISPLAYS + MOST_ERRORS)
-"""Each thing that is shown can send off what was gathered of both streams."""
+"""Each display may flush both streams first."""
 
 CellListener = Callable[[str, BaseModel], None]
-"""Called with the name and the data of each thing that a running cell gives out."""
+"""Called with the name and data of each event of a running cell."""
 
 
 @dataclass
-class Room:
-    """Bytes that may still be taken of each stream, and of all that is shown."""
+class OutputBudget:
+    """Bytes that may still be received of each stream, and of all displays."""
 
     stdout: int
     stderr: int
     display: int
 
     def take(self, part: str, size: int) -> None:
-        """Use some of it; raises `ProtocolBroken` when there is not so much."""
+        """Spend some of it; raises `ProtocolBroken` if it does not suffice."""
         left = getattr(self, part) - size
         if left < 0:
-            raise ProtocolBroken(f"{part} is longer than it may be")
+            raise ProtocolBroken(f"{part} exceeds its limit")
         setattr(self, part, left)
 
 
 class CellOutputs:
-    """Collects what a cell gives out, in the ``room`` there is, which gets less by it."""
+    """Collects the output of a cell within a ``budget``, which it spends."""
 
-    def __init__(self, room: Room, listener: CellListener | None = None) -> None:
-        self.room = room
+    def __init__(self, budget: OutputBudget, listener: CellListener | None = None) -> None:
+        self.budget = budget
         self.display: list[MimeBundle] = []
         self.error: CellError | None = None
         self.cut = set[str]()
@@ -64,42 +64,44 @@ class CellOutputs:
         self._began = time.monotonic()
         self._messages = 0
         self._errors = 0
-        self._most_messages = MESSAGES_AT_ONCE + 2 * (room.stdout + room.stderr) // GATHERED_BYTES
+        self._most_messages = (
+            MESSAGES_AT_ONCE + 2 * (budget.stdout + budget.stderr) // GATHERED_BYTES
+        )
         self._pieces: Mapping[Stream, list[str]] = {stream: [] for stream in Stream}
         self._decoders = {
             stream: codecs.getincrementaldecoder("utf-8")("replace") for stream in Stream
         }
 
     def take(self, message: Printed | Shown | Raised, body: bytes) -> None:
-        """Add what a message brings; raises `ProtocolBroken`."""
+        """Add a message; raises `ProtocolBroken`."""
         self._messages += 1
         passed = time.monotonic() - self._began
         if self._messages > self._most_messages + MESSAGES_A_SECOND * passed:
-            raise ProtocolBroken("there are too many messages")
+            raise ProtocolBroken("too many messages")
         match message:
             case Printed(name=stream):
-                self.room.take(stream, len(body))
+                self.budget.take(stream, len(body))
                 self._add(stream, self._decoders[stream].decode(body))
             case Shown(items=items):
-                self.room.take("display", len(body))
+                self.budget.take("display", len(body))
                 if bundle := _bundle(items, body, self.cut):
                     self._show(bundle)
             case Raised():
                 self._errors += 1
                 if self._errors > MOST_ERRORS:
-                    raise ProtocolBroken("there are too many errors")
+                    raise ProtocolBroken("too many errors")
                 self.error = CellError(
                     ename=message.ename, evalue=message.evalue, traceback=message.traceback
                 )
                 self._tell("error", self.error)
 
     def close(self) -> None:
-        """Nothing more comes: half a character stays one."""
+        """Finish: incomplete characters will not be completed."""
         for stream, decoder in self._decoders.items():
             self._add(stream, decoder.decode(b"", final=True))
 
     def text(self, stream: Stream) -> str:
-        """All that was written to a stream."""
+        """Everything written to a stream."""
         return "".join(self._pieces[stream])
 
     def _add(self, stream: Stream, text: str) -> None:
@@ -109,7 +111,7 @@ class CellOutputs:
 
     def _show(self, bundle: MimeBundle) -> None:
         if len(self.display) == MOST_DISPLAYS:
-            raise ProtocolBroken("too much is shown")
+            raise ProtocolBroken("too many displays")
         self.display.append(bundle)
         self._tell("display", ShownPiece(data=bundle))
 
@@ -120,7 +122,7 @@ class CellOutputs:
 
 def _bundle(items: list[Representation], body: bytes, cut: set[str]) -> MimeBundle:
     if sum(item.size for item in items) != len(body):
-        raise ProtocolBroken("the body of what is shown has another size")
+        raise ProtocolBroken("the body of a display has the wrong size")
     bundle: dict[str, Any] = {}
     start = 0
     for item in items:
@@ -128,6 +130,6 @@ def _bundle(items: list[Representation], body: bytes, cut: set[str]) -> MimeBund
         start += item.size
         try:
             bundle[item.type] = from_json(text, allow_inf_nan=False) if item.json_ else text
-        except ValueError:  # not what other parsers call JSON: NaN, or nested very deeply
+        except ValueError:  # not strict JSON: NaN, or nested too deeply
             cut.add("display")
     return bundle

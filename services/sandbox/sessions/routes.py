@@ -29,8 +29,7 @@ router = APIRouter(
 
 _EXECUTION = documented_errors(NotFound, Conflict, PayloadTooLarge, Unprocessable, QueueFull)
 _STREAM = described_events(
-    "What the cell prints, shows and raises, as JSON; the last event is `result`, the answer of "
-    "/execute.",
+    "Output, displays and errors as JSON; the last event is `result`, the response of /execute.",
     *("stdout", "stderr", "display", "error", "result"),
 )
 
@@ -44,7 +43,7 @@ _STREAM = described_events(
     | {200: {"model": Session}},
 )
 async def create(request: Request, sandbox: Sandbox, principal: ToolPrincipal) -> Response:
-    """Start a Python kernel that keeps variables and files from cell to cell."""
+    """Start a Python kernel that keeps variables and files between cells."""
     body = await read_body(request, CreateSession)
     return await answer_to(request, sandbox.sessions.create(principal, body))
 
@@ -69,7 +68,7 @@ async def get(sandbox: Sandbox, principal: ToolPrincipal, session_id: str) -> Se
 
 @router.delete("/{session_id}", summary="End a session", responses=documented_errors(NotFound))
 async def delete(sandbox: Sandbox, principal: ToolPrincipal, session_id: str) -> Deleted:
-    """End a session with all that it runs, and forget it and its files."""
+    """End a session, kill everything it runs, and delete its files."""
     await sandbox.sessions.delete(principal, session_id)
     return Deleted(id=session_id, object="session")
 
@@ -84,7 +83,7 @@ async def delete(sandbox: Sandbox, principal: ToolPrincipal, session_id: str) ->
 async def execute(
     request: Request, sandbox: Sandbox, principal: ToolPrincipal, session_id: str
 ) -> Response:
-    """Run a cell; one at a time in a session. It is interrupted when you hang up."""
+    """Run a cell; one at a time per session. It is interrupted if you disconnect."""
     cell = await read_body(request, ExecuteCell)
     return await answer_to(request, sandbox.sessions.execute(principal, session_id, cell))
 
@@ -99,12 +98,12 @@ async def execute(
 async def stream(
     request: Request, sandbox: Sandbox, principal: ToolPrincipal, session_id: str
 ) -> EventStream:
-    """Do what /execute does, and send the output as it comes, as server-sent events."""
+    """Like /execute, but stream the output as server-sent events."""
     cell = await read_body(request, ExecuteCell)
     sessions = sandbox.sessions
 
     async def work(events: Events) -> CellResult:
-        return await sessions.execute(principal, session_id, cell, events.tell, events.begin)
+        return await sessions.execute(principal, session_id, cell, events.emit, events.begin)
 
     return EventStream(work, Events())
 
@@ -115,7 +114,7 @@ async def stream(
     responses=documented_errors(NotFound, Conflict),
 )
 async def interrupt(sandbox: Sandbox, principal: ToolPrincipal, session_id: str) -> Session:
-    """Have the running cell, if there is one, raise KeyboardInterrupt."""
+    """Raise KeyboardInterrupt in the running cell, if there is one."""
     session = sandbox.sessions.get(principal, session_id)
     with session.used() as notebook:
         await notebook.interrupt()
@@ -128,7 +127,7 @@ async def interrupt(sandbox: Sandbox, principal: ToolPrincipal, session_id: str)
     responses=documented_errors(NotFound, Conflict),
 )
 async def restart(sandbox: Sandbox, principal: ToolPrincipal, session_id: str) -> Session:
-    """End the kernel and what it runs, and start another: variables are lost, files kept."""
+    """Kill the kernel and start another: variables are lost, files are kept."""
     session = sandbox.sessions.get(principal, session_id)
     with session.used() as notebook:
         await notebook.restart()

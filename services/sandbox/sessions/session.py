@@ -1,4 +1,4 @@
-"""A session: a notebook that belongs to somebody, from its creation to its end."""
+"""A session: a notebook with an owner and an expiry time."""
 
 import time
 from collections.abc import Iterator
@@ -10,10 +10,10 @@ from services.sandbox.sessions.notebook import Notebook, NotebookEnded
 
 
 class OpenSession:
-    """A notebook and what is remembered of it.
+    """A notebook with its owner and limits.
 
-    ``idle_timeout`` are the seconds after which it ends when nobody uses it, ``lifetime`` those
-    after which it ends in any case, and ``memory_bytes`` is what it may use.
+    It ends after ``idle_timeout`` seconds without a request, and after ``lifetime`` seconds in any
+    case.
     """
 
     def __init__(
@@ -38,29 +38,26 @@ class OpenSession:
 
     @property
     def has_ended(self) -> bool:
-        """Whether nothing of it is left."""
+        """Whether its processes are gone."""
         return self.notebook.ended_at is not None
 
     @property
     def expires_at(self) -> float:
-        """When it ends if nobody uses it until then, or is forgotten if it has ended.
-
-        It is a time of `time.monotonic`.
-        """
+        """When it ends unless it is used, or is forgotten if it has ended; by `time.monotonic`."""
         if self.notebook.ended_at is not None:
             return self.notebook.ended_at + self.idle_timeout
         idle_since = time.monotonic() if self._requests else self._last_used
         return min(idle_since + self.idle_timeout, self._last_moment)
 
     async def end(self) -> None:
-        """End it, as its time has come."""
-        is_old = self.expires_at >= self._last_moment  # which time has come, not what time it is
-        reason = "it was as old as one may get" if is_old else "nobody used it for so long"
+        """End it because it has expired."""
+        is_old = self.expires_at >= self._last_moment  # which limit, not the time
+        reason = "it reached its maximum lifetime" if is_old else "it was idle for too long"
         await self.notebook.end(reason)
 
     @contextmanager
     def used(self) -> Iterator[Notebook]:
-        """Use its notebook; raises `Conflict` when it has ended, or ends meanwhile."""
+        """Use its notebook; raises `Conflict` if it has ended or ends meanwhile."""
         self._requests += 1
         try:
             if self.has_ended:
@@ -75,9 +72,9 @@ class OpenSession:
 
     @contextmanager
     def executing(self) -> Iterator[Notebook]:
-        """Use its notebook to run a cell; raises `Conflict` while another one runs, too."""
+        """Use its notebook to run a cell; raises `Conflict` if another one is running."""
         if self._executing:
-            raise Conflict("another cell of the session runs", code="session_busy")
+            raise Conflict("another cell of the session is running", code="session_busy")
         self._executing = True
         try:
             with self.used() as notebook:
@@ -86,7 +83,7 @@ class OpenSession:
             self._executing = False
 
     def view(self) -> Session:
-        """The session as the wire shows it."""
+        """The wire form of the session."""
         status = SessionStatus.BUSY if self._executing else SessionStatus.IDLE
         return Session(
             id=self.id,
@@ -102,5 +99,5 @@ class OpenSession:
 
 
 def _date(moment: float) -> int:
-    """A time of `time.monotonic` in seconds since 1970."""
+    """Convert a time of `time.monotonic` to seconds since 1970."""
     return round(time.time() - time.monotonic() + moment)

@@ -75,5 +75,5 @@ def ended_with(*codes: int) -> Check:
 
 
 def timed_out(answer: Answer) -> bool:
-    """It was not done in time."""
+    """It timed out."""
     return bool(answer["run_result"]["status"] == "TimeLimitExceeded")

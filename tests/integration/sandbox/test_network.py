@@ -216,7 +216,7 @@ def test_what_is_reached_is_told_and_counted(outside: Outside) -> None:
     outside.sandbox.output(ASK, stdin=f"http://{outside.web.place}/")
 
     assert measures(outside.sandbox)["network_outside"] == (
-        f"only by a proxy, and it leads only to {outside.web.place}, {outside.echoing.place}"
+        f"only through a proxy, and only to {outside.web.place}, {outside.echoing.place}"
     )
     metrics = outside.sandbox.http.get("/metrics").text
     assert 'temper_sandbox_network_connections_total{result="allowed"}' in metrics

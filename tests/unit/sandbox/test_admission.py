@@ -1,4 +1,4 @@
-"""The queue is fair, loses no place, and refuses whom it cannot serve in time."""
+"""The queue is fair, loses no permit, and refuses whom it cannot serve in time."""
 
 import asyncio
 import contextlib
@@ -20,16 +20,16 @@ PLACES = 2
 
 
 class Guest:
-    """A request: it asks for a place and keeps it until it is told to go."""
+    """A request: it asks for a permit and keeps it until it is told to go."""
 
-    def __init__(self, admission: Admission, patience: float) -> None:
-        self.deadline = asyncio.get_running_loop().time() + patience
+    def __init__(self, admission: Admission, queue_timeout: float) -> None:
+        self.deadline = asyncio.get_running_loop().time() + queue_timeout
         self.is_in = False
         self.may_go = asyncio.Event()
-        self.task = asyncio.ensure_future(self._stay(admission, patience))
+        self.task = asyncio.ensure_future(self._stay(admission, queue_timeout))
 
-    async def _stay(self, admission: Admission, patience: float) -> None:
-        async with admission.place(patience):
+    async def _stay(self, admission: Admission, queue_timeout: float) -> None:
+        async with admission.permit(queue_timeout):
             self.is_in = True
             await self.may_go.wait()
             self.is_in = False
@@ -40,7 +40,7 @@ class Guest:
 
 
 class Queue(RuleBasedStateMachine):
-    """Guests come, lose patience, hang up and leave, in any order."""
+    """Guests come, lose queue_timeout, hang up and release, in any order."""
 
     waiting = Bundle("waiting")
 
@@ -57,16 +57,16 @@ class Queue(RuleBasedStateMachine):
         assert (self.admission.running, self.admission.waiting) == (0, 0)
         self.loop.close()
 
-    @rule(patience=st.floats(0.5, 100))
-    def come(self, patience: float) -> None:
+    @rule(queue_timeout=st.floats(0.5, 100))
+    def come(self, queue_timeout: float) -> None:
         async def make() -> Guest:
-            return Guest(self.admission, patience)
+            return Guest(self.admission, queue_timeout)
 
         self.guests.append(self.loop.run_until_complete(make()))
         self._settle()
 
     @rule(index=st.integers(0, 50))
-    def leave(self, index: int) -> None:
+    def release(self, index: int) -> None:
         inside = [guest for guest in self.guests if guest.is_in]
         if inside:
             inside[index % len(inside)].may_go.set()
@@ -80,7 +80,7 @@ class Queue(RuleBasedStateMachine):
 
     @rule(first=st.integers(0, 50), second=st.integers(0, 50), turns=st.integers(0, 3))
     def leave_and_hang_up_at_once(self, first: int, second: int, turns: int) -> None:
-        """Somebody hangs up so many turns of the loop after another begins to leave."""
+        """Somebody hangs up so many turns of the loop after another begins to release."""
         inside = [guest for guest in self.guests if guest.is_in]
         outside = [guest for guest in self.guests if not guest.is_in]
         if inside and outside:
@@ -127,12 +127,12 @@ TestQueue = Queue.TestCase
 TestQueue.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
 
 
-async def visit(admission: Admission, seconds: float, patience: float) -> float | None:
-    """Use a place for so long; the seconds waited for it, or None when it was refused."""
+async def visit(admission: Admission, seconds: float, queue_timeout: float) -> float | None:
+    """Use a permit for so long; the seconds waited for it, or None when it was refused."""
     loop = asyncio.get_running_loop()
     came = loop.time()
     with contextlib.suppress(QueueFull):
-        async with admission.place(patience):
+        async with admission.permit(queue_timeout):
             waited = loop.time() - came
             await asyncio.sleep(seconds)
             return waited
@@ -165,7 +165,7 @@ def test_a_request_that_would_wait_in_vain_is_refused_at_once() -> None:
         await asyncio.sleep(40.0)
         asked = loop.time()
         with pytest.raises(QueueFull) as refusal:
-            await admission.enter(patience=20.0)
+            await admission.acquire(queue_timeout=20.0)
         for visitor in crowd:
             visitor.cancel()
         return loop.time() - asked, refusal.value
@@ -181,10 +181,10 @@ def test_a_request_whose_turn_does_not_come_is_refused_when_its_time_is_over() -
     async def wait() -> float:
         loop = asyncio.get_running_loop()
         admission = Admission(1)
-        await admission.enter(1.0)
+        await admission.acquire(1.0)
         asked = loop.time()
         with pytest.raises(QueueFull, match="within 20 s"):
-            await admission.enter(20.0)
+            await admission.acquire(20.0)
         assert admission.waiting == 0
         return loop.time() - asked
 

@@ -6,7 +6,7 @@ import pytest
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from services.contracts.errors import GatewayTimeout
-from services.sandbox.admission import HeldBytes
+from services.sandbox.admission import InFlightBytes
 
 LIMIT = 100
 
@@ -47,7 +47,7 @@ async def ask(app: ASGIApp, *chunks: int, taken: asyncio.Event | None = None) ->
 def test_what_would_be_too_much_together_is_refused_and_fits_afterwards() -> None:
     async def run() -> None:
         application = Held()
-        app = HeldBytes(application, limit=LIMIT)
+        app = InFlightBytes(application, limit=LIMIT)
         first = asyncio.ensure_future(ask(app, 30, 30))
         await application.has_read.wait()
 
@@ -66,7 +66,7 @@ def test_an_answer_counts_while_it_is_sent() -> None:
     async def run() -> None:
         application = Held(answer=90)
         application.may_go.set()
-        app = HeldBytes(application, limit=LIMIT)
+        app = InFlightBytes(application, limit=LIMIT)
         slowly = asyncio.Event()
         sending = asyncio.ensure_future(ask(app, taken=slowly))
         await application.has_read.wait()

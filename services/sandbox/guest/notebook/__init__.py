@@ -1,6 +1,6 @@
-"""What runs inside the sandbox of a session: a driver, and the kernel that it starts.
+"""Runs inside the sandbox of a session: a driver, and the kernel that it starts.
 
-The driver is the session's program. It starts IPython's kernel as a child, another one when that
-has died, and tells the service what cells print, show and raise. Both are the user's to break:
-the service believes nothing that comes from here.
+The driver is the session's program. It starts IPython's kernel as a child, restarts it when it
+dies, and reports what cells print, display and raise. User code can tamper with both, so the
+service trusts nothing that comes from here.
 """

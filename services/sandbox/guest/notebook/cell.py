@@ -1,4 +1,4 @@
-"""What a running cell gives out, up to what may be kept of it."""
+"""The output of a running cell, up to its limits."""
 
 import json
 import time
@@ -25,15 +25,15 @@ Send = Callable[[Header, bytes], None]
 class Cell:
     """A cell, from its request to its end.
 
-    ``room`` has how many bytes are sent of stdout, of stderr, and of all that it shows (display);
-    the rest is dropped, and the end tells of it. What is printed is gathered for a moment: a cell
-    that prints many small pieces must not become as many messages.
+    ``budget`` holds the bytes to send of stdout, of stderr, and of all displays; the rest is
+    dropped, and the last message says so. Output is gathered for a moment, so that many small
+    writes do not become as many messages.
     """
 
-    def __init__(self, send: Send, request: str, room: dict[str, int]) -> None:
+    def __init__(self, send: Send, request: str, budget: dict[str, int]) -> None:
         self.request = request
         self._send = send
-        self._left = dict(room)
+        self._left = dict(budget)
         self._gathered = {"stdout": bytearray(), "stderr": bytearray()}
         self._gathered_since: float | None = None
         self._displays = self._errors = 0
@@ -44,13 +44,13 @@ class Cell:
 
     @property
     def seconds_to_flush(self) -> float | None:
-        """When `flush` is due; None while nothing is gathered."""
+        """Seconds until `flush` is due; None while nothing is gathered."""
         if self._gathered_since is None:
             return None
         return max(0.0, self._gathered_since + GATHERING_SECONDS - time.monotonic())
 
     def printed(self, stream: str, piece: bytes) -> None:
-        """Take what was written to a standard stream."""
+        """Add output of a standard stream."""
         kept = piece[: self._left[stream]]
         if len(kept) < len(piece):
             self._cut.add(stream)
@@ -63,7 +63,7 @@ class Cell:
             self._gathered_since = time.monotonic()
 
     def flush(self) -> None:
-        """Pass on what was gathered."""
+        """Send what was gathered."""
         self._gathered_since = None
         for stream, gathered in self._gathered.items():
             if gathered:
@@ -71,20 +71,20 @@ class Cell:
                 gathered.clear()
 
     def counted(self, number: int) -> None:
-        """Note that it has begun, and how many cells this kernel has run with it."""
+        """Note that the cell has started, as the ``number``-th of this kernel."""
         self._count = number
         if self._interrupt is not None:
             self._interrupt()
 
     def interrupt(self, means: Callable[[], None]) -> None:
-        """Interrupt it; not before it has begun, for then it would not be noticed."""
+        """Interrupt the cell, once it has started: the kernel ignores an earlier interrupt."""
         if self._count is None:
             self._interrupt = means
         else:
             means()
 
     def shown(self, bundle: dict[str, Any]) -> None:
-        """Pass on what was shown: as many of its representations as there is room for."""
+        """Send a display: the smallest representations that the budget allows."""
         encoded = sorted(
             (
                 (_text(kind, MOST_TYPE_LENGTH), not isinstance(value, str), _encoded(value))
@@ -106,7 +106,7 @@ class Cell:
             self._send({"type": "display", "items": items}, body)
 
     def failed(self, content: dict[str, Any]) -> None:
-        """Pass on the error that ended the cell, or that it showed."""
+        """Send an error that ended the cell or that it displayed."""
         lines, left = [], MOST_TRACEBACK_LENGTH
         for line in content["traceback"][:MOST_TRACEBACK_LINES]:
             lines.append(_text(line, left))
@@ -124,7 +124,7 @@ class Cell:
             self._send(header, b"")
 
     def ended(self) -> None:
-        """Tell that nothing more will come."""
+        """Send the last message."""
         self.flush()
         header = {"type": "done", "ok": self._ok, "count": self._count, "cut": sorted(self._cut)}
         self._send(header, b"")
@@ -136,5 +136,5 @@ def _encoded(value: object) -> bytes:
 
 
 def _text(value: str, length: int) -> str:
-    """A text that any JSON parser takes, and no longer than that."""
+    """A text of at most ``length`` characters that every JSON parser accepts."""
     return value[:length].encode(errors="replace").decode()

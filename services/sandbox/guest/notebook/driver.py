@@ -1,4 +1,15 @@
-"""x"""
+"""The program of a session: runs a kernel, and relays between it and the service.
+
+The service requests cells, interrupts, restarts, file access, and the end. Messages to it:
+
+    ready     a kernel is ready for cells
+    stream    output of the running cell: ``name``, and the bytes as body
+    display   a display: ``items`` with type, size and whether it is JSON; their texts as body
+    error     the exception that ended the cell: ``ename``, ``evalue``, ``traceback``
+    done      the cell has finished: ``ok``, its ``count`` in this kernel, and what was ``cut``
+    died      the kernel exited with ``return_code``; another one is started
+    file      response to a file request: ``error`` number or null, ``entries``, content as body
+"""
 
 import errno
 import importlib
@@ -27,7 +38,7 @@ MODULES = (
     *("matplotlib.backends.backend_agg", "matplotlib.font_manager", "matplotlib.mathtext"),
     "matplotlib_inline.backend_inline",
 )
-"""None of them starts a thread or a ZeroMQ context: neither would survive the fork."""
+"""None of them starts a thread or a ZeroMQ context, which would not survive the fork."""
 
 
 def import_all() -> None:
@@ -35,7 +46,7 @@ def import_all() -> None:
     # A kernel works without its debugger, which is as large as the rest of it.
     sys.modules["debugpy"] = None  # type: ignore[assignment]
     with tempfile.TemporaryDirectory() as fonts:
-        # Or matplotlib and fontconfig would leave their lists of fonts in HOME.
+        # Otherwise matplotlib and fontconfig leave their font lists in HOME.
         caches = dict.fromkeys(("MPLCONFIGDIR", "XDG_CACHE_HOME"), fonts)
         os.environ.update(caches)
         for module in MODULES:
@@ -62,7 +73,7 @@ def main(descriptor: int) -> NoReturn:
 
 
 class Driver:
-    """One session: one kernel at a time, which runs one cell at a time."""
+    """A session: one kernel at a time, which runs one cell at a time."""
 
     def __init__(self, channel: socket.socket) -> None:
         self._channel = channel
@@ -74,12 +85,12 @@ class Driver:
         self._start_kernel()
 
     def run(self) -> None:
-        """Serve until the service hangs up: raises `ChannelClosed` then."""
+        """Serve until the service closes the channel, which raises `ChannelClosed`."""
         self._selector.register(self._channel, selectors.EVENT_READ, self._obey)
         while True:
             due = None if self._cell is None else self._cell.seconds_to_flush
             for key, _ in self._selector.select(due):
-                if key.fileobj in self._selector.get_map():  # it may have died in between
+                if key.fileobj in self._selector.get_map():  # not removed meanwhile
                     key.data()
             if self._cell and self._cell.seconds_to_flush == 0:
                 self._cell.flush()
@@ -102,9 +113,9 @@ class Driver:
         if self._cell is not None:
             self._cell.flush()
             self._cell = None
-        self._send({"type": "died", "return_code": kernel.bury()})
+        self._send({"type": "died", "return_code": kernel.reap()})
         if not kernel.ready:
-            os._exit(1)  # the next one would fare no better
+            os._exit(1)  # the next one would fail as well
         self._start_kernel()
 
     def _pass_on_output(self) -> None:
@@ -117,12 +128,12 @@ class Driver:
     def _pass_on_news(self) -> None:
         try:
             for header, body in self._news.take():
-                self._pass_on_output()  # first, as it was written before
+                self._pass_on_output()  # first, because it was written first
                 self._pass_on(*self._kernel.news(header, body))
         except (ChannelClosed, messages.MalformedMessage) as end:
-            if isinstance(end, messages.MalformedMessage):  # a cell can write into its channel
+            if isinstance(end, messages.MalformedMessage):  # a cell can write to this channel
                 self._kernel.kill()
-            with suppress(KeyError):  # it may have been heard of before
+            with suppress(KeyError):  # it may be unregistered already
                 self._selector.unregister(self._kernel.channel)
 
     def _pass_on(self, kind: str, content: dict[str, Any], request: str | None) -> None:
@@ -131,7 +142,7 @@ class Driver:
             self._kernel.ready = True
             self._send({"type": "ready"})
         elif cell is not None:
-            with suppress(KeyError, TypeError):  # a cell can publish what it likes
+            with suppress(KeyError, TypeError):  # a cell can publish anything
                 self._pass_on_of_cell(cell, kind, content, request)
 
     def _pass_on_of_cell(
@@ -142,7 +153,7 @@ class Driver:
         elif kind == "stream" and content["name"] in ("stdout", "stderr"):
             cell.printed(content["name"], content["text"].encode(errors="replace"))
         elif request != cell.request:
-            pass  # it belongs to what ran on behind its cell
+            pass  # output of a thread or process that outlived its cell
         elif kind == "execute_input":
             cell.counted(content["execution_count"])
         elif kind == "error":
@@ -156,13 +167,13 @@ class Driver:
             match header["type"]:
                 case "execute":
                     request = self._kernel.execute(body.decode())
-                    self._cell = Cell(self._send, request, header["room"])
+                    self._cell = Cell(self._send, request, header["budget"])
                 case "interrupt" if self._cell is not None:
                     self._cell.interrupt(self._kernel.interrupt)
                 case "restart":
                     self._kernel.kill()
                 case "end":
-                    self._kernel.bury()  # what it used counts as used by this process
+                    self._kernel.reap()  # its usage then counts as this process's
                     os._exit(0)
                 case "write" | "read" | "list":
                     self._answer_about_files(header, body)

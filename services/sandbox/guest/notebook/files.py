@@ -1,7 +1,6 @@
-"""Files of a running session, for those who ask from outside.
+"""Access to the files of a running session.
 
-Nothing is reached through a link, and nothing but regular files: what a cell put in the way leads
-nowhere else, and makes nobody wait.
+Follows no link and opens only regular files, so nothing a cell creates leads elsewhere or blocks.
 """
 
 import errno
@@ -16,13 +15,13 @@ from services.sandbox.guest import syscalls
 
 
 class Folder:
-    """The work directory, by a descriptor of it."""
+    """The work directory, by descriptor."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
 
     def write(self, path: str, content: bytes) -> list[dict[str, Any]]:
-        """Make or replace a file, and the folders above it, and list it; raises OSError."""
+        """Create or replace a file and its parent folders, and list it; raises OSError."""
         self._make_folders(path)
         flags = os.O_WRONLY | os.O_CREAT | os.O_NONBLOCK
         descriptor = self._open(path, flags, 0o644)
@@ -33,14 +32,14 @@ class Folder:
                 view = view[os.write(descriptor, view) :]
         except OSError:
             with suppress(OSError):
-                os.ftruncate(descriptor, 0)  # a part is never mistaken for the whole
+                os.ftruncate(descriptor, 0)  # a partial file must not be mistaken for the whole
             raise
         finally:
             os.close(descriptor)
         return self._entries([path])
 
     def read(self, path: str, most_bytes: int) -> bytes:
-        """The content of a file; raises OSError, EFBIG when it is larger than ``most_bytes``."""
+        """The content of a file; raises OSError, EFBIG if it is larger than ``most_bytes``."""
         descriptor = self._open(path, os.O_RDONLY | os.O_NONBLOCK)
         with open(descriptor, "rb") as file:
             content = file.read(most_bytes + 1)
@@ -49,7 +48,7 @@ class Folder:
         return content
 
     def names(self, after: str, limit: int) -> list[dict[str, Any]]:
-        """The first ``limit`` regular files behind ``after`` by path, with size and time."""
+        """The first ``limit`` regular files after ``after`` by path, with size and time."""
         paths = heapq.nsmallest(limit, (path for path in self._paths() if path > after))
         return self._entries(paths)
 
@@ -70,14 +69,14 @@ class Folder:
         for place, _, names, _ in os.fwalk(dir_fd=self._descriptor):
             for name in names:
                 path = os.path.normpath(f"{place}/{name}")
-                with suppress(UnicodeEncodeError):  # a name that no client could ask for
+                with suppress(UnicodeEncodeError):  # no client could name it
                     path.encode()
                     yield path
 
     def _entries(self, paths: Iterable[str]) -> list[dict[str, Any]]:
         entries = []
         for path in paths:
-            with suppress(OSError):  # it was removed in this moment
+            with suppress(OSError):  # it was just removed
                 status = os.stat(path, dir_fd=self._descriptor, follow_symlinks=False)
                 if stat.S_ISREG(status.st_mode):
                     modified = int(status.st_mtime)

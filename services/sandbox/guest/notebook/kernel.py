@@ -1,7 +1,7 @@
-"""IPython's kernel, whose ZeroMQ channels stay within its process.
+"""IPython's kernel with ZeroMQ channels that stay within its process.
 
-Two threads carry their messages, as they are, to a socket and back: a kernel needs neither ports
-nor paths. What is printed goes straight to standard output and error.
+Two threads relay their messages unchanged to and from a socket: the kernel needs neither ports nor
+paths. Output goes directly to stdout and stderr.
 """
 
 import faulthandler
@@ -27,11 +27,11 @@ from services.sandbox.guest.notebook import messages
 
 
 class Publisher(IOPubThread):  # type: ignore[misc]
-    """The thread that publishes: it alone sends, whatever happens to the others.
+    """The publishing thread: the only one that sends, whatever happens to the others.
 
-    The original asks whether the thread lives, and sends from the caller's if not. An interrupt
-    that comes during `Thread.is_alive` makes Python 3.11 believe that the thread has ended; from
-    then on two threads would write into each other's messages.
+    The original sends from the caller's thread if the publisher is not alive. An interrupt during
+    `Thread.is_alive` makes Python 3.11 believe that the thread has ended; two threads would then
+    interleave their messages.
     """
 
     _silent = False
@@ -42,29 +42,29 @@ class Publisher(IOPubThread):  # type: ignore[misc]
             self._event_pipe.send(b"")
 
     def fall_silent(self) -> None:
-        """Publish nothing more: in a fork the thread is missing."""
+        """Publish nothing more: a fork lacks the thread."""
         self._silent = True
 
 
 class Kernel(IPKernelApp):  # type: ignore[misc]
-    """IPython's kernel; its channels have names within the process for addresses."""
+    """IPython's kernel on inproc channels."""
 
     channels = 0
 
     def init_connection_file(self) -> None:
-        """There is nothing to connect to from outside."""
+        """Not needed: nothing connects from outside."""
 
     def write_connection_file(self, **_: Any) -> None:
         """As above."""
 
     def init_heartbeat(self) -> None:
-        """Whoever started the process sees whether it lives."""
+        """Not needed: the parent process monitors this one."""
 
     def init_iopub(self, context: "zmq.Context[Any]") -> None:
-        """Publish without a limit, for what is dropped is lost, and not from forks.
+        """Publish without a high-water mark, which would drop messages, and not from forks.
 
-        For those a port would be opened, and ZeroMQ aborts where there are none. They can print;
-        what they show goes nowhere.
+        Publishing from forks would open a port, and ZeroMQ aborts where it cannot. Forks can print;
+        what they display is lost.
         """
         context.sndhwm = 0
         published = context.socket(zmq.XPUB)
@@ -82,24 +82,24 @@ class Kernel(IPKernelApp):  # type: ignore[misc]
 
 
 def address(channel: int) -> str:
-    """Where a channel of the kernel is found, within its process."""
+    """The inproc address of a channel of the kernel."""
     return f"inproc://kernel-{channel}"
 
 
 def serve(driver: socket.socket) -> None:
-    """Be a kernel, in the work directory and with the driver's socket, until it is ended."""
+    """Run a kernel in the work directory until it is killed; ``driver`` is the channel to it."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         stream = _stream(number)
         setattr(sys, name, stream)
         setattr(sys, f"__{name}__", stream)
     faulthandler.enable(file=2, all_threads=False)
-    np.random.seed()  # it was seeded before the fork; Python's own generator does so by itself
-    temporary = os.environ.get("TMPDIR", "/tmp")  # noqa: S108 - the session's own
+    np.random.seed()  # it was seeded before the fork; Python reseeds its own generator
+    temporary = os.environ.get("TMPDIR", "/tmp")  # noqa: S108 - private to the session
     os.environ["IPYTHONDIR"] = f"{temporary}/.ipython"
     kernel = Kernel.instance(config=_config(), log_level=logging.CRITICAL, outstream_class=None)
     kernel.initialize([])
-    kernel.shell.system = kernel.shell.system_raw  # the other one needs a terminal
+    kernel.shell.system = kernel.shell.system_raw  # the default needs a terminal
     for name in [name for name in sys.modules if name.split(".")[0] == "services"]:
         del sys.modules[name]
     for carry in (_carry_requests, _carry_news):
@@ -109,7 +109,7 @@ def serve(driver: socket.socket) -> None:
 
 def _config() -> Config:
     config = Config()
-    config.HistoryManager.enabled = False  # nobody will look into its database
+    config.HistoryManager.enabled = False  # nobody reads its database
     config.InteractiveShell.colors = "nocolor"
     config.InteractiveShell.display_page = True
     config.InteractiveShellApp.matplotlib = "inline"
@@ -119,7 +119,7 @@ def _config() -> Config:
 
 
 def pack(content: object) -> bytes:
-    """A part of a message as JSON in ASCII: halves of surrogate pairs do not stop it."""
+    """Encode a part of a message as ASCII JSON, which survives lone surrogates."""
     return json.dumps(content, default=json_default, separators=(",", ":")).encode()
 
 
@@ -130,7 +130,7 @@ def _stream(number: int) -> IO[str]:
 
 
 def _carry_requests(kernel: Kernel, driver: socket.socket) -> None:
-    """Pass on what the driver asks; the answers say nothing that the news do not."""
+    """Relay requests; replies are discarded because published messages carry the same."""
     shell = kernel.context.socket(zmq.DEALER)
     shell.connect(address(kernel.shell_port))
     while True:
@@ -142,7 +142,7 @@ def _carry_requests(kernel: Kernel, driver: socket.socket) -> None:
 
 
 def _carry_news(kernel: Kernel, driver: socket.socket) -> None:
-    """Pass on what the kernel publishes."""
+    """Relay what the kernel publishes."""
     published = kernel.context.socket(zmq.SUB)
     published.rcvhwm = 0
     published.subscribe(b"")

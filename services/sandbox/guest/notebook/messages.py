@@ -1,4 +1,8 @@
-"""x"""
+"""Framed messages between the service, the driver and the kernel, and their limits.
+
+They have the form of `services.sandbox.guest.frames`: a header and a body of bytes. The driver
+truncates to the limits, and the service rejects what exceeds them.
+"""
 
 import json
 import socket
@@ -10,7 +14,7 @@ _PIECE = 1 << 18
 
 
 class MalformedMessage(Exception):
-    """What has come is no message: the other end is broken, or not who it should be."""
+    """Not a message: the other end is broken or was tampered with."""
 
 
 def send(channel: socket.socket, header: Header, body: bytes = b"") -> None:
@@ -23,22 +27,22 @@ def send(channel: socket.socket, header: Header, body: bytes = b"") -> None:
 
 
 def split(body: bytes, sizes: Sequence[int]) -> list[bytes]:
-    """The parts, of these sizes, that a body was put together from."""
+    """Split a body into parts of these sizes."""
     ends = [sum(sizes[:number]) for number in range(1, len(sizes) + 1)]
     return [body[end - size : end] for size, end in zip(sizes, ends, strict=True)]
 
 
 class Inbox:
-    """The messages that have come whole, however they were cut on the way."""
+    """Reassembles messages from whatever pieces arrive."""
 
     def __init__(self, channel: socket.socket) -> None:
         self._channel = channel
         self._received = bytearray()
 
     def take(self) -> Iterator[tuple[Header, bytes]]:
-        """Read what is there, without waiting; raises `ChannelClosed` after the last message.
+        """Read what is available without blocking; raises `ChannelClosed` after the last message.
 
-        Raises `MalformedMessage` at what is none; the channel is of no use from then on.
+        Raises `MalformedMessage` for anything else; the channel is then unusable.
         """
         try:
             piece = self._channel.recv(_PIECE, socket.MSG_DONTWAIT)

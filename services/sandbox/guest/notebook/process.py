@@ -1,4 +1,4 @@
-"""The process of a kernel, as its driver holds it."""
+"""The process of a kernel, from the driver's point of view."""
 
 import fcntl
 import itertools
@@ -24,7 +24,7 @@ _CHANNEL = 3
 
 
 class News(NamedTuple):
-    """What a kernel published: its type, its content, and the request that it is about."""
+    """A message that the kernel published: type, content, and the request it belongs to."""
 
     kind: str
     content: dict[str, Any]
@@ -32,25 +32,25 @@ class News(NamedTuple):
 
 
 class KernelProcess:
-    """A kernel, from its start to its death.
+    """A kernel process.
 
-    It works in the folder ``workspace`` and its ``channel`` brings what it publishes; ``ready``
-    is for its driver to set.
+    It works in the folder ``workspace``; ``channel`` carries what it publishes; the driver sets
+    ``ready``.
     """
 
     def __init__(self, workspace: int) -> None:
         self.channel, other_end = socket.socketpair()
-        # Their other ends are kept as well: what a kernel closes does not end them.
+        # Keep the write ends open, so that a kernel closing its own does not end the streams.
         self._pipes = {"stdout": os.pipe(), "stderr": os.pipe()}
         self.ready = False
         self._session = Session(key=b"")
-        _set_memory_score(_KERNELS_SCORE)  # it inherits that, and may not be able to set it
+        _set_memory_score(_KERNELS_SCORE)  # inherited, because the kernel may not be able to set it
         self.pid = os.fork()
         if self.pid == 0:
             ends = [*(end for _, end in self._pipes.values()), other_end.detach()]
             _become_kernel(workspace, ends)
         _set_memory_score(_DRIVERS_SCORE)
-        with suppress(PermissionError, ProcessLookupError):  # it has done so itself, or is dead
+        with suppress(PermissionError, ProcessLookupError):  # it has done so itself, or has died
             os.setpgid(self.pid, self.pid)
         self.pidfd = os.pidfd_open(self.pid)
         other_end.close()
@@ -59,11 +59,11 @@ class KernelProcess:
 
     @property
     def outputs(self) -> list[int]:
-        """The ends of its standard output and error; they are readable when it has written."""
+        """The read ends of its stdout and stderr."""
         return [output for output, _ in self._pipes.values()]
 
     def execute(self, code: str) -> str:
-        """Ask for a cell to be run, and return the id of the request."""
+        """Request the execution of a cell; return the id of the request."""
         return self._request(
             "execute_request",
             {
@@ -77,7 +77,7 @@ class KernelProcess:
         )
 
     def news(self, header: Header, body: bytes) -> News:
-        """What a message of the channel says; raises `MalformedMessage`."""
+        """Decode a message of the channel; raises `MalformedMessage`."""
         try:
             _, parts = self._session.feed_identities(messages.split(body, header["sizes"]))
             message = self._session.deserialize(parts)
@@ -87,24 +87,24 @@ class KernelProcess:
             raise messages.MalformedMessage from None
 
     def printed(self) -> Iterator[tuple[str, bytes]]:
-        """What it has written since, as stream and piece; not endlessly much at a time."""
+        """What it has written, as (stream, piece); a bounded amount per call."""
         for name, (output, _) in self._pipes.items():
             with suppress(BlockingIOError):
                 for _ in range(_MOST_PIECES):
                     yield name, os.read(output, _PIECE)
 
     def interrupt(self) -> None:
-        """Send SIGINT to it and to what it waits for."""
+        """Send SIGINT to its process group."""
         self._signal(signal.SIGINT)
-        # A cell that awaits is cancelled by its event loop, which a signal does not wake up.
+        # A cell that awaits is cancelled by its event loop, which a signal does not wake.
         self._request("kernel_info_request", {})
 
     def kill(self) -> None:
-        """Send SIGKILL to it and to its children; its death is still to be waited for."""
+        """Send SIGKILL to its process group; `reap` must still be called."""
         self._signal(signal.SIGKILL)
 
-    def bury(self) -> int:
-        """Wait for its death and let go of everything; its return code, -N after signal N."""
+    def reap(self) -> int:
+        """Kill it, wait for it and close everything; return its exit code, -N after signal N."""
         self._signal(signal.SIGKILL)
         _, status = os.waitpid(self.pid, 0)
         self.channel.close()
@@ -115,7 +115,7 @@ class KernelProcess:
     def _request(self, kind: str, content: dict[str, Any]) -> str:
         request = self._session.msg(kind, content)
         parts = self._session.serialize(request)
-        with suppress(ChannelClosed):  # it has died, which its pidfd tells
+        with suppress(ChannelClosed):  # it has died; its pidfd reports that
             messages.send(self.channel, {"sizes": [len(part) for part in parts]}, b"".join(parts))
         return str(request["msg_id"])
 
@@ -125,12 +125,12 @@ class KernelProcess:
 
 
 def _become_kernel(workspace: int, ends: list[int]) -> NoReturn:
-    """Be the kernel, with standard streams and the driver's channel for descriptors."""
+    """Become the kernel, with standard streams and the driver's channel as descriptors."""
     try:
         os.setpgid(0, 0)
         os.fchdir(workspace)
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-        # Above all of them first, so that none is written over before it has its place.
+        # Duplicate above all of them first, so that none is overwritten.
         for number, end in enumerate([fcntl.fcntl(end, fcntl.F_DUPFD, 100) for end in ends], 1):
             os.dup2(end, number)
         syscalls.close_from(_CHANNEL + 1)
@@ -141,6 +141,6 @@ def _become_kernel(workspace: int, ends: list[int]) -> NoReturn:
 
 
 def _set_memory_score(score: int) -> None:
-    """Say how likely this process, and what it forks, is to be killed when memory runs out."""
+    """Set the OOM score of this process and its future forks."""
     with suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
         file.write(str(score))

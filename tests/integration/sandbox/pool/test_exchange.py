@@ -5,7 +5,7 @@ import signal
 
 import pytest
 
-from services.sandbox.execution import Ending, Executable
+from services.sandbox.execution import Executable, ExitReason
 from tests.integration.sandbox.pool.programs import MEGABYTE, execution, python, run
 from tests.support.sandbox_pool import PoolInThread
 from tests.support.time_limits import with_enough_time
@@ -16,7 +16,7 @@ def test_a_program_reads_its_input(sandbox: PoolInThread, size: int) -> None:
     data = os.urandom(size)
     outcome = run(sandbox, execution(Executable(("cat",)), stdin=data))
 
-    assert (outcome.ending, outcome.return_code) == (Ending.EXITED, 0)
+    assert (outcome.exit_reason, outcome.return_code) == (ExitReason.EXITED, 0)
     assert outcome.stdout == data
 
 
@@ -69,7 +69,7 @@ def test_files_are_fetched_after_a_time_out(sandbox: PoolInThread) -> None:
         lambda outcome: outcome.files == {"x": b"kept"},
     )
 
-    assert outcome.ending is Ending.TIMED_OUT
+    assert outcome.exit_reason is ExitReason.TIMED_OUT
     assert outcome.files == {"x": b"kept"}
 
 
@@ -92,7 +92,7 @@ def test_nothing_of_the_service_is_in_the_environment(sandbox: PoolInThread) -> 
 def test_a_program_that_is_not_there(sandbox: PoolInThread) -> None:
     outcome = run(sandbox, execution(Executable(("surely-absent", "x"))))
 
-    assert (outcome.ending, outcome.return_code) == (Ending.EXITED, 127)
+    assert (outcome.exit_reason, outcome.return_code) == (ExitReason.EXITED, 127)
     assert b"surely-absent" in outcome.stderr
 
 
@@ -100,7 +100,7 @@ def test_a_program_that_is_not_there(sandbox: PoolInThread) -> None:
 def test_an_end_by_a_signal(sandbox: PoolInThread, number: signal.Signals) -> None:
     outcome = run(sandbox, execution(Executable(("sh", "-c", f"kill -{int(number)} $$"))))
 
-    assert (outcome.ending, outcome.return_code) == (Ending.EXITED, -number)
+    assert (outcome.exit_reason, outcome.return_code) == (ExitReason.EXITED, -number)
 
 
 def test_what_is_spent_is_counted_for_all_processes(sandbox: PoolInThread) -> None:

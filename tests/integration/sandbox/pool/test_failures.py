@@ -55,7 +55,7 @@ def is_in_another_namespace(process: psutil.Process) -> bool:
 async def at_rest(pool: Pool) -> None:
     """Wait until a pool starts no more zygotes by itself, and makes and ends no more slots."""
     await asyncio.wait(pool._chores[:1])
-    while at_work := [task for shelf in pool._shelves.values() for task in shelf._tasks]:
+    while at_work := [task for warm_pool in pool._warm_pools.values() for task in warm_pool._tasks]:
         await asyncio.wait(at_work)
 
 

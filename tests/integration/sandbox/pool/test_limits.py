@@ -4,7 +4,7 @@ import signal
 
 import pytest
 
-from services.sandbox.execution import Ending, Executable
+from services.sandbox.execution import Executable, ExitReason
 from services.sandbox.isolation.tier import Tier
 from tests.integration.sandbox.pool.programs import MEGABYTE, execution, named, python, run
 from tests.support.sandbox_pool import PoolInThread, running_pool
@@ -30,7 +30,7 @@ while True: pass
         lambda outcome: bool(outcome.stdout),
     )
 
-    assert (outcome.ending, outcome.return_code) == (Ending.TIMED_OUT, None)
+    assert (outcome.exit_reason, outcome.return_code) == (ExitReason.TIMED_OUT, None)
     assert (outcome.stdout, outcome.stderr) == (b"begun\n", b"error\n")
     assert outcome.wall_seconds >= LIMITS[0]
     assert named("77001") == []
@@ -40,7 +40,7 @@ while True: pass
 def test_no_time_is_a_time_out(sandbox: PoolInThread, seconds: float) -> None:
     outcome = run(sandbox, python("print(1)", seconds=seconds))
 
-    assert (outcome.ending, outcome.return_code) == (Ending.TIMED_OUT, None)
+    assert (outcome.exit_reason, outcome.return_code) == (ExitReason.TIMED_OUT, None)
     assert outcome.stdout == b""
 
 
@@ -67,7 +67,7 @@ def test_endless_output_ends_by_the_clock(sandbox: PoolInThread) -> None:
         lambda outcome: outcome.stdout_cut,
     )
 
-    assert outcome.ending is Ending.TIMED_OUT
+    assert outcome.exit_reason is ExitReason.TIMED_OUT
     assert outcome.stdout == b"y\n" * (MEGABYTE // 2)
     assert outcome.stdout_cut
 
@@ -81,7 +81,7 @@ HUNGRY_FORKS = f"import os\nfor _ in range(3): os.fork()\n{HUNGRY}"
 def test_memory_is_limited(sandbox: PoolInThread, source: str) -> None:
     outcome = run(sandbox, python(f"print('begun', flush=True)\n{source}", memory_bytes=100 << 20))
 
-    assert (outcome.ending, outcome.return_code) == (Ending.OUT_OF_MEMORY, -signal.SIGKILL)
+    assert (outcome.exit_reason, outcome.return_code) == (ExitReason.OUT_OF_MEMORY, -signal.SIGKILL)
     assert outcome.stdout == b"begun\n"
 
 
@@ -89,7 +89,7 @@ def test_memory_is_limited_without_control_groups(tier: Tier) -> None:
     with running_pool(tier=tier, groups=False, programs=2) as sandbox:
         for source in (HUNGRY, HUNGRY_FORKS):
             outcome = run(sandbox, python(source, memory_bytes=100 << 20))
-            assert outcome.ending is Ending.OUT_OF_MEMORY
+            assert outcome.exit_reason is ExitReason.OUT_OF_MEMORY
 
         # It must last until it is looked at, and that is not often while a look takes long.
         held = with_enough_time(

@@ -56,17 +56,17 @@ def test_memory_that_forks_share_is_private_once(
         process.communicate(b"")
 
     assert 180 * MEGABYTE < resident.memory < 300 * MEGABYTE
-    assert resident.certain(0) is None
+    assert resident.exclusive(0) is None
     assert 60 * MEGABYTE < private < 100 * MEGABYTE
     wait_for(lambda: accounting.resident_memory(processes, user) == (0, 0), "nothing is counted")
 
 
 def test_shared_memory_counts_as_memory() -> None:
-    before = accounting.own_memory()
+    before = accounting.own_anonymous_memory()
     with mmap.mmap(-1, 50 * MEGABYTE) as shared:
         shared.write(b"x" * (50 * MEGABYTE))
 
-        after = accounting.own_memory()
+        after = accounting.own_anonymous_memory()
 
     assert after - before > 40 * MEGABYTE
 
@@ -84,7 +84,7 @@ def test_files_without_a_name_are_found(processes: int, tmp_path: Path) -> None:
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"ready\n"
-        found = accounting.nameless_files(processes, user)
+        found = accounting.unlinked_files(processes, user)
         process.communicate(b"")
 
     assert found.memory == 8 * MEGABYTE
@@ -113,7 +113,7 @@ def test_a_process_that_ends_while_it_is_looked_at_holds_nothing(
                 os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)
 
         monkeypatch.setattr(accounting, "_removed_mappings", end_meanwhile)  # of this fork alone
-        return list(accounting.nameless_files(processes, user))
+        return list(accounting.unlinked_files(processes, user))
 
     assert in_fork(look) == [0, 0]
 
@@ -126,7 +126,7 @@ def test_files_are_counted_by_what_they_occupy(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to("/usr")
 
     folder = open_folder(tmp_path)
-    size, number = accounting.files_below(folder, 1000)
+    size, number = accounting.disk_usage(folder, 1000)
     os.close(folder)
 
     assert number == 5
@@ -139,7 +139,7 @@ def test_counting_ends_beyond_the_bound(tmp_path: Path) -> None:
         (tmp_path / f"{number}/file").touch()
 
     folder = open_folder(tmp_path)
-    found = accounting.files_below(folder, 25)
+    found = accounting.disk_usage(folder, 25)
     os.close(folder)
 
     assert 25 < found.number <= 40
@@ -148,5 +148,5 @@ def test_counting_ends_beyond_the_bound(tmp_path: Path) -> None:
 def test_a_tree_too_deep_to_walk_is_beyond_any_bound(deep_tree: Path) -> None:
     folder = open_folder(deep_tree)
 
-    assert accounting.files_below(folder, 100_000).number > 100_000
+    assert accounting.disk_usage(folder, 100_000).number > 100_000
     os.close(folder)

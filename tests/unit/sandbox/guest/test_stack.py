@@ -12,7 +12,7 @@ from services.sandbox.guest import stack
 from tests.support.processes import REPOSITORY
 
 
-@stack.unseen
+@stack.hide_frames
 def hidden(function):  # type: ignore[no-untyped-def]
     return function()
 
@@ -32,7 +32,7 @@ def test_a_function_is_not_in_tracebacks() -> None:
 
 
 def test_a_function_goes_on_doing_what_it_does() -> None:
-    @stack.unseen
+    @stack.hide_frames
     def many(first: int, *others: int, factor: int = 2, **names: int) -> tuple[object, ...]:
         total = 0
         for number in (first, *others):
@@ -65,7 +65,7 @@ def test_what_is_begun_has_nothing_below_it() -> None:
         import sys
         from services.sandbox.guest import stack
 
-        @stack.unseen
+        @stack.hide_frames
         def main():
             print(sys.excepthook is sys.__excepthook__, hasattr(sys, "last_value"))
             exec("import inspect; print(inspect.stack()[-1].frame.f_back)", {})

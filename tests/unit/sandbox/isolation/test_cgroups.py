@@ -14,7 +14,7 @@ import pytest
 from services.sandbox.isolation.cgroup import Cgroup
 from services.sandbox.isolation.cgroup_removal import processes_in
 from services.sandbox.isolation.cgroups import Cgroups, find_cgroups
-from services.sandbox.isolation.hierarchy import Controller, own_places
+from services.sandbox.isolation.hierarchy import Controller, own_cgroups
 from tests.support.confined import Killed, in_fork
 from tests.support.waiting import wait_for
 
@@ -65,7 +65,7 @@ def group(cgroups: Cgroups) -> Iterator[Cgroup]:
 
 def folders_of(prefix: str) -> list[Path]:
     """The folders that were made under a prefix, in this process's groups or beside them."""
-    groups = [place.folder for place in own_places()]
+    groups = [location.folder for location in own_cgroups()]
     bases = {base for group in groups for base in (group, group.parent)}
     return sorted(folder for base in bases for folder in base.glob(f"{prefix}-*"))
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from services.sandbox.isolation.hierarchy import Controller, Place, find_places
+from services.sandbox.isolation.hierarchy import CgroupLocation, Controller, find_cgroup_locations
 
 FIRST_VERSION_MOUNTS = """\
 30 24 0:26 / /sys/fs/cgroup rw,relatime - tmpfs tmpfs rw,mode=755
@@ -17,24 +17,28 @@ FIRST_VERSION_MOUNTS = """\
 def test_every_controller_of_the_first_version_has_its_own_folder() -> None:
     groups = "4:memory:/jobs/7\n3:cpu,cpuacct:/\n2:pids:/jobs/7\n1:name=systemd:/x\n0::/\n"
 
-    assert find_places(groups, FIRST_VERSION_MOUNTS) == [
-        Place(Path("/sys/fs/cgroup/memory/jobs/7"), 1, frozenset({Controller.MEMORY}), alone=False),
-        Place(Path("/sys/fs/cgroup/cpu,cpuacct"), 1, frozenset({Controller.CPU}), alone=True),
+    assert find_cgroup_locations(groups, FIRST_VERSION_MOUNTS) == [
+        CgroupLocation(
+            Path("/sys/fs/cgroup/memory/jobs/7"), 1, frozenset({Controller.MEMORY}), alone=False
+        ),
+        CgroupLocation(
+            Path("/sys/fs/cgroup/cpu,cpuacct"), 1, frozenset({Controller.CPU}), alone=True
+        ),
     ]
 
 
 def test_a_container_without_its_own_view_of_groups_sees_the_end_of_its_path() -> None:
     mounts = "32 30 0:28 /docker/f00 /sys/fs/cgroup/memory ro - cgroup cgroup ro,memory\n"
 
-    (place,) = find_places("4:memory:/docker/f00/inner\n", mounts)
+    (location,) = find_cgroup_locations("4:memory:/docker/f00/inner\n", mounts)
 
-    assert place.folder == Path("/sys/fs/cgroup/memory/inner")
+    assert location.folder == Path("/sys/fs/cgroup/memory/inner")
 
 
 def test_a_group_outside_of_what_is_mounted_is_left_out() -> None:
     mounts = "32 30 0:28 /docker/f00 /sys/fs/cgroup/memory ro - cgroup cgroup ro,memory\n"
 
-    assert find_places("4:memory:/elsewhere\n", mounts) == []
+    assert find_cgroup_locations("4:memory:/elsewhere\n", mounts) == []
 
 
 @pytest.mark.parametrize(("group", "alone"), [("/", True), ("/user.slice/a.scope", False)])
@@ -48,6 +52,6 @@ def test_the_second_version_has_one_folder_with_what_it_offers(
     escaped = str(root).replace(" ", r"\040")
     mounts = f"30 24 0:26 / {escaped} rw shared:4 - cgroup2 cgroup2 rw,nsdelegate\n"
 
-    assert find_places(f"0::{group}\n", mounts) == [
-        Place(folder, 2, frozenset(Controller), alone=alone)
+    assert find_cgroup_locations(f"0::{group}\n", mounts) == [
+        CgroupLocation(folder, 2, frozenset(Controller), alone=alone)
     ]

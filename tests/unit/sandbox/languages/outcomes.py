@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from services.sandbox.execution import Ending, Outcome
+from services.sandbox.execution import ExitReason, Outcome
 
 SUCCESS = Outcome(
-    ending=Ending.EXITED,
+    exit_reason=ExitReason.EXITED,
     return_code=0,
     stdout=b"",
     stderr=b"",
@@ -18,7 +18,7 @@ SUCCESS = Outcome(
     files={"main": b"program"},
 )
 FAILURE = replace(SUCCESS, return_code=1, stderr=b"no", files={})
-TIME_OUT = replace(SUCCESS, ending=Ending.TIMED_OUT, return_code=None, files={})
+TIME_OUT = replace(SUCCESS, exit_reason=ExitReason.TIMED_OUT, return_code=None, files={})
 
 
 def success(files: Mapping[str, bytes]) -> Outcome:

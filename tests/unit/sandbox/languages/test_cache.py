@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.sandbox.execution import Ending, Outcome, SandboxFailure
+from services.sandbox.execution import ExitReason, Outcome, SandboxFailure
 from services.sandbox.languages.cache import Compilation, CompileCache
 from tests.unit.sandbox.languages.outcomes import FAILURE, SUCCESS, TIME_OUT, success
 
@@ -61,7 +61,7 @@ def test_a_success_is_remembered() -> None:
     [
         FAILURE,
         TIME_OUT,
-        replace(SUCCESS, ending=Ending.OUT_OF_MEMORY, return_code=-9),
+        replace(SUCCESS, exit_reason=ExitReason.OUT_OF_MEMORY, return_code=-9),
         replace(SUCCESS, return_code=-11),
         replace(SUCCESS, left_out=("main",)),
         success({}),
@@ -101,7 +101,7 @@ def test_other_limits_are_not_bound_to_the_compilation_under_way() -> None:
         await _let_others_run()
         short.may_end.set()
         long.may_end.set()
-        assert (await first).outcome.ending is Ending.TIMED_OUT
+        assert (await first).outcome.exit_reason is ExitReason.TIMED_OUT
         assert (await second).outcome == SUCCESS
 
     asyncio.run(scenario())

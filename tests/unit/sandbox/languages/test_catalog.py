@@ -33,8 +33,8 @@ def test_what_is_not_python_says_how_to_add_it(language: Language) -> None:
 
 @ALL
 def test_what_is_compiled_leaves_something_that_is_not_the_source(language: Language) -> None:
-    assert bool(language.compile) == bool(language.artefacts)
-    assert language.source not in language.artefacts
+    assert bool(language.compile) == bool(language.artifacts)
+    assert language.source not in language.artifacts
 
 
 @ALL

@@ -131,7 +131,7 @@ def test_whatever_differs_is_another_key(add_program: AddProgram) -> None:
 
 
 def test_a_python_program_tells_what_it_imports() -> None:
-    language = toy(compile=(), artefacts=(), run=PythonFile("main.toy"))
+    language = toy(compile=(), artifacts=(), run=PythonFile("main.toy"))
     plan = _plan(language, b"import numpy")
     assert not plan.compiled
     assert plan.execution(LIMITS, {}, b"", ()).imports == {"numpy"}

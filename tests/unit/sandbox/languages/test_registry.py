@@ -88,7 +88,7 @@ def test_large_sources_are_remembered_too(languages: Languages) -> None:
 def test_what_is_not_compiled_is_ready_at_once(
     languages: Languages, runner: SubprocessRunner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    _declare(monkeypatch, toy(compile=(), artefacts=()))
+    _declare(monkeypatch, toy(compile=(), artifacts=()))
     build = asyncio.run(languages.build(Source("toy", b"ugly"), LIMITS))
     assert build.ready
     assert build.outcome is None

@@ -19,7 +19,7 @@ def toy(**fields: Any) -> Language:
         "name": "toy",
         "source": "main.toy",
         "compile": ("toyc", "-o", "main.bin", "main.toy"),
-        "artefacts": ("main.bin",),
+        "artifacts": ("main.bin",),
         "run": Executable(("toy", "main.bin")),
         "probe": Executable(("toy", "--version")),
         "debian": ("toy-lang",),

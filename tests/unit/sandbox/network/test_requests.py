@@ -71,8 +71,8 @@ def test_a_request_arrives_as_if_it_were_sent_directly(
     answer = ask(proxy, "GET", f"http://{other.place}/a/b?q=%20#part", headers=headers)
 
     assert (answer.status, answer.reason, answer.read()) == (200, "OK", b"hi")
-    line, *fields = seen[0].decode().strip().split("\r\n")
-    assert line == "GET /a/b?q=%20 HTTP/1.1"
+    stream, *fields = seen[0].decode().strip().split("\r\n")
+    assert stream == "GET /a/b?q=%20 HTTP/1.1"
     assert sorted(field.lower() for field in fields) == [
         "accept-encoding: identity",
         "authorization: bearer token",
@@ -83,11 +83,11 @@ def test_a_request_arrives_as_if_it_were_sent_directly(
 
 
 @pytest.mark.parametrize(
-    ("url", "line"),
+    ("url", "stream"),
     [("http://{}", "GET / "), ("HTTP://{}?a", "GET /?a "), ("http://{}//x", "GET //x ")],
 )
 def test_any_form_of_a_url_is_understood(
-    proxied: tuple[RunningProxy, Server], seen: list[bytes], url: str, line: str
+    proxied: tuple[RunningProxy, Server], seen: list[bytes], url: str, stream: str
 ) -> None:
     proxy, other = proxied
 
@@ -95,7 +95,7 @@ def test_any_form_of_a_url_is_understood(
     answer = proxy.ask(f"GET {target} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
 
     assert answer.startswith(b"HTTP/1.1 200 OK\r\n")
-    assert seen[0].decode().startswith(line)
+    assert seen[0].decode().startswith(stream)
 
 
 def test_a_second_request_never_reaches_the_first_ones_server(
@@ -238,7 +238,7 @@ def test_a_server_that_does_not_speak_http_gives_502(garbage: bytes) -> None:
     with leading_to(speak_otherwise) as (proxy, other):
         answer = ask(proxy, "GET", f"http://{other.place}/")
         assert answer.status == 502
-        assert answer.read().decode() == f"{other.place} gave no answer to a request\n"
+        assert answer.read().decode() == f"{other.place} did not answer a request\n"
 
 
 GOOD = b"POST http://a.example/ HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\nx"
@@ -303,5 +303,5 @@ def test_requests_are_counted_by_what_came_of_them(proxied: tuple[RunningProxy, 
 
     text = generate_latest(registry).decode()
     for result, number in (("allowed", 1), ("refused", 1), ("unreachable", 0), ("malformed", 0)):
-        line = f'temper_sandbox_network_connections_total{{result="{result}"}} {number}.0\n'
-        assert line in text
+        stream = f'temper_sandbox_network_connections_total{{result="{result}"}} {number}.0\n'
+        assert stream in text

@@ -1,4 +1,4 @@
-"""A cell gives out no more than there is room for, in texts that every parser takes."""
+"""A cell gives out no more than there is budget for, in texts that every parser takes."""
 
 import json
 from typing import Any
@@ -18,8 +18,8 @@ Sent = list[tuple[Header, bytes]]
 
 
 def cell(sent: Sent, *, stream: int = 100, display: int = 100) -> Cell:
-    room = {"stdout": stream, "stderr": stream, "display": display}
-    return Cell(lambda header, body: sent.append((header, body)), "request-1", room)
+    budget = {"stdout": stream, "stderr": stream, "display": display}
+    return Cell(lambda header, body: sent.append((header, body)), "request-1", budget)
 
 
 def end_of(sent: Sent) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from services.sandbox.execution import SandboxFailure
 from services.sandbox.pool.slot import Slot, SlotLost
-from services.sandbox.pool.warm_pool import Shelf
+from services.sandbox.pool.warm_pool import WarmPool
 
 MOST = 3
 SECONDS = 60
@@ -73,22 +73,22 @@ async def settle() -> None:
         await asyncio.sleep(0)
 
 
-def with_shelf(test: Callable[[Shelf, Maker], Awaitable[None]]) -> None:
+def with_shelf(test: Callable[[WarmPool, Maker], Awaitable[None]]) -> None:
     async def run() -> None:
         maker = Maker()
-        shelf = Shelf(MOST, maker)
+        warm_pool = WarmPool(MOST, maker)
         async with asyncio.timeout(SECONDS):
-            await test(shelf, maker)
-            await shelf.close()
+            await test(warm_pool, maker)
+            await warm_pool.close()
         assert maker.living == []
 
     asyncio.run(run())
 
 
 def test_a_slot_is_used_again() -> None:
-    async def test(shelf: Shelf, maker: Maker) -> None:
+    async def test(warm_pool: WarmPool, maker: Maker) -> None:
         for _ in range(5):
-            shelf.give_back(await shelf.take())
+            warm_pool.release(await warm_pool.acquire())
             await settle()
         assert len(maker.made) == 1
 
@@ -96,14 +96,14 @@ def test_a_slot_is_used_again() -> None:
 
 
 def test_more_takers_than_slots_wait_in_turn() -> None:
-    async def test(shelf: Shelf, maker: Maker) -> None:
+    async def test(warm_pool: WarmPool, maker: Maker) -> None:
         order = []
 
         async def use(number: int) -> None:
-            slot = await shelf.take()
+            slot = await warm_pool.acquire()
             order.append(number)
             await asyncio.sleep(0)
-            shelf.give_back(slot)
+            warm_pool.release(slot)
 
         await asyncio.gather(*(use(number) for number in range(20)))
         assert order == list(range(20))
@@ -114,13 +114,13 @@ def test_more_takers_than_slots_wait_in_turn() -> None:
 
 @pytest.mark.parametrize("loss", ["broken", "fails_to_prepare"])
 def test_a_waiter_gets_another_for_one_that_was_lost(loss: str) -> None:
-    async def test(shelf: Shelf, maker: Maker) -> None:
-        taken = [await shelf.take() for _ in range(MOST)]
-        waiter = asyncio.create_task(shelf.take())
+    async def test(warm_pool: WarmPool, maker: Maker) -> None:
+        taken = [await warm_pool.acquire() for _ in range(MOST)]
+        waiter = asyncio.create_task(warm_pool.acquire())
         await settle()
         setattr(taken[0], loss, True)
 
-        shelf.give_back(taken[0])
+        warm_pool.release(taken[0])
 
         assert stand_in(await waiter) is maker.made[MOST]
         assert stand_in(taken[0]).closed
@@ -129,14 +129,17 @@ def test_a_waiter_gets_another_for_one_that_was_lost(loss: str) -> None:
 
 
 def test_slots_that_died_in_the_shelf_are_replaced() -> None:
-    async def test(shelf: Shelf, maker: Maker) -> None:
-        for slot in [await shelf.take() for _ in range(MOST)]:
-            shelf.give_back(slot)
+    async def test(warm_pool: WarmPool, maker: Maker) -> None:
+        for slot in [await warm_pool.acquire() for _ in range(MOST)]:
+            warm_pool.release(slot)
         await settle()
         for made in maker.made:
             made.alive = False
 
-        taken = [stand_in(slot) for slot in await asyncio.gather(*(shelf.take() for _ in range(3)))]
+        taken = [
+            stand_in(slot)
+            for slot in await asyncio.gather(*(warm_pool.acquire() for _ in range(3)))
+        ]
 
         assert taken == maker.made[MOST:]
         assert len(maker.living) == MOST
@@ -145,14 +148,14 @@ def test_slots_that_died_in_the_shelf_are_replaced() -> None:
 
 
 def test_a_waiter_gets_another_for_one_that_retires() -> None:
-    async def test(shelf: Shelf, maker: Maker) -> None:
-        for slot in [await shelf.take() for _ in range(MOST)]:
-            shelf.give_back(slot)
+    async def test(warm_pool: WarmPool, maker: Maker) -> None:
+        for slot in [await warm_pool.acquire() for _ in range(MOST)]:
+            warm_pool.release(slot)
         await settle()
 
-        retiring = asyncio.create_task(shelf.retire(float("inf")))
+        retiring = asyncio.create_task(warm_pool.retire(float("inf")))
         await asyncio.sleep(0)
-        taken = stand_in(await shelf.take())
+        taken = stand_in(await warm_pool.acquire())
         await retiring
 
         assert taken.is_alive()
@@ -162,12 +165,12 @@ def test_a_waiter_gets_another_for_one_that_retires() -> None:
 
 
 def test_slots_in_use_do_not_retire() -> None:
-    async def test(shelf: Shelf, maker: Maker) -> None:
-        used, unused = await shelf.take(), await shelf.take()
-        shelf.give_back(unused)
+    async def test(warm_pool: WarmPool, maker: Maker) -> None:
+        used, unused = await warm_pool.acquire(), await warm_pool.acquire()
+        warm_pool.release(unused)
         await settle()
 
-        await shelf.retire(float("inf"))
+        await warm_pool.retire(float("inf"))
 
         assert maker.living == [stand_in(used)]
 
@@ -175,26 +178,28 @@ def test_slots_in_use_do_not_retire() -> None:
 
 
 def test_everybody_hears_that_no_slot_can_be_made() -> None:
-    async def test(shelf: Shelf, maker: Maker) -> None:
+    async def test(warm_pool: WarmPool, maker: Maker) -> None:
         maker.fails = True
 
-        answers = await asyncio.gather(*(shelf.take() for _ in range(8)), return_exceptions=True)
+        answers = await asyncio.gather(
+            *(warm_pool.acquire() for _ in range(8)), return_exceptions=True
+        )
 
         assert {type(answer) for answer in answers} == {SandboxFailure}
         maker.fails = False
-        assert stand_in(await shelf.take()).is_alive()
+        assert stand_in(await warm_pool.acquire()).is_alive()
 
     with_shelf(test)
 
 
 def test_a_waiter_keeps_waiting_for_a_slot_in_use_when_no_other_can_be_made() -> None:
-    async def test(shelf: Shelf, maker: Maker) -> None:
-        used = await shelf.take()
+    async def test(warm_pool: WarmPool, maker: Maker) -> None:
+        used = await warm_pool.acquire()
         maker.fails = True
-        waiter = asyncio.create_task(shelf.take())
+        waiter = asyncio.create_task(warm_pool.acquire())
         await settle()
 
-        shelf.give_back(used)
+        warm_pool.release(used)
 
         assert await waiter is used
 
@@ -202,13 +207,13 @@ def test_a_waiter_keeps_waiting_for_a_slot_in_use_when_no_other_can_be_made() ->
 
 
 def test_who_is_cancelled_while_served_leaves_the_slot_to_others() -> None:
-    async def test(shelf: Shelf, maker: Maker) -> None:
-        taken = [await shelf.take() for _ in range(MOST)]
-        first, second = (asyncio.create_task(shelf.take()) for _ in range(2))
+    async def test(warm_pool: WarmPool, maker: Maker) -> None:
+        taken = [await warm_pool.acquire() for _ in range(MOST)]
+        first, second = (asyncio.create_task(warm_pool.acquire()) for _ in range(2))
         await settle()
         stand_in(taken[0]).prepare = no_wait  # type: ignore[method-assign]
 
-        shelf.give_back(taken[0])
+        warm_pool.release(taken[0])
         await asyncio.sleep(0)
         first.cancel()
 
@@ -222,15 +227,15 @@ def test_who_is_cancelled_while_served_leaves_the_slot_to_others() -> None:
 
 
 def test_who_waits_when_it_closes_is_told() -> None:
-    async def test(shelf: Shelf, maker: Maker) -> None:
+    async def test(warm_pool: WarmPool, maker: Maker) -> None:
         for _ in range(MOST):
-            await shelf.take()
-        waiter = asyncio.create_task(shelf.take())
+            await warm_pool.acquire()
+        waiter = asyncio.create_task(warm_pool.acquire())
         await settle()
 
-        await shelf.close()
+        await warm_pool.close()
 
-        for waiting in (waiter, shelf.take()):
+        for waiting in (waiter, warm_pool.acquire()):
             with pytest.raises(SandboxFailure):
                 await waiting
 
@@ -244,7 +249,7 @@ class Shelves(RuleBasedStateMachine):
     def start(self) -> None:
         self.runner = asyncio.Runner()
         self.maker = Maker()
-        self.shelf = Shelf(MOST, self.maker)
+        self.warm_pool = WarmPool(MOST, self.maker)
         self.taking: list[asyncio.Task[Slot]] = []
         self.held: list[StandIn] = []
 
@@ -264,19 +269,19 @@ class Shelves(RuleBasedStateMachine):
     @rule(steps=st.integers(0, 6))
     def take(self, steps: int) -> None:
         async def begin() -> None:
-            self.taking.append(asyncio.create_task(self.shelf.take()))
+            self.taking.append(asyncio.create_task(self.warm_pool.acquire()))
 
         self.run(begin(), steps=steps)
 
     @precondition(lambda self: self.held)
     @rule(loss=st.sampled_from(["", "broken", "fails_to_prepare"]), steps=st.integers(0, 6))
-    def give_back(self, loss: str, steps: int) -> None:
+    def release(self, loss: str, steps: int) -> None:
         slot = self.held.pop(0)
         if loss:
             setattr(slot, loss, True)
 
         async def give() -> None:
-            self.shelf.give_back(cast(Slot, slot))
+            self.warm_pool.release(cast(Slot, slot))
 
         self.run(give(), steps=steps)
 
@@ -298,7 +303,7 @@ class Shelves(RuleBasedStateMachine):
 
     @rule()
     def retire(self) -> None:
-        self.run(self.shelf.retire(float("inf")))
+        self.run(self.warm_pool.retire(float("inf")))
 
     @rule(fails=st.booleans())
     def change_the_maker(self, fails: bool) -> None:
@@ -321,7 +326,7 @@ class Shelves(RuleBasedStateMachine):
             assert self.taking == []
 
     def teardown(self) -> None:
-        self.run(self.shelf.close())
+        self.run(self.warm_pool.close())
         assert self.taking == []
         assert self.maker.living == []
         self.runner.close()

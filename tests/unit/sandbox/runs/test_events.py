@@ -31,9 +31,9 @@ def test_the_pieces_together_are_the_output_however_it_is_cut(
     for stream, piece, is_taken in pieces:
         events.printed(stream, piece)
         if is_taken:
-            frames.append(events.take())
+            frames.append(events.drain())
     events.finish()
-    frames.append(events.take())
+    frames.append(events.drain())
 
     for stream in Stream:
         whole = b"".join(piece for of, piece, _ in pieces if of is stream)
@@ -48,12 +48,12 @@ def test_the_compiler_is_told_of_before_the_program_and_once() -> None:
     events.compiled(CommandResult(status=CommandStatus.FINISHED, return_code=0, stdout="warning"))
     events.printed(Stream.STDOUT, b"a\nb")
 
-    (first, compiled), (second, printed) = parsed(events.take())
+    (first, compiled), (second, printed) = parsed(events.drain())
 
     assert (first, compiled["stdout"]) == ("compile_result", "warning")
     assert (second, printed) == ("stdout", {"text": "a\nb"})
     events.finish()
-    assert events.take() == b""
+    assert events.drain() == b""
 
 
 def test_whoever_waits_hears_of_what_came_before_and_gives_up_in_time() -> None:

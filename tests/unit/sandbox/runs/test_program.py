@@ -75,9 +75,9 @@ def test_patience_is_what_the_client_waits_beyond_what_the_program_may_take(
     compiled = check(settings, language="cpp", compile_timeout=7, run_timeout=30)
     long = check(settings, compile_timeout=90)
 
-    assert (python.patience, compiled.patience) == (17, 10)
-    assert long.patience == 25  # of the settings
-    assert check(settings, compile_timeout=-90).patience == 10
+    assert (python.queue_timeout, compiled.queue_timeout) == (17, 10)
+    assert long.queue_timeout == 25  # of the settings
+    assert check(settings, compile_timeout=-90).queue_timeout == 10
 
 
 def test_every_language_that_may_be_named_is_declared() -> None:

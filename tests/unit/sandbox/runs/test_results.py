@@ -3,13 +3,13 @@
 import pytest
 
 from services.contracts.sandbox import CommandResult, CommandStatus, RunStatus
-from services.sandbox.execution import Ending, Outcome
+from services.sandbox.execution import ExitReason, Outcome
 from services.sandbox.wire import command_result, failed_result, run_status
 
 
-def outcome(ending: Ending, return_code: int | None, stdout: bytes = b"") -> Outcome:
+def outcome(ending: ExitReason, return_code: int | None, stdout: bytes = b"") -> Outcome:
     return Outcome(
-        ending=ending,
+        exit_reason=ending,
         return_code=return_code,
         stdout=stdout,
         stderr=b"",
@@ -22,9 +22,9 @@ def outcome(ending: Ending, return_code: int | None, stdout: bytes = b"") -> Out
     )
 
 
-FINE = command_result(outcome(Ending.EXITED, 0))
-WRONG = command_result(outcome(Ending.EXITED, 1))
-SLOW = command_result(outcome(Ending.TIMED_OUT, None))
+FINE = command_result(outcome(ExitReason.EXITED, 0))
+WRONG = command_result(outcome(ExitReason.EXITED, 1))
+SLOW = command_result(outcome(ExitReason.TIMED_OUT, None))
 LOST = failed_result("the zygote ended")
 
 
@@ -49,15 +49,15 @@ def test_one_error_of_the_sandbox_counts_more_than_one_of_the_code(
 
 
 def test_a_time_out_has_no_return_code_and_keeps_its_output() -> None:
-    result = command_result(outcome(Ending.TIMED_OUT, None, b"so far"))
+    result = command_result(outcome(ExitReason.TIMED_OUT, None, b"so far"))
 
     assert result.status is CommandStatus.TIME_LIMIT_EXCEEDED
     assert (result.return_code, result.stdout) == (None, "so far")
 
 
 def test_death_by_a_signal_and_by_memory_are_finished_programs() -> None:
-    killed = command_result(outcome(Ending.EXITED, -11))
-    swollen = command_result(outcome(Ending.OUT_OF_MEMORY, -9))
+    killed = command_result(outcome(ExitReason.EXITED, -11))
+    swollen = command_result(outcome(ExitReason.OUT_OF_MEMORY, -9))
 
     assert (killed.status, killed.return_code) == (CommandStatus.FINISHED, -11)
     assert (swollen.status, swollen.return_code) == (CommandStatus.FINISHED, -9)
@@ -70,6 +70,6 @@ def test_figures_and_cuts_are_passed_on() -> None:
 
 
 def test_only_the_bytes_that_are_no_text_are_replaced() -> None:
-    result = command_result(outcome(Ending.EXITED, 0, b"a\xffb\0c\r\n\xe2\x82"))
+    result = command_result(outcome(ExitReason.EXITED, 0, b"a\xffb\0c\r\n\xe2\x82"))
 
     assert result.stdout == "a\ufffdb\0c\r\n\ufffd"

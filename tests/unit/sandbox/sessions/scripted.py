@@ -7,7 +7,7 @@ import socket
 from collections.abc import AsyncIterator
 from typing import Any, cast
 
-from services.sandbox.execution import Ending, Execution, Limits, Outcome, PythonFile
+from services.sandbox.execution import Execution, ExitReason, Limits, Outcome, PythonFile
 from services.sandbox.guest.frames import PREFIX, encode
 from services.sandbox.pool.pool import Pool
 from services.sandbox.sessions.notebook import Notebook
@@ -27,7 +27,7 @@ class ScriptedDriver:
         self._end.setblocking(False)
         self.memory_kills = 0
         self.closed = False
-        self.outcome = Outcome(Ending.EXITED, -9, b"", b"", False, False, 1.0, 0.5, 1 << 20, {})
+        self.outcome = Outcome(ExitReason.EXITED, -9, b"", b"", False, False, 1.0, 0.5, 1 << 20, {})
 
     async def open_session(self, _execution: Execution) -> "ScriptedDriver":
         return self

@@ -9,7 +9,7 @@ import pytest
 from services.contracts.sandbox_sessions import CellResult, CellStatus
 from services.sandbox.sessions import cells
 from services.sandbox.sessions.cells import run_cell
-from services.sandbox.sessions.outputs import CellOutputs, Room
+from services.sandbox.sessions.outputs import CellOutputs, OutputBudget
 from tests.unit.sandbox.sessions.scripted import ROOM, ScriptedDriver, scripted_notebook
 
 INTERRUPTED = {
@@ -33,7 +33,7 @@ def run(work: Coroutine[Any, Any, None]) -> None:
 
 
 def outputs() -> CellOutputs:
-    return CellOutputs(Room(ROOM, ROOM, ROOM))
+    return CellOutputs(OutputBudget(ROOM, ROOM, ROOM))
 
 
 async def heard(driver: ScriptedDriver, kind: str) -> None:

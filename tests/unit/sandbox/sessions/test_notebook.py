@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from services.sandbox.execution import Ending, SandboxFailure
+from services.sandbox.execution import ExitReason, SandboxFailure
 from services.sandbox.guest.frames import LARGEST_HEADER, PREFIX, encode
-from services.sandbox.sessions.notebook import CellEnd, Notebook, NotebookEnded, NotEnoughMemory
-from services.sandbox.sessions.outputs import CellOutputs, Room
+from services.sandbox.sessions.notebook import CellOutcome, Notebook, NotebookEnded, NotEnoughMemory
+from services.sandbox.sessions.outputs import CellOutputs, OutputBudget
 from tests.unit.sandbox.sessions.scripted import (
     MOST_BYTES,
     ROOM,
@@ -26,7 +26,7 @@ SECONDS = 20.0
 
 
 def outputs() -> CellOutputs:
-    return CellOutputs(Room(ROOM, ROOM, ROOM))
+    return CellOutputs(OutputBudget(ROOM, ROOM, ROOM))
 
 
 def run(work: Coroutine[Any, Any, None]) -> None:
@@ -43,7 +43,7 @@ async def ended(notebook: Notebook) -> None:
     await until(lambda: notebook.ended_at is not None)
 
 
-async def begin(notebook: Notebook, driver: ScriptedDriver) -> "asyncio.Task[CellEnd]":
+async def begin(notebook: Notebook, driver: ScriptedDriver) -> "asyncio.Task[CellOutcome]":
     """A cell that the driver has been asked to run."""
     running = asyncio.create_task(notebook.execute("code", outputs()))
     header, body = await driver.heard()
@@ -60,7 +60,7 @@ def test_a_cell_runs_to_its_end_and_the_next_one_follows() -> None:
                 await driver.tell(DONE)
                 end = await running
                 assert end.done is not None
-                assert end.death is None
+                assert end.kernel_exit is None
 
     run(work())
 
@@ -97,10 +97,10 @@ def test_what_no_driver_would_say_ends_the_notebook_and_its_cell(data: bytes) ->
             writing = asyncio.create_task(driver.write(data))
             end = await running
             await asyncio.gather(writing, return_exceptions=True)
-            assert end == CellEnd()
+            assert end == CellOutcome()
             assert notebook.ended_at is not None
             assert "its driver is not what it was" in notebook.end_reason
-            assert await notebook.execute("more", outputs()) == CellEnd()
+            assert await notebook.execute("more", outputs()) == CellOutcome()
             with pytest.raises(NotebookEnded):
                 await notebook.ask({"type": "list", "after": "", "limit": 1})
 
@@ -114,7 +114,7 @@ def test_garbage_ends_the_notebook_or_waits_for_its_rest(data: bytes) -> None:
         async with scripted_notebook() as (notebook, driver):
             await driver.write(data)
             driver.hang_up()
-            assert await notebook.execute("code", outputs()) in (CellEnd(),)
+            assert await notebook.execute("code", outputs()) in (CellOutcome(),)
 
     run(work())
 
@@ -136,8 +136,8 @@ def test_a_death_in_a_cell_is_told_with_it() -> None:
             driver.memory_kills = 1
             await driver.tell({"type": "died", "return_code": -9})
             end = await running
-            assert end.death is not None
-            assert (end.death.return_code, end.death.out_of_memory) == (-9, True)
+            assert end.kernel_exit is not None
+            assert (end.kernel_exit.return_code, end.kernel_exit.out_of_memory) == (-9, True)
             assert notebook.restarts == 1
             await driver.tell({"type": "ready"})
             await begin(notebook, driver)
@@ -152,7 +152,7 @@ def test_a_death_between_cells_is_told_by_the_next_one_which_is_not_run() -> Non
             await driver.tell({"type": "ready"})
             await until(lambda: notebook.restarts == 1)
             end = await notebook.execute("code", outputs())
-            assert end.death is not None
+            assert end.kernel_exit is not None
             assert not end.begun
             await begin(notebook, driver)
 
@@ -187,10 +187,10 @@ def test_an_end_of_the_driver_ends_the_cell() -> None:
     async def work() -> None:
         async with scripted_notebook() as (notebook, driver):
             running = await begin(notebook, driver)
-            driver.outcome = replace(driver.outcome, ending=Ending.OUT_OF_MEMORY)
+            driver.outcome = replace(driver.outcome, exit_reason=ExitReason.OUT_OF_MEMORY)
             driver.hang_up()
-            assert await running == CellEnd()
-            assert notebook.end_reason == "it used more memory than it may"
+            assert await running == CellOutcome()
+            assert notebook.end_reason == "it exceeded its memory limit"
             assert notebook.ran_out_of_memory
 
     run(work())
@@ -220,7 +220,7 @@ def test_a_kernel_that_does_not_start_says_why() -> None:
         with pytest.raises(SandboxFailure, match="ImportError: zmq"):
             await start(driver)
         driver = ScriptedDriver()
-        driver.outcome = replace(driver.outcome, ending=Ending.OUT_OF_MEMORY)
+        driver.outcome = replace(driver.outcome, exit_reason=ExitReason.OUT_OF_MEMORY)
         driver.hang_up()
         with pytest.raises(NotEnoughMemory):
             await start(driver)

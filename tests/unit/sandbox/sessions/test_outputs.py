@@ -1,4 +1,4 @@
-"""What a driver tells becomes what the wire shows, in the room that there is."""
+"""What a driver tells becomes what the wire shows, in the budget that there is."""
 
 import json
 
@@ -19,7 +19,7 @@ from services.sandbox.sessions.driver import (
     Shown,
     read_message,
 )
-from services.sandbox.sessions.outputs import CellOutputs, Room
+from services.sandbox.sessions.outputs import CellOutputs, OutputBudget
 
 BIG = 1 << 20
 PRINTED = Printed(type="stream", name=Stream.STDOUT)
@@ -39,7 +39,7 @@ def test_bytes_are_told_once_and_as_text_however_they_are_cut(pieces: list[bytes
         assert isinstance(data, OutputPiece)
         told.append(data.text)
 
-    outputs = CellOutputs(Room(BIG, BIG, BIG), listen)
+    outputs = CellOutputs(OutputBudget(BIG, BIG, BIG), listen)
     for piece in pieces:
         outputs.take(PRINTED, piece)
     outputs.close()
@@ -48,15 +48,15 @@ def test_bytes_are_told_once_and_as_text_however_they_are_cut(pieces: list[bytes
 
 
 def test_cells_can_share_the_room() -> None:
-    room = Room(stdout=10, stderr=10, display=10)
-    CellOutputs(room).take(PRINTED, b"12345678")
+    budget = OutputBudget(stdout=10, stderr=10, display=10)
+    CellOutputs(budget).take(PRINTED, b"12345678")
     with pytest.raises(ProtocolBroken):
-        CellOutputs(room).take(PRINTED, b"12345678")
+        CellOutputs(budget).take(PRINTED, b"12345678")
 
 
 @pytest.mark.parametrize("content", [b"[NaN]", b"[" * 10_000 + b"]" * 10_000, b"{", b'"\\ud800"'])
 def test_json_that_others_cannot_read_is_left_out(content: bytes) -> None:
-    outputs = CellOutputs(Room(BIG, BIG, BIG))
+    outputs = CellOutputs(OutputBudget(BIG, BIG, BIG))
     outputs.take(*shown("application/json", content, is_json=True))
     assert outputs.display == []
     assert outputs.cut == {"display"}
@@ -64,7 +64,7 @@ def test_json_that_others_cannot_read_is_left_out(content: bytes) -> None:
 
 @given(value=st.recursive(st.none() | st.integers() | st.text(), st.lists, max_leaves=20))
 def test_json_is_shown_as_what_it_stands_for(value: object) -> None:
-    outputs = CellOutputs(Room(BIG, BIG, BIG))
+    outputs = CellOutputs(OutputBudget(BIG, BIG, BIG))
     outputs.take(*shown("application/json", json.dumps(value).encode(), is_json=True))
     assert outputs.display == [{"application/json": value}]
     answer = CellResult(status=CellStatus.OK, display=outputs.display).model_dump_json()

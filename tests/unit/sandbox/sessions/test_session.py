@@ -10,7 +10,7 @@ from tests.unit.sandbox.sessions.scripted import scripted_notebook
 
 @pytest.mark.parametrize(
     ("idle", "life", "reason"),
-    [(-2.0, -1.0, "nobody used it for so long"), (-1.0, -2.0, "it was as old as one may get")],
+    [(-2.0, -1.0, "it was idle for too long"), (-1.0, -2.0, "it reached its maximum lifetime")],
 )
 def test_the_time_that_came_first_is_told_however_late_it_is_noticed(
     idle: float, life: float, reason: str

@@ -1,7 +1,7 @@
-"""How a Python program ends: as the interpreter does it, step by step, but for one thing.
+"""Shuts a Python program down like the interpreter does, with one exception.
 
-The interpreter walks over every object before it exits. Here only the program's own are let go,
-and those that the zygote holds are left alone: to walk over them would copy their memory.
+Py_Finalize walks over every object. This releases only the program's own modules: touching the
+zygote's objects would copy their pages.
 """
 
 import atexit
@@ -20,10 +20,10 @@ from typing import Any, NoReturn
 from services.sandbox.guest import stack
 
 INTERRUPTED = -2
-"""In place of an exit status: the program ended by Ctrl-C, and its process shall, too."""
+"""Instead of an exit status: the program ended by Ctrl-C, and so must its process."""
 
 leave = os._exit
-"""The end of the process, whatever a program has made of `os._exit`."""
+"""Ends the process even if the program has replaced `os._exit`."""
 
 _LOST_OUTPUT = 120
 _BLOCKED_INTERRUPT = 128 + signal.SIGINT
@@ -32,19 +32,19 @@ _modules_of_zygote: set[str] = set()
 
 
 def prepare() -> None:
-    """Note in the zygote which modules are its own."""
+    """Record which modules belong to the zygote."""
     _modules_of_zygote.update(sys.modules)
 
 
-@stack.unseen
+@stack.hide_frames
 def status_of(run: Callable[[str], None], name: str) -> int:
-    """Run the program and report what ended it; return its exit status, or `INTERRUPTED`."""
+    """Run the program and report its exception; return its exit status, or `INTERRUPTED`."""
     failure = None
     try:
         run(name)
     except BaseException as error:
         failure = error
-    # Not in the clause above: what is raised from here on shall not show it as its context.
+    # Outside the except clause: exceptions raised from here on must not get it as context.
     if failure is None:
         return 0
     if isinstance(failure, SystemExit):
@@ -53,9 +53,9 @@ def status_of(run: Callable[[str], None], name: str) -> int:
     return INTERRUPTED if type(failure) is KeyboardInterrupt else status
 
 
-@stack.unseen
+@stack.hide_frames
 def end(status: int) -> NoReturn:
-    """End the process with this status, after all that Python does before."""
+    """Exit with this status, after everything Python does at shutdown."""
     try:
         threading._shutdown()  # type: ignore[attr-defined]
     except BaseException as error:
@@ -63,7 +63,7 @@ def end(status: int) -> NoReturn:
     atexit._run_exitfuncs()
     flushed = _flush_streams(told=True)
     gc.collect()
-    with contextlib.suppress(Exception):  # a program may have made of sys what it likes
+    with contextlib.suppress(Exception):  # a program may have put anything into sys
         _let_go()
     _flush_streams(told=False)
     if status == INTERRUPTED:
@@ -73,7 +73,7 @@ def end(status: int) -> NoReturn:
     leave(status if flushed else _LOST_OUTPUT)
 
 
-@stack.unseen
+@stack.hide_frames
 def _exit_status(request: SystemExit) -> int:
     code = request.code
     if code is None:
@@ -87,9 +87,9 @@ def _exit_status(request: SystemExit) -> int:
     return 1
 
 
-@stack.unseen
+@stack.hide_frames
 def _report(error: BaseException) -> int:
-    """Show what ended the program by its own hook, or else by Python's; return its status."""
+    """Report the exception through sys.excepthook, like Python; return the exit status."""
     trace = error.__traceback__
     sys.last_type, sys.last_value, sys.last_traceback = type(error), error, trace
     try:
@@ -112,16 +112,16 @@ def _report(error: BaseException) -> int:
     return 1
 
 
-@stack.unseen
+@stack.hide_frames
 def _flush_streams(*, told: bool) -> bool:
-    """Flush what the program has as its streams; False when something was lost.
+    """Flush sys.stdout and sys.stderr; return False if output was lost.
 
-    That is ``told`` of stdout.
+    Failures are reported for stdout if ``told``.
     """
     return all([_flush("stdout", told=told), _flush("stderr", told=False)])
 
 
-@stack.unseen
+@stack.hide_frames
 def _flush(name: str, *, told: bool) -> bool:
     stream = getattr(sys, name, None)
     if stream is None or _is_closed(stream):
@@ -135,7 +135,7 @@ def _flush(name: str, *, told: bool) -> bool:
     return True
 
 
-@stack.unseen
+@stack.hide_frames
 def _is_closed(stream: Any) -> bool:
     try:
         return bool(stream.closed)
@@ -143,9 +143,9 @@ def _is_closed(stream: Any) -> bool:
         return False
 
 
-@stack.unseen
+@stack.hide_frames
 def _ignore(error: BaseException, source: object) -> None:
-    """Hand an error that has no place to go to the hook for such."""
+    """Report an exception that cannot propagate, through sys.unraisablehook."""
     details: Any = types.SimpleNamespace(
         exc_type=type(error),
         exc_value=error,
@@ -164,19 +164,19 @@ def _ignore(error: BaseException, source: object) -> None:
     sys.__excepthook__(type(error), error, error.__traceback__)
 
 
-@stack.unseen
+@stack.hide_frames
 def _let_go() -> None:
-    """Let go of the program's modules, so that what they hold is deleted, and closes its files."""
+    """Release the program's modules, so that their objects are finalized and files closed."""
     for name in ("last_type", "last_value", "last_traceback"):
         setattr(sys, name, None)
     sys.stdout, sys.stderr = sys.__stdout__, sys.__stderr__
     main_module = weakref.ref(sys.modules.pop("__main__"))
-    # From the end: to look at a name is to write to the memory that holds it.
+    # From the end: even looking at a name writes to its page (reference counts).
     for name in list(itertools.takewhile(_is_new, reversed(sys.modules))):
         del sys.modules[name]
     gc.collect()
     module = main_module()
-    if module is not None:  # somebody holds it
+    if module is not None:  # something still refers to it
         names = vars(module)
         for private in (True, False):
             for name in [n for n in names if n.startswith("_") == private and n != "__builtins__"]:
@@ -187,9 +187,9 @@ def _is_new(module: str) -> bool:
     return module not in _modules_of_zygote
 
 
-@stack.unseen
+@stack.hide_frames
 def _tell(text: str) -> None:
-    """Write to the program's stderr, or past it when that does not work."""
+    """Write to the program's stderr, or directly to descriptor 2 if that fails."""
     try:
         sys.stderr.write(text)
     except Exception:
