@@ -30,7 +30,7 @@ def imported(path: Path) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: path.stem)
-def test_a_zygote_begins_with_the_standard_library_and_itself(path: Path) -> None:
+def test_guest_modules_import_only_the_standard_library_and_the_guest(path: Path) -> None:
     allowed = NOTEBOOK_PACKAGES if "notebook" in path.relative_to(REPOSITORY).as_posix() else set()
 
     foreign = {
@@ -43,7 +43,7 @@ def test_a_zygote_begins_with_the_standard_library_and_itself(path: Path) -> Non
     assert foreign == set()
 
 
-def test_the_sandboxs_process_loads_neither_database_nor_broker() -> None:
+def test_the_sandbox_process_loads_neither_database_nor_broker() -> None:
     probe = "import sys, services.sandbox.__main__; print(*sys.modules)"
     command = [sys.executable, "-c", probe]
     run = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=True)

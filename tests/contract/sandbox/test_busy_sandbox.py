@@ -28,7 +28,7 @@ def occupied(one_place: str) -> Iterator[Callable[[], None]]:
         yield stack.close
 
 
-def test_the_sdk_s_program_runs_when_the_sandbox_is_free_again(
+def test_sdk_client_retries_until_a_slot_is_free(
     one_place: str, occupied: Callable[[], None], caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG, "sandbox_fusion")
@@ -43,7 +43,7 @@ def test_the_sdk_s_program_runs_when_the_sandbox_is_free_again(
     assert response.run_result.stdout == "42\n"
 
 
-def test_verl_s_program_runs_when_the_sandbox_is_free_again(
+def test_verl_client_retries_until_a_slot_is_free(
     one_place: str, occupied: Callable[[], None], caplog: pytest.LogCaptureFixture
 ) -> None:
     if not has_verl():

@@ -64,7 +64,7 @@ def _keep_quick(fields: dict[str, Any], mode: GenerationMode) -> None:
 
 
 @pytest.mark.parametrize("mode", list(GenerationMode))
-def test_every_answer_is_as_described(
+def test_every_response_matches_openapi(
     described: Described, mode: GenerationMode, subtests: pytest.Subtests
 ) -> None:
     for operation in operations(described.api(mode)):
@@ -76,7 +76,7 @@ def test_every_answer_is_as_described(
             check_answers(operation, mode, described.sandbox.url, HEADERS, examples=EXAMPLES)
 
 
-def test_every_example_of_the_description_works(described: Described) -> None:
+def test_every_openapi_example_works(described: Described) -> None:
     document = described.sandbox.http.get("/openapi.json").json()
     for path in PATHS:
         for operation in document["paths"][path].values():

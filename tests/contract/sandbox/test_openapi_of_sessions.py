@@ -51,7 +51,7 @@ def described(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Described]:
 
 
 @pytest.mark.parametrize("mode", list(GenerationMode))
-def test_every_answer_is_as_described(
+def test_every_response_matches_openapi(
     described: Described, mode: GenerationMode, subtests: pytest.Subtests
 ) -> None:
     def use_the_session(case: Case) -> None:
@@ -76,7 +76,7 @@ def test_every_answer_is_as_described(
             )
 
 
-def test_every_example_of_the_description_works(described: Described) -> None:
+def test_every_openapi_example_works(described: Described) -> None:
     document = described.sandbox.http.get("/openapi.json").json()
     for path in ("/run_jupyter", "/v1/sessions/{session_id}/execute"):
         content = document["paths"][path]["post"]["requestBody"]["content"]["application/json"]

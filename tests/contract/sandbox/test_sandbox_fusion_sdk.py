@@ -69,7 +69,7 @@ def test_a_program_is_run() -> None:
         ("int main() {}  // in no time", "cpp", {"compile_timeout": 0}, "compile timeout"),
     ],
 )
-def test_every_ending_has_its_summary(
+def test_every_exit_reason_has_its_summary(
     needs_language: Callable[[str], None],
     code: str,
     language: str,
@@ -83,7 +83,7 @@ def test_every_ending_has_its_summary(
     assert summary_run_code_result(run_code(request, max_attempts=1), MAPPING) == summary
 
 
-def test_output_so_far_is_kept_at_the_time_limit() -> None:
+def test_output_is_kept_on_timeout() -> None:
     code = "import sys\nprint('out', flush=True)\nprint('err', file=sys.stderr)\nwhile True: pass"
 
     for seconds in (0.5, 5, 30):
@@ -98,7 +98,7 @@ def test_output_so_far_is_kept_at_the_time_limit() -> None:
     assert (result.return_code, result.stdout, result.stderr) == (None, "out\n", "err\n")
 
 
-def test_files_are_given_and_fetched() -> None:
+def test_files_are_written_and_fetched() -> None:
     code = (
         "from pathlib import Path\n"
         "data = Path('in/words.bin').read_bytes()\n"
@@ -120,7 +120,7 @@ def test_files_are_given_and_fetched() -> None:
     }
 
 
-def test_programs_are_run_by_asyncio_too() -> None:
+def test_async_client_runs_programs() -> None:
     request = RunCodeRequest(code="import math\nprint(math.pi)", language="python")
 
     response = asyncio.run(run_code_async(request, max_attempts=1))
@@ -128,7 +128,7 @@ def test_programs_are_run_by_asyncio_too() -> None:
     assert response.run_result.stdout == "3.141592653589793\n"
 
 
-def test_many_at_once_get_their_own_answers() -> None:
+def test_concurrent_requests_get_their_own_results() -> None:
     requests = [
         RunCodeRequest(code=f"print({number} ** 2)", language="python") for number in range(60)
     ]
@@ -142,7 +142,7 @@ def test_many_at_once_get_their_own_answers() -> None:
     ]
 
 
-def test_a_language_without_its_toolchain_is_the_sandbox_s_fault(
+def test_a_missing_toolchain_is_a_sandbox_error(
     missing_language: str,
 ) -> None:
     request = RunCodeRequest(code="", language=missing_language)
@@ -151,7 +151,7 @@ def test_a_language_without_its_toolchain_is_the_sandbox_s_fault(
         run_code(request, max_attempts=1)
 
 
-def test_a_refused_request_says_what_is_wrong_with_it() -> None:
+def test_a_rejected_request_says_why() -> None:
     request = RunCodeRequest(code="print(1)", language="python", files={"a.txt": "not base64!"})
 
     with pytest.raises(Exception, match=r"(?s)responded with code 422:.*a\.txt"):
@@ -183,9 +183,9 @@ def _check_notebook(response: RunJupyterResponse) -> None:
     assert base64.b64decode(response.files["made.txt"]) == b"abab"
 
 
-def test_cells_of_a_notebook_are_run() -> None:
+def test_notebook_cells_are_run() -> None:
     _check_notebook(run_jupyter(_notebook(), max_attempts=1))
 
 
-def test_cells_of_a_notebook_are_run_by_asyncio_too() -> None:
+def test_async_client_runs_notebook_cells() -> None:
     _check_notebook(asyncio.run(run_jupyter_async(_notebook(), max_attempts=1)))

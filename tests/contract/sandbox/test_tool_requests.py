@@ -62,7 +62,7 @@ def use_tool(
         ),
     ],
 )
-def test_the_reply_is_both_outputs(sandbox: str, code: str, reply: str) -> None:
+def test_both_streams_are_returned(sandbox: str, code: str, reply: str) -> None:
     assert use_tool(sandbox, code) == reply
 
 
@@ -78,17 +78,17 @@ def test_the_reply_is_both_outputs(sandbox: str, code: str, reply: str) -> None:
         ("print(1)\n\x00", "SyntaxError: source code "),
     ],
 )
-def test_the_reply_to_broken_code_is_its_error(sandbox: str, code: str, last_line: str) -> None:
+def test_broken_code_returns_its_error(sandbox: str, code: str, last_line: str) -> None:
     assert last_line in use_tool(sandbox, code).splitlines()[-1]
 
 
-def test_numpy_fits_into_the_memory_that_tools_ask_for(sandbox: str) -> None:
+def test_numpy_fits_into_typical_tool_limits(sandbox: str) -> None:
     code = "import numpy\nprint(numpy.ones(3).sum())"
 
     assert use_tool(sandbox, code, memory_limit_mb=256) == "3.0\n"
 
 
-def test_a_program_that_needs_more_memory_ends_and_has_a_reply(sandbox: str) -> None:
+def test_a_program_over_its_memory_limit_gets_a_response(sandbox: str) -> None:
     reply = use_tool(
         sandbox, "print('begun', flush=True)\nb = bytearray(600 << 20)", memory_limit_mb=100
     )
@@ -96,17 +96,17 @@ def test_a_program_that_needs_more_memory_ends_and_has_a_reply(sandbox: str) -> 
     assert reply.startswith("begun\n")
 
 
-def test_there_is_no_reply_after_the_time_limit(sandbox: str) -> None:
+def test_no_output_after_a_timeout(sandbox: str) -> None:
     assert use_tool(sandbox, "while True: pass", timeout=1) == NO_OUTPUT
 
 
-def test_there_is_no_reply_when_it_does_not_compile(sandbox: str, needs_language: Any) -> None:
+def test_no_output_for_code_that_does_not_compile(sandbox: str, needs_language: Any) -> None:
     needs_language("cpp")
 
     assert use_tool(sandbox, "int main() { return x; }", language="cpp") == NO_OUTPUT
 
 
-def test_what_a_program_leaves_running_does_not_keep_the_reply_back(sandbox: str) -> None:
+def test_background_processes_do_not_delay_the_response(sandbox: str) -> None:
     code = "import subprocess\nsubprocess.Popen(['sleep', '300'])\nprint('done')"
 
     assert use_tool(sandbox, code, timeout=20) == "done\n"

@@ -54,7 +54,7 @@ def compute_score(verl: Import, sandbox: str) -> Callable[..., tuple[float, list
     return score
 
 
-def test_a_right_program_gets_the_full_reward(compute_score: Callable[..., Any]) -> None:
+def test_a_correct_program_gets_the_full_reward(compute_score: Callable[..., Any]) -> None:
     score, cases = compute_score(ADD, SUMS)
 
     assert score == 1.0
@@ -74,7 +74,7 @@ def test_each_case_is_judged_by_itself(compute_score: Callable[..., Any]) -> Non
     assert metadata[2]["exit_code"] == 1
 
 
-def test_a_program_that_does_not_end_is_a_time_out(compute_score: Callable[..., Any]) -> None:
+def test_an_endless_program_times_out(compute_score: Callable[..., Any]) -> None:
     code = "print('begun', flush=True)\nwhile True: pass"
 
     for seconds in (1, 5, 30):
@@ -86,7 +86,7 @@ def test_a_program_that_does_not_end_is_a_time_out(compute_score: Callable[..., 
     assert (case["status"], case["exit_code"], case["stdout"]) == ("timeout", None, "begun\n")
 
 
-def test_functions_are_called_with_the_arguments_of_their_cases(
+def test_functions_are_called_with_their_cases_arguments(
     compute_score: Callable[..., Any],
 ) -> None:
     code = "class Solution:\n    def both(self, a, b):\n        return [a + b]"
@@ -97,7 +97,7 @@ def test_functions_are_called_with_the_arguments_of_their_cases(
     assert (score, case["status"]) == (1.0, "success"), case
 
 
-def test_assertions_are_judged_by_how_the_program_ends(compute_score: Callable[..., Any]) -> None:
+def test_assertion_cases_are_judged_by_exit_status(compute_score: Callable[..., Any]) -> None:
     asserts = ["assert double(2) == 4", "assert double(2) == 5"]
 
     score, cases = compute_score("def double(x):\n    return 2 * x", {"assert_case": asserts})
@@ -112,7 +112,7 @@ def test_a_reward_without_a_memory_limit_is_computed(compute_score: Callable[...
     assert score == 1.0
 
 
-def test_a_batch_of_more_cases_than_slots_is_answered(compute_score: Callable[..., Any]) -> None:
+def test_more_cases_than_slots_are_handled(compute_score: Callable[..., Any]) -> None:
     numbers = range(100)
     cases = {"inputs": [f"{n} 1" for n in numbers], "outputs": [f"{n + 1}" for n in numbers]}
 
@@ -128,7 +128,7 @@ def test_a_batch_of_more_cases_than_slots_is_answered(compute_score: Callable[..
         ("int main() { return x; }", -4, "compile_error"),
     ],
 )
-def test_compiled_programs_are_told_from_those_that_do_not_compile(
+def test_compile_failures_are_distinguished(
     verl: Import,
     sandbox: str,
     needs_language: Callable[[str], None],
@@ -165,24 +165,24 @@ def _use(tool: Any, **parameters: Any) -> str:
     return asyncio.run(one_call())
 
 
-def test_the_tool_shows_the_model_both_outputs(tool: Any) -> None:
+def test_verl_tool_returns_both_streams(tool: Any) -> None:
     code = "import sys\nprint('é out')\nprint('err', file=sys.stderr)"
 
     assert _use(tool, code=code) == "é out\nerr\n"
 
 
-def test_the_tool_shows_the_model_the_traceback(tool: Any) -> None:
+def test_verl_tool_returns_the_traceback(tool: Any) -> None:
     text = _use(tool, code="print('before')\n[][1]")
 
     assert text.startswith("before\nTraceback (most recent call last):\n")
     assert text.endswith("IndexError: list index out of range\n")
 
 
-def test_the_tool_says_that_there_is_no_output_of_what_did_not_end(tool: Any) -> None:
+def test_verl_tool_reports_no_output_after_a_timeout(tool: Any) -> None:
     assert _use(tool, code="while True: pass", timeout=1) == "no stdout here"
 
 
-def test_many_calls_of_the_tool_get_their_own_answers(tool: Any) -> None:
+def test_concurrent_tool_calls_get_their_own_results(tool: Any) -> None:
     async def all_at_once() -> list[str]:
         calls = [tool.execute("same", {"code": f"print({number})"}) for number in range(64)]
         return [response.text for response, _, _ in await asyncio.gather(*calls)]

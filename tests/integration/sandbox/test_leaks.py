@@ -127,7 +127,7 @@ def test_mixed_runs_leave_nothing_behind(service: Service, number: int) -> None:
     assert memory_after.groups < memory_before.groups + TOLERANCE
 
 
-def test_a_service_that_ends_leaves_nothing_behind(service: Service) -> None:
+def test_a_stopped_service_leaves_nothing_behind(service: Service) -> None:
     kinds = _kinds(service)
     _drill(service, kinds)
     processes = tree(service.process.pid)

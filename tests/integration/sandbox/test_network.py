@@ -87,7 +87,7 @@ def greet(connection: socket.socket) -> None:
     connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello")
 
 
-def test_by_default_there_is_no_proxy_and_no_word_of_one(sandbox: Sandbox) -> None:
+def test_there_is_no_proxy_by_default(sandbox: Sandbox) -> None:
     listening = "import socket\nprint(socket.socket().connect_ex(('127.0.0.1', 3128)))"
 
     assert sandbox.output(VARIABLES) == "{}\n"
@@ -96,7 +96,7 @@ def test_by_default_there_is_no_proxy_and_no_word_of_one(sandbox: Sandbox) -> No
     assert measures(sandbox)["network_outside"].startswith("out of reach")
 
 
-def test_a_listed_destination_is_found_by_ordinary_clients(outside: Outside) -> None:
+def test_ordinary_clients_reach_listed_destinations(outside: Outside) -> None:
     url = f"http://{outside.web.place}/"
 
     assert outside.sandbox.output(ASK, stdin=url) == "hello\n"
@@ -106,7 +106,7 @@ def test_a_listed_destination_is_found_by_ordinary_clients(outside: Outside) -> 
         assert outside.sandbox.output(curl, "bash") == "hellohello"
 
 
-def test_what_is_not_listed_is_refused_with_the_reason(outside: Outside) -> None:
+def test_unlisted_destinations_are_refused_with_a_reason(outside: Outside) -> None:
     place = outside.unlisted.place
     sentence = f"{place} is not listed in {SETTING} of this sandbox"
     tunnel = f"""
@@ -124,7 +124,7 @@ except OSError as error:
     assert outside.unlisted.connections == []
 
 
-def test_there_is_no_way_around_the_proxy(outside: Outside) -> None:
+def test_the_proxy_cannot_be_bypassed(outside: Outside) -> None:
     code = f"""
 import errno, os, socket
 for host in ("{HOST}", "{own_address()}", "192.0.2.1"):
@@ -140,7 +140,7 @@ print(sorted(os.listdir("/proc/self/fd")))
     assert len(outside.web.connections) == before
 
 
-def test_a_run_s_own_servers_are_reached_without_the_proxy(outside: Outside) -> None:
+def test_local_servers_of_a_run_bypass_the_proxy(outside: Outside) -> None:
     code = """
 import http.server, threading, urllib.request
 server = http.server.HTTPServer(("", 0), http.server.SimpleHTTPRequestHandler)
@@ -152,7 +152,7 @@ for host in ("127.0.0.1", "localhost"):
     assert outside.sandbox.output(code) == "200\n200\n"
 
 
-def test_much_passes_both_ways_through_a_tunnel(outside: Outside) -> None:
+def test_tunnels_carry_large_data_both_ways(outside: Outside) -> None:
     code = f"""{TUNNEL}
 import os, threading
 connection, data = tunnel(place), os.urandom(16 << 20)
@@ -169,7 +169,7 @@ print(received == data)
     assert outside.sandbox.output(code, stdin=outside.echoing.place, run_timeout=60) == "True\n"
 
 
-def test_a_run_has_so_many_connections_and_no_more(outside: Outside) -> None:
+def test_connections_of_a_run_are_limited(outside: Outside) -> None:
     code = f"""{TUNNEL}
 import select
 open_ones = [tunnel(place) for _ in range({CONNECTIONS})]
@@ -212,7 +212,7 @@ def test_a_session_has_the_proxy_too(outside: Outside) -> None:
         session.delete()
 
 
-def test_what_is_reached_is_told_and_counted(outside: Outside) -> None:
+def test_network_access_is_reported_and_counted(outside: Outside) -> None:
     outside.sandbox.output(ASK, stdin=f"http://{outside.web.place}/")
 
     assert measures(outside.sandbox)["network_outside"] == (
@@ -222,7 +222,7 @@ def test_what_is_reached_is_told_and_counted(outside: Outside) -> None:
     assert 'temper_sandbox_network_connections_total{result="allowed"}' in metrics
 
 
-def test_a_tier_that_cannot_keep_to_a_list_is_refused(tmp_path: Path) -> None:
+def test_a_tier_that_cannot_enforce_an_allow_list_is_refused(tmp_path: Path) -> None:
     settings = {
         "TEMPER_HOME": str(tmp_path),
         "TEMPER_RUNTIMES": str(FOLDER),

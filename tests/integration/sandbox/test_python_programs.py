@@ -74,7 +74,7 @@ def cases() -> list[ParameterSet]:
 
 
 @pytest.mark.parametrize("program", cases())
-def test_ends_as_in_python(
+def test_programs_exit_as_in_python(
     program: Program,
     sandbox: PoolInThread,
     tmp_path: Path,
@@ -173,7 +173,7 @@ print(sympy.core.random.random(), sympy.core.random._assumptions_rng.random(), s
     ],
     ids=["standard library", "packages"],
 )
-def test_every_run_draws_its_own_random_numbers(
+def test_every_run_has_different_random_seeds(
     source: str, imports: set[str], sandbox: PoolInThread
 ) -> None:
     run = execution(Program(source, imports=frozenset(imports)))

@@ -52,9 +52,7 @@ def ask(sandbox: Sandbox, path: str, code: str) -> socket.socket:
 
 
 @pytest.mark.parametrize("path", ["/run_code", "/v1/run_code/stream", "/v1/run_cases"])
-def test_a_client_that_goes_away_ends_its_program_and_frees_its_place(
-    one_place: Sandbox, path: str
-) -> None:
+def test_a_disconnect_kills_the_program_and_frees_its_slot(one_place: Sandbox, path: str) -> None:
     with ask(one_place, path, SLEEP), ask(one_place, path, SLEEP):
         wait_for(lambda: waiting(one_place) == 1, "one runs and one waits")
         assert running(one_place) == 1
@@ -63,7 +61,7 @@ def test_a_client_that_goes_away_ends_its_program_and_frees_its_place(
     assert one_place.output("print(1)") == "1\n"
 
 
-def test_a_client_that_goes_away_leaves_the_queue(one_place: Sandbox) -> None:
+def test_a_disconnected_client_leaves_the_queue(one_place: Sandbox) -> None:
     with ask(one_place, "/run_code", SLEEP):
         wait_for(lambda: running(one_place) == 1, "one runs")
         for path in ("/run_code", "/v1/run_code/stream", "/v1/run_cases"):
@@ -73,7 +71,7 @@ def test_a_client_that_goes_away_leaves_the_queue(one_place: Sandbox) -> None:
     wait_for(lambda: running(one_place) == 0, "all are gone")
 
 
-def test_who_cannot_be_served_in_time_gets_504_and_a_time_to_come_back(tmp_path: Path) -> None:
+def test_an_overloaded_service_responds_504_with_retry_after(tmp_path: Path) -> None:
     settings = {"TEMPER_SANDBOX_CONCURRENCY": "1", "TEMPER_SANDBOX_QUEUE_SECONDS": "0.5"}
     with (
         running_sandbox(tmp_path, **settings) as sandbox,
@@ -88,7 +86,7 @@ def test_who_cannot_be_served_in_time_gets_504_and_a_time_to_come_back(tmp_path:
             assert answer.json()["error"]["code"] == "queue_full"
 
 
-def test_a_burst_of_short_programs_is_served_to_the_last(sandbox: Sandbox) -> None:
+def test_a_burst_of_short_programs_is_served_completely(sandbox: Sandbox) -> None:
     limits = {"run_timeout": 60, "compile_timeout": 300}
     body = {"language": "python", "code": "print(6 * 7)", **limits}
     begun = threading.Barrier(64)
@@ -103,7 +101,7 @@ def test_a_burst_of_short_programs_is_served_to_the_last(sandbox: Sandbox) -> No
         assert set(pool.map(one, range(64))) == {"42\n" * 4}
 
 
-def test_the_service_is_ready_and_alive_while_every_place_is_taken(one_place: Sandbox) -> None:
+def test_the_service_is_ready_while_all_slots_are_taken(one_place: Sandbox) -> None:
     with ask(one_place, "/run_code", SLEEP):
         wait_for(lambda: running(one_place) == 1, "one runs")
         for path in ("/readyz", "/healthz"):
@@ -111,7 +109,7 @@ def test_the_service_is_ready_and_alive_while_every_place_is_taken(one_place: Sa
     wait_for(lambda: running(one_place) == 0, "it is gone")
 
 
-def test_requests_that_together_hold_too_much_are_refused(tmp_path: Path) -> None:
+def test_requests_over_the_total_byte_limit_are_rejected(tmp_path: Path) -> None:
     settings = {"TEMPER_SANDBOX_CONCURRENCY": "1", "TEMPER_SANDBOX_HELD_BYTES": str(3 << 20)}
     with running_sandbox(tmp_path, **settings) as sandbox:
         with ask(sandbox, "/run_code", f"{SLEEP} #{'x' * (2 << 20)}"):
@@ -124,7 +122,7 @@ def test_requests_that_together_hold_too_much_are_refused(tmp_path: Path) -> Non
         assert sandbox.run("#" * (2 << 20))["status"] == "Success"
 
 
-def test_when_the_service_ends_its_programs_end_and_clients_may_ask_again(tmp_path: Path) -> None:
+def test_shutdown_kills_programs_and_responds_with_retry_after(tmp_path: Path) -> None:
     paths = ("/run_code", "/v1/run_code/stream", "/v1/run_cases")
     settings = {"TEMPER_SANDBOX_CONCURRENCY": "3"}
     with running_sandbox(tmp_path, **settings) as sandbox, contextlib.ExitStack() as stack:

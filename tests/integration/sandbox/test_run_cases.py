@@ -28,7 +28,7 @@ def statuses(answer: Any) -> list[str]:
     return [case["status"] for case in answer["cases"]]
 
 
-def test_every_case_has_its_result_in_order(sandbox: Sandbox) -> None:
+def test_cases_have_results_in_order(sandbox: Sandbox) -> None:
     answer = run_cases(sandbox, SUM, ("1 2", "3"), ("1 2", "4"), ("x", "3"), ("2 2", None))
 
     assert statuses(answer) == ["Passed", "WrongOutput", "Failed", "Passed"]
@@ -37,7 +37,7 @@ def test_every_case_has_its_result_in_order(sandbox: Sandbox) -> None:
     assert (answer["status"], answer["passed"], answer["message"]) == ("Failed", 2, "")
 
 
-def test_when_all_pass_it_is_a_success(sandbox: Sandbox) -> None:
+def test_all_cases_passing_is_a_success(sandbox: Sandbox) -> None:
     cases = [(f"{n} {n}", str(2 * n)) for n in range(40)]
 
     answer = run_cases(sandbox, SUM, *cases)
@@ -47,18 +47,18 @@ def test_when_all_pass_it_is_a_success(sandbox: Sandbox) -> None:
 
 
 @pytest.mark.parametrize(("match", "status"), [("lines", "Passed"), ("exact", "WrongOutput")])
-def test_the_rule_of_matching_can_be_chosen(sandbox: Sandbox, match: str, status: str) -> None:
+def test_the_match_rule_can_be_chosen(sandbox: Sandbox, match: str, status: str) -> None:
     assert statuses(run_cases(sandbox, "print(1)", ("", "1"), match=match)) == [status]
 
 
-def test_it_is_compiled_once(sandbox: Sandbox) -> None:
+def test_the_code_is_compiled_once(sandbox: Sandbox) -> None:
     answer = run_cases(sandbox, CPP_SUM, ("1 2", "3"), ("5 6", "11"), language="cpp")
 
     assert answer["compile_result"]["return_code"] == 0
     assert statuses(answer) == ["Passed", "Passed"]
 
 
-def test_without_a_program_no_case_is_run(sandbox: Sandbox) -> None:
+def test_cases_are_not_run_if_the_compilation_fails(sandbox: Sandbox) -> None:
     answer = run_cases(sandbox, "int main() {", ("", ""), ("", ""), language="cpp")
 
     assert (answer["status"], answer["passed"]) == ("Failed", 0)
@@ -79,7 +79,7 @@ def test_each_case_has_its_own_time_limit(sandbox: Sandbox) -> None:
     assert answer["cases"][1]["matched"] is None
 
 
-def test_after_the_first_failure_nothing_counts_when_that_is_wanted(sandbox: Sandbox) -> None:
+def test_stop_on_first_failure_marks_later_cases_not_run(sandbox: Sandbox) -> None:
     code = "import time\nn = int(input())\nif n == 3: 1 / 0\nif n > 3: time.sleep(1000)\nprint(n)"
     cases = [(str(n), str(n)) for n in range(12)]
 
@@ -89,7 +89,7 @@ def test_after_the_first_failure_nothing_counts_when_that_is_wanted(sandbox: San
     assert all(case["run_result"] is None for case in answer["cases"][4:])
 
 
-def test_an_earlier_case_that_fails_later_comes_first(sandbox: Sandbox) -> None:
+def test_the_first_failing_case_in_order_counts(sandbox: Sandbox) -> None:
     code = "import time\nn = int(input())\nif n == 1: time.sleep(0.5)\nassert n not in (1, 2)"
     cases = [(str(n), None) for n in range(4)]
 
@@ -98,7 +98,7 @@ def test_an_earlier_case_that_fails_later_comes_first(sandbox: Sandbox) -> None:
     assert statuses(answer) == ["Passed", "Failed", "NotRun", "NotRun"]
 
 
-def test_large_outputs_are_matched_whole_and_answered_in_part(sandbox: Sandbox) -> None:
+def test_large_outputs_are_matched_in_full_and_returned_truncated(sandbox: Sandbox) -> None:
     code = "print('x' * int(input()))"
     size = 1 << 20
     cases = [(str(size), "x" * size)] * 50
@@ -114,7 +114,7 @@ def test_large_outputs_are_matched_whole_and_answered_in_part(sandbox: Sandbox) 
 @pytest.mark.parametrize(
     "cases", [[], [{}] * 1001, ["x"], [{"stdin": 1}], [{"expected_output": []}]]
 )
-def test_bad_cases_are_answered_with_422(sandbox: Sandbox, cases: list[object]) -> None:
+def test_invalid_cases_get_422(sandbox: Sandbox, cases: list[object]) -> None:
     body = {"language": "python", "code": "", "cases": cases}
 
     answer = sandbox.http.post("/v1/run_cases", json=body)

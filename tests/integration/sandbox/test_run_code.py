@@ -14,7 +14,7 @@ def encoded(text: str) -> str:
     return base64.b64encode(text.encode()).decode()
 
 
-def test_a_program_that_ends_well_is_a_success(sandbox: Sandbox) -> None:
+def test_exit_code_zero_is_a_success(sandbox: Sandbox) -> None:
     answer = sandbox.run("import sys; print(input()); print('e', file=sys.stderr)", stdin="hé\n")
 
     assert answer["status"] == "Success"
@@ -35,9 +35,7 @@ def test_a_program_that_ends_well_is_a_success(sandbox: Sandbox) -> None:
         ("import os; os.abort()", -6),
     ],
 )
-def test_a_program_that_ends_badly_has_failed_with_its_code(
-    sandbox: Sandbox, code: str, return_code: int
-) -> None:
+def test_a_nonzero_exit_code_is_a_failure(sandbox: Sandbox, code: str, return_code: int) -> None:
     answer = sandbox.run(code)
 
     assert (answer["status"], answer["message"]) == ("Failed", "")
@@ -47,7 +45,7 @@ def test_a_program_that_ends_badly_has_failed_with_its_code(
     assert isinstance(result["stderr"], str)
 
 
-def test_a_time_out_keeps_the_output_and_has_no_return_code(sandbox: Sandbox) -> None:
+def test_a_timeout_keeps_the_output_and_has_no_return_code(sandbox: Sandbox) -> None:
     code = "import time\nprint('so far', flush=True)\ntime.sleep(1000)"
     answer = with_enough_time(
         lambda seconds: sandbox.run(code, run_timeout=seconds),
@@ -61,7 +59,7 @@ def test_a_time_out_keeps_the_output_and_has_no_return_code(sandbox: Sandbox) ->
 
 
 @pytest.mark.parametrize("seconds", [0, -1, -1e308])
-def test_no_time_at_all_is_a_time_out(sandbox: Sandbox, seconds: float) -> None:
+def test_a_run_timeout_of_zero_times_out(sandbox: Sandbox, seconds: float) -> None:
     answer = sandbox.run("print(1)", run_timeout=seconds)
 
     assert answer["status"] == "Failed"
@@ -70,7 +68,7 @@ def test_no_time_at_all_is_a_time_out(sandbox: Sandbox, seconds: float) -> None:
     assert (result["stdout"], result["stderr"]) == ("", "")
 
 
-def test_a_failed_compilation_is_told_and_nothing_is_run(sandbox: Sandbox) -> None:
+def test_a_failed_compilation_is_reported_and_nothing_runs(sandbox: Sandbox) -> None:
     answer = sandbox.run("int main() { return }", "cpp")
 
     assert answer["status"] == "Failed"
@@ -80,7 +78,7 @@ def test_a_failed_compilation_is_told_and_nothing_is_run(sandbox: Sandbox) -> No
     assert "error" in answer["compile_result"]["stderr"]
 
 
-def test_a_compilation_that_takes_too_long_has_timed_out(sandbox: Sandbox) -> None:
+def test_a_slow_compilation_times_out(sandbox: Sandbox) -> None:
     answer = sandbox.run("int main() {}", "cpp", compile_timeout=0)
 
     assert (answer["status"], answer["run_result"]) == ("Failed", None)
@@ -96,7 +94,7 @@ def test_a_compiled_program_has_two_results(sandbox: Sandbox) -> None:
     assert (answer["run_result"]["return_code"], answer["run_result"]["stdout"]) == (4, "hi\n")
 
 
-def test_a_language_without_a_toolchain_is_told_with_what_is_missing(sandbox: Sandbox) -> None:
+def test_a_missing_toolchain_names_what_is_missing(sandbox: Sandbox) -> None:
     listed = sandbox.http.get("/v1/languages").json()["languages"]
     missing = [each for each in listed if not each["available"]]
     if not missing:
@@ -109,7 +107,7 @@ def test_a_language_without_a_toolchain_is_told_with_what_is_missing(sandbox: Sa
     assert (answer["compile_result"], answer["run_result"]) == (None, None)
 
 
-def test_files_are_there_and_are_fetched(sandbox: Sandbox) -> None:
+def test_given_files_exist_and_are_fetched(sandbox: Sandbox) -> None:
     code = """
 from pathlib import Path
 text = Path("in/words.txt").read_text()
@@ -138,7 +136,7 @@ def test_time_and_memory_are_measured(sandbox: Sandbox) -> None:
     assert idle["execution_time"] > 1 > idle["cpu_time"]
 
 
-def test_a_program_beyond_its_memory_is_killed_and_told_apart(sandbox: Sandbox) -> None:
+def test_a_program_over_its_memory_limit_is_reported_as_such(sandbox: Sandbox) -> None:
     greedy = sandbox.run("b'x' * (500 << 20)", memory_limit_MB=100)
     killed = sandbox.run("import os; os.kill(os.getpid(), 9)", memory_limit_MB=100)
 
@@ -148,7 +146,7 @@ def test_a_program_beyond_its_memory_is_killed_and_told_apart(sandbox: Sandbox) 
     assert not killed["run_result"]["out_of_memory"]
 
 
-def test_output_beyond_what_is_kept_is_cut_and_flagged(sandbox: Sandbox) -> None:
+def test_output_beyond_the_limit_is_truncated_and_flagged(sandbox: Sandbox) -> None:
     code = "import sys; sys.stdout.write('x' * (9 << 20)); sys.stderr.write('small')"
     answer = sandbox.run(code)
 
@@ -159,7 +157,7 @@ def test_output_beyond_what_is_kept_is_cut_and_flagged(sandbox: Sandbox) -> None
     assert result["stderr"] == "small"
 
 
-def test_bytes_that_are_no_text_are_replaced_and_the_rest_is_kept(sandbox: Sandbox) -> None:
+def test_undecodable_output_bytes_are_replaced(sandbox: Sandbox) -> None:
     code = r"import sys; sys.stdout.buffer.write(b'a\xff\x00b\r\n\xe2\x82')"
 
     assert sandbox.output(code) == "a\ufffd\0b\r\n\ufffd"
@@ -173,7 +171,7 @@ def test_bytes_that_are_no_text_are_replaced_and_the_rest_is_kept(sandbox: Sandb
         (r"print(ascii(input()))", "'\\ufffd\\x00'\n"),
     ],
 )
-def test_halves_of_surrogate_pairs_are_no_fault_of_ours(
+def test_lone_surrogates_do_not_break_the_service(
     sandbox: Sandbox, text: str, printed: str
 ) -> None:
     body = (
@@ -187,7 +185,7 @@ def test_halves_of_surrogate_pairs_are_no_fault_of_ours(
     assert answer.json()["run_result"]["stdout"] == printed
 
 
-def test_a_nul_character_in_the_code_is_the_code_s_fault(sandbox: Sandbox) -> None:
+def test_a_nul_character_in_code_is_a_failure_of_the_code(sandbox: Sandbox) -> None:
     answer = sandbox.run("print(1)\0")
 
     assert (answer["status"], answer["run_result"]["return_code"]) == ("Failed", 1)
@@ -217,7 +215,7 @@ def test_unknown_fields_are_ignored(sandbox: Sandbox) -> None:
     ],
 )
 @pytest.mark.parametrize("path", ["/run_code", "/v1/run_code/stream"])
-def test_a_bad_field_is_answered_with_422_and_named(
+def test_an_invalid_field_gets_422_and_is_named(
     sandbox: Sandbox, path: str, field: str, value: object, param: str
 ) -> None:
     body: dict[str, Any] = {"code": "1", "language": "python", field: value}
@@ -228,17 +226,17 @@ def test_a_bad_field_is_answered_with_422_and_named(
     assert answer.json()["error"]["param"] == param
 
 
-def test_a_body_that_is_too_large_is_refused(sandbox: Sandbox) -> None:
+def test_a_too_large_body_is_rejected(sandbox: Sandbox) -> None:
     answer = sandbox.http.post("/run_code", content=b" " * (129 << 20))
 
     assert answer.status_code == 413
 
 
-def test_the_ping_is_what_clients_of_the_contract_expect(sandbox: Sandbox) -> None:
+def test_ping_responds_as_sandbox_fusion_clients_expect(sandbox: Sandbox) -> None:
     assert sandbox.http.get("/v1/ping").json() == "pong"
 
 
-def test_isolation_is_told(sandbox: Sandbox) -> None:
+def test_isolation_is_reported(sandbox: Sandbox) -> None:
     report = sandbox.http.get("/v1/isolation").json()
 
     assert report["tier"] in ("full", "container")
@@ -246,7 +244,7 @@ def test_isolation_is_told(sandbox: Sandbox) -> None:
     assert all(measure["description"] for measure in report["measures"])
 
 
-def test_what_was_run_is_counted(sandbox: Sandbox) -> None:
+def test_runs_are_counted(sandbox: Sandbox) -> None:
     def count(status: str) -> float:
         name = f'temper_sandbox_runs_total{{language="lua",status="{status}"}} '
         lines = sandbox.http.get("/metrics").text.splitlines()

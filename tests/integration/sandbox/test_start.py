@@ -35,17 +35,15 @@ def refusal(tmp_path: Path, *arguments: str, **settings: str) -> str:
         ({"TEMPER_RUNTIMES": "/nowhere"}, "sandbox"),
     ],
 )
-def test_settings_that_do_not_work_are_named(
-    tmp_path: Path, settings: dict[str, str], reason: str
-) -> None:
+def test_invalid_settings_are_named(tmp_path: Path, settings: dict[str, str], reason: str) -> None:
     assert reason in refusal(tmp_path, **settings)
 
 
-def test_it_refuses_to_be_exposed_without_keys(tmp_path: Path) -> None:
+def test_it_refuses_public_addresses_without_keys(tmp_path: Path) -> None:
     assert "needs API keys" in refusal(tmp_path, "--host", "0.0.0.0")
 
 
-def test_it_refuses_isolation_below_the_minimum(tmp_path: Path) -> None:
+def test_it_refuses_weaker_isolation_than_the_minimum(tmp_path: Path) -> None:
     installed_runtime("sandbox")
     settings = {
         "TEMPER_RUNTIMES": str(FOLDER),

@@ -20,13 +20,13 @@ def streamed(sandbox: Sandbox, code: str, **fields: Any) -> Iterator[Events]:
         yield ((event.event, json.loads(event.data)) for event in source.iter_sse())
 
 
-def test_output_comes_while_the_program_runs(sandbox: Sandbox) -> None:
+def test_output_is_streamed_while_the_program_runs(sandbox: Sandbox) -> None:
     code = "import time\nprint('begun', flush=True)\ntime.sleep(1000)"
     with streamed(sandbox, code, run_timeout=200) as events:
         assert next(events) == ("stdout", {"text": "begun\n"})
 
 
-def test_the_result_comes_last_and_is_that_of_the_plain_route(sandbox: Sandbox) -> None:
+def test_the_last_event_is_the_plain_response(sandbox: Sandbox) -> None:
     code = "import sys\nprint('a')\nprint('b', file=sys.stderr)\nsys.exit(3)"
     with streamed(sandbox, code) as events:
         *pieces, (name, result) = list(events)
@@ -38,7 +38,7 @@ def test_the_result_comes_last_and_is_that_of_the_plain_route(sandbox: Sandbox) 
         assert result["run_result"][stream] == text
 
 
-def test_the_compiler_s_result_comes_before_the_program_s_output(sandbox: Sandbox) -> None:
+def test_the_compile_result_precedes_the_output(sandbox: Sandbox) -> None:
     code = '#include <cstdio>\nint main() { puts("hi"); }'
     with streamed(sandbox, code, language="cpp") as events:
         names = [name for name, _ in events]
@@ -46,7 +46,7 @@ def test_the_compiler_s_result_comes_before_the_program_s_output(sandbox: Sandbo
     assert names == ["compile_result", "stdout", "result"]
 
 
-def test_a_character_in_two_pieces_is_one_in_the_end(sandbox: Sandbox) -> None:
+def test_split_characters_are_joined(sandbox: Sandbox) -> None:
     code = (
         "import sys, time\n"
         "for byte in '€'.encode():\n"
@@ -56,7 +56,7 @@ def test_a_character_in_two_pieces_is_one_in_the_end(sandbox: Sandbox) -> None:
         assert next(events) == ("stdout", {"text": "€"})
 
 
-def test_what_is_cut_is_not_streamed_either(sandbox: Sandbox) -> None:
+def test_truncated_output_is_not_streamed(sandbox: Sandbox) -> None:
     with streamed(sandbox, "print('x' * (20 << 20), end='')") as events:
         *pieces, (_, result) = list(events)
 
@@ -66,7 +66,7 @@ def test_what_is_cut_is_not_streamed_either(sandbox: Sandbox) -> None:
 
 
 @pytest.mark.parametrize("fields", [{"language": "cobol"}, {"run_timeout": "x"}])
-def test_a_bad_request_is_no_stream(sandbox: Sandbox, fields: dict[str, str]) -> None:
+def test_an_invalid_request_gets_no_stream(sandbox: Sandbox, fields: dict[str, str]) -> None:
     body = {"language": "python", "code": "", **fields}
 
     answer = sandbox.http.post("/v1/run_code/stream", json=body)

@@ -148,7 +148,7 @@ def test_a_burst_of_short_programs_is_never_refused(seconds: float) -> None:
     assert None not in run_in_virtual_time(burst())
 
 
-def test_short_programs_after_long_ones_are_not_judged_by_those() -> None:
+def test_the_estimate_adapts_to_shorter_programs() -> None:
     async def both() -> list[float | None]:
         admission = Admission(4)
         await asyncio.gather(*(visit(admission, 30.0, 100.0) for _ in range(12)))
@@ -157,7 +157,7 @@ def test_short_programs_after_long_ones_are_not_judged_by_those() -> None:
     assert None not in run_in_virtual_time(both())
 
 
-def test_a_request_that_would_wait_in_vain_is_refused_at_once() -> None:
+def test_a_hopeless_request_is_refused_immediately() -> None:
     async def crowd() -> tuple[float, QueueFull]:
         loop = asyncio.get_running_loop()
         admission = Admission(4)
@@ -174,10 +174,10 @@ def test_a_request_that_would_wait_in_vain_is_refused_at_once() -> None:
 
     assert waited == 0
     assert refusal.retry_after >= 1
-    assert "requests wait" in refusal.message
+    assert "requests are waiting" in refusal.message
 
 
-def test_a_request_whose_turn_does_not_come_is_refused_when_its_time_is_over() -> None:
+def test_a_request_is_refused_when_its_queue_timeout_passes() -> None:
     async def wait() -> float:
         loop = asyncio.get_running_loop()
         admission = Admission(1)
@@ -191,7 +191,7 @@ def test_a_request_whose_turn_does_not_come_is_refused_when_its_time_is_over() -
     assert run_in_virtual_time(wait()) == pytest.approx(20.0)
 
 
-def test_a_queue_that_moves_on_takes_new_requests_again() -> None:
+def test_a_moving_queue_accepts_requests_again() -> None:
     async def crowd() -> list[float | None]:
         admission = Admission(2)
         old = [asyncio.ensure_future(visit(admission, 10.0, 1000.0)) for _ in range(20)]

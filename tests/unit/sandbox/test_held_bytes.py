@@ -44,7 +44,7 @@ async def ask(app: ASGIApp, *chunks: int, taken: asyncio.Event | None = None) ->
     await app({"type": "http", "path": "/"}, receive, send)
 
 
-def test_what_would_be_too_much_together_is_refused_and_fits_afterwards() -> None:
+def test_concurrent_requests_over_the_byte_limit_are_rejected_until_others_finish() -> None:
     async def run() -> None:
         application = Held()
         app = InFlightBytes(application, limit=LIMIT)
@@ -52,7 +52,7 @@ def test_what_would_be_too_much_together_is_refused_and_fits_afterwards() -> Non
         await application.has_read.wait()
 
         for _ in range(3):
-            with pytest.raises(GatewayTimeout, match="holds all the requests it can"):
+            with pytest.raises(GatewayTimeout, match="requests in memory have reached"):
                 await ask(app, 30, 11)
 
         application.may_go.set()
@@ -62,7 +62,7 @@ def test_what_would_be_too_much_together_is_refused_and_fits_afterwards() -> Non
     asyncio.run(run())
 
 
-def test_an_answer_counts_while_it_is_sent() -> None:
+def test_a_response_counts_until_it_is_sent() -> None:
     async def run() -> None:
         application = Held(answer=90)
         application.may_go.set()

@@ -15,7 +15,7 @@ PATHS = st.one_of(st.text(max_size=40), st.lists(PARTS, max_size=6).map("/".join
 
 
 @given(PATHS)
-def test_whatever_is_let_through_leads_to_a_file_below(path: str) -> None:
+def test_every_accepted_path_stays_below_the_work_directory(path: str) -> None:
     try:
         clean = clean_path(path, "files")
     except Unprocessable:
@@ -27,7 +27,7 @@ def test_whatever_is_let_through_leads_to_a_file_below(path: str) -> None:
 
 
 @given(st.lists(st.sampled_from(["a", "b.txt", "deep", "..."]), min_size=1, max_size=6))
-def test_plain_relative_paths_are_let_through_unchanged(parts: list[str]) -> None:
+def test_plain_relative_paths_are_unchanged(parts: list[str]) -> None:
     path = "/".join(parts)
 
     assert clean_path(path, "files") == path
@@ -37,12 +37,12 @@ def test_plain_relative_paths_are_let_through_unchanged(parts: list[str]) -> Non
     ("path", "reason"),
     [
         ("/etc/passwd", "is absolute"),
-        ("../up", "leads upwards"),
-        ("a/../../b", "leads upwards"),
-        ("..", "leads upwards"),
-        ("", "empty part"),
-        ("a//b", "empty part"),
-        ("folder/", "empty part"),
+        ("../up", "leads outside"),
+        ("a/../../b", "leads outside"),
+        ("..", "leads outside"),
+        ("", "empty component"),
+        ("a//b", "empty component"),
+        ("folder/", "empty component"),
         (".", "names a folder"),
         ("a/.", "names a folder"),
         ("nul\0", "NUL"),
@@ -51,7 +51,7 @@ def test_plain_relative_paths_are_let_through_unchanged(parts: list[str]) -> Non
         ("/".join(["abcdefg"] * 200), "1024 bytes"),
     ],
 )
-def test_other_paths_are_refused_by_name_and_reason(path: str, reason: str) -> None:
+def test_invalid_paths_are_rejected_with_a_reason(path: str, reason: str) -> None:
     with pytest.raises(Unprocessable) as refusal:
         clean_paths([path], "fetch_files")
 
@@ -60,11 +60,11 @@ def test_other_paths_are_refused_by_name_and_reason(path: str, reason: str) -> N
     assert refusal.value.param == "fetch_files"
 
 
-def test_dots_do_not_count_and_the_name_that_was_asked_for_is_kept() -> None:
+def test_paths_are_normalized_and_their_spelling_is_kept() -> None:
     assert clean_paths(["./a/./b", "c"], "fetch_files") == {"a/b": "./a/./b", "c": "c"}
 
 
-def test_patterns_are_few() -> None:
+def test_the_number_of_patterns_is_limited() -> None:
     names = [f"{number}.txt" for number in range(500)]
     patterns = [f"{number}*.txt" for number in range(20)]
 
@@ -74,7 +74,7 @@ def test_patterns_are_few() -> None:
 
 
 @given(st.binary(max_size=200))
-def test_contents_come_as_they_were_sent(content: bytes) -> None:
+def test_file_contents_arrive_unchanged(content: bytes) -> None:
     plain, in_lines = base64.b64encode(content), base64.encodebytes(content)
 
     assert decode_content(plain.decode(), "a", "files") == content
@@ -82,16 +82,16 @@ def test_contents_come_as_they_were_sent(content: bytes) -> None:
 
 
 @pytest.mark.parametrize("content", ["a", "a===", "abc", "ab!d", "é===", "ab=d", "-_=="])
-def test_what_is_not_base64_is_refused_with_the_path(content: str) -> None:
+def test_invalid_base64_is_rejected_naming_the_path(content: str) -> None:
     with pytest.raises(Unprocessable, match=r"'in\.txt' is not base64"):
         decode_files({"in.txt": content}, "files")
 
 
-def test_null_makes_no_file() -> None:
+def test_null_creates_no_file() -> None:
     assert decode_files({"a": None, "b": ""}, "files") == {"b": b""}
 
 
 @pytest.mark.parametrize("paths", [("a", "./a"), ("a", "a/b"), ("d/e", "d/e/f/g"), ("a/b", "./a")])
-def test_two_paths_that_cannot_both_be_are_refused(paths: tuple[str, str]) -> None:
+def test_conflicting_paths_are_rejected(paths: tuple[str, str]) -> None:
     with pytest.raises(Unprocessable):
         decode_files(dict.fromkeys(paths, ""), "files")

@@ -14,14 +14,14 @@ def _clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(f"TEMPER_{name.upper()}", raising=False)
 
 
-def test_by_default_programs_reach_no_network_and_never_less_than_four_run() -> None:
+def test_defaults_are_no_network_and_at_least_four_programs() -> None:
     settings = SandboxSettings()
 
     assert settings.sandbox_network_allow == []
     assert settings.concurrency >= 4
 
 
-def test_values_are_read_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_settings_are_read_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TEMPER_SANDBOX_CONCURRENCY", "3")
     monkeypatch.setenv("TEMPER_SANDBOX_MINIMUM_TIER", "full")
     monkeypatch.setenv("TEMPER_SANDBOX_NETWORK_ALLOW", "mirror.example:443, 10.0.0.1:80")
@@ -36,21 +36,21 @@ def test_values_are_read_from_the_environment(monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.parametrize("address", ["host", "host:", ":80", "host:0", "host:65536", "host:²"])
-def test_what_is_no_address_is_refused(monkeypatch: pytest.MonkeyPatch, address: str) -> None:
+def test_invalid_addresses_are_rejected(monkeypatch: pytest.MonkeyPatch, address: str) -> None:
     monkeypatch.setenv("TEMPER_SANDBOX_NETWORK_ALLOW", address)
 
     with pytest.raises(ValidationError, match="is not HOST:PORT"):
         SandboxSettings()
 
 
-def test_a_default_above_the_bound_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_default_above_the_maximum_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TEMPER_SANDBOX_MEMORY_MB", "4097")
 
     with pytest.raises(ValidationError, match="is above TEMPER_SANDBOX_MAX_MEMORY_MB"):
         SandboxSettings()
 
 
-def test_where_the_database_is_does_not_concern_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_database_settings_are_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TEMPER_DATABASE_URL", "postgresql://secret@host/db")
 
     assert "secret" not in SandboxSettings().model_dump_json()

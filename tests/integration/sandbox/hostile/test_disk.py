@@ -3,7 +3,7 @@
 from tests.support.sandbox import Sandbox
 
 
-def test_the_disk_is_bounded(sandbox: Sandbox) -> None:
+def test_disk_usage_is_limited(sandbox: Sandbox) -> None:
     code = """
 import time
 try:
@@ -18,7 +18,7 @@ except OSError as error: print(error.errno)
     assert answer["run_result"]["stdout"] == "28\n" or answer["status"] == "Failed"
 
 
-def test_files_without_a_name_count(sandbox: Sandbox) -> None:
+def test_unlinked_files_count(sandbox: Sandbox) -> None:
     code = """
 import os, time
 kept = []
@@ -34,7 +34,7 @@ except OSError as error: print(error.errno)
     assert answer["run_result"]["stdout"] == "28\n" or answer["run_result"]["return_code"] == -9
 
 
-def test_one_file_is_bounded(sandbox: Sandbox) -> None:
+def test_the_size_of_one_file_is_limited(sandbox: Sandbox) -> None:
     code = """
 try:
     with open('big', 'wb') as f:
@@ -44,7 +44,7 @@ except OSError as error: print(error.errno)
     assert sandbox.output(code) == "27\n"
 
 
-def test_the_number_of_files_is_bounded(sandbox: Sandbox) -> None:
+def test_the_number_of_files_is_limited(sandbox: Sandbox) -> None:
     code = """
 try:
     for n in range(10**6): open(f'{n}', 'x').close()
@@ -54,7 +54,7 @@ except OSError as error: print(error.errno)
     assert answer["run_result"]["stdout"] == "28\n" or answer["status"] == "Failed"
 
 
-def test_descriptors_are_bounded(sandbox: Sandbox) -> None:
+def test_descriptors_are_limited(sandbox: Sandbox) -> None:
     code = """
 import os
 try:
@@ -64,7 +64,7 @@ except OSError as error: print(error.errno)
     assert sandbox.output(code) == "24\n"
 
 
-def test_a_tree_of_any_depth_is_cleared_away(sandbox: Sandbox) -> None:
+def test_trees_of_any_depth_are_removed(sandbox: Sandbox) -> None:
     code = """
 import os
 for _ in range(3000):

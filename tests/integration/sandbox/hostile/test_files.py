@@ -12,7 +12,7 @@ OUTSIDE = ["../x", "/etc/passwd", "a/../../x", "..", "a//b", "", ".", "a/\0b", "
 
 @pytest.mark.parametrize("path", OUTSIDE)
 @pytest.mark.parametrize("field", ["files", "fetch_files"])
-def test_a_path_that_leads_out_is_refused(sandbox: Sandbox, field: str, path: str) -> None:
+def test_a_path_leading_outside_is_rejected(sandbox: Sandbox, field: str, path: str) -> None:
     value = {path: base64.b64encode(b"x").decode()} if field == "files" else [path]
     body = {"code": "print(1)", "language": "python", field: value}
     answer = sandbox.http.post("/run_code", json=body)
@@ -20,7 +20,7 @@ def test_a_path_that_leads_out_is_refused(sandbox: Sandbox, field: str, path: st
     assert field in answer.text
 
 
-def test_contents_that_are_no_base64_are_refused(sandbox: Sandbox) -> None:
+def test_invalid_base64_is_rejected(sandbox: Sandbox) -> None:
     body = {"code": "", "language": "python", "files": {"data.bin": "not base64!"}}
     answer = sandbox.http.post("/run_code", json=body)
     assert answer.status_code == 422
@@ -43,7 +43,7 @@ def test_only_regular_files_are_fetched(sandbox: Sandbox, kind: str) -> None:
     assert answer["files"] == {}
 
 
-def test_a_hard_link_out_of_the_work_directory_cannot_be_made(sandbox: Sandbox) -> None:
+def test_hard_links_to_outside_files_cannot_be_created(sandbox: Sandbox) -> None:
     code = """
 import os
 made = []
@@ -56,7 +56,7 @@ print(made)
     assert sandbox.output(code, fetch_files=["x0"]) == "[]\n"
 
 
-def test_a_folder_that_becomes_a_link_leads_nowhere(sandbox: Sandbox) -> None:
+def test_a_folder_swapped_for_a_link_is_not_followed(sandbox: Sandbox) -> None:
     code = """
 import os, shutil
 shutil.rmtree('data')
@@ -73,7 +73,7 @@ def test_a_large_sparse_file_is_left_out_and_named(sandbox: Sandbox) -> None:
     assert "more" in answer["message"]
 
 
-def test_files_of_the_machine_are_not_there(sandbox: Sandbox, tmp_path: object) -> None:
+def test_host_files_are_hidden(sandbox: Sandbox, tmp_path: object) -> None:
     here = os.fspath(__file__)
     code = f"""
 seen = []

@@ -67,7 +67,7 @@ def test_a_call_is_refused(sandbox: Sandbox, name: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["stat.S_IFCHR", "stat.S_IFBLK"])
-def test_no_device_can_be_made(sandbox: Sandbox, kind: str) -> None:
+def test_device_nodes_cannot_be_created(sandbox: Sandbox, kind: str) -> None:
     code = f"""
 import os, stat
 try: os.mknod('device', 0o600 | {kind}, os.makedev(1, 3))
@@ -76,7 +76,7 @@ except OSError: print('refused')
     assert sandbox.output(code) == "refused\n"
 
 
-def test_nobody_becomes_anybody(sandbox: Sandbox) -> None:
+def test_no_process_can_change_its_user(sandbox: Sandbox) -> None:
     code = """
 import os
 became = []
@@ -90,7 +90,7 @@ print(became, os.getgroups())
     assert sandbox.output(code).startswith("[] ")
 
 
-def test_programs_that_give_privileges_give_none(sandbox: Sandbox) -> None:
+def test_setuid_programs_gain_no_privileges(sandbox: Sandbox) -> None:
     code = """
 import subprocess
 for command in (['su', '-c', 'id -u'], ['mount'], ['passwd', '-S']):
@@ -106,14 +106,14 @@ print([line for line in open('/proc/self/status') if line.startswith(names)])
     assert "NoNewPrivs:\\t1" in output
 
 
-def test_the_filter_reaches_children_and_other_programs(sandbox: Sandbox) -> None:
+def test_the_seccomp_filter_is_inherited_and_survives_exec(sandbox: Sandbox) -> None:
     code = (
         "unshare -Ur true 2>/dev/null && echo made; unshare -n true 2>/dev/null && echo made; true"
     )
     assert sandbox.output(code, language="bash") == ""
 
 
-def test_the_terminal_of_the_service_cannot_be_typed_into(sandbox: Sandbox) -> None:
+def test_terminal_input_cannot_be_injected(sandbox: Sandbox) -> None:
     code = """
 import fcntl, os
 try:

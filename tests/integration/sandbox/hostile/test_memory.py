@@ -75,7 +75,7 @@ except OSError: raise SystemExit(3)
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_memory_is_bounded(sandbox: Sandbox, way: str, is_full: bool) -> None:
+def test_memory_is_limited_to_the_bound(sandbox: Sandbox, way: str, is_full: bool) -> None:
     # The more the machine has to do, the longer it takes until memory that is sampled is seen; all
     # but the parent of the children, who waits for its time to end, are ended by then.
     seconds = 20 if way == "children" else 120
@@ -87,7 +87,7 @@ def test_memory_is_bounded(sandbox: Sandbox, way: str, is_full: bool) -> None:
     assert result["status"] == "Finished" or way == "children", result
 
 
-def test_running_out_of_memory_is_told(sandbox: Sandbox) -> None:
+def test_out_of_memory_is_reported(sandbox: Sandbox) -> None:
     result = sandbox.run(WAYS["heap"], memory_limit_MB=LIMIT_MB)["run_result"]
     assert result["return_code"] == -9
     assert result["out_of_memory"] is True

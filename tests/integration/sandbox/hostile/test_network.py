@@ -33,9 +33,7 @@ def reached(server: socket.socket) -> bool:
     return True
 
 
-def test_the_loopback_of_this_machine_is_not_reached(
-    sandbox: Sandbox, listener: socket.socket
-) -> None:
+def test_host_loopback_is_unreachable(sandbox: Sandbox, listener: socket.socket) -> None:
     code = f"""
 import socket
 try:
@@ -47,7 +45,7 @@ except OSError as error: print(type(error).__name__)
     assert not reached(listener)
 
 
-def test_datagrams_go_nowhere(sandbox: Sandbox) -> None:
+def test_datagrams_are_not_delivered(sandbox: Sandbox) -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as server:
         server.bind(("127.0.0.1", 0))
         server.settimeout(0.2)
@@ -64,7 +62,7 @@ except OSError: pass
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a network with another host")
-def test_other_hosts_are_not_reached(sandbox: Sandbox, tmp_path: object) -> None:
+def test_other_hosts_are_unreachable(sandbox: Sandbox, tmp_path: object) -> None:
     name = f"temper{os.getpid() % 100000}"
     with another_host(name) as address:
         code = f"""
@@ -130,7 +128,7 @@ def served_in(namespace: str, address: str) -> Iterator[None]:
         yield
 
 
-def test_no_family_of_sockets_leads_out(sandbox: Sandbox, is_full: bool) -> None:
+def test_no_socket_family_leads_out(sandbox: Sandbox, is_full: bool) -> None:
     code = f"""
 import socket
 made = []
@@ -152,7 +150,7 @@ def eval_list(text: str) -> list[int]:
     return [int(number) for number in text.strip().strip("[]").split(",") if number.strip()]
 
 
-def test_abstract_sockets_of_this_machine_are_not_reached(sandbox: Sandbox) -> None:
+def test_host_abstract_sockets_are_unreachable(sandbox: Sandbox) -> None:
     name = f"temper-test-{os.getpid()}"
     with socket.socket(socket.AF_UNIX) as server:
         server.bind("\0" + name)
@@ -169,9 +167,7 @@ except OSError as error: print(type(error).__name__)
         assert not reached(server)
 
 
-def test_sockets_of_this_machine_with_a_path_are_not_reached(
-    sandbox: Sandbox, tmp_path: Path
-) -> None:
+def test_host_unix_sockets_are_unreachable(sandbox: Sandbox, tmp_path: Path) -> None:
     path = tmp_path / "open-to-all"
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(str(path))
@@ -189,7 +185,7 @@ except OSError as error: print(type(error).__name__)
         assert not reached(server)
 
 
-def test_a_server_and_its_client_work_within_a_program(sandbox: Sandbox, is_full: bool) -> None:
+def test_a_program_can_connect_to_its_own_server(sandbox: Sandbox, is_full: bool) -> None:
     if not is_full:
         pytest.skip("programs have no network of their own in the container tier")
     code = """
@@ -202,7 +198,7 @@ server.shutdown()
     assert sandbox.output(code) == "200\n"
 
 
-def test_connected_pairs_work(sandbox: Sandbox) -> None:
+def test_socket_pairs_work(sandbox: Sandbox) -> None:
     code = """
 import asyncio, socket
 a, b = socket.socketpair()

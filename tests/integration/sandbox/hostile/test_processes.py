@@ -23,12 +23,12 @@ def processes_with(mark: str) -> list[str]:
     return found
 
 
-def test_a_fork_bomb_stays_within_its_bound(sandbox: Sandbox) -> None:
+def test_a_fork_bomb_stays_within_its_limit(sandbox: Sandbox) -> None:
     code = "import os\nwhile True:\n    try: os.fork()\n    except OSError: pass"
     assert sandbox.run(code, run_timeout=2)["run_result"]["status"] == "TimeLimitExceeded"
 
 
-def test_forks_are_refused_beyond_the_bound(sandbox: Sandbox) -> None:
+def test_processes_are_limited(sandbox: Sandbox) -> None:
     code = """
 import os, time
 started = 0
@@ -41,7 +41,7 @@ except OSError as error: print(type(error).__name__, started < 100)
     assert sandbox.output(code) == "BlockingIOError True\n"
 
 
-def test_threads_are_refused_beyond_the_bound(sandbox: Sandbox) -> None:
+def test_threads_are_limited(sandbox: Sandbox) -> None:
     code = """
 import threading, time
 try:
@@ -51,14 +51,14 @@ except RuntimeError as error: print(error, started < 100)
     assert sandbox.output(code) == "can't start new thread True\n"
 
 
-def test_a_fork_bomb_takes_nothing_from_others(sandbox: Sandbox) -> None:
+def test_a_fork_bomb_does_not_affect_others(sandbox: Sandbox) -> None:
     bomb = "import os\nwhile True:\n    try: os.fork()\n    except OSError: pass"
     forks = "import os\npids = [os.fork() for _ in range(4)]\nprint(len(pids)) if all(pids) else 0"
     with sandbox.started(bomb, run_timeout=4):
         assert sandbox.output(forks).strip() == "4"
 
 
-def test_a_spin_that_ignores_signals_ends_with_its_time(sandbox: Sandbox) -> None:
+def test_a_busy_loop_that_ignores_signals_is_killed_at_its_timeout(sandbox: Sandbox) -> None:
     code = """
 import signal
 for number in set(signal.valid_signals()) - {signal.SIGKILL, signal.SIGSTOP}:
@@ -75,7 +75,7 @@ while True: pass
     assert result["stdout"] == "spinning\n"
 
 
-def test_the_first_process_of_a_run_cannot_be_slowed_down(sandbox: Sandbox) -> None:
+def test_the_init_process_of_a_run_cannot_be_slowed_down(sandbox: Sandbox) -> None:
     code = """
 import os, resource
 slowed = []
@@ -100,7 +100,7 @@ print(slowed)
     assert sandbox.output(code) == "[]\n"
 
 
-def test_a_daemon_ends_with_its_program(sandbox: Sandbox) -> None:
+def test_daemons_die_with_their_program(sandbox: Sandbox) -> None:
     mark = MARK % os.getpid()
     code = f"""
 import os, sys
@@ -116,14 +116,14 @@ os.wait()
     wait_for(lambda: not processes_with(mark), "the daemon has ended")
 
 
-def test_a_child_that_keeps_the_output_open_does_not_hold_the_answer(sandbox: Sandbox) -> None:
+def test_a_child_holding_the_output_does_not_delay_the_result(sandbox: Sandbox) -> None:
     code = "import subprocess\nsubprocess.Popen(['sleep', '600'])\nprint('done')"
     answer = sandbox.run(code, run_timeout=30)
     assert answer["status"] == "Success"
     assert answer["run_result"]["stdout"] == "done\n"
 
 
-def test_killing_everybody_kills_nobody_else(sandbox: Sandbox) -> None:
+def test_kill_minus_one_reaches_no_other_run(sandbox: Sandbox) -> None:
     other = "import time; time.sleep(1); print('alive')"
     killer = "import os, signal\nos.kill(-1, signal.SIGKILL)\nprint('alone')"
     with sandbox.started(other) as answer:
@@ -166,14 +166,14 @@ print(read)
     assert sandbox.output(code) == "[]\n"
 
 
-def test_the_services_environment_is_not_there(sandbox: Sandbox) -> None:
+def test_the_services_environment_is_hidden(sandbox: Sandbox) -> None:
     code = "import os, subprocess\nprint(dict(os.environ), open('/proc/self/environ').read())"
     seen = sandbox.output(code)
     assert "hunter2" not in seen
     assert "TEMPER" not in seen
 
 
-def test_nobody_can_be_traced(sandbox: Sandbox) -> None:
+def test_no_process_can_be_traced(sandbox: Sandbox) -> None:
     code = """
 import ctypes, os, time
 libc = ctypes.CDLL(None, use_errno=True)
@@ -186,7 +186,7 @@ print(attached, libc.ptrace(0, 0, 0, 0))
     assert sandbox.output(code) == "[] -1\n"
 
 
-def test_what_kills_a_program_is_told(sandbox: Sandbox) -> None:
+def test_limit_kills_are_reported(sandbox: Sandbox) -> None:
     crash = "import ctypes; ctypes.string_at(0)"
     assert sandbox.run(crash)["run_result"]["return_code"] == -signal.SIGSEGV
     abort = "import os; os.abort()"
@@ -195,14 +195,14 @@ def test_what_kills_a_program_is_told(sandbox: Sandbox) -> None:
     assert sandbox.run(kill)["run_result"]["return_code"] == -signal.SIGKILL
 
 
-def test_an_exit_without_goodbye_is_one(sandbox: Sandbox) -> None:
+def test_os_exit_ends_the_program(sandbox: Sandbox) -> None:
     answer = sandbox.run("import os; os.write(1, b'kept'); print('lost'); os._exit(7)")
     assert answer["status"] == "Failed"
     assert answer["run_result"]["return_code"] == 7
     assert answer["run_result"]["stdout"] == "kept"
 
 
-def test_deep_recursion_ends_the_program_alone(sandbox: Sandbox) -> None:
+def test_deep_recursion_kills_only_the_program(sandbox: Sandbox) -> None:
     plain = sandbox.run("def f(): f()\nf()")["run_result"]
     assert "RecursionError" in plain["stderr"]
     deep = "import sys\nsys.setrecursionlimit(10**9)\ndef f(x): return f([x]) + 1\nf(0)"

@@ -7,7 +7,7 @@ from tests.support.sandbox import Sandbox
 RUNS = 8  # so many that every place is used again
 
 
-def test_files_are_gone(sandbox: Sandbox) -> None:
+def test_files_are_gone_after_a_run(sandbox: Sandbox) -> None:
     code = """
 import os, tempfile
 folders = ('.', os.environ['TMPDIR'], '/dev/shm')
@@ -18,7 +18,7 @@ for folder in folders:
     assert {sandbox.output(code) for _ in range(RUNS)} == {"[]\n"}
 
 
-def test_folders_of_shared_memory_are_gone(sandbox: Sandbox) -> None:
+def test_shared_memory_folders_are_gone_after_a_run(sandbox: Sandbox) -> None:
     code = """
 import os
 print([name for name in os.listdir('/dev/shm') if 'left' in name])
@@ -41,7 +41,7 @@ libc.sem_open(b'/left', 0o100, 0o666, 1)
     assert {sandbox.output(code) for _ in range(RUNS)} == {"False False False\n"}
 
 
-def test_sockets_with_a_name_are_gone(sandbox: Sandbox) -> None:
+def test_abstract_sockets_are_gone_after_a_run(sandbox: Sandbox) -> None:
     code = """
 import os, socket, sys
 try: s = socket.socket(socket.AF_UNIX)
@@ -68,7 +68,7 @@ print(random.random(), np.random.rand(), np.random.default_rng().random(), rng.r
     assert len(drawn) == len(set(drawn)) == 7 * RUNS
 
 
-def test_modules_and_environment_are_as_at_first(sandbox: Sandbox) -> None:
+def test_modules_and_environment_are_fresh_in_every_run(sandbox: Sandbox) -> None:
     code = """
 import os, sys, math, builtins, json
 print(hasattr(builtins, 'left'), math.pi > 3.2, 'LEFT' in os.environ, json.dumps is print,
@@ -80,7 +80,7 @@ os.umask(0o777); os.chdir('/')
     assert {sandbox.output(code) for _ in range(RUNS)} == {"False False False False 1000\n"}
 
 
-def test_memory_holds_nothing_of_others(sandbox: Sandbox) -> None:
+def test_memory_contains_nothing_of_other_runs(sandbox: Sandbox) -> None:
     """A program is a fork: what its forerunner's memory held would be in its own."""
     secret = uuid.uuid4().hex
     name, code = f"{secret}.txt", f"x = '{secret}'\nprint(x)"

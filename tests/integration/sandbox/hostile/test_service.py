@@ -39,7 +39,7 @@ def is_gone(pid: int) -> bool:
         return True
 
 
-def test_a_client_that_goes_away_ends_its_program(sandbox: Sandbox) -> None:
+def test_a_disconnect_kills_the_program(sandbox: Sandbox) -> None:
     mark = f"left-alone-{os.getpid()}"
     code = f"import os\nos.execv('/bin/sleep', ['{mark}', '600'])"
     body = {"code": code, "language": "python", "run_timeout": 200}
@@ -55,13 +55,13 @@ def test_killed_zygotes_are_replaced(sandbox: Sandbox) -> None:
     wait_for(lambda: are_gone(before), "the killed ones have ended")
 
 
-def test_a_run_whose_zygote_is_killed_is_run_again(sandbox: Sandbox) -> None:
+def test_a_run_whose_zygote_is_killed_is_retried(sandbox: Sandbox) -> None:
     with sandbox.started("import time; time.sleep(2); print('done')") as answer:
         send(signal.SIGKILL, zygotes(sandbox))
     assert answer()["run_result"]["stdout"] == "done\n"
 
 
-def test_stopped_zygotes_are_replaced(sandbox: Sandbox) -> None:
+def test_hanging_zygotes_are_replaced(sandbox: Sandbox) -> None:
     stopped = zygotes(sandbox)
     send(signal.SIGSTOP, stopped)
     programs = [f"print({number})" for number in range(12)]

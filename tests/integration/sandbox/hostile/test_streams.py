@@ -11,7 +11,7 @@ from tests.support.time_limits import with_enough_time
 KEPT = 8 << 20
 
 
-def test_endless_output_is_cut_and_ends_with_its_time(sandbox: Sandbox) -> None:
+def test_endless_output_is_truncated_until_the_timeout(sandbox: Sandbox) -> None:
     code = "while True: print('x' * 1000)"
     result = with_enough_time(
         lambda seconds: sandbox.run(code, run_timeout=seconds)["run_result"],
@@ -34,22 +34,22 @@ sys.stderr.write('written')
     assert len(result["stdout"]) == KEPT
 
 
-def test_input_may_stay_unread(sandbox: Sandbox) -> None:
+def test_stdin_may_stay_unread(sandbox: Sandbox) -> None:
     assert sandbox.output("print('done')", stdin="x" * (50 << 20)) == "done\n"
 
 
-def test_much_input_arrives(sandbox: Sandbox) -> None:
+def test_large_stdin_arrives(sandbox: Sandbox) -> None:
     code = "import sys\nprint(len(sys.stdin.read()))"
     assert sandbox.output(code, stdin="é" * (20 << 20)) == f"{20 << 20}\n"
 
 
-def test_streams_can_be_opened_by_their_names(sandbox: Sandbox) -> None:
+def test_dev_stdout_and_dev_stdin_can_be_opened(sandbox: Sandbox) -> None:
     code = "cat /dev/stdin > /dev/stdout; echo told > /dev/stderr"
     result = sandbox.run(code, language="bash", stdin="read")["run_result"]
     assert (result["stdout"], result["stderr"]) == ("read", "told\n")
 
 
-def test_output_cannot_be_taken_back(sandbox: Sandbox) -> None:
+def test_a_program_cannot_read_its_output_back(sandbox: Sandbox) -> None:
     code = """
 import os
 os.write(1, b'written ')
@@ -59,7 +59,7 @@ except PermissionError: print('kept')
     assert sandbox.output(code) == "written kept\n"
 
 
-def test_bytes_that_are_no_text_are_replaced_and_the_rest_kept(sandbox: Sandbox) -> None:
+def test_undecodable_bytes_are_replaced(sandbox: Sandbox) -> None:
     code = r"import os; os.write(1, b'before \xff\xfe \x00 after \xc3\xa9')"
     assert sandbox.output(code) == "before �� \x00 after é"
 
@@ -73,12 +73,12 @@ def sent_escaped(sandbox: Sandbox, **body: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("code", ["print('\ud800')", "print(1)\x00"])
-def test_text_that_is_no_unicode_is_answered(sandbox: Sandbox, code: str) -> None:
+def test_lone_surrogates_in_code_get_a_response(sandbox: Sandbox, code: str) -> None:
     answer = sent_escaped(sandbox, code=code, language="python")
     assert answer["run_result"]["status"] == "Finished"
 
 
-def test_a_surrogate_in_the_input_reaches_the_program_as_something(sandbox: Sandbox) -> None:
+def test_a_lone_surrogate_in_stdin_is_replaced(sandbox: Sandbox) -> None:
     code = "import sys\nprint(len(sys.stdin.buffer.read()) > 0)"
     answer = sent_escaped(sandbox, code=code, language="python", stdin="\udfff")
     assert answer["run_result"]["stdout"] == "True\n"

@@ -48,7 +48,7 @@ def test_a_program_reads_its_input_and_files(sandbox: Sandbox, language: str) ->
 
 @pytest.mark.usefixtures("works")
 @pytest.mark.parametrize("language", PROGRAMS)
-def test_a_program_that_fails_says_so_with_its_status(sandbox: Sandbox, language: str) -> None:
+def test_a_failing_program_reports_its_status(sandbox: Sandbox, language: str) -> None:
     answer = _run(sandbox, language, PROGRAMS[language].failing)
     assert answer["status"] == "Failed", answer
     assert answer["run_result"]["return_code"] == PROGRAMS[language].status, answer

@@ -42,7 +42,7 @@ def test_a_program_is_compiled_once_for_all_its_inputs(sandbox: Sandbox) -> None
 
 
 @pytest.mark.usefixtures("has_cpp")
-def test_a_program_with_another_file_is_another_program(sandbox: Sandbox) -> None:
+def test_another_file_changes_the_cache_key(sandbox: Sandbox) -> None:
     code = '#include "answer.h"\n#include <iostream>\nint main() { std::cout << ANSWER; }'
     shown = [
         _output(sandbox, code, files={"answer.h": content})

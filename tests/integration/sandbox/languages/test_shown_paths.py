@@ -31,14 +31,14 @@ def _seen(running: PoolInThread, *paths: str) -> list[str]:
 
 
 @pytest.mark.skipif(not Path(FILE).exists(), reason=f"{FILE} is missing on this distribution")
-def test_what_is_shown_can_be_opened_and_nothing_else() -> None:
+def test_only_visible_paths_can_be_opened() -> None:
     with running_pool([FILE], devices=[DEVICE]) as running:
         assert _seen(running, FILE, DEVICE) == ["opened", NO_TERMINAL]
     with running_pool() as running:
         assert not {"opened", NO_TERMINAL} & set(_seen(running, FILE, DEVICE))
 
 
-def test_what_is_shown_below_the_private_folders_can_be_opened() -> None:
+def test_visible_paths_below_private_folders_can_be_opened() -> None:
     # Not tmp_path: a run as another user could not pass its folders, which are closed to others.
     with tempfile.TemporaryDirectory(dir="/tmp") as folder:
         shown = Path(folder, "shown")

@@ -16,7 +16,7 @@ from tests.support.sandbox_pool import PoolInThread
 from tests.support.waiting import wait_for
 
 
-def test_many_programs_at_once_do_not_meet(sandbox: PoolInThread) -> None:
+def test_concurrent_programs_do_not_see_each_other(sandbox: PoolInThread) -> None:
     async def all_of_them() -> list[Outcome]:
         source = (
             "import os\nprint(open('own').read(), os.listdir(), os.listdir(os.environ['TMPDIR']))"
@@ -35,7 +35,7 @@ def test_many_programs_at_once_do_not_meet(sandbox: PoolInThread) -> None:
         assert "left" not in rest
 
 
-def test_the_listener_hears_the_output_in_order(sandbox: PoolInThread) -> None:
+def test_the_listener_gets_output_in_order(sandbox: PoolInThread) -> None:
     heard: list[tuple[Stream, bytes]] = []
     source = "import sys\nfor n in range(3000):\n print(n)\n print(-n, file=sys.stderr)"
 
@@ -46,7 +46,7 @@ def test_the_listener_hears_the_output_in_order(sandbox: PoolInThread) -> None:
         assert output.count(b"\n") == 3000
 
 
-def test_the_listener_hears_no_more_than_is_kept(sandbox: PoolInThread) -> None:
+def test_the_listener_gets_no_more_than_is_kept(sandbox: PoolInThread) -> None:
     heard: list[bytes] = []
     program = python("print('x' * 100000)", output_bytes=1000)
 
@@ -55,7 +55,7 @@ def test_the_listener_hears_no_more_than_is_kept(sandbox: PoolInThread) -> None:
     assert b"".join(heard) == outcome.stdout == b"x" * 1000
 
 
-def test_a_program_is_heard_while_it_runs_and_ends_when_cancelled(sandbox: PoolInThread) -> None:
+def test_a_program_streams_output_and_dies_when_cancelled(sandbox: PoolInThread) -> None:
     heard = threading.Event()
     program = execution(Executable(("sh", "-c", "echo first; exec sleep 77003")))
 
@@ -68,7 +68,7 @@ def test_a_program_is_heard_while_it_runs_and_ends_when_cancelled(sandbox: PoolI
     assert run(sandbox, python("print(1)")).stdout == b"1\n"
 
 
-def test_cancelling_at_any_time_loses_no_place(sandbox: PoolInThread) -> None:
+def test_cancelling_at_any_time_loses_no_slot(sandbox: PoolInThread) -> None:
     async def begin_and_cancel(steps: int) -> None:
         task = asyncio.create_task(sandbox.pool.run(python("import time; time.sleep(600)")))
         await asyncio.sleep(steps * 0.002)

@@ -20,7 +20,7 @@ def test_a_program_reads_its_input(sandbox: PoolInThread, size: int) -> None:
     assert outcome.stdout == data
 
 
-def test_files_lie_in_the_work_directory(sandbox: PoolInThread) -> None:
+def test_files_are_in_the_work_directory(sandbox: PoolInThread) -> None:
     files = {"run.sh": b"#!/bin/sh\ncat deep/er/data; test ! -x deep/er/data && echo plain"}
     files["deep/er/data"] = bytes(range(256))
     program = execution(
@@ -54,7 +54,7 @@ open(b"\\xff.txt", "w").close()
     assert outcome.left_out == ()
 
 
-def test_files_beyond_the_bound_are_left_out(sandbox: PoolInThread) -> None:
+def test_files_beyond_the_limit_are_left_out(sandbox: PoolInThread) -> None:
     source = "for n in range(3): open(f'{n}.bin', 'wb').truncate(30 << 20)"
     outcome = run(sandbox, python(source, fetch=("0.bin", "1.bin", "2.bin")))
 
@@ -62,7 +62,7 @@ def test_files_beyond_the_bound_are_left_out(sandbox: PoolInThread) -> None:
     assert outcome.left_out == ("2.bin",)
 
 
-def test_files_are_fetched_after_a_time_out(sandbox: PoolInThread) -> None:
+def test_files_are_fetched_after_a_timeout(sandbox: PoolInThread) -> None:
     source = "open('x', 'w').write('kept')\nwhile True: pass"
     outcome = with_enough_time(
         lambda seconds: run(sandbox, python(source, seconds=seconds, fetch=("x",))),
@@ -73,7 +73,7 @@ def test_files_are_fetched_after_a_time_out(sandbox: PoolInThread) -> None:
     assert outcome.files == {"x": b"kept"}
 
 
-def test_nothing_of_the_service_is_in_the_environment(sandbox: PoolInThread) -> None:
+def test_the_environment_reveals_nothing_of_the_service(sandbox: PoolInThread) -> None:
     show = "env; cat /proc/self/environ /proc/$PPID/environ 2>/dev/null"
     programs = [
         execution(Executable(("sh", "-c", show)), environment={"OWN": "value"}),
@@ -89,7 +89,7 @@ def test_nothing_of_the_service_is_in_the_environment(sandbox: PoolInThread) -> 
         assert b"TEMPER" not in output
 
 
-def test_a_program_that_is_not_there(sandbox: PoolInThread) -> None:
+def test_a_missing_executable_exits_with_127(sandbox: PoolInThread) -> None:
     outcome = run(sandbox, execution(Executable(("surely-absent", "x"))))
 
     assert (outcome.exit_reason, outcome.return_code) == (ExitReason.EXITED, 127)
@@ -97,13 +97,13 @@ def test_a_program_that_is_not_there(sandbox: PoolInThread) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV, signal.SIGTERM])
-def test_an_end_by_a_signal(sandbox: PoolInThread, number: signal.Signals) -> None:
+def test_death_by_a_signal(sandbox: PoolInThread, number: signal.Signals) -> None:
     outcome = run(sandbox, execution(Executable(("sh", "-c", f"kill -{int(number)} $$"))))
 
     assert (outcome.exit_reason, outcome.return_code) == (ExitReason.EXITED, -number)
 
 
-def test_what_is_spent_is_counted_for_all_processes(sandbox: PoolInThread) -> None:
+def test_cpu_time_includes_all_processes(sandbox: PoolInThread) -> None:
     source = """
 import os, time
 def spend():

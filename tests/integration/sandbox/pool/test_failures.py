@@ -87,7 +87,7 @@ def test_runs_succeed_when_the_zygotes_hang(
     a_run_of_each(sandbox)
 
 
-def test_a_slot_that_ends_as_it_starts_is_replaced(
+def test_a_slot_that_dies_while_starting_is_replaced(
     tier: Tier, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ended: list[Slot] = []
@@ -113,7 +113,7 @@ def slot_of(program: psutil.Process) -> psutil.Process:
 
 
 @pytest.mark.parametrize("failure", [signal.SIGKILL, signal.SIGSTOP])
-def test_a_run_whose_slot_fails_is_run_again(
+def test_a_run_whose_slot_fails_is_retried(
     sandbox: PoolInThread, monkeypatch: pytest.MonkeyPatch, failure: signal.Signals
 ) -> None:
     monkeypatch.setattr(slot, "_ANSWER_SLACK_SECONDS", 1.0)
@@ -130,7 +130,7 @@ def test_a_run_whose_slot_fails_is_run_again(
     wait_for(lambda: named("77004") == [], "nothing of the first run is left")
 
 
-def test_a_run_that_was_heard_is_not_run_again(sandbox: PoolInThread) -> None:
+def test_a_streamed_run_is_not_retried(sandbox: PoolInThread) -> None:
     running = start(sandbox, execution(Executable(("sleep", "77005"))), lambda *_: None)
     slot_of(wait_for(lambda: the_one_named("77005"), "the program")).kill()
 
@@ -149,7 +149,7 @@ def own_folders() -> set[Path]:
     return found
 
 
-def test_a_pool_that_closes_leaves_nothing(tier: Tier, sandbox: PoolInThread) -> None:
+def test_a_closed_pool_leaves_nothing_behind(tier: Tier, sandbox: PoolInThread) -> None:
     sandbox.call(at_rest(sandbox.pool))  # its processes shall not look like the other's
     processes_before, folders_before = {process.pid for process in descendants()}, own_folders()
     with running_pool(tier=tier, programs=2) as closing:
@@ -164,7 +164,7 @@ def test_a_pool_that_closes_leaves_nothing(tier: Tier, sandbox: PoolInThread) ->
     assert own_folders() == folders_before
 
 
-def test_a_zygote_whose_service_goes_while_it_starts_ends_quietly() -> None:
+def test_a_starting_zygote_exits_quietly_when_its_service_dies() -> None:
     own_end, other_end = socket.socketpair()
     with own_end, other_end:
         process = subprocess.Popen(

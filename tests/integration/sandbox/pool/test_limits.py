@@ -11,7 +11,7 @@ from tests.support.sandbox_pool import PoolInThread, running_pool
 from tests.support.time_limits import LIMITS, with_enough_time
 
 
-def test_a_time_out_keeps_the_output_and_ends_all(sandbox: PoolInThread) -> None:
+def test_a_timeout_keeps_the_output_and_kills_everything(sandbox: PoolInThread) -> None:
     source = """
 import os, subprocess, sys
 subprocess.Popen(["sleep", "77001"], start_new_session=True)
@@ -37,21 +37,21 @@ while True: pass
 
 
 @pytest.mark.parametrize("seconds", [0.0, -1.0])
-def test_no_time_is_a_time_out(sandbox: PoolInThread, seconds: float) -> None:
+def test_zero_seconds_is_a_timeout(sandbox: PoolInThread, seconds: float) -> None:
     outcome = run(sandbox, python("print(1)", seconds=seconds))
 
     assert (outcome.exit_reason, outcome.return_code) == (ExitReason.TIMED_OUT, None)
     assert outcome.stdout == b""
 
 
-def test_what_a_program_leaves_running_ends_with_it(sandbox: PoolInThread) -> None:
+def test_background_processes_die_with_their_program(sandbox: PoolInThread) -> None:
     outcome = run(sandbox, execution(Executable(("sh", "-c", "sleep 77002 & echo done"))))
 
     assert (outcome.return_code, outcome.stdout) == (0, b"done\n")
     assert named("77002") == []
 
 
-def test_output_is_cut_at_its_limit(sandbox: PoolInThread) -> None:
+def test_output_is_truncated_at_its_limit(sandbox: PoolInThread) -> None:
     source = "import sys\nfor n in range(20000): print(n, 'x' * 100)\nsys.stderr.write('y' * 5000)"
     outcome = run(sandbox, python(source, output_bytes=5000))
 
@@ -60,7 +60,7 @@ def test_output_is_cut_at_its_limit(sandbox: PoolInThread) -> None:
     assert (outcome.stderr, outcome.stderr_cut) == (b"y" * 5000, False)
 
 
-def test_endless_output_ends_by_the_clock(sandbox: PoolInThread) -> None:
+def test_endless_output_ends_at_the_timeout(sandbox: PoolInThread) -> None:
     endless = Executable(("yes",))
     outcome = with_enough_time(
         lambda seconds: run(sandbox, execution(endless, seconds=seconds, output_bytes=MEGABYTE)),
@@ -101,7 +101,7 @@ def test_memory_is_limited_without_control_groups(tier: Tier) -> None:
     assert 30 * MEGABYTE < held.peak_memory_bytes < 100 * MEGABYTE
 
 
-def test_packages_fit_into_little_memory(sandbox: PoolInThread) -> None:
+def test_packages_fit_into_a_small_limit(sandbox: PoolInThread) -> None:
     source = "import numpy\nprint(int(numpy.ones((1000, 1000)).sum()))"
     program = python(source, memory_bytes=256 << 20, imports=frozenset({"numpy"}))
 

@@ -12,7 +12,7 @@ from tests.support.waiting import wait_for
 PNG = b"\x89PNG\r\n\x1a\n"
 
 
-def test_state_and_files_are_kept_from_cell_to_cell(session: SessionClient) -> None:
+def test_state_and_files_persist_between_cells(session: SessionClient) -> None:
     first = session.execute("import math\ndef area(r):\n    return math.pi * r**2\nr = 2")
     assert (first["status"], first["execution_count"], first["display"]) == ("ok", 1, [])
     session.execute("open('notes.txt', 'w').write('kept')")
@@ -23,7 +23,7 @@ def test_state_and_files_are_kept_from_cell_to_cell(session: SessionClient) -> N
     assert second["error"] is None
 
 
-def test_plots_come_as_png(session: SessionClient) -> None:
+def test_plots_are_returned_as_png(session: SessionClient) -> None:
     answer = session.execute(
         "import matplotlib.pyplot as plt\nplt.plot([1, 4, 9])\nplt.title('$x^2$')\nplt.show()"
     )
@@ -31,7 +31,7 @@ def test_plots_come_as_png(session: SessionClient) -> None:
     assert base64.b64decode(answer["display"][0]["image/png"]).startswith(PNG)
 
 
-def test_values_come_in_every_form_that_they_have(session: SessionClient) -> None:
+def test_displays_carry_all_representations(session: SessionClient) -> None:
     frame = session.execute("import pandas as pd\npd.DataFrame({'a': [1]})")["display"][0]
     assert "<table" in frame["text/html"]
     assert "a" in frame["text/plain"]
@@ -44,7 +44,7 @@ def test_values_come_in_every_form_that_they_have(session: SessionClient) -> Non
     assert shown[2]["text/plain"] == "'last'"
 
 
-def test_errors_come_with_their_traceback_and_leave_the_state(session: SessionClient) -> None:
+def test_errors_have_a_traceback_and_keep_the_state(session: SessionClient) -> None:
     answer = session.execute("x = 1\ndef f():\n    return 1 / 0\nprint('before')\nf()")
     assert (answer["status"], answer["stdout"]) == ("error", "before\n")
     error = answer["error"]
@@ -56,12 +56,12 @@ def test_errors_come_with_their_traceback_and_leave_the_state(session: SessionCl
     assert session.value("x") == "1"
 
 
-def test_a_syntax_error_is_an_error_like_any_other(session: SessionClient) -> None:
+def test_a_syntax_error_is_an_ordinary_error(session: SessionClient) -> None:
     assert session.execute("x = (")["error"]["ename"] == "SyntaxError"
 
 
 @pytest.mark.parametrize("code", ["input()", "import getpass; getpass.getpass()"])
-def test_nobody_is_there_to_be_asked(session: SessionClient, code: str) -> None:
+def test_no_process_can_be_reached(session: SessionClient, code: str) -> None:
     assert session.execute(code)["error"]["ename"] == "StdinNotImplementedError"
 
 
@@ -69,7 +69,7 @@ def test_standard_input_is_empty(session: SessionClient) -> None:
     assert session.value("import sys; sys.stdin.read()") == "''"
 
 
-def test_everything_that_writes_is_heard_in_its_order(session: SessionClient) -> None:
+def test_all_writers_are_captured_in_order(session: SessionClient) -> None:
     code = (
         "import os, subprocess, sys\n"
         "print('python')\n"
@@ -89,7 +89,7 @@ def test_everything_that_writes_is_heard_in_its_order(session: SessionClient) ->
     assert answer["stderr"] == "to stderr\n"
 
 
-def test_processes_of_a_pool_work_together(session: SessionClient) -> None:
+def test_multiprocessing_pools_work(session: SessionClient) -> None:
     code = (
         "from multiprocessing import Pool\n"
         "def square(x):\n"
@@ -100,7 +100,7 @@ def test_processes_of_a_pool_work_together(session: SessionClient) -> None:
     assert session.printed(code) == "[0, 1, 4, 9]\n"
 
 
-def test_what_a_fork_shows_does_not_break_its_kernel(session: SessionClient) -> None:
+def test_displays_from_forks_do_not_break_the_kernel(session: SessionClient) -> None:
     code = (
         "import os\npid = os.fork()\nif pid == 0:\n    display('lost')\n    os._exit(0)\n"
         "os.waitpid(pid, 0)[1]"
@@ -113,7 +113,7 @@ def test_coroutines_are_awaited(session: SessionClient) -> None:
     assert session.value("import asyncio\nawait asyncio.sleep(0, 'done')") == "'done'"
 
 
-def test_what_a_thread_prints_belongs_to_the_cell_that_runs(session: SessionClient) -> None:
+def test_thread_output_belongs_to_the_running_cell(session: SessionClient) -> None:
     session.execute(
         "import threading\nmay, has = threading.Event(), threading.Event()\n"
         "def talk():\n    may.wait()\n    print('late')\n    has.set()\n"
@@ -122,7 +122,7 @@ def test_what_a_thread_prints_belongs_to_the_cell_that_runs(session: SessionClie
     assert session.printed("may.set(); _ = has.wait(20)") == "late\n"
 
 
-def test_bytes_that_are_no_text_and_halves_of_characters_do_not_hurt(
+def test_undecodable_bytes_and_partial_characters_are_handled(
     session: SessionClient,
 ) -> None:
     raw = "import os; _ = os.write(1, b'a\\xff\\x00' + '\\N{SNOWMAN}'.encode())"
@@ -134,7 +134,7 @@ def test_bytes_that_are_no_text_and_halves_of_characters_do_not_hurt(
     assert session.value("'\\ud800'.isascii()") == "False"
 
 
-def test_endless_output_is_cut_and_told(session: SessionClient) -> None:
+def test_endless_output_is_truncated_and_flagged(session: SessionClient) -> None:
     answer = session.execute(
         "import sys\nprint('x' * 100_000_000)\nprint('y' * 300_000, file=sys.stderr)"
     )
@@ -150,14 +150,14 @@ def test_endless_output_is_cut_and_told(session: SessionClient) -> None:
     assert session.printed("print('and now')") == "and now\n"
 
 
-def test_a_million_lines_are_few_events(session: SessionClient) -> None:
+def test_many_lines_become_few_events(session: SessionClient) -> None:
     events = list(session.stream("for number in range(20_000): print(number, flush=True)"))
     name, result = events[-1]
     assert (name, result["status"]) == ("result", "ok")
     assert len(events) < 3000
 
 
-def test_much_that_is_printed_and_shown_in_turn_is_no_offence(session: SessionClient) -> None:
+def test_many_alternating_outputs_and_displays_are_allowed(session: SessionClient) -> None:
     answer = session.execute(
         "import sys\n"
         "for number in range(3000):\n"
@@ -171,7 +171,7 @@ def test_much_that_is_printed_and_shown_in_turn_is_no_offence(session: SessionCl
     assert answer["stderr"].endswith("2999\n")
 
 
-def test_what_a_cell_publishes_by_hand_does_no_harm(session: SessionClient) -> None:
+def test_hand_made_iopub_messages_do_no_harm(session: SessionClient) -> None:
     answer = session.execute(
         "kernel = get_ipython().kernel\n"
         "def publish(kind, content): kernel.send_response(kernel.iopub_socket, kind, content)\n"
@@ -222,14 +222,14 @@ def test_only_one_cell_runs_at_a_time(session: SessionClient) -> None:
     assert session.value("1 + 1") == "2"
 
 
-def test_kernels_draw_random_numbers_of_their_own(session: SessionClient) -> None:
+def test_kernels_have_different_random_seeds(session: SessionClient) -> None:
     draw = "import random, numpy\n(random.random(), numpy.random.random())"
     first = session.value(draw)
     assert session.http.post(f"{session.path}/restart").status_code == 200
     assert session.value(draw) != first
 
 
-def test_nothing_of_the_service_is_in_sight(session: SessionClient) -> None:
+def test_nothing_of_the_service_is_visible(session: SessionClient) -> None:
     assert session.value("import sys\n[name for name in sys.modules if 'services' in name]") == "[]"
     assert "TEMPER" not in session.value("import os\nstr(dict(os.environ))")
     assert session.value("sorted(os.listdir())") == "[]"

@@ -12,7 +12,9 @@ PLAIN = "plain/deep/file.bin"
 CONTENT = bytes(range(256)) * 40_000
 
 
-def test_files_go_in_and_out_and_are_listed(open_session: Callable[..., SessionClient]) -> None:
+def test_files_can_be_uploaded_listed_and_downloaded(
+    open_session: Callable[..., SessionClient],
+) -> None:
     given = base64.b64encode(b"given").decode()
     session = open_session(files={"in/given.txt": given, "left-out": None})
     assert session.value("open('in/given.txt').read()") == "'given'"
@@ -46,12 +48,12 @@ def test_files_are_served_while_a_cell_runs(session: SessionClient) -> None:
 @pytest.mark.parametrize(
     "path", ["%2e%2e/etc/passwd", "a/%2e%2e/%2e%2e/b", "%2Fetc/passwd", "a%00b", "a//b", "a/"]
 )
-def test_paths_that_lead_elsewhere_are_refused(session: SessionClient, path: str) -> None:
+def test_paths_leading_outside_are_rejected(session: SessionClient, path: str) -> None:
     assert session.download(path).status_code == 422
     assert session.upload(path, b"x").status_code == 422
 
 
-def test_what_is_no_file_is_not_served_and_makes_nobody_wait(session: SessionClient) -> None:
+def test_special_files_are_refused_without_blocking(session: SessionClient) -> None:
     session.execute(
         "import os\nos.symlink('/etc/passwd', 'link')\nos.mkfifo('fifo')\nos.mkdir('folder')\n"
         "elsewhere = os.environ['TMPDIR']\nos.symlink(elsewhere, 'folder-link')\n"
@@ -65,7 +67,7 @@ def test_what_is_no_file_is_not_served_and_makes_nobody_wait(session: SessionCli
     assert session.value("open(f'{elsewhere}/secret').read()") == "'s'"
 
 
-def test_a_full_disk_is_told(session: SessionClient, sandbox: Sandbox) -> None:
+def test_a_full_disk_is_reported(session: SessionClient, sandbox: Sandbox) -> None:
     if sandbox.http.get("/v1/isolation").json()["tier"] != "full":
         pytest.skip("the disk is the machine's own in this tier")
     session.execute(

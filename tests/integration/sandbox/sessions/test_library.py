@@ -32,7 +32,7 @@ print(json.dumps({
 """
 
 
-def test_ipykernel_is_the_one_that_was_looked_into() -> None:
+def test_ipykernel_has_the_known_version() -> None:
     python = installed_runtime("sandbox").python
     found = json.loads(subprocess.check_output([python, "-I", "-c", LOOK], timeout=60))
     assert found.pop("ipykernel").startswith("7.4.")

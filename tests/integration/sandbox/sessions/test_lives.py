@@ -25,7 +25,7 @@ def processes_below(pid: int, mark: str) -> list[int]:
     return found
 
 
-def test_deleting_a_session_ends_all_it_started(
+def test_deleting_a_session_kills_everything_it_started(
     open_session: Callable[..., SessionClient], sandbox: Sandbox
 ) -> None:
     session = open_session()
@@ -42,7 +42,7 @@ def test_deleting_a_session_ends_all_it_started(
     assert session.http.post(f"{session.path}/execute", json={"code": "1"}).status_code == 404
 
 
-def test_sessions_see_nothing_of_one_another(open_session: Callable[..., SessionClient]) -> None:
+def test_sessions_are_isolated_from_each_other(open_session: Callable[..., SessionClient]) -> None:
     one, other = open_session(), open_session()
     where = one.value("import os\nx = 1\nos.chmod('.', 0o777)\nos.getcwd()")
     one.execute("open('mark', 'w').write('secret')\nopen('/dev/shm/mark', 'w').write('secret')")
@@ -52,7 +52,7 @@ def test_sessions_see_nothing_of_one_another(open_session: Callable[..., Session
     assert one.value("open('mark').read(), x") == "('secret', 1)"
 
 
-def test_too_many_sessions_are_refused_until_one_ends(
+def test_sessions_over_the_limit_are_refused_until_one_ends(
     open_session: Callable[..., SessionClient], sandbox: Sandbox
 ) -> None:
     opened = [open_session() for _ in range(4)]
@@ -93,17 +93,17 @@ def test_sessions_are_listed_newest_first_in_pages(
         [],
     ],
 )
-def test_a_bad_request_for_a_session_is_refused(sandbox: Sandbox, body: object) -> None:
+def test_an_invalid_session_request_is_rejected(sandbox: Sandbox, body: object) -> None:
     assert sandbox.http.post("/v1/sessions", json=body).status_code == 422
 
 
 @pytest.mark.parametrize("body", [{}, {"code": 5}, {"code": "1", "timeout": 10**9}])
-def test_a_bad_cell_is_refused(session: SessionClient, body: object) -> None:
+def test_an_invalid_cell_is_rejected(session: SessionClient, body: object) -> None:
     assert session.http.post(f"{session.path}/execute", json=body).status_code == 422
     assert session.value("1") == "1"
 
 
-def test_a_session_is_there_for_its_owner_alone(tmp_path: Path) -> None:
+def test_a_session_is_visible_to_its_owner_only(tmp_path: Path) -> None:
     keys = {"alice": "alices-key", "bob": "bobs-key"}
     hashes = ",".join(hash_key(key) for key in keys.values())
     with running_sandbox(tmp_path, TEMPER_API_KEY_HASHES=hashes) as sandbox:
@@ -134,7 +134,7 @@ def test_a_session_is_there_for_its_owner_alone(tmp_path: Path) -> None:
             assert [each["id"] for each in alice.get("/v1/sessions").json()["data"]] == [hers.id]
 
 
-def test_sessions_end_by_age_and_by_being_left_alone(tmp_path: Path) -> None:
+def test_sessions_end_by_lifetime_and_by_idle_timeout(tmp_path: Path) -> None:
     with running_sandbox(tmp_path, TEMPER_SANDBOX_SESSION_MAX_SECONDS="20") as sandbox:
         patient = SessionClient.create_first(sandbox.http)
         # Last, and not for less: its end is remembered no longer than that, and must be seen.
@@ -149,7 +149,7 @@ def test_sessions_end_by_age_and_by_being_left_alone(tmp_path: Path) -> None:
         wait_for(lambda: sandbox.http.get(idle.path).status_code == 404, "it is forgotten")
 
 
-def test_the_service_takes_its_sessions_with_it(tmp_path: Path) -> None:
+def test_sessions_die_with_the_service(tmp_path: Path) -> None:
     with running_sandbox(tmp_path) as sandbox:
         session = SessionClient.create_first(sandbox.http)
         session.execute("import subprocess\nsubprocess.Popen(['sleep', '87654'])")

@@ -16,7 +16,7 @@ def run(sandbox: Sandbox, *cells: str, **fields: Any) -> dict[str, Any]:
     return dict(answer.json())
 
 
-def test_cells_share_a_kernel_and_run_on_behind_an_error(sandbox: Sandbox) -> None:
+def test_cells_share_a_kernel_and_continue_after_an_error(sandbox: Sandbox) -> None:
     answer = run(
         sandbox,
         "a = 'hello'",
@@ -41,7 +41,7 @@ def test_cells_share_a_kernel_and_run_on_behind_an_error(sandbox: Sandbox) -> No
     assert driver["cpu_time"] > 0
 
 
-def test_files_go_in_and_out(sandbox: Sandbox) -> None:
+def test_files_are_sent_and_fetched(sandbox: Sandbox) -> None:
     answer = run(
         sandbox,
         "text = open('in/a.txt').read()\nopen('b.txt', 'w').write(text.upper())",
@@ -53,7 +53,7 @@ def test_files_go_in_and_out(sandbox: Sandbox) -> None:
     assert files == {"b.txt": b"ABC", "in/a.txt": b"abc"}
 
 
-def test_the_time_of_all_cells_is_bounded_and_what_was_done_is_kept(sandbox: Sandbox) -> None:
+def test_the_total_timeout_keeps_finished_cells(sandbox: Sandbox) -> None:
     for seconds in (4, 30):
         answer = run(
             sandbox,
@@ -74,7 +74,7 @@ def test_the_time_of_all_cells_is_bounded_and_what_was_done_is_kept(sandbox: San
     assert answer["files"] == {"done.txt": base64.b64encode(b"1").decode()}
 
 
-def test_a_cell_that_is_too_slow_for_itself_does_not_stop_the_next(sandbox: Sandbox) -> None:
+def test_a_cell_timeout_does_not_stop_the_next_cell(sandbox: Sandbox) -> None:
     for seconds in (1, 5, 15):
         answer = run(sandbox, "while True: pass", "print('next')", cell_timeout=seconds)
         if [cell["stdout"] for cell in answer["cells"]] == ["", "next\n"]:
@@ -86,7 +86,7 @@ def test_a_cell_that_is_too_slow_for_itself_does_not_stop_the_next(sandbox: Sand
 
 
 @pytest.mark.parametrize("code", ["import os\nos._exit(5)", "import os\nos.kill(os.getppid(), 9)"])
-def test_the_loss_of_the_kernel_ends_it_all(sandbox: Sandbox, code: str) -> None:
+def test_a_lost_kernel_ends_the_request(sandbox: Sandbox, code: str) -> None:
     answer = run(sandbox, "print('one')", code, "print('three')")
     assert answer["status"] == "Failed"
     assert answer["message"]
@@ -96,7 +96,7 @@ def test_the_loss_of_the_kernel_ends_it_all(sandbox: Sandbox, code: str) -> None
     assert answer["cells"][1]["error"]
 
 
-def test_too_much_memory_is_told(sandbox: Sandbox) -> None:
+def test_exceeding_memory_is_reported(sandbox: Sandbox) -> None:
     hungry = "x = []\nwhile True: x.append(bytearray(b'x' * (8 << 20)))"
     answer = run(sandbox, hungry, memory_limit_MB=200)
     assert answer["status"] == "Failed"
@@ -104,13 +104,13 @@ def test_too_much_memory_is_told(sandbox: Sandbox) -> None:
     assert answer["driver"]["return_code"] == -9
 
 
-def test_output_of_all_cells_together_is_bounded(sandbox: Sandbox) -> None:
+def test_the_output_of_all_cells_is_bounded(sandbox: Sandbox) -> None:
     answer = run(sandbox, *["print('x' * 90_000)"] * 4)
     assert answer["status"] == "Success"
     assert sum(len(cell["stdout"]) for cell in answer["cells"]) == 200_000
 
 
-def test_no_cells_and_no_time_are_answered_too(sandbox: Sandbox) -> None:
+def test_empty_cells_and_zero_timeouts_are_handled(sandbox: Sandbox) -> None:
     assert run(sandbox)["status"] == "Success"
     late = run(sandbox, "print(1)", total_timeout=0)
     assert (late["status"], late["cells"]) == ("Failed", [])
@@ -129,11 +129,11 @@ def test_no_cells_and_no_time_are_answered_too(sandbox: Sandbox) -> None:
         {"cells": [], "total_timeout": 10**9},
     ],
 )
-def test_a_bad_request_is_refused(sandbox: Sandbox, body: dict[str, Any]) -> None:
+def test_an_invalid_request_is_rejected(sandbox: Sandbox, body: dict[str, Any]) -> None:
     assert sandbox.http.post("/run_jupyter", json=body).status_code == 422
 
 
-def test_unknown_fields_and_halves_of_surrogate_pairs_are_taken(sandbox: Sandbox) -> None:
+def test_unknown_fields_and_lone_surrogates_are_accepted(sandbox: Sandbox) -> None:
     body = b'{"cells": ["\'\\ud800\'"], "future": 1}'
     answer = sandbox.http.post("/run_jupyter", content=body)
     assert answer.status_code == 200, answer.text

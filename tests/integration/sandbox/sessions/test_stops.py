@@ -44,7 +44,7 @@ def stopped(session: SessionClient, code: str) -> Answer:
         "import threading\nthreading.Event().wait()",
     ],
 )
-def test_a_cell_that_takes_too_long_is_interrupted_and_the_state_kept(
+def test_a_timed_out_cell_is_interrupted_and_keeps_the_state(
     session: SessionClient, code: str
 ) -> None:
     session.execute("x = 'kept'")
@@ -54,7 +54,7 @@ def test_a_cell_that_takes_too_long_is_interrupted_and_the_state_kept(
     assert session.value("x") == "'kept'"
 
 
-def test_a_cell_that_cannot_be_interrupted_costs_its_kernel_but_no_files(
+def test_an_uninterruptible_cell_loses_its_kernel_but_no_files(
     session: SessionClient,
 ) -> None:
     session.execute("x = 1\nopen('kept.txt', 'w').write('kept')")
@@ -84,7 +84,7 @@ def in_background(work: Callable[[], Any]) -> Callable[[], Any]:
     ("how", "code", "restarted"),
     [("interrupt", "while True: pass", False), ("restart", STUBBORN, True)],
 )
-def test_another_request_stops_a_cell(
+def test_a_cell_can_be_interrupted_by_another_request(
     session: SessionClient, how: str, code: str, restarted: bool
 ) -> None:
     marked = f"open('begun', 'w').close()\n{code}"
@@ -96,7 +96,7 @@ def test_another_request_stops_a_cell(
     assert session.value("1 + 1") == "2"
 
 
-def test_a_cell_ends_with_the_client_that_waits_for_it(session: SessionClient) -> None:
+def test_a_disconnect_interrupts_the_cell(session: SessionClient) -> None:
     body = {"code": "x = 5\nopen('begun', 'w').close()\nwhile True: pass", "timeout": 100}
     leaving = HTTPConnection(session.http.base_url.netloc.decode())
     leaving.request("POST", f"{session.path}/execute", json.dumps(body))
@@ -106,7 +106,7 @@ def test_a_cell_ends_with_the_client_that_waits_for_it(session: SessionClient) -
     assert session.value("x") == "5"
 
 
-def test_a_stream_ends_with_the_client_that_reads_it(session: SessionClient) -> None:
+def test_a_disconnect_ends_the_stream(session: SessionClient) -> None:
     for name, _ in session.stream("x = 6\nwhile True: print('more', flush=True)", timeout=100):
         assert name == "stdout"
         break
@@ -122,7 +122,7 @@ def test_a_stream_ends_with_the_client_that_reads_it(session: SessionClient) -> 
         ("import ctypes\nctypes.string_at(0)", "SIGSEGV"),
     ],
 )
-def test_the_death_of_a_kernel_is_told_and_another_takes_its_place(
+def test_a_dead_kernel_is_reported_and_replaced(
     session: SessionClient, code: str, words: str
 ) -> None:
     session.execute("x = 1")
@@ -134,12 +134,12 @@ def test_the_death_of_a_kernel_is_told_and_another_takes_its_place(
     assert (again["error"]["ename"], again["execution_count"]) == ("NameError", 1)
 
 
-def test_a_crash_says_where(session: SessionClient) -> None:
+def test_a_crash_reports_its_location(session: SessionClient) -> None:
     answer = session.execute("import ctypes\ndef here():\n    ctypes.string_at(0)\nhere()")
     assert "in here" in answer["stderr"]
 
 
-def test_a_death_between_cells_is_told_by_the_next_one(session: SessionClient) -> None:
+def test_a_kernel_exit_between_cells_is_reported_by_the_next(session: SessionClient) -> None:
     begun = session.execute(
         "import os, threading, time\n"
         "def die():\n    while not os.path.exists('go'): time.sleep(0.01)\n    os._exit(7)\n"
@@ -154,7 +154,7 @@ def test_a_death_between_cells_is_told_by_the_next_one(session: SessionClient) -
     assert session.printed("print('run')") == "run\n"
 
 
-def test_running_out_of_memory_is_told_and_leaves_a_session_or_says_so(
+def test_out_of_memory_is_reported_and_the_session_survives_or_ends(
     open_session: Callable[..., SessionClient],
 ) -> None:
     session = open_session(memory_limit_mb=200)
@@ -176,7 +176,7 @@ def test_running_out_of_memory_is_told_and_leaves_a_session_or_says_so(
         "struct.pack('>IQ', 2, 0) + b'{}'",
     ],
 )
-def test_a_cell_that_answers_for_its_kernel_costs_the_kernel_but_no_files(
+def test_a_cell_that_forges_messages_loses_its_kernel_but_no_files(
     session: SessionClient, message: str
 ) -> None:
     session.execute("open('kept.txt', 'w').write('kept')")
@@ -231,7 +231,7 @@ def test_a_cell_that_breaks_its_session_breaks_no_other(
     assert open_session().value("1 + 1") == "2"
 
 
-def test_a_cell_that_kills_all_it_can_ends_its_session_alone(
+def test_a_cell_that_kills_everything_ends_only_its_session(
     open_session: Callable[..., SessionClient],
 ) -> None:
     victim, other = open_session(), open_session()

@@ -42,9 +42,7 @@ def holding(size: int, *, forks: int, user: int) -> "subprocess.Popen[bytes]":
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can start processes of another user")
-def test_memory_that_forks_share_is_private_once(
-    processes: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_shared_pages_of_forks_count_once(processes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(accounting, "LONGEST_SECONDS", 600.0)  # or it counts less exactly after 1 s
     user = 1_800_000_000 + os.getpid() % 100_000
     with holding(60 * MEGABYTE, forks=2, user=user) as process:
@@ -72,7 +70,7 @@ def test_shared_memory_counts_as_memory() -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can start processes of another user")
-def test_files_without_a_name_are_found(processes: int, tmp_path: Path) -> None:
+def test_unlinked_files_are_found(processes: int, tmp_path: Path) -> None:
     user = 1_700_000_000 + os.getpid() % 100_000
     program = (
         f"import mmap, os, sys\nfile = open({str(tmp_path / 'removed')!r}, 'wb')\n"
@@ -92,7 +90,7 @@ def test_files_without_a_name_are_found(processes: int, tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
-def test_a_process_that_ends_while_it_is_looked_at_holds_nothing(
+def test_a_process_that_exits_while_inspected_counts_nothing(
     processes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     user = 1_600_000_000 + os.getpid() % 100_000
@@ -118,7 +116,7 @@ def test_a_process_that_ends_while_it_is_looked_at_holds_nothing(
     assert in_fork(look) == [0, 0]
 
 
-def test_files_are_counted_by_what_they_occupy(tmp_path: Path) -> None:
+def test_files_count_with_allocated_blocks(tmp_path: Path) -> None:
     (tmp_path / "a/b").mkdir(parents=True)
     (tmp_path / "a/b/full").write_bytes(os.urandom(MEGABYTE))
     with (tmp_path / "a/sparse").open("wb") as sparse:
@@ -133,7 +131,7 @@ def test_files_are_counted_by_what_they_occupy(tmp_path: Path) -> None:
     assert MEGABYTE <= size < 2 * MEGABYTE
 
 
-def test_counting_ends_beyond_the_bound(tmp_path: Path) -> None:
+def test_counting_stops_beyond_the_bound(tmp_path: Path) -> None:
     for number in range(20):
         (tmp_path / f"{number}").mkdir()
         (tmp_path / f"{number}/file").touch()
@@ -145,7 +143,7 @@ def test_counting_ends_beyond_the_bound(tmp_path: Path) -> None:
     assert 25 < found.number <= 40
 
 
-def test_a_tree_too_deep_to_walk_is_beyond_any_bound(deep_tree: Path) -> None:
+def test_a_tree_too_deep_to_walk_exceeds_every_bound(deep_tree: Path) -> None:
     folder = open_folder(deep_tree)
 
     assert accounting.disk_usage(folder, 100_000).number > 100_000

@@ -79,7 +79,7 @@ def test_files_are_written_with_their_folders_and_modes(workspace: Path) -> None
     assert (workspace / "large").read_bytes() == large
 
 
-def test_a_file_is_not_written_twice_or_through_another(workspace: Path) -> None:
+def test_files_cannot_be_written_twice_or_below_a_file(workspace: Path) -> None:
     with pytest.raises(FileExistsError):
         write(("a", b"1", False), ("a", b"", False))
     with pytest.raises(FileExistsError):
@@ -88,7 +88,7 @@ def test_a_file_is_not_written_twice_or_through_another(workspace: Path) -> None
     assert (workspace / "a").read_bytes() == b"1"
 
 
-def test_contents_that_end_early_are_a_hang_up(workspace: Path) -> None:
+def test_truncated_file_contents_raise_channel_closed(workspace: Path) -> None:
     ours, theirs = socket.socketpair()
     with theirs:
         ours.sendall(b"half")
@@ -119,7 +119,7 @@ def test_regular_files_are_fetched_once_each(workspace: Path) -> None:
         ("/*", set()),
     ],
 )
-def test_patterns_are_over_the_whole_path(workspace: Path, pattern: str, names: set[str]) -> None:
+def test_patterns_match_the_whole_path(workspace: Path, pattern: str, names: set[str]) -> None:
     for name in ("a.class", "b.txt", "out/c.class", "out/deep/d.txt"):
         write((name, b"x", False))
 
@@ -158,7 +158,7 @@ def device(path: Path) -> None:
         pytest.param(device, marks=as_root),
     ],
 )
-def test_what_is_no_regular_file_is_left_out(workspace: Path, make: Callable[[Path], None]) -> None:
+def test_only_regular_files_are_listed(workspace: Path, make: Callable[[Path], None]) -> None:
     make(workspace / "odd")
     write(("good", b"x", False))
 
@@ -168,40 +168,40 @@ def test_what_is_no_regular_file_is_left_out(workspace: Path, make: Callable[[Pa
 @pytest.mark.parametrize(
     "name", ["../outside.txt", "/etc/passwd", "a/../../outside.txt", "", ".", "..", "x" * 5000]
 )
-def test_names_that_lead_out_are_left_out(workspace: Path, name: str) -> None:
+def test_names_leading_outside_are_left_out(workspace: Path, name: str) -> None:
     (workspace / "a").mkdir()
 
     assert fetch(workspace, name) == ({}, [])
 
 
-def test_a_link_in_the_middle_of_a_path_is_not_followed(workspace: Path) -> None:
+def test_links_inside_a_path_are_not_followed(workspace: Path) -> None:
     write(("real/file", b"x", False))
     (workspace / "alias").symlink_to("real")
 
     assert fetch(workspace, "alias/file", "*")[0] == {"real/file": b"x"}
 
 
-def test_a_hard_link_is_a_file_like_others(workspace: Path) -> None:
+def test_hard_links_are_ordinary_files(workspace: Path) -> None:
     write(("one", b"x", False))
     (workspace / "two").hardlink_to(workspace / "one")
 
     assert fetch(workspace, "two")[0] == {"two": b"x"}
 
 
-def test_names_that_are_no_text_are_left_out(workspace: Path) -> None:
+def test_undecodable_names_are_left_out(workspace: Path) -> None:
     (workspace / os.fsdecode(b"\xff.txt")).write_bytes(b"x")
     (workspace / "caf\u00e9.txt").write_bytes(b"y")
 
     assert fetch(workspace, "*.txt", "\udcff.txt") == ({"caf\u00e9.txt": b"y"}, [])
 
 
-def test_a_tree_deeper_than_any_path_does_no_harm(deep_tree: Path) -> None:
+def test_a_tree_deeper_than_path_max_does_no_harm(deep_tree: Path) -> None:
     (deep_tree / "top.txt").write_bytes(b"x")
 
     assert fetch(deep_tree, "*.txt") == ({"top.txt": b"x"}, [])
 
 
-def test_files_beyond_the_bounds_are_named(workspace: Path) -> None:
+def test_files_beyond_the_limits_are_named(workspace: Path) -> None:
     for name, size in (("a", files.MOST_BYTES), ("b", 1), ("c", 0)):
         with (workspace / name).open("wb") as file:
             file.truncate(size)
@@ -212,7 +212,7 @@ def test_files_beyond_the_bounds_are_named(workspace: Path) -> None:
     assert left_out == ["b"]
 
 
-def test_more_files_than_the_bound_are_named(workspace: Path) -> None:
+def test_files_beyond_the_limit_are_named(workspace: Path) -> None:
     for number in range(files.MOST_FILES + 3):
         (workspace / f"{number}").touch()
 
@@ -221,7 +221,7 @@ def test_more_files_than_the_bound_are_named(workspace: Path) -> None:
     assert (len(contents), len(left_out)) == (files.MOST_FILES, 3)
 
 
-def test_an_answer_carries_the_files_behind_it(workspace: Path) -> None:
+def test_a_result_carries_the_fetched_files(workspace: Path) -> None:
     large = bytes(range(256)) * 20_000
     write(("large", large, False), ("empty", b"", False))
     ours, theirs = socket.socketpair()
@@ -242,7 +242,7 @@ def test_an_answer_carries_the_files_behind_it(workspace: Path) -> None:
 
 
 @pytest.mark.parametrize("number", [1, 5_000, 60_000])
-def test_the_pipe_holds_all_names(number: int) -> None:
+def test_the_pipe_holds_all_file_names(number: int) -> None:
     names = [f"file-{n:04}" for n in range(number)]
 
     (read_end,) = files.write_names(names)
@@ -251,10 +251,10 @@ def test_the_pipe_holds_all_names(number: int) -> None:
         assert json.loads(pipe.read()) == names
 
 
-def test_more_names_than_a_pipe_holds_are_refused() -> None:
+def test_too_many_file_names_are_rejected() -> None:
     with pytest.raises(OSError, match="too long"):
         files.write_names(["x" * 1000] * 2000)
 
 
-def test_no_names_need_no_pipe() -> None:
+def test_no_names_create_no_pipe() -> None:
     assert files.write_names([]) == ()

@@ -54,30 +54,30 @@ def received(data: bytes) -> tuple[frames.Header, bytes]:
 
 
 @given(HEADERS, st.binary(max_size=200))
-def test_a_message_arrives_as_it_was_sent(header: frames.Header, body: bytes) -> None:
+def test_messages_arrive_unchanged(header: frames.Header, body: bytes) -> None:
     assert received(frames.encode(header, body_length=len(body)) + body) == (header, body)
 
 
 @given(HEADERS, st.integers(min_value=0))
-def test_a_message_that_ends_early_is_a_hang_up(header: frames.Header, at: int) -> None:
+def test_a_message_that_ends_early_raises_channel_closed(header: frames.Header, at: int) -> None:
     message = frames.encode(header)
 
     with pytest.raises(frames.ChannelClosed):
         received(message[: at % len(message)])
 
 
-def test_a_header_beyond_the_bound_is_not_read() -> None:
+def test_a_header_over_the_limit_is_not_read() -> None:
     with pytest.raises(frames.ChannelClosed):
         received(frames.PREFIX.pack(frames.LARGEST_HEADER + 1, 0) + b"{}")
 
 
-def test_a_header_at_the_bound_is_read() -> None:
+def test_a_header_at_the_limit_is_read() -> None:
     text = json.dumps({"text": "x"}).encode().ljust(frames.LARGEST_HEADER)
 
     assert received(frames.PREFIX.pack(len(text), 0) + text) == ({"text": "x"}, b"")
 
 
-def test_descriptors_come_with_their_message(ends: tuple[socket.socket, ...]) -> None:
+def test_descriptors_arrive_with_their_message(ends: tuple[socket.socket, ...]) -> None:
     ours, theirs = ends
     read_end, write_end = os.pipe()
     frames.send(ours, {"first": 1}, descriptors=(read_end,))
@@ -95,7 +95,9 @@ def test_descriptors_come_with_their_message(ends: tuple[socket.socket, ...]) ->
 
 
 @pytest.mark.parametrize("header", [{"small": 1}, {"large": "x" * (1 << 20)}])
-def test_sending_to_nobody_is_a_hang_up(ends: tuple[socket.socket, ...], header: Any) -> None:
+def test_sending_to_a_closed_peer_raises_channel_closed(
+    ends: tuple[socket.socket, ...], header: Any
+) -> None:
     ours, theirs = ends
     theirs.close()
 
@@ -105,7 +107,7 @@ def test_sending_to_nobody_is_a_hang_up(ends: tuple[socket.socket, ...], header:
         frames.send(ours, header)
 
 
-def test_a_message_is_awaited_without_being_taken(ends: tuple[socket.socket, ...]) -> None:
+def test_awaiting_a_message_does_not_consume_it(ends: tuple[socket.socket, ...]) -> None:
     ours, theirs = ends
     frames.send(ours, {"kept": True})
 
@@ -114,7 +116,7 @@ def test_a_message_is_awaited_without_being_taken(ends: tuple[socket.socket, ...
     assert frames.receive(theirs) == ({"kept": True}, [])
 
 
-def test_cancellations_that_come_too_late_are_dropped(ends: tuple[socket.socket, ...]) -> None:
+def test_late_cancellations_are_dropped(ends: tuple[socket.socket, ...]) -> None:
     ours, theirs = ends
     ours.sendall(frames.CANCEL * 2 + frames.encode({"next": 1}))
 
@@ -123,7 +125,7 @@ def test_cancellations_that_come_too_late_are_dropped(ends: tuple[socket.socket,
     assert frames.receive(theirs)[0] == {"next": 1}
 
 
-def test_who_awaits_a_message_hears_of_a_hang_up(ends: tuple[socket.socket, ...]) -> None:
+def test_waiting_for_a_message_notices_a_closed_peer(ends: tuple[socket.socket, ...]) -> None:
     ours, theirs = ends
     ours.sendall(frames.CANCEL)
     ours.close()
@@ -137,7 +139,7 @@ def test_who_awaits_a_message_hears_of_a_hang_up(ends: tuple[socket.socket, ...]
     [frames.receive, frames.await_message, functools.partial(frames.exactly, length=1)],
     ids=["receive", "await_message", "exactly"],
 )
-def test_an_end_that_went_without_reading_has_closed(
+def test_a_peer_that_closed_with_unread_data_counts_as_closed(
     wait: Callable[[socket.socket], object],
 ) -> None:
     own_end, other_end = socket.socketpair()

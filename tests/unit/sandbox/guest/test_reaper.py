@@ -37,7 +37,7 @@ def close(process: subprocess.Popen[bytes]) -> None:
     process.stdin.close()
 
 
-def test_it_lasts_until_its_pipe_is_closed(running: subprocess.Popen[bytes]) -> None:
+def test_the_reaper_exits_when_its_pipe_closes(running: subprocess.Popen[bytes]) -> None:
     with pytest.raises(subprocess.TimeoutExpired):
         running.wait(0.1)
 
@@ -46,7 +46,7 @@ def test_it_lasts_until_its_pipe_is_closed(running: subprocess.Popen[bytes]) -> 
     assert running.wait(SECONDS) == 0
 
 
-def test_what_is_written_to_it_does_not_end_it(running: subprocess.Popen[bytes]) -> None:
+def test_writing_to_its_pipe_does_not_end_the_reaper(running: subprocess.Popen[bytes]) -> None:
     assert running.stdin is not None
     running.stdin.write(b"x" * 10_000)
     running.stdin.flush()
@@ -55,13 +55,13 @@ def test_what_is_written_to_it_does_not_end_it(running: subprocess.Popen[bytes])
         running.wait(0.1)
 
 
-def test_it_ends_by_a_signal(running: subprocess.Popen[bytes]) -> None:
+def test_the_reaper_can_be_killed(running: subprocess.Popen[bytes]) -> None:
     running.kill()
 
     assert running.wait(SECONDS) == -signal.SIGKILL
 
 
-def test_it_holds_next_to_no_memory(running: subprocess.Popen[bytes]) -> None:
+def test_the_reaper_uses_almost_no_memory(running: subprocess.Popen[bytes]) -> None:
     def own_program() -> bool:
         return Path(f"/proc/{running.pid}/exe").readlink().name == "reaper"
 
@@ -96,7 +96,7 @@ def as_first_process(executable: Path, task: Callable[[int], Any]) -> Any:
     return in_fork(start)
 
 
-def test_orphans_become_its_children_and_vanish(executable: Path) -> None:
+def test_orphans_are_adopted_and_reaped(executable: Path) -> None:
     def leave_an_orphan(reaper_pid: int) -> list[str]:
         child = os.fork()
         if child == 0:
@@ -111,7 +111,7 @@ def test_orphans_become_its_children_and_vanish(executable: Path) -> None:
     assert as_first_process(executable, leave_an_orphan) == []
 
 
-def test_its_end_is_the_end_of_all(executable: Path) -> None:
+def test_killing_the_reaper_kills_the_namespace(executable: Path) -> None:
     def leave_a_sleeper(reaper_pid: int) -> int:
         child = os.fork()
         if child == 0:
@@ -123,7 +123,7 @@ def test_its_end_is_the_end_of_all(executable: Path) -> None:
     assert as_first_process(executable, leave_a_sleeper) == -signal.SIGKILL
 
 
-def test_other_machines_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unsupported_architectures_are_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(platform, "machine", lambda: "riscv64")
 
     with pytest.raises(OSError, match="riscv64"):

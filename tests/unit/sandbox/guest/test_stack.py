@@ -17,21 +17,21 @@ def hidden(function):  # type: ignore[no-untyped-def]
     return function()
 
 
-def test_a_function_is_not_on_the_stack() -> None:
+def test_hidden_functions_are_not_on_the_stack() -> None:
     names = hidden(lambda: [frame.function for frame in inspect.stack()])
 
-    assert names[:2] == ["<lambda>", "test_a_function_is_not_on_the_stack"]
+    assert names[:2] == ["<lambda>", "test_hidden_functions_are_not_on_the_stack"]
 
 
-def test_a_function_is_not_in_tracebacks() -> None:
+def test_hidden_functions_are_not_in_tracebacks() -> None:
     with pytest.raises(ZeroDivisionError) as raised:
         hidden(lambda: 1 / 0)
 
     frames = [frame.name for frame in traceback.extract_tb(raised.value.__traceback__)]
-    assert frames == ["test_a_function_is_not_in_tracebacks", "<lambda>"]
+    assert frames == ["test_hidden_functions_are_not_in_tracebacks", "<lambda>"]
 
 
-def test_a_function_goes_on_doing_what_it_does() -> None:
+def test_hidden_functions_still_work() -> None:
     @stack.hide_frames
     def many(first: int, *others: int, factor: int = 2, **names: int) -> tuple[object, ...]:
         total = 0
@@ -60,7 +60,7 @@ def run(source: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_what_is_begun_has_nothing_below_it() -> None:
+def test_the_first_function_has_no_frames_below_it() -> None:
     ended = run("""
         import sys
         from services.sandbox.guest import stack
@@ -78,7 +78,7 @@ def test_what_is_begun_has_nothing_below_it() -> None:
     assert ended.stdout == "True False\nNone\n"
 
 
-def test_recursion_is_as_deep_as_without_what_is_below() -> None:
+def test_recursion_depth_excludes_the_sandboxs_frames() -> None:
     ended = run("""
         import sys
         from services.sandbox.guest import stack

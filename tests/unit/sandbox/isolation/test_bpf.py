@@ -44,7 +44,7 @@ def decide(table: Mapping[int, Rule], number: int, arguments: list[int]) -> int:
     st.dictionaries(st.integers(0, 600), rules, max_size=120),
     st.lists(st.tuples(numbers, arguments), min_size=1, max_size=20),
 )
-def test_every_call_is_decided_as_the_table_says(
+def test_every_system_call_follows_the_table(
     table: dict[int, Rule], calls: list[tuple[int, list[int]]]
 ) -> None:
     program = assemble(MACHINE, table, unknown=UNKNOWN, forbidden=FOREIGN)
@@ -57,13 +57,13 @@ def test_every_call_is_decided_as_the_table_says(
 
 
 @given(words.filter(lambda machine: machine != MACHINE), numbers)
-def test_a_call_of_another_machine_kills(machine: int, number: int) -> None:
+def test_system_calls_of_another_architecture_kill(machine: int, number: int) -> None:
     program = assemble(MACHINE, {1: Rule(ALLOW)}, unknown=UNKNOWN, forbidden=FOREIGN)
 
     assert evaluate(program, machine, number, [0] * 6) == KILL
 
 
-def test_rules_with_much_to_say_do_not_break_the_jumps_over_them() -> None:
+def test_long_rules_assemble_with_valid_jumps() -> None:
     long = Rule(error(1), (Clause((Match(0, tuple(range(200))),), ALLOW),) * 3)
     table = dict.fromkeys(range(0, 10, 2), long)
 
@@ -74,8 +74,8 @@ def test_rules_with_much_to_say_do_not_break_the_jumps_over_them() -> None:
     assert evaluate(program, MACHINE, 9, [0] * 6) == error(38)
 
 
-def test_a_table_beyond_the_kernel_s_size_is_refused() -> None:
+def test_a_filter_beyond_the_kernel_limit_is_rejected() -> None:
     long = Rule(error(1), (Clause((Match(0, tuple(range(200))),), ALLOW),))
 
-    with pytest.raises(ValueError, match="longer"):
+    with pytest.raises(ValueError, match="exceeds the kernel"):
         assemble(MACHINE, dict.fromkeys(range(0, 60, 2), long), unknown=UNKNOWN, forbidden=FOREIGN)

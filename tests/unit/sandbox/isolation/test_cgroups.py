@@ -105,7 +105,7 @@ def has_ended(pid: int) -> bool:
         return True
 
 
-def test_a_program_beyond_the_memory_limit_is_killed_and_counted(
+def test_a_program_over_the_memory_limit_is_killed_and_counted(
     cgroups: Cgroups, group: Cgroup
 ) -> None:
     need(cgroups, Controller.MEMORY)
@@ -117,7 +117,7 @@ def test_a_program_beyond_the_memory_limit_is_killed_and_counted(
     assert group.oom_kills() == 1
 
 
-def test_a_limit_can_be_changed_both_ways_and_lifted(cgroups: Cgroups, group: Cgroup) -> None:
+def test_limits_can_be_raised_lowered_and_lifted(cgroups: Cgroups, group: Cgroup) -> None:
     need(cgroups, Controller.MEMORY)
     for limit in (100, 300, 50, None, 60):
         group.set_memory_limit(limit and limit * MEBIBYTE)
@@ -127,7 +127,7 @@ def test_a_limit_can_be_changed_both_ways_and_lifted(cgroups: Cgroups, group: Cg
     assert take_memory(group, 200) == 0
 
 
-def test_memory_of_files_in_memory_counts(cgroups: Cgroups, group: Cgroup) -> None:
+def test_tmpfs_files_count_as_memory(cgroups: Cgroups, group: Cgroup) -> None:
     need(cgroups, Controller.MEMORY)
     group.set_memory_limit(100 * MEBIBYTE)
     script = (
@@ -139,7 +139,7 @@ def test_memory_of_files_in_memory_counts(cgroups: Cgroups, group: Cgroup) -> No
     assert process.wait() == -signal.SIGKILL
 
 
-def test_the_peak_is_remembered_until_it_is_reset(cgroups: Cgroups, group: Cgroup) -> None:
+def test_peak_memory_is_kept_until_reset(cgroups: Cgroups, group: Cgroup) -> None:
     need(cgroups, Controller.MEMORY)
     group.reset_peak()
     take_memory(group, 100)
@@ -153,7 +153,7 @@ def test_the_peak_is_remembered_until_it_is_reset(cgroups: Cgroups, group: Cgrou
     assert (group.peak() or 0) < 50 * MEBIBYTE
 
 
-def test_a_fork_bomb_is_held_to_the_limit_and_ended(cgroups: Cgroups, group: Cgroup) -> None:
+def test_a_fork_bomb_is_limited_and_killed(cgroups: Cgroups, group: Cgroup) -> None:
     need(cgroups, Controller.PIDS)
     group.set_pids_limit(20)
     process = start_in(group, sys.executable, "-c", FORKS_FOREVER)
@@ -166,7 +166,7 @@ def test_a_fork_bomb_is_held_to_the_limit_and_ended(cgroups: Cgroups, group: Cgr
     assert take_memory(group, 1) == 0, "the group can be used again"
 
 
-def test_processor_time_is_held_to_the_limit(cgroups: Cgroups, group: Cgroup, prefix: str) -> None:
+def test_cpu_time_is_limited(cgroups: Cgroups, group: Cgroup, prefix: str) -> None:
     need(cgroups, Controller.CPU)
     group.set_cpu_limit(0.05)
     start_in(group, "/bin/bash", "-c", "while :; do :; done")
@@ -179,7 +179,7 @@ def test_processor_time_is_held_to_the_limit(cgroups: Cgroups, group: Cgroup, pr
     assert wait_for(held_back, "the kernel holds the spinning program back")
 
 
-def test_removing_a_group_ends_what_runs_in_it(cgroups: Cgroups, prefix: str) -> None:
+def test_removing_a_group_kills_its_processes(cgroups: Cgroups, prefix: str) -> None:
     if not cgroups.controllers:
         pytest.skip(f"no groups here: {cgroups.reasons}")
     group = cgroups.create("slot")
@@ -191,7 +191,7 @@ def test_removing_a_group_ends_what_runs_in_it(cgroups: Cgroups, prefix: str) ->
     assert not [folder for folder in folders_of(prefix) if (folder / "slot").exists()]
 
 
-def test_what_a_killed_service_left_is_removed_by_the_next(prefix: str) -> None:
+def test_groups_of_a_killed_service_are_removed_by_the_next(prefix: str) -> None:
     def be_killed() -> None:
         group = find_cgroups(prefix).create("slot")
         start_in(group, "/bin/sleep", "600")
@@ -211,7 +211,7 @@ def test_what_a_killed_service_left_is_removed_by_the_next(prefix: str) -> None:
     assert all(has_ended(pid) for pid in processes)
 
 
-def test_a_living_service_keeps_its_groups(cgroups: Cgroups, group: Cgroup, prefix: str) -> None:
+def test_groups_of_a_running_service_are_kept(cgroups: Cgroups, group: Cgroup, prefix: str) -> None:
     before = folders_of(prefix)
 
     find_cgroups(prefix).close()
@@ -221,7 +221,7 @@ def test_a_living_service_keeps_its_groups(cgroups: Cgroups, group: Cgroup, pref
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
-def test_what_cannot_be_used_is_left_out_and_told(prefix: str) -> None:
+def test_unusable_controllers_are_reported(prefix: str) -> None:
     def as_nobody() -> list[object]:
         os.setgroups([])
         os.setresgid(65534, 65534, 65534)

@@ -14,7 +14,7 @@ FIRST_VERSION_MOUNTS = """\
 """
 
 
-def test_every_controller_of_the_first_version_has_its_own_folder() -> None:
+def test_cgroup_v1_has_one_folder_per_controller() -> None:
     groups = "4:memory:/jobs/7\n3:cpu,cpuacct:/\n2:pids:/jobs/7\n1:name=systemd:/x\n0::/\n"
 
     assert find_cgroup_locations(groups, FIRST_VERSION_MOUNTS) == [
@@ -27,7 +27,7 @@ def test_every_controller_of_the_first_version_has_its_own_folder() -> None:
     ]
 
 
-def test_a_container_without_its_own_view_of_groups_sees_the_end_of_its_path() -> None:
+def test_cgroup_paths_without_a_cgroup_namespace_are_resolved() -> None:
     mounts = "32 30 0:28 /docker/f00 /sys/fs/cgroup/memory ro - cgroup cgroup ro,memory\n"
 
     (location,) = find_cgroup_locations("4:memory:/docker/f00/inner\n", mounts)
@@ -35,14 +35,14 @@ def test_a_container_without_its_own_view_of_groups_sees_the_end_of_its_path() -
     assert location.folder == Path("/sys/fs/cgroup/memory/inner")
 
 
-def test_a_group_outside_of_what_is_mounted_is_left_out() -> None:
+def test_groups_outside_the_mount_are_left_out() -> None:
     mounts = "32 30 0:28 /docker/f00 /sys/fs/cgroup/memory ro - cgroup cgroup ro,memory\n"
 
     assert find_cgroup_locations("4:memory:/elsewhere\n", mounts) == []
 
 
 @pytest.mark.parametrize(("group", "alone"), [("/", True), ("/user.slice/a.scope", False)])
-def test_the_second_version_has_one_folder_with_what_it_offers(
+def test_cgroup_v2_has_one_folder_for_all_controllers(
     tmp_path: Path, group: str, alone: bool
 ) -> None:
     root = tmp_path / "control groups"

@@ -57,7 +57,7 @@ def folders(tmp_path: Path) -> Folders:
     return Folders(tmp_path)
 
 
-def test_what_was_given_is_read_and_nothing_else(folders: Folders) -> None:
+def test_only_the_given_paths_are_readable(folders: Folders) -> None:
     assert folders.confined((folders.readable / "file").read_text) == "readable"
     assert folders.confined((folders.writable / "file").read_text) == "writable"
     assert folders.refused((folders.hidden / "file").read_text)
@@ -65,14 +65,14 @@ def test_what_was_given_is_read_and_nothing_else(folders: Folders) -> None:
     assert folders.refused(lambda: list(Path("/").iterdir()))
 
 
-def test_a_link_does_not_lead_out(folders: Folders) -> None:
+def test_links_do_not_lead_outside(folders: Folders) -> None:
     link = folders.writable / "link"
     link.symlink_to(folders.hidden / "file")
 
     assert folders.refused(link.read_text)
 
 
-def test_only_the_writable_folder_is_written_to(folders: Folders) -> None:
+def test_only_the_writable_folder_can_be_written_to(folders: Folders) -> None:
     folders.confined(lambda: (folders.writable / "new").write_text("x"))
 
     assert (folders.writable / "new").read_text() == "x"
@@ -82,7 +82,7 @@ def test_only_the_writable_folder_is_written_to(folders: Folders) -> None:
     assert (folders.readable / "file").read_text() == "readable"
 
 
-def test_files_move_between_folders_of_the_writable_one(folders: Folders) -> None:
+def test_files_can_be_moved_within_the_writable_folder(folders: Folders) -> None:
     def move() -> str:
         inner = folders.writable / "inner"
         inner.mkdir()
@@ -91,7 +91,7 @@ def test_files_move_between_folders_of_the_writable_one(folders: Folders) -> Non
     assert folders.confined(move) == "writable"
 
 
-def test_no_device_node_is_made_even_by_root(folders: Folders) -> None:
+def test_even_root_cannot_create_device_nodes(folders: Folders) -> None:
     node = folders.writable / "node"
 
     assert folders.refused(lambda: os.mknod(node, 0o020666, os.makedev(1, 3)))
@@ -99,7 +99,7 @@ def test_no_device_node_is_made_even_by_root(folders: Folders) -> None:
     assert node.is_fifo()
 
 
-def test_programs_in_the_writable_folder_can_be_executed(folders: Folders) -> None:
+def test_files_in_the_writable_folder_can_be_executed(folders: Folders) -> None:
     program = shutil.copy(shutil.which("true") or "/bin/true", folders.writable)
     hidden = shutil.copy(program, folders.hidden)
 
@@ -107,7 +107,7 @@ def test_programs_in_the_writable_folder_can_be_executed(folders: Folders) -> No
     assert folders.refused(lambda: subprocess.run([hidden], check=True))
 
 
-def test_a_single_file_can_be_given_and_a_missing_path_is_passed_over(folders: Folders) -> None:
+def test_single_files_are_allowed_and_missing_paths_skipped(folders: Folders) -> None:
     def read() -> str:
         landlock.restrict(
             ["/no/such/path"], [str(folders.hidden / "file"), "/dev/null"], scope=False
@@ -118,7 +118,7 @@ def test_a_single_file_can_be_given_and_a_missing_path_is_passed_over(folders: F
     assert in_fork(read) == "hidden"
 
 
-def test_what_is_started_is_confined_too_and_gains_no_privileges(folders: Folders) -> None:
+def test_children_are_confined_and_gain_no_privileges(folders: Folders) -> None:
     command = ["/bin/cat", str(folders.hidden / "file")]
 
     def run() -> str:
@@ -134,7 +134,7 @@ def test_what_is_started_is_confined_too_and_gains_no_privileges(folders: Folder
 
 
 @needs_scopes
-def test_signals_stay_among_what_the_process_started(folders: Folders) -> None:
+def test_signals_stay_within_the_landlock_domain(folders: Folders) -> None:
     test = os.getpid()
 
     def signal_own_child() -> int:
@@ -147,7 +147,7 @@ def test_signals_stay_among_what_the_process_started(folders: Folders) -> None:
 
 
 @needs_scopes
-def test_abstract_sockets_of_others_cannot_be_connected_to(folders: Folders) -> None:
+def test_abstract_sockets_of_other_runs_are_unreachable(folders: Folders) -> None:
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(f"\0temper-test-{os.getpid()}")
         server.listen()
@@ -168,7 +168,7 @@ def test_abstract_sockets_of_others_cannot_be_connected_to(folders: Folders) -> 
 
 
 @needs_tcp
-def test_tcp_is_denied_where_asked(folders: Folders) -> None:
+def test_tcp_is_denied_on_request(folders: Folders) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = server.getsockname()
 

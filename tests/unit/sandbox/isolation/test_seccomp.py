@@ -68,7 +68,7 @@ def refusal(program: bytes, name: str, *arguments: object) -> int | None:
     quotactl acct syslog vhangup sethostname setdomainname settimeofday clock_settime
     clock_adjtime adjtimex""".split(),  # noqa: SIM905 - a list that long reads better so
 )
-def test_what_is_for_administrators_is_not_permitted(program: bytes, name: str) -> None:
+def test_administrative_system_calls_fail_with_eperm(program: bytes, name: str) -> None:
     assert refusal(program, name, 0, 0, 0, 0, 0) == errno.EPERM
 
 
@@ -77,18 +77,18 @@ def test_what_is_for_administrators_is_not_permitted(program: bytes, name: str) 
     "name",
     ["clone3", "io_uring_setup", "io_uring_enter", "io_uring_register", "memfd_secret", "seccomp"],
 )
-def test_newer_ways_do_not_exist_so_that_programs_take_the_older(program: bytes, name: str) -> None:
+def test_newer_system_calls_fail_with_enosys(program: bytes, name: str) -> None:
     assert refusal(program, name, 0, 0, 0) == errno.ENOSYS
 
 
 @BOTH
 @pytest.mark.parametrize("flag", NEW_NAMESPACES.values(), ids=NEW_NAMESPACES)
-def test_no_namespace_is_made_by_clone(program: bytes, flag: int) -> None:
+def test_clone_cannot_create_namespaces(program: bytes, flag: int) -> None:
     assert refusal(program, "clone", flag | signal.SIGCHLD, 0, 0, 0, 0) == errno.EPERM
 
 
 @BOTH
-def test_no_further_filter_is_loaded(program: bytes) -> None:
+def test_no_further_filter_can_be_installed(program: bytes) -> None:
     set_seccomp, mode_filter = 22, 2
 
     assert refusal(program, "prctl", set_seccomp, mode_filter, 0, 0, 0) == errno.EINVAL
@@ -103,7 +103,7 @@ def test_the_personality_cannot_make_memory_executable(program: bytes) -> None:
 
 
 @BOTH
-def test_nothing_is_typed_into_a_terminal(program: bytes) -> None:
+def test_terminal_injection_is_refused(program: bytes) -> None:
     def type_into_terminal() -> list[int | None]:
         _, terminal = pty.openpty()
         assert os.isatty(terminal)
@@ -122,7 +122,7 @@ def test_nothing_is_typed_into_a_terminal(program: bytes) -> None:
 
 
 @BOTH
-def test_fifos_are_made_and_device_nodes_are_not(program: bytes, tmp_path: Path) -> None:
+def test_fifos_can_be_created_but_not_device_nodes(program: bytes, tmp_path: Path) -> None:
     null = os.makedev(1, 3)
 
     def make_devices() -> list[bool]:
@@ -189,7 +189,7 @@ def test_other_families_of_sockets_are_not_supported() -> None:
     assert socket_errors(FULL, kinds) == [errno.EAFNOSUPPORT] * len(kinds)
 
 
-def test_the_full_tier_has_streams_and_datagrams_and_reads_interfaces() -> None:
+def test_the_full_tier_allows_tcp_udp_and_reading_interfaces() -> None:
     families = (socket.AF_UNIX, socket.AF_INET)
     kinds = [(family, kind, 0) for family in families for kind in (1, 2)]
 
@@ -220,7 +220,7 @@ def test_the_container_tier_has_no_sockets(program: bytes) -> None:
 
 
 @pytest.mark.parametrize("program", [FULL, CONTAINER, UNCOUNTED_CONTAINER])
-def test_connected_pairs_are_everywhere(program: bytes) -> None:
+def test_socket_pairs_are_allowed_in_all_tiers(program: bytes) -> None:
     def talk() -> str:
         left, right = socket.socketpair()
         left.send(b"hello")
@@ -230,7 +230,7 @@ def test_connected_pairs_are_everywhere(program: bytes) -> None:
 
 
 @pytest.mark.parametrize("name", ["memfd_create", "shmget", "msgget", "semget", "mq_open"])
-def test_memory_without_a_file_needs_a_namespace_and_a_count(name: str) -> None:
+def test_memfd_and_sysv_need_a_namespace_and_accounting(name: str) -> None:
     arguments = (ctypes.c_char_p(b"x"), 0) if name == "memfd_create" else (0, 1, 0o600)
 
     assert refusal(CONTAINER, name, *arguments) == errno.ENOSYS
@@ -238,7 +238,7 @@ def test_memory_without_a_file_needs_a_namespace_and_a_count(name: str) -> None:
     assert refusal(FULL, name, *arguments) != errno.ENOSYS
 
 
-def test_the_container_tier_sets_limits_of_oneself_alone() -> None:
+def test_the_container_tier_allows_prlimit_for_oneself_only() -> None:
     files = resource.RLIMIT_NOFILE
     parent = os.getpid()
 
@@ -251,7 +251,7 @@ def square(number: int) -> int:
 
 
 @BOTH
-def test_programs_do_what_programs_do(program: bytes, tmp_path: Path) -> None:
+def test_ordinary_programs_work(program: bytes, tmp_path: Path) -> None:
     def work() -> list[object]:
         os.chdir(tmp_path)
         heard: list[object] = []
@@ -294,7 +294,7 @@ def test_a_local_server_works_in_the_full_tier() -> None:
 
 
 @BOTH
-def test_the_filter_is_inherited_by_what_is_executed(program: bytes) -> None:
+def test_executed_programs_inherit_the_filter(program: bytes) -> None:
     script = "import os; os.chroot('/')"
 
     def run() -> str:
@@ -307,7 +307,7 @@ def test_the_filter_is_inherited_by_what_is_executed(program: bytes) -> None:
 
 
 @pytest.mark.parametrize("tier", Tier)
-def test_arm_machines_get_the_same_decisions(tier: Tier) -> None:
+def test_arm64_gets_the_same_decisions(tier: Tier) -> None:
     program = compile_filter(tier, memory_counted=True, machine="aarch64")
 
     def decision(name: str, *arguments: int, machine: int = AARCH64) -> int:
@@ -324,6 +324,6 @@ def test_arm_machines_get_the_same_decisions(tier: Tier) -> None:
     assert decision("openat", machine=X86_64) == decision("openat", machine=I386) == KILL
 
 
-def test_an_unknown_machine_is_refused_by_name() -> None:
+def test_an_unsupported_architecture_is_named() -> None:
     with pytest.raises(ConfigurationError, match="not of vax"):
         compile_filter(Tier.FULL, memory_counted=True, machine="vax")

@@ -100,14 +100,14 @@ def as_in_a_container() -> list[str]:
 
 
 @as_root
-def test_an_ordinary_user_has_the_full_tier() -> None:
+def test_a_non_root_user_gets_the_full_tier() -> None:
     tier, first_user, not_stronger = choose_in(as_ordinary_user())
 
     assert (tier, first_user, not_stronger) == ("full", None, "")
 
 
 @as_root
-def test_a_plain_container_has_the_container_tier_and_is_told_why() -> None:
+def test_a_plain_container_gets_the_container_tier_with_a_reason() -> None:
     tier, first_user, not_stronger = choose_in(as_in_a_container(), before=FORBID_NAMESPACES)
 
     assert tier == "container"
@@ -117,7 +117,7 @@ def test_a_plain_container_has_the_container_tier_and_is_told_why() -> None:
 
 
 @as_root
-def test_an_ordinary_user_in_a_container_is_refused() -> None:
+def test_a_non_root_user_in_a_container_is_refused() -> None:
     tier, _, message = choose_in(as_ordinary_user(), before=FORBID_NAMESPACES)
 
     assert tier == "refused"
@@ -136,7 +136,7 @@ def test_a_setting_that_forbids_namespaces_is_named() -> None:
 
 
 @as_root
-def test_below_the_minimum_nothing_is_started() -> None:
+def test_nothing_starts_below_the_minimum_tier() -> None:
     wrapper = as_in_a_container()
     tier, _, message = choose_in(wrapper, before=FORBID_NAMESPACES, minimum=Tier.FULL)
 
@@ -152,7 +152,7 @@ def strongest() -> Isolation:
         pytest.skip(error.message)
 
 
-def test_the_chosen_tier_names_what_it_enforces_and_what_not(strongest: Isolation) -> None:
+def test_the_chosen_tier_lists_its_measures(strongest: Isolation) -> None:
     enforced = {measure.name: measure.enforced for measure in strongest.measures}
     in_full = strongest.tier is Tier.FULL
 
@@ -164,13 +164,13 @@ def test_the_chosen_tier_names_what_it_enforces_and_what_not(strongest: Isolatio
     assert all(measure.description for measure in strongest.measures)
 
 
-def test_a_weaker_tier_can_be_asked_for_but_not_below_the_minimum() -> None:
+def test_a_weaker_tier_can_be_requested_but_not_below_the_minimum() -> None:
     with pytest.raises(ConfigurationError, match="weaker than the configured minimum"):
         choose_tier(Tier.FULL, Tier.CONTAINER, NO_GROUPS)
 
 
 @as_root
-def test_the_container_tier_can_be_tried_where_the_full_one_works() -> None:
+def test_the_container_tier_works_where_the_full_tier_does() -> None:
     isolation = choose_tier(Tier.CONTAINER, Tier.CONTAINER, NO_GROUPS)
 
     assert isolation.tier is Tier.CONTAINER
@@ -192,21 +192,21 @@ def test_programs_get_ids_that_are_mapped_and_unused(user_map: str, first: int |
 
 
 @as_root
-def test_programs_of_two_containers_hardly_ever_have_the_same_ids() -> None:
+def test_two_containers_rarely_pick_the_same_ids() -> None:
     found = [free_users("0 0 4294967295\n")[0] for _ in range(20)]
     assert all(first >= 1_900_000_000 and first + SLOTS < 2**31 for first in found)
     assert len(set(found)) > 10
 
 
 @as_root
-def test_no_two_services_give_out_the_same_ids() -> None:
+def test_two_services_reserve_different_ids() -> None:
     one, other = claim_users(), claim_users()
     assert one is not None
     assert other is not None
     assert abs(one.first - other.first) >= SLOTS
 
 
-def test_advice_names_the_settings_that_stand_in_the_way(tmp_path: Path) -> None:
+def test_advice_names_the_blocking_settings(tmp_path: Path) -> None:
     for name, value in {
         "user/max_user_namespaces": "0",
         "user/max_net_namespaces": "0",
@@ -225,5 +225,5 @@ def test_advice_names_the_settings_that_stand_in_the_way(tmp_path: Path) -> None
     assert "kernel.apparmor_restrict_unprivileged_userns=0" in text
 
 
-def test_advice_is_silent_about_settings_that_are_fine(tmp_path: Path) -> None:
+def test_advice_omits_settings_that_are_fine(tmp_path: Path) -> None:
     assert "sysctl" not in advice(Tier.FULL, tmp_path)

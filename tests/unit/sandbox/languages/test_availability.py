@@ -22,7 +22,7 @@ def _asked(probes: Probes) -> Availability:
     return found
 
 
-def test_the_version_is_the_one_that_the_toolchain_tells_in_the_sandbox(
+def test_versions_come_from_the_toolchain_inside_the_sandbox(
     runner: SubprocessRunner, add_program: AddProgram
 ) -> None:
     add_program("toyc")
@@ -30,7 +30,7 @@ def test_the_version_is_the_one_that_the_toolchain_tells_in_the_sandbox(
     assert _asked(Probes(runner)) == Availability("toy", True, "1.22.3-beta", "")
 
 
-def test_what_is_missing_is_told_without_starting_anything(
+def test_a_missing_toolchain_is_reported_without_running_anything(
     runner: SubprocessRunner, add_program: AddProgram
 ) -> None:
     add_program("toy", "echo 1.0")
@@ -40,7 +40,7 @@ def test_what_is_missing_is_told_without_starting_anything(
     assert runner.ran == []
 
 
-def test_a_toolchain_that_fails_is_reported_with_its_last_words(
+def test_a_failing_toolchain_is_reported_with_its_last_output(
     runner: SubprocessRunner, add_program: AddProgram
 ) -> None:
     add_program("toyc")
@@ -50,7 +50,7 @@ def test_a_toolchain_that_fails_is_reported_with_its_last_words(
     assert found.message.endswith("is installed but does not work here: libtoy.so: not found")
 
 
-def test_a_toolchain_is_asked_once_by_however_many(
+def test_concurrent_requests_share_one_probe(
     runner: SubprocessRunner, add_program: AddProgram
 ) -> None:
     add_program("toyc")
@@ -65,7 +65,7 @@ def test_a_toolchain_is_asked_once_by_however_many(
     assert len(runner.ran) == 1
 
 
-def test_a_new_version_is_noticed(runner: SubprocessRunner, add_program: AddProgram) -> None:
+def test_a_toolchain_upgrade_is_noticed(runner: SubprocessRunner, add_program: AddProgram) -> None:
     add_program("toyc")
     add_program("toy", "echo 1.0")
 

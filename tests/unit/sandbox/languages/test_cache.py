@@ -44,7 +44,7 @@ async def _let_others_run() -> None:
         await asyncio.sleep(0)
 
 
-def test_a_success_is_remembered() -> None:
+def test_successful_compilations_are_cached() -> None:
     async def scenario() -> None:
         cache = CompileCache(1000)
         first = await _get_at_once(cache, "key", SUCCESS)
@@ -68,7 +68,7 @@ def test_a_success_is_remembered() -> None:
     ],
     ids=["error", "time-out", "memory", "crash", "left out", "nothing made"],
 )
-def test_what_is_no_success_is_compiled_again(outcome: Outcome) -> None:
+def test_failed_compilations_are_not_cached(outcome: Outcome) -> None:
     async def scenario() -> None:
         cache = CompileCache(1000)
         await _get_at_once(cache, "key", outcome)
@@ -79,7 +79,7 @@ def test_what_is_no_success_is_compiled_again(outcome: Outcome) -> None:
     asyncio.run(scenario())
 
 
-def test_what_is_asked_for_at_once_is_compiled_once() -> None:
+def test_concurrent_requests_share_one_compilation() -> None:
     async def scenario() -> None:
         cache, compiler = CompileCache(1000), Compiler()
         asked = [asyncio.create_task(cache.get("key", "limits", compiler)) for _ in range(8)]
@@ -93,7 +93,7 @@ def test_what_is_asked_for_at_once_is_compiled_once() -> None:
     asyncio.run(scenario())
 
 
-def test_other_limits_are_not_bound_to_the_compilation_under_way() -> None:
+def test_requests_with_other_limits_do_not_share_a_compilation() -> None:
     async def scenario() -> None:
         cache, short, long = CompileCache(1000), Compiler(TIME_OUT), Compiler()
         first = asyncio.create_task(cache.get("key", "1 s", short))
@@ -107,7 +107,7 @@ def test_other_limits_are_not_bound_to_the_compilation_under_way() -> None:
     asyncio.run(scenario())
 
 
-def test_the_first_to_ask_may_leave() -> None:
+def test_the_first_waiter_may_be_cancelled() -> None:
     async def scenario() -> None:
         cache, compiler = CompileCache(1000), Compiler()
         first = asyncio.create_task(cache.get("key", "limits", compiler))
@@ -123,7 +123,7 @@ def test_the_first_to_ask_may_leave() -> None:
     asyncio.run(scenario())
 
 
-def test_the_last_to_leave_ends_the_compilation() -> None:
+def test_the_last_waiter_cancels_the_compilation() -> None:
     async def scenario() -> None:
         cache, compiler = CompileCache(1000), Compiler()
         asked = [asyncio.create_task(cache.get("key", "limits", compiler)) for _ in range(2)]
@@ -138,7 +138,7 @@ def test_the_last_to_leave_ends_the_compilation() -> None:
     asyncio.run(scenario())
 
 
-def test_a_failure_of_the_sandbox_reaches_all_who_wait_and_nobody_else() -> None:
+def test_a_sandbox_failure_reaches_all_waiters_and_is_not_cached() -> None:
     async def scenario() -> None:
         cache, compiler = CompileCache(1000), Compiler(SandboxFailure("lost"))
         asked = [asyncio.create_task(cache.get("key", "limits", compiler)) for _ in range(3)]
@@ -151,7 +151,7 @@ def test_a_failure_of_the_sandbox_reaches_all_who_wait_and_nobody_else() -> None
     asyncio.run(scenario())
 
 
-def test_the_least_recently_used_goes_first() -> None:
+def test_the_least_recently_used_entry_is_evicted_first() -> None:
     async def scenario() -> None:
         cache = CompileCache(30)
         for key in "ab":
@@ -164,7 +164,7 @@ def test_the_least_recently_used_goes_first() -> None:
     asyncio.run(scenario())
 
 
-def test_what_is_larger_than_the_cache_displaces_nothing() -> None:
+def test_entries_larger_than_the_cache_evict_nothing() -> None:
     async def scenario() -> None:
         cache = CompileCache(30)
         await _get_at_once(cache, "small", success({"f": bytes(10)}))
@@ -178,7 +178,7 @@ def test_what_is_larger_than_the_cache_displaces_nothing() -> None:
     capacity=st.integers(0, 100),
     asked=st.lists(st.tuples(st.sampled_from("abcde"), st.integers(0, 60)), max_size=40),
 )
-def test_it_never_holds_more_than_its_capacity(capacity: int, asked: list[tuple[str, int]]) -> None:
+def test_the_cache_never_exceeds_its_capacity(capacity: int, asked: list[tuple[str, int]]) -> None:
     async def scenario() -> None:
         cache = CompileCache(capacity)
         for key, size in asked:

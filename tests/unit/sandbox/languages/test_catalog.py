@@ -16,7 +16,7 @@ DOCKERFILE = Path(catalog.__file__).parents[1] / "Dockerfile"
 ALL = pytest.mark.parametrize("language", LANGUAGES.values(), ids=lambda language: language.name)
 
 
-def test_every_language_of_the_contract_is_declared() -> None:
+def test_every_sandbox_fusion_language_is_declared() -> None:
     names = (
         "python cpp nodejs go go_test java php csharp bash typescript sql rust cuda lua R perl "
         "D_ut ruby scala julia pytest junit kotlin_script jest verilog python_gpu lean swift racket"
@@ -25,20 +25,20 @@ def test_every_language_of_the_contract_is_declared() -> None:
 
 
 @ALL
-def test_what_is_not_python_says_how_to_add_it(language: Language) -> None:
+def test_every_other_language_says_how_to_install_it(language: Language) -> None:
     assert language.name in ("python", "pytest") or bool(language.debian) != bool(
         language.elsewhere
     )
 
 
 @ALL
-def test_what_is_compiled_leaves_something_that_is_not_the_source(language: Language) -> None:
+def test_compiled_languages_declare_artifacts(language: Language) -> None:
     assert bool(language.compile) == bool(language.artifacts)
     assert language.source not in language.artifacts
 
 
 @ALL
-def test_commands_are_words_and_not_lines_of_a_shell(language: Language) -> None:
+def test_commands_are_argument_lists(language: Language) -> None:
     words = [*language.compile]
     if isinstance(language.run, Executable):
         words += language.run.arguments
@@ -46,7 +46,7 @@ def test_commands_are_words_and_not_lines_of_a_shell(language: Language) -> None
     assert not any(re.search(r"&&|\$\(", word) for word in words)
 
 
-def test_setting_a_machine_up_needs_no_package_to_read_the_declarations() -> None:
+def test_the_catalog_imports_only_the_standard_library() -> None:
     read = "import services.sandbox.languages.catalog as c; print(len(c.LANGUAGES))"
     run = subprocess.run(
         [sys.executable, "-I", "-S", "-c", f"import sys; sys.path.insert(0, '.'); {read}"],
@@ -58,7 +58,7 @@ def test_setting_a_machine_up_needs_no_package_to_read_the_declarations() -> Non
     assert (run.stdout, run.stderr) == (f"{len(LANGUAGES)}\n", "")
 
 
-def test_the_image_holds_the_packages_of_the_languages_that_it_promises() -> None:
+def test_the_image_installs_the_promised_languages() -> None:
     promised = "bash cpp nodejs typescript go java rust php perl ruby lua R sql"
     installed = DOCKERFILE.read_text().replace("\\\n", " ").split()
     for name in promised.split():

@@ -32,7 +32,7 @@ from services.sandbox.languages.code import (
         ("", set()),
     ],
 )
-def test_imports_of_python(code: str, modules: set[str]) -> None:
+def test_python_imports_are_found(code: str, modules: set[str]) -> None:
     assert python_imports(code.encode()) == modules
 
 
@@ -79,7 +79,7 @@ def test_imports_of_python(code: str, modules: set[str]) -> None:
         ("this is no Java", "Main", "Main"),
     ],
 )
-def test_the_file_and_the_main_class_of_java(code: str, file: str, main: str) -> None:
+def test_java_file_and_main_class(code: str, file: str, main: str) -> None:
     assert java_names(code.encode()) == {"file": file, "main": main}
 
 
@@ -97,7 +97,7 @@ def test_the_file_and_the_main_class_of_java(code: str, file: str, main: str) ->
         ("", "Main"),
     ],
 )
-def test_the_object_that_runs_in_scala(code: str, main: str) -> None:
+def test_scala_main_object(code: str, main: str) -> None:
     assert scala_names(code.encode()) == {"main": main}
 
 
@@ -110,16 +110,16 @@ def test_the_object_that_runs_in_scala(code: str, main: str) -> None:
         ("// module tb;\nmodule test; endmodule", {}),
     ],
 )
-def test_the_test_bench_of_verilog(code: str, top: dict[str, str]) -> None:
+def test_verilog_test_bench(code: str, top: dict[str, str]) -> None:
     assert verilog_names(code.encode()) == top
 
 
 @pytest.mark.parametrize("code", [b"<?php echo 1;", b"<h1><?= 1 ?></h1>", b"\n<?PHP echo 1;"])
-def test_php_with_a_tag_stays_as_it_is(code: bytes) -> None:
+def test_php_with_an_open_tag_is_unchanged(code: bytes) -> None:
     assert with_php_tag(code) == code
 
 
-def test_php_without_a_tag_gets_one() -> None:
+def test_php_gets_a_missing_open_tag() -> None:
     assert with_php_tag(b"echo 1;") == b"<?php\necho 1;"
 
 
@@ -128,7 +128,7 @@ PIECES = st.sampled_from([b"\n", b" ", b"\xff", *(word.encode() for word in WORD
 
 
 @given(code=st.lists(PIECES, max_size=60).map(b"".join) | st.binary(max_size=200))
-def test_any_bytes_have_names(code: bytes) -> None:
+def test_names_are_extracted_from_any_bytes(code: bytes) -> None:
     names = java_names(code)
     assert names["file"]
     assert names["main"]
@@ -141,7 +141,7 @@ def test_any_bytes_have_names(code: bytes) -> None:
 @pytest.mark.parametrize(
     "piece", [b"/*", b"/* *", b'"', b'"""', b"'", b"import ", b" ", b"public "]
 )
-def test_a_hostile_source_takes_no_longer_than_a_large_one(piece: bytes) -> None:
+def test_hostile_sources_parse_in_linear_time(piece: bytes) -> None:
     code = piece * (1_000_000 // len(piece))  # squared, this would outlast the test's time limit
     java_names(code)
     scala_names(code)

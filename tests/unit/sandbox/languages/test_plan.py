@@ -37,7 +37,7 @@ def _words(plan: Plan) -> tuple[str, ...]:
     return command.arguments
 
 
-def test_the_compiler_gets_the_code_and_the_program_what_it_made() -> None:
+def test_the_program_gets_the_compilers_artifacts() -> None:
     plan = _plan(toy(), files={"data.txt": b"data"})
     compilation = plan.compilation(LIMITS)
     assert compilation.files == {"main.toy": b"code", "data.txt": b"data"}
@@ -48,21 +48,21 @@ def test_the_compiler_gets_the_code_and_the_program_what_it_made() -> None:
     assert (execution.stdin, execution.fetch) == (b"in", ("out.txt",))
 
 
-def test_the_compiler_has_the_memory_that_it_needs_and_the_program_its_limit() -> None:
+def test_the_compiler_gets_enough_memory_and_the_program_its_limit() -> None:
     plan = _plan(toy(compiler_mb=500))
     assert plan.compilation(LIMITS).limits.memory_bytes == 500 << 20
     assert plan.compilation(LIMITS).limits.seconds == LIMITS.seconds
     assert plan.execution(LIMITS, {}, b"", ()).limits == LIMITS
 
 
-def test_a_managed_heap_is_smaller_than_the_memory() -> None:
+def test_a_managed_heap_is_smaller_than_the_memory_limit() -> None:
     plan = _plan(toy(run=Executable(("toy", "-heap={heap}")), environment={"HEAP": "{heap}M"}))
     execution = plan.execution(LIMITS, {}, b"", ())
     assert execution.command == Executable(("toy", "-heap=65"))
     assert execution.environment == {"HEAP": "65M"}
 
 
-def test_a_word_without_a_value_is_left_out(tmp_path: Path) -> None:
+def test_words_without_a_value_are_dropped(tmp_path: Path) -> None:
     language = toy(
         compile=("toyc", "-l{extra}", "main.toy"), optional={"extra": f"{tmp_path}/extra"}
     )
@@ -71,7 +71,7 @@ def test_a_word_without_a_value_is_left_out(tmp_path: Path) -> None:
     assert _words(_plan(language)) == ("toyc", f"-l{tmp_path}/extra", "main.toy")
 
 
-def test_all_sources_are_listed_and_none_looks_like_an_option() -> None:
+def test_all_sources_are_listed_and_none_parses_as_an_option() -> None:
     files = {"b.toy": b"", "lib/a.toy": b"", "-o.toy": b"", "@a.toy": b"", "data.txt": b""}
     every = _words(_plan(toy(compile=("toyc", "{sources}")), files=files))
     assert every == ("toyc", "main.toy", "./-o.toy", "./@a.toy", "b.toy", "lib/a.toy")
@@ -79,7 +79,7 @@ def test_all_sources_are_listed_and_none_looks_like_an_option() -> None:
     assert siblings == ("toyc", "main.toy", "./-o.toy", "./@a.toy", "b.toy")
 
 
-def test_names_read_in_the_code_are_filled_in() -> None:
+def test_names_parsed_from_the_code_are_filled_in() -> None:
     language = toy(
         source="{file}.toy",
         compile=("toyc", "{file}.toy"),
@@ -90,13 +90,13 @@ def test_names_read_in_the_code_are_filled_in() -> None:
     assert _words(plan) == ("toyc", "Name.toy")
 
 
-def test_code_replaces_a_given_file_of_its_name_but_no_code_does_not() -> None:
+def test_code_replaces_a_given_file_unless_it_is_empty() -> None:
     given = {"main.toy": b"given"}
     assert _plan(toy(), b"code", given).compilation(LIMITS).files == {"main.toy": b"code"}
     assert _plan(toy(), b"", given).compilation(LIMITS).files == given
 
 
-def test_prepared_work_is_used_once_it_is_there(tmp_path: Path) -> None:
+def test_prepared_folders_are_used_once_they_exist(tmp_path: Path) -> None:
     language = toy(
         compile=("toyc", "-I{prepared}", "main.toy"),
         preparation=Preparation(command=("toyc",), products=("x",), files={}),
@@ -114,7 +114,7 @@ def test_equal_programs_have_one_key() -> None:
     assert _plan(toy(), files=files).key() == _plan(toy(), files=backwards).key()
 
 
-def test_whatever_differs_is_another_key(add_program: AddProgram) -> None:
+def test_any_difference_changes_the_cache_key(add_program: AddProgram) -> None:
     plans = [
         _plan(toy()),
         _plan(toy(), b"other"),
@@ -130,7 +130,7 @@ def test_whatever_differs_is_another_key(add_program: AddProgram) -> None:
     assert len({plan.key() for plan in plans}) == len(plans)
 
 
-def test_a_python_program_tells_what_it_imports() -> None:
+def test_python_plans_carry_the_imports() -> None:
     language = toy(compile=(), artifacts=(), run=PythonFile("main.toy"))
     plan = _plan(language, b"import numpy")
     assert not plan.compiled

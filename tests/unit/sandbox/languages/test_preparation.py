@@ -38,7 +38,7 @@ def _made(root: Path) -> list[Path]:
 
 
 @pytest.mark.usefixtures("language")
-def test_it_is_prepared_once(tmp_path: Path) -> None:
+def test_preparation_runs_once(tmp_path: Path) -> None:
     root = tmp_path / "prepared"
     prepare(root)
     prepare(root)
@@ -48,7 +48,7 @@ def test_it_is_prepared_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("language")
-def test_another_compiler_is_prepared_for_and_the_earlier_work_removed(
+def test_a_new_compiler_replaces_the_prepared_folder(
     tmp_path: Path, add_program: AddProgram
 ) -> None:
     root = tmp_path / "prepared"
@@ -61,7 +61,7 @@ def test_another_compiler_is_prepared_for_and_the_earlier_work_removed(
 
 
 @pytest.mark.usefixtures("language")
-def test_a_compiler_that_fails_leaves_nothing(
+def test_a_failing_preparation_leaves_nothing(
     tmp_path: Path, add_program: AddProgram, capfd: pytest.CaptureFixture[str]
 ) -> None:
     add_program("toyc", "touch made.txt; exit 3")
@@ -72,7 +72,7 @@ def test_a_compiler_that_fails_leaves_nothing(
 
 
 @pytest.mark.usefixtures("language")
-def test_remains_of_a_killed_process_are_removed(tmp_path: Path) -> None:
+def test_folders_of_killed_processes_are_removed(tmp_path: Path) -> None:
     root = tmp_path / "prepared"
     (root / "tmpabc" / "work").mkdir(parents=True)
     prepare(root)
@@ -80,7 +80,7 @@ def test_remains_of_a_killed_process_are_removed(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("language")
-def test_while_another_process_prepares_nothing_is_touched(tmp_path: Path) -> None:
+def test_preparation_skips_a_locked_folder(tmp_path: Path) -> None:
     root = tmp_path / "prepared"
     (root / "theirs").mkdir(parents=True)
     with (root / "lock").open("w") as lock:

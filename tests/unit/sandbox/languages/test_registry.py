@@ -56,7 +56,7 @@ def test_code_that_does_not_compile_is_not_ready(languages: Languages) -> None:
     assert build.outcome.stderr == b"this is bad\n"
 
 
-def test_the_second_compilation_costs_nothing_and_tells_the_same(
+def test_a_cached_compilation_is_free_and_equal(
     languages: Languages, runner: SubprocessRunner
 ) -> None:
     async def scenario() -> None:
@@ -73,7 +73,7 @@ def test_the_second_compilation_costs_nothing_and_tells_the_same(
     assert len(runner.ran) == 2
 
 
-def test_large_sources_are_remembered_too(languages: Languages) -> None:
+def test_large_sources_are_cached_too(languages: Languages) -> None:
     async def scenario() -> None:
         large = Source("toy", b"good" + bytes(2 << 20))
         cached = [(await languages.build(large, LIMITS)).cached for _ in range(2)]
@@ -85,7 +85,7 @@ def test_large_sources_are_remembered_too(languages: Languages) -> None:
     asyncio.run(scenario())
 
 
-def test_what_is_not_compiled_is_ready_at_once(
+def test_interpreted_languages_need_no_build(
     languages: Languages, runner: SubprocessRunner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _declare(monkeypatch, toy(compile=(), artifacts=()))
@@ -95,7 +95,7 @@ def test_what_is_not_compiled_is_ready_at_once(
     assert runner.ran == []
 
 
-def test_a_missing_toolchain_is_told_and_nothing_is_run(
+def test_a_missing_toolchain_is_reported_and_nothing_runs(
     languages: Languages, runner: SubprocessRunner, tmp_path: Path
 ) -> None:
     (tmp_path / "programs" / "toyc").unlink()
@@ -104,7 +104,7 @@ def test_a_missing_toolchain_is_told_and_nothing_is_run(
     assert runner.ran == []
 
 
-def test_a_program_too_large_to_be_kept_is_no_program(
+def test_a_too_large_program_is_an_error(
     languages: Languages, runner: SubprocessRunner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = runner.run
@@ -113,5 +113,5 @@ def test_a_program_too_large_to_be_kept_is_no_program(
         return replace(await run(execution), files={}, left_out=("main.bin",))
 
     monkeypatch.setattr(runner, "run", run_with_little_room)
-    with pytest.raises(SandboxFailure, match=r"too large to be kept: main\.bin"):
+    with pytest.raises(SandboxFailure, match=r"output is too large: main\.bin"):
         asyncio.run(languages.build(Source("toy", b"good"), LIMITS))

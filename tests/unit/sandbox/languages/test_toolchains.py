@@ -8,7 +8,7 @@ from services.sandbox.languages.catalog import ToolchainMissing, find_toolchain
 from tests.unit.sandbox.languages.toys import AddProgram, toy
 
 
-def test_a_missing_program_is_named_with_the_packages_that_bring_it(
+def test_a_missing_program_is_named_with_its_packages(
     add_program: AddProgram,
 ) -> None:
     add_program("toy")
@@ -18,29 +18,27 @@ def test_a_missing_program_is_named_with_the_packages_that_bring_it(
     assert "apt-get install toy-lang" in missing.value.message
 
 
-def test_without_a_package_it_says_where_the_toolchain_comes_from(add_program: AddProgram) -> None:
+def test_a_missing_toolchain_without_package_names_its_source(add_program: AddProgram) -> None:
     add_program("toy")
     with pytest.raises(ToolchainMissing, match=r"needs Toy from toy\.example"):
         find_toolchain(toy(debian=(), elsewhere="Toy from toy.example"))
 
 
-def test_a_program_that_cannot_be_executed_is_missing(add_program: AddProgram) -> None:
+def test_a_non_executable_program_counts_as_missing(add_program: AddProgram) -> None:
     add_program("toy")
     add_program("toyc").chmod(0o644)
     with pytest.raises(ToolchainMissing, match="toyc is missing"):
         find_toolchain(toy())
 
 
-def test_the_first_of_several_programs_is_chosen(add_program: AddProgram) -> None:
+def test_the_first_installed_alternative_is_chosen(add_program: AddProgram) -> None:
     language = toy(compile=("toyc|toyc2|toyc3", "main.toy"))
     for name in ("toy", "toyc3", "toyc2"):
         add_program(name)
     assert find_toolchain(language).programs["toyc|toyc2|toyc3"] == "toyc2"
 
 
-def test_a_file_that_the_toolchain_needs_is_found_by_its_pattern(
-    add_program: AddProgram, tmp_path: Path
-) -> None:
+def test_required_files_are_found_by_pattern(add_program: AddProgram, tmp_path: Path) -> None:
     add_program("toy")
     add_program("toyc")
     language = toy(present={"library": f"{tmp_path}/none|{tmp_path}/toy-*.lib"})
@@ -51,13 +49,13 @@ def test_a_file_that_the_toolchain_needs_is_found_by_its_pattern(
     assert find_toolchain(language).paths == {"library": str(library)}
 
 
-def test_what_is_optional_may_be_missing(add_program: AddProgram, tmp_path: Path) -> None:
+def test_optional_paths_may_be_missing(add_program: AddProgram, tmp_path: Path) -> None:
     add_program("toy")
     add_program("toyc")
     assert find_toolchain(toy(optional={"extra": f"{tmp_path}/extra"})).paths == {"extra": ""}
 
 
-def test_another_version_of_the_compiler_is_another_identity(add_program: AddProgram) -> None:
+def test_a_compiler_upgrade_changes_the_identity(add_program: AddProgram) -> None:
     add_program("toy")
     add_program("toyc", "echo 1")
     before = find_toolchain(toy())

@@ -23,7 +23,7 @@ def written(address: IPv4Address | IPv6Address) -> str:
 
 
 @given(NAMES, PORTS, st.data())
-def test_case_and_a_last_dot_make_no_difference(name: str, port: int, data: st.DataObject) -> None:
+def test_case_and_trailing_dot_are_ignored(name: str, port: int, data: st.DataObject) -> None:
     upper = data.draw(st.lists(st.booleans(), min_size=len(name), max_size=len(name)))
     other = "".join(c.upper() if up else c for c, up in zip(name, upper, strict=True))
 
@@ -33,20 +33,18 @@ def test_case_and_a_last_dot_make_no_difference(name: str, port: int, data: st.D
 
 
 @given(NAMES, PORTS, PORTS)
-def test_a_port_opens_no_other(name: str, port: int, asked: int) -> None:
+def test_an_entry_opens_one_port_only(name: str, port: int, asked: int) -> None:
     assert listed(f"{name}:{port}", f"{name}:{asked}") == (port == asked)
     assert listed(f"*.{name}:{port}", f"a.{name}:{asked}") == (port == asked)
 
 
 @given(NAMES, NAMES, PORTS)
-def test_a_name_opens_no_other(name: str, asked: str, port: int) -> None:
+def test_a_name_entry_opens_no_other_name(name: str, asked: str, port: int) -> None:
     assert listed(f"{name}:{port}", f"{asked}:{port}") == (name == asked)
 
 
 @given(NAMES, NAMES, PORTS)
-def test_a_domain_opens_what_is_below_it_and_nothing_else(
-    domain: str, other: str, port: int
-) -> None:
+def test_a_domain_entry_opens_subdomains_only(domain: str, other: str, port: int) -> None:
     assert listed(f"*.{domain}:{port}", f"{other}.{domain}:{port}")
     assert not listed(f"*.{domain}:{port}", f"{domain}:{port}")
     assert not listed(f"*.{domain}:{port}", f"x{domain}:{port}")
@@ -54,7 +52,7 @@ def test_a_domain_opens_what_is_below_it_and_nothing_else(
 
 
 @given(ADDRESSES, ADDRESSES, PORTS)
-def test_an_address_opens_itself_in_every_notation_and_no_other(
+def test_an_address_entry_matches_every_notation_of_itself_only(
     address: IPv4Address | IPv6Address, other: IPv4Address | IPv6Address, port: int
 ) -> None:
     entry = f"{written(address)}:{port}"
@@ -68,14 +66,14 @@ def test_an_address_opens_itself_in_every_notation_and_no_other(
 
 
 @given(NAMES | ADDRESSES.map(written), PORTS)
-def test_a_destination_reads_as_it_is_written(host: str, port: int) -> None:
+def test_destinations_round_trip_through_text(host: str, port: int) -> None:
     destination = Destination.parse(f"{host}:{port}")
 
     assert Destination.parse(str(destination)) == destination
 
 
 @given(st.text())
-def test_anything_is_a_destination_or_refused(text: str) -> None:
+def test_any_text_is_a_destination_or_rejected(text: str) -> None:
     try:
         destination = Destination.parse(text)
     except ValueError:
@@ -95,7 +93,7 @@ def test_anything_is_a_destination_or_refused(text: str) -> None:
         ("_service.example:80", "_service.example:80"),
     ],
 )
-def test_names_beyond_ascii_are_listed_as_people_write_them(entry: str, asked: str) -> None:
+def test_international_names_are_listed_in_unicode(entry: str, asked: str) -> None:
     assert listed(entry, asked)
 
 
@@ -131,13 +129,13 @@ def test_names_beyond_ascii_are_listed_as_people_write_them(entry: str, asked: s
         *("\uff11\uff12\uff17.0.0.1:80", "*:80", "*.:80", "a.*.b:80", "*a.b:80"),
     ],
 )
-def test_what_is_no_destination_is_refused(text: str) -> None:
+def test_invalid_destinations_are_rejected(text: str) -> None:
     with pytest.raises(ValueError, match="is not HOST:PORT"):
         AllowList([text])
 
 
 @pytest.mark.parametrize("text", ["*.127.0.0.1:80", "*.[::1]:80"])
-def test_nothing_is_below_an_address(text: str) -> None:
+def test_an_address_cannot_be_a_wildcard(text: str) -> None:
     with pytest.raises(ValueError, match="is not HOST:PORT"):
         AllowList([text])
 
@@ -161,7 +159,7 @@ def test_nothing_is_below_an_address(text: str) -> None:
         *("2002:a9fe:a9fe::1", "2001:db8::1", "100::1"),
     ],
 )
-def test_a_name_never_leads_to_an_address_that_is_not_public(address: str) -> None:
+def test_names_never_resolve_to_private_addresses(address: str) -> None:
     allow = AllowList(["name.example:80"])
 
     assert not allow.leads_to(ip_address(address), 80)
@@ -171,12 +169,12 @@ def test_a_name_never_leads_to_an_address_that_is_not_public(address: str) -> No
 @pytest.mark.parametrize(
     "address", ["1.1.1.1", "93.184.215.14", "2606:4700::1111", "::ffff:1.1.1.1", "64:ff9b::101:101"]
 )
-def test_a_name_leads_to_public_addresses(address: str) -> None:
+def test_a_name_reaches_public_addresses(address: str) -> None:
     assert AllowList(["name.example:80"]).leads_to(ip_address(address), 80)
 
 
 @given(ADDRESSES, PORTS, PORTS)
-def test_an_address_that_is_listed_itself_is_open_on_its_port(
+def test_a_listed_address_is_open_on_its_port(
     address: IPv4Address | IPv6Address, port: int, other: int
 ) -> None:
     allow = AllowList([f"{written(address)}:{port}"])
@@ -186,7 +184,7 @@ def test_an_address_that_is_listed_itself_is_open_on_its_port(
 
 
 @given(st.ip_addresses(v=4))
-def test_an_ipv4_address_is_judged_alike_in_its_ipv6_forms(address: IPv4Address) -> None:
+def test_ipv4_and_its_ipv6_forms_are_classified_alike(address: IPv4Address) -> None:
     number = int(address)
     forms = (0xFFFF << 32 | number, 0x64FF9B << 96 | number, 0x2002 << 112 | number << 80)
 

@@ -9,7 +9,7 @@ RATE = 1000.0
 
 
 @given(st.lists(st.tuples(st.floats(0, 5), st.integers(1, 2000)), min_size=1))
-def test_never_more_comes_through_than_the_rate_and_a_burst(steps: list[tuple[float, int]]) -> None:
+def test_throughput_never_exceeds_rate_plus_burst(steps: list[tuple[float, int]]) -> None:
     now = [0.0]
     rate_limit = RateLimit(RATE, clock=lambda: now[0])
     total = 0
@@ -21,7 +21,7 @@ def test_never_more_comes_through_than_the_rate_and_a_burst(steps: list[tuple[fl
         assert total <= RATE * (now[0] + 0.25) + 1e-6
 
 
-def test_a_little_after_a_pause_does_not_wait() -> None:
+def test_a_small_amount_after_a_pause_does_not_wait() -> None:
     now = [100.0]
     rate_limit = RateLimit(RATE, clock=lambda: now[0])
 

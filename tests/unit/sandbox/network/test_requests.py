@@ -54,7 +54,7 @@ def ask(proxy: RunningProxy, method: str, url: str, **more: object) -> http.clie
     return connection.getresponse()
 
 
-def test_a_request_arrives_as_if_it_were_sent_directly(
+def test_requests_are_forwarded_as_if_sent_directly(
     proxied: tuple[RunningProxy, Server], seen: list[bytes]
 ) -> None:
     proxy, other = proxied
@@ -86,7 +86,7 @@ def test_a_request_arrives_as_if_it_were_sent_directly(
     ("url", "stream"),
     [("http://{}", "GET / "), ("HTTP://{}?a", "GET /?a "), ("http://{}//x", "GET //x ")],
 )
-def test_any_form_of_a_url_is_understood(
+def test_every_url_form_is_understood(
     proxied: tuple[RunningProxy, Server], seen: list[bytes], url: str, stream: str
 ) -> None:
     proxy, other = proxied
@@ -98,7 +98,7 @@ def test_any_form_of_a_url_is_understood(
     assert seen[0].decode().startswith(stream)
 
 
-def test_a_second_request_never_reaches_the_first_ones_server(
+def test_a_pipelined_request_never_reaches_the_first_server(
     proxied: tuple[RunningProxy, Server], seen: list[bytes]
 ) -> None:
     proxy, other = proxied
@@ -130,7 +130,7 @@ def test_bodies_pass_in_both_directions(chunked: bool) -> None:
         assert answer.read() == data
 
 
-def test_an_answer_without_a_length_ends_with_its_connection() -> None:
+def test_a_response_without_length_ends_with_its_connection() -> None:
     def answer_as_of_old(connection: socket.socket) -> None:
         read_head(connection)
         connection.sendall(b"HTTP/1.0 200 OK\r\n\r\n" + bytes(LARGE))
@@ -147,7 +147,7 @@ def test_an_answer_without_a_length_ends_with_its_connection() -> None:
         ("GET", b"HTTP/1.1 304 Not Modified\r\nETag: x\r\n\r\n"),
     ],
 )
-def test_an_answer_without_a_body_is_complete(method: str, head: bytes) -> None:
+def test_a_response_without_body_is_complete(method: str, head: bytes) -> None:
     def answer(connection: socket.socket) -> None:
         read_head(connection)
         connection.sendall(head)
@@ -159,7 +159,7 @@ def test_an_answer_without_a_body_is_complete(method: str, head: bytes) -> None:
         assert response.read() == b""
 
 
-def test_a_client_that_waits_for_leave_to_send_gets_it() -> None:
+def test_expect_continue_is_answered() -> None:
     def give_leave(connection: socket.socket) -> None:
         assert b"expect: 100-continue" in read_head(connection).lower()
         connection.sendall(b"HTTP/1.1 100 Continue\r\n\r\n")
@@ -176,7 +176,7 @@ def test_a_client_that_waits_for_leave_to_send_gets_it() -> None:
         assert read_all(client).endswith(b"\r\n\r\nhi")
 
 
-def test_an_answer_that_comes_before_the_whole_body_is_not_lost() -> None:
+def test_an_early_response_is_not_lost() -> None:
     def refuse_at_once(connection: socket.socket) -> None:
         read_head(connection)
         connection.sendall(b"HTTP/1.1 413 Too Large\r\nContent-Length: 0\r\n\r\n")
@@ -186,7 +186,7 @@ def test_an_answer_that_comes_before_the_whole_body_is_not_lost() -> None:
         assert answer.status == 413
 
 
-def test_what_is_not_listed_is_refused_even_with_a_large_body(
+def test_unlisted_destinations_are_refused_even_with_a_large_body(
     proxied: tuple[RunningProxy, Server], seen: list[bytes]
 ) -> None:
     proxy, other = proxied
@@ -223,7 +223,7 @@ def test_what_is_not_listed_is_refused_even_with_a_large_body(
         (b"a" * 40_000, 431),
     ],
 )
-def test_what_is_no_request_for_a_proxy_is_told_so(request_bytes: bytes, status: int) -> None:
+def test_non_proxy_requests_get_an_explanation(request_bytes: bytes, status: int) -> None:
     with running_proxy(["a.example:80"], uvloop.new_event_loop) as proxy:
         assert proxy.ask(request_bytes).startswith(b"HTTP/1.1 %d " % status)
         assert proxy.network.results == {Result.MALFORMED: 1}
@@ -250,7 +250,7 @@ PIECES = st.one_of(
 )
 
 
-def test_whatever_comes_is_answered_or_dropped(caplog: pytest.LogCaptureFixture) -> None:
+def test_any_bytes_get_a_response_or_a_disconnect(caplog: pytest.LogCaptureFixture) -> None:
     with running_proxy(["b.example:80"], uvloop.new_event_loop) as proxy:
 
         @settings(max_examples=200)
@@ -265,7 +265,7 @@ def test_whatever_comes_is_answered_or_dropped(caplog: pytest.LogCaptureFixture)
     assert caplog.records == []
 
 
-def test_an_answer_that_breaks_off_is_not_taken_for_whole() -> None:
+def test_a_truncated_response_is_detected() -> None:
     def break_off(connection: socket.socket) -> None:
         read_head(connection)
         connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\npart")
@@ -276,7 +276,7 @@ def test_an_answer_that_breaks_off_is_not_taken_for_whole() -> None:
             answer.read()
 
 
-def test_when_the_client_goes_away_so_does_the_request() -> None:
+def test_a_client_disconnect_aborts_the_forwarded_request() -> None:
     arrived, gone = threading.Event(), threading.Event()
 
     def wait_for_the_end(connection: socket.socket) -> None:
@@ -292,7 +292,7 @@ def test_when_the_client_goes_away_so_does_the_request() -> None:
         assert gone.wait(SECONDS)
 
 
-def test_requests_are_counted_by_what_came_of_them(proxied: tuple[RunningProxy, Server]) -> None:
+def test_proxy_requests_are_counted_by_result(proxied: tuple[RunningProxy, Server]) -> None:
     proxy, other = proxied
     registry = CollectorRegistry()
     registry.register(NetworkMetrics(proxy.network))

@@ -31,7 +31,7 @@ def echoing() -> Iterator[Server]:
         yield running
 
 
-def test_bytes_go_both_ways_and_each_end_reaches_the_other(
+def test_tunnels_relay_both_directions_and_half_closes(
     echoing: Server, new_loop: LoopFactory
 ) -> None:
     with running_proxy([echoing.place], new_loop) as proxy, proxy.tunnel(echoing.place) as client:
@@ -44,16 +44,16 @@ def test_bytes_go_both_ways_and_each_end_reaches_the_other(
         assert proxy.network.results == {Result.ALLOWED: 1}
 
 
-def test_what_follows_the_request_at_once_is_not_lost(
-    echoing: Server, new_loop: LoopFactory
-) -> None:
+def test_data_right_after_connect_is_forwarded(echoing: Server, new_loop: LoopFactory) -> None:
     with running_proxy([echoing.place], new_loop) as proxy, proxy.connect() as client:
         client.sendall(connect_to(echoing.place) + b"early")
         assert b" 200 " in read_head(client)
         assert client.recv(100) == b"early"
 
 
-def test_much_can_be_sent_while_much_is_received(echoing: Server, new_loop: LoopFactory) -> None:
+def test_large_data_can_be_sent_and_received_concurrently(
+    echoing: Server, new_loop: LoopFactory
+) -> None:
     sent = bytes(range(256)) * (MORE_THAN_BUFFERS // 256)
     with running_proxy([echoing.place], new_loop) as proxy, proxy.tunnel(echoing.place) as client:
         client.setblocking(False)
@@ -66,7 +66,7 @@ def test_much_can_be_sent_while_much_is_received(echoing: Server, new_loop: Loop
     assert received == sent
 
 
-def test_what_the_other_side_does_not_take_is_not_held(new_loop: LoopFactory) -> None:
+def test_backpressure_reaches_the_sender(new_loop: LoopFactory) -> None:
     done = threading.Event()
 
     def take_nothing(_connection: socket.socket) -> None:
@@ -86,7 +86,9 @@ def test_what_the_other_side_does_not_take_is_not_held(new_loop: LoopFactory) ->
     assert sent < MORE_THAN_BUFFERS
 
 
-def test_what_is_not_listed_is_never_connected_to(echoing: Server, new_loop: LoopFactory) -> None:
+def test_unlisted_destinations_are_never_connected_to(
+    echoing: Server, new_loop: LoopFactory
+) -> None:
     with server(echo) as other, running_proxy([other.place], new_loop) as proxy:
         answer = proxy.ask(connect_to(echoing.place))
 
@@ -97,7 +99,7 @@ def test_what_is_not_listed_is_never_connected_to(echoing: Server, new_loop: Loo
     assert echoing.connections == []
 
 
-def test_a_name_leads_to_this_machine_only_when_its_address_is_listed(
+def test_a_name_reaches_this_host_only_if_its_address_is_listed(
     echoing: Server, new_loop: LoopFactory
 ) -> None:
     name = f"localhost:{echoing.port}"
@@ -117,7 +119,7 @@ def test_a_name_leads_to_this_machine_only_when_its_address_is_listed(
 
 
 @pytest.mark.parametrize("name", ["localhost", "LOCALHOST.", "127.1", "2130706433", "0x7f000001"])
-def test_an_address_in_disguise_is_another_host(
+def test_disguised_addresses_do_not_match(
     echoing: Server, new_loop: LoopFactory, name: str
 ) -> None:
     with running_proxy([echoing.place], new_loop) as proxy:
@@ -126,7 +128,7 @@ def test_an_address_in_disguise_is_another_host(
     assert echoing.connections == []
 
 
-def test_a_destination_that_does_not_answer_is_told_apart(new_loop: LoopFactory) -> None:
+def test_an_unreachable_destination_is_reported_as_such(new_loop: LoopFactory) -> None:
     with socket.create_server(("127.0.0.1", 0)) as gone:
         place = f"127.0.0.1:{gone.getsockname()[1]}"
     with running_proxy([place], new_loop) as proxy:
@@ -135,7 +137,7 @@ def test_a_destination_that_does_not_answer_is_told_apart(new_loop: LoopFactory)
         assert proxy.network.results == {Result.UNREACHABLE: 1}
 
 
-def test_when_the_destination_breaks_off_so_does_the_tunnel(new_loop: LoopFactory) -> None:
+def test_a_broken_destination_breaks_the_tunnel(new_loop: LoopFactory) -> None:
     def say_and_leave(connection: socket.socket) -> None:
         connection.sendall(b"bye")
 
@@ -147,7 +149,7 @@ def test_when_the_destination_breaks_off_so_does_the_tunnel(new_loop: LoopFactor
         assert read_all(client) == b"bye"
 
 
-def test_connections_are_bounded_and_the_next_waits_for_its_turn(
+def test_connections_are_limited_and_further_ones_wait(
     echoing: Server, new_loop: LoopFactory
 ) -> None:
     with running_proxy([echoing.place], new_loop) as proxy, contextlib.ExitStack() as stack:
@@ -163,7 +165,7 @@ def test_connections_are_bounded_and_the_next_waits_for_its_turn(
         assert b" 200 " in read_head(late)
 
 
-def test_a_silent_connection_is_given_up(
+def test_an_idle_connection_is_closed(
     echoing: Server, new_loop: LoopFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with running_proxy([echoing.place], new_loop) as proxy:
@@ -176,7 +178,7 @@ def test_a_silent_connection_is_given_up(
             assert client.recv(1) == b""
 
 
-def test_all_of_a_run_is_closed_when_it_ends(echoing: Server, new_loop: LoopFactory) -> None:
+def test_everything_of_a_run_is_closed_when_it_ends(echoing: Server, new_loop: LoopFactory) -> None:
     with running_proxy([echoing.place], new_loop) as proxy, proxy.tunnel(echoing.place) as client:
         with proxy.connect() as unasked:
             proxy.finish()

@@ -29,7 +29,7 @@ def end_of(sent: Sent) -> dict[str, Any]:
 
 
 @given(pieces=st.lists(st.tuples(st.sampled_from(["stdout", "stderr"]), st.binary())))
-def test_what_is_printed_comes_in_order_up_to_the_room(pieces: list[tuple[str, bytes]]) -> None:
+def test_output_arrives_in_order_up_to_its_budget(pieces: list[tuple[str, bytes]]) -> None:
     sent: Sent = []
     running = cell(sent, stream=50)
     for stream, piece in pieces:
@@ -51,7 +51,7 @@ def test_many_small_pieces_are_few_messages() -> None:
     assert len(sent) < 20
 
 
-def test_what_was_printed_before_something_is_shown_comes_before_it() -> None:
+def test_output_before_a_display_is_sent_first() -> None:
     sent: Sent = []
     running = cell(sent)
     running.printed("stdout", b"first")
@@ -61,7 +61,7 @@ def test_what_was_printed_before_something_is_shown_comes_before_it() -> None:
     assert [body for _, body in sent] == [b"first", b"second", b"third", b""]
 
 
-def test_a_representation_that_is_too_large_leaves_the_others() -> None:
+def test_a_too_large_representation_does_not_affect_others() -> None:
     sent: Sent = []
     running = cell(sent, display=20)
     running.shown({"image/png": "x" * 100, "text/plain": "<Figure>"})
@@ -70,7 +70,7 @@ def test_a_representation_that_is_too_large_leaves_the_others() -> None:
     assert end_of(sent)["cut"] == ["display"]
 
 
-def test_a_value_that_is_no_text_is_told_as_json() -> None:
+def test_non_text_values_are_sent_as_json() -> None:
     sent: Sent = []
     cell(sent).shown({"application/json": {"a": [1, None]}})
     header, body = sent[0]
@@ -78,7 +78,7 @@ def test_a_value_that_is_no_text_is_told_as_json() -> None:
     assert json.loads(body) == {"a": [1, None]}
 
 
-def test_there_is_an_end_to_what_is_shown() -> None:
+def test_displays_are_bounded() -> None:
     sent: Sent = []
     running = cell(sent, display=1 << 20)
     for number in range(MOST_DISPLAYS + 5):
@@ -88,7 +88,7 @@ def test_there_is_an_end_to_what_is_shown() -> None:
     assert end_of(sent)["cut"] == ["display"]
 
 
-def test_something_shown_that_is_dropped_sends_nothing_off() -> None:
+def test_a_dropped_display_does_not_flush_output() -> None:
     sent: Sent = []
     running = cell(sent, stream=1 << 20, display=0)
     for _ in range(1000):
@@ -98,7 +98,7 @@ def test_something_shown_that_is_dropped_sends_nothing_off() -> None:
     assert len(sent) < 20
 
 
-def test_an_interrupt_waits_until_it_is_noticed() -> None:
+def test_an_early_interrupt_is_delivered_when_the_cell_starts() -> None:
     interrupts: list[str] = []
     running = cell([])
     running.interrupt(lambda: interrupts.append("first"))
@@ -109,7 +109,7 @@ def test_an_interrupt_waits_until_it_is_noticed() -> None:
 
 
 @given(value=st.text(st.characters(), max_size=20))
-def test_halves_of_surrogate_pairs_become_something_else(value: str) -> None:
+def test_lone_surrogates_are_replaced(value: str) -> None:
     sent: Sent = []
     running = cell(sent, display=1000)
     running.shown({"text/\ud800": value + "\ud800", "application/json": [value, "\udfff"]})
@@ -119,7 +119,7 @@ def test_halves_of_surrogate_pairs_become_something_else(value: str) -> None:
         body.decode()
 
 
-def test_an_endless_error_is_cut() -> None:
+def test_an_endless_error_is_truncated() -> None:
     sent: Sent = []
     running = cell(sent)
     content = {"ename": "E" * 999, "evalue": "v" * (1 << 20), "traceback": ["t" * 100_000] * 50}

@@ -44,7 +44,7 @@ def refusal(folder: Folder, path: str) -> int | None:
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(contents=st.dictionaries(NAMES, st.binary(max_size=50), max_size=8), limit=st.integers(1, 9))
-def test_what_is_written_is_listed_in_pages_and_read(
+def test_written_files_are_listed_in_pages_and_readable(
     tmp_path_factory: pytest.TempPathFactory, contents: dict[str, bytes], limit: int
 ) -> None:
     descriptor = os.open(tmp_path_factory.mktemp("workspace"), os.O_RDONLY)
@@ -62,27 +62,27 @@ def test_what_is_written_is_listed_in_pages_and_read(
     os.close(descriptor)
 
 
-def test_a_shorter_content_replaces_all_of_a_longer_one(folder: Folder) -> None:
+def test_a_shorter_content_replaces_a_longer_one_completely(folder: Folder) -> None:
     folder.write("a", b"long content")
     folder.write("a", b"short")
     assert folder.read("a", 100) == b"short"
 
 
 @pytest.mark.parametrize("target", ["../secret", "/etc/hostname", "nothing"])
-def test_links_lead_nowhere(folder: Folder, workspace: Path, target: str) -> None:
+def test_links_are_not_followed(folder: Folder, workspace: Path, target: str) -> None:
     (workspace / "link").symlink_to(target)
     assert refusal(folder, "link") == errno.ELOOP
     assert folder.names("", 10) == []
     assert (workspace.parent / "secret").read_text() == "secret"
 
 
-def test_a_linked_folder_is_not_entered(folder: Folder, workspace: Path) -> None:
+def test_linked_folders_are_not_entered(folder: Folder, workspace: Path) -> None:
     (workspace / "folder").symlink_to("..")
     assert refusal(folder, "folder/secret") == errno.ELOOP
     assert (workspace.parent / "secret").read_text() == "secret"
 
 
-def test_a_fifo_makes_nobody_wait(folder: Folder, workspace: Path) -> None:
+def test_a_fifo_does_not_block(folder: Folder, workspace: Path) -> None:
     os.mkfifo(workspace / "fifo")
     assert refusal(folder, "fifo") == errno.EISDIR
     reader = os.open(workspace / "fifo", os.O_RDONLY | os.O_NONBLOCK)
@@ -90,12 +90,12 @@ def test_a_fifo_makes_nobody_wait(folder: Folder, workspace: Path) -> None:
     os.close(reader)
 
 
-def test_a_folder_is_no_file(folder: Folder, workspace: Path) -> None:
+def test_a_folder_is_not_a_file(folder: Folder, workspace: Path) -> None:
     (workspace / "folder").mkdir()
     assert refusal(folder, "folder") == errno.EISDIR
 
 
-def test_more_than_the_limit_is_not_read(folder: Folder) -> None:
+def test_no_more_than_the_limit_is_read(folder: Folder) -> None:
     folder.write("a", b"12345")
     assert folder.read("a", 5) == b"12345"
     with pytest.raises(OSError, match="Errno") as caught:
@@ -103,7 +103,7 @@ def test_more_than_the_limit_is_not_read(folder: Folder) -> None:
     assert caught.value.errno == errno.EFBIG
 
 
-def test_a_name_that_is_no_text_is_not_listed(folder: Folder, workspace: Path) -> None:
+def test_an_undecodable_name_is_not_listed(folder: Folder, workspace: Path) -> None:
     Path(os.fsdecode(os.fsencode(workspace) + b"/\xff")).touch()
     (workspace / "text").touch()
     assert [entry["path"] for entry in folder.names("", 10)] == ["text"]

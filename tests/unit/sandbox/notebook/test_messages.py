@@ -30,7 +30,9 @@ def received(pieces: Iterable[bytes]) -> list[tuple[Header, bytes]]:
 
 
 @given(messages=MESSAGES, cuts=st.lists(st.integers(1, 40), min_size=1))
-def test_cuts_do_not_matter(messages: list[tuple[Header, bytes]], cuts: list[int]) -> None:
+def test_message_boundaries_do_not_matter(
+    messages: list[tuple[Header, bytes]], cuts: list[int]
+) -> None:
     stream = b"".join(encode(header, body_length=len(body)) + body for header, body in messages)
     pieces: list[bytes] = []
     start = 0
@@ -42,7 +44,7 @@ def test_cuts_do_not_matter(messages: list[tuple[Header, bytes]], cuts: list[int
 
 
 @given(message=st.tuples(st.just({"type": "x"}), st.binary(max_size=50)), lost=st.integers(1, 30))
-def test_a_message_without_its_end_is_none(message: tuple[Header, bytes], lost: int) -> None:
+def test_an_incomplete_message_is_not_delivered(message: tuple[Header, bytes], lost: int) -> None:
     header, body = message
     stream = encode(header, body_length=len(body)) + body
     assert received([stream, stream[:-lost]]) == [message]
@@ -58,12 +60,12 @@ def test_a_message_without_its_end_is_none(message: tuple[Header, bytes], lost: 
     ],
     ids=["no JSON", "no text", "too deep", "too long"],
 )
-def test_what_is_no_message_is_told_apart(stream: bytes) -> None:
+def test_malformed_messages_are_detected(stream: bytes) -> None:
     with pytest.raises(MalformedMessage):
         received([stream])
 
 
-def test_nothing_there_is_no_end() -> None:
+def test_no_data_is_not_the_end() -> None:
     sender, receiver = socket.socketpair()
     with sender, receiver:
         inbox = Inbox(receiver)
@@ -74,5 +76,5 @@ def test_nothing_there_is_no_end() -> None:
 
 
 @given(st.lists(st.binary()))
-def test_parts_are_found_again(parts: list[bytes]) -> None:
+def test_split_parts_equal_the_original(parts: list[bytes]) -> None:
     assert split(b"".join(parts), [len(part) for part in parts]) == parts

@@ -23,14 +23,14 @@ def ended_process() -> int:
     return process.pid
 
 
-def test_every_user_can_enter_it(temporary: Path) -> None:
+def test_every_user_can_enter_the_folder(temporary: Path) -> None:
     folder = make_folder()
 
     assert folder.stat().st_mode & 0o777 == 0o755
     assert folder.parent == temporary
 
 
-def test_what_an_ended_service_left_is_removed(temporary: Path, deep_tree: Path) -> None:
+def test_folders_of_dead_services_are_removed(temporary: Path, deep_tree: Path) -> None:
     left = temporary / f"temper-sandbox-{ended_process()}-abc"
     left.mkdir()
     deep_tree.rename(left / "deep")
@@ -41,7 +41,7 @@ def test_what_an_ended_service_left_is_removed(temporary: Path, deep_tree: Path)
 
 
 @pytest.mark.parametrize("owner", ["own-", "1-", "", "x-", "okvus39b"])
-def test_what_is_no_ended_services_stays(temporary: Path, owner: str) -> None:
+def test_other_folders_are_kept(temporary: Path, owner: str) -> None:
     other = temporary / f"temper-sandbox-{owner.replace('own', str(os.getpid()))}abc"
     other.mkdir()
 
@@ -50,11 +50,11 @@ def test_what_is_no_ended_services_stays(temporary: Path, owner: str) -> None:
     assert other.exists()
 
 
-def test_it_is_removed_however_deep_it_is(deep_tree: Path) -> None:
+def test_deep_folders_are_removed(deep_tree: Path) -> None:
     remove_folder(deep_tree)
 
     assert not deep_tree.exists()
 
 
-def test_removing_what_is_gone_is_no_error(tmp_path: Path) -> None:
+def test_removing_a_missing_group_succeeds(tmp_path: Path) -> None:
     remove_folder(tmp_path / "absent")

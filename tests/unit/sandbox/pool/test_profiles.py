@@ -28,12 +28,14 @@ FILE = PythonFile("main.py")
         (Executable(("bash",)), {"numpy"}, "base"),
     ],
 )
-def test_the_smallest_that_has_all_packages(command: Command, imports: set[str], name: str) -> None:
+def test_the_smallest_profile_with_all_packages_is_chosen(
+    command: Command, imports: set[str], name: str
+) -> None:
     assert choose_profile(command, frozenset(imports)).name == name
 
 
 @pytest.mark.parametrize("profile", BY_SIZE, ids=lambda profile: profile.name)
-def test_packages_that_a_profile_promises_are_imported(profile: Profile) -> None:
+def test_profiles_import_their_packages(profile: Profile) -> None:
     imported = {module.partition(".")[0] for module in profile.modules}
     # sympy and pandas import these themselves.
     assert profile.packages - imported <= {"mpmath", "numpy", "scipy"}

@@ -111,7 +111,7 @@ def test_descriptors_are_received() -> None:
         frames.PREFIX.pack(frames.LARGEST_HEADER + 1, 0),
     ],
 )
-def test_a_message_that_is_not_whole_is_a_hang_up(data: bytes) -> None:
+def test_a_truncated_message_raises_channel_closed(data: bytes) -> None:
     async def receive(channel: Channel) -> None:
         with pytest.raises(frames.ChannelClosed):
             await channel.receive()
@@ -119,7 +119,7 @@ def test_a_message_that_is_not_whole_is_a_hang_up(data: bytes) -> None:
     talk(receive, lambda end: end.sendall(data))
 
 
-def test_sending_to_nobody_is_a_hang_up() -> None:
+def test_sending_to_a_closed_peer_raises_channel_closed() -> None:
     async def send(channel: Channel) -> None:
         with pytest.raises(frames.ChannelClosed):
             while True:
@@ -128,7 +128,7 @@ def test_sending_to_nobody_is_a_hang_up() -> None:
     talk(send, lambda end: end.recv(1))
 
 
-def test_a_cancellation_is_one_word() -> None:
+def test_a_cancellation_is_one_prefix() -> None:
     async def send(channel: Channel) -> None:
         await channel.send_cancel()
 
@@ -138,7 +138,7 @@ def test_a_cancellation_is_one_word() -> None:
     assert talk(send, receive)[1] == frames.CANCEL
 
 
-def test_a_cancellation_that_nobody_hears_is_no_error() -> None:
+def test_cancelling_a_dead_slot_succeeds() -> None:
     async def send(channel: Channel) -> None:
         with pytest.raises(frames.ChannelClosed):
             await channel.receive()
@@ -148,7 +148,7 @@ def test_a_cancellation_that_nobody_hears_is_no_error() -> None:
 
 
 @pytest.mark.parametrize("loop_factory", [None, uvloop.new_event_loop])
-def test_who_waits_is_told_of_a_hang_up_though_the_other_end_stays_open(
+def test_closing_wakes_a_receiver_even_if_the_peer_stays_open(
     loop_factory: Callable[[], asyncio.AbstractEventLoop] | None,
 ) -> None:
     own_end, other_end = socket.socketpair()

@@ -65,7 +65,7 @@ def writing(*pieces: bytes) -> Callable[[int], None]:
     return work
 
 
-def test_all_output_is_kept_and_told_in_order() -> None:
+def test_all_output_is_kept_and_reported_in_order() -> None:
     async def test() -> None:
         told: list[tuple[Stream, bytes]] = []
         output = Output(Stream.STDERR, 10 * MEGABYTE, lambda *piece: told.append(piece))
@@ -100,7 +100,7 @@ def test_output_is_kept_up_to_its_limit(excess: int) -> None:
     run(test)
 
 
-def test_nothing_is_kept_at_a_limit_of_zero() -> None:
+def test_a_limit_of_zero_keeps_nothing() -> None:
     async def test() -> None:
         output = Output(Stream.STDOUT, 0, None)
         program = Program(writing(b"x"), output.write_end)
@@ -113,7 +113,7 @@ def test_nothing_is_kept_at_a_limit_of_zero() -> None:
     run(test)
 
 
-def test_what_is_still_in_the_pipe_at_the_end_is_kept() -> None:
+def test_output_left_in_the_pipe_is_kept() -> None:
     async def test() -> None:
         output = Output(Stream.STDOUT, 10 * MEGABYTE, None)
         fcntl.fcntl(output.write_end, fcntl.F_SETPIPE_SZ, MEGABYTE)
@@ -128,7 +128,7 @@ def test_what_is_still_in_the_pipe_at_the_end_is_kept() -> None:
     run(test)
 
 
-def test_the_end_does_not_wait_for_one_who_writes_on() -> None:
+def test_finish_does_not_wait_for_a_writer() -> None:
     async def test() -> None:
         output = Output(Stream.STDOUT, 1000, None)
         end = os.dup(output.write_end)
@@ -157,7 +157,7 @@ def test_the_end_does_not_wait_for_one_who_writes_on() -> None:
     run(test)
 
 
-def test_a_program_that_never_started_leaves_nothing() -> None:
+def test_a_program_that_never_started_leaks_nothing() -> None:
     async def test() -> None:
         for stream in (Output(Stream.STDOUT, 10, None), Input(b""), Input(b"x" * MEGABYTE)):
             stream.discard()
@@ -190,7 +190,7 @@ def test_a_program_reads_all_of_its_input(size: int) -> None:
 
 
 @pytest.mark.parametrize("most", [0, 10, 100_000])
-def test_input_that_nobody_reads_holds_nothing_up(most: int) -> None:
+def test_unread_stdin_blocks_nothing(most: int) -> None:
     async def test() -> None:
         given = Input(b"x" * (50 * MEGABYTE))
         read: list[bytes] = []
@@ -204,7 +204,7 @@ def test_input_that_nobody_reads_holds_nothing_up(most: int) -> None:
     run(test)
 
 
-def test_input_that_is_never_read_can_end() -> None:
+def test_unread_stdin_can_be_finished() -> None:
     async def test() -> None:
         given = Input(b"x" * MEGABYTE)
         end = os.dup(given.read_end)

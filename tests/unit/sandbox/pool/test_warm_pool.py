@@ -85,7 +85,7 @@ def with_shelf(test: Callable[[WarmPool, Maker], Awaitable[None]]) -> None:
     asyncio.run(run())
 
 
-def test_a_slot_is_used_again() -> None:
+def test_slots_are_reused() -> None:
     async def test(warm_pool: WarmPool, maker: Maker) -> None:
         for _ in range(5):
             warm_pool.release(await warm_pool.acquire())
@@ -95,7 +95,7 @@ def test_a_slot_is_used_again() -> None:
     with_shelf(test)
 
 
-def test_more_takers_than_slots_wait_in_turn() -> None:
+def test_waiters_get_slots_in_order() -> None:
     async def test(warm_pool: WarmPool, maker: Maker) -> None:
         order = []
 
@@ -113,7 +113,7 @@ def test_more_takers_than_slots_wait_in_turn() -> None:
 
 
 @pytest.mark.parametrize("loss", ["broken", "fails_to_prepare"])
-def test_a_waiter_gets_another_for_one_that_was_lost(loss: str) -> None:
+def test_a_lost_slot_is_replaced_for_its_waiter(loss: str) -> None:
     async def test(warm_pool: WarmPool, maker: Maker) -> None:
         taken = [await warm_pool.acquire() for _ in range(MOST)]
         waiter = asyncio.create_task(warm_pool.acquire())
@@ -128,7 +128,7 @@ def test_a_waiter_gets_another_for_one_that_was_lost(loss: str) -> None:
     with_shelf(test)
 
 
-def test_slots_that_died_in_the_shelf_are_replaced() -> None:
+def test_dead_ready_slots_are_replaced() -> None:
     async def test(warm_pool: WarmPool, maker: Maker) -> None:
         for slot in [await warm_pool.acquire() for _ in range(MOST)]:
             warm_pool.release(slot)
@@ -147,7 +147,7 @@ def test_slots_that_died_in_the_shelf_are_replaced() -> None:
     with_shelf(test)
 
 
-def test_a_waiter_gets_another_for_one_that_retires() -> None:
+def test_a_retired_slot_is_replaced_for_its_waiter() -> None:
     async def test(warm_pool: WarmPool, maker: Maker) -> None:
         for slot in [await warm_pool.acquire() for _ in range(MOST)]:
             warm_pool.release(slot)
@@ -164,7 +164,7 @@ def test_a_waiter_gets_another_for_one_that_retires() -> None:
     with_shelf(test)
 
 
-def test_slots_in_use_do_not_retire() -> None:
+def test_slots_in_use_are_not_retired() -> None:
     async def test(warm_pool: WarmPool, maker: Maker) -> None:
         used, unused = await warm_pool.acquire(), await warm_pool.acquire()
         warm_pool.release(unused)
@@ -177,7 +177,7 @@ def test_slots_in_use_do_not_retire() -> None:
     with_shelf(test)
 
 
-def test_everybody_hears_that_no_slot_can_be_made() -> None:
+def test_all_waiters_fail_if_no_slot_can_start() -> None:
     async def test(warm_pool: WarmPool, maker: Maker) -> None:
         maker.fails = True
 
@@ -192,7 +192,7 @@ def test_everybody_hears_that_no_slot_can_be_made() -> None:
     with_shelf(test)
 
 
-def test_a_waiter_keeps_waiting_for_a_slot_in_use_when_no_other_can_be_made() -> None:
+def test_a_waiter_keeps_waiting_for_a_busy_slot_if_no_other_can_start() -> None:
     async def test(warm_pool: WarmPool, maker: Maker) -> None:
         used = await warm_pool.acquire()
         maker.fails = True
@@ -206,7 +206,7 @@ def test_a_waiter_keeps_waiting_for_a_slot_in_use_when_no_other_can_be_made() ->
     with_shelf(test)
 
 
-def test_who_is_cancelled_while_served_leaves_the_slot_to_others() -> None:
+def test_a_waiter_cancelled_while_served_passes_its_slot_on() -> None:
     async def test(warm_pool: WarmPool, maker: Maker) -> None:
         taken = [await warm_pool.acquire() for _ in range(MOST)]
         first, second = (asyncio.create_task(warm_pool.acquire()) for _ in range(2))
@@ -226,7 +226,7 @@ def test_who_is_cancelled_while_served_leaves_the_slot_to_others() -> None:
     with_shelf(test)
 
 
-def test_who_waits_when_it_closes_is_told() -> None:
+def test_waiters_fail_when_the_pool_closes() -> None:
     async def test(warm_pool: WarmPool, maker: Maker) -> None:
         for _ in range(MOST):
             await warm_pool.acquire()

@@ -23,7 +23,7 @@ def parsed(frames: bytes) -> list[tuple[str, dict[str, object]]]:
 
 
 @given(PIECES)
-def test_the_pieces_together_are_the_output_however_it_is_cut(
+def test_decoded_pieces_add_up_to_the_output(
     pieces: list[tuple[Stream, bytes, bool]],
 ) -> None:
     events = RunEvents()
@@ -43,7 +43,7 @@ def test_the_pieces_together_are_the_output_however_it_is_cut(
         assert told == whole.decode(errors="replace")
 
 
-def test_the_compiler_is_told_of_before_the_program_and_once() -> None:
+def test_the_compile_result_is_sent_once_before_the_output() -> None:
     events = RunEvents()
     events.compiled(CommandResult(status=CommandStatus.FINISHED, return_code=0, stdout="warning"))
     events.printed(Stream.STDOUT, b"a\nb")
@@ -56,7 +56,7 @@ def test_the_compiler_is_told_of_before_the_program_and_once() -> None:
     assert events.drain() == b""
 
 
-def test_whoever_waits_hears_of_what_came_before_and_gives_up_in_time() -> None:
+def test_wait_returns_for_earlier_events_and_times_out() -> None:
     async def wait() -> tuple[bool, bool]:
         events = RunEvents()
         events.printed(Stream.STDERR, b"early")

@@ -19,7 +19,7 @@ from services.sandbox.runs.cases import matches
         ("é\n".encode(), "é"),
     ],
 )
-def test_white_space_at_the_ends_does_not_count(stdout: bytes, expected: str) -> None:
+def test_whitespace_at_line_ends_is_ignored(stdout: bytes, expected: str) -> None:
     assert matches(stdout, expected, Match.LINES)
     assert not matches(stdout, expected, Match.EXACT)
 
@@ -38,11 +38,11 @@ def test_white_space_at_the_ends_does_not_count(stdout: bytes, expected: str) ->
     ],
 )
 @pytest.mark.parametrize("rule", list(Match))
-def test_everything_else_counts(stdout: bytes, expected: str, rule: Match) -> None:
+def test_other_differences_count(stdout: bytes, expected: str, rule: Match) -> None:
     assert not matches(stdout, expected, rule)
 
 
 @given(st.text())
-def test_what_is_printed_as_expected_matches(text: str) -> None:
+def test_expected_output_matches(text: str) -> None:
     for rule in Match:
         assert matches(text.encode(), text, rule)

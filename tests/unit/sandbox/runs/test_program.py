@@ -30,9 +30,7 @@ def check(settings: SandboxSettings, **fields: Any) -> Program:
 
 
 @pytest.mark.parametrize("asked", [None, -1, 0, -(10**30)])
-def test_without_a_memory_limit_the_operators_default_holds(
-    settings: SandboxSettings, asked: int | None
-) -> None:
+def test_the_default_memory_limit_applies(settings: SandboxSettings, asked: int | None) -> None:
     assert check(settings, memory_limit_MB=asked).running.memory_bytes == 200 << 20
     assert check(settings).running.memory_bytes == 200 << 20
     assert check(settings, memory_limit_MB=300).running.memory_bytes == 300 << 20
@@ -47,7 +45,7 @@ def test_without_a_memory_limit_the_operators_default_holds(
         ("memory_limit_MB", 10**30),
     ],
 )
-def test_what_is_above_the_operators_bound_is_refused_by_its_name(
+def test_limits_above_the_maximum_are_rejected_by_name(
     settings: SandboxSettings, field: str, value: float
 ) -> None:
     with pytest.raises(Unprocessable, match="TEMPER_SANDBOX_MAX_") as refusal:
@@ -62,13 +60,13 @@ def test_a_time_limit_is_a_finite_number(settings: SandboxSettings, seconds: obj
         check(settings, run_timeout=seconds)
 
 
-def test_a_time_limit_of_less_than_nothing_is_left_to_the_runner(
+def test_a_negative_time_limit_is_passed_to_the_runner(
     settings: SandboxSettings,
 ) -> None:
     assert check(settings, run_timeout=-1e308).running.seconds < 0
 
 
-def test_patience_is_what_the_client_waits_beyond_what_the_program_may_take(
+def test_the_queue_timeout_is_what_the_client_waits_beyond_the_run_time(
     settings: SandboxSettings,
 ) -> None:
     python = check(settings, compile_timeout=7, run_timeout=30)
@@ -80,5 +78,5 @@ def test_patience_is_what_the_client_waits_beyond_what_the_program_may_take(
     assert check(settings, compile_timeout=-90).queue_timeout == 10
 
 
-def test_every_language_that_may_be_named_is_declared() -> None:
+def test_every_contract_language_is_in_the_catalog() -> None:
     assert set(LANGUAGES) == set(Language)

@@ -42,20 +42,20 @@ LOST = failed_result("the zygote ended")
         ((LOST, WRONG), RunStatus.SANDBOX_ERROR),
     ],
 )
-def test_one_error_of_the_sandbox_counts_more_than_one_of_the_code(
+def test_a_sandbox_error_outweighs_a_failure(
     results: tuple[CommandResult | None, ...], status: RunStatus
 ) -> None:
     assert run_status(*results) is status
 
 
-def test_a_time_out_has_no_return_code_and_keeps_its_output() -> None:
+def test_a_timed_out_result_keeps_its_output() -> None:
     result = command_result(outcome(ExitReason.TIMED_OUT, None, b"so far"))
 
     assert result.status is CommandStatus.TIME_LIMIT_EXCEEDED
     assert (result.return_code, result.stdout) == (None, "so far")
 
 
-def test_death_by_a_signal_and_by_memory_are_finished_programs() -> None:
+def test_killed_programs_count_as_finished() -> None:
     killed = command_result(outcome(ExitReason.EXITED, -11))
     swollen = command_result(outcome(ExitReason.OUT_OF_MEMORY, -9))
 
@@ -64,12 +64,12 @@ def test_death_by_a_signal_and_by_memory_are_finished_programs() -> None:
     assert (killed.out_of_memory, swollen.out_of_memory) == (False, True)
 
 
-def test_figures_and_cuts_are_passed_on() -> None:
+def test_usage_and_truncation_are_reported() -> None:
     assert (FINE.execution_time, FINE.cpu_time, FINE.peak_memory_mb) == (0.5, 0.25, 3.0)
     assert (FINE.stdout_truncated, FINE.stderr_truncated) == (True, False)
 
 
-def test_only_the_bytes_that_are_no_text_are_replaced() -> None:
+def test_only_invalid_bytes_are_replaced() -> None:
     result = command_result(outcome(ExitReason.EXITED, 0, b"a\xffb\0c\r\n\xe2\x82"))
 
     assert result.stdout == "a\ufffdb\0c\r\n\ufffd"

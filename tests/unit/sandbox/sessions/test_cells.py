@@ -41,7 +41,7 @@ async def heard(driver: ScriptedDriver, kind: str) -> None:
     assert header["type"] == kind
 
 
-def test_a_cell_that_heeds_the_interrupt_leaves_its_kernel_alone() -> None:
+def test_an_interruptible_cell_keeps_its_kernel() -> None:
     async def work() -> None:
         async with scripted_notebook() as (notebook, driver):
             running = asyncio.create_task(run_cell(notebook, "code", 0.05, outputs()))
@@ -79,7 +79,7 @@ def test_a_cell_that_ignores_the_interrupt_loses_its_kernel(
     run(work())
 
 
-def test_a_driver_that_does_nothing_ends_the_notebook(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unresponsive_driver_ends_the_notebook(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cells, "INTERRUPT_SECONDS", 0.1)
     monkeypatch.setattr(cells, "REPLACE_SECONDS", 0.1)
 
@@ -92,7 +92,7 @@ def test_a_driver_that_does_nothing_ends_the_notebook(monkeypatch: pytest.Monkey
     run(work())
 
 
-def test_a_cell_that_nobody_waits_for_is_stopped() -> None:
+def test_an_abandoned_cell_is_stopped() -> None:
     async def work() -> None:
         async with scripted_notebook() as (notebook, driver):
             running = asyncio.create_task(run_cell(notebook, "code", 60, outputs()))
@@ -119,7 +119,7 @@ def test_a_cell_that_nobody_waits_for_is_stopped() -> None:
         (None, [{"type": "died", "return_code": -11}], CellStatus.KERNEL_DIED),
     ],
 )
-def test_the_status_says_who_ended_the_cell(
+def test_the_cell_status_says_what_stopped_it(
     ask: str | None, answers: list[dict[str, Any]], status: CellStatus
 ) -> None:
     async def work() -> CellResult:

@@ -1,4 +1,4 @@
-"""A driver that is not what it was costs the notebook, and nothing else."""
+"""A driver that violates the protocol ends its notebook and nothing else."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -51,7 +51,7 @@ async def begin(notebook: Notebook, driver: ScriptedDriver) -> "asyncio.Task[Cel
     return running
 
 
-def test_a_cell_runs_to_its_end_and_the_next_one_follows() -> None:
+def test_cells_run_one_after_another() -> None:
     async def work() -> None:
         async with scripted_notebook() as (notebook, driver):
             for _ in range(2):
@@ -90,7 +90,7 @@ BROKEN: list[bytes] = [
 
 
 @pytest.mark.parametrize("data", BROKEN, ids=range(len(BROKEN)))
-def test_what_no_driver_would_say_ends_the_notebook_and_its_cell(data: bytes) -> None:
+def test_protocol_violations_end_the_notebook_and_its_cell(data: bytes) -> None:
     async def work() -> None:
         async with scripted_notebook() as (notebook, driver):
             running = await begin(notebook, driver)
@@ -99,7 +99,7 @@ def test_what_no_driver_would_say_ends_the_notebook_and_its_cell(data: bytes) ->
             await asyncio.gather(writing, return_exceptions=True)
             assert end == CellOutcome()
             assert notebook.ended_at is not None
-            assert "its driver is not what it was" in notebook.end_reason
+            assert "its driver violated the protocol" in notebook.end_reason
             assert await notebook.execute("more", outputs()) == CellOutcome()
             with pytest.raises(NotebookEnded):
                 await notebook.ask({"type": "list", "after": "", "limit": 1})
@@ -109,7 +109,7 @@ def test_what_no_driver_would_say_ends_the_notebook_and_its_cell(data: bytes) ->
 
 @settings(max_examples=60, deadline=None)
 @given(data=st.binary(min_size=1, max_size=200) | st.text().map(lambda s: encode({"type": s})))
-def test_garbage_ends_the_notebook_or_waits_for_its_rest(data: bytes) -> None:
+def test_garbage_ends_the_notebook_or_is_incomplete(data: bytes) -> None:
     async def work() -> None:
         async with scripted_notebook() as (notebook, driver):
             await driver.write(data)
@@ -120,7 +120,7 @@ def test_garbage_ends_the_notebook_or_waits_for_its_rest(data: bytes) -> None:
 
 
 @pytest.mark.parametrize("header", [DONE, {"type": "stream", "name": "stdout"}])
-def test_output_without_a_cell_ends_the_notebook(header: dict[str, Any]) -> None:
+def test_output_outside_a_cell_ends_the_notebook(header: dict[str, Any]) -> None:
     async def work() -> None:
         async with scripted_notebook() as (notebook, driver):
             await driver.tell(header)
@@ -129,7 +129,7 @@ def test_output_without_a_cell_ends_the_notebook(header: dict[str, Any]) -> None
     run(work())
 
 
-def test_a_death_in_a_cell_is_told_with_it() -> None:
+def test_a_kernel_exit_during_a_cell_is_its_result() -> None:
     async def work() -> None:
         async with scripted_notebook() as (notebook, driver):
             running = await begin(notebook, driver)
@@ -145,7 +145,7 @@ def test_a_death_in_a_cell_is_told_with_it() -> None:
     run(work())
 
 
-def test_a_death_between_cells_is_told_by_the_next_one_which_is_not_run() -> None:
+def test_a_kernel_exit_between_cells_fails_the_next_cell_unrun() -> None:
     async def work() -> None:
         async with scripted_notebook() as (notebook, driver):
             await driver.tell({"type": "died", "return_code": 3})
@@ -159,7 +159,7 @@ def test_a_death_between_cells_is_told_by_the_next_one_which_is_not_run() -> Non
     run(work())
 
 
-def test_a_death_that_was_asked_for_is_no_news() -> None:
+def test_a_requested_restart_is_not_reported() -> None:
     async def work() -> None:
         async with scripted_notebook() as (notebook, driver):
             await notebook.restart()
@@ -172,7 +172,7 @@ def test_a_death_that_was_asked_for_is_no_news() -> None:
     run(work())
 
 
-def test_a_kernel_that_dies_for_ever_ends_the_notebook() -> None:
+def test_a_kernel_that_keeps_dying_ends_the_notebook() -> None:
     async def work() -> None:
         async with scripted_notebook() as (notebook, driver):
             message = encode({"type": "died", "return_code": 1}) + encode({"type": "ready"})
@@ -183,7 +183,7 @@ def test_a_kernel_that_dies_for_ever_ends_the_notebook() -> None:
     run(work())
 
 
-def test_an_end_of_the_driver_ends_the_cell() -> None:
+def test_a_dead_driver_ends_the_cell() -> None:
     async def work() -> None:
         async with scripted_notebook() as (notebook, driver):
             running = await begin(notebook, driver)
@@ -196,7 +196,7 @@ def test_an_end_of_the_driver_ends_the_cell() -> None:
     run(work())
 
 
-def test_an_answer_is_not_lost_on_whoever_asks_next() -> None:
+def test_an_abandoned_answer_does_not_reach_the_next_request() -> None:
     async def work() -> None:
         async with scripted_notebook() as (notebook, driver):
             asked = asyncio.create_task(notebook.ask({"type": "read", "path": "a"}))
@@ -212,7 +212,7 @@ def test_an_answer_is_not_lost_on_whoever_asks_next() -> None:
     run(work())
 
 
-def test_a_kernel_that_does_not_start_says_why() -> None:
+def test_a_kernel_that_fails_to_start_says_why() -> None:
     async def work() -> None:
         driver = ScriptedDriver()
         driver.outcome = replace(driver.outcome, stderr=b"Traceback\nImportError: zmq")

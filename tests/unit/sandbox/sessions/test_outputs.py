@@ -31,7 +31,7 @@ def shown(kind: str, content: bytes, *, is_json: bool = False) -> tuple[Shown, b
 
 
 @given(pieces=st.lists(st.binary(min_size=1)))
-def test_bytes_are_told_once_and_as_text_however_they_are_cut(pieces: list[bytes]) -> None:
+def test_bytes_become_text_once_however_they_are_split(pieces: list[bytes]) -> None:
     told: list[str] = []
 
     def listen(name: str, data: BaseModel) -> None:
@@ -47,7 +47,7 @@ def test_bytes_are_told_once_and_as_text_however_they_are_cut(pieces: list[bytes
     assert "".join(told) == outputs.text(Stream.STDOUT)
 
 
-def test_cells_can_share_the_room() -> None:
+def test_cells_can_share_a_budget() -> None:
     budget = OutputBudget(stdout=10, stderr=10, display=10)
     CellOutputs(budget).take(PRINTED, b"12345678")
     with pytest.raises(ProtocolBroken):
@@ -55,7 +55,7 @@ def test_cells_can_share_the_room() -> None:
 
 
 @pytest.mark.parametrize("content", [b"[NaN]", b"[" * 10_000 + b"]" * 10_000, b"{", b'"\\ud800"'])
-def test_json_that_others_cannot_read_is_left_out(content: bytes) -> None:
+def test_non_standard_json_is_left_out(content: bytes) -> None:
     outputs = CellOutputs(OutputBudget(BIG, BIG, BIG))
     outputs.take(*shown("application/json", content, is_json=True))
     assert outputs.display == []
@@ -63,7 +63,7 @@ def test_json_that_others_cannot_read_is_left_out(content: bytes) -> None:
 
 
 @given(value=st.recursive(st.none() | st.integers() | st.text(), st.lists, max_leaves=20))
-def test_json_is_shown_as_what_it_stands_for(value: object) -> None:
+def test_json_displays_are_parsed(value: object) -> None:
     outputs = CellOutputs(OutputBudget(BIG, BIG, BIG))
     outputs.take(*shown("application/json", json.dumps(value).encode(), is_json=True))
     assert outputs.display == [{"application/json": value}]
@@ -72,7 +72,7 @@ def test_json_is_shown_as_what_it_stands_for(value: object) -> None:
 
 
 @given(st.binary() | st.text().map(str.encode))
-def test_no_header_is_anything_but_a_message_or_refused(header: bytes) -> None:
+def test_every_header_is_parsed_or_rejected(header: bytes) -> None:
     with pytest.raises(ProtocolBroken):
         read_message(header)
 
@@ -82,5 +82,5 @@ def test_no_header_is_anything_but_a_message_or_refused(header: bytes) -> None:
         Raised, type=st.just("error"), ename=st.text(max_size=9), evalue=st.text(), traceback=...
     )
 )
-def test_an_error_comes_through_as_it_was(message: Message) -> None:
+def test_error_responses_are_forwarded_unchanged(message: Message) -> None:
     assert read_message(message.model_dump_json().encode()) == message

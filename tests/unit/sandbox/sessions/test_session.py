@@ -12,7 +12,7 @@ from tests.unit.sandbox.sessions.scripted import scripted_notebook
     ("idle", "life", "reason"),
     [(-2.0, -1.0, "it was idle for too long"), (-1.0, -2.0, "it reached its maximum lifetime")],
 )
-def test_the_time_that_came_first_is_told_however_late_it_is_noticed(
+def test_the_earlier_expiry_is_reported_even_if_noticed_late(
     idle: float, life: float, reason: str
 ) -> None:
     async def work() -> str:
