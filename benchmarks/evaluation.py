@@ -20,9 +20,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from services.contracts.evaluations import NumericGrader, Sampling
+from services.contracts.evaluations import Sampling
+from services.contracts.graders import NumericGrader
 from services.core.process.reporter import RESULT
-from services.evaluator.evaluation.spec import SPEC, EvaluationSpec, RemoteEndpoint
+from services.evaluator.evaluation.spec import SPEC, EvaluationSpec
+from services.evaluator.serving import RemoteEndpoint
 
 REPOSITORY = Path(__file__).parents[1]
 CLIENT_CORE, SERVER_CORE = 0, 1

@@ -9,22 +9,21 @@ from fastapi import FastAPI
 from starlette.concurrency import run_in_threadpool
 
 from services.api.context import GatewayContext
-from services.api.dispatcher.dispatcher import Dispatcher
+from services.api.dispatcher import Dispatcher
 from services.api.evaluations.routes import router as evaluations
 from services.api.files.routes import router as files
 from services.api.files.upload import FORM_BYTES, remove_abandoned_uploads
 from services.api.fine_tuning.routes import router as fine_tuning
-from services.api.forwards.routes import router_of
-from services.api.forwards.tools import tool_services
-from services.api.forwards.upstream import Upstream
 from services.api.graders.routes import router as graders
 from services.api.indexing.routes import router as indexing
 from services.api.jobs.routes import router as jobs
 from services.api.metrics import create_registry
 from services.api.models.routes import router as models
+from services.api.proxy import Upstream
 from services.api.rollouts.routes import router as rollouts
 from services.api.settings import ApiSettings
-from services.api.trajectories.routes import ROUTERS as TRAJECTORIES
+from services.api.tool_routes import tool_router, tool_services
+from services.api.trajectories import ROUTERS as TRAJECTORIES
 from services.contracts.errors import Unavailable
 from services.core.artifacts import Artifacts
 from services.core.db.engine import Database
@@ -72,7 +71,7 @@ def create_api(settings: ApiSettings) -> FastAPI:
     install_database_errors(app)
     app.state.context = context
     for tool in tools:  # first, for routes are looked through in order and these are asked most
-        app.include_router(router_of(tool))
+        app.include_router(tool_router(tool))
     training, playing = (models, graders, fine_tuning), (evaluations, rollouts, *TRAJECTORIES)
     for router in (files, *training, *playing, indexing, jobs):
         app.include_router(router)

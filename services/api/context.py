@@ -6,7 +6,7 @@ from typing import Annotated
 
 from fastapi import Depends, Header, Request
 
-from services.api.dispatcher.dispatcher import Dispatcher
+from services.api.dispatcher import Dispatcher
 from services.api.settings import ApiSettings
 from services.core.artifacts import Artifacts
 from services.core.db.engine import Database

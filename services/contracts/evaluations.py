@@ -1,56 +1,14 @@
-"""Evaluations: a model answers the prompts of a file, a grader compares with the golds."""
+"""Evaluations: a model answers the prompts of a file, and a grader grades the answers."""
 
 from typing import Annotated, Literal
 
-from pydantic import AnyHttpUrl, Field, StrictBool, StrictInt, StringConstraints
+from pydantic import Field, StrictInt, StringConstraints
 
 from services.contracts.base import Metadata, Number, Request, Resource
 from services.contracts.engine import VllmOptions
+from services.contracts.graders import ExactGrader, Grader, ScoreModelGrader
 from services.contracts.jobs import JobState, Placement
-from services.contracts.origins import origin_of
-
-
-class RemoteModel(Request):
-    """A model behind an OpenAI-compatible URL whose origin the operator allows."""
-
-    base_url: AnyHttpUrl = Field(description="Up to and including /v1.")
-    model: str = Field(min_length=1, max_length=200)
-
-    @property
-    def origin(self) -> str:
-        """Scheme, host and port: what the operator allows, and what a key belongs to."""
-        return origin_of(self.base_url)
-
-
-class ExactGrader(Request):
-    """Right when the answer equals a gold, after stripping outer white space."""
-
-    type: Literal["exact"] = "exact"
-    ignore_case: StrictBool = False
-
-
-class RegexGrader(Request):
-    """Right when the pattern is found in the answer.
-
-    The last match of its group (of the group named ``answer``, if there are several) is compared
-    with the gold; without a group, finding the pattern is enough. Patterns are RE2's: matching
-    takes linear time, and there is no look-around.
-    """
-
-    type: Literal["regex"] = "regex"
-    pattern: str = Field(min_length=1, max_length=1000)
-    ignore_case: StrictBool = False
-
-
-class NumericGrader(Request):
-    """Right when the last number of the answer equals the gold within the tolerances."""
-
-    type: Literal["numeric"] = "numeric"
-    absolute_tolerance: Number = Field(default=0.0, ge=0.0)
-    relative_tolerance: Number = Field(default=1e-9, ge=0.0)
-
-
-Grader = Annotated[ExactGrader | RegexGrader | NumericGrader, Field(discriminator="type")]
+from services.contracts.models import RemoteModel
 
 
 class Sampling(Request):
@@ -72,10 +30,15 @@ class CreateEvaluation(Placement):
     file: str = Field(
         min_length=1,
         max_length=200,
-        description="Rows of {messages | prompt, gold}.",
+        description="Rows of {messages | prompt, gold}; graders with templates need no gold.",
         examples=["file-abc123"],
     )
     grader: Grader = Field(default_factory=ExactGrader)
+    pass_threshold: Number | None = Field(
+        default=None,
+        description="The score from which an answer counts as correct; null: the grader's "
+        "highest, which is 1 or the upper end of a score model's range.",
+    )
     sampling: Sampling = Field(default_factory=Sampling)
     system_prompt: str | None = Field(default=None, max_length=100_000)
     max_samples: StrictInt | None = Field(
@@ -87,18 +50,27 @@ class CreateEvaluation(Placement):
     )
     metadata: Metadata | None = None
 
+    @property
+    def passing_score(self) -> float:
+        """`pass_threshold`, or its default."""
+        if self.pass_threshold is not None:
+            return self.pass_threshold
+        return self.grader.range[1] if isinstance(self.grader, ScoreModelGrader) else 1.0
+
 
 class EvaluationMetrics(Resource):
     """The outcome over all samples.
 
-    ``accuracy`` counts a sample without an answer as wrong; ``errors`` says how many there are.
-    ``stderr`` is the standard error of the mean, ``ci95`` Wilson's score interval.
+    ``accuracy`` counts a sample without an answer or a score as incorrect; ``errors`` is the number
+    of these. ``stderr`` is the standard error of the mean (n - 1 in the variance), ``ci95`` the
+    Wilson score interval. ``mean_score`` is the mean over the scored samples.
     """
 
     samples: int
     correct: int
     errors: int
     accuracy: float
+    mean_score: float | None = None
     stderr: float
     ci95: tuple[float, float]
     prompt_tokens: int
@@ -114,14 +86,16 @@ class Evaluation(JobState):
     model: str | RemoteModel
     file: str
     grader: Grader
+    pass_threshold: float | None = None
     sampling: Sampling
     metrics: EvaluationMetrics | None = None
 
 
 class SampleResult(Resource):
-    """One row of an evaluation: what was answered and how it was judged.
+    """One row of an evaluation: the answer and its grade.
 
-    ``correct`` is null when no answer came; ``error`` then says why, with the HTTP status.
+    ``correct`` is null without an answer or a score; ``error`` then says why, with the HTTP status
+    if the model gave no answer.
     """
 
     id: str
@@ -130,6 +104,7 @@ class SampleResult(Resource):
     gold: list[str]
     answer: str | None
     extracted: str | None = Field(default=None, description="What the grader compared.")
+    score: float | None = None
     correct: bool | None
     finish_reason: str | None = None
     error: str | None = None

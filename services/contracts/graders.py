@@ -1,16 +1,17 @@
-"""OpenAI's graders: field for field as its API has them.
+"""Graders: those that compare with golds, and OpenAI's, field for field as in its API.
 
-Texts hold places like ``{{ item.reference }}``, a field of the row, and
-``{{ sample.output_text }}``, the text of the model's last turn, or
-``{{ sample.output_json.answer }}``, a field of that text when it is JSON.
+Every grader works in evaluations and as a reward. Templates contain placeholders such
+as ``{{ item.reference }}``, a field of the row, ``{{ sample.output_text }}``, the text of the
+model's last turn without its reasoning, or ``{{ sample.output_json.answer }}``, a field of that
+text when it is JSON.
 """
 
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Discriminator, Field, StrictInt, Tag, model_validator
+from pydantic import Discriminator, Field, StrictBool, StrictInt, Tag, model_validator
 
 from services.contracts.base import Number, Request
-from services.contracts.judges import JudgeModel
+from services.contracts.models import RemoteModel
 
 MAX_SOURCE = 262_144
 MAX_PARTS = 50
@@ -19,6 +20,48 @@ Name = Annotated[str, Field(min_length=1, max_length=200)]
 Template = Annotated[str, Field(max_length=100_000)]
 Label = Annotated[str, Field(min_length=1, max_length=200)]
 Variable = Annotated[str, Field(pattern=r"^[A-Za-z_]\w*$", max_length=100)]
+JudgeName = Annotated[str, Field(min_length=1, max_length=200)]
+
+JudgeModel = Annotated[
+    JudgeName | RemoteModel,
+    Field(
+        description="A name of the operator's TEMPER_JUDGE_MODELS, or a model behind a URL whose "
+        "origin the operator allows."
+    ),
+]
+"""A language model that grades."""
+
+
+class ExactGrader(Request):
+    """Right when the answer equals a gold, after stripping outer white space."""
+
+    type: Literal["exact"] = "exact"
+    ignore_case: StrictBool = False
+
+
+class RegexGrader(Request):
+    """Right when the pattern is found in the answer.
+
+    The last match of its group (of the group named ``answer``, if there are several) is compared
+    with the gold; without a group, finding the pattern is enough. Patterns are RE2's: matching
+    takes linear time, and there is no look-around.
+    """
+
+    type: Literal["regex"] = "regex"
+    pattern: str = Field(min_length=1, max_length=1000)
+    ignore_case: StrictBool = False
+
+
+class NumericGrader(Request):
+    """Right when the last number of the answer equals the gold within the tolerances."""
+
+    type: Literal["numeric"] = "numeric"
+    absolute_tolerance: Number = Field(default=0.0, ge=0.0)
+    relative_tolerance: Number = Field(default=1e-9, ge=0.0)
+
+
+GoldGrader = ExactGrader | RegexGrader | NumericGrader
+"""A grader that compares the answer with the golds of its row; 1 when one matches, else 0."""
 
 
 class StringCheckGrader(Request):
@@ -188,3 +231,6 @@ class MultiGrader(Request):
 
 
 OpenAiGrader = PartialGrader | MultiGrader
+
+Grader = Annotated[GoldGrader | OpenAiGrader, Field(discriminator="type")]
+"""What grades the answers of an evaluation. Every grader is also a reward."""

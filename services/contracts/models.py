@@ -3,9 +3,10 @@
 from enum import StrEnum
 from typing import Annotated, Literal
 
-from pydantic import Field, StringConstraints, model_validator
+from pydantic import AnyHttpUrl, Field, StringConstraints, model_validator
 
 from services.contracts.base import JsonObject, Request, Resource
+from services.contracts.origins import origin_of
 
 ModelId = Annotated[
     str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:/-]*$", min_length=1, max_length=200)
@@ -80,3 +81,15 @@ class Model(Resource):
     hub_id: str | None = None
     revision: str | None = None
     lineage: Lineage | None = None
+
+
+class RemoteModel(Request):
+    """A model behind an OpenAI-compatible URL whose origin the operator allows."""
+
+    base_url: AnyHttpUrl = Field(description="Up to and including /v1.")
+    model: str = Field(min_length=1, max_length=200)
+
+    @property
+    def origin(self) -> str:
+        """Scheme, host and port: what the operator allows, and what a key belongs to."""
+        return origin_of(self.base_url)

@@ -8,8 +8,7 @@ from typing import Annotated, Literal, Self
 from pydantic import AnyHttpUrl, Field, StrictBool, StrictInt, model_validator
 
 from services.contracts.base import JsonObject, Number, Request
-from services.contracts.graders import OpenAiGrader
-from services.contracts.judges import JudgeModel
+from services.contracts.graders import GoldGrader, JudgeModel, OpenAiGrader
 from services.contracts.sandbox import Language
 
 MAX_REWARDS = 16
@@ -149,6 +148,7 @@ Reward = Annotated[
     | RewardModelReward
     | CodeTestsReward
     | JudgeReward
+    | GoldGrader
     | OpenAiGrader,
     Field(discriminator="type"),
 ]

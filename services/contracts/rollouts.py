@@ -7,8 +7,8 @@ from pydantic import Field, StrictInt, StringConstraints, model_validator
 
 from services.contracts.base import JsonObject, Metadata, Resource
 from services.contracts.engine import VllmOptions
-from services.contracts.evaluations import RemoteModel
 from services.contracts.jobs import JobState, Placement
+from services.contracts.models import RemoteModel
 from services.contracts.multi_turn import MultiTurn, PromptType, RolloutSampling, Tool
 from services.contracts.rewards import WeightedReward
 from services.contracts.trajectories import FinishReason

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import BeforeValidator, Field, SecretStr
 
-from services.contracts.evaluations import RemoteModel
+from services.contracts.models import RemoteModel
 from services.contracts.origins import Origin
 from services.core.settings import CommaSeparated, Folder, ProcessSettings, split_commas
 

@@ -1,6 +1,22 @@
-"""Run the evaluator's worker: ``python -m services.evaluator``."""
+"""The evaluator's worker, for evaluations and rollouts: ``python -m services.evaluator``."""
 
-from services.evaluator.worker import main
+from services.core.jobs.queues import EVALUATION, ROLLOUT
+from services.core.worker.handler import ServedKind
+from services.core.worker.main import serve_kinds
+from services.core.worker.settings import WorkerSettings
+from services.evaluator.evaluation.handler import EvaluationHandler
+from services.evaluator.rollout.handler import RolloutHandler
+
+
+def main() -> None:
+    """Serve jobs of both kinds until a signal ends the process."""
+    settings = WorkerSettings()
+    kinds = [
+        ServedKind(RolloutHandler(settings), ROLLOUT),
+        ServedKind(EvaluationHandler(settings), EVALUATION),
+    ]
+    serve_kinds(kinds, settings)
+
 
 if __name__ == "__main__":
     main()

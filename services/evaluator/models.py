@@ -4,12 +4,12 @@ from sqlalchemy.orm import Session
 
 from services.contracts.engine import VllmOptions
 from services.contracts.errors import InvalidRequest
-from services.contracts.evaluations import RemoteModel
+from services.contracts.models import RemoteModel
 from services.core.artifacts import Artifacts
 from services.core.models.registry import resolve_model
 from services.core.process.runtimes import find_runtime
 from services.core.worker.settings import WorkerSettings
-from services.evaluator.evaluation.spec import ENDPOINT_KEY, Adapter, LocalModel, RemoteEndpoint
+from services.evaluator.serving import ENDPOINT_KEY, Adapter, LocalModel, RemoteEndpoint
 
 RUNTIME = "vllm"
 

@@ -3,14 +3,59 @@
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from services.contracts.engine import VllmOptions
 from services.contracts.errors import JobFailed
+from services.contracts.models import HubName, RemoteModel
 from services.core.artifacts import ModelSource
 from services.core.process.reporter import Reporter
-from services.evaluator.evaluation.spec import LocalModel
 from services.inference.vllm.launch import NO_ROUTES, Routes
 from services.inference.vllm.server import StartupProgress, VllmFailed, VllmServer
+
+ENDPOINT_KEY = "TEMPER_ENDPOINT_KEY"
+"""Variable of the child's environment with the API key of a remote endpoint, if it needs one. The
+key is never part of the specification, which stays on disk."""
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class Adapter(_Strict):
+    """A LoRA adapter: the name it is served under, and its folder."""
+
+    name: str = Field(min_length=1)
+    path: Path
+    stop_token_ids: list[int] = Field(
+        default_factory=list, description="Tokens that end its answers; the base may not know them."
+    )
+
+
+class LocalModel(_Strict):
+    """A model that a vLLM server of this job serves: a folder or a hub repository."""
+
+    type: Literal["local"] = "local"
+    path: Path | None = None
+    hub_id: HubName | None = None
+    revision: str | None = None
+    adapter: Adapter | None = None
+    runtime_python: Path = Field(description="The interpreter of the vllm runtime.")
+    options: VllmOptions = Field(default_factory=VllmOptions)
+
+    @model_validator(mode="after")
+    def _one_source(self) -> "LocalModel":
+        if (self.path is None) == (self.hub_id is None):
+            raise ValueError("give exactly one of path and hub_id")
+        return self
+
+
+class RemoteEndpoint(RemoteModel):
+    """A model behind an OpenAI-compatible URL."""
+
+    type: Literal["remote"] = "remote"
 
 
 class Served(NamedTuple):

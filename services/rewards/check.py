@@ -8,14 +8,17 @@ from pydantic import AnyHttpUrl
 
 from services.contracts.errors import InvalidRequest, PermissionDenied
 from services.contracts.graders import (
+    ExactGrader,
+    JudgeModel,
     LabelModelGrader,
     MultiGrader,
+    NumericGrader,
     PythonGrader,
+    RegexGrader,
     ScoreModelGrader,
     StringCheckGrader,
     TextSimilarityGrader,
 )
-from services.contracts.judges import JudgeModel
 from services.contracts.origins import origin_of
 from services.contracts.rewards import (
     CallableReward,
@@ -29,8 +32,9 @@ from services.contracts.rewards import (
     WeightedReward,
 )
 from services.core.user_functions.pool import check_function_allowed
-from services.rewards.graders.formula import Formula, FormulaError
+from services.rewards.graders.gold import matcher
 from services.rewards.graders.model_graders import texts_of
+from services.rewards.graders.multi import Formula, FormulaError
 from services.rewards.graders.python_grader import check_source
 from services.rewards.graders.template import check_template
 
@@ -75,6 +79,8 @@ def check_reward(reward: Reward, permissions: Permissions, param: str) -> None:
     match reward:
         case SearchEmReward() | RetoolReward() | RewardModelReward() | CodeTestsReward():
             return
+        case ExactGrader() | RegexGrader() | NumericGrader():
+            matcher(reward, param)
         case HttpReward():
             _check_url(reward.url, permissions, f"{param}.url")
         case CallableReward():
@@ -111,7 +117,8 @@ def check_judge_name(name: str, known: Collection[str], param: str) -> None:
 
 def needs_gold(rewards: Sequence[WeightedReward]) -> bool:
     """Whether a row without a right answer can get no reward."""
-    return any(isinstance(each.reward, SearchEmReward | RetoolReward) for each in rewards)
+    kinds = (SearchEmReward, RetoolReward, ExactGrader, RegexGrader, NumericGrader)
+    return any(isinstance(each.reward, kinds) for each in rewards)
 
 
 def named_reward_models(rewards: Sequence[WeightedReward]) -> frozenset[str]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from services.contracts.evaluations import RemoteModel
+from services.contracts.models import RemoteModel
 from services.contracts.origins import Origin
 from services.core.process.runtimes import RuntimeMissing, find_runtime
 

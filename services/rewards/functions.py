@@ -7,8 +7,7 @@ from typing import Any
 from services.contracts.rewards import CallableReward
 from services.core.user_functions.pool import FunctionFailed, FunctionPool
 from services.inference.clients.json_service import JsonService, ServiceFailed
-from services.rewards.component import RewardFailed, Score
-from services.rewards.sample import Sample
+from services.rewards.interface import RewardFailed, Sample, Score
 
 
 class FunctionScore:

@@ -1,10 +1,111 @@
-"""A reward that a language model gives by a prompt of the user's."""
+"""Rewards from a language model as a judge, and the client that asks it."""
 
+import json
+import math
+import re
+from collections.abc import Mapping
+
+from services.contracts.base import JsonObject
 from services.contracts.rewards import JudgeReward
-from services.rewards.component import Score
+from services.inference.clients.chat import (
+    ChatCompletion,
+    ChatRequest,
+    InferenceClient,
+    InferenceError,
+    model_retries,
+)
 from services.rewards.graders.template import fill_in
-from services.rewards.judging import Judge, JudgeRequest, read_number
-from services.rewards.sample import Sample
+from services.rewards.interface import RewardFailed, RewardFailureKind, Sample, Score
+
+ATTEMPT_SECONDS = 300.0
+CONNECTIONS = 64
+
+_SCORE = re.compile(r"score[^\w.+-]{0,10}([-+]?(?:\d+(?:\.\d+)?|\.\d+))", re.IGNORECASE)
+_FENCED = re.compile(r"\A\s*```(?:json)?\s*\n(.*)\n```\s*\Z", re.DOTALL)
+
+
+class JudgeRequest(ChatRequest):
+    """What a judge is asked, with fields that not every chat completion needs."""
+
+    response_format: JsonObject | None = None
+    reasoning_effort: str | None = None
+
+
+class Judge:
+    """One model of one server."""
+
+    def __init__(self, client: InferenceClient, model: str) -> None:
+        self._client = client
+        self.model = model
+
+    async def ask(self, request: JudgeRequest) -> tuple[str, Mapping[str, int]]:
+        """The text of its answer, and the tokens that it took; raises `RewardFailed`."""
+        try:
+            completion = await self._client.chat(request)
+        except InferenceError as error:
+            raise RewardFailed(error.message, RewardFailureKind.MODEL_SERVER) from error
+        return completion.content or "", self._tokens(completion)
+
+    def _tokens(self, completion: ChatCompletion) -> Mapping[str, int]:
+        usage = completion.usage
+        return {self.model: usage.prompt + usage.completion} if usage else {}
+
+
+def connect_judge(base_url: str, key: str | None, attempts: int) -> InferenceClient:
+    """A client with the patience that judging in the middle of a training has."""
+    retries = model_retries(attempts=attempts, deadline_seconds=2 * ATTEMPT_SECONDS)
+    return InferenceClient(
+        base_url, key, ATTEMPT_SECONDS, retries=retries, max_connections=CONNECTIONS
+    )
+
+
+def read_number(answer: str, name: str, low: float, high: float) -> float:
+    """The score in a judge's answer: ``name`` of a JSON object, the number behind the last word
+    "score", or a text that is nothing but a number. Raises `RewardFailed` without one, or for
+    one outside of the range."""
+    score = _number(answer, name)
+    if score is None or not low <= score <= high:
+        shown = " ".join(answer.split())[-200:]
+        raise RewardFailed(
+            f"the judge gave no score from {low:g} to {high:g}: {shown!r}",
+            RewardFailureKind.MODEL_PARSE,
+        )
+    return score
+
+
+def read_label(answer: str, labels: list[str]) -> str:
+    """The label in a judge's answer: ``label`` of a JSON object, or the whole text. Raises
+    `RewardFailed` for none of them."""
+    fields = _fields(answer)
+    label = fields.get("label") if fields else answer.strip().strip("\"'`.")
+    if label not in labels:
+        shown = " ".join(answer.split())[-200:]
+        raise RewardFailed(
+            f"the judge gave none of the labels: {shown!r}", RewardFailureKind.MODEL_PARSE
+        )
+    return str(label)
+
+
+def _number(answer: str, name: str) -> float | None:
+    fields = _fields(answer)
+    value = fields.get(name, fields.get("score"))
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return float(value) if math.isfinite(value) else None
+    written = _SCORE.findall(answer)
+    try:
+        number = float(written[-1] if written else answer.strip())
+    except ValueError:
+        return None
+    return number if math.isfinite(number) else None
+
+
+def _fields(answer: str) -> JsonObject:
+    fenced = _FENCED.match(answer)
+    try:
+        value = json.loads(fenced[1] if fenced else answer)
+    except (ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}
 
 
 class JudgeScore:

@@ -12,9 +12,8 @@ from services.contracts.base import JsonObject
 from services.contracts.rewards import RewardModelReward
 from services.core.process.runtimes import child_environment
 from services.core.process.worker_pool import WorkerFailed, WorkerPool
-from services.rewards.component import RewardFailed, Score
 from services.rewards.functions import read_score
-from services.rewards.sample import Sample
+from services.rewards.interface import RewardFailed, Sample, Score
 
 CHILD = "services.rewards.reward_models.child"
 LOADING_SECONDS = 900.0

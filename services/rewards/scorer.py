@@ -10,10 +10,9 @@ from typing import Protocol
 
 from services.contracts.rewards import WeightedReward
 from services.contracts.trajectories import Trajectory
-from services.rewards.component import Component, RewardFailed, Score
 from services.rewards.environment import RewardEnvironment
-from services.rewards.opening import Opening
-from services.rewards.sample import Sample
+from services.rewards.factory import RewardFactory
+from services.rewards.interface import Component, RewardFailed, Sample, Score
 
 logger = logging.getLogger(__name__)
 
@@ -42,13 +41,13 @@ async def open_scorer(
     Without rewards a trajectory stays as it is.
     """
     async with AsyncExitStack() as stack:
-        opening = Opening(environment, stack)
+        factory = RewardFactory(environment, stack)
         yield _WeightedSum(
             [
                 _Weighted(
                     each.name,
                     each.weight,
-                    await opening.component(each.reward, f"rewards[{position}].reward"),
+                    await factory.component(each.reward, f"rewards[{position}].reward"),
                 )
                 for position, each in enumerate(rewards)
             ]

@@ -67,7 +67,7 @@ def test_a_pattern_that_is_not_of_re2_is_refused(gateway: GatewayClient, pattern
     error = gateway.http.post("/v1/evaluations", json=body).json()["error"]
 
     assert error["param"] == "grader.pattern"
-    assert error["message"].startswith("not a pattern of RE2: ")
+    assert error["message"].startswith("not an RE2 pattern: ")
 
 
 @pytest.mark.parametrize(

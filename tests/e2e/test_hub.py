@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from services.contracts.adaptation import LoraSettings
-from services.contracts.evaluations import CreateEvaluation, Evaluation, RegexGrader, Sampling
+from services.contracts.evaluations import CreateEvaluation, Evaluation, Sampling
 from services.contracts.files import FilePurpose
 from services.contracts.fine_tuning import (
     CreateFineTuningJob,
@@ -17,6 +17,7 @@ from services.contracts.fine_tuning import (
     SupervisedHyperparameters,
     SupervisedMethod,
 )
+from services.contracts.graders import RegexGrader
 from services.contracts.jobs import JobError, JobStatus
 from services.contracts.models import RegisterModel
 from services.core.artifacts import Artifacts

@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from services.contracts.base import JsonObject
-from services.contracts.evaluations import EvaluationMetrics, NumericGrader, Sampling
+from services.contracts.evaluations import EvaluationMetrics, Sampling
+from services.contracts.graders import NumericGrader
 from services.core.process.reporter import REPORTS, RESULT
 from services.evaluator.evaluation.results import RESULTS, ResultRow, read_rows
-from services.evaluator.evaluation.spec import SPEC, EvaluationSpec, LocalModel, RemoteEndpoint
+from services.evaluator.evaluation.spec import SPEC, EvaluationSpec
+from services.evaluator.serving import LocalModel, RemoteEndpoint
 from tests.support.processes import REPOSITORY
 from tests.support.waiting import wait_for
 

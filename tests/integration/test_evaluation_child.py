@@ -11,7 +11,7 @@ from services.contracts.base import JsonObject
 from services.contracts.evaluations import Sampling
 from services.core.process.reporter import METRICS, RESULT
 from services.evaluator.evaluation.results import RESULTS
-from services.evaluator.evaluation.spec import RemoteEndpoint
+from services.evaluator.serving import RemoteEndpoint
 from tests.integration.evaluation_job import (
     DEADLINE,
     EvaluationJob,

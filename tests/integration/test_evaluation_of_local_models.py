@@ -7,7 +7,7 @@ import pytest
 from services.contracts.engine import VllmOptions
 from services.contracts.evaluations import Sampling
 from services.core.process.runtimes import STAMP
-from services.evaluator.evaluation.spec import LocalModel
+from services.evaluator.serving import LocalModel
 from tests.integration.evaluation_job import EvaluationJob
 from tests.support.runtimes import installed_runtime
 from tests.support.tiny_model import make_tiny_model

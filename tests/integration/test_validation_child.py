@@ -128,7 +128,7 @@ def test_a_good_evaluation_file_ends_with_its_report(tmp_path: Path) -> None:
         "file": source(tmp_path / "a", rows, "golds.jsonl"),
         "grader": {"type": "numeric"},
     }
-    outcome = run_child("services.evaluator.validation", tmp_path, spec)
+    outcome = run_child("services.evaluator.evaluation.validation", tmp_path, spec)
     assert outcome.result["status"] == "succeeded"
     assert outcome.result["file"]["rows"] == 2
     assert outcome.messages("info") == ["golds.jsonl: 2 rows, 2 messages, 3 golds"]
@@ -139,9 +139,9 @@ def test_a_bad_evaluation_file_fails_with_its_first_error(tmp_path: Path) -> Non
         "file": source(tmp_path / "a", [{"prompt": "1 + 1", "gold": "two"}], "golds.jsonl"),
         "grader": {"type": "numeric"},
     }
-    outcome = run_child("services.evaluator.validation", tmp_path, spec)
+    outcome = run_child("services.evaluator.evaluation.validation", tmp_path, spec)
     assert outcome.result["error"] == {
         "code": "invalid_evaluation_file",
-        "message": "golds.jsonl: row 1: gold: the gold 'two' holds no number",
+        "message": "golds.jsonl: row 1: gold: the gold 'two' contains no number",
         "param": "file",
     }

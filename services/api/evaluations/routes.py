@@ -5,11 +5,10 @@ from typing import Annotated
 from fastapi import APIRouter, Body
 
 from services.api.context import Gateway
-from services.api.creation import Creation
-from services.api.evaluations.examples import CREATE
 from services.api.evaluations.results import list_results
-from services.api.evaluations.service import create_evaluation
-from services.api.evaluations.view import evaluation_view
+from services.api.evaluations.service import create_evaluation, evaluation_view
+from services.api.examples import EVALUATION
+from services.api.idempotency import Creation
 from services.api.jobs.kind_routes import KindRoutes
 from services.contracts.base import DEFAULT_LIMIT, Page
 from services.contracts.errors import (
@@ -43,15 +42,14 @@ KIND = JobKind.EVALUATION
 def create(
     gateway: Gateway,
     creation: Creation,
-    body: Annotated[CreateEvaluation, Body(openapi_examples=CREATE)],
+    body: Annotated[CreateEvaluation, Body(openapi_examples=EVALUATION)],
 ) -> Evaluation:
     """Queue an evaluation of a registered model, or of a remote one the operator allows."""
-    allowed = gateway.settings.allowed_endpoints
     return creation.create(
         "evaluations",
         body,
         Evaluation,
-        lambda session: evaluation_view(create_evaluation(session, body, allowed)),
+        lambda session: evaluation_view(create_evaluation(session, body, gateway.settings)),
     )
 
 

@@ -1,43 +1,32 @@
-"""Checking an evaluation request and turning it into a job."""
+"""Evaluation requests: validation, the job, and its view."""
 
-from collections.abc import Sequence
-
-import re2
 from sqlalchemy.orm import Session
 
-from services.api.files.service import get_file_row
-from services.api.models.endpoints import check_endpoint
-from services.contracts.errors import InvalidRequest, NotFound
-from services.contracts.evaluations import CreateEvaluation, RegexGrader, RemoteModel
+from services.api.files.service import require_file
+from services.api.graders.service import check_grader
+from services.api.jobs.view import state_fields
+from services.api.models.service import check_endpoint, require_model
+from services.api.settings import ApiSettings
+from services.contracts.evaluations import CreateEvaluation, Evaluation, EvaluationMetrics
 from services.contracts.jobs import JobKind
 from services.core.ids import new_id
 from services.core.jobs.job import Job, NewJob
 from services.core.jobs.queues import EVALUATION
 from services.core.jobs.store import create_job
-from services.core.models.registry import get_model_row
 
 
-def create_evaluation(
-    session: Session, body: CreateEvaluation, allowed_endpoints: Sequence[str]
-) -> Job:
-    """Check what can be checked without reading the file, and queue the job.
+def create_evaluation(session: Session, body: CreateEvaluation, settings: ApiSettings) -> Job:
+    """Check everything that needs no file content, and queue the job.
 
-    Raises `InvalidRequest` with the field at fault, and `PermissionDenied` for a remote model
-    whose origin the operator has not allowed.
+    Raises `InvalidRequest` with the field at fault, and `PermissionDenied` for a remote model or
+    a grader that the operator's settings do not allow.
     """
-    try:
-        if isinstance(body.model, str):
-            get_model_row(session, body.model)
-    except NotFound as error:
-        raise InvalidRequest(error.message, param="model", code=error.code) from None
-    try:
-        get_file_row(session, body.file)
-    except NotFound as error:
-        raise InvalidRequest(error.message, param="file", code=error.code) from None
-    if isinstance(body.model, RemoteModel):
-        check_endpoint(body.model, allowed_endpoints)
-    if isinstance(body.grader, RegexGrader):
-        _check_pattern(body.grader.pattern)
+    if isinstance(body.model, str):
+        require_model(session, body.model)
+    else:
+        check_endpoint(body.model, settings.allowed_endpoints)
+    require_file(session, body.file)
+    check_grader(body.grader, settings)
     return create_job(
         session,
         NewJob(
@@ -46,7 +35,7 @@ def create_evaluation(
             queue=EVALUATION.work,
             validation_queue=EVALUATION.validation,
             request=body.model_dump(mode="json"),
-            # A remote model needs no device of ours.
+            # A remote model needs no local device.
             gpus=body.gpus if isinstance(body.model, str) else 0,
             priority=body.priority,
             metadata=body.metadata,
@@ -54,11 +43,16 @@ def create_evaluation(
     )
 
 
-def _check_pattern(pattern: str) -> None:
-    options = re2.Options()
-    options.log_errors = False
-    try:
-        re2.compile(pattern, options)
-    except re2.error as error:
-        reason = error.args[0].decode(errors="replace")
-        raise InvalidRequest(f"not a pattern of RE2: {reason}", param="grader.pattern") from None
+def evaluation_view(job: Job) -> Evaluation:
+    """The wire view of an evaluation job."""
+    request = CreateEvaluation.model_validate(job.request)
+    metrics = (job.result or {}).get("metrics")
+    return Evaluation(
+        model=request.model,
+        file=request.file,
+        grader=request.grader,
+        pass_threshold=request.pass_threshold,
+        sampling=request.sampling,
+        metrics=EvaluationMetrics.model_validate(metrics) if metrics else None,
+        **state_fields(job),
+    )

@@ -7,7 +7,6 @@ from fastapi.responses import FileResponse
 from starlette.concurrency import run_in_threadpool
 
 from services.api.context import Gateway
-from services.api.creation import Creation
 from services.api.downloads import DOWNLOAD, download
 from services.api.files.service import (
     add_file,
@@ -17,6 +16,7 @@ from services.api.files.service import (
     remove_file,
 )
 from services.api.files.upload import receive_upload
+from services.api.idempotency import Creation
 from services.contracts.base import Deleted, Page
 from services.contracts.errors import (
     AuthenticationFailed,

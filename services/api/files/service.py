@@ -7,7 +7,7 @@ from sqlalchemy import delete, or_, select
 from sqlalchemy.orm import Session
 
 from services.api.files.upload import Upload
-from services.contracts.errors import Conflict, NotFound
+from services.contracts.errors import Conflict, InvalidRequest, NotFound
 from services.contracts.files import File, FilePurpose
 from services.contracts.jobs import JobStatus
 from services.core.artifacts import Artifacts
@@ -41,6 +41,14 @@ def get_file_row(session: Session, file_id: str, param: str = "file_id") -> File
     if row is None:
         raise NotFound(f"no file {file_id[:80]!r}", param=param, code="file_not_found")
     return row
+
+
+def require_file(session: Session, file_id: str, param: str = "file") -> FileRow:
+    """The row of a file that a request names in ``param``; raises `InvalidRequest` if missing."""
+    try:
+        return get_file_row(session, file_id)
+    except NotFound as error:
+        raise InvalidRequest(error.message, param=param, code=error.code) from None
 
 
 def list_files(

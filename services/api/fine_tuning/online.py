@@ -5,11 +5,11 @@ from contextlib import contextmanager
 
 from sqlalchemy.orm import Session
 
-from services.api.models.endpoints import check_endpoint
+from services.api.models.service import check_endpoint, require_model
 from services.api.settings import ApiSettings
-from services.contracts.errors import InvalidRequest, NotFound, PermissionDenied
-from services.contracts.evaluations import RemoteModel
+from services.contracts.errors import InvalidRequest, PermissionDenied
 from services.contracts.fine_tuning import HUB_DATASET_PREFIX, CreateFineTuningJob
+from services.contracts.models import RemoteModel
 from services.contracts.online import (
     DistillationHyperparameters,
     DistillationMethod,
@@ -18,7 +18,6 @@ from services.contracts.online import (
     ReinforcementMethod,
     TeacherModel,
 )
-from services.core.models.registry import get_model_row
 from services.rewards import check_rewards, named_reward_models
 from services.rollouts.loop import validate_multi_turn
 from services.rollouts.tools import check_tools
@@ -81,14 +80,7 @@ def _check_rewards(session: Session, online: RewardedMethod, settings: ApiSettin
         settings.judge_models,
     )
     for name in sorted(named_reward_models(online.rewards)):
-        _check_registered(session, name, "rewards")
-
-
-def _check_registered(session: Session, name: str, param: str) -> None:
-    try:
-        get_model_row(session, name)
-    except NotFound as error:
-        raise InvalidRequest(error.message, param=param, code=error.code) from None
+        require_model(session, name, "rewards")
 
 
 def _check_conversation(hyperparameters: OnlineSettings, settings: ApiSettings) -> None:
@@ -160,7 +152,7 @@ def _check_teacher(
 ) -> None:
     teacher = hyperparameters.teacher
     if isinstance(teacher, TeacherModel):
-        _check_registered(session, teacher.model, "teacher.model")
+        require_model(session, teacher.model, "teacher.model")
         return
     try:
         remote = RemoteModel(base_url=teacher.base_url, model=teacher.model)

@@ -5,10 +5,13 @@ from typing import Annotated
 from fastapi import APIRouter, Body
 
 from services.api.context import Gateway
-from services.api.creation import Creation
-from services.api.fine_tuning.examples import CREATE
-from services.api.fine_tuning.service import create_fine_tuning_job
-from services.api.fine_tuning.view import checkpoint_view, fine_tuning_view
+from services.api.examples import FINE_TUNING
+from services.api.fine_tuning.service import (
+    checkpoint_view,
+    create_fine_tuning_job,
+    fine_tuning_view,
+)
+from services.api.idempotency import Creation
 from services.api.jobs.kind_routes import KindRoutes
 from services.contracts.base import DEFAULT_LIMIT, Page
 from services.contracts.errors import (
@@ -42,7 +45,7 @@ KIND = JobKind.FINE_TUNING
 def create(
     gateway: Gateway,
     creation: Creation,
-    body: Annotated[CreateFineTuningJob, Body(openapi_examples=CREATE)],
+    body: Annotated[CreateFineTuningJob, Body(openapi_examples=FINE_TUNING)],
 ) -> FineTuningJob:
     """Queue a fine-tune; its files are validated before it waits for a device."""
     return creation.create(

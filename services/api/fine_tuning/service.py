@@ -1,29 +1,36 @@
-"""Checking a fine-tuning request and turning it into a job."""
+"""Fine-tuning requests: validation, the job, and its view."""
 
 import secrets
+import time
+from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 from sqlalchemy.orm import Session
 
-from services.api.files.service import get_file_row
+from services.api.files.service import require_file
 from services.api.fine_tuning.online import check_online
+from services.api.jobs.view import state_fields
+from services.api.models.service import require_model
 from services.api.settings import ApiSettings
-from services.contracts.errors import InvalidRequest, NotFound
+from services.contracts.errors import InvalidRequest
 from services.contracts.files import FilePurpose
 from services.contracts.fine_tuning import (
     HUB_DATASET_PREFIX,
+    Checkpoint,
     CreateFineTuningJob,
+    FineTuningJob,
     Method,
     SupervisedMethod,
 )
 from services.contracts.jobs import JobKind
 from services.contracts.llamafactory import check_arguments, check_template
 from services.contracts.models import HubName
+from services.core.db.tables import CheckpointRow
 from services.core.ids import new_id
 from services.core.jobs.job import Job, NewJob
 from services.core.jobs.queues import TRAINING
 from services.core.jobs.store import create_job
-from services.core.models.registry import get_model_row
+from services.core.models.checkpoints import checkpoint_name
 
 HYPERPARAMETERS = "method.supervised.hyperparameters"
 
@@ -31,13 +38,13 @@ HYPERPARAMETERS = "method.supervised.hyperparameters"
 def create_fine_tuning_job(
     session: Session, body: CreateFineTuningJob, settings: ApiSettings
 ) -> Job:
-    """Check what can be checked without reading the files, and queue the job.
+    """Check everything that needs no file content, and queue the job.
 
     Raises `InvalidRequest` with the field at fault, and `PermissionDenied` for what the
     operator's settings do not allow.
     """
     request = _with_method(body)
-    _check_model(session, request.model)
+    require_model(session, request.model)
     _check_file(session, request.training_file, "training_file")
     if request.validation_file is not None:
         _check_file(session, request.validation_file, "validation_file")
@@ -59,7 +66,7 @@ def create_fine_tuning_job(
 
 
 def _with_method(body: CreateFineTuningJob) -> CreateFineTuningJob:
-    """Fill in what the client left open: the method's one place, and the seed."""
+    """Normalize the request: fold top-level hyperparameters into ``method``, choose a seed."""
     if body.hyperparameters is not None and body.method is not None:
         raise InvalidRequest("give it in method or here, not both", param="hyperparameters")
     method = body.method or Method()
@@ -69,21 +76,11 @@ def _with_method(body: CreateFineTuningJob) -> CreateFineTuningJob:
     return body.model_copy(update={"method": method, "hyperparameters": None, "seed": seed})
 
 
-def _check_model(session: Session, model: str) -> None:
-    try:
-        get_model_row(session, model)
-    except NotFound as error:
-        raise InvalidRequest(error.message, param="model", code=error.code) from None
-
-
 def _check_file(session: Session, reference: str, param: str) -> None:
     if reference.startswith(HUB_DATASET_PREFIX):
         _check_hub_dataset(reference, param)
         return
-    try:
-        row = get_file_row(session, reference)
-    except NotFound as error:
-        raise InvalidRequest(error.message, param=param, code=error.code) from None
+    row = require_file(session, reference, param)
     if row.purpose != FilePurpose.FINE_TUNE:
         raise InvalidRequest(
             f"{reference} has purpose {row.purpose!r}, not {FilePurpose.FINE_TUNE.value!r}",
@@ -113,3 +110,47 @@ def _check_llamafactory(request: CreateFineTuningJob) -> None:
     except InvalidRequest as error:
         error.param = f"{HYPERPARAMETERS}.{error.param}"
         raise
+
+
+_OPENAI_NAMES = ("n_epochs", "batch_size", "learning_rate_multiplier")
+_OPENAI_METRICS = {"loss": "train_loss", "eval_loss": "valid_loss"}
+
+
+def fine_tuning_view(job: Job) -> FineTuningJob:
+    """The wire view of a fine-tuning job, as OpenAI's."""
+    request = CreateFineTuningJob.model_validate(job.request)
+    settings: dict[str, Any] = request.method.model_dump(mode="json") if request.method else {}
+    method = {name: value for name, value in settings.items() if value is not None}
+    hyperparameters = method.get("supervised", {}).get("hyperparameters", {})
+    result = job.result or {}
+    finish = int(time.time() + job.eta_seconds) if job.eta_seconds is not None else None
+    return FineTuningJob(
+        model=request.model,
+        training_file=request.training_file,
+        validation_file=request.validation_file,
+        suffix=request.suffix,
+        seed=request.seed or 0,
+        method=method,
+        hyperparameters={name: hyperparameters.get(name) for name in _OPENAI_NAMES},
+        fine_tuned_model=result.get("fine_tuned_model"),
+        trained_tokens=result.get("trained_tokens"),
+        train_seconds=result.get("train_seconds"),
+        estimated_finish=finish,
+        **state_fields(job),
+    )
+
+
+def checkpoint_view(row: CheckpointRow) -> Checkpoint:
+    """The wire view of a checkpoint, as OpenAI's."""
+    return Checkpoint(
+        id=row.id,
+        created_at=int(row.created_at),
+        fine_tuned_model_checkpoint=checkpoint_name(row.job_id, row.step),
+        fine_tuning_job_id=row.job_id,
+        metrics={
+            _OPENAI_METRICS.get(name, name): float(value)
+            for name, value in row.metrics.items()
+            if isinstance(value, int | float)
+        },
+        step_number=row.step,
+    )

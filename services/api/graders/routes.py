@@ -5,7 +5,7 @@ from typing import Annotated
 from fastapi import APIRouter, Body, Request, Response
 
 from services.api.context import Gateway
-from services.api.graders.examples import RUN, VALIDATE
+from services.api.examples import RUN_GRADER, VALIDATE_GRADER
 from services.api.graders.service import run_grader, validate_grader
 from services.contracts.errors import (
     AuthenticationFailed,
@@ -30,7 +30,7 @@ router = APIRouter(
 def validate(
     gateway: Gateway,
     _principal: Principal,
-    body: Annotated[ValidateGrader, Body(openapi_examples=VALIDATE)],
+    body: Annotated[ValidateGrader, Body(openapi_examples=VALIDATE_GRADER)],
 ) -> GraderValidation:
     """Say whether a grader, or a reward, could be used, without using it: nothing is contacted."""
     return validate_grader(gateway.settings, body)
@@ -46,7 +46,7 @@ async def run(
     request: Request,
     gateway: Gateway,
     _principal: Principal,
-    body: Annotated[RunGrader, Body(openapi_examples=RUN)],
+    body: Annotated[RunGrader, Body(openapi_examples=RUN_GRADER)],
 ) -> Response:
     """Judge one text of a model with a grader, or with a reward, as training would."""
     return await answer_to(request, run_grader(gateway.settings, body))

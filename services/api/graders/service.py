@@ -1,14 +1,16 @@
-"""Checking a grader, and judging one sample with it."""
+"""Validates graders, and runs one on a single sample."""
 
 import asyncio
 import time
 from collections.abc import Iterator
 from contextlib import AsyncExitStack, contextmanager
+from dataclasses import replace
 from threading import BoundedSemaphore
 
-from services.api.graders.sample import sample_of
 from services.api.settings import ApiSettings
-from services.contracts.errors import GatewayTimeout, Unavailable
+from services.contracts.base import JsonObject
+from services.contracts.errors import GatewayTimeout, InvalidRequest, Unavailable
+from services.contracts.graders import OpenAiGrader
 from services.contracts.grading import (
     GraderErrors,
     GraderMetadata,
@@ -18,48 +20,50 @@ from services.contracts.grading import (
     ValidateGrader,
 )
 from services.contracts.rewards import Reward
+from services.datasets.record import RowError
 from services.rewards.check import Permissions, check_reward
-from services.rewards.component import RewardFailed, Score, Trouble
 from services.rewards.environment import RewardEnvironment
-from services.rewards.opening import Opening
+from services.rewards.factory import RewardFactory
+from services.rewards.interface import RewardFailed, RewardFailureKind, Sample, Score
+from services.rollouts.prompts import prompt_of_row
 
 PARAM = "grader"
 RUN_SECONDS = 300.0
-RUNS = 32
-"""Graders that run at once."""
+MAX_RUNS = 32
 
-_places = BoundedSemaphore(RUNS)
+_slots = BoundedSemaphore(MAX_RUNS)
 
 
 def validate_grader(settings: ApiSettings, body: ValidateGrader) -> GraderValidation:
     """Return the grader, or raise what `check_rewards` raises. Nothing is contacted."""
-    _check(settings, body.grader)
+    check_grader(body.grader, settings)
     return GraderValidation(grader=body.grader)
 
 
 async def run_grader(settings: ApiSettings, body: RunGrader) -> GraderRun:
-    """Judge the sample; what goes wrong while it is judged is part of the answer.
+    """Score the sample; a failure of the grader is part of the response.
 
     Raises what `check_rewards` raises, `Unavailable` when too many run, and `GatewayTimeout`.
     """
-    _check(settings, body.grader)
+    check_grader(body.grader, settings)
     sample = sample_of(body)
-    with _place():
+    with _slot():
         begun = time.monotonic()
         outcome: Score | RewardFailed
         try:
             async with asyncio.timeout(RUN_SECONDS), AsyncExitStack() as stack:
-                opening = Opening(_environment(settings), stack)
-                component = await opening.component(body.grader, PARAM)
+                factory = RewardFactory(_environment(settings), stack)
+                component = await factory.component(body.grader, PARAM)
                 outcome = await component.score(sample)
         except RewardFailed as error:
             outcome = error
         except TimeoutError:
             raise GatewayTimeout(f"the grader took more than {RUN_SECONDS:g} s") from None
-        return _answer(body.grader, outcome, time.monotonic() - begun)
+        return _response(body.grader, outcome, time.monotonic() - begun)
 
 
-def _check(settings: ApiSettings, grader: Reward) -> None:
+def check_grader(grader: Reward, settings: ApiSettings) -> None:
+    """Raise what `check_rewards` raises, for a grader in the field ``grader``."""
     permissions = Permissions(
         settings.allowed_endpoints, settings.allowed_callables, settings.judge_models
     )
@@ -75,21 +79,21 @@ def _environment(settings: ApiSettings) -> RewardEnvironment:
         judge_models=settings.judge_models,
         allowed_callables=tuple(settings.allowed_callables),
         callables_folder=settings.callables_folder,
-        attempts=1,  # who tries a grader out wants to see what goes wrong
+        attempts=1,  # somebody trying a grader wants to see its failures
     )
 
 
 @contextmanager
-def _place() -> Iterator[None]:
-    if not _places.acquire(blocking=False):
-        raise Unavailable(f"{RUNS} graders are running")
+def _slot() -> Iterator[None]:
+    if not _slots.acquire(blocking=False):
+        raise Unavailable(f"{MAX_RUNS} graders are running")
     try:
         yield
     finally:
-        _places.release()
+        _slots.release()
 
 
-def _answer(grader: Reward, outcome: Score | RewardFailed, seconds: float) -> GraderRun:
+def _response(grader: Reward, outcome: Score | RewardFailed, seconds: float) -> GraderRun:
     name = getattr(grader, "name", grader.type)
     if isinstance(outcome, RewardFailed):
         score, errors = Score(0.0), _errors(outcome)
@@ -112,6 +116,32 @@ def _answer(grader: Reward, outcome: Score | RewardFailed, seconds: float) -> Gr
 
 
 def _errors(failed: RewardFailed) -> GraderErrors:
-    flag = f"{failed.trouble.value}_error"
-    told = "type" if failed.trouble is Trouble.PYTHON_SERVER else "details"
-    return GraderErrors.model_validate({flag: True, f"{flag}_{told}": failed.message})
+    flag = f"{failed.kind.value}_error"
+    detail = "type" if failed.kind is RewardFailureKind.PYTHON_SERVER else "details"
+    return GraderErrors.model_validate({flag: True, f"{flag}_{detail}": failed.message})
+
+
+_PROMPT_KEYS = ("messages", "prompt", "question")
+
+
+def sample_of(body: RunGrader) -> Sample:
+    """The text as the only turn after the item's prompt, with the item's golds.
+
+    OpenAI's graders take any item. For all others it is a row: raises `InvalidRequest` for
+    messages or golds that no row could have.
+    """
+    row = {} if isinstance(body.grader, OpenAiGrader) else _row_fields(body.item)
+    return replace(Sample.of_answer(body.model_sample, **row), item=body.item)
+
+
+def _row_fields(item: JsonObject) -> JsonObject:
+    row = dict(item)
+    has_prompt = any(row.get(key) is not None for key in _PROMPT_KEYS)
+    if not has_prompt:  # rewards may work without one, rollouts cannot
+        row["prompt"] = "-"
+    try:
+        prompt = prompt_of_row(row, 0)
+    except RowError as error:
+        raise InvalidRequest(f"item.{error.message}", param="item") from None
+    messages = list(prompt.messages) if has_prompt else []
+    return {"messages": messages, "gold": list(prompt.gold), "extra": prompt.extra}

@@ -4,10 +4,9 @@ from typing import Annotated
 
 from fastapi import APIRouter, Body
 
-from services.api.creation import Creation
-from services.api.indexing.examples import CREATE
-from services.api.indexing.service import create_indexing_job
-from services.api.indexing.view import indexing_view
+from services.api.examples import INDEXING
+from services.api.idempotency import Creation
+from services.api.indexing.service import create_indexing_job, indexing_view
 from services.api.jobs.kind_routes import KindRoutes
 from services.contracts.errors import AuthenticationFailed, Conflict, InvalidRequest
 from services.contracts.indexes import CreateIndexingJob, IndexingJob
@@ -28,7 +27,7 @@ router = APIRouter(
 )
 def create(
     creation: Creation,
-    body: Annotated[CreateIndexingJob, Body(openapi_examples=CREATE)],
+    body: Annotated[CreateIndexingJob, Body(openapi_examples=INDEXING)],
 ) -> IndexingJob:
     """Queue the building of an index; it replaces one of the same name once it is complete."""
     return creation.create(

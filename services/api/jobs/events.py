@@ -1,16 +1,26 @@
-"""Pages of a job's events."""
+"""Events of a job: pages, and the live stream as server-sent events."""
 
+import asyncio
 import re
-from typing import Literal, cast
+import time
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, cast
 
+from fastapi import Depends, Header, Query
+from fastapi.sse import KEEPALIVE_COMMENT, EventSourceResponse, format_sse_event
 from sqlalchemy.orm import Session
+from starlette.types import Receive, Scope, Send
 
-from services.contracts.base import Page
-from services.contracts.errors import InvalidRequest
+from services.api.context import GatewayContext
+from services.contracts.base import DEFAULT_LIMIT, Page
+from services.contracts.errors import InvalidRequest, NotFound, Unavailable
 from services.contracts.jobs import Event
 from services.core.db.tables import EventRow
-from services.core.jobs.events import events_before
-from services.core.web.paging import page_of
+from services.core.jobs.events import events_after, events_before
+from services.core.jobs.store import get_job
+from services.core.web.errors import documented_errors, error_answer
+from services.core.web.paging import After, Limit, page_of
 
 _EVENT_ID = re.compile(r"ftevent-(?P<job>[a-z]+-[0-9a-f]{24})-(?P<number>[0-9]{1,9})")
 
@@ -40,3 +50,107 @@ def event_number(job_id: str, event_id: str) -> int:
     if match is None or match["job"] != job_id:
         raise InvalidRequest(f"{event_id[:80]!r} is no event of job {job_id}", param="after")
     return int(match["number"])
+
+
+POLL_SECONDS = 0.3
+PING_SECONDS = 15.0
+BATCH = 500
+# Neither caches nor proxies may hold back what has been sent.
+HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+
+
+class EventStream(EventSourceResponse):
+    """A response that holds one of the gateway's places for streams while it runs."""
+
+    def __init__(self, gateway: GatewayContext, job_id: str, behind: int) -> None:
+        super().__init__(follow_events(gateway, job_id, behind), headers=HEADERS)
+        self._places = gateway.stream_places
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Stream, or answer 503 when all places are taken."""
+        if not self._places.acquire(blocking=False):
+            refusal = Unavailable("too many event streams are open", code="too_many_streams")
+            await error_answer(refusal)(scope, receive, send)
+            return
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._places.release()
+
+
+async def follow_events(gateway: GatewayContext, job_id: str, behind: int) -> AsyncIterator[bytes]:
+    """The frames of a job's events with numbers above ``behind``, until no more can follow."""
+    said = time.monotonic()
+    while True:
+        events, behind, final = await asyncio.to_thread(_read, gateway, job_id, behind)
+        for event in events:
+            yield format_sse_event(data_str=event.model_dump_json(), id=event.id)
+            said = time.monotonic()
+        if final:
+            yield format_sse_event(data_str="[DONE]")
+            return
+        if time.monotonic() - said > PING_SECONDS:
+            yield KEEPALIVE_COMMENT
+            said = time.monotonic()
+        if not events:
+            await asyncio.sleep(POLL_SECONDS)
+
+
+def _read(gateway: GatewayContext, job_id: str, behind: int) -> tuple[list[Event], int, bool]:
+    """The next events, the number of the last one, and whether no other can follow."""
+    with gateway.database.read() as session:
+        # The status is read first: events committed with a final status are then seen too.
+        final = get_job(session, job_id).status.is_final
+        rows = events_after(session, job_id, behind, BATCH)
+    events = [event_view(row) for row in rows]
+    return events, rows[-1].number if rows else behind, final and len(rows) < BATCH
+
+
+EventsAnswer = Page[Event] | EventStream
+
+_STREAM_EXAMPLE = """\
+id: ftevent-ftjob-0123456789abcdef01234567-1
+data: {"id": "ftevent-ftjob-0123456789abcdef01234567-1", "message": "Job created", ...}
+
+: ping
+
+data: [DONE]
+"""
+EVENTS_ANSWERS: dict[int | str, dict[str, Any]] = {
+    200: {
+        "content": {"text/event-stream": {"schema": {"type": "string"}, "example": _STREAM_EXAMPLE}}
+    },
+    **documented_errors(InvalidRequest, NotFound, Unavailable),
+}
+"""What a route of events declares to OpenAPI."""
+
+
+@dataclass(frozen=True)
+class EventQuery:
+    """A page of events, or their stream."""
+
+    after: str | None
+    limit: int
+    stream: bool
+    last_event_id: str | None
+
+    def answer(self, gateway: GatewayContext, job_id: str, kind: str | None = None) -> EventsAnswer:
+        """Answer for one job; jobs of another ``kind`` do not exist."""
+        with gateway.database.read() as session:
+            get_job(session, job_id, kind)
+            if not self.stream:
+                return list_events(session, job_id, after=self.after, limit=self.limit)
+        last = self.last_event_id or self.after
+        return EventStream(gateway, job_id, event_number(job_id, last) if last else 0)
+
+
+async def _event_query(
+    after: After = None,
+    limit: Limit = DEFAULT_LIMIT,
+    stream: Annotated[bool, Query(description="Follow live, as server-sent events.")] = False,
+    last_event_id: Annotated[str | None, Header(alias="Last-Event-ID", max_length=300)] = None,
+) -> EventQuery:
+    return EventQuery(after, limit, stream, last_event_id)
+
+
+Events = Annotated[EventQuery, Depends(_event_query)]

@@ -7,7 +7,7 @@ from typing import Generic, TypeVar
 from fastapi import APIRouter
 
 from services.api.context import Gateway
-from services.api.jobs.event_query import EVENTS_ANSWERS, Events, EventsAnswer
+from services.api.jobs.events import EVENTS_ANSWERS, Events, EventsAnswer
 from services.api.jobs.metadata_filter import MetadataFilter
 from services.contracts.base import DEFAULT_LIMIT, Page
 from services.contracts.errors import Conflict, InvalidRequest, NotFound

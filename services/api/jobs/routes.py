@@ -3,7 +3,7 @@
 from fastapi import APIRouter
 
 from services.api.context import Gateway
-from services.api.jobs.event_query import EVENTS_ANSWERS, Events, EventsAnswer
+from services.api.jobs.events import EVENTS_ANSWERS, Events, EventsAnswer
 from services.api.jobs.metadata_filter import MetadataFilter
 from services.api.jobs.view import job_view
 from services.contracts.base import DEFAULT_LIMIT, Page

@@ -5,8 +5,8 @@ from typing import Annotated
 from fastapi import APIRouter, Body, Query
 
 from services.api.context import Gateway
-from services.api.creation import Creation
-from services.api.models.examples import REGISTER
+from services.api.examples import MODEL
+from services.api.idempotency import Creation
 from services.api.models.service import (
     list_models,
     model_view,
@@ -37,7 +37,7 @@ MAX_MODELS_LIMIT = 1000
 def register(
     gateway: Gateway,
     creation: Creation,
-    body: Annotated[RegisterModel, Body(openapi_examples=REGISTER)],
+    body: Annotated[RegisterModel, Body(openapi_examples=MODEL)],
 ) -> Model:
     """Register a folder under the operator's model root, or a hub repository."""
     root = gateway.settings.models_folder

@@ -3,6 +3,7 @@
 import json
 import shutil
 import time
+from collections.abc import Collection
 from pathlib import Path
 
 from pydantic import JsonValue
@@ -10,9 +11,9 @@ from sqlalchemy import Text, cast, delete, select
 from sqlalchemy.orm import Session
 
 from services.api.models.folders import ModelFolder, inspect_folder
-from services.contracts.errors import Conflict, InvalidRequest
+from services.contracts.errors import Conflict, InvalidRequest, NotFound, PermissionDenied
 from services.contracts.jobs import JobStatus
-from services.contracts.models import Lineage, Model, ModelKind, RegisterModel
+from services.contracts.models import Lineage, Model, ModelKind, RegisterModel, RemoteModel
 from services.core.artifacts import Artifacts
 from services.core.db.tables import JobRow, ModelRow
 from services.core.models.registry import get_model_row
@@ -53,6 +54,14 @@ def _check_base(session: Session, request: RegisterModel, folder: ModelFolder | 
         raise InvalidRequest("only an adapter folder has a base", param="base")
     if get_model_row(session, request.base, param="base").kind == ModelKind.ADAPTER:
         raise InvalidRequest("must be a full model, not another adapter", param="base")
+
+
+def require_model(session: Session, name: str, param: str = "model") -> ModelRow:
+    """The row of a model that a request names in ``param``; raises `InvalidRequest` if missing."""
+    try:
+        return get_model_row(session, name)
+    except NotFound as error:
+        raise InvalidRequest(error.message, param=param, code=error.code) from None
 
 
 def list_models(session: Session, after: str | None, limit: int) -> tuple[list[Model], bool]:
@@ -122,3 +131,17 @@ def model_view(row: ModelRow) -> Model:
         revision=row.revision,
         lineage=Lineage.model_validate(row.lineage) if row.lineage is not None else None,
     )
+
+
+def check_endpoint(model: RemoteModel, allowed: Collection[str]) -> None:
+    """Raise `InvalidRequest` for a URL with a key in it, and `PermissionDenied` for an origin
+    that the operator has not allowed."""
+    url = model.base_url
+    if url.username or url.password or url.query or url.fragment:
+        message = "must be a plain URL: its key is set by the operator"
+        raise InvalidRequest(message, param="model.base_url")
+    if model.origin not in allowed:
+        raise PermissionDenied(
+            f"{model.origin} is not among the operator's TEMPER_ALLOWED_ENDPOINTS",
+            param="model.base_url",
+        )

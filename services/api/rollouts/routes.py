@@ -6,12 +6,11 @@ from fastapi import APIRouter, Body
 from fastapi.responses import FileResponse
 
 from services.api.context import Gateway
-from services.api.creation import Creation
 from services.api.downloads import DOWNLOAD, download
+from services.api.examples import ROLLOUT
+from services.api.idempotency import Creation
 from services.api.jobs.kind_routes import KindRoutes
-from services.api.rollouts.examples import CREATE
-from services.api.rollouts.service import create_rollout
-from services.api.rollouts.view import rollout_view
+from services.api.rollouts.service import create_rollout, rollout_view
 from services.contracts.errors import (
     AuthenticationFailed,
     Conflict,
@@ -42,7 +41,7 @@ PARQUET = "trajectories.parquet"
 def create(
     gateway: Gateway,
     creation: Creation,
-    body: Annotated[CreateRollout, Body(openapi_examples=CREATE)],
+    body: Annotated[CreateRollout, Body(openapi_examples=ROLLOUT)],
 ) -> Rollout:
     """Queue conversations of a model with tools: some for each prompt, rewarded one by one.
 

@@ -1,22 +1,22 @@
-"""Checking a request for rollouts and turning it into a job."""
+"""Rollout requests: validation, the job, and its view."""
 
 import json
 from collections.abc import Sequence
 
 from sqlalchemy.orm import Session
 
-from services.api.files.service import get_file_row
-from services.api.models.endpoints import check_endpoint
+from services.api.files.service import require_file
+from services.api.jobs.view import state_fields
+from services.api.models.service import check_endpoint, require_model
 from services.api.settings import ApiSettings
 from services.contracts.base import JsonObject
-from services.contracts.errors import InvalidRequest, NotFound
+from services.contracts.errors import InvalidRequest
 from services.contracts.jobs import JobKind
-from services.contracts.rollouts import MAX_TRAJECTORIES, CreateRollout
+from services.contracts.rollouts import MAX_TRAJECTORIES, CreateRollout, Rollout, RolloutStatistics
 from services.core.ids import new_id
 from services.core.jobs.job import Job, NewJob
 from services.core.jobs.queues import ROLLOUT
 from services.core.jobs.store import create_job
-from services.core.models.registry import get_model_row
 from services.datasets.decoding import StrictDecoder
 from services.datasets.record import RowError
 from services.rewards import check_rewards, named_reward_models, needs_gold
@@ -26,7 +26,7 @@ from services.rollouts.tools import check_tools
 
 
 def create_rollout(session: Session, body: CreateRollout, settings: ApiSettings) -> Job:
-    """Check what can be checked without reading the file, and queue the job.
+    """Check everything that needs no file content, and queue the job.
 
     Raises `InvalidRequest` with the field at fault, and `PermissionDenied` for what the
     operator's settings do not allow to be called.
@@ -45,7 +45,7 @@ def create_rollout(session: Session, body: CreateRollout, settings: ApiSettings)
             queue=ROLLOUT.work,
             validation_queue=ROLLOUT.validation,
             request=body.model_dump(mode="json"),
-            # A remote model needs no device of ours.
+            # A remote model needs no local device.
             gpus=body.gpus if isinstance(body.model, str) else 0,
             priority=body.priority,
             metadata=body.metadata,
@@ -55,34 +55,24 @@ def create_rollout(session: Session, body: CreateRollout, settings: ApiSettings)
 
 def _check_models(session: Session, body: CreateRollout, settings: ApiSettings) -> None:
     if isinstance(body.model, str):
-        _check_registered(session, body.model, "model")
+        require_model(session, body.model, "model")
     else:
         check_endpoint(body.model, settings.allowed_endpoints)
     if body.tokenizer is not None:
-        _check_registered(session, body.tokenizer, "tokenizer")
+        require_model(session, body.tokenizer, "tokenizer")
     for name in sorted(named_reward_models(body.rewards)):
-        _check_registered(session, name, "rewards")
-
-
-def _check_registered(session: Session, name: str, param: str) -> None:
-    try:
-        get_model_row(session, name)
-    except NotFound as error:
-        raise InvalidRequest(error.message, param=param, code=error.code) from None
+        require_model(session, name, "rewards")
 
 
 def _check_prompts(session: Session, body: CreateRollout) -> None:
     if body.file is not None:
-        try:
-            get_file_row(session, body.file)
-        except NotFound as error:
-            raise InvalidRequest(error.message, param="file", code=error.code) from None
+        require_file(session, body.file)
     if body.prompts is not None:
         _check_readable(body.prompts)
         prompts = inline_prompts(body.prompts, body.prompt_type, body.system_prompt)
-        bare = next((prompt.index for prompt in prompts if not prompt.gold), None)
-        if bare is not None and needs_gold(body.rewards):
-            place = f"prompts[{bare}]"
+        without_gold = next((prompt.index for prompt in prompts if not prompt.gold), None)
+        if without_gold is not None and needs_gold(body.rewards):
+            place = f"prompts[{without_gold}]"
             message = f"{place}: gold is missing, and a reward compares with it"
             raise InvalidRequest(message, param=f"{place}.gold")
         most = MAX_TRAJECTORIES // len(body.prompts)
@@ -95,7 +85,7 @@ def _check_prompts(session: Session, body: CreateRollout) -> None:
 
 
 def _check_readable(rows: Sequence[JsonObject]) -> None:
-    """The job reads its rows from a file, more strictly than bodies of requests are read."""
+    """Inline rows are decoded as strictly as the rows of a file."""
     decoder = StrictDecoder()
     for index, row in enumerate(rows):
         try:
@@ -113,3 +103,23 @@ def _check_conversation(body: CreateRollout, settings: ApiSettings) -> None:
             "tools are called in several turns only: set multi_turn.multi_turn_enable",
             param="multi_turn.multi_turn_enable",
         )
+
+
+def rollout_view(job: Job) -> Rollout:
+    """The wire view of a rollout job."""
+    request = CreateRollout.model_validate(job.request)
+    statistics = (job.result or {}).get("statistics")
+    return Rollout(
+        model=request.model,
+        tokenizer=request.tokenizer,
+        file=request.file,
+        prompt_type=request.prompt_type,
+        samples_per_prompt=request.samples_per_prompt,
+        tools=request.tools,
+        multi_turn=request.multi_turn,
+        sampling=request.sampling,
+        rewards=request.rewards,
+        seed=request.seed,
+        statistics=RolloutStatistics.model_validate(statistics) if statistics else None,
+        **state_fields(job),
+    )

@@ -1,18 +1,46 @@
-"""A model behind an OpenAI-compatible URL, as an evaluation asks it."""
+"""The model that an evaluation asks: a vLLM server of the job, or a remote endpoint."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
 
 from services.contracts.base import JsonObject
 from services.contracts.evaluations import Sampling
-from services.evaluator.evaluation.answers import Answer, Unanswered
-from services.evaluator.evaluation.failures import Failure
+from services.core.process.reporter import Reporter
+from services.evaluator.evaluation.spec import EvaluationSpec
+from services.evaluator.failures import RequestFailure
+from services.evaluator.serving import LocalModel, served
 from services.inference.clients.chat import (
     ChatRequest,
     InferenceClient,
     InferenceError,
     model_retries,
 )
+from services.inference.vllm.server import VllmServer
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The model answered. ``latency_seconds`` is that of the attempt that succeeded; token counts
+    are the endpoint's own, None where it gives none."""
+
+    text: str
+    finish_reason: str | None
+    prompt_tokens: int | None
+    completion_tokens: int | None
+    attempts: int
+    latency_seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Unanswered:
+    """The endpoint gave no answer, after all retries."""
+
+    failure: RequestFailure
+    attempts: int
+
 
 QUEUE_SECONDS = 600.0
 SLOWEST_TOKENS_PER_SECOND = 10.0
@@ -41,7 +69,7 @@ class Endpoint:
         try:
             completion = await self._client.chat(request)
         except InferenceError as error:
-            return Unanswered(Failure(error.status, error.message), error.attempts)
+            return Unanswered(RequestFailure(error.status, error.message), error.attempts)
         usage = completion.usage
         return Answer(
             text=completion.content or "",
@@ -66,3 +94,53 @@ def connect(
     return InferenceClient(
         base_url, api_key, attempt_seconds, retries=patience, max_connections=connections
     )
+
+
+def open_engine(
+    spec: EvaluationSpec, job_dir: Path, reporter: Reporter, endpoint_key: str | None
+) -> AbstractAsyncContextManager[Endpoint]:
+    """The model of the evaluation, ready to be asked inside the block.
+
+    ``endpoint_key`` is sent to a remote endpoint only. Entering raises ``JobFailed`` with the code
+    ``engine_start_failed`` when a local model cannot be served.
+    """
+    if isinstance(spec.model, LocalModel):
+        return _served(spec.model, spec, job_dir, reporter)
+    return _remote(str(spec.model.base_url), spec.model.model, endpoint_key, spec)
+
+
+@asynccontextmanager
+async def _remote(
+    base_url: str, model: str, key: str | None, spec: EvaluationSpec
+) -> AsyncIterator[Endpoint]:
+    async with connect(base_url, key, spec.sampling, spec.max_concurrency) as client:
+        yield Endpoint(client, model, spec.sampling)
+
+
+@asynccontextmanager
+async def _served(
+    model: LocalModel, spec: EvaluationSpec, job_dir: Path, reporter: Reporter
+) -> AsyncIterator[Endpoint]:
+    async with (
+        served(model, job_dir, reporter) as (server, name),
+        connect(server.base_url, server.api_key, spec.sampling, spec.max_concurrency) as client,
+    ):
+        yield _ServedEndpoint(client, name, spec.sampling, model, server)
+
+
+class _ServedEndpoint(Endpoint):
+    def __init__(
+        self,
+        client: InferenceClient,
+        name: str,
+        sampling: Sampling,
+        model: LocalModel,
+        server: VllmServer,
+    ) -> None:
+        stop = model.adapter.stop_token_ids if model.adapter else ()
+        super().__init__(client, name, sampling, stop)
+        self._server = server
+
+    async def watch(self) -> None:
+        """Raise `VllmFailed` once the server has ended; else never return."""
+        await self._server.watch()

@@ -1,4 +1,4 @@
-"""Asking a model the samples of a file, a bounded number at a time."""
+"""Generates and grades answers to the samples of a file with bounded concurrency."""
 
 import asyncio
 from collections.abc import Coroutine, Iterator, Sequence
@@ -7,48 +7,52 @@ from typing import Any, Protocol
 
 from services.contracts.base import JsonObject
 from services.datasets.append_log import AppendLog
-from services.evaluator.evaluation.answers import Answer, Unanswered
-from services.evaluator.evaluation.failures import FailureWatch
-from services.evaluator.evaluation.results import ResultRow
-from services.evaluator.evaluation.tally import Tally
-from services.evaluator.graders.grader import Grader
-from services.evaluator.samples import Sample
+from services.evaluator.evaluation.endpoint import Answer, Unanswered
+from services.evaluator.evaluation.results import ResultRow, RunningTotals
+from services.evaluator.evaluation.samples import EvaluationSample
+from services.evaluator.failures import FailureWatch, first_error
+from services.rewards.interface import Component, RewardFailed, Sample, Score
 
 
 class ChatModel(Protocol):
-    """Who is asked. Retries are its own; what it cannot get answered it says, never raises."""
+    """The model under evaluation. It retries by itself and returns failures instead of raising."""
 
     async def ask(self, messages: Sequence[JsonObject]) -> Answer | Unanswered:
         """Answer a conversation."""
 
     async def watch(self) -> None:
-        """Raise once the model is gone for good; else never return."""
+        """Raise once the model is permanently gone; otherwise never return."""
 
 
 class Generation:
-    """Turns samples into durable, graded rows and counts them."""
+    """Turns samples into durable, graded rows and keeps their totals."""
 
     def __init__(
         self,
         model: ChatModel,
-        grader: Grader,
+        grading: "Grading",
         results: AppendLog[ResultRow],
-        tally: Tally,
+        totals: RunningTotals,
         *,
         system_prompt: str | None,
     ) -> None:
         self._model = model
-        self._grader = grader
+        self._grading = grading
         self._results = results
-        self._tally = tally
+        self._totals = totals
         self._system_prompt = system_prompt
-        self._watch = FailureWatch(answered=tally.answered)
+        self._watch = FailureWatch(answered=totals.answered)
 
     async def run(
-        self, samples: Iterator[Sample], concurrency: int, *background: Coroutine[Any, Any, None]
+        self,
+        samples: Iterator[EvaluationSample],
+        concurrency: int,
+        *background: Coroutine[Any, Any, None],
     ) -> None:
-        """Ask every sample, at most ``concurrency`` at a time, reading ``samples`` as they are
-        needed. ``background`` runs meanwhile. The first error of anything ends everything."""
+        """Ask every sample, at most ``concurrency`` at a time, reading ``samples`` lazily.
+
+        ``background`` tasks run meanwhile. The first error cancels everything.
+        """
         try:
             async with asyncio.TaskGroup() as group:
                 around = [group.create_task(task) for task in (self._model.watch(), *background)]
@@ -60,53 +64,67 @@ class Generation:
             raise first_error(errors) from errors
         self._watch.finish()
 
-    async def _ask_all(self, samples: Iterator[Sample]) -> None:
-        # All of these tasks draw from the one iterator: it is the window.
+    async def _ask_all(self, samples: Iterator[EvaluationSample]) -> None:
+        # All tasks share one iterator, which bounds the concurrency.
         for sample in samples:
-            self._finish(sample, await self._model.ask(self._conversation(sample)))
+            outcome = await self._model.ask(self._conversation(sample))
+            if isinstance(outcome, Unanswered):
+                self._keep(_unanswered_row(sample, outcome))
+                self._watch.failed(outcome.failure)
+            else:
+                self._keep(await self._grading.row(sample, outcome))
+                self._watch.answered()
 
-    def _conversation(self, sample: Sample) -> Sequence[JsonObject]:
+    def _conversation(self, sample: EvaluationSample) -> Sequence[JsonObject]:
         if self._system_prompt is None or sample.messages[0].get("role") == "system":
             return sample.messages
         return [{"role": "system", "content": self._system_prompt}, *sample.messages]
 
-    def _finish(self, sample: Sample, outcome: Answer | Unanswered) -> None:
-        row = self._row(sample, outcome)
+    def _keep(self, row: ResultRow) -> None:
         self._results.append(row)
-        self._tally.add(row)
-        if isinstance(outcome, Unanswered):
-            self._watch.failed(outcome.failure)
-        else:
-            self._watch.answered()
+        self._totals.add(row)
 
-    def _row(self, sample: Sample, outcome: Answer | Unanswered) -> ResultRow:
-        if isinstance(outcome, Unanswered):
-            return ResultRow(
-                index=sample.index,
-                gold=list(sample.gold),
-                answer=None,
-                correct=None,
-                error=outcome.failure.message,
-                status_code=outcome.failure.status_code,
-                attempts=outcome.attempts,
-            )
-        verdict = self._grader.grade(outcome.text, sample.gold)
+
+class Grading:
+    """Grades answers: correct from a score of ``pass_threshold``."""
+
+    def __init__(self, grader: Component, pass_threshold: float) -> None:
+        self._grader = grader
+        self._pass_threshold = pass_threshold
+
+    async def row(self, sample: EvaluationSample, answer: Answer) -> ResultRow:
+        """The graded answer; without a score, the reason is its ``error``."""
+        graded = Sample.of_answer(answer.text, sample.messages, sample.gold, sample.extra)
+        score: Score | None = None
+        error: str | None = None
+        try:
+            score = await self._grader.score(graded)
+        except RewardFailed as failure:
+            error = f"the answer was not graded: {failure.message}"
         return ResultRow(
             index=sample.index,
             gold=list(sample.gold),
-            answer=outcome.text,
-            extracted=verdict.extracted,
-            correct=verdict.correct,
-            finish_reason=outcome.finish_reason,
+            answer=answer.text,
+            extracted=score.extracted if score else None,
+            score=score.value if score else None,
+            correct=score.value >= self._pass_threshold if score else None,
+            error=error,
+            finish_reason=answer.finish_reason,
             status_code=HTTPStatus.OK,
-            attempts=outcome.attempts,
-            latency_seconds=outcome.latency_seconds,
-            prompt_tokens=outcome.prompt_tokens,
-            completion_tokens=outcome.completion_tokens,
+            attempts=answer.attempts,
+            latency_seconds=answer.latency_seconds,
+            prompt_tokens=answer.prompt_tokens,
+            completion_tokens=answer.completion_tokens,
         )
 
 
-def first_error(errors: BaseExceptionGroup[BaseException]) -> BaseException:
-    """The first single error of a group."""
-    error = errors.exceptions[0]
-    return first_error(error) if isinstance(error, BaseExceptionGroup) else error
+def _unanswered_row(sample: EvaluationSample, outcome: Unanswered) -> ResultRow:
+    return ResultRow(
+        index=sample.index,
+        gold=list(sample.gold),
+        answer=None,
+        correct=None,
+        error=outcome.failure.message,
+        status_code=outcome.failure.status_code,
+        attempts=outcome.attempts,
+    )

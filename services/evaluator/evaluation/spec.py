@@ -1,20 +1,17 @@
-"""The specs of an evaluation's children: ``validation.json`` and ``spec.json``."""
+"""The specification files of an evaluation's children: ``validation.json`` and ``spec.json``."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field
 
-from services.contracts.engine import VllmOptions
-from services.contracts.evaluations import Grader, RemoteModel, Sampling
-from services.contracts.models import HubName
+from services.contracts.evaluations import Sampling
+from services.contracts.graders import Grader
 from services.core.artifacts import SourceFile
 from services.datasets.validate import ValidationSpec
+from services.evaluator.serving import LocalModel, RemoteEndpoint
 
 SPEC = "spec.json"
-ENDPOINT_KEY = "TEMPER_ENDPOINT_KEY"
-"""Variable of the child's environment with the API key of a remote endpoint, if it needs one. The
-key is never part of the specification, which stays on disk."""
 
 
 class EvaluationFileSpec(ValidationSpec):
@@ -28,46 +25,13 @@ class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
-class Adapter(_Strict):
-    """A LoRA adapter: the name it is served under, and its folder."""
-
-    name: str = Field(min_length=1)
-    path: Path
-    stop_token_ids: list[int] = Field(
-        default_factory=list, description="Tokens that end its answers; the base may not know them."
-    )
-
-
-class LocalModel(_Strict):
-    """A model that a vLLM server of this job serves: a folder or a hub repository."""
-
-    type: Literal["local"] = "local"
-    path: Path | None = None
-    hub_id: HubName | None = None
-    revision: str | None = None
-    adapter: Adapter | None = None
-    runtime_python: Path = Field(description="The interpreter of the vllm runtime.")
-    options: VllmOptions = Field(default_factory=VllmOptions)
-
-    @model_validator(mode="after")
-    def _one_source(self) -> "LocalModel":
-        if (self.path is None) == (self.hub_id is None):
-            raise ValueError("give exactly one of path and hub_id")
-        return self
-
-
-class RemoteEndpoint(RemoteModel):
-    """A model behind an OpenAI-compatible URL."""
-
-    type: Literal["remote"] = "remote"
-
-
 class EvaluationSpec(_Strict):
     """One evaluation: who is asked, what, how, and how the answers are judged."""
 
     model: Annotated[LocalModel | RemoteEndpoint, Field(discriminator="type")]
     samples: Path = Field(description="The file of prompts and golds.")
     grader: Grader
+    pass_threshold: float = 1.0
     sampling: Sampling
     system_prompt: str | None = Field(
         default=None, description="Put before every conversation that has none of its own."

@@ -1,26 +1,158 @@
-"""The child that plays the rollouts of a job.
+"""The child process that runs the rollouts of a job.
 
 ``python -m services.evaluator.rollout.child <job_dir>`` in the core environment. It reads
 ``spec.json``, appends to ``trajectories.jsonl`` and its index, and ends with
 ``trajectories.parquet`` and the statistics, or fails with its cause. It may be killed at any time
-and started again on the same folder.
+and restarted on the same folder.
 """
 
 import asyncio
 import os
 import signal
 import sys
+from collections.abc import Iterator
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
-from services.contracts.errors import TemperError
+from services.contracts.errors import InvalidRequest, JobFailed, TemperError
 from services.contracts.rollouts import RolloutStatistics
+from services.contracts.trajectories import FinishReason
+from services.core.artifacts import ModelSource
 from services.core.process.reporter import Reporter
-from services.evaluator.evaluation.spec import ENDPOINT_KEY
-from services.evaluator.rollout.attempt import Environment, play
-from services.evaluator.rollout.engine import open_engine
+from services.evaluator.progress import GenerationProgress, seconds_of_earlier_attempts
+from services.evaluator.rollout.engine import WatchedEngine, open_engine
+from services.evaluator.rollout.runner import PlannedRollout, RolloutRunner
 from services.evaluator.rollout.spec import SPEC, RolloutSpec
-from services.rewards import RewardEnvironment
-from services.rollouts.tools import ToolEnvironment
+from services.evaluator.rollout.totals import RolloutTotals
+from services.evaluator.serving import ENDPOINT_KEY
+from services.rewards import RewardEnvironment, open_scorer
+from services.rollouts.chat import open_chat_tokens
+from services.rollouts.chat.interface import ChatTokens
+from services.rollouts.log.log import IndexedLog, read_indexed
+from services.rollouts.log.parquet import write_parquet
+from services.rollouts.loop import Rollouts
+from services.rollouts.prompts import Prompt, read_prompts
+from services.rollouts.tools import ToolEnvironment, open_toolbox
+
+PARQUET = "trajectories.parquet"
+
+
+@dataclass(frozen=True)
+class Environment:
+    """What the operator has set for the job's tools and rewards."""
+
+    tools: ToolEnvironment
+    rewards: RewardEnvironment
+
+
+async def play(
+    spec: RolloutSpec,
+    job_dir: Path,
+    engine: AbstractAsyncContextManager[WatchedEngine],
+    environment: Environment,
+    reporter: Reporter,
+) -> RolloutStatistics:
+    """Play every sample that has no trajectory yet, and sum up all of them.
+
+    ``engine`` is entered only when there is something to play. Safe to call again on the same
+    ``job_dir`` after a kill: what was kept is not played again, unless the engine had failed it.
+    Raises `TemperError`.
+    """
+    total = _count(spec) * spec.samples_per_prompt
+    totals = RolloutTotals(seconds_of_earlier_attempts(job_dir))
+    with IndexedLog(job_dir) as log:
+        kept = _kept(spec, job_dir, total, totals)
+        if totals.trajectories:
+            reporter.message(
+                f"{totals.trajectories} of {total} rollouts were played in earlier attempts"
+            )
+        if totals.trajectories < total:
+            missing = (sample for sample in _samples(spec) if not kept[_place(spec, sample)])
+            await _play_missing(spec, engine, environment, reporter, log, totals, missing, total)
+    if totals.failed == totals.trajectories:
+        raise _nothing_played(job_dir)
+    reporter.phase("summarising")
+    await asyncio.to_thread(write_parquet, read_indexed(job_dir), job_dir / PARQUET)
+    return totals.statistics()
+
+
+async def _play_missing(
+    spec: RolloutSpec,
+    engine: AbstractAsyncContextManager[WatchedEngine],
+    environment: Environment,
+    reporter: Reporter,
+    log: IndexedLog,
+    totals: RolloutTotals,
+    missing: Iterator[PlannedRollout],
+    total: int,
+) -> None:
+    chat = await asyncio.to_thread(load_chat_tokens, spec.tokenizer)
+    async with (
+        open_toolbox(spec.tools, environment.tools) as toolbox,
+        open_scorer(spec.rewards, environment.rewards) as scorer,
+        engine as model,
+    ):
+        rollouts = Rollouts(
+            model,
+            chat,
+            toolbox,
+            spec.multi_turn,
+            spec.sampling,
+            stop_token_ids=model.stop_token_ids,
+            context_length=model.context_length,
+        )
+        reporter.phase("playing")
+        progress = GenerationProgress(reporter, totals, total)
+        await RolloutRunner(rollouts, scorer, log, totals, spec.seed).run(
+            missing,
+            min(spec.max_concurrency, total - totals.trajectories),
+            model.watch(),
+            log.sync_forever(),
+            progress.report_forever(),
+        )
+        progress.finish()
+
+
+def _kept(spec: RolloutSpec, job_dir: Path, total: int, totals: RolloutTotals) -> bytearray:
+    """Which samples need not be played again; these are counted."""
+    kept = bytearray(total)
+    for trajectory in read_indexed(job_dir):
+        if trajectory.finish_reason not in {
+            FinishReason.ENGINE_FAILED,
+            FinishReason.INTERNAL_ERROR,
+        }:
+            kept[trajectory.prompt_index * spec.samples_per_prompt + trajectory.sample_index] = True
+            totals.add(trajectory)
+    return kept
+
+
+def _prompts(spec: RolloutSpec) -> Iterator[Prompt]:
+    prompts = read_prompts(spec.prompts, spec.prompt_type, spec.system_prompt)
+    return islice(prompts, spec.max_prompts)
+
+
+def _samples(spec: RolloutSpec) -> Iterator[PlannedRollout]:
+    for prompt in _prompts(spec):
+        for index in range(spec.samples_per_prompt):
+            yield PlannedRollout(prompt, index)
+
+
+def _place(spec: RolloutSpec, sample: PlannedRollout) -> int:
+    return sample.prompt.index * spec.samples_per_prompt + sample.index
+
+
+def _count(spec: RolloutSpec) -> int:
+    count = sum(1 for _ in _prompts(spec))
+    if not count:
+        raise InvalidRequest("there are no prompts", param="file")
+    return count
+
+
+def _nothing_played(job_dir: Path) -> JobFailed:
+    reason = next(read_indexed(job_dir)).error
+    return JobFailed(f"no rollout came to an end: {reason}", code="no_rollouts")
 
 
 def main(job_dir: Path) -> None:
@@ -33,7 +165,7 @@ def main(job_dir: Path) -> None:
     reporter = Reporter(job_dir)
     spec = RolloutSpec.model_validate_json((job_dir / SPEC).read_bytes())
     try:
-        statistics = asyncio.run(_play(spec, job_dir, environment, reporter, endpoint_key))
+        statistics = asyncio.run(_run(spec, job_dir, environment, reporter, endpoint_key))
     except TemperError as error:
         reporter.fail(error.code, error.message, error.param)
     except asyncio.CancelledError:
@@ -42,7 +174,7 @@ def main(job_dir: Path) -> None:
         reporter.finish(statistics=statistics.model_dump(mode="json"))
 
 
-async def _play(
+async def _run(
     spec: RolloutSpec,
     job_dir: Path,
     environment: Environment,
@@ -59,3 +191,28 @@ async def _play(
 
 if __name__ == "__main__":
     main(Path(sys.argv[1]))
+
+
+_WANTED = ("*.json", "*.jinja")
+
+
+def load_chat_tokens(source: ModelSource) -> ChatTokens:
+    """Load from a folder, or fetch from the hub what is not here yet.
+
+    Raises `InvalidRequest` for a model without a chat template or a fast tokenizer, and
+    ``JobFailed`` when the hub does not give it.
+    """
+    return open_chat_tokens(source.path or _fetch(str(source.hub_id), source.revision))
+
+
+def _fetch(hub_id: str, revision: str | None) -> Path:
+    from huggingface_hub import snapshot_download  # noqa: PLC0415 - takes long, rarely needed
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError  # noqa: PLC0415
+
+    try:
+        return Path(snapshot_download(hub_id, revision=revision, allow_patterns=list(_WANTED)))
+    except (OSError, HfHubHTTPError, HFValidationError) as error:
+        reason = str(error).strip().partition("\n")[0]
+        raise JobFailed(
+            f"the tokenizer of {hub_id!r} is not to be had: {reason}", code="tokenizer_unavailable"
+        ) from error

@@ -1,18 +1,87 @@
-"""Who samples the turns of a job: a vLLM server of its own, or one elsewhere."""
+"""The engine that samples the turns of a rollout job: a vLLM server of the job, or a remote one."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
+from urllib.parse import urlsplit
 
+import httpx
+from pydantic import BaseModel, ValidationError
+
+from services.contracts.errors import JobFailed
 from services.core.process.reporter import Reporter
-from services.evaluator.evaluation.spec import LocalModel, RemoteEndpoint
-from services.evaluator.rollout.context import context_length
+from services.evaluator.failures import FailureWatch, RequestFailure
 from services.evaluator.rollout.spec import RolloutSpec
-from services.evaluator.rollout.watched import WatchedEngine
-from services.evaluator.serving import served
+from services.evaluator.serving import LocalModel, RemoteEndpoint, served
+from services.inference.clients.json_service import LOOPBACK
+from services.inference.clients.model_server import InferenceError
 from services.inference.token_engine import CompletionsTokenEngine, VllmTokenEngine
+from services.inference.token_engine.interface import (
+    EngineFailed,
+    SampledTokens,
+    TokenEngine,
+    TurnSampling,
+)
 from services.inference.vllm.launch import Routes
+
+UNABLE = "engine_without_token_ids"
+"""The code of a server that can never be used: no other turn would end otherwise."""
+
+
+class WatchedEngine:
+    """Asks an engine, and knows when to go on asking is pointless.
+
+    ``context_length`` is what it holds of prompt and response together, if that is known;
+    ``stop_token_ids`` end a turn beside those of the chat template.
+    """
+
+    def __init__(
+        self,
+        engine: TokenEngine,
+        server_ends: Callable[[], Awaitable[None]],
+        *,
+        context_length: int | None,
+        stop_token_ids: Sequence[int] = (),
+    ) -> None:
+        self.context_length = context_length
+        self.stop_token_ids = tuple(stop_token_ids)
+        self._engine = engine
+        self._server_ends = server_ends
+        self._failures = FailureWatch(answered=0)
+        self._pointless: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    async def generate(self, token_ids: Sequence[int], sampling: TurnSampling) -> SampledTokens:
+        """PlannedRollout what follows ``token_ids``; raises `EngineFailed`."""
+        try:
+            sampled = await self._engine.generate(token_ids, sampling)
+        except EngineFailed as error:
+            self._note(error)
+            raise
+        self._failures.answered()
+        return sampled
+
+    async def watch(self) -> None:
+        """Raise ``JobFailed`` or `VllmFailed` once no turn will be sampled any more."""
+        ends = asyncio.ensure_future(self._server_ends())
+        try:
+            await asyncio.wait([ends, self._pointless], return_when=asyncio.FIRST_COMPLETED)
+            for ended in (ends, self._pointless):
+                if ended.done():
+                    ended.result()
+        finally:
+            ends.cancel()
+
+    def _note(self, error: EngineFailed) -> None:
+        cause = error.__cause__
+        status = cause.status if isinstance(cause, InferenceError) else None
+        try:
+            if error.code == UNABLE:
+                raise JobFailed(error.message, code=UNABLE)
+            self._failures.failed(RequestFailure(status, error.message))
+        except JobFailed as end:
+            if not self._pointless.done():
+                self._pointless.set_exception(end)
 
 
 def open_engine(
@@ -60,3 +129,46 @@ async def _remote(
 async def _never() -> None:
     """Of a server elsewhere, only asking shows whether it is gone."""
     await asyncio.Event().wait()
+
+
+LOOK_UP_SECONDS = 10.0
+LARGEST_ANSWER = 4 * 2**20
+
+
+class _Card(BaseModel):
+    id: str
+    max_model_len: int | None = None
+
+
+class _Cards(BaseModel):
+    data: list[_Card]
+
+
+async def context_length(base_url: str, key: str | None, model: str | None = None) -> int | None:
+    """How many tokens the server says that it holds; None where it does not say so.
+
+    With ``model``, what it says of that one.
+    """
+    headers = {"Authorization": f"Bearer {key}"} if key else {}
+    # A proxy of the environment must not be asked for a loopback address.
+    proxied = urlsplit(base_url).hostname not in LOOPBACK
+    try:
+        async with httpx.AsyncClient(
+            headers=headers, timeout=LOOK_UP_SECONDS, trust_env=proxied
+        ) as client:
+            cards = _Cards.model_validate_json(await _get(client, f"{base_url}/models")).data
+    except (httpx.HTTPError, httpx.InvalidURL, ValidationError):
+        return None
+    known = [card.max_model_len for card in cards if model is None or card.id == model]
+    return next((length for length in known if length is not None), None)
+
+
+async def _get(client: httpx.AsyncClient, url: str) -> bytes:
+    """The body of an answer, cut where nobody would write one so long."""
+    body = bytearray()
+    async with client.stream("GET", url) as answer:
+        async for chunk in answer.aiter_bytes():
+            body += chunk
+            if len(body) > LARGEST_ANSWER:
+                break
+    return bytes(body)

@@ -9,7 +9,7 @@ from services.contracts.multi_turn import MultiTurn, PromptType, RolloutSampling
 from services.contracts.rewards import WeightedReward
 from services.core.artifacts import ModelSource, SourceFile
 from services.datasets.validate import ValidationSpec
-from services.evaluator.evaluation.spec import LocalModel, RemoteEndpoint
+from services.evaluator.serving import LocalModel, RemoteEndpoint
 
 SPEC = "spec.json"
 INLINE_PROMPTS = "prompts.jsonl"

@@ -8,10 +8,9 @@ from services.contracts.graders import (
     ScoreModelGrader,
     TextPart,
 )
-from services.rewards.component import Score
 from services.rewards.graders.template import fill_in
-from services.rewards.judging import Judge, JudgeRequest, read_label, read_number
-from services.rewards.sample import Sample
+from services.rewards.interface import Sample, Score
+from services.rewards.judge import Judge, JudgeRequest, read_label, read_number
 
 
 class ScoreModel:

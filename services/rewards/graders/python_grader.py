@@ -8,9 +8,8 @@ from services.contracts.errors import InvalidRequest
 from services.contracts.graders import PythonGrader
 from services.contracts.sandbox import CommandStatus, Language, RunCodeResponse, RunStatus
 from services.inference.clients.json_service import JsonService, ServiceFailed
-from services.rewards.component import RewardFailed, Score, Trouble
 from services.rewards.functions import read_score
-from services.rewards.sample import Sample
+from services.rewards.interface import RewardFailed, RewardFailureKind, Sample, Score
 from services.rewards.sandbox import ask_sandbox
 
 ROUTE = "/run_code"
@@ -54,10 +53,10 @@ class PythonProgram:
         try:
             answer = await ask_sandbox(self._sandbox, body, RunCodeResponse)
         except ServiceFailed as error:
-            raise RewardFailed(error.message, Trouble.PYTHON_SERVER) from error
+            raise RewardFailed(error.message, RewardFailureKind.PYTHON_SERVER) from error
         if answer.status is RunStatus.SANDBOX_ERROR:
             message = answer.message or "the sandbox failed"
-            raise RewardFailed(message, Trouble.PYTHON_SERVER)
+            raise RewardFailed(message, RewardFailureKind.PYTHON_SERVER)
         return Score(_read(answer, token))
 
 
@@ -81,12 +80,14 @@ def check_source(source: str, param: str) -> None:
 def _read(answer: RunCodeResponse, token: str) -> float:
     result = answer.run_result
     if result is None or result.status is CommandStatus.TIME_LIMIT_EXCEEDED:
-        raise RewardFailed(f"it did not end within {SECONDS:g} s", Trouble.PYTHON_RUNTIME)
+        raise RewardFailed(f"it did not end within {SECONDS:g} s", RewardFailureKind.PYTHON_RUNTIME)
     _, found, score = (result.stdout or "").rpartition(token)
     if answer.status is not RunStatus.SUCCESS or not found:
         told = (result.stderr or "").strip()[-1000:] or "it ended early"
-        raise RewardFailed(told, Trouble.PYTHON_RUNTIME)
+        raise RewardFailed(told, RewardFailureKind.PYTHON_RUNTIME)
     try:
         return read_score(json.loads(score), _FUNCTION)
     except (ValueError, RewardFailed) as error:
-        raise RewardFailed(f"grade gave {score.strip()[:100]}", Trouble.PYTHON_RUNTIME) from error
+        raise RewardFailed(
+            f"grade gave {score.strip()[:100]}", RewardFailureKind.PYTHON_RUNTIME
+        ) from error

@@ -11,8 +11,7 @@ from typing import Any
 
 from services.contracts.base import JsonObject
 from services.contracts.errors import InvalidRequest
-from services.rewards.component import RewardFailed, Trouble
-from services.rewards.sample import Sample
+from services.rewards.interface import RewardFailed, RewardFailureKind, Sample
 
 LARGEST = 4 << 20
 """Characters of a text whose places are filled in."""
@@ -55,9 +54,11 @@ def fill_in(text: str, sample: Sample) -> str:
 def _look_up(path: str, names: Mapping[str, JsonObject]) -> Any:
     match = _PATH.fullmatch(path)
     if match is None:
-        raise RewardFailed(f"{path[:80]!r} is no path", Trouble.INVALID_VARIABLE)
+        raise RewardFailed(f"{path[:80]!r} is no path", RewardFailureKind.INVALID_VARIABLE)
     if path.startswith("sample.output_json") and names["sample"]["output_json"] is None:
-        raise RewardFailed("the sample is not JSON, but output_json is used", Trouble.SAMPLE_PARSE)
+        raise RewardFailed(
+            "the sample is not JSON, but output_json is used", RewardFailureKind.SAMPLE_PARSE
+        )
     value: Any = names[match[1]]
     for step in _STEP.finditer(match[2]):
         name, number = step[1], step[2] or step[1]
@@ -66,7 +67,7 @@ def _look_up(path: str, names: Mapping[str, JsonObject]) -> Any:
         elif isinstance(value, list) and number.isdecimal() and int(number) < len(value):
             value = value[int(number)]
         else:
-            raise RewardFailed(f"there is no {path[:80]}", Trouble.INVALID_VARIABLE)
+            raise RewardFailed(f"there is no {path[:80]}", RewardFailureKind.INVALID_VARIABLE)
     return value
 
 

@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import Self
 
 from services.core.user_functions.pool import FunctionFailed, FunctionPool
-from services.rewards.component import RewardFailed
+from services.rewards.interface import RewardFailed
 
 FUNCTION = "services.rewards.mathematics.child.any_equal"
 SECONDS = 60.0

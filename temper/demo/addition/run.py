@@ -11,13 +11,7 @@ from pathlib import Path
 from rich.table import Table
 
 from services.contracts.adaptation import TrainingType
-from services.contracts.evaluations import (
-    CreateEvaluation,
-    Evaluation,
-    EvaluationMetrics,
-    NumericGrader,
-    Sampling,
-)
+from services.contracts.evaluations import CreateEvaluation, Evaluation, EvaluationMetrics, Sampling
 from services.contracts.files import File, FilePurpose
 from services.contracts.fine_tuning import (
     CreateFineTuningJob,
@@ -26,6 +20,7 @@ from services.contracts.fine_tuning import (
     SupervisedHyperparameters,
     SupervisedMethod,
 )
+from services.contracts.graders import NumericGrader
 from temper.cli.gateway import client_of
 from temper.cli.output import Output
 from temper.cli.units import duration

@@ -8,7 +8,7 @@ import pytest
 
 from services.core.process.runtimes import child_environment
 from services.rewards import RewardEnvironment
-from services.rewards.sample import Sample
+from services.rewards.interface import Sample
 from tests.support.rewards import rewarded_all, trajectory
 from tests.support.runtimes import installed_runtime
 

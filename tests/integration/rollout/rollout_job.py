@@ -18,8 +18,8 @@ from services.contracts.rollouts import RolloutStatistics
 from services.contracts.trajectories import Trajectory
 from services.core.artifacts import ModelSource
 from services.core.process.reporter import REPORTS, RESULT
-from services.evaluator.evaluation.spec import LocalModel, RemoteEndpoint
 from services.evaluator.rollout.spec import SPEC, RolloutSpec
+from services.evaluator.serving import LocalModel, RemoteEndpoint
 from services.rollouts.log.log import read_indexed
 from tests.support.chat_templates.families import FAMILIES
 from tests.support.processes import REPOSITORY

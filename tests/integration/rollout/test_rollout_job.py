@@ -11,7 +11,7 @@ import pytest
 from services.contracts.trajectories import FinishReason
 from services.core.artifacts import ModelSource
 from services.core.process.reporter import RESULT
-from services.evaluator.evaluation.spec import ENDPOINT_KEY
+from services.evaluator.serving import ENDPOINT_KEY
 from services.rollouts.log.parquet import read_parquet
 from tests.integration.rollout.rollout_job import (
     DEADLINE,

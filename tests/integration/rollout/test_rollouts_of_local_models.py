@@ -8,7 +8,7 @@ from services.contracts.engine import VllmOptions
 from services.contracts.multi_turn import MultiTurn, RolloutSampling
 from services.contracts.trajectories import FinishReason
 from services.core.artifacts import ModelSource
-from services.evaluator.evaluation.spec import LocalModel
+from services.evaluator.serving import LocalModel
 from tests.integration.rollout.rollout_job import RolloutJob
 from tests.support.runtimes import installed_runtime
 from tests.support.tiny_model import make_tiny_model

@@ -8,7 +8,7 @@ from typing import cast
 import pytest
 
 from services.api.context import GatewayContext
-from services.api.jobs import stream
+from services.api.jobs import events as stream
 from services.api.jobs.events import event_number
 from services.contracts.errors import InvalidRequest
 from services.contracts.jobs import JobStatus

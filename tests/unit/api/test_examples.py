@@ -4,10 +4,10 @@ import pytest
 from fastapi.openapi.models import Example
 from pydantic import BaseModel
 
-from services.api.evaluations.examples import CREATE as EVALUATIONS
-from services.api.fine_tuning.examples import CREATE as FINE_TUNES
-from services.api.models.examples import REGISTER as MODELS
-from services.api.rollouts.examples import CREATE as ROLLOUTS
+from services.api.examples import EVALUATION as EVALUATIONS
+from services.api.examples import FINE_TUNING as FINE_TUNES
+from services.api.examples import MODEL as MODELS
+from services.api.examples import ROLLOUT as ROLLOUTS
 from services.contracts.evaluations import CreateEvaluation
 from services.contracts.fine_tuning import CreateFineTuningJob
 from services.contracts.llamafactory import check_arguments

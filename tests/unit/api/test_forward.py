@@ -9,8 +9,8 @@ from collections.abc import Iterator
 import httpx
 import pytest
 
-from services.api.forwards import upstream as upstream_module
-from services.api.forwards.headers import passed_back, passed_on
+from services.api import proxy as upstream_module
+from services.api.proxy import request_headers, response_headers
 from services.core.web.auth import hash_key
 from tests.unit.api.tool_upstream import (
     ANSWER,
@@ -151,8 +151,8 @@ def test_headers_of_one_hop_stay_on_it() -> None:
         (b"X-Kept", b"\xe9"),
     ]
 
-    assert passed_on(headers) == [("x-kept", "\xe9")]
-    assert passed_back(headers) == [(b"x-kept", b"\xe9")]
+    assert request_headers(headers) == [("x-kept", "\xe9")]
+    assert response_headers(headers) == [(b"x-kept", b"\xe9")]
 
 
 def test_requests_share_a_connection(upstream: ToolUpstream, http_client: httpx.Client) -> None:

@@ -9,7 +9,7 @@ import pytest
 from fastapi.openapi.models import Example
 from pydantic import BaseModel
 
-from services.api.graders.examples import RUN, VALIDATE
+from services.api.examples import RUN_GRADER, VALIDATE_GRADER
 from services.contracts.grading import RunGrader, ValidateGrader
 from tests.unit.api.tool_upstream import running_api
 from tests.unit.inference.scripted_server import (
@@ -286,7 +286,9 @@ def test_what_is_no_unicode_is_no_fault_of_ours(
     assert response.status_code in {200, 400}, response.text
 
 
-@pytest.mark.parametrize(("body", "examples"), [(ValidateGrader, VALIDATE), (RunGrader, RUN)])
+@pytest.mark.parametrize(
+    ("body", "examples"), [(ValidateGrader, VALIDATE_GRADER), (RunGrader, RUN_GRADER)]
+)
 def test_examples_are_valid(body: type[BaseModel], examples: dict[str, Example]) -> None:
     for example in examples.values():
         body.model_validate(example["value"])

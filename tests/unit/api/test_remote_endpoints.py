@@ -14,9 +14,9 @@ ALLOWED = "https://Models.example.com, http://127.0.0.1:8000/,http://[::1]:9000"
 
 
 @pytest.fixture
-def origins(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def settings(monkeypatch: pytest.MonkeyPatch) -> ApiSettings:
     monkeypatch.setenv("TEMPER_ALLOWED_ENDPOINTS", ALLOWED)
-    return ApiSettings().allowed_endpoints
+    return ApiSettings()
 
 
 @pytest.fixture
@@ -29,17 +29,17 @@ def file_id(database: Database) -> str:
     return "file-1"
 
 
-def create(database: Database, file_id: str, origins: list[str], base_url: str) -> int | None:
+def create(database: Database, file_id: str, settings: ApiSettings, base_url: str) -> int | None:
     """Create an evaluation of a remote model; return the devices it asks for."""
     body = CreateEvaluation.model_validate(
         {"model": {"base_url": base_url, "model": "m"}, "file": file_id, "gpus": 4}
     )
     with database.write() as session:
-        return create_evaluation(session, body, origins).gpus
+        return create_evaluation(session, body, settings).gpus
 
 
-def test_origins_are_written_with_their_ports(origins: list[str]) -> None:
-    assert origins == [
+def test_origins_are_written_with_their_ports(settings: ApiSettings) -> None:
+    assert settings.allowed_endpoints == [
         "https://models.example.com:443",
         "http://127.0.0.1:8000",
         "http://[::1]:9000",
@@ -60,9 +60,9 @@ def test_origins_are_written_with_their_ports(origins: list[str]) -> None:
     ],
 )
 def test_an_allowed_origin_is_called_without_a_device_of_ours(
-    database: Database, file_id: str, origins: list[str], base_url: str
+    database: Database, file_id: str, settings: ApiSettings, base_url: str
 ) -> None:
-    assert create(database, file_id, origins, base_url) == 0
+    assert create(database, file_id, settings, base_url) == 0
 
 
 @pytest.mark.parametrize(
@@ -84,10 +84,10 @@ def test_an_allowed_origin_is_called_without_a_device_of_ours(
     ],
 )
 def test_every_other_origin_is_refused(
-    database: Database, file_id: str, origins: list[str], base_url: str
+    database: Database, file_id: str, settings: ApiSettings, base_url: str
 ) -> None:
     with pytest.raises((PermissionDenied, InvalidRequest)) as caught:
-        create(database, file_id, origins, base_url)
+        create(database, file_id, settings, base_url)
 
     assert caught.value.param == "model.base_url"
 
@@ -103,10 +103,10 @@ def test_every_other_origin_is_refused(
     ],
 )
 def test_a_url_carries_no_secret_and_no_query(
-    database: Database, file_id: str, origins: list[str], base_url: str
+    database: Database, file_id: str, settings: ApiSettings, base_url: str
 ) -> None:
     with pytest.raises(InvalidRequest) as caught:
-        create(database, file_id, origins, base_url)
+        create(database, file_id, settings, base_url)
 
     assert caught.value.param == "model.base_url"
     assert "secret" not in caught.value.message
@@ -118,7 +118,7 @@ def test_nothing_is_allowed_by_default(
     monkeypatch.delenv("TEMPER_ALLOWED_ENDPOINTS", raising=False)
 
     with pytest.raises(PermissionDenied):
-        create(database, file_id, ApiSettings().allowed_endpoints, "http://127.0.0.1:8000/v1")
+        create(database, file_id, ApiSettings(), "http://127.0.0.1:8000/v1")
 
 
 @pytest.mark.parametrize(

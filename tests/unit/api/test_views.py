@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from services.api.evaluations.view import evaluation_view
-from services.api.fine_tuning.view import checkpoint_view, fine_tuning_view
+from services.api.evaluations.service import evaluation_view
+from services.api.fine_tuning.service import checkpoint_view, fine_tuning_view
 from services.api.jobs.view import job_view
 from services.contracts.jobs import JobError, JobStatus
 from services.core.db.tables import CheckpointRow

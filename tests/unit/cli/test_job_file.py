@@ -2,9 +2,10 @@ from pathlib import Path
 
 import pytest
 
-from services.contracts.evaluations import CreateEvaluation, NumericGrader
+from services.contracts.evaluations import CreateEvaluation
 from services.contracts.files import FilePurpose
 from services.contracts.fine_tuning import CreateFineTuningJob
+from services.contracts.graders import NumericGrader
 from services.contracts.indexes import CreateIndexingJob, IndexMode
 from temper.submission.job_file import read_job_file
 from temper.submission.submission import SubmissionError

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from fastapi import Request, Response
 
-from services.api.trajectories.view import summary_view
+from services.api.trajectories import summary_view
 from services.contracts.base import Page
 from services.contracts.jobs import Job
 from services.contracts.rollouts import TrajectorySummary

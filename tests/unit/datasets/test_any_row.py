@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from services.contracts.evaluations import NumericGrader
 from services.contracts.fine_tuning import DataFormat
+from services.contracts.graders import NumericGrader
 from services.datasets.formats import RowReader
 from services.datasets.record import RowError
-from services.evaluator.graders.factory import make_grader
-from services.evaluator.samples import parse_sample
+from services.evaluator.evaluation.samples import parse_sample
+from services.rewards.graders.gold import matcher
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=10)
 NAME = st.text("abc_", min_size=1, max_size=8)
@@ -54,7 +54,7 @@ def test_any_value_raises_nothing_but_the_typed_error(row: Any, layout: DataForm
     with contextlib.suppress(RowError):
         RowReader(layout).read(row)
     with contextlib.suppress(RowError):
-        parse_sample(row, 0, make_grader(NumericGrader()))
+        parse_sample(row, 0, matcher(NumericGrader()))
 
 
 @settings(deadline=None)

@@ -6,7 +6,7 @@ import pytest
 from kombu.exceptions import OperationalError
 from sqlalchemy import select
 
-from services.api.dispatcher.dispatcher import WAKE_UPS_AT_ONCE, Dispatcher
+from services.api.dispatcher import WAKE_UPS_AT_ONCE, Dispatcher
 from services.contracts.jobs import JobStatus
 from services.core.db.engine import Database
 from services.core.db.tables import OutboxRow
@@ -57,7 +57,7 @@ def test_wake_ups_wait_for_a_broker_that_is_away(
     with database.write() as session:
         add_wake_up(session, "training")
     with monkeypatch.context() as patch, pytest.raises(OperationalError):
-        patch.setattr("services.api.dispatcher.dispatcher.send_wake_up", away)
+        patch.setattr("services.api.dispatcher.send_wake_up", away)
         dispatcher.publish()
     assert unsent(database) == 1
 
@@ -73,7 +73,7 @@ def test_a_repair_that_fails_does_not_prevent_the_others(
         raise RuntimeError("poison")
 
     job = queued_job(database)
-    monkeypatch.setattr("services.api.dispatcher.dispatcher.recover_expired", broken)
+    monkeypatch.setattr("services.api.dispatcher.recover_expired", broken)
     monkeypatch.setattr(dispatcher._stopping, "wait", lambda _seconds: None)
 
     dispatcher.reconcile()

@@ -3,14 +3,14 @@
 import pytest
 
 from services.contracts.errors import JobFailed
-from services.evaluator.evaluation.failures import STREAK, Failure, FailureWatch
+from services.evaluator.failures import STREAK, FailureWatch, RequestFailure
 
-REFUSED = Failure(401, "wrong key")
-DOWN = Failure(None, "connection refused")
-TOO_LONG = Failure(400, "max_tokens is too large")
+REFUSED = RequestFailure(401, "wrong key")
+DOWN = RequestFailure(None, "connection refused")
+TOO_LONG = RequestFailure(400, "max_tokens is too large")
 
 
-def fail(watch: FailureWatch, failure: Failure, times: int) -> None:
+def fail(watch: FailureWatch, failure: RequestFailure, times: int) -> None:
     for _ in range(times):
         watch.failed(failure)
 
@@ -19,14 +19,16 @@ def fail(watch: FailureWatch, failure: Failure, times: int) -> None:
     ("failure", "code"),
     [
         (REFUSED, "endpoint_refused"),
-        (Failure(404, "no such model"), "endpoint_refused"),
+        (RequestFailure(404, "no such model"), "endpoint_refused"),
         (DOWN, "endpoint_unavailable"),
-        (Failure(503, "overloaded"), "endpoint_unavailable"),
-        (Failure(429, "slow down"), "endpoint_unavailable"),
+        (RequestFailure(503, "overloaded"), "endpoint_unavailable"),
+        (RequestFailure(429, "slow down"), "endpoint_unavailable"),
         (TOO_LONG, "request_rejected"),
     ],
 )
-def test_the_same_failure_over_and_over_ends_with_its_cause(failure: Failure, code: str) -> None:
+def test_the_same_failure_over_and_over_ends_with_its_cause(
+    failure: RequestFailure, code: str
+) -> None:
     watch = FailureWatch(answered=0)
     fail(watch, failure, STREAK - 1)
     with pytest.raises(JobFailed, match=failure.message) as error:
@@ -58,7 +60,7 @@ def test_prompts_that_are_rejected_after_others_were_answered_end_nothing() -> N
 def test_rejections_in_different_words_are_no_streak_but_no_outcome_either() -> None:
     watch = FailureWatch(answered=0)
     for length in range(5 * STREAK):
-        watch.failed(Failure(400, f"{length} tokens are too many"))
+        watch.failed(RequestFailure(400, f"{length} tokens are too many"))
     with pytest.raises(JobFailed, match="no sample was answered: 49 tokens"):
         watch.finish()
 

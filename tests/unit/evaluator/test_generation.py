@@ -8,14 +8,13 @@ import pytest
 
 from services.contracts.base import JsonObject
 from services.contracts.errors import JobFailed, StorageFull
-from services.contracts.evaluations import ExactGrader
+from services.contracts.graders import ExactGrader
 from services.datasets.append_log import AppendLog
-from services.evaluator.evaluation.answers import Answer, Unanswered
-from services.evaluator.evaluation.generation import Generation
-from services.evaluator.evaluation.results import RESULTS, ResultRow, read_rows
-from services.evaluator.evaluation.tally import Tally
-from services.evaluator.graders.factory import make_grader
-from services.evaluator.samples import Sample
+from services.evaluator.evaluation.endpoint import Answer, Unanswered
+from services.evaluator.evaluation.generation import Generation, Grading
+from services.evaluator.evaluation.results import RESULTS, ResultRow, RunningTotals, read_rows
+from services.evaluator.evaluation.samples import EvaluationSample
+from services.rewards.graders.gold import GoldMatch
 
 
 class Echo:
@@ -37,16 +36,19 @@ class Echo:
         raise JobFailed("the server ended", code="engine_gone")
 
 
-def samples(count: int) -> Iterator[Sample]:
+def samples(count: int) -> Iterator[EvaluationSample]:
     for index in range(count):
-        yield Sample(index, ({"role": "user", "content": str(index)},), (str(index),), {})
+        yield EvaluationSample(index, ({"role": "user", "content": str(index)},), (str(index),), {})
 
 
 def generation(
-    model: Echo, results: AppendLog[ResultRow], tally: Tally, system_prompt: str | None = None
+    model: Echo,
+    results: AppendLog[ResultRow],
+    totals: RunningTotals,
+    system_prompt: str | None = None,
 ) -> Generation:
-    grader = make_grader(ExactGrader())
-    return Generation(model, grader, results, tally, system_prompt=system_prompt)
+    grading = Grading(GoldMatch(ExactGrader()), 1.0)
+    return Generation(model, grading, results, totals, system_prompt=system_prompt)
 
 
 async def let_tasks_run() -> None:
@@ -55,15 +57,15 @@ async def let_tasks_run() -> None:
 
 
 def test_every_sample_is_asked_and_counted(tmp_path: Path) -> None:
-    async def run() -> Tally:
-        tally = Tally()
+    async def run() -> RunningTotals:
+        totals = RunningTotals()
         with AppendLog[ResultRow](tmp_path / RESULTS) as results:
-            await generation(Echo(), results, tally).run(samples(50), 7)
-        return tally
+            await generation(Echo(), results, totals).run(samples(50), 7)
+        return totals
 
-    tally = asyncio.run(run())
-    assert (tally.samples, tally.correct, tally.errors) == (50, 50, 0)
-    assert (tally.prompt_tokens, tally.completion_tokens) == (150, 100)
+    totals = asyncio.run(run())
+    assert (totals.samples, totals.correct, totals.errors) == (50, 50, 0)
+    assert (totals.prompt_tokens, totals.completion_tokens) == (150, 100)
     assert sorted(row.index for row in read_rows(tmp_path / RESULTS)) == list(range(50))
 
 
@@ -72,7 +74,7 @@ def test_samples_are_read_only_as_they_are_asked(tmp_path: Path) -> None:
         model, source = Echo(), samples(1000)
         model.may_answer.clear()
         with AppendLog[ResultRow](tmp_path / RESULTS) as results:
-            task = asyncio.create_task(generation(model, results, Tally()).run(source, 4))
+            task = asyncio.create_task(generation(model, results, RunningTotals()).run(source, 4))
             await let_tasks_run()
             task.cancel()
             await asyncio.wait([task])
@@ -85,10 +87,10 @@ def test_a_model_that_goes_away_ends_the_evaluation_and_keeps_the_rows(tmp_path:
     async def run() -> None:
         model = Echo()
         with AppendLog[ResultRow](tmp_path / RESULTS) as results:
-            tally = Tally()
-            await generation(model, results, tally).run(samples(3), 2)
+            totals = RunningTotals()
+            await generation(model, results, totals).run(samples(3), 2)
             model.may_answer.clear()
-            task = asyncio.create_task(generation(model, results, tally).run(samples(9), 2))
+            task = asyncio.create_task(generation(model, results, totals).run(samples(9), 2))
             await let_tasks_run()
             model.gone.set()
             await task
@@ -101,7 +103,7 @@ def test_a_model_that_goes_away_ends_the_evaluation_and_keeps_the_rows(tmp_path:
 def test_a_full_disk_ends_the_evaluation() -> None:
     async def run() -> None:
         with AppendLog[ResultRow](Path("/dev/full")) as results:
-            await generation(Echo(), results, Tally()).run(samples(3), 2)
+            await generation(Echo(), results, RunningTotals()).run(samples(3), 2)
 
     with pytest.raises(StorageFull):
         asyncio.run(run())
@@ -110,12 +112,14 @@ def test_a_full_disk_ends_the_evaluation() -> None:
 def test_the_system_prompt_goes_before_conversations_without_one(tmp_path: Path) -> None:
     system = {"role": "system", "content": "its own"}
     user = {"role": "user", "content": "hi"}
-    source = iter([Sample(0, (user,), ("",), {}), Sample(1, (system, user), ("",), {})])
+    source = iter(
+        [EvaluationSample(0, (user,), ("",), {}), EvaluationSample(1, (system, user), ("",), {})]
+    )
 
     async def run() -> list[Sequence[JsonObject]]:
         model = Echo()
         with AppendLog[ResultRow](tmp_path / RESULTS) as results:
-            await generation(model, results, Tally(), "ours").run(source, 1)
+            await generation(model, results, RunningTotals(), "ours").run(source, 1)
         return model.seen
 
     assert [messages[0]["content"] for messages in asyncio.run(run())] == ["ours", "its own"]

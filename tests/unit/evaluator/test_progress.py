@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from services.core.process.reporter import METRICS, REPORTS, Reporter
-from services.evaluator.evaluation.results import ResultRow
-from services.evaluator.evaluation.tally import Tally
+from services.evaluator.evaluation.results import ResultRow, RunningTotals
 from services.evaluator.progress import GenerationProgress, seconds_of_earlier_attempts
 
 
@@ -21,10 +20,10 @@ def last_report(folder: Path, kind: str) -> dict[str, object]:
 
 
 def test_an_attempt_reports_where_the_evaluation_stands(tmp_path: Path) -> None:
-    tally = Tally()
-    tally.add(answered(0))
-    progress = GenerationProgress(Reporter(tmp_path), tally, total=4)
-    tally.add(answered(1))
+    totals = RunningTotals()
+    totals.add(answered(0))
+    progress = GenerationProgress(Reporter(tmp_path), totals, total=4)
+    totals.add(answered(1))
     progress.finish()
     report = last_report(tmp_path, "progress")
     assert (report["step"], report["total_steps"]) == (2, 4)
@@ -39,10 +38,10 @@ def test_the_clock_goes_on_where_earlier_attempts_reported_it(tmp_path: Path) ->
     assert seconds_of_earlier_attempts(tmp_path) == 0.0
     for _attempt in range(3):
         before = seconds_of_earlier_attempts(tmp_path)
-        tally = Tally(seconds=before)
-        GenerationProgress(Reporter(tmp_path), tally, total=1).finish()
-        assert tally.seconds > before
-        assert seconds_of_earlier_attempts(tmp_path) == tally.seconds
+        totals = RunningTotals(seconds=before)
+        GenerationProgress(Reporter(tmp_path), totals, total=1).finish()
+        assert totals.seconds > before
+        assert seconds_of_earlier_attempts(tmp_path) == totals.seconds
 
 
 def test_a_torn_line_of_metrics_costs_nothing_but_itself(tmp_path: Path) -> None:
@@ -52,10 +51,10 @@ def test_a_torn_line_of_metrics_costs_nothing_but_itself(tmp_path: Path) -> None
 
 
 def test_metrics_of_a_tally_count_missing_answers_as_wrong() -> None:
-    tally = Tally(seconds=2.0)
+    totals = RunningTotals(seconds=2.0)
     for index in range(3):
-        tally.add(answered(index))
-    tally.add(ResultRow(index=3, gold=["1"], answer=None, correct=None))
-    metrics = tally.metrics()
+        totals.add(answered(index))
+    totals.add(ResultRow(index=3, gold=["1"], answer=None, correct=None))
+    metrics = totals.metrics()
     assert (metrics.samples, metrics.correct, metrics.errors) == (4, 3, 1)
     assert (metrics.accuracy, metrics.tokens_per_second) == (0.75, 6.0)

@@ -6,13 +6,14 @@ from typing import Any
 
 import pytest
 
-from services.contracts.evaluations import NumericGrader
+from services.contracts.graders import ExactGrader, NumericGrader
 from services.datasets.record import RowError, UnreadableFile
 from services.datasets.scan import Scan
-from services.evaluator.graders.factory import make_grader
-from services.evaluator.samples import Sample, parse_sample, read_samples
+from services.evaluator.evaluation.samples import EvaluationSample, parse_sample, read_samples
+from services.rewards.graders.gold import matcher
 
-NUMERIC = make_grader(NumericGrader())
+EXACT = matcher(ExactGrader())
+NUMERIC = matcher(NumericGrader())
 
 
 def write(path: Path, rows: list[Any]) -> Path:
@@ -29,8 +30,8 @@ def test_samples_are_read_in_order(tmp_path: Path) -> None:
     ]
     user = {"role": "user", "content": "1+1?"}
     assert list(read_samples(write(tmp_path / "f", rows))) == [
-        Sample(0, (user,), ("2",), {"id": "a", "tags": ["x"]}),
-        Sample(1, tuple(messages), ("2", "2.5"), {}),
+        EvaluationSample(0, (user,), ("2",), {"id": "a", "tags": ["x"]}),
+        EvaluationSample(1, tuple(messages), ("2", "2.5"), {}),
     ]
 
 
@@ -62,20 +63,24 @@ def test_null_keys_are_dropped_from_messages() -> None:
 )
 def test_an_error_names_the_path(row: Any, message: str) -> None:
     with pytest.raises(RowError) as caught:
-        parse_sample(row, 0)
+        parse_sample(row, 0, EXACT)
     assert caught.value.message.startswith(message)
 
 
 def test_the_grader_must_be_able_to_use_every_gold() -> None:
     parse_sample({"prompt": "a", "gold": ["1,234", 5]}, 0, NUMERIC)
-    with pytest.raises(RowError, match=r"gold\[1\]: the gold 'many' holds no number"):
+    with pytest.raises(RowError, match=r"gold\[1\]: the gold 'many' contains no number"):
         parse_sample({"prompt": "a", "gold": ["1", "many"]}, 0, NUMERIC)
+
+
+def test_graders_with_templates_need_no_gold() -> None:
+    assert parse_sample({"prompt": "a", "reference": "b"}, 0).extra == {"reference": "b"}
 
 
 def test_reading_samples_of_a_bad_file_raises_the_typed_error(tmp_path: Path) -> None:
     path = write(tmp_path / "f", [{"prompt": "a", "gold": "b"}, {"prompt": "a"}])
     with pytest.raises(UnreadableFile, match="row 2: gold is missing"):
-        list(read_samples(path))
+        list(read_samples(path, EXACT))
 
 
 def test_a_report_counts(tmp_path: Path) -> None:
@@ -83,5 +88,5 @@ def test_a_report_counts(tmp_path: Path) -> None:
     scan = Scan(path, lambda row: parse_sample(row, 0, NUMERIC), max_errors=20, progress=print)
     assert [len(sample.gold) for sample in scan] == [2]
     assert [str(problem) for problem in scan.report.errors] == [
-        "row 2: gold: the gold 'x' holds no number"
+        "row 2: gold: the gold 'x' contains no number"
     ]

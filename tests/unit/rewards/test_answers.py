@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.rewards.answers import last_answer, last_box
-from services.rewards.sample import without_turn_end
+from services.rewards.interface import without_turn_end
+from services.rewards.rules import last_answer, last_box
 
 LATEX = st.text(alphabet="ab{}\\ \n", max_size=40)
 

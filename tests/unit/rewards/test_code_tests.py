@@ -7,9 +7,8 @@ import pytest
 
 from services.contracts.sandbox import Language
 from services.rewards import RewardEnvironment
-from services.rewards.code.blocks import last_block
-from services.rewards.code.tests import read_tests
-from services.rewards.component import RewardFailed
+from services.rewards.code_tests import last_block, read_tests
+from services.rewards.interface import RewardFailed
 from tests.support.rewards import failure, score, trajectory
 from tests.unit.inference.scripted_server import ScriptedServer, answer, running_server
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.rewards.graders.formula import Formula, FormulaError
+from services.rewards.graders.multi import Formula, FormulaError
 
 VALUES = {"a": 0.5, "b": 2.0, "zero": 0.0, "min": 9.0}
 

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from services.contracts.evaluations import RemoteModel
+from services.contracts.models import RemoteModel
 from services.rewards import RewardEnvironment
-from services.rewards.component import RewardFailed, Trouble
-from services.rewards.judging import read_label, read_number
+from services.rewards.interface import RewardFailed, RewardFailureKind
+from services.rewards.judge import read_label, read_number
 from tests.support.rewards import failure, score, trajectory
 from tests.unit.inference.scripted_server import (
     COMPLETION,
@@ -158,7 +158,7 @@ def test_what_is_no_clear_score_is_none(text: str) -> None:
     with pytest.raises(RewardFailed) as caught:
         read_number(text, "result", 0, 10)
 
-    assert caught.value.trouble is Trouble.MODEL_PARSE
+    assert caught.value.kind is RewardFailureKind.MODEL_PARSE
 
 
 def test_a_label_may_be_quoted() -> None:

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from services.rewards.component import RewardFailed
+from services.rewards.interface import RewardFailed
 from services.rewards.mathematics import equality
 from services.rewards.mathematics.equality import Equality
 from services.rewards.mathematics.expressions import are_equal

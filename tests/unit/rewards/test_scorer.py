@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from services.contracts.errors import InvalidRequest, PermissionDenied
-from services.contracts.evaluations import RemoteModel
+from services.contracts.models import RemoteModel
 from services.contracts.trajectories import FinishReason
 from services.core.worker.settings import WorkerSettings
 from services.rewards import RewardEnvironment, open_scorer

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.rewards.search_em import normalise
+from services.rewards.rules import normalize
 from tests.support.rewards import failure, score, trajectory
 
 SEARCH = {"type": "search_em"}
@@ -61,7 +61,7 @@ def test_a_row_without_an_answer_cannot_be_rewarded() -> None:
 
 @given(st.text(alphabet=string.printable, max_size=60))
 def test_the_normal_form_is_stable(text: str) -> None:
-    once = normalise(text)
+    once = normalize(text)
 
-    assert normalise(once) == once
+    assert normalize(once) == once
     assert not set(once) & set(string.punctuation)

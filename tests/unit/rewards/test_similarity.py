@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from services.contracts.graders import TextSimilarityGrader
-from services.rewards.graders.similarity.grader import similarity
+from services.rewards.graders.text import similarity
 from tests.support.rewards import failure, score, trajectory
 
 METRICS = get_args(TextSimilarityGrader.model_fields["evaluation_metric"].annotation)

@@ -7,9 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from services.contracts.errors import InvalidRequest
-from services.rewards.component import RewardFailed, Trouble
 from services.rewards.graders.template import check_template, fill_in
-from services.rewards.sample import Sample
+from services.rewards.interface import RewardFailed, RewardFailureKind, Sample
 from tests.support.rewards import trajectory
 
 ITEM = {"answer": "4", "list": [{"deep": [1, 2]}], "number": 1.5, "nothing": None, "0": "zero"}
@@ -56,18 +55,18 @@ def test_what_is_filled_in_is_not_filled_in_again() -> None:
 @pytest.mark.parametrize(
     ("template", "trouble"),
     [
-        ("{{ item.absent }}", Trouble.INVALID_VARIABLE),
-        ("{{ item.answer.upper }}", Trouble.INVALID_VARIABLE),
-        ("{{ item.list[7] }}", Trouble.INVALID_VARIABLE),
-        ("{{ item.number[0] }}", Trouble.INVALID_VARIABLE),
-        ("{{ sample.output_json.a }}", Trouble.SAMPLE_PARSE),
+        ("{{ item.absent }}", RewardFailureKind.INVALID_VARIABLE),
+        ("{{ item.answer.upper }}", RewardFailureKind.INVALID_VARIABLE),
+        ("{{ item.list[7] }}", RewardFailureKind.INVALID_VARIABLE),
+        ("{{ item.number[0] }}", RewardFailureKind.INVALID_VARIABLE),
+        ("{{ sample.output_json.a }}", RewardFailureKind.SAMPLE_PARSE),
     ],
 )
-def test_what_is_not_there_is_named(template: str, trouble: Trouble) -> None:
+def test_what_is_not_there_is_named(template: str, trouble: RewardFailureKind) -> None:
     with pytest.raises(RewardFailed) as caught:
         fill_in(template, sample("no JSON"))
 
-    assert caught.value.trouble is trouble
+    assert caught.value.kind is trouble
 
 
 @pytest.mark.parametrize(
@@ -97,5 +96,5 @@ def test_a_checked_text_is_filled_in_or_lacks_a_name(text: str) -> None:
     try:
         fill_in(text, sample())
     except RewardFailed as error:
-        trouble = error.trouble
-    assert trouble in {None, Trouble.INVALID_VARIABLE, Trouble.SAMPLE_PARSE}
+        trouble = error.kind
+    assert trouble in {None, RewardFailureKind.INVALID_VARIABLE, RewardFailureKind.SAMPLE_PARSE}

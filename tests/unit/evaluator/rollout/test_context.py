@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from services.evaluator.rollout.context import context_length
+from services.evaluator.rollout.engine import context_length
 
 
 class Server:

@@ -20,9 +20,9 @@ from services.core.process.runtimes import STAMP
 from services.core.worker.handler import Launch
 from services.core.worker.settings import WorkerSettings
 from services.datasets.validate import SPEC as VALIDATION_SPEC
-from services.evaluator.evaluation.spec import ENDPOINT_KEY, LocalModel, RemoteEndpoint
+from services.evaluator.rollout.handler import RolloutHandler
 from services.evaluator.rollout.spec import SPEC, RolloutSpec
-from services.evaluator.rollout_handler import RolloutHandler
+from services.evaluator.serving import ENDPOINT_KEY, LocalModel, RemoteEndpoint
 
 REMOTE = {"base_url": "http://127.0.0.1:8000/v1", "model": "big"}
 QUESTION = {"question": "Größe?", "gold": "1"}

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.evaluator.rollout.spreads import reward_spread, spread
+from services.evaluator.statistics import reward_spread, spread
 
 
 def test_a_spread_tells_how_values_lie() -> None:

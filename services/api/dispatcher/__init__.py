@@ -1,1 +1,0 @@
-"""From the database to the broker, and the repairs that make lost messages harmless."""

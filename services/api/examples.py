@@ -1,0 +1,284 @@
+"""Request examples that the OpenAPI description shows."""
+
+from fastapi.openapi.models import Example
+
+FINE_TUNING: dict[str, Example] = {
+    "lora": {
+        "summary": "A LoRA adapter with OpenAI's fields alone",
+        "value": {"model": "tiny-base", "training_file": "file-abc123", "suffix": "support-bot"},
+    },
+    "full": {
+        "summary": "All weights, with an evaluation file and labels",
+        "value": {
+            "model": "tiny-base",
+            "training_file": "file-abc123",
+            "validation_file": "file-def456",
+            "seed": 7,
+            "method": {
+                "type": "supervised",
+                "supervised": {
+                    "hyperparameters": {
+                        "n_epochs": 3,
+                        "batch_size": 16,
+                        "learning_rate": 2e-5,
+                        "training_type": "full",
+                        "max_seq_length": 4096,
+                    }
+                },
+            },
+            "gpus": 2,
+            "metadata": {"team": "support"},
+        },
+    },
+    "hub": {
+        "summary": "Rows of a data set of a hub, and an argument of LLaMA-Factory",
+        "value": {
+            "model": "tiny-base",
+            "training_file": "hf://datasets/owner/name",
+            "method": {
+                "type": "supervised",
+                "supervised": {
+                    "hyperparameters": {
+                        "lora": {"rank": 32},
+                        "llamafactory": {"neftune_noise_alpha": 5.0},
+                    }
+                },
+            },
+        },
+    },
+    "reinforcement": {
+        "summary": "DAPO with a code tool, rewarded for the right answer in its last box",
+        "value": {
+            "model": "tiny-base",
+            "training_file": "file-abc123",
+            "method": {
+                "type": "reinforcement",
+                "reinforcement": {
+                    "rewards": [{"name": "answer", "reward": {"type": "retool"}}],
+                    "hyperparameters": {
+                        "steps": 200,
+                        "prompts_per_step": 32,
+                        "samples_per_prompt": 8,
+                        "prompt_type": "qwen_retool",
+                        "tools": [{"class_name": "sandbox"}],
+                        "multi_turn": {
+                            "multi_turn_enable": True,
+                            "max_tool_calls": 4,
+                            "max_total_response_length": 4096,
+                        },
+                        "dynamic_sampling": {"max_batches": 10},
+                        "overlong": {"buffer": 512},
+                        "max_staleness": 1,
+                    },
+                },
+            },
+        },
+    },
+    "ppo": {
+        "summary": "PPO with a critic of its own",
+        "value": {
+            "model": "tiny-base",
+            "training_file": "file-abc123",
+            "method": {
+                "type": "ppo",
+                "ppo": {
+                    "rewards": [{"name": "match", "reward": {"type": "search_em"}}],
+                    "hyperparameters": {"prompts_per_step": 64, "mini_batches": 4, "epochs": 2},
+                },
+            },
+        },
+    },
+    "distillation": {
+        "summary": "On-policy distillation of a larger model of the same tokenizer",
+        "value": {
+            "model": "tiny-base",
+            "training_file": "file-abc123",
+            "method": {
+                "type": "distillation",
+                "distillation": {
+                    "hyperparameters": {
+                        "teacher": {"type": "model", "model": "tiny-base"},
+                        "lmbda": 1.0,
+                        "beta": 1.0,
+                    }
+                },
+            },
+        },
+    },
+}
+
+
+EVALUATION: dict[str, Example] = {
+    "registered": {
+        "summary": "A registered model, graded by the last number of its answer",
+        "value": {
+            "model": "tiny-base",
+            "file": "file-abc123",
+            "grader": {"type": "numeric"},
+            "sampling": {"max_tokens": 256},
+            "metadata": {"suite": "arithmetic"},
+        },
+    },
+    "remote": {
+        "summary": "A model behind a URL that the operator allows",
+        "value": {
+            "model": {"base_url": "https://models.example.com/v1", "model": "big"},
+            "file": "file-abc123",
+            "grader": {"type": "regex", "pattern": "#### (?P<answer>-?[0-9]+)"},
+            "max_samples": 200,
+            "max_concurrency": 16,
+        },
+    },
+}
+
+
+ROLLOUT: dict[str, Example] = {
+    "sandbox": {
+        "summary": "A registered model that runs code, rewarded for the right box",
+        "value": {
+            "model": "tiny-base",
+            "file": "file-abc123",
+            "prompt_type": "qwen_retool",
+            "samples_per_prompt": 8,
+            "tools": [{"class_name": "sandbox"}],
+            "multi_turn": {
+                "multi_turn_enable": True,
+                "max_tool_calls": 4,
+                "max_total_response_length": 2048,
+            },
+            "rewards": [{"name": "answer", "reward": {"type": "retool"}}],
+        },
+    },
+    "inline": {
+        "summary": "One question to a model behind a URL that the operator allows",
+        "value": {
+            "model": {"base_url": "https://models.example.com/v1", "model": "big"},
+            "tokenizer": "big-weights",
+            "prompts": [{"question": "Who wrote Faust?", "gold": "Goethe"}],
+            "prompt_type": "qwen_search_tool",
+            "tools": [{"class_name": "search"}],
+            "multi_turn": {"multi_turn_enable": True, "max_total_response_length": 4096},
+            "rewards": [{"name": "em", "reward": {"type": "search_em"}}],
+        },
+    },
+}
+
+
+INDEXING: dict[str, Example] = {
+    "words": {
+        "summary": "Found by words",
+        "value": {"index": "handbook", "file": "file-abc123"},
+    },
+    "hybrid": {
+        "summary": "Found by words and by meaning",
+        "value": {
+            "index": "wiki",
+            "file": "file-abc123",
+            "mode": "hybrid",
+            "encoder": "e5-base",
+            "dense": "ivfpq",
+            "metadata": {"snapshot": "2026-11"},
+        },
+    },
+}
+
+
+MODEL: dict[str, Example] = {
+    "folder": {
+        "summary": "A folder under the operator's model root",
+        "value": {"id": "tiny-base", "folder": "tiny"},
+    },
+    "adapter": {
+        "summary": "An adapter in a folder, with the model it belongs to",
+        "value": {"id": "tiny-support", "folder": "adapters/support", "base": "tiny-base"},
+    },
+    "hub": {
+        "summary": "A repository of a hub",
+        "value": {"id": "owner/small", "hub_id": "owner/small", "revision": "main"},
+    },
+}
+
+
+_EXACT = {
+    "type": "string_check",
+    "name": "exact",
+    "operation": "eq",
+    "input": "{{ sample.output_text }}",
+    "reference": "{{ item.answer }}",
+}
+_FORMULA = {
+    "type": "multi",
+    "name": "both",
+    "graders": {
+        "exact": _EXACT,
+        "alike": {
+            "type": "text_similarity",
+            "name": "alike",
+            "input": "{{ sample.output_text }}",
+            "reference": "{{ item.answer }}",
+            "evaluation_metric": "rouge_l",
+        },
+    },
+    "calculate_output": "0.8 * exact + 0.2 * alike",
+}
+
+VALIDATE_GRADER: dict[str, Example] = {
+    "formula": {"summary": "A formula over two graders", "value": {"grader": _FORMULA}},
+}
+RUN_GRADER: dict[str, Example] = {
+    "exact": {
+        "summary": "One of OpenAI's graders",
+        "value": {"grader": _EXACT, "model_sample": "Paris", "item": {"answer": "Paris"}},
+    },
+    "retool": {
+        "summary": "A reward of Temper's",
+        "value": {
+            "grader": {"type": "retool", "equivalence": "math"},
+            "model_sample": "So it is \\boxed{\\frac{1}{2}}",
+            "item": {"gold": "0.5"},
+        },
+    },
+}
+
+
+PROGRAM: dict[str, Example] = {
+    "python": {
+        "summary": "A Python program that reads its input",
+        "value": {"language": "python", "code": "print(1 + int(input()))", "stdin": "41"},
+    },
+}
+
+CASES: dict[str, Example] = {
+    "cases": {
+        "summary": "A Python program, and what it is to print for two inputs",
+        "value": {
+            "language": "python",
+            "code": "print(2 * int(input()))",
+            "cases": [
+                {"stdin": "2", "expected_output": "4"},
+                {"stdin": "21", "expected_output": "42"},
+            ],
+        },
+    },
+}
+
+CELLS: dict[str, Example] = {
+    "cells": {
+        "summary": "Two cells, the second with what the first has made",
+        "value": {"cells": ["import math\nradius = 2", "math.pi * radius**2"]},
+    },
+}
+
+QUERIES: dict[str, Example] = {
+    "queries": {
+        "summary": "Two questions, with the scores of what is found",
+        "value": {"queries": ["sort a list", "close a file"], "topk": 3, "return_scores": True},
+    },
+}
+
+SEARCH: dict[str, Example] = {
+    "words": {
+        "summary": "One query, with the words that were found marked",
+        "value": {"query": "sort a list in place", "topk": 5, "highlights": True},
+    },
+}

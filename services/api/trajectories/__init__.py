@@ -1,1 +1,0 @@
-"""The trajectories that a job has played, over REST."""

@@ -1,0 +1,73 @@
+"""Evaluation as the job machine sees it: its children, and what is kept of their result."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
+from sqlalchemy.orm import Session
+
+from services.contracts.evaluations import CreateEvaluation, EvaluationMetrics
+from services.core.artifacts import Artifacts
+from services.core.db.engine import Database
+from services.core.jobs.claims import Claim
+from services.core.jobs.job import Job
+from services.core.models.files import get_source_file
+from services.core.worker.handler import Launch
+from services.core.worker.settings import WorkerSettings
+from services.datasets.validate import validation_command
+from services.evaluator.evaluation.spec import SPEC as EVALUATION_SPEC
+from services.evaluator.evaluation.spec import EvaluationFileSpec, EvaluationSpec
+from services.evaluator.models import endpoint_key, model_of
+from services.rewards import RewardEnvironment
+
+EVALUATION_CHILD = "services.evaluator.evaluation.child"
+VALIDATION_CHILD = "services.evaluator.evaluation.validation"
+
+
+class EvaluationResult(BaseModel):
+    """What the evaluation child leaves in result.json."""
+
+    metrics: EvaluationMetrics
+
+
+class EvaluationHandler:
+    """Runs the evaluation child, which serves a local model with vLLM or calls a remote one."""
+
+    def __init__(self, settings: WorkerSettings) -> None:
+        self._settings = settings
+
+    def validation(self, database: Database, job: Job, job_dir: Path) -> Launch:
+        """Check the rows of the file, and that the grader can use their golds."""
+        request = CreateEvaluation.model_validate(job.request)
+        with database.read() as session:
+            file = get_source_file(session, Artifacts(self._settings.home), request.file)
+        spec = EvaluationFileSpec(file=file, grader=request.grader)
+        return Launch(validation_command(VALIDATION_CHILD, spec, job_dir))
+
+    def work(self, database: Database, claim: Claim, job_dir: Path) -> Launch:
+        """Ask the model and judge its answers."""
+        request = CreateEvaluation.model_validate(claim.job.request)
+        settings = self._settings
+        with database.read() as session:
+            spec = EvaluationSpec(
+                model=model_of(session, request.model, request.engine, settings),
+                samples=get_source_file(session, Artifacts(settings.home), request.file).path,
+                grader=request.grader,
+                pass_threshold=request.passing_score,
+                sampling=request.sampling,
+                system_prompt=request.system_prompt,
+                max_samples=request.max_samples,
+                max_concurrency=request.max_concurrency,
+            )
+        (job_dir / EVALUATION_SPEC).write_text(spec.model_dump_json())
+        command = [sys.executable, "-m", EVALUATION_CHILD, str(job_dir)]
+        environment = {
+            **endpoint_key(request.model, settings),
+            **RewardEnvironment.of(settings).variables(),
+        }
+        return Launch(command, environment)
+
+    def complete(self, _session: Session, _job: Job, result: dict[str, Any]) -> dict[str, Any]:
+        """Keep the metrics; the single results stay in the job's folder."""
+        return EvaluationResult.model_validate(result).model_dump(mode="json")

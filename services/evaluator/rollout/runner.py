@@ -1,0 +1,137 @@
+"""RolloutRunner the rollouts of a job, a bounded number at a time, and keeping each as it ends."""
+
+import asyncio
+from collections.abc import Coroutine, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic_core import PydanticSerializationError
+
+from services.contracts.trajectories import FinishReason, Trajectory
+from services.evaluator.failures import first_error
+from services.evaluator.rollout.totals import RolloutTotals
+from services.rewards import Scorer
+from services.rollouts.log.log import IndexedLog
+from services.rollouts.loop import Rollouts
+from services.rollouts.prompts import Prompt
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedRollout:
+    """One rollout to play."""
+
+    prompt: Prompt
+    index: int
+
+    @property
+    def trajectory_id(self) -> str:
+        """The id that its trajectory has in every attempt."""
+        return f"traj-{self.prompt.index}-{self.index}"
+
+
+class RolloutRunner:
+    """Turns samples into rewarded trajectories on disk, and counts them."""
+
+    def __init__(
+        self,
+        rollouts: Rollouts,
+        scorer: Scorer,
+        log: IndexedLog,
+        totals: RolloutTotals,
+        seed: int | None,
+    ) -> None:
+        self._rollouts = rollouts
+        self._scorer = scorer
+        self._log = log
+        self._totals = totals
+        self._seed = seed
+
+    async def run(
+        self,
+        samples: Iterator[PlannedRollout],
+        concurrency: int,
+        *background: Coroutine[Any, Any, None],
+    ) -> None:
+        """Play every sample, at most ``concurrency`` at a time, reading ``samples`` as they are
+        needed. As many more are rewarded meanwhile: a slow reward leaves no engine idle.
+
+        ``background`` runs as long. The first error of anything ends everything.
+        """
+        try:
+            async with asyncio.TaskGroup() as group:
+                around = [group.create_task(task) for task in background]
+                rewarding = _RewardQueue(group, concurrency)
+                players = [
+                    group.create_task(self._play_all(samples, rewarding))
+                    for _ in range(concurrency)
+                ]
+                await asyncio.wait(players)
+                await rewarding.done()
+                for task in around:
+                    task.cancel()
+        except BaseExceptionGroup as errors:
+            raise first_error(errors) from errors
+
+    async def _play_all(self, samples: Iterator[PlannedRollout], rewarding: "_RewardQueue") -> None:
+        # All of these tasks draw from the one iterator: it is the window.
+        for sample in samples:
+            trajectory = await self._rollouts.play(
+                sample.prompt,
+                sample_index=sample.index,
+                seed=self._seed,
+                trajectory_id=sample.trajectory_id,
+            )
+            await rewarding.begin(self._finish(trajectory))
+
+    async def _finish(self, trajectory: Trajectory) -> None:
+        rewarded = await self._scorer.score(trajectory)
+        try:
+            self._log.append(rewarded)
+        except PydanticSerializationError as error:
+            rewarded = _unstorable(rewarded, str(error))
+            self._log.append(rewarded)
+        self._totals.add(rewarded)
+
+
+class _RewardQueue:
+    """Tasks that reward, at most ``most`` at a time."""
+
+    def __init__(self, group: asyncio.TaskGroup, most: int) -> None:
+        self._group = group
+        self._slots = asyncio.Semaphore(most)
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def begin(self, task: Coroutine[Any, Any, None]) -> None:
+        """Start a task once there is a slot for it."""
+        try:
+            await self._slots.acquire()
+            started = self._group.create_task(task)
+        except BaseException:
+            task.close()
+            raise
+        self._tasks.add(started)
+        started.add_done_callback(self._end)
+
+    async def done(self) -> None:
+        """Wait for all that was started."""
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+
+    def _end(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        self._slots.release()
+
+
+def _unstorable(trajectory: Trajectory, reason: str) -> Trajectory:
+    """What is kept of a trajectory that JSON cannot hold."""
+    return Trajectory(
+        id=trajectory.id,
+        prompt_index=trajectory.prompt_index,
+        sample_index=trajectory.sample_index,
+        messages=trajectory.messages,
+        prompt_token_ids=trajectory.prompt_token_ids,
+        finish_reason=FinishReason.INTERNAL_ERROR,
+        error=f"the record cannot be stored: {reason.encode(errors='replace').decode()}",
+        created_at=trajectory.created_at,
+        seconds=trajectory.seconds,
+    )

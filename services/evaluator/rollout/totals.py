@@ -1,0 +1,194 @@
+"""Running totals of a rollout job, and the statistics that they come to."""
+
+from array import array
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+
+from services.contracts.rollouts import RewardSpread, RolloutStatistics, Spread, ToolStatistics
+from services.contracts.trajectories import CallOutcome, ToolCallRecord, Trajectory
+from services.evaluator.statistics import reward_spread, spread
+
+UNKNOWN_TOOLS = "(unknown)"
+"""Names that the model made up are counted together: there is no end to them."""
+
+
+@dataclass
+class _Rewards:
+    """Rewards, and the prompts whose samples got them."""
+
+    values: "array[float]" = field(default_factory=lambda: array("d"))
+    prompts: "array[int]" = field(default_factory=lambda: array("q"))
+
+    def add(self, value: float, prompt: int) -> None:
+        self.values.append(value)
+        self.prompts.append(prompt)
+
+    def spread(self) -> RewardSpread | None:
+        return reward_spread(self.values, self.prompts) if self.values else None
+
+
+@dataclass
+class _Calls:
+    """The calls of one tool."""
+
+    outcomes: Counter[str] = field(default_factory=Counter)
+    failed: int = 0
+    attempts: int = 0
+    seconds: "array[float]" = field(default_factory=lambda: array("d"))
+
+    def add(self, call: ToolCallRecord) -> None:
+        self.outcomes[call.outcome.value] += 1
+        self.failed += call.outcome.is_error
+        if call.outcome is not CallOutcome.DROPPED:
+            self.attempts += call.attempts
+            self.seconds.append(call.seconds)
+
+    def statistics(self) -> ToolStatistics:
+        return ToolStatistics(
+            calls=len(self.seconds),
+            failed=self.failed,
+            attempts=self.attempts,
+            outcomes=dict(self.outcomes),
+            seconds=spread(self.seconds) if self.seconds else None,
+        )
+
+
+_FIGURES = (
+    *("prompt_tokens", "response_tokens", "sampled_tokens", "turns"),
+    *("seconds", "model_seconds", "tool_seconds"),
+)
+
+
+class RolloutTotals:
+    """Sums over trajectories; they do not depend on the order in which these ended.
+
+    ``seconds`` is how long rollouts were played, in all attempts together.
+    """
+
+    def __init__(self, seconds: float = 0.0) -> None:
+        self.seconds = seconds
+        self.trajectories = 0
+        self.failed = 0
+        self.calls = 0
+        self.failed_calls = 0
+        self.sampled_tokens = 0
+        self.reward_sum = 0.0
+        self._malformed = 0
+        self._reward_errors = 0
+        self._finish_reasons: Counter[str] = Counter()
+        self._reward = _Rewards()
+        self._components: defaultdict[str, _Rewards] = defaultdict(_Rewards)
+        self._tools: defaultdict[str, _Calls] = defaultdict(_Calls)
+        self._prompts: set[int] = set()
+        self._figures = {name: array("d") for name in _FIGURES}
+
+    @property
+    def unit(self) -> str:
+        """What is counted."""
+        return "trajectories"
+
+    @property
+    def done(self) -> int:
+        """Rollouts that have ended."""
+        return self.trajectories
+
+    @property
+    def tokens(self) -> int:
+        """Tokens that were sampled."""
+        return self.sampled_tokens
+
+    def figures(self) -> dict[str, float]:
+        """What is told while rollouts are played."""
+        figures: dict[str, float] = {"failed": self.failed}
+        if self.rewarded:
+            figures["reward"] = self.reward_sum / self.rewarded
+        if self.trajectories:
+            figures["calls_per_trajectory"] = self.calls / self.trajectories
+        if self.calls:
+            figures["call_failure_rate"] = self.failed_calls / self.calls
+        return figures
+
+    @property
+    def rewarded(self) -> int:
+        """How many trajectories have a reward."""
+        return len(self._reward.values)
+
+    def add(self, trajectory: Trajectory) -> None:
+        """Count one trajectory."""
+        self.trajectories += 1
+        self.failed += trajectory.finish_reason.is_failure
+        self._finish_reasons[trajectory.finish_reason.value] += 1
+        self._prompts.add(trajectory.prompt_index)
+        self._add_reward(trajectory)
+        self._add_calls(trajectory)
+        self.sampled_tokens += trajectory.sampled_tokens
+        values = (
+            len(trajectory.prompt_token_ids),
+            len(trajectory.response_token_ids),
+            trajectory.sampled_tokens,
+            len(trajectory.turns),
+            trajectory.seconds,
+            trajectory.model_seconds,
+            trajectory.tool_seconds,
+        )
+        for name, value in zip(_FIGURES, values, strict=True):
+            self._figures[name].append(value)
+
+    def _add_reward(self, trajectory: Trajectory) -> None:
+        prompt = trajectory.prompt_index
+        self._reward_errors += trajectory.reward_error is not None
+        if trajectory.reward is not None:
+            self.reward_sum += trajectory.reward
+            self._reward.add(trajectory.reward, prompt)
+        for name, value in trajectory.reward_components.items():
+            self._components[name].add(value, prompt)
+
+    def _add_calls(self, trajectory: Trajectory) -> None:
+        self.calls += trajectory.tool_calls
+        self.failed_calls += trajectory.failed_calls
+        known = {schema.get("function", {}).get("name") for schema in trajectory.tools}
+        for turn in trajectory.turns:
+            self._malformed += len(turn.malformed)
+            for call in turn.calls:
+                self._tools[call.name if call.name in known else UNKNOWN_TOOLS].add(call)
+
+    def statistics(self) -> RolloutStatistics:
+        """What all of it came to; needs at least one trajectory."""
+        best = self._best()
+        figures: dict[str, Spread] = {name: spread(each) for name, each in self._figures.items()}
+        return RolloutStatistics(
+            prompts=len(self._prompts),
+            trajectories=self.trajectories,
+            failed=self.failed,
+            finish_reasons=dict(self._finish_reasons),
+            reward=self._reward.spread(),
+            reward_components={
+                name: reward_spread(each.values, each.prompts)
+                for name, each in self._components.items()
+            },
+            best_reward=reward_spread(list(best.values()), list(best)) if best else None,
+            uniform_prompts=self._uniform(),
+            reward_errors=self._reward_errors,
+            tools={name: each.statistics() for name, each in sorted(self._tools.items())},
+            calls=self.calls,
+            failed_calls=self.failed_calls,
+            malformed_calls=self._malformed,
+            generation_seconds=self.seconds,
+            tokens_per_second=self.sampled_tokens / self.seconds if self.seconds else 0.0,
+            **figures,
+        )
+
+    def _best(self) -> dict[int, float]:
+        """The highest reward of every prompt that was rewarded."""
+        best: dict[int, float] = {}
+        for prompt, value in zip(self._reward.prompts, self._reward.values, strict=True):
+            best[prompt] = max(value, best.get(prompt, value))
+        return best
+
+    def _uniform(self) -> int:
+        """How many prompts have several rewards that are all the same."""
+        rewards: defaultdict[int, set[float]] = defaultdict(set)
+        samples = Counter(self._reward.prompts)
+        for prompt, value in zip(self._reward.prompts, self._reward.values, strict=True):
+            rewards[prompt].add(value)
+        return sum(len(values) == 1 and samples[prompt] > 1 for prompt, values in rewards.items())

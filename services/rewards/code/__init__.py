@@ -1,1 +1,0 @@
-"""Rewards for programs: tests that are run in the sandbox."""

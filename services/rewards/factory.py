@@ -1,0 +1,161 @@
+"""Builds reward components and graders from their settings."""
+
+from contextlib import AsyncExitStack
+from typing import assert_never
+
+from services.contracts.errors import InvalidRequest
+from services.contracts.graders import (
+    ExactGrader,
+    JudgeModel,
+    LabelModelGrader,
+    MultiGrader,
+    NumericGrader,
+    OpenAiGrader,
+    PythonGrader,
+    RegexGrader,
+    ScoreModelGrader,
+    StringCheckGrader,
+    TextSimilarityGrader,
+)
+from services.contracts.origins import origin_of
+from services.contracts.rewards import (
+    CallableReward,
+    CodeTestsReward,
+    HttpReward,
+    JudgeReward,
+    RetoolReward,
+    Reward,
+    RewardModelReward,
+    SearchEmReward,
+)
+from services.core.user_functions.pool import FunctionPool, check_function_allowed
+from services.inference.clients.json_service import FailureKind, JsonService, Retries
+from services.rewards.check import check_judge_name
+from services.rewards.code_tests import COMPILE_SECONDS, LONGEST_SECONDS, CodeTests
+from services.rewards.code_tests import ROUTE as RUN_CASES
+from services.rewards.environment import RewardEnvironment
+from services.rewards.functions import FunctionScore, ServiceScore
+from services.rewards.graders.gold import GoldMatch
+from services.rewards.graders.model_graders import LabelModel, ScoreModel
+from services.rewards.graders.multi import Formula, Multi
+from services.rewards.graders.python_grader import ROUTE as RUN_CODE
+from services.rewards.graders.python_grader import SECONDS, PythonProgram
+from services.rewards.graders.text import StringCheck, TextSimilarity
+from services.rewards.interface import Component
+from services.rewards.judge import Judge, JudgeScore, connect_judge
+from services.rewards.mathematics.equality import Equality
+from services.rewards.reward_model import RewardModel
+from services.rewards.rules import Retool, SearchEm
+from services.rewards.sandbox import connect_sandbox
+
+PROCESSES = 4
+"""Per user function; further calls wait."""
+CONNECTIONS = 64
+MAX_BACKOFF_SECONDS = 10.0
+RETRIED = frozenset({429, 500, 502, 503, 504})
+RETRIED_KINDS = frozenset({FailureKind.BROKEN_OFF, FailureKind.TIMED_OUT})
+
+
+class RewardFactory:
+    """Builds components; their connections and processes are closed with ``stack``."""
+
+    def __init__(self, environment: RewardEnvironment, stack: AsyncExitStack) -> None:
+        self._environment = environment
+        self._stack = stack
+
+    async def component(self, reward: Reward, param: str) -> Component:  # noqa: PLR0911
+        """Build the component of a reward, which is the field ``param`` of its request.
+
+        Contacts nothing. Raises `InvalidRequest` and `PermissionDenied`.
+        """
+        match reward:
+            case SearchEmReward():
+                return SearchEm(reward)
+            case RetoolReward():
+                return await self._retool(reward)
+            case HttpReward():
+                return await self._service(reward)
+            case CallableReward():
+                return await self._function(reward, param)
+            case RewardModelReward():
+                return await self._reward_model(reward, param)
+            case CodeTestsReward():
+                return await self._code_tests(reward)
+            case JudgeReward():
+                return JudgeScore(reward, await self._judge(reward.model, param))
+            case ExactGrader() | RegexGrader() | NumericGrader():
+                return GoldMatch(reward)
+            case _:
+                return await self._grader(reward, param)
+
+    async def _grader(self, grader: OpenAiGrader, param: str) -> Component:
+        match grader:
+            case StringCheckGrader():
+                return StringCheck(grader)
+            case TextSimilarityGrader():
+                return TextSimilarity(grader)
+            case ScoreModelGrader():
+                return ScoreModel(grader, await self._judge(grader.model, param))
+            case LabelModelGrader():
+                return LabelModel(grader, await self._judge(grader.model, param))
+            case PythonGrader():
+                sandbox = connect_sandbox(self._environment, RUN_CODE, SECONDS)
+                return PythonProgram(grader, await self._stack.enter_async_context(sandbox))
+            case MultiGrader():
+                return await self._multi(grader, param)
+            case _:
+                assert_never(grader)
+
+    async def _multi(self, multi: MultiGrader, param: str) -> Multi:
+        graders = {
+            name: await self._grader(grader, f"{param}.graders.{name}")
+            for name, grader in multi.by_variable.items()
+        }
+        return Multi(Formula.parse(multi.calculate_output), graders)
+
+    async def _retool(self, reward: RetoolReward) -> Retool:
+        if reward.equivalence == "exact":
+            return Retool(reward, None)
+        return Retool(reward, await self._stack.enter_async_context(Equality()))
+
+    async def _service(self, reward: HttpReward) -> ServiceScore:
+        attempts = self._environment.attempts
+        service = JsonService(
+            str(reward.url),
+            self._environment.key_of(origin_of(reward.url)),
+            timeout=reward.timeout,
+            retries=Retries(
+                attempts, attempts * (reward.timeout + MAX_BACKOFF_SECONDS), RETRIED, RETRIED_KINDS
+            ),
+            connections=CONNECTIONS,
+        )
+        return ServiceScore(str(reward.url), await self._stack.enter_async_context(service))
+
+    async def _function(self, reward: CallableReward, param: str) -> FunctionScore:
+        check_function_allowed(
+            reward.function, self._environment.allowed_callables, f"{param}.function"
+        )
+        processes = FunctionPool(reward.function, PROCESSES, self._environment.callables_folder)
+        return FunctionScore(reward, await self._stack.enter_async_context(processes))
+
+    async def _reward_model(self, reward: RewardModelReward, param: str) -> RewardModel:
+        folder = self._environment.reward_models.get(reward.model)
+        python = self._environment.model_python
+        if folder is None or python is None:
+            message = (
+                f"reward model {reward.model!r} is not available; only jobs load reward models"
+            )
+            raise InvalidRequest(message, param=f"{param}.model")
+        return await self._stack.enter_async_context(RewardModel(reward, python, folder))
+
+    async def _code_tests(self, reward: CodeTestsReward) -> CodeTests:
+        sandbox = connect_sandbox(self._environment, RUN_CASES, COMPILE_SECONDS + LONGEST_SECONDS)
+        return CodeTests(reward, await self._stack.enter_async_context(sandbox))
+
+    async def _judge(self, model: JudgeModel, param: str) -> Judge:
+        if isinstance(model, str):
+            check_judge_name(model, self._environment.judge_models, f"{param}.model")
+            model = self._environment.judge_models[model]
+        key = self._environment.key_of(model.origin)
+        client = connect_judge(str(model.base_url), key, self._environment.attempts)
+        return Judge(await self._stack.enter_async_context(client), model.model)

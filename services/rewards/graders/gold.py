@@ -1,0 +1,259 @@
+"""Graders that compare an answer with the golds of its row: exact, regex and numeric.
+
+How the numeric grader reads a number, in answers and golds alike:
+
+- an optional sign (``+``, ``-`` or U+2212) and an optional currency sign (``$``, ``€``, ``£``,
+  ``¥``). A sign directly after a letter, a digit or a closing parenthesis is an operator or a
+  hyphen and does not count: ``10-3`` ends with 3;
+- digits, in groups of three separated by commas or without any (``1,234,567``); ``12,34`` is two
+  numbers. Digits of other scripts are read too;
+- decimals after a point (``.5``, ``5.``), an exponent (``1.5e3``);
+- a fraction of two whole numbers without spaces (``3/4``) is its value; a zero denominator makes
+  it two numbers;
+- a percent sign is ignored: ``45%`` is 45.
+
+Not read: spaces or points between thousands, a decimal comma, powers written ``10^3``, mixed
+fractions, LaTeX's ``\\frac``.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal, InvalidOperation
+from itertools import islice
+from typing import Any, Protocol
+
+import re2
+
+from services.contracts.errors import InvalidRequest
+from services.contracts.graders import ExactGrader, GoldGrader, NumericGrader, RegexGrader
+from services.rewards.interface import RewardFailed, Sample, Score
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Whether the answer is correct, and the part that was compared (None: nothing to compare)."""
+
+    correct: bool
+    extracted: str | None
+
+
+class Matcher(Protocol):
+    """Compares answers with golds; safe to share between samples."""
+
+    def check_gold(self, gold: str) -> None:
+        """Raise ``InvalidRequest`` when no answer could ever match this gold."""
+
+    def grade(self, answer: str, golds: Sequence[str]) -> Verdict:
+        """Grade one answer; it is correct when it matches any of the golds. Never raises."""
+
+
+def matcher(settings: GoldGrader, param: str = "grader") -> Matcher:
+    """Build the matcher of the grader in the field ``param``; raises ``InvalidRequest``."""
+    match settings:
+        case ExactGrader():
+            return ExactMatch(ignore_case=settings.ignore_case)
+        case RegexGrader():
+            return RegexMatch(settings.pattern, ignore_case=settings.ignore_case, param=param)
+        case NumericGrader():
+            return NumericMatch(
+                absolute_tolerance=settings.absolute_tolerance,
+                relative_tolerance=settings.relative_tolerance,
+            )
+
+
+class GoldMatch:
+    """1 when the final answer matches a gold of its row, else 0."""
+
+    def __init__(self, settings: GoldGrader) -> None:
+        self._matcher = matcher(settings)
+
+    async def score(self, sample: Sample) -> Score:
+        """Compare the model's last turn, without its reasoning."""
+        if not sample.gold:
+            raise RewardFailed("the row has no gold")
+        try:
+            for gold in sample.gold:
+                self._matcher.check_gold(gold)
+        except InvalidRequest as error:
+            raise RewardFailed(error.message) from error
+        verdict = self._matcher.grade(sample.answer, sample.gold)
+        return Score(float(verdict.correct), extracted=verdict.extracted)
+
+
+class ExactMatch:
+    """Compares after stripping outer white space; ``ignore_case`` folds case as Unicode does.
+
+    Nothing else is normalized: an accent written as one code point differs from the same accent
+    written as two.
+    """
+
+    def __init__(self, *, ignore_case: bool) -> None:
+        self._ignore_case = ignore_case
+
+    def check_gold(self, gold: str) -> None:
+        """Any gold can be matched, including the empty text."""
+
+    def grade(self, answer: str, golds: Sequence[str]) -> Verdict:
+        """Grade the whole answer; ``extracted`` is the stripped answer as written."""
+        stripped = answer.strip()
+        return Verdict(matches_any(stripped, golds, ignore_case=self._ignore_case), stripped)
+
+
+def matches_any(text: str, golds: Sequence[str], *, ignore_case: bool) -> bool:
+    """Whether a text equals one of the golds after stripping and, if asked, case folding."""
+    if ignore_case:
+        folded = text.strip().casefold()
+        return any(gold.strip().casefold() == folded for gold in golds)
+    stripped = text.strip()
+    return any(gold.strip() == stripped for gold in golds)
+
+
+ANSWER_GROUP = "answer"
+MAX_MATCHES = 10_000
+"""Matches examined per answer: finding one is linear, finding all of them up to quadratic."""
+
+
+class RegexMatch:
+    """Finds the pattern in the answer.
+
+    With a group named ``answer``, or with one group only, the group's text in the last match that
+    has one is compared with the golds, as the exact grader compares. Without a group the answer is
+    correct when the pattern is found, regardless of the golds. Several groups, none of them named
+    ``answer``, are rejected. RE2 has no look-around and no back-references.
+    """
+
+    def __init__(self, pattern: str, *, ignore_case: bool, param: str = "grader") -> None:
+        options = re2.Options()
+        options.case_sensitive = not ignore_case
+        options.log_errors = False
+        try:
+            self._pattern = re2.compile(pattern, options)
+        except (re2.error, UnicodeEncodeError) as error:
+            message = f"not an RE2 pattern: {_cause(error)}"
+            raise InvalidRequest(message, param=f"{param}.pattern") from error
+        self._group = _compared_group(self._pattern, f"{param}.pattern")
+        self._ignore_case = ignore_case
+
+    def check_gold(self, gold: str) -> None:
+        """Any gold can be captured by some pattern."""
+
+    def grade(self, answer: str, golds: Sequence[str]) -> Verdict:
+        """Grade one answer; ``extracted`` is the group's text, or the first match without one."""
+        # Bytes, because for text the library counts characters up to every match. A lone
+        # surrogate has no UTF-8 form and becomes a question mark.
+        text = answer.encode("utf-8", "replace")
+        if self._group is None:
+            found = self._pattern.search(text)
+            return Verdict(found is not None, _decode(found.group()) if found else None)
+        captured: bytes | None = None
+        for match in islice(self._pattern.finditer(text), MAX_MATCHES):
+            group = match.group(self._group)
+            captured = group if group is not None else captured
+        if captured is None:
+            return Verdict(correct=False, extracted=None)
+        extracted = _decode(captured).strip()
+        return Verdict(matches_any(extracted, golds, ignore_case=self._ignore_case), extracted)
+
+
+def _compared_group(pattern: Any, param: str) -> str | int | None:
+    """The group to compare with the golds; None when finding the pattern is enough."""
+    if ANSWER_GROUP in pattern.groupindex:
+        return ANSWER_GROUP
+    if pattern.groups > 1:
+        raise InvalidRequest(
+            f"has {pattern.groups} groups; name the one to compare with the gold "
+            "(?P<answer>...), and write (?:...) for the others",
+            param=param,
+        )
+    return 1 if pattern.groups else None
+
+
+def _decode(text: bytes) -> str:
+    # A pattern may take single bytes (\C) and so cut a character in two.
+    return text.decode("utf-8", "replace")
+
+
+def _cause(error: Exception) -> str:
+    cause = error.args[0] if error.args else error
+    return cause.decode("utf-8", "replace") if isinstance(cause, bytes) else str(error)
+
+
+_NUMBER = re.compile(
+    r"""
+    (?P<sign> (?<![A-Za-z\d)]) [-+\u2212] )?
+    [$€£¥]?
+    (?:
+        (?P<numerator> (?<!/)\d+ ) / (?P<denominator> 0*[1-9]\d* ) (?! \d | [./]\d )
+      | (?P<plain>
+            (?: \d{1,3} (?: ,\d{3} )+ (?!\d) | \d+ ) (?: \.\d+ )? (?: [eE][-+\u2212]?\d+ )?
+          | (?<!\d) \.\d+ (?: [eE][-+\u2212]?\d+ )?
+        )
+    )
+    """,
+    re.VERBOSE,
+)
+# Bounded precision: otherwise 1e999999999 - 1 would have a billion digits.
+_ARITHMETIC = Context(prec=60, Emax=MAX_EMAX, Emin=MIN_EMIN, traps=[])
+
+
+class NumericMatch:
+    """Correct when ``|number - gold| <= max(absolute, relative * |gold|)``, in decimals."""
+
+    def __init__(self, *, absolute_tolerance: float, relative_tolerance: float) -> None:
+        # Through their shortest text: 0.01 means one hundredth, not its neighbour in binary.
+        self._absolute = Decimal(str(absolute_tolerance))
+        self._relative = Decimal(str(relative_tolerance))
+
+    def check_gold(self, gold: str) -> None:
+        """Raise ``InvalidRequest`` when the gold contains no number."""
+        if last_number(gold) is None:
+            raise InvalidRequest(f"the gold {gold[:80]!r} contains no number", param="gold")
+
+    def grade(self, answer: str, golds: Sequence[str]) -> Verdict:
+        """Grade the last number of the answer; ``extracted`` is the number as written."""
+        number = last_number(answer)
+        if number is None:
+            return Verdict(correct=False, extracted=None)
+        written, value = number
+        return Verdict(any(self._equal(value, gold) for gold in golds), written)
+
+    def _equal(self, value: Decimal, gold: str) -> bool:
+        number = last_number(gold)
+        if number is None:
+            return False
+        expected = number[1]
+        if value == expected:
+            return True
+        difference = _ARITHMETIC.subtract(value, expected).copy_abs()
+        relative = _ARITHMETIC.multiply(self._relative, expected.copy_abs())
+        return difference <= max(self._absolute, relative)
+
+
+def last_number(text: str) -> tuple[str, Decimal] | None:
+    """The last number of a text, as written and as its value; None without one.
+
+    A number too large for decimal arithmetic (an exponent of 18 digits) is not read.
+    """
+    last: re.Match[str] | None = None
+    for match in _NUMBER.finditer(text):
+        last = match
+    if last is None:
+        return None
+    value = _value(last)
+    return (last.group(), value) if value.is_finite() else None
+
+
+def _value(number: re.Match[str]) -> Decimal:
+    if number["plain"] is None:
+        value = _ARITHMETIC.divide(Decimal(number["numerator"]), Decimal(number["denominator"]))
+    else:
+        value = _exact(number["plain"].replace(",", "").replace("\u2212", "-"))
+    return value.copy_negate() if number["sign"] in ("-", "\u2212") else value
+
+
+def _exact(digits: str) -> Decimal:
+    try:
+        return Decimal(digits)
+    except InvalidOperation:  # the exponent is beyond what decimal arithmetic holds
+        return Decimal("NaN")

@@ -1,0 +1,225 @@
+"""What a reward component receives, returns and raises."""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import cached_property
+from typing import Any, Protocol
+
+from services.contracts.base import JsonObject
+from services.contracts.errors import TemperError
+from services.contracts.trajectories import CallOutcome, FinishReason, Trajectory, Turn
+
+
+class RewardFailureKind(StrEnum):
+    """Why there is no score; the names are those of OpenAI's flags, but for their ``_error``."""
+
+    INVALID_VARIABLE = "invalid_variable"
+    SAMPLE_PARSE = "sample_parse"
+    MODEL_PARSE = "model_grader_parse"
+    MODEL_SERVER = "model_grader_server"
+    PYTHON_RUNTIME = "python_grader_runtime"
+    PYTHON_SERVER = "python_grader_server"
+    OTHER = "other"
+
+
+class RewardFailed(TemperError):
+    """A score could not be given; the message says why."""
+
+    code = "reward_failed"
+
+    def __init__(self, message: str, kind: RewardFailureKind = RewardFailureKind.OTHER) -> None:
+        super().__init__(message)
+        self.kind = kind
+
+
+@dataclass(frozen=True)
+class Score:
+    """A finite number, and what it is made of and has cost.
+
+    ``parts`` are the scores of graders that a formula combines, ``tokens`` counts those of each
+    model that was asked.
+    """
+
+    value: float
+    parts: Mapping[str, float] = field(default_factory=dict)
+    tokens: Mapping[str, int] = field(default_factory=dict)
+    extracted: str | None = None
+
+
+class Component(Protocol):
+    """Judges samples; safe to ask from many tasks at once."""
+
+    async def score(self, sample: "Sample") -> Score:
+        """Judge one sample; raises `RewardFailed`."""
+        ...
+
+
+_TURN_END = re.compile(
+    r"(?:<\|[\w ]{1,40}\|>|</s>|<eos>|<end_of_turn>|<\uff5c[^<>]{1,40}\uff5c>)\s*\Z"
+)
+_TURN_END_CHARACTERS = 256
+_REASONING = (("<think>", "</think>"), ("[THINK]", "[/THINK]"))
+_TOKEN_LISTS = {
+    *("prompt_token_ids", "response_token_ids", "response_mask", "log_probs", "policy_versions"),
+}
+
+
+@dataclass(frozen=True)
+class Sample:
+    """What is judged.
+
+    ``texts`` are the model's own, one a turn, without the special tokens that end a turn: what a
+    tool inserted is not among them. ``item`` are the fields of its row, as templates name them.
+    """
+
+    trajectory: Trajectory
+    texts: tuple[str, ...]
+    item: JsonObject
+
+    @classmethod
+    def of(cls, trajectory: Trajectory, item: JsonObject | None = None) -> "Sample":
+        """Read a trajectory; ``item`` null: what the trajectory knows of its row."""
+        texts = tuple(without_turn_end(turn.text) for turn in trajectory.turns)
+        return cls(trajectory, texts, _item(trajectory) if item is None else item)
+
+    @classmethod
+    def of_answer(
+        cls,
+        text: str,
+        messages: Sequence[JsonObject] = (),
+        gold: Sequence[str] = (),
+        extra: JsonObject | None = None,
+    ) -> "Sample":
+        """A single turn after ``messages``; ``extra`` holds the other fields of its row."""
+        trajectory = Trajectory(
+            id="sample",
+            prompt_index=0,
+            messages=list(messages),
+            gold=list(gold),
+            extra=extra or {},
+            prompt_token_ids=[],
+            turns=[Turn(text=text, token_start=0, token_count=0, finish_reason="stop")],
+            finish_reason=FinishReason.ANSWERED,
+        )
+        return cls.of(trajectory)
+
+    @property
+    def gold(self) -> tuple[str, ...]:
+        """The right answers."""
+        return tuple(self.trajectory.gold)
+
+    @cached_property
+    def response(self) -> str:
+        """All that the model wrote."""
+        return "\n".join(self.texts)
+
+    @cached_property
+    def answer(self) -> str:
+        """The model's last turn, without its reasoning."""
+        return without_reasoning(self.texts[-1]) if self.texts else ""
+
+    @property
+    def tool_turns(self) -> int:
+        """Turns in which a tool was called."""
+        return sum(
+            any(call.outcome is not CallOutcome.DROPPED for call in turn.calls)
+            for turn in self.trajectory.turns
+        )
+
+    @property
+    def calls(self) -> list[JsonObject]:
+        """The calls that were run, in OpenAI's shape but for arguments, which are objects."""
+        return [
+            {"type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+            for turn in self.trajectory.turns
+            for call in turn.calls
+            if call.outcome is not CallOutcome.DROPPED
+        ]
+
+    @property
+    def conversation(self) -> list[JsonObject]:
+        """The prompt's messages, the model's turns, and what it read of each call's reply."""
+        messages = list(self.trajectory.messages)
+        for turn, text in zip(self.trajectory.turns, self.texts, strict=True):
+            messages.append({"role": "assistant", "content": text})
+            messages += [
+                {"role": "tool", "name": call.name, "content": call.shown}
+                for call in turn.calls
+                if call.shown is not None
+            ]
+        return messages
+
+    @property
+    def record(self) -> JsonObject:
+        """The trajectory as JSON without its lists of tokens, and with all that the model wrote
+        as ``response``."""
+        fields = self.trajectory.model_dump(mode="json", exclude=_TOKEN_LISTS)
+        return {**fields, "response": self.response}
+
+    @cached_property
+    def namespace(self) -> JsonObject:
+        """What templates and programs find as ``sample``; ``output_json`` is null where the
+        model's last turn is no JSON."""
+        message = {"role": "assistant", "content": self.answer, "tool_calls": self.calls}
+        return {
+            "output_text": self.answer,
+            "output_json": _decoded(self.answer),
+            "output_tools": self.calls,
+            "choices": [{"message": message}],
+            "response": self.response,
+            "prompt": self.prompt,
+        }
+
+    @property
+    def prompt(self) -> str:
+        """The conversation that the model was to go on with, as text."""
+        return "\n\n".join(
+            f"{message.get('role')}: {message.get('content')}"
+            for message in self.trajectory.messages
+        )
+
+
+def without_reasoning(text: str) -> str:
+    """The text after a model's reasoning; empty while the reasoning has not ended.
+
+    A chat template may open the reasoning in the prompt, so only its end need be in the text.
+    """
+    for begin, end in _REASONING:
+        _, found, answer = text.rpartition(end)
+        if found:
+            return answer.lstrip()
+        if text.lstrip().startswith(begin):
+            return ""
+    return text
+
+
+def without_turn_end(text: str) -> str:
+    """A turn without the special tokens, and the white space behind them, that end it."""
+    tail = text[-_TURN_END_CHARACTERS:]
+    while match := _TURN_END.search(tail):
+        tail = tail[: match.start()]
+    return text[:-_TURN_END_CHARACTERS] + tail
+
+
+def _decoded(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _item(trajectory: Trajectory) -> JsonObject:
+    gold: object = trajectory.gold[0] if len(trajectory.gold) == 1 else trajectory.gold
+    asked = [message for message in trajectory.messages if message.get("role") == "user"]
+    question = asked[-1].get("content") if asked else None
+    return {
+        "messages": trajectory.messages,
+        "question": question,
+        "prompt": question,
+        "gold": gold,
+        "answer": gold,
+        **trajectory.extra,
+    }

@@ -1,0 +1,96 @@
+"""When a job gives an engine up."""
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+
+from services.contracts.errors import JobFailed
+from services.evaluator.failures import STREAK
+from services.evaluator.rollout.engine import UNABLE, WatchedEngine
+from services.inference.clients.model_server import InferenceError
+from services.inference.token_engine.interface import EngineFailed, SampledTokens, TurnSampling
+from services.inference.vllm.server import VllmFailed
+from tests.support.virtual_time import run_in_virtual_time
+
+SAMPLED = SampledTokens((1,), (0.0,), (0,), "stop")
+
+
+class Engine:
+    """Fails with each status in turn; None is an answer."""
+
+    def __init__(self, *statuses: int | None, code: str | None = None) -> None:
+        self._statuses = iter(statuses)
+        self._code = code
+
+    async def generate(self, token_ids: Sequence[int], sampling: TurnSampling) -> SampledTokens:
+        status = next(self._statuses)
+        if status is None:
+            return SAMPLED
+        cause = InferenceError(f"answered {status}", transient=False, status=status)
+        raise EngineFailed(f"answered {status}", code=self._code) from cause
+
+
+async def never() -> None:
+    await asyncio.Event().wait()
+
+
+async def ask(engine: WatchedEngine, times: int) -> None:
+    for _ in range(times):
+        try:
+            await engine.generate([1], TurnSampling(max_tokens=1))
+        except EngineFailed:
+            continue
+
+
+def outcome(engine: Engine, times: int) -> JobFailed | None:
+    """How watching ends after so many turns; None if it goes on."""
+
+    async def watch() -> JobFailed | None:
+        watched = WatchedEngine(engine, never, context_length=None)
+        await ask(watched, times)
+        try:
+            await asyncio.wait_for(watched.watch(), 1.0)
+        except JobFailed as error:
+            return error
+        except TimeoutError:
+            return None
+        raise AssertionError("watching came to an end")
+
+    return run_in_virtual_time(watch())
+
+
+def test_an_engine_that_refuses_every_turn_is_given_up() -> None:
+    ended = outcome(Engine(*[401] * STREAK), STREAK)
+
+    assert ended is not None
+    assert ended.code == "endpoint_refused"
+    assert "401" in ended.message
+
+
+def test_an_engine_that_fails_now_and_then_is_kept() -> None:
+    pattern = [500] * (STREAK - 1) + [None]
+
+    assert outcome(Engine(*pattern * 3), 3 * STREAK) is None
+
+
+def test_turns_that_are_refused_each_for_itself_end_nothing_once_one_was_sampled() -> None:
+    assert outcome(Engine(None, *[400] * 3 * STREAK), 3 * STREAK + 1) is None
+
+
+def test_a_server_that_gives_no_token_ids_is_given_up_at_once() -> None:
+    ended = outcome(Engine(200, code=UNABLE), 1)
+
+    assert ended is not None
+    assert ended.code == UNABLE
+
+
+def test_the_end_of_the_server_is_the_end_of_watching() -> None:
+    async def ends() -> None:
+        raise VllmFailed("vLLM ended with code 1", [])
+
+    async def watch() -> None:
+        await WatchedEngine(Engine(), ends, context_length=None).watch()
+
+    with pytest.raises(VllmFailed):
+        asyncio.run(watch())

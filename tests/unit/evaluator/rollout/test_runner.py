@@ -1,0 +1,139 @@
+"""Running the rollouts of a job: bounded, stored one by one, never idle for a slow reward."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from services.contracts.errors import JobFailed
+from services.contracts.multi_turn import MultiTurn, RolloutSampling
+from services.contracts.trajectories import FinishReason, Trajectory
+from services.evaluator.rollout.runner import PlannedRollout, RolloutRunner
+from services.evaluator.rollout.totals import RolloutTotals
+from services.rollouts.log.log import IndexedLog, read_indexed
+from services.rollouts.loop import Rollouts
+from tests.support.rollouts import (
+    END_TEXT,
+    CharacterChat,
+    FunctionToolbox,
+    ScriptedEngine,
+    question,
+)
+
+Score = Callable[[Trajectory], Awaitable[Trajectory]]
+
+
+class FunctionScorer:
+    """Scores with a function."""
+
+    def __init__(self, function: Score) -> None:
+        self._function = function
+
+    async def score(self, trajectory: Trajectory) -> Trajectory:
+        return await self._function(trajectory)
+
+
+async def one(trajectory: Trajectory) -> Trajectory:
+    return trajectory.model_copy(update={"reward": 1.0})
+
+
+async def play(
+    folder: Path,
+    samples: int,
+    concurrency: int,
+    score: Score = one,
+    engine: ScriptedEngine | None = None,
+    *background: Coroutine[Any, Any, None],
+) -> RolloutTotals:
+    totals = RolloutTotals()
+    engine = engine or ScriptedEngine(lambda _: f"yes{END_TEXT}")
+    rollouts = Rollouts(
+        engine, CharacterChat(), FunctionToolbox({}), MultiTurn(), RolloutSampling(max_tokens=99)
+    )
+    with IndexedLog(folder) as log:
+        playing = RolloutRunner(rollouts, FunctionScorer(score), log, totals, seed=0)
+        wanted = (
+            PlannedRollout(question(index=n), k) for n in range(samples // 2) for k in range(2)
+        )
+        await playing.run(wanted, concurrency, *background)
+    return totals
+
+
+def test_every_sample_is_played_kept_and_counted(tmp_path: Path) -> None:
+    totals = asyncio.run(play(tmp_path, 10, 3))
+
+    kept = list(read_indexed(tmp_path))
+    assert {each.id for each in kept} == {f"traj-{n}-{k}" for n in range(5) for k in range(2)}
+    assert {each.reward for each in kept} == {1.0}
+    assert (totals.trajectories, totals.rewarded) == (10, 10)
+
+
+def test_no_more_are_played_at_once_than_allowed(tmp_path: Path) -> None:
+    playing = 0
+    most = 0
+
+    class Counting(ScriptedEngine):
+        async def generate(self, *args: Any) -> Any:
+            nonlocal playing, most
+            playing += 1
+            most = max(most, playing)
+            await asyncio.sleep(0)
+            try:
+                return await super().generate(*args)
+            finally:
+                playing -= 1
+
+    asyncio.run(play(tmp_path, 20, 3, engine=Counting(lambda _: f"yes{END_TEXT}")))
+
+    assert most == 3
+
+
+def test_a_slow_reward_leaves_the_engine_busy(tmp_path: Path) -> None:
+    async def run() -> tuple[int, int]:
+        engine = ScriptedEngine(lambda _: f"yes{END_TEXT}")
+        all_asked = asyncio.Event()
+        scored = 0
+
+        async def slow(trajectory: Trajectory) -> Trajectory:
+            nonlocal scored
+            if len(engine.asked) == 4:
+                all_asked.set()
+            await asyncio.wait_for(all_asked.wait(), 60)
+            scored += 1
+            return trajectory
+
+        await play(tmp_path, 4, 2, slow, engine, nothing())
+        return len(engine.asked), scored
+
+    assert asyncio.run(run()) == (4, 4)
+
+
+async def nothing() -> None:
+    await asyncio.Event().wait()
+
+
+def test_what_cannot_be_stored_is_kept_as_a_failure_with_its_reason(tmp_path: Path) -> None:
+    async def broken(trajectory: Trajectory) -> Trajectory:
+        return trajectory.model_copy(update={"reward_error": "half a character: \ud800"})
+
+    totals = asyncio.run(play(tmp_path, 2, 1, broken))
+
+    assert totals.failed == 2
+    for each in read_indexed(tmp_path):
+        assert each.finish_reason is FinishReason.INTERNAL_ERROR
+        assert "cannot be stored" in str(each.error)
+        assert each.messages == list(question().messages)
+
+
+def test_the_end_of_what_runs_beside_ends_the_playing(tmp_path: Path) -> None:
+    async def gone() -> None:
+        raise JobFailed("the server is gone", code="gone")
+
+    async def never(trajectory: Trajectory) -> Trajectory:
+        await asyncio.Event().wait()
+        return trajectory
+
+    with pytest.raises(JobFailed, match="the server is gone"):
+        asyncio.run(play(tmp_path, 4, 2, never, None, gone()))

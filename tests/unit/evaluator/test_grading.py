@@ -1,0 +1,145 @@
+"""OpenAI's graders in evaluations: scores, thresholds, and failures to grade."""
+
+import asyncio
+from contextlib import AsyncExitStack
+from typing import Any
+
+import pytest
+from pydantic import TypeAdapter
+
+from services.contracts.evaluations import CreateEvaluation
+from services.contracts.graders import Grader
+from services.evaluator.evaluation.endpoint import Answer
+from services.evaluator.evaluation.generation import Grading
+from services.evaluator.evaluation.results import ResultRow, RunningTotals
+from services.evaluator.evaluation.samples import EvaluationSample
+from services.rewards import RewardEnvironment
+from services.rewards.factory import RewardFactory
+from tests.unit.evaluator.chat_server import ChatServer, Reply
+
+_GRADER: TypeAdapter[Any] = TypeAdapter(Grader)
+SAMPLE = EvaluationSample(
+    0, ({"role": "user", "content": "Capital?"},), ("Paris",), {"reference": "Paris"}
+)
+TEXT = {"input": "{{ sample.output_text }}", "reference": "{{ item.reference }}", "name": "g"}
+CHECK = {"type": "string_check", "operation": "eq", **TEXT}
+ALIKE = {"type": "text_similarity", "evaluation_metric": "fuzzy_match", **TEXT}
+
+
+def grade(
+    grader: dict[str, Any],
+    text: str,
+    pass_threshold: float = 1.0,
+    environment: RewardEnvironment | None = None,
+) -> ResultRow:
+    async def run() -> ResultRow:
+        async with AsyncExitStack() as stack:
+            factory = RewardFactory(environment or RewardEnvironment(attempts=1), stack)
+            component = await factory.component(_GRADER.validate_python(grader), "grader")
+            answer = Answer(text, "stop", 1, 1, 1, 0.1)
+            return await Grading(component, pass_threshold).row(SAMPLE, answer)
+
+    return asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    ("grader", "text", "score"),
+    [
+        (CHECK, "Paris", 1.0),
+        (CHECK, "Lyon", 0.0),
+        (CHECK | {"reference": "{{ item.gold }}"}, "Paris", 1.0),
+        (ALIKE, "Pariz", 0.8),
+        (
+            {
+                "type": "multi",
+                "name": "m",
+                "graders": {"check": CHECK, "alike": ALIKE},
+                "calculate_output": "check + alike / 2",
+            },
+            "Pariz",
+            0.4,
+        ),
+    ],
+)
+def test_openai_graders_score_the_answers_of_an_evaluation(
+    grader: dict[str, Any], text: str, score: float
+) -> None:
+    row = grade(grader, text)
+
+    assert row.score == pytest.approx(score)
+    assert row.correct is (row.score == 1.0)
+
+
+def test_a_score_from_the_threshold_is_correct() -> None:
+    assert grade(ALIKE, "Pariz", 0.8).correct
+    assert not grade(ALIKE, "Pariz", 0.81).correct
+
+
+def test_a_language_model_grades_an_evaluation() -> None:
+    grader = {
+        "type": "score_model",
+        "name": "s",
+        "input": [{"role": "user", "content": "Grade {{ sample.output_text }}"}],
+        "range": [0, 10],
+    }
+    with ChatServer(lambda *_: Reply('{"steps": [], "result": 7}')) as server:
+        model = {"base_url": server.url, "model": "judge"}
+        row = grade(grader | {"model": model}, "Paris", 7.0)
+
+    assert (row.score, row.correct) == (7.0, True)
+
+
+def test_an_answer_that_cannot_be_graded_has_an_error_and_no_grade() -> None:
+    row = grade(CHECK | {"reference": "{{ item.absent }}"}, "Paris")
+
+    assert (row.answer, row.score, row.correct) == ("Paris", None, None)
+    assert row.error is not None
+    assert "item.absent" in row.error
+
+
+@pytest.mark.parametrize("grader", [{"type": "exact"}, CHECK, {"type": "numeric"}])
+@pytest.mark.parametrize(
+    "text", ["<think>Perhaps 5, or Lyon.</think>\n\n{}", "5, no, Lyon</think>{}", "{}"]
+)
+def test_graders_see_the_text_after_the_reasoning(grader: dict[str, Any], text: str) -> None:
+    gold = "4" if grader["type"] == "numeric" else "Paris"
+    sample = EvaluationSample(0, SAMPLE.messages, (gold,), SAMPLE.extra)
+
+    async def run() -> ResultRow:
+        async with AsyncExitStack() as stack:
+            component = await RewardFactory(RewardEnvironment(), stack).component(
+                _GRADER.validate_python(grader), "grader"
+            )
+            answer = Answer(text.replace("{}", gold), "stop", 1, 1, 1, 0.1)
+            return await Grading(component, 1.0).row(sample, answer)
+
+    row = asyncio.run(run())
+    assert row.correct
+    assert row.answer == text.replace("{}", gold)
+
+
+def test_reasoning_that_never_ends_is_no_answer() -> None:
+    assert not grade({"type": "regex", "pattern": "Paris"}, "<think>It may be Paris").correct
+
+
+def test_the_highest_score_passes_by_default() -> None:
+    model = {"type": "score_model", "name": "s", "model": "m", "range": [1, 5]}
+    model["input"] = [{"role": "user", "content": "x"}]
+    body = {"model": "base", "file": "file-1"}
+
+    assert CreateEvaluation.model_validate(body).passing_score == 1.0
+    assert CreateEvaluation.model_validate(body | {"grader": model}).passing_score == 5.0
+    graded = CreateEvaluation.model_validate(body | {"grader": model, "pass_threshold": 3})
+    assert graded.passing_score == 3.0
+
+
+def test_the_mean_score_is_over_the_scored_samples() -> None:
+    totals = RunningTotals()
+    totals.add(grade(ALIKE, "Pariz"))
+    totals.add(grade(CHECK, "Paris"))
+    totals.add(grade(CHECK | {"reference": "{{ item.absent }}"}, "Paris"))
+
+    metrics = totals.metrics()
+    assert metrics.mean_score == pytest.approx(0.9)
+    assert metrics.accuracy == pytest.approx(1 / 3)
+    assert metrics.errors == 1

@@ -1,0 +1,227 @@
+"""Graders that compare with golds: exact, regex and numeric."""
+
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from services.contracts.errors import InvalidRequest
+from services.contracts.graders import ExactGrader, GoldGrader, NumericGrader, RegexGrader
+from services.rewards.graders.gold import Verdict, matcher
+from tests.support.rewards import failure, rewarded, score, trajectory
+
+
+def grade(settings: GoldGrader, answer: str, *golds: str) -> Verdict:
+    return matcher(settings).grade(answer, golds)
+
+
+def test_exact_strips_outer_white_space_only() -> None:
+    assert grade(ExactGrader(), "  blue whale\n", "blue whale") == Verdict(True, "blue whale")
+    assert not grade(ExactGrader(), "blue  whale", "blue whale").correct
+
+
+def test_any_of_several_golds_is_right() -> None:
+    assert grade(ExactGrader(), "b", "a", "b").correct
+
+
+@pytest.mark.parametrize(("answer", "gold"), [("STRASSE", "straße"), ("Ok", "oK"), ("ΣΑΣ", "σας")])
+def test_exact_ignores_case_when_asked(answer: str, gold: str) -> None:
+    assert not grade(ExactGrader(), answer, gold).correct
+    assert grade(ExactGrader(ignore_case=True), answer, gold).correct
+
+
+@given(st.text(), st.text())
+def test_exact_agrees_with_equality_of_stripped_texts(answer: str, gold: str) -> None:
+    assert grade(ExactGrader(), answer, gold).correct == (answer.strip() == gold.strip())
+
+
+def test_regex_without_a_group_is_right_when_found() -> None:
+    grader = RegexGrader(pattern=r"(?i)\byes\b")
+    assert grade(grader, "Oh YES, sure", "unused") == Verdict(True, "YES")
+    assert grade(grader, "yesterday", "unused") == Verdict(False, None)
+
+
+def test_regex_compares_the_last_match_of_its_group() -> None:
+    grader = RegexGrader(pattern=r"Answer:\s*(?P<answer>[^\n.]+)")
+    answer = "Answer: 3. No, wait.\nAnswer:  Łódź .\n"
+    assert grade(grader, answer, "Łódź") == Verdict(True, "Łódź")
+    assert not grade(grader, answer, "3").correct
+
+
+def test_regex_compares_its_only_group_without_a_name() -> None:
+    grader = RegexGrader(pattern=r"answer: (\d+)")
+
+    assert grade(grader, "answer: 20, no, answer: 21", "21").correct
+    assert not grade(grader, "answer: 21", "999").correct
+
+
+def test_regex_asks_which_of_several_groups_is_the_answer() -> None:
+    with pytest.raises(InvalidRequest, match="has 2 groups"):
+        matcher(RegexGrader(pattern=r"(\w+): (\d+)"))
+
+
+def test_regex_skips_matches_without_the_group() -> None:
+    grader = RegexGrader(pattern=r"=(?P<answer>\d+)|;")
+    assert grade(grader, "=42;;", "42") == Verdict(True, "42")
+    assert grade(grader, ";;", "42") == Verdict(False, None)
+
+
+def test_regex_ignores_case_in_pattern_and_comparison() -> None:
+    grader = RegexGrader(pattern=r"answer (?P<answer>\w+)", ignore_case=True)
+    assert grade(grader, "ANSWER Paris", "PARIS").correct
+
+
+@pytest.mark.parametrize("pattern", ["(", "[", "a{2,1}", r"(a)\1", "(?=a)", "a{100000}"])
+def test_a_pattern_that_is_not_re2_names_its_field(pattern: str) -> None:
+    with pytest.raises(InvalidRequest, match="not an RE2 pattern") as error:
+        matcher(RegexGrader(pattern=pattern))
+    assert error.value.param == "grader.pattern"
+
+
+def test_a_pattern_that_is_exponential_elsewhere_ends() -> None:
+    assert not grade(RegexGrader(pattern=r"^(?:a|a)*(?:a*)*b$"), "a" * 50_000, "b").correct
+
+
+def test_searching_all_matches_of_a_long_answer_is_bounded() -> None:
+    grader = RegexGrader(pattern=r"(?P<answer>.*b|a)")
+    assert grade(grader, "a" * 100_000, "a") == Verdict(True, "a")
+
+
+@given(st.text(max_size=200))
+def test_regex_takes_any_answer(answer: str) -> None:
+    verdict = grade(RegexGrader(pattern=r"(?P<answer>\C+)"), answer, "x")
+    assert verdict.extracted is None or isinstance(verdict.extracted, str)
+
+
+def test_regex_takes_text_that_has_no_utf8_form() -> None:
+    assert grade(RegexGrader(pattern="ok"), "\ud800 ok", "x").correct
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("The answer is 42.", "42"),
+        ("3 and then 4", "4"),
+        ("1,234", "1234"),
+        ("$1,234,567.89!", "1234567.89"),
+        ("12,34", "34"),
+        ("1,2345", "2345"),
+        ("x = -3", "-3"),
+        ("x = \u22123.5", "-3.5"),
+        ("-$20", "-20"),
+        ("是-7。", "-7"),
+        ("10-3", "3"),
+        ("(x)-3", "3"),
+        ("GPT-4", "4"),
+        ("+8", "8"),
+        (".5", "0.5"),
+        ("-.5", "-0.5"),
+        ("45%", "45"),
+        ("1.5e3", "1500"),
+        ("2E\u22122", "0.02"),
+        ("3/4", "0.75"),
+        ("-3/4", "-0.75"),
+        ("1/0", "0"),
+        ("12/05/2024", "2024"),
+        ("1/2.5", "2.5"),
+        ("1.2.3", "3"),
+        ("\uff14\uff12", "42"),
+        ("#### 18", "18"),
+        ("1e999999999", "1e999999999"),
+        ("007", "7"),
+    ],
+)
+def test_numeric_reads_the_last_number(text: str, number: str) -> None:
+    exact = NumericGrader(relative_tolerance=0.0)
+    assert grade(exact, text, number).correct
+    assert grade(exact, number, text).correct
+
+
+@pytest.mark.parametrize("text", ["", "none", "one two", "-", "1e99999999999999999999"])
+def test_numeric_finds_no_number(text: str) -> None:
+    assert grade(NumericGrader(), text, "1") == Verdict(False, None)
+
+
+def test_numeric_keeps_the_number_as_it_was_written() -> None:
+    verdict = grade(NumericGrader(), "so \u22121,234.50 in all", "-1234.5")
+    assert verdict == Verdict(True, "\u22121,234.50")
+
+
+def test_numeric_tolerances_hold_in_decimal() -> None:
+    absolute = NumericGrader(absolute_tolerance=0.01, relative_tolerance=0.0)
+    assert grade(absolute, "3.13", "3.14").correct
+    assert not grade(absolute, "3.1299999", "3.14").correct
+    relative = NumericGrader(relative_tolerance=0.1)
+    assert grade(relative, "90", "100").correct
+    assert not grade(relative, "89.9", "100").correct
+
+
+def test_numeric_tells_long_numbers_apart() -> None:
+    exact = NumericGrader(relative_tolerance=0.0)
+    assert not grade(exact, "1" * 100 + "1", "1" * 100 + "2").correct
+    assert grade(exact, "2/6", "1/3").correct
+
+
+def test_numeric_ends_with_huge_numbers() -> None:
+    huge = "1e999999999999999999"
+    assert not grade(NumericGrader(), huge, "1").correct
+    assert not grade(NumericGrader(), "1", huge).correct
+    assert grade(NumericGrader(), huge, huge).correct
+    assert grade(NumericGrader(), "9" * 200_000, "9" * 200_000).correct
+    assert not grade(NumericGrader(), f"{'9' * 100_000}/{'7' * 50_000}", "1").correct
+
+
+def test_numeric_refuses_a_gold_without_a_number() -> None:
+    grader = matcher(NumericGrader())
+    grader.check_gold("#### 18")
+    with pytest.raises(InvalidRequest, match="'eighteen' contains no number"):
+        grader.check_gold("eighteen")
+
+
+@given(st.decimals(allow_nan=False, allow_infinity=False, places=6), st.sampled_from(["", ","]))
+def test_numeric_finds_any_number_in_a_sentence(number: Decimal, separator: str) -> None:
+    sentence = f"First 17, then it is {number:{separator}f}, I think."
+    assert grade(NumericGrader(relative_tolerance=0.0), sentence, str(number)).correct
+
+
+@given(st.text(alphabet=st.sampled_from("0123456789,./-+eE %$\u2212x)"), max_size=60))
+def test_numeric_takes_any_answer_and_equals_itself(answer: str) -> None:
+    verdict = grade(NumericGrader(relative_tolerance=0.0), answer, answer)
+    assert verdict.correct == (verdict.extracted is not None)
+
+
+@pytest.mark.parametrize(
+    ("grader", "text", "expected"),
+    [
+        ({"type": "exact"}, " 4 ", 1.0),
+        ({"type": "exact"}, "four", 0.0),
+        ({"type": "numeric"}, "2 + 2 is 4.0", 1.0),
+        ({"type": "numeric"}, "2 + 2 is 5", 0.0),
+        ({"type": "regex", "pattern": "is (\\d)"}, "2 + 2 is 4", 1.0),
+        ({"type": "regex", "pattern": "is (\\d)"}, "2 + 2 is 5", 0.0),
+        ({"type": "numeric"}, "<think>Is it 5?</think>4", 1.0),
+    ],
+)
+def test_gold_graders_are_rewards(grader: dict[str, Any], text: str, expected: float) -> None:
+    assert score(trajectory(text), grader) == expected
+
+
+def test_only_the_last_turn_is_compared() -> None:
+    assert score(trajectory("4", "It is 5."), {"type": "numeric"}) == 0.0
+
+
+def test_gold_graders_weigh_in_with_other_rewards() -> None:
+    parts = [
+        {"name": "form", "weight": 0.5, "reward": {"type": "regex", "pattern": "^(\\d)$"}},
+        {"name": "value", "weight": 1.0, "reward": {"type": "numeric"}},
+    ]
+
+    assert rewarded(trajectory("It is 4"), *parts).reward == 1.0
+    assert rewarded(trajectory("4"), *parts).reward == 1.5
+
+
+def test_a_row_without_a_usable_gold_has_no_reward() -> None:
+    assert "no gold" in failure(trajectory("4", gold=()), {"type": "exact"})
+    assert "no number" in failure(trajectory("4", gold=["four"]), {"type": "numeric"})
