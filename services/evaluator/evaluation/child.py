@@ -18,6 +18,7 @@ from services.contracts.errors import InvalidRequest, TemperError
 from services.contracts.evaluations import EvaluationMetrics
 from services.core.process.reporter import Reporter
 from services.datasets.append_log import AppendLog
+from services.datasets.record import UnreadableFile
 from services.evaluator.evaluation.endpoint import open_engine
 from services.evaluator.evaluation.generation import ChatModel, Generation, Grading
 from services.evaluator.evaluation.results import (
@@ -47,9 +48,7 @@ async def evaluate(
     ``engine`` is entered only if samples are left. Safe to repeat on the same ``job_dir`` after a
     kill: graded samples are not asked again. Raises `TemperError`.
     """
-    total = sum(1 for _ in _samples(spec))
-    if not total:
-        raise InvalidRequest("the file has no samples", param="file")
+    total = _count(spec)
     results_path = job_dir / RESULTS
     prepare(results_path, total)
     totals = RunningTotals(seconds=seconds_of_earlier_attempts(job_dir))
@@ -85,6 +84,16 @@ async def evaluate(
 
 def _samples(spec: EvaluationSpec) -> Iterator[EvaluationSample]:
     return islice(read_samples(spec.samples, gold_matcher(spec.grader)), spec.max_samples)
+
+
+def _count(spec: EvaluationSpec) -> int:
+    try:
+        count = sum(1 for _ in _samples(spec))
+    except UnreadableFile as error:
+        raise InvalidRequest(error.message, param="file") from error
+    if not count:
+        raise InvalidRequest("the file has no samples", param="file")
+    return count
 
 
 def main(job_dir: Path) -> None:
