@@ -1,4 +1,4 @@
-"""Checkpoints of fine-tuning jobs as models: named by their job and step, never registered."""
+"""Checkpoints of fine-tuning jobs as models, named by job and step; they are not registered."""
 
 import re
 
@@ -14,14 +14,14 @@ _NAME = re.compile(r"(?P<job>ftjob-[0-9a-f]{24}):step-(?P<step>[0-9]{1,9})")
 
 
 def checkpoint_name(job_id: str, step: int) -> str:
-    """The name under which jobs can use a checkpoint."""
+    """The model name of a checkpoint."""
     return f"{job_id}:step-{step}"
 
 
 def find_checkpoint(session: Session, name: str) -> ModelRow | None:
-    """Describe a checkpoint as a model, in a row of no session; None when there is none so named.
+    """A checkpoint as a model, in a row without a session; None when none has this name.
 
-    Its folder is gone once the job has dropped it for later ones.
+    Its folder disappears when the job replaces it with later checkpoints.
     """
     match = _NAME.fullmatch(name)
     if match is None:

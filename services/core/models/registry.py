@@ -1,4 +1,4 @@
-"""Looking models up, resolving them to weights, and registering what jobs made."""
+"""Look up models, resolve them to weights, and register trained ones."""
 
 import time
 from dataclasses import dataclass
@@ -16,10 +16,10 @@ from services.core.models.checkpoints import find_checkpoint
 
 @dataclass(frozen=True)
 class ResolvedModel:
-    """A model ready to be loaded: full weights, and the adapter over them if there is one.
+    """A model ready to load: full weights and optionally an adapter over them.
 
     ``base`` is the name of the full weights; it equals ``id`` without an adapter.
-    ``stop_token_ids`` end an answer beside the tokens that the weights themselves name.
+    ``stop_token_ids`` end a response, in addition to those in the model's configuration.
     """
 
     id: str
@@ -31,7 +31,7 @@ class ResolvedModel:
 
 
 def get_model_row(session: Session, model_id: str, param: str | None = None) -> ModelRow:
-    """Return a model's row, or raise `NotFound`. The checkpoints of jobs are models too."""
+    """Return a model's row, or raise `NotFound`. Checkpoints of jobs are models too."""
     row = session.scalar(select(ModelRow).where(ModelRow.id == model_id))
     row = row or find_checkpoint(session, model_id)
     if row is None:
@@ -46,7 +46,7 @@ def get_model_row(session: Session, model_id: str, param: str | None = None) -> 
 def resolve_model(
     session: Session, model_id: str, model_root: Path, artifacts: Artifacts
 ) -> ResolvedModel:
-    """Turn a model's name into weights on disk or on a hub.
+    """Resolve a model's name to weights on disk or on a hub.
 
     Raises `NotFound` for an unknown name and `InvalidRequest` when its folder is gone.
     """
@@ -83,7 +83,7 @@ def _weights(row: ModelRow, model_root: Path, artifacts: Artifacts) -> ModelSour
 
 @dataclass(frozen=True)
 class TrainedModel:
-    """What a training job leaves in the registry; ``path`` is relative to the job's folder."""
+    """A trained model to register; ``path`` is relative to the job's folder."""
 
     id: str
     kind: ModelKind
@@ -93,7 +93,7 @@ class TrainedModel:
 
 
 def register_trained(session: Session, model: TrainedModel) -> None:
-    """Add the result of a job."""
+    """Register the model that a job trained."""
     session.add(
         ModelRow(
             id=model.id,

@@ -1,1 +1,1 @@
-"""Child processes: runtimes, supervision, and the protocol of their reports."""
+"""Child processes: runtimes, supervision, servers, worker pools, and how children report."""

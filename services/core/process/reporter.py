@@ -1,8 +1,8 @@
-"""What a child process tells the worker that started it.
+"""How a job's child process reports to its worker.
 
-A child appends one JSON object a line to ``reports.jsonl`` in its job directory and ends with an
-atomically written ``result.json``. The worker follows the first and trusts only the second: a
-child that leaves no result has crashed, whatever its exit code says.
+A child appends JSON lines to ``reports.jsonl`` in its job directory and finishes by writing
+``result.json`` atomically. The worker follows the first and trusts only the second: a child
+without a result has crashed, regardless of its exit code.
 
 Only the standard library is imported here, because every runtime imports this module.
 """
@@ -20,10 +20,10 @@ RESULT = "result.json"
 
 
 class Reporter:
-    """Writes the reports of one child; safe to recreate on the same directory after a kill.
+    """Writes the reports of a child; may be recreated on the same directory after a kill.
 
-    What JSON cannot hold never ends a child: NaN and infinity become null, and characters that
-    are no Unicode become question marks.
+    Values that JSON does not have never crash a child: NaN and infinity become null, lone
+    surrogates become question marks.
     """
 
     def __init__(self, job_dir: Path) -> None:
@@ -32,15 +32,15 @@ class Reporter:
             _end_last_line(job_dir / name)
 
     def phase(self, name: str) -> None:
-        """Say which part of the work has begun, for example ``loading_model``."""
+        """Report that a part of the work begins, for example ``loading_model``."""
         self._report({"type": "phase", "phase": name})
 
     def message(self, text: str, level: str = "info", **data: Any) -> None:
-        """Tell the user something; ``level`` is ``info``, ``warn`` or ``error``."""
+        """Report a message to the user; ``level`` is ``info``, ``warn`` or ``error``."""
         self._report({"type": "message", "level": level, "message": text, "data": data})
 
     def progress(self, step: int, total_steps: int, eta_seconds: float | None = None) -> None:
-        """Say how far the work has come, in steps of the job's own unit."""
+        """Report progress in steps; the unit depends on the kind of job."""
         self._report(
             {
                 "type": "progress",
@@ -51,20 +51,20 @@ class Reporter:
         )
 
     def metrics(self, step: int, **values: float) -> None:
-        """Record figures of one step, in ``metrics.jsonl`` too."""
+        """Report the metrics of a step; also appended to ``metrics.jsonl``."""
         self._append(METRICS, {"step": step, "time": time.time(), **values})
         self._report({"type": "metrics", "step": step, "metrics": values})
 
     def checkpoint(self, step: int, path: str) -> None:
-        """Announce a checkpoint that can be resumed from; ``path`` is relative to the job."""
+        """Report a complete checkpoint; ``path`` is relative to the job directory."""
         self._report({"type": "checkpoint", "step": step, "path": path})
 
     def finish(self, **result: Any) -> None:
-        """Record success with the fields of the job kind's result."""
+        """Write the result of a successful child, with the fields of its kind of job."""
         self._write_result({"status": "succeeded", **result})
 
     def fail(self, code: str, message: str, param: str | None = None) -> None:
-        """Record failure: a machine-readable code, one line for a person, the field at fault."""
+        """Write the failure: a machine-readable code, one line for the user, the field at fault."""
         error = {"code": code, "message": message, "param": param}
         self._write_result({"status": "failed", "error": error})
 
@@ -103,7 +103,7 @@ def _finite(value: Any) -> Any:
 
 
 def _end_last_line(path: Path) -> None:
-    """A killed attempt may have left half a line, which would swallow the next one."""
+    """Terminate a partial line of a killed attempt, which would corrupt the next one."""
     if not path.exists() or not path.stat().st_size:
         return
     with open(path, "rb+") as file:

@@ -1,4 +1,4 @@
-"""The installed runtimes, and the environment that a child process inherits."""
+"""Installed runtimes, and the environment that child processes inherit."""
 
 import os
 from collections.abc import Mapping
@@ -11,11 +11,11 @@ from pydantic import BaseModel, ValidationError
 from services.contracts.errors import TemperError
 
 MARKER = "TEMPER_PROCESS_TREE"
-"""Variable that every process of a tree inherits; its value is the name of the tree."""
+"""Environment variable with the name of the process tree; every process of it inherits it."""
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 STAMP = "runtime.json"
-"""Written by the installer as its last step: a runtime without it is half-made."""
+"""Written by the installer as its last step: a runtime without it is incomplete."""
 
 INHERITED = frozenset(
     {
@@ -25,7 +25,7 @@ INHERITED = frozenset(
         *("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"),
         *("HF_HOME", "HF_TOKEN", "HF_ENDPOINT", "HF_DATASETS_CACHE", "TRANSFORMERS_OFFLINE"),
         *("LD_LIBRARY_PATH", "XDG_CACHE_HOME", "TORCH_HOME", "TRITON_CACHE_DIR"),
-        MARKER,  # the supervisor finds the processes of a tree by it: children hand it on
+        MARKER,  # by which the supervisor finds the processes of a tree
     }
 )
 INHERITED_PREFIXES = (
@@ -35,13 +35,13 @@ INHERITED_PREFIXES = (
 
 
 class RuntimeMissing(TemperError):
-    """A runtime that the work needs is not installed, or only half."""
+    """A required runtime is not installed, or incomplete."""
 
     code = "runtime_missing"
 
 
 class Accelerator(StrEnum):
-    """What the packages of a runtime compute on."""
+    """The hardware that a runtime's packages are built for."""
 
     CPU = "cpu"
     CUDA = "cuda"
@@ -49,7 +49,7 @@ class Accelerator(StrEnum):
 
 @dataclass(frozen=True)
 class Runtime:
-    """An installed runtime: ``version`` changes whenever what is installed in it does."""
+    """An installed runtime; ``version`` changes with its packages."""
 
     name: str
     python: Path
@@ -69,20 +69,19 @@ def find_runtime(runtimes: Path, name: str) -> Runtime:
     try:
         stamp = _Stamp.model_validate_json((folder / STAMP).read_bytes())
     except FileNotFoundError:
-        state = "only half installed" if python.exists() else "not installed"
+        state = "incompletely installed" if python.exists() else "not installed"
         raise _missing(runtimes, name, state) from None
     except (OSError, ValidationError) as error:
         raise _missing(runtimes, name, f"damaged ({STAMP} is unreadable)") from error
     if not python.exists():
-        raise _missing(runtimes, name, f"damaged ({python} does not lead to a Python)")
+        raise _missing(runtimes, name, f"damaged ({python} is missing)")
     return Runtime(name, python, stamp.version, stamp.accelerator)
 
 
 def child_environment(extra: Mapping[str, str]) -> dict[str, str]:
-    """Return the whole environment of a child: what it may inherit, Python's, and ``extra``.
+    """Return the complete environment of a child; ``extra`` overrides inherited variables.
 
-    Inherited are only variables a child is known to need; addresses of the database and the
-    broker and keys of services are not among them. ``extra`` wins over what is inherited.
+    Only the variables listed above are inherited: neither database and broker addresses nor keys.
     """
     inherited = {
         name: value

@@ -1,4 +1,8 @@
-"""Running a child whose whole process tree ends with its worker, its lease, or on request."""
+"""Run a child whose whole process tree ends with its worker, its lease, or on request.
+
+Every process of a tree carries the tree's name in an environment variable, by which it is found
+when its watchdog was killed.
+"""
 
 import json
 import math
@@ -22,9 +26,8 @@ START_SECONDS = 30.0
 
 
 def lease_clock() -> float:
-    """Seconds on the clock of leases: one for all processes of a host, and it never jumps.
-
-    It goes on while the machine sleeps, because other hosts' claims on the same jobs do.
+    """Seconds on CLOCK_BOOTTIME: the same for all processes of a host, monotonic, and running
+    while the machine is suspended, because other hosts' claims on the same jobs run too.
     """
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
@@ -36,11 +39,11 @@ class StartFailed(TemperError):
 
 
 class SupervisedProcess:
-    """A child behind its watchdog.
+    """A child with its watchdog.
 
-    ``returncode`` is that of the child, as `subprocess` gives it (-N: killed by signal N), or
-    None while it runs. After the end nothing of its tree is left. ``expired`` says that it was
-    ended because its lease ran out.
+    ``returncode`` is the child's, as in `subprocess` (-N: killed by signal N), or None while the
+    tree runs; afterwards no process of it is left. ``expired``: it was stopped because its lease
+    ran out.
     """
 
     def __init__(self, watchdog: "subprocess.Popen[bytes]", tree: str) -> None:
@@ -69,9 +72,9 @@ class SupervisedProcess:
         deadline: float = math.inf,
         grace_seconds: float,
     ) -> "SupervisedProcess":
-        """Start ``command``; its output is appended to ``log``. ``tree`` is its `tree_name`.
+        """Start ``command`` in the tree named ``tree``; its output is appended to ``log``.
 
-        It may run until ``deadline`` on the `lease_clock`; after it nothing is started, and the
+        It may run until ``deadline`` on the `lease_clock`; after that nothing is started and the
         process has expired. Raises `StartFailed`.
         """
         arguments = [str(log), str(deadline), str(grace_seconds), *command]
@@ -84,9 +87,9 @@ class SupervisedProcess:
             start_new_session=True,
         )
         process = cls(watchdog, tree)
-        patience = time.monotonic() + START_SECONDS
+        give_up = time.monotonic() + START_SECONDS
         while process.pid is None and process.returncode is None:
-            if time.monotonic() > patience:
+            if time.monotonic() > give_up:
                 kill_tree(tree)
                 process._close()
                 raise StartFailed(f"{command[0]} did not start within {START_SECONDS:.0f} s")
@@ -106,27 +109,27 @@ class SupervisedProcess:
                 return True
             *lines, self._answers = (self._answers + received).split(b"\n")
             for line in lines:
-                self._take(json.loads(line))
+                self._receive(json.loads(line))
         return self.returncode is not None
 
     def renew(self, deadline: float) -> None:
-        """Let the tree live until ``deadline`` on the `lease_clock`."""
-        self._tell(f"renew {deadline}")
+        """Extend the deadline, on the `lease_clock`."""
+        self._send(f"renew {deadline}")
 
     def end(self) -> None:
-        """Ask the tree to end: TERM, the grace period, KILL. Returns at once; then `wait`."""
+        """Stop the tree: TERM, grace period, KILL. Returns immediately; then `wait`."""
         if not self._ending:
-            self._tell("end")
+            self._send("end")
         self._ending = True
 
-    def _tell(self, command: str) -> None:
+    def _send(self, command: str) -> None:
         try:
             self._commands.write(command.encode() + b"\n")
             self._commands.flush()
         except (BrokenPipeError, ValueError):
-            return  # it has ended; wait() says so
+            return  # it has ended, which wait() reports
 
-    def _take(self, answer: dict[str, Any]) -> None:
+    def _receive(self, answer: dict[str, Any]) -> None:
         if "returncode" in answer:
             self.expired = bool(answer["expired"])
             self._close(answer["returncode"])
@@ -140,17 +143,17 @@ class SupervisedProcess:
             self._commands.close()
         self._reports.close()
         code = self._watchdog.wait()
-        if returncode is None:  # the watchdog itself was killed: nobody else cleans up
+        if returncode is None:  # the watchdog itself was killed
             kill_tree(self._tree)
         self.returncode = code if returncode is None else returncode
 
 
 KILL_SECONDS = 30.0
-"""How long killed processes are waited for: one in the hands of a hanging driver never ends."""
+"""Longest wait for killed processes: one blocked in a driver never ends."""
 
 
 class TreeRemains(TemperError):
-    """Processes of an earlier attempt do not end, though they were killed."""
+    """Killed processes of an earlier attempt do not end."""
 
     code = "process_remains"
 
@@ -171,21 +174,21 @@ def kill_tree(tree: str) -> int:
 
 
 def kill_earlier_trees(job_id: str, epoch: int) -> int:
-    """Kill what earlier claims of a job left on this host; return how many processes that was.
+    """Kill what earlier claims of a job left on this host; return the number of processes.
 
-    For trees whose watchdog was killed with its worker. Claims later than ``epoch`` are spared:
-    a worker that was stopped and goes on must not kill the work of the one that took over.
+    For trees whose watchdog was killed with its worker. Later claims than ``epoch`` are spared: a
+    worker that was suspended must not kill the work of the one that took over.
     """
     earlier = {tree_name(job_id, number) for number in range(epoch)}
     return _kill_trees(lambda name: name.partition("/")[0] in earlier)
 
 
-def _kill_trees(doomed: Callable[[str], bool]) -> int:
-    """Kill until a scan finds none, because new processes can appear meanwhile."""
+def _kill_trees(selected: Callable[[str], bool]) -> int:
+    """Kill until a scan finds none: processes may fork meanwhile."""
     killed: set[int] = set()
-    patience = time.monotonic() + KILL_SECONDS
-    while found := {pid for pid in _marked_processes(doomed) if pid != os.getpid()}:
-        if time.monotonic() > patience:
+    give_up = time.monotonic() + KILL_SECONDS
+    while found := {pid for pid in _marked_processes(selected) if pid != os.getpid()}:
+        if time.monotonic() > give_up:
             raise TreeRemains(f"killed processes do not end: {sorted(found)}")
         for pid in found:
             with suppress(ProcessLookupError):
@@ -205,7 +208,7 @@ def _marked_processes(wanted: Callable[[str], bool]) -> list[int]:
             variables = (entry / "environ").read_bytes().split(b"\0")
         except (FileNotFoundError, ProcessLookupError, PermissionError):
             continue
-        # Any process of the machine may carry anything there: programs of the sandbox, too.
+        # Any process of the machine, even a sandboxed program, may have any bytes there.
         values = [line.removeprefix(mark) for line in variables if line.startswith(mark)]
         names = [value.decode(errors="replace") for value in values]
         if any(wanted(name) for name in names):

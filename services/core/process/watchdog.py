@@ -1,17 +1,17 @@
 """The owner of one child's process tree.
 
-It is started by a worker, starts the child in a session of its own, and makes sure that nothing
-of the child outlives the worker's right to run it: it ends the whole tree when the pipe from the
-worker closes (the worker died), when the lease it was last told of runs out (the worker hangs or
-lost its database), when it is asked to, and after the child itself has ended.
+A worker starts it; it starts the child in a new session and ensures that no process of the child
+outlives the worker's right to run it. It stops the whole tree when the pipe from the worker closes
+(the worker died), when the lease expires (the worker hangs or lost its database), on request, and
+after the child itself has ended.
 
-As a child subreaper it inherits every orphan of the tree, so that daemons made by a double fork
-are found too. It runs as a plain script on the standard library: starting it is cheap.
+As a child subreaper it inherits every orphan of the tree, including double-forked daemons. It is a
+plain script on the standard library, which starts fast.
 
 Protocol: commands are lines on standard input, ``renew <deadline>`` and ``end``; answers are JSON
 lines on standard output: ``{"pid": n}`` or ``{"error": "why"}`` at the start, ``{"returncode": n,
-"expired": bool}`` at the end. Deadlines are absolute, so that a message that was long on its way
-(the worker or this process was stopped) gives no more time than the lease in the database.
+"expired": bool}`` at the end. Deadlines are absolute, so that a delayed message (the worker or this
+process was suspended) grants no more time than the lease in the database.
 """
 
 import ctypes
@@ -28,12 +28,12 @@ PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
 POLL_SECONDS = 0.05
 CHECK_SECONDS = 1.0
-"""How often the deadline is looked at: timeouts stand still while a machine sleeps."""
+"""How often the deadline is checked: select timeouts pause while a machine is suspended."""
 _prctl = ctypes.CDLL(None, use_errno=True).prctl
 
 
 class Watchdog:
-    """Runs one command until it ends or must end."""
+    """Runs one command until it ends or has to be stopped."""
 
     def __init__(self, command: list[str], log: str, deadline: float, grace: float) -> None:
         self.deadline = deadline
@@ -51,7 +51,7 @@ class Watchdog:
             )
 
     def run(self) -> int:
-        """Wait for the end of the child or of its right to run; leave no process behind."""
+        """Wait until the child ends or has to be stopped; then end its whole tree."""
         wakeup, wakeup_writer = os.pipe()
         os.set_blocking(wakeup_writer, False)
         signal.set_wakeup_fd(wakeup_writer, warn_on_full_buffer=False)
@@ -74,7 +74,7 @@ class Watchdog:
         self.deadline = 0.0
 
     def _read_commands(self) -> bool:
-        """Obey the worker; true when the tree must end."""
+        """Execute commands of the worker; true when the tree must be stopped."""
         received = os.read(0, 4096)
         if not received:
             return True
@@ -88,7 +88,7 @@ class Watchdog:
         return False
 
     def _end_tree(self) -> None:
-        """Ask every descendant to end, wait the grace period, then kill until none is left."""
+        """Send TERM to every descendant, wait the grace period, then kill until none is left."""
         if _descendants():
             _signal_all(signal.SIGTERM)
         deadline = time.monotonic() + self.grace
@@ -101,7 +101,7 @@ class Watchdog:
             time.sleep(POLL_SECONDS)
 
     def _reap_orphans(self) -> None:
-        """Collect ended descendants; the child itself stays for Popen, which keeps its code."""
+        """Reap ended descendants, except the child itself: Popen reads its exit code."""
         self.child.poll()
         while True:
             try:
@@ -117,7 +117,7 @@ class Watchdog:
 
 
 def _clock() -> float:
-    """The clock of deadlines; it goes on while the machine sleeps."""
+    """The clock of deadlines; it runs while the machine is suspended."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
@@ -132,7 +132,7 @@ def _descendants() -> set[int]:
         if not entry.name.isdigit():
             continue
         try:
-            # The name in parentheses may hold any bytes; the fields after the last one are safe.
+            # The name in parentheses may be any bytes; fields follow the last parenthesis.
             state, parent = (entry / "stat").read_bytes().rpartition(b")")[2].split()[:2]
         except (FileNotFoundError, ProcessLookupError):
             continue
@@ -159,11 +159,11 @@ def _signal_all(number: int) -> None:
             continue
 
 
-def _say(**fields: object) -> None:
+def _report(**fields: object) -> None:
     try:
         print(json.dumps(fields), flush=True)  # noqa: T201 - the protocol
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # the worker is gone; the tree must still end
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # the worker is gone; still stop the tree
 
 
 def main() -> None:
@@ -171,16 +171,16 @@ def main() -> None:
     log, deadline, grace, *command = sys.argv[1:]
     _prctl(PR_SET_CHILD_SUBREAPER, 1)
     if _clock() >= float(deadline):
-        _say(returncode=-signal.SIGTERM, expired=True)
+        _report(returncode=-signal.SIGTERM, expired=True)
         return
     try:
         watchdog = Watchdog(command, log, float(deadline), float(grace))
     except (OSError, subprocess.SubprocessError) as error:
-        _say(error=str(error))
+        _report(error=str(error))
         return
-    _say(pid=watchdog.child.pid)
+    _report(pid=watchdog.child.pid)
     returncode = watchdog.run()
-    _say(returncode=returncode, expired=watchdog.expired)
+    _report(returncode=returncode, expired=watchdog.expired)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Opening the files of a child, which may have put anything in their place."""
+"""Open files that a child wrote, and may have replaced by anything."""
 
 import os
 import stat
@@ -7,9 +7,9 @@ from typing import IO
 
 
 def open_child_file(path: Path, *, writable: bool = False) -> IO[bytes]:
-    """Open a regular file; a link, a pipe or a device in its place is an `OSError`.
+    """Open a regular file; raises OSError for a symbolic link, a pipe or a device.
 
-    A link would lead the worker to files that are not the child's, a pipe keep it waiting.
+    A link could point to other files than the child's, and a pipe would block the worker.
     """
     access = os.O_RDWR if writable else os.O_RDONLY
     descriptor = os.open(path, access | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)

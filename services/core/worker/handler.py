@@ -1,4 +1,4 @@
-"""What a kind of job adds to the machine: its children, and what their results mean."""
+"""What a kind of job adds to the job machine: its children, and how to handle their results."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ from services.core.jobs.queues import QueueNames
 
 @dataclass(frozen=True)
 class Launch:
-    """A child to start: its command, and variables beyond those every child gets."""
+    """A child to start: its command, and environment variables beyond the inherited ones."""
 
     command: list[str]
     environment: Mapping[str, str] = field(default_factory=dict)
@@ -24,13 +24,13 @@ class Launch:
 class Handler(Protocol):
     """One kind of job, as a worker sees it.
 
-    `validation` and `work` write what the child reads into ``job_dir`` and say how to start it;
-    a `TemperError` they raise fails the job with its message. Both may be called again for a
-    later attempt on the same folder.
+    `validation` and `work` write the child's specification into ``job_dir`` and return how to
+    start it; a `TemperError` fails the job with its message. Later attempts call them again with
+    the same folder.
     """
 
     def validation(self, database: Database, job: Job, job_dir: Path) -> Launch | None:
-        """Prepare the child that validates the job's files; None when there are none to read."""
+        """Prepare the child that validates the job's files; None when it has no files."""
         ...
 
     def work(self, database: Database, claim: Claim, job_dir: Path) -> Launch:
@@ -38,13 +38,13 @@ class Handler(Protocol):
         ...
 
     def complete(self, session: Session, job: Job, result: dict[str, Any]) -> dict[str, Any]:
-        """Return what is kept of a successful result; runs in the job's last transaction."""
+        """Return the part of a successful result to store; runs in the job's last transaction."""
         ...
 
 
 @dataclass(frozen=True)
 class ServedKind:
-    """A kind of job that a worker serves: how, and from which queues."""
+    """A kind of job that a worker serves, and its queues."""
 
     handler: Handler
     queues: QueueNames

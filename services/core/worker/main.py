@@ -31,13 +31,13 @@ logger = logging.getLogger(__name__)
 
 HEARTBEAT_SECONDS = 5.0
 CLAIM_TRIES = 5
-"""After so many lost races the other workers take what waits, and the dispatcher wakes us."""
+"""After so many lost races other workers take the jobs, and the dispatcher wakes this one."""
 
 
 class Executor:
-    """Brings jobs forward; used by many threads of a worker at once.
+    """Claims and runs jobs; called by all threads of a worker.
 
-    All kinds share the devices of the host and the slots for validation.
+    All kinds share the devices of the host and the validation slots.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class Executor:
         self.database = database
         self.queues = [name for kind in kinds for name in kind.queues.both]
         self.devices = HostDevices(host, visible_gpus(), settings.cpu_slots)
-        # Containers that share a host name often share the number of their process too.
+        # Containers with the same host name often have the same process id too.
         self.worker_id = f"{host}:{secrets.token_hex(3)}:{os.getpid()}"
         self.stopping = threading.Event()
         self._kinds = kinds
@@ -61,37 +61,38 @@ class Executor:
         self._more_to_validate = threading.Event()
 
     def work(self, queue: str) -> None:
-        """Run everything that waits in ``queue`` and can run here now."""
+        """Run every job that waits in ``queue`` and can run here now."""
         for kind in self._kinds:
             if queue == kind.queues.validation:
                 self._validate()
             elif queue == kind.queues.work:
-                self._work_off(kind, self._claim_work)
+                self._run_all(kind, self._claim_work)
 
     def _validate(self) -> None:
-        """Validate what waits while a slot is free, so that threads stay for the work.
+        """Validate waiting jobs while a slot is free, so that threads are left for work.
 
-        Who finds no slot leaves word for those who hold one: they look again before they end.
+        A thread that finds no free slot sets a flag; slot holders check it again before they
+        return.
         """
         self._more_to_validate.set()
         while self._more_to_validate.is_set() and self._validation_slots.acquire(blocking=False):
             self._more_to_validate.clear()
             try:
                 for kind in self._kinds:
-                    self._work_off(kind, self._claim_validation)
+                    self._run_all(kind, self._claim_validation)
             finally:
                 self._validation_slots.release()
 
-    def _work_off(self, kind: ServedKind, claim_next: Callable[[QueueNames], Claim | None]) -> None:
+    def _run_all(self, kind: ServedKind, claim_next: Callable[[QueueNames], Claim | None]) -> None:
         while not self.stopping.is_set():
-            asked = lease_clock()  # before the database's lease begins, however long that takes
+            before = lease_clock()  # before the lease in the database begins
             claim = self._try(lambda: claim_next(kind.queues))
             if claim is None:
                 return
             logger.info("%s of job %s, epoch %d", claim.stage, claim.job.id, claim.job.epoch)
             ClaimRun(
                 claim,
-                deadline=asked + self._settings.lease_seconds,
+                deadline=before + self._settings.lease_seconds,
                 database=self.database,
                 handler=kind.handler,
                 settings=self._settings,
@@ -100,7 +101,7 @@ class Executor:
             ).run()
 
     def _try(self, claim_next: Callable[[], Claim | None]) -> Claim | None:
-        """Claim, looking again when another worker was faster; None when nothing can run here."""
+        """Claim, retrying when another worker was faster; None when nothing can run here."""
         for _ in range(CLAIM_TRIES):
             try:
                 return claim_next()
@@ -112,7 +113,7 @@ class Executor:
         return None
 
     def _folder(self, claim: Claim) -> Path:
-        """Each stage has a folder of its own, with its own reports and result."""
+        """Each stage has its own folder, with its own reports and result."""
         folder = self._artifacts.job(claim.job.id)
         return folder / claim.stage if claim.stage is Stage.VALIDATION else folder
 
@@ -123,41 +124,41 @@ class Executor:
     def _claim_work(self, queues: QueueNames) -> Claim | None:
         with self.database.read() as session:
             unleased = free_devices(session, self.devices.gpus)
-        # Memory in use on a card that no job of ours holds belongs to somebody else.
+        # Memory in use on a GPU without a lease belongs to other programs.
         occupied = occupied_gpus(unleased)
         with self.database.write() as session:
             return claim_work(session, queues.work, self._claimant, occupied)
 
 
 def run_worker(handler: Handler, queues: QueueNames, settings: WorkerSettings) -> None:
-    """Serve one kind of job until a signal ends the process, as `serve_kinds` does."""
+    """Serve one kind of job until the process is stopped (see `serve_kinds`)."""
     serve_kinds([ServedKind(handler, queues)], settings)
 
 
 def serve_kinds(kinds: Sequence[ServedKind], settings: WorkerSettings) -> None:
-    """Serve several kinds of job, which share this host's devices, until a signal ends the process.
+    """Serve several kinds of job, which share this host's devices, until the process is stopped.
 
-    On TERM or INT running children are asked to end, and their jobs go back to the queue.
+    On TERM or INT running children are stopped and their jobs are requeued.
     """
-    os.umask(0o077)  # data sets, adapters and logs are the operator's alone
+    os.umask(0o077)  # datasets, adapters and logs are private to the operator
     configure_logging(settings.log_level, settings.log_json)
     database = Database(settings.database)
     migrate(database)
     executor = Executor(database, kinds, settings)
     app = create_celery_app(settings)
     app.task(name=WAKE_UP)(executor.work)
-    _follow_life(executor)
+    _connect_signals(executor)
     try:
         app.worker_main(_arguments(app, executor, settings))
     finally:
         executor.stopping.set()
-        _sign_off(executor)
+        _deregister(executor)
         database.close()
 
 
 def _arguments(app: Celery, executor: Executor, settings: WorkerSettings) -> list[str]:
     queues = executor.queues
-    # A thread only waits for its child, so there may be as many as jobs can run here at once.
+    # Threads only wait for their children: one for each job that can run here concurrently.
     devices = executor.devices
     threads = len(devices.gpus) + devices.cpu_slots + settings.validation_slots + 1
     logger.info("%s: %s, devices %s", app.main, ", ".join(queues), devices)
@@ -174,11 +175,11 @@ def _arguments(app: Celery, executor: Executor, settings: WorkerSettings) -> lis
     ]
 
 
-def _follow_life(executor: Executor) -> None:
-    """Announce the worker while it lives, and tell its jobs when it is asked to end."""
+def _connect_signals(executor: Executor) -> None:
+    """Send heartbeats while the worker runs, and stop its jobs when it shuts down."""
 
     def ready(**_: object) -> None:
-        threading.Thread(target=_announce, args=(executor,), daemon=True).start()
+        threading.Thread(target=_send_heartbeats, args=(executor,), daemon=True).start()
 
     def shutting_down(**_: object) -> None:
         executor.stopping.set()
@@ -187,26 +188,26 @@ def _follow_life(executor: Executor) -> None:
     worker_shutting_down.connect(shutting_down, weak=False)
 
 
-def _announce(executor: Executor) -> None:
-    news = executor.queues  # what waited for a worker need not wait longer
+def _send_heartbeats(executor: Executor) -> None:
+    to_wake = executor.queues  # jobs may have waited for this worker
     while not executor.stopping.is_set():
         try:
             with executor.database.write() as session:
                 heartbeat(session, executor.worker_id, executor.queues, executor.devices)
-                for queue in news:
+                for queue in to_wake:
                     add_wake_up(session, queue)
-            news = []
+            to_wake = []
         except DATABASE_AWAY:
-            logger.exception("heartbeat failed; the next one tells when the database is back")
+            logger.exception("heartbeat failed; retrying")
         executor.stopping.wait(HEARTBEAT_SECONDS)
 
 
-def _sign_off(executor: Executor) -> None:
+def _deregister(executor: Executor) -> None:
     try:
         with executor.database.write() as session:
             remove_worker(session, executor.worker_id)
     except DATABASE_AWAY as error:
-        logger.warning("could not sign off, silence will tell: %s", error)
+        logger.warning("could not deregister; the heartbeat will expire: %s", error)
 
 
 logger = logging.getLogger(__name__)

@@ -1,4 +1,4 @@
-"""What the end of a child means for its job."""
+"""How the exit of a child changes its job."""
 
 import json
 import signal
@@ -24,11 +24,11 @@ MAX_RESULT_BYTES = 4 << 20
 
 
 @dataclass(frozen=True)
-class Ending:
-    """How a child ended. ``result`` is what it left on purpose, None when it left nothing.
+class ChildExit:
+    """How a child ended. ``result`` is its result.json, None without one.
 
-    ``cancelled``, ``stopping`` and ``expired`` say that it was asked to end, and why: because of
-    the user, of the worker's shutdown, of its lease.
+    ``cancelled``, ``stopping`` and ``expired``: it was stopped by the user, by the shutdown of its
+    worker, by the expiry of its lease.
     """
 
     returncode: int
@@ -40,10 +40,7 @@ class Ending:
 
 
 def read_result(job_dir: Path) -> dict[str, Any] | None:
-    """Return the child's result, or None when it ended without one.
-
-    What is there but cannot be read as a result counts as a failure that says so.
-    """
+    """Return the child's result, None when it left none; an unreadable one counts as a failure."""
     try:
         with open_child_file(job_dir / RESULT) as file:
             content = file.read(MAX_RESULT_BYTES + 1)
@@ -58,7 +55,7 @@ def read_result(job_dir: Path) -> dict[str, Any] | None:
 
 
 def succeeded(result: dict[str, Any] | None) -> bool:
-    """Whether a child's result says that its work is done."""
+    """Whether a child's result reports success."""
     return result is not None and result.get("status") == "succeeded"
 
 
@@ -67,29 +64,29 @@ def _bad_result(reason: str) -> dict[str, Any]:
     return {"status": "failed", "error": {"code": "bad_result", "message": message}}
 
 
-def settle(session: Session, claim: Claim, handler: Handler, ending: Ending) -> None:
-    """Move the job to where its ending puts it and free its devices, in one transaction.
+def settle(session: Session, claim: Claim, handler: Handler, child_exit: ChildExit) -> None:
+    """Change the job's status and release its devices, in one transaction.
 
-    Finished work counts even when a cancellation came too late to prevent it; a failure does not
-    when the child was asked to end, because whatever it fails with may come of that. Raises
-    `LeaseLost` when the claim no longer holds.
+    A success counts even after a cancellation, which came too late. A failure does not count when
+    the child was stopped, because that may have caused it. Raises `LeaseLost` when the claim has
+    ended.
     """
     job = check_claim(session, claim)
-    cancelled = ending.cancelled or job.cancel_requested_at is not None
-    done = succeeded(ending.result)
+    cancelled = child_exit.cancelled or job.cancel_requested_at is not None
+    done = succeeded(child_exit.result)
     if done and claim.stage is Stage.WORK:
-        _succeed(session, job, handler, ending.result or {})
+        _succeed(session, job, handler, child_exit.result or {})
     elif cancelled:
         move_job(session, job, JobStatus.CANCELLED, "Cancelled", phase=None)
     elif done:
         _queue(session, job)
-    elif ending.stopping:
+    elif child_exit.stopping:
         _give_back(session, claim, job)
-    elif ending.expired:
+    elif child_exit.expired:
         give_up_claim(session, job, f"lease of worker {job.owner} ran out")
     else:
-        cause = _cause(ending.result, ending.returncode)
-        fail_job(session, job, cause, {"log_tail": ending.log_tail})
+        cause = _cause(child_exit.result, child_exit.returncode)
+        fail_job(session, job, cause, {"log_tail": child_exit.log_tail})
     _free_devices(session, job)
 
 
@@ -102,12 +99,12 @@ def settle_failure(session: Session, claim: Claim, error: JobError) -> None:
 
 def _free_devices(session: Session, job: Job) -> None:
     if release_devices(session, job.id, job.epoch):
-        # Jobs of any queue may have waited for them.
+        # Jobs of any queue may wait for them.
         wake_waiting_queues(session, older_than_seconds=0.0)
 
 
 def _queue(session: Session, job: Job) -> None:
-    """The files are valid. The work has reports of its own, and workers of its own to lose."""
+    """Queue a job whose files are valid; reports and losses are counted from zero for the work."""
     fresh: dict[str, Any] = {"reports_offset": 0, "losses": 0, "step": None, "total_steps": None}
     message = "Files are valid; job queued"
     move_job(session, job, JobStatus.QUEUED, message, phase=None, **fresh)
@@ -121,7 +118,7 @@ def _succeed(session: Session, job: Job, handler: Handler, result: dict[str, Any
 
 
 def _give_back(session: Session, claim: Claim, job: Job) -> None:
-    """The worker shuts down in order: somebody else goes on, and nothing is held against it."""
+    """Requeue a job whose worker shuts down; it does not count as a loss."""
     if claim.stage is Stage.VALIDATION:
         release_validation(session, job, "The worker is shutting down", losses=job.losses)
         return
@@ -131,7 +128,7 @@ def _give_back(session: Session, claim: Claim, job: Job) -> None:
 
 
 def _cause(result: dict[str, Any] | None, returncode: int) -> JobError:
-    """The one line that says why: the child's own, or what its exit code tells."""
+    """The cause of a failure: the child's own error, or its exit code."""
     if result is not None:
         told = result.get("error")
         error = told if isinstance(told, dict) else {}

@@ -23,22 +23,22 @@ from services.core.worker.child_files import open_child_file
 
 MAX_REPORT_BYTES = 1 << 17
 MAX_EVENTS = 100_000
-"""Reports beyond it stay in reports.jsonl only; what the machine itself says is always recorded."""
+"""Further reports stay in reports.jsonl only; the job machine's own events are always stored."""
 
 Text = Annotated[str, AfterValidator(storable_text)]
 Step = Annotated[int, Field(ge=0, lt=2**53)]
-Figure = Annotated[float | None, AfterValidator(storable)]
+Metric = Annotated[float | None, AfterValidator(storable)]
 
 
 class PhaseReport(BaseModel):
-    """A part of the work has begun."""
+    """A part of the work begins."""
 
     type: Literal["phase"]
     phase: Annotated[Text, Field(max_length=64)]
 
 
 class MessageReport(BaseModel):
-    """Something to tell the user."""
+    """A message to the user."""
 
     type: Literal["message"]
     level: Literal["info", "warn", "error"] = "info"
@@ -47,20 +47,20 @@ class MessageReport(BaseModel):
 
 
 class ProgressReport(BaseModel):
-    """How far the work has come."""
+    """Progress of the work."""
 
     type: Literal["progress"]
     step: Step
     total_steps: Step
-    eta_seconds: Figure = None
+    eta_seconds: Metric = None
 
 
 class MetricsReport(BaseModel):
-    """Figures of one step."""
+    """Metrics of one step."""
 
     type: Literal["metrics"]
     step: Step
-    metrics: dict[Text, Figure]
+    metrics: dict[Text, Metric]
 
 
 class CheckpointReport(BaseModel):
@@ -79,11 +79,11 @@ _REPORT: TypeAdapter[Report] = TypeAdapter(Report)
 
 
 LOOK_BACK = 20
-"""How many reports before a checkpoint are looked at for its figures."""
+"""How many earlier reports are searched for a checkpoint's metrics."""
 
 
 def parse_report(line: bytes) -> Report:
-    """Read one line; a line that is no report becomes a warning that shows it."""
+    """Parse one line; an invalid one becomes a warning that shows it."""
     try:
         if len(line) <= MAX_REPORT_BYTES:
             return _REPORT.validate_json(line)
@@ -96,9 +96,9 @@ def parse_report(line: bytes) -> Report:
 
 
 def record_reports(session: Session, claim: Claim, reports: Sequence[Report], offset: int) -> None:
-    """Apply reports in order and remember how far the file was read, in one transaction.
+    """Apply reports in order and store the file position, in one transaction.
 
-    Raises `LeaseLost` when the claim no longer holds.
+    Raises `LeaseLost` when the claim has ended.
     """
     job = claim.job
     recorded = session.scalar(
@@ -115,7 +115,7 @@ def record_reports(session: Session, claim: Claim, reports: Sequence[Report], of
 
 
 def _latest_state(reports: Sequence[Report]) -> dict[str, object]:
-    """The columns of the job that its reports change; the last word counts."""
+    """The columns of the job that reports change; the last report wins."""
     state: dict[str, object] = {}
     for report in reports:
         if isinstance(report, PhaseReport):
@@ -143,8 +143,8 @@ def _draft(
         case MessageReport():
             return Draft(report.message, report.level, data=report.data or None)
         case MetricsReport():
-            figures = report.metrics.items()
-            shown = ", ".join(f"{name}={value:.4g}" for name, value in figures if value is not None)
+            values = report.metrics.items()
+            shown = ", ".join(f"{name}={value:.4g}" for name, value in values if value is not None)
             data: dict[str, Any] = {"step": report.step, **report.metrics}
             return Draft(f"Step {report.step}: {shown}", type="metrics", data=data)
         case CheckpointReport():
@@ -153,7 +153,7 @@ def _draft(
 
 
 def _add_checkpoints(session: Session, job_id: str, reports: Sequence[Report]) -> list[Report]:
-    """Record the checkpoints; return the reports without those an earlier attempt wrote too."""
+    """Store new checkpoints; return the reports without checkpoints of earlier attempts."""
     steps = {report.step for report in reports if isinstance(report, CheckpointReport)}
     if not steps:
         return list(reports)
@@ -190,7 +190,7 @@ def _checkpoint(
 
 
 def _latest_metrics(session: Session, job_id: str) -> dict[str, Any]:
-    """What was last reported of each figure before this batch; they come in several reports."""
+    """The last value of each metric before this batch; reports hold different metrics."""
     latest = session.scalars(
         select(EventRow.data)
         .where(EventRow.job_id == job_id, EventRow.type == "metrics")
@@ -209,10 +209,10 @@ MAX_LOG_BYTES = 64 << 20
 
 
 class ReportFollower:
-    """Moves complete lines of a child's report file into the database, each exactly once.
+    """Copies complete lines of a child's report file into the database, each exactly once.
 
-    The position is stored with what was read, so that a later attempt goes on behind it. A file
-    that is shorter than that is another one, and read from its start.
+    The position is stored in the same transaction, and later attempts continue there. A file that
+    is shorter than the position is a new one and read from its start.
     """
 
     def __init__(self, database: Database, claim: Claim, job_dir: Path) -> None:
@@ -222,9 +222,9 @@ class ReportFollower:
         self._offset = claim.job.reports_offset
 
     def follow(self) -> bool:
-        """Record one batch of new reports; true when there may be more.
+        """Record a batch of new reports; true when there may be more.
 
-        Raises `LeaseLost` when the claim no longer holds.
+        Raises `LeaseLost` when the claim has ended.
         """
         reports, end = self._read()
         if not reports:
@@ -246,13 +246,13 @@ class ReportFollower:
             return [], 0
         complete = batch[: batch.rfind(b"\n") + 1]
         if not complete and len(batch) == MAX_BATCH_BYTES:
-            complete = batch  # one endless line: pass it on as unreadable rather than stall
+            complete = batch  # an overlong line: report it as unreadable rather than stall
         lines = [line for line in complete.split(b"\n") if line.strip()]
         return [parse_report(line) for line in lines], self._offset + len(complete)
 
 
 def log_tail(log: Path) -> list[str]:
-    """The last lines of a child's log, for the event that says why it failed."""
+    """The last lines of a child's log, for the event of its failure."""
     try:
         with open_child_file(log) as file:
             size = file.seek(0, os.SEEK_END)
@@ -266,9 +266,9 @@ def log_tail(log: Path) -> list[str]:
 
 
 def bound_log(log: Path) -> None:
-    """Cut a log that has grown too large down to its end, so that no child fills the disk.
+    """Truncate an oversized log to its last lines, so that no child fills the disk.
 
-    The child goes on appending; what it writes in this very moment may be lost.
+    The child keeps appending; lines that it writes concurrently may be lost.
     """
     try:
         if log.lstat().st_size <= MAX_LOG_BYTES:
@@ -281,4 +281,4 @@ def bound_log(log: Path) -> None:
     except FileNotFoundError:
         return
     except OSError as error:
-        logger.warning("the log %s cannot be cut: %s", log, error)
+        logger.warning("cannot truncate the log %s: %s", log, error)

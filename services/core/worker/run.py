@@ -21,7 +21,7 @@ from services.core.process.supervised import (
     tree_name,
 )
 from services.core.worker.handler import Handler, Launch
-from services.core.worker.outcome import Ending, read_result, settle, settle_failure, succeeded
+from services.core.worker.outcome import ChildExit, read_result, settle, settle_failure, succeeded
 from services.core.worker.reports import ReportFollower, bound_log, log_tail
 from services.core.worker.settings import WorkerSettings
 
@@ -33,7 +33,7 @@ LOG = "log.txt"
 
 
 class ClaimRun:
-    """Runs the child of one claim and settles the job's state with what came of it.
+    """Runs the child of one claim and updates the job with its outcome.
 
     ``deadline`` is the end of the claim's lease on the `lease_clock`.
     """
@@ -60,50 +60,52 @@ class ClaimRun:
         self._cancelled = False
 
     def run(self) -> None:
-        """Bring the job as far as this claim goes. Raises nothing that concerns the job only."""
+        """Run the claim to its end. Raises nothing that concerns only this job."""
         try:
             self._settle(self._run_child())
         except LeaseLost as error:
             logger.warning("%s", error)
         except DATABASE_AWAY as error:
-            # The lease runs out, and whoever takes over finds the child's result or checkpoint.
+            # The lease expires, and the next worker finds the child's result or checkpoint.
             logger.error(
-                "the database left job %s to another attempt: %s", self._claim.job.id, error
+                "job %s is left to another attempt, the database is down: %s",
+                self._claim.job.id,
+                error,
             )
         except TemperError as error:
             self._fail(JobError(code=error.code, message=error.message, param=error.param))
         except Exception as error:
-            # A fault of ours must end the job with a trace in the log, not leave it running.
+            # A bug must fail the job with a trace in the log, not leave it running.
             logger.exception("job %s", self._claim.job.id)
             message = f"internal error: {type(error).__name__}: {error}"
             self._fail(JobError(code="internal_error", message=message))
 
-    def _run_child(self) -> Ending:
+    def _run_child(self) -> ChildExit:
         """Start the child, follow it, and return how it ended once its tree is gone.
 
-        Finished work that lies there already was done by a child whose worker was lost before it
-        could be recorded. A failure that lies there may come of that loss, and does not count.
-        Without files to validate there is nothing to start.
+        A successful result found at the start was left by a child whose worker was lost before it
+        could record it. A failure found may be due to that loss and is ignored. Nothing is started
+        when there are no files to validate.
         """
         job = self._claim.job
         self._dir.mkdir(parents=True, exist_ok=True)
         kill_earlier_trees(job.id, job.epoch)  # their worker was killed with its watchdog
         if succeeded(read_result(self._dir)):
-            return self._ending(0)
+            return self._exit(0)
         (self._dir / RESULT).unlink(missing_ok=True)
         launch = self._launch()
         if launch is None:
             Reporter(self._dir).finish()
-            return self._ending(0)
+            return self._exit(0)
         process = self._start(launch)
         try:
             self._watch(process)
         finally:
             process.end()
             while not process.wait(1.0):
-                pass  # devices are free only when the last process is gone
+                pass  # devices are free once the last process is gone
         code = process.returncode if process.returncode is not None else -signal.SIGKILL
-        return self._ending(code, expired=process.expired)
+        return self._exit(code, expired=process.expired)
 
     def _start(self, launch: Launch) -> SupervisedProcess:
         job = self._claim.job
@@ -119,8 +121,8 @@ class ClaimRun:
             grace_seconds=self._settings.grace_seconds,
         )
 
-    def _ending(self, returncode: int, *, expired: bool = False) -> Ending:
-        return Ending(
+    def _exit(self, returncode: int, *, expired: bool = False) -> ChildExit:
+        return ChildExit(
             returncode=returncode,
             result=read_result(self._dir),
             cancelled=self._cancelled,
@@ -135,10 +137,10 @@ class ClaimRun:
         return self._handler.work(self._database, self._claim, self._dir)
 
     def _watch(self, process: SupervisedProcess) -> None:
-        """Follow the child until it ends, and end it when it must end.
+        """Follow the child until it ends; stop it on cancellation and shutdown.
 
-        While the database is away the child goes on; the watchdog ends it when the lease that
-        could not be renewed runs out.
+        While the database is down the child keeps running; the watchdog stops it when the lease,
+        which cannot be renewed, expires.
         """
         checked = time.monotonic()
         pause = POLL_SECONDS
@@ -154,29 +156,29 @@ class ClaimRun:
                     bound_log(self._dir / LOG)
                 pause = POLL_SECONDS
             except DATABASE_AWAY as error:
-                logger.warning("job %s: the database is away: %s", self._claim.job.id, error)
+                logger.warning("job %s: the database is down: %s", self._claim.job.id, error)
                 pause = CONTROL_SECONDS
             if self._cancelled or self._stopping.is_set():
                 process.end()
 
-    def _settle(self, ending: Ending) -> None:
+    def _settle(self, child_exit: ChildExit) -> None:
         def record() -> None:
             while self._follower.follow():
                 self._lease.renew_if_due()
             with self._database.write() as session:
-                settle(session, self._claim, self._handler, ending)
+                settle(session, self._claim, self._handler, child_exit)
 
-        self._insist(record)
+        self._retry(record)
 
-    def _insist(self, step: Callable[[], None]) -> None:
-        """Do a step; while the database is away, try it again until the lease runs out."""
+    def _retry(self, step: Callable[[], None]) -> None:
+        """Do a step; while the database is down, retry until the lease expires."""
         while True:
             try:
                 return step()
             except DATABASE_AWAY as error:
                 if self._lease.expired:
                     raise
-                logger.warning("job %s: the database is away: %s", self._claim.job.id, error)
+                logger.warning("job %s: the database is down: %s", self._claim.job.id, error)
                 time.sleep(CONTROL_SECONDS)
 
     def _fail(self, error: JobError) -> None:
@@ -185,20 +187,20 @@ class ClaimRun:
                 settle_failure(session, self._claim, error)
 
         try:
-            self._insist(record)
+            self._retry(record)
         except (LeaseLost, *DATABASE_AWAY) as lost:
-            logger.warning("job %s stays with its lease: %s", self._claim.job.id, lost)
+            logger.warning("job %s keeps its lease: %s", self._claim.job.id, lost)
 
 
 RENEW_SHARE = 0.25
-"""The part of a lease after which it is renewed: three renewals may fail."""
+"""A lease is renewed after this share of it: three renewals in a row may fail."""
 
 
 class Lease:
     """Keeps a claim alive. ``deadline`` is on the `lease_clock`, never later than the database's.
 
-    The database's lease begins when its transaction runs, the deadline's before: however long
-    that takes, the watchdog ends the work before another worker may begin it.
+    The deadline is computed before the transaction that sets the database's: however long that
+    takes, the watchdog stops the work before another worker may start it.
     """
 
     def __init__(self, database: Database, claim: Claim, seconds: float, deadline: float) -> None:
@@ -209,11 +211,11 @@ class Lease:
 
     @property
     def expired(self) -> bool:
-        """Whether another worker may have the job by now."""
+        """Whether another worker may have taken the job."""
         return lease_clock() >= self.deadline
 
     def renew_if_due(self) -> bool:
-        """Extend the lease when a part of it has passed; true when it was extended.
+        """Extend the lease when a share of it has passed; true when it was extended.
 
         Raises `LeaseLost` when the job was taken.
         """
@@ -226,6 +228,6 @@ class Lease:
         return True
 
     def check(self) -> Job:
-        """Return the job as it stands; raise `LeaseLost` when it was taken."""
+        """Return the job; raise `LeaseLost` when another worker has taken it."""
         with self._database.read() as session:
             return check_claim(session, self._claim, lock=False)

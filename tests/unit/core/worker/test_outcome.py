@@ -14,7 +14,7 @@ from services.core.jobs.claims import Claim
 from services.core.jobs.devices import free_devices
 from services.core.jobs.job import Job
 from services.core.jobs.store import request_cancel
-from services.core.worker.outcome import MAX_RESULT_BYTES, Ending, read_result, settle, succeeded
+from services.core.worker.outcome import MAX_RESULT_BYTES, ChildExit, read_result, settle, succeeded
 from tests.unit.core.jobs.machine import (
     claim,
     cpu_worker,
@@ -43,11 +43,11 @@ def ending(
     cancelled: bool = False,
     stopping: bool = False,
     expired: bool = False,
-) -> Ending:
-    return Ending(returncode, result, cancelled, stopping, expired, ["last line"])
+) -> ChildExit:
+    return ChildExit(returncode, result, cancelled, stopping, expired, ["last line"])
 
 
-def settled(database: Database, held: Claim, end: Ending) -> Job:
+def settled(database: Database, held: Claim, end: ChildExit) -> Job:
     with database.write() as session:
         settle(session, held, Handler(), end)
     return read(database, held.job.id)
