@@ -1,4 +1,4 @@
-"""Which weights a training changes."""
+"""Which weights a training changes: all, or LoRA adapters."""
 
 from enum import StrEnum
 
@@ -15,7 +15,7 @@ class TrainingType(StrEnum):
 
 
 class LoraSettings(Request):
-    """Low-rank adaptation. ``alpha`` defaults to twice the rank; null targets mean all linear."""
+    """Low-rank adaptation. ``alpha`` defaults to twice the rank; null targets: all linear."""
 
     rank: StrictInt = Field(default=16, ge=1, le=512)
     alpha: StrictInt | None = Field(default=None, ge=1, le=4096)

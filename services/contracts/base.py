@@ -1,4 +1,4 @@
-"""What all wire types share, and lists as OpenAI pages them."""
+"""Base classes of all wire types, and pages of lists as in the OpenAI API."""
 
 from typing import Annotated, Any, Generic, Literal, TypeVar
 
@@ -10,13 +10,13 @@ MAX_METADATA_VALUE = 512
 
 
 class Request(BaseModel):
-    """A body sent by a client: unknown fields are refused, so that a typo is never silent."""
+    """A body sent by a client: unknown fields are refused, so that typos are reported."""
 
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 
 
 class Resource(BaseModel):
-    """A body sent by a service: clients ignore fields they do not know."""
+    """A body sent by a service: clients ignore unknown fields."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -37,13 +37,13 @@ Metadata = Annotated[
     AfterValidator(_bounded),
     Field(description="Up to 16 pairs of strings; jobs can be listed by them."),
 ]
-"""Labels of the client's own: at most 16 pairs, keys to 64 and values to 512 characters."""
+"""Labels chosen by the client: up to 16 pairs, keys of 64 and values of 512 characters."""
 
 Number = Annotated[float, Field(strict=True)]
-"""A number: neither a text nor a truth value is one."""
+"""A number; strings and booleans are refused."""
 
 JsonObject = dict[str, Any]
-"""A JSON object whose shape belongs to somebody else."""
+"""A JSON object whose schema is not defined here."""
 
 
 Item = TypeVar("Item")
@@ -53,7 +53,7 @@ MAX_LIMIT = 100
 
 
 class Page(Resource, Generic[Item]):
-    """One page; the next one is asked for with ``after=<last_id>``."""
+    """One page; request the next one with ``after=<last_id>``."""
 
     object: Literal["list"] = "list"
     data: list[Item]
@@ -63,7 +63,7 @@ class Page(Resource, Generic[Item]):
 
 
 class Deleted(Resource):
-    """The answer to a DELETE."""
+    """The response to a DELETE."""
 
     id: str
     object: str

@@ -1,28 +1,28 @@
-"""Settings of the engine that serves a local model."""
+"""Settings of the inference engine of a local model."""
 
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 LoraRank = Literal[1, 8, 16, 32, 64, 128, 256, 320, 512]
-"""The ranks vLLM can be built for; an adapter fits in any rank that is not below its own."""
+"""The maximum ranks that vLLM supports; an adapter fits in any rank that is not lower."""
 
 
 class VllmOptions(BaseModel):
-    """Settings of a managed vLLM server; null leaves the choice to vLLM or to the hardware."""
+    """Settings of a managed vLLM server; null: chosen by vLLM or by the hardware."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
 
     max_model_len: int | None = Field(
         default=None,
         ge=1,
-        description="Tokens of prompt and answer together; null: what the model and memory allow.",
+        description="Tokens of prompt and response; null: what the model and memory allow.",
     )
     max_num_seqs: int | None = Field(
-        default=None, ge=1, le=4096, description="Requests that are generated at once."
+        default=None, ge=1, le=4096, description="Requests that are generated concurrently."
     )
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = Field(
-        default="auto", description="auto: the checkpoint's, but float32 only without a GPU."
+        default="auto", description="auto: the checkpoint's; without a GPU float32."
     )
     gpu_memory_utilization: float = Field(
         default=0.9, gt=0.0, le=0.98, description="Share of each GPU's memory to use."
@@ -31,15 +31,15 @@ class VllmOptions(BaseModel):
         default=None,
         gt=0.0,
         le=1024.0,
-        description="Memory for the KV cache without a GPU; null: for 32,768 tokens, to 2 GiB.",
+        description="KV cache size without a GPU; null: for 32,768 tokens, at most 2 GiB.",
     )
     max_lora_rank: LoraRank | None = Field(
-        default=None, description="null: the smallest that holds the served adapters."
+        default=None, description="null: the smallest that fits the served adapters."
     )
     enforce_eager: bool | None = Field(
         default=None,
-        description="Do not compile; null: only without a GPU, where it takes longest.",
+        description="Do not compile; null: true only without a GPU, where compiling takes longest.",
     )
     startup_timeout_seconds: float = Field(
-        default=900.0, ge=1.0, le=7200.0, description="Longest wait until it serves."
+        default=900.0, ge=1.0, le=7200.0, description="Longest wait until it is ready."
     )

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 
 class TemperError(Exception):
-    """Base of every error Temper raises on purpose.
+    """Base of the errors that Temper raises on purpose.
 
     ``code`` is stable and machine-readable; ``param`` names the request field at fault.
     """
@@ -24,15 +24,15 @@ class TemperError(Exception):
 
 
 class InvalidRequest(TemperError):
-    """The request can never succeed as it stands."""
+    """The request is invalid."""
 
     code = "invalid_request"
 
 
 class Unprocessable(InvalidRequest):
-    """A field has a value that cannot be taken, on a route whose contract answers that with 422.
+    """A field has an unacceptable value, on a route whose contract answers that with 422.
 
-    ``details`` are all the problems found, each with its ``param`` and ``message``.
+    ``details`` are all problems found, each with its ``param`` and ``message``.
     """
 
     def __init__(
@@ -47,45 +47,45 @@ class Unprocessable(InvalidRequest):
 
 
 class AuthenticationFailed(TemperError):
-    """No key was given, or an unknown one."""
+    """The API key is missing or unknown."""
 
     code = "invalid_api_key"
 
 
 class PermissionDenied(TemperError):
-    """The operator's settings forbid what was asked."""
+    """The operator's settings forbid the request."""
 
     code = "permission_denied"
 
 
 class NotFound(TemperError):
-    """The named thing does not exist."""
+    """The resource does not exist."""
 
     code = "not_found"
 
 
 class Conflict(TemperError):
-    """The thing exists but its state does not allow what was asked."""
+    """The state of the resource does not allow the request."""
 
     code = "conflict"
 
 
 class PayloadTooLarge(TemperError):
-    """More was sent than the operator accepts."""
+    """The request is larger than the operator allows."""
 
     code = "payload_too_large"
 
 
 class StorageFull(TemperError):
-    """The disk is full; nothing of the request was kept."""
+    """The disk is full; nothing of the request was stored."""
 
     code = "storage_full"
 
 
 class Unavailable(TemperError):
-    """Something Temper depends on does not answer; the same request may succeed later.
+    """A dependency does not answer; the same request may succeed later.
 
-    It is not worth trying before ``retry_after`` seconds have passed.
+    Clients should wait ``retry_after`` seconds.
     """
 
     code = "unavailable"
@@ -96,13 +96,13 @@ class Unavailable(TemperError):
 
 
 class BadGateway(TemperError):
-    """A service that the request was passed on to broke off before it answered."""
+    """A service that the request was forwarded to broke off before it answered."""
 
     code = "bad_gateway"
 
 
 class GatewayTimeout(TemperError):
-    """No answer in time, or none to be expected; ``retry_after`` seconds later there may be one."""
+    """No answer in time, or none expected in time; retry after ``retry_after`` seconds."""
 
     code = "timed_out"
 
@@ -112,12 +112,12 @@ class GatewayTimeout(TemperError):
 
 
 class ConfigurationError(TemperError):
-    """The operator's settings do not work; the process refuses to start."""
+    """The settings are invalid; the process refuses to start."""
 
     code = "configuration_error"
 
 
 class JobFailed(TemperError):
-    """Work on a job ended in a way that fails the job; becomes its ``error``."""
+    """Fails the job with this error."""
 
     code = "job_failed"

@@ -7,7 +7,7 @@ from services.contracts.base import Resource
 
 
 class FilePurpose(StrEnum):
-    """What a file is for; it decides how the content is checked, never where it is stored."""
+    """The purpose of a file decides how its content is checked, never where it is stored."""
 
     FINE_TUNE = "fine-tune"
     EVALS = "evals"
@@ -16,7 +16,7 @@ class FilePurpose(StrEnum):
 
 
 class File(Resource):
-    """A stored file. ``sha256`` is the checksum of its content, in hexadecimal."""
+    """A stored file. ``sha256`` is the hex checksum of its content."""
 
     id: str
     object: Literal["file"] = "file"
@@ -31,7 +31,7 @@ class File(Resource):
 
 
 class UploadedContent(Resource):
-    """What makes two uploads the same request."""
+    """What identifies an upload for idempotency."""
 
     filename: str
     purpose: FilePurpose

@@ -1,4 +1,4 @@
-"""What jobs of every kind show: status, progress, events, checkpoints."""
+"""What jobs of every kind have: status, progress, events, checkpoints."""
 
 from enum import StrEnum
 from typing import Literal
@@ -9,9 +9,9 @@ from services.contracts.base import JsonObject, Request, Resource
 
 
 class JobStatus(StrEnum):
-    """Where a job stands. The last three are final."""
+    """The status of a job. The last three are final."""
 
-    VALIDATING_FILES = "validating_files"  # its input is being read, before it may queue
+    VALIDATING_FILES = "validating_files"  # its input is checked before it is queued
     QUEUED = "queued"  # waiting for a worker or for a device; queue_reason says which
     RUNNING = "running"  # a worker holds its lease
     PAUSED = "paused"  # stopped at a checkpoint on request
@@ -21,12 +21,12 @@ class JobStatus(StrEnum):
 
     @property
     def is_final(self) -> bool:
-        """Whether the status can never change again."""
+        """Whether the status can never change."""
         return self in {JobStatus.SUCCEEDED, JobStatus.FAILED, JobStatus.CANCELLED}
 
 
 class JobKind(StrEnum):
-    """The kinds of job of this release."""
+    """The kinds of job."""
 
     FINE_TUNING = "fine_tuning"
     EVALUATION = "evaluation"
@@ -35,7 +35,7 @@ class JobKind(StrEnum):
 
 
 class JobError(Resource):
-    """Why a job failed: a stable code, one line for a person, the request field at fault."""
+    """Why a job failed: a stable code, one line for the user, the request field at fault."""
 
     code: str
     message: str
@@ -43,7 +43,7 @@ class JobError(Resource):
 
 
 class Progress(Resource):
-    """How far a running job is, in its own steps (optimiser steps, samples)."""
+    """Progress of a running job, in steps of its kind (optimizer steps, samples)."""
 
     step: int
     total_steps: int
@@ -52,7 +52,7 @@ class Progress(Resource):
 
 
 class JobState(Resource):
-    """The fields that every kind of job shows, beside those of its own."""
+    """The fields that jobs of every kind share."""
 
     id: str
     created_at: int
@@ -61,7 +61,7 @@ class JobState(Resource):
     status: JobStatus
     phase: str | None = None
     progress: Progress | None = None
-    attempt: int = Field(default=0, description="How often work on the job was begun.")
+    attempt: int = Field(default=0, description="How often work on the job was started.")
     queue_reason: str | None = Field(default=None, description="Why a queued job waits.")
     cancel_requested_at: int | None = None
     error: JobError | None = None
@@ -77,7 +77,7 @@ class Job(JobState):
 
 
 class Event(Resource):
-    """Something that happened to a job."""
+    """An event of a job."""
 
     id: str
     object: str = "fine_tuning.job.event"
@@ -89,7 +89,7 @@ class Event(Resource):
 
 
 class Worker(Resource):
-    """A worker process that has been heard of lately."""
+    """A worker process with a recent heartbeat."""
 
     id: str
     object: Literal["worker"] = "worker"
@@ -102,9 +102,9 @@ class Worker(Resource):
 
 
 class Placement(Request):
-    """What a job asks of the cluster."""
+    """The resources and priority of a job."""
 
     gpus: StrictInt | None = Field(
-        default=None, ge=0, le=64, description="Devices; null: one where a worker has any."
+        default=None, ge=0, le=64, description="GPUs; null: one if a worker has any."
     )
-    priority: StrictInt = Field(default=0, ge=-100, le=100, description="Higher runs earlier.")
+    priority: StrictInt = Field(default=0, ge=-100, le=100, description="Higher runs first.")

@@ -17,7 +17,7 @@ HubName = Annotated[
         pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)?$", max_length=200
     ),
 ]
-"""A repository of a model hub: ``name`` or ``owner/name``."""
+"""A model hub repository: ``name`` or ``owner/name``."""
 
 
 class ModelKind(StrEnum):
@@ -28,13 +28,13 @@ class ModelKind(StrEnum):
 
 
 class RegisterModel(Request):
-    """Make a model known: a folder under the operator's model root, or a hub repository."""
+    """Register a model: a folder below the operator's model root, or a hub repository."""
 
     id: ModelId
     folder: Annotated[str, Field(min_length=1, max_length=500)] | None = Field(
         default=None, description="Path relative to the operator's model root."
     )
-    hub_id: HubName | None = Field(default=None, description="Loaded from the hub when first used.")
+    hub_id: HubName | None = Field(default=None, description="Downloaded when first used.")
     revision: Annotated[str, StringConstraints(pattern=r"^[\w./-]{1,100}$")] | None = None
     base: ModelId | None = Field(
         default=None, description="The registered model that an adapter folder belongs to."
@@ -50,7 +50,7 @@ class RegisterModel(Request):
 
 
 class Lineage(Resource):
-    """Where a trained model comes from; enough to train it again."""
+    """Provenance of a trained model, sufficient to train it again."""
 
     job_id: str
     parent: str
@@ -58,18 +58,19 @@ class Lineage(Resource):
     training_file_sha256: str | None = None
     validation_file: str | None = None
     seed: int
-    arguments: JsonObject = Field(description="What the training library was called with.")
+    arguments: JsonObject = Field(description="Arguments of the training library.")
     stop_token_ids: list[int] = Field(
-        default_factory=list, description="Tokens that end an answer, as the model was taught."
+        default_factory=list, description="Tokens that end a response, as trained."
     )
     needs_merge: bool = Field(
-        default=False, description="The adapter changes more than engines can add to the base."
+        default=False,
+        description="The adapter changes more weights than engines can apply.",
     )
     library_versions: dict[str, str]
 
 
 class Model(Resource):
-    """A model that jobs can name. Adapters carry the ``base`` they belong to."""
+    """A model that jobs can name. Adapters have the ``base`` that they belong to."""
 
     id: str
     object: Literal["model"] = "model"

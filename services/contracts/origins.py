@@ -1,4 +1,4 @@
-"""Origins: scheme, host and port, the part of a URL that an operator allows or has a key for."""
+"""Origins (scheme, host and port): what operators allow or have keys for."""
 
 from typing import Annotated
 
@@ -6,20 +6,20 @@ from pydantic import AfterValidator, AnyHttpUrl
 
 
 def origin_of(url: AnyHttpUrl) -> str:
-    """The origin of a URL, always with its port, so that equal origins are equal texts."""
+    """The origin of a URL, always with its port, so that equal origins compare equal."""
     return f"{url.scheme}://{url.host}:{url.port}"
 
 
 def _parse(text: str) -> str:
     url = AnyHttpUrl(text)
     if url.path not in (None, "/") or url.username or url.password or url.query or url.fragment:
-        raise ValueError("an origin is a scheme, a host and perhaps a port")
+        raise ValueError("an origin is a scheme, a host and optionally a port")
     return origin_of(url)
 
 
 Origin = Annotated[str, AfterValidator(_parse)]
-"""An origin as an operator writes it, with or without its port."""
+"""An origin, with or without its port."""
 
 
 GATEWAY_ORIGINS = ("http://localhost:8080", "http://127.0.0.1:8080")
-"""Where published tool files expect /run_code and /retrieve: the gateway's default address."""
+"""Where published tool files expect /run_code and /retrieve: the gateway's default addresses."""

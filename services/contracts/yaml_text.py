@@ -1,4 +1,4 @@
-"""Reading YAML that people write by hand."""
+"""Parse YAML written by people."""
 
 import re
 from typing import Any
@@ -7,7 +7,7 @@ import yaml
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML 1.1 takes 1e-4 for text; later versions, and every reader, take it for a number."""
+    """YAML 1.1 reads 1e-4 as a string; later versions, and every reader, as a number."""
 
 
 _Loader.add_implicit_resolver(
@@ -16,6 +16,5 @@ _Loader.add_implicit_resolver(
 
 
 def parse_yaml(text: str) -> Any:
-    """The value that a YAML or JSON text holds; raises ``yaml.YAMLError``. Makes plain values
-    only, whatever tags the text has."""
+    """Parse YAML or JSON into plain values only; raises ``yaml.YAMLError``."""
     return yaml.load(text, Loader=_Loader)  # noqa: S506 - a SafeLoader with one more number

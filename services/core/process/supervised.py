@@ -164,7 +164,7 @@ def tree_name(job_id: str, epoch: int) -> str:
 
 
 def nested_tree_name(outer: str | None) -> str:
-    """A fresh name for a tree below the tree ``outer``: whoever kills that one kills both."""
+    """A fresh name for a tree nested in ``outer``: killing that one kills both."""
     return f"{outer or 'temper'}/{secrets.token_hex(6)}"
 
 

@@ -1,1 +1,1 @@
-"""What every HTTP service shares: errors, request ids, keys, health, metrics."""
+"""What HTTP services share: errors, authentication, limits, request ids, health, metrics."""

@@ -12,7 +12,7 @@ from services.core.web.browser_guard import BrowserGuard, HostNames
 from services.core.web.direct import Entrance
 from services.core.web.errors import UnexpectedErrors, install_error_handlers
 from services.core.web.health import Check, health_router
-from services.core.web.metrics import RequestFigures, RequestMetrics
+from services.core.web.metrics import MetricsMiddleware, RequestMetrics
 from services.core.web.request_id import RequestIds
 
 
@@ -26,11 +26,11 @@ def create_app(
     keyless_hosts: Collection[str] | None,
     larger_bodies: Mapping[str, int],
 ) -> FastAPI:
-    """An application with error bodies, request ids, limits, health and metrics in place.
+    """Create an application with error bodies, request ids, limits, health checks and metrics.
 
-    ``keyless_hosts`` is None for a service that asks for keys; otherwise the host names with a
-    dot under which it may be used. ``larger_bodies`` are the paths that may receive more than a
-    few megabytes, with their limits in bytes.
+    ``keyless_hosts`` is None for a service that requires keys, otherwise the host names with a
+    dot under which it may be used. ``larger_bodies`` maps the paths that accept more than a few
+    megabytes to their limits in bytes.
     """
     app = FastAPI(
         title=title,
@@ -41,18 +41,18 @@ def create_app(
     )
     install_error_handlers(app)
     app.include_router(health_router(checks, registry))
-    figures = RequestFigures(registry)
+    metrics = RequestMetrics(registry)
     app.add_middleware(BodyLimits, larger=larger_bodies)
     app.add_middleware(UnexpectedErrors)
     if keyless_hosts is not None:
         app.add_middleware(BrowserGuard, allowed_hosts=keyless_hosts)
-    app.add_middleware(RequestMetrics, figures=figures)
+    app.add_middleware(MetricsMiddleware, metrics=metrics)
     app.add_middleware(RequestIds)
     names = HostNames(keyless_hosts) if keyless_hosts is not None else None
-    app.state.entrance = Entrance(figures, names, BodyBounds(larger_bodies))
+    app.state.entrance = Entrance(metrics, names, BodyBounds(larger_bodies))
     return app
 
 
 def _operation_id(route: APIRoute) -> str:
-    """What generated clients name their methods by."""
+    """The operation id, from which generated clients name their methods."""
     return f"{route.tags[0]}-{route.name}".replace("_", "-") if route.tags else route.name

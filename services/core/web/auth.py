@@ -1,6 +1,6 @@
-"""API keys: settings, verification, and the dependencies that routes use.
+"""API keys: settings, verification, and the dependencies of routes.
 
-A service knows only the SHA-256 of each key. `app.state.context` holds the authenticators.
+A service stores only the SHA-256 of each key. `app.state.context` holds the authenticators.
 """
 
 import base64
@@ -29,12 +29,12 @@ ANONYMOUS = "anonymous"
 
 
 def hash_key(key: str) -> str:
-    """The form in which a key is configured; keys are random, so a plain hash is enough."""
+    """The SHA-256 of a key. Keys are random, so no salt or slow hash is needed."""
     return hashlib.sha256(key.encode()).hexdigest()
 
 
 def check_exposure(host: str, key_hashes: Sequence[str], keyless_allowed: bool) -> None:
-    """Refuse to listen without keys where others can connect."""
+    """Refuse to listen beyond loopback without keys; raises `ConfigurationError`."""
     if key_hashes or keyless_allowed or is_loopback(host):
         return
     raise ConfigurationError(
@@ -44,7 +44,7 @@ def check_exposure(host: str, key_hashes: Sequence[str], keyless_allowed: bool) 
 
 
 def is_loopback(host: str) -> bool:
-    """Whether an address or name is this machine only."""
+    """Whether an address or name refers to this machine only."""
     if host == "localhost":
         return True
     try:
@@ -54,10 +54,10 @@ def is_loopback(host: str) -> bool:
 
 
 class Authenticator:
-    """The dependency that every protected route has; it returns who asks.
+    """Authenticates requests by API key.
 
-    With ``basic``, a key is also taken as the password of HTTP's Basic scheme, under any name:
-    clients that can be told nothing but a URL send it so (``http://x:KEY@host/run_code``).
+    With ``basic``, a key is also accepted as the password of HTTP Basic, under any user name:
+    clients that know only a URL send it that way (``http://x:KEY@host/run_code``).
     """
 
     def __init__(self, key_hashes: Sequence[str], *, basic: bool = False) -> None:
@@ -67,7 +67,7 @@ class Authenticator:
     def __call__(self, request: Request) -> str:
         """Return the principal, or raise `AuthenticationFailed`.
 
-        A principal is the hash of its key: stable, and useless to whoever reads it.
+        A principal is the hash of its key: stable, and useless to an attacker.
         """
         if not self._hashes:
             return ANONYMOUS
@@ -90,7 +90,7 @@ class Authenticator:
 
 
 def _password(credentials: str) -> str:
-    """The password of Basic credentials; empty when they hold none."""
+    """The password of Basic credentials; empty when malformed."""
     try:
         decoded = base64.b64decode(credentials, validate=True).decode()
     except ValueError:
@@ -108,9 +108,9 @@ KeyHash = Annotated[str, AfterValidator(_key_hash)]
 
 
 class AccessSettings(ProcessSettings):
-    """Who may ask."""
+    """Who may use a service."""
 
-    # A key that was set where its hash belongs must not end up in the message about it.
+    # A key set in place of its hash must not appear in the error message.
     model_config = SettingsConfigDict(hide_input_in_errors=True)
 
     api_key_hashes: Annotated[list[KeyHash], NoDecode, BeforeValidator(split_commas)] = Field(
@@ -127,7 +127,7 @@ class AccessSettings(ProcessSettings):
 
     @property
     def keyless_hosts(self) -> list[str] | None:
-        """The names under which it may be used without a key; None when keys are asked for."""
+        """The host names of a service without keys; None when keys are required."""
         return None if self.api_key_hashes else self.allowed_hosts
 
 
@@ -152,21 +152,21 @@ async def _tool_principal(
 
 
 Principal = Annotated[str, Depends(_principal)]
-"""Who asks."""
+"""The authenticated caller: the SHA-256 of its key, or ``anonymous``."""
 
 ToolPrincipal = Annotated[str, Depends(_tool_principal)]
-"""Who asks for a tool: its callers may know nothing but a URL, which can hold the key."""
+"""The caller of a tool route, which also accepts the key in the URL (HTTP Basic)."""
 
 
 class DirectToolRoute(APIRoute):
-    """A route for a function of exactly a request, the application's context and a `ToolPrincipal`.
+    """A route whose endpoint takes exactly (request, application context, `ToolPrincipal`).
 
-    It is described like any other, and called without the search for its dependencies, which
+    It is documented like any other route but called without FastAPI's dependency resolution, which
     takes a third of the time of a request.
     """
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """The function, given its three parameters."""
+        """A handler that passes the three arguments."""
 
         async def handle(request: Request) -> Response:
             caller = _caller_of_a_tool(request)

@@ -1,4 +1,4 @@
-"""How much a request may send, and how long it may pause."""
+"""Limits on the size of request bodies, and on pauses while they arrive."""
 
 import asyncio
 from collections.abc import Mapping
@@ -14,10 +14,9 @@ STALL_SECONDS = 60.0
 
 
 class BodyLimits:
-    """ASGI middleware that ends the reading of a body that is too large or stops coming.
+    """ASGI middleware that aborts the reading of bodies that are too large or stall.
 
-    ``larger`` holds the limits, in bytes, of the paths that may receive more than the rest; a
-    ``*`` in a path stands for any text.
+    ``larger`` maps paths to limits in bytes above the default; ``*`` in a path matches any text.
     """
 
     def __init__(
@@ -32,14 +31,14 @@ class BodyLimits:
         self._bounds = BodyBounds(larger, max_bytes, stall_seconds)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on; its reader gets the error."""
+        """Pass the request on with a limited ``receive``, which raises the error."""
         if scope["type"] == "http":
             receive = self._bounds.limited(scope, receive)
         await self._app(scope, receive, send)
 
 
 class BodyBounds:
-    """How many bytes the body of a request may have by its path, and how long it may pause."""
+    """The maximum body size by path, and the longest pause."""
 
     def __init__(
         self,
@@ -52,14 +51,14 @@ class BodyBounds:
         self._stall_seconds = stall_seconds
 
     def limited(self, scope: Scope, receive: Receive) -> Receive:
-        """What the body of the request is to be read with; it raises when it goes too far."""
+        """Wrap ``receive``: it raises `PayloadTooLarge` and `InvalidRequest`."""
         limit = self._limit_of(scope["path"])
         declared = _declared_bytes(scope)
         received, complete = 0, False
 
         async def receive_limited() -> Message:
             nonlocal received, complete
-            if complete:  # what comes now is the end of the connection, whenever it is
+            if complete:  # the next message is the disconnect, whenever it comes
                 return await receive()
             if declared > limit:
                 raise _too_large(limit)
@@ -83,7 +82,7 @@ class BodyBounds:
             async with asyncio.timeout(self._stall_seconds):
                 return await receive()
         except TimeoutError:
-            message = f"no more of the body came within {self._stall_seconds:.0f} s"
+            message = f"no data of the body arrived within {self._stall_seconds:.0f} s"
             raise InvalidRequest(message, code="body_timeout") from None
 
 

@@ -1,4 +1,10 @@
-"""Keeping web pages away from a service that asks for no key."""
+"""Protect services without keys from web pages: CSRF and DNS rebinding.
+
+A malicious page can make its reader's browser send requests to any address that the reader's
+machine reaches. Cross-site requests (CSRF) carry the page's Origin and are refused. With DNS
+rebinding the page's own host name resolves to that address, so that requests are same-origin; they
+carry that name in Host and are refused unless it is allowed.
+"""
 
 import ipaddress
 from collections.abc import Collection
@@ -13,12 +19,10 @@ from services.core.web.request_id import header
 
 
 class BrowserGuard:
-    """ASGI middleware that refuses what a stranger's page makes a browser send.
+    """ASGI middleware that answers 403 to requests with a foreign Origin or Host.
 
-    A page may send requests to any address that its reader's machine reaches; they carry the
-    page's origin. With a name of its own that it lets point to such an address it becomes the
-    same origin; the request then carries that name. Addresses and names without a dot cannot be
-    made to point elsewhere by a stranger; other names have to be among ``allowed_hosts``.
+    IP addresses and host names without a dot cannot be rebound by a stranger and are always
+    accepted; other host names must be among ``allowed_hosts``.
     """
 
     def __init__(self, app: ASGIApp, *, allowed_hosts: Collection[str]) -> None:
@@ -26,7 +30,7 @@ class BrowserGuard:
         self._names = HostNames(allowed_hosts)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on, or answer 403."""
+        """Pass the request on, or respond 403."""
         refusal = self._names.refusal(scope) if scope["type"] == "http" else None
         if refusal is None:
             await self._app(scope, receive, send)
@@ -35,13 +39,13 @@ class BrowserGuard:
 
 
 class HostNames:
-    """The names under which a service may be used; those with a dot are ``allowed_hosts``."""
+    """The accepted host names; those with a dot must be in ``allowed_hosts``."""
 
     def __init__(self, allowed_hosts: Collection[str]) -> None:
         self._allowed = frozenset(host.lower() for host in allowed_hosts)
 
     def refusal(self, scope: Scope) -> PermissionDenied | None:
-        """Why a request is not answered, unless it is."""
+        """Why a request is refused; None if it is not."""
         host, origin = header(scope, b"host") or "", header(scope, b"origin")
         if not self._is_ours(host):
             return PermissionDenied(
@@ -63,10 +67,10 @@ class HostNames:
         return "." not in name or name in self._allowed or _is_address(name)
 
 
-# Nearly all requests of a service come under one name.
+# Nearly all requests have the same Host header.
 @lru_cache(maxsize=64)
 def _name(host: str) -> str | None:
-    """The name or address in a Host header; None where there is none."""
+    """The host name or address of a Host header; None when it is malformed."""
     try:
         return urlsplit(f"//{host}").hostname
     except ValueError:
@@ -74,7 +78,7 @@ def _name(host: str) -> str | None:
 
 
 def _address(origin: str) -> str | None:
-    """Host and port of an origin, as a Host header writes them; None for an opaque one."""
+    """Host and port of an Origin, as in a Host header; None for an opaque origin."""
     return origin.lower().partition("://")[2] or None
 
 

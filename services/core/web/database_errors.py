@@ -1,4 +1,4 @@
-"""What the database's errors become, in services that have one."""
+"""Responses to database errors, for services that have a database."""
 
 import logging
 
@@ -14,14 +14,14 @@ logger = logging.getLogger(__name__)
 
 
 def install_database_errors(app: FastAPI) -> None:
-    """Answer the database's refusals and outages as the errors they are to a client."""
+    """Map database errors to error responses."""
     app.add_exception_handler(DataError, _unstorable)
     app.add_exception_handler(OperationalError, _database_error)
     app.add_exception_handler(PoolExhausted, _database_error)
 
 
 def _unstorable(_request: Request, error: Exception) -> JSONResponse:
-    """The request holds a value that the database has no place for, such as a NUL character."""
+    """The request has a value that the database cannot store, such as a NUL character."""
     logger.warning("refused by the database: %s", error)
     return error_answer(InvalidRequest("a value of the request cannot be stored"))
 

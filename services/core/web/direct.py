@@ -1,7 +1,7 @@
-"""Routes that are asked so often that the way to them counts.
+"""A fast path to hot routes.
 
-The middlewares of an application and its router take longer than some answers. What they do is done
-here in one step, by the same rules.
+The middlewares and the router of an application take longer than some responses. This does what
+they do in one step, with the same rules.
 """
 
 import time
@@ -16,26 +16,26 @@ from services.contracts.errors import TemperError
 from services.core.web.body_limits import BodyBounds
 from services.core.web.browser_guard import HostNames
 from services.core.web.errors import error_answer, unexpected_answer
-from services.core.web.metrics import RequestFigures
-from services.core.web.request_id import HEADER, identified, log_failure
+from services.core.web.metrics import RequestMetrics
+from services.core.web.request_id import HEADER, log_failure, with_request_id
 
 Handler = Callable[[Request], Awaitable[Response]]
 
 
 @dataclass(frozen=True)
 class Entrance:
-    """What every request to an application passes; ``names`` is None where keys are asked for."""
+    """What every request passes through; ``names`` is None for a service that requires keys."""
 
-    figures: RequestFigures
+    metrics: RequestMetrics
     names: HostNames | None
     bounds: BodyBounds
 
 
 class DirectRoutes:
-    """An application of `create_app`, with a short way to some of its routes.
+    """An application of `create_app` with a fast path to some of its routes.
 
-    These are the routes of ``routers`` that are instances of ``kind`` and have no parameters in
-    their paths. Their handler takes the request as it comes, and answers in one piece.
+    These are the routes of ``routers`` that are instances of ``kind`` and have no path parameters.
+    Their handler reads the request itself and returns a complete response.
     """
 
     def __init__(self, app: FastAPI, *, routers: Sequence[APIRouter], kind: type[APIRoute]) -> None:
@@ -50,18 +50,18 @@ class DirectRoutes:
         }
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer, or pass on what is not about these routes."""
+        """Answer requests to these routes; pass all others on."""
         found = self._routes.get((scope.get("method"), scope.get("path")))
         if found is None:
             await self.app(scope, receive, send)
             return
         began = time.perf_counter()
-        scope, request_id = identified(scope)
+        scope, request_id = with_request_id(scope)
         scope["app"] = self.app
         response = await self._answer(scope, receive, send, *found)
         response.raw_headers.append((HEADER, request_id))
         seconds = time.perf_counter() - began
-        self._entrance.figures.count(scope, response.status_code, seconds)
+        self._entrance.metrics.count(scope, response.status_code, seconds)
         if response.status_code >= 500:
             log_failure(scope, response.status_code, seconds, request_id)
         await response(scope, receive, send)
@@ -74,7 +74,7 @@ class DirectRoutes:
             refusal = names.refusal(scope) if names is not None else None
             if refusal is not None:
                 return error_answer(refusal)
-            scope["route"] = route  # by which the request is counted
+            scope["route"] = route  # the metrics label
             return await handler(Request(scope, bounds.limited(scope, receive), send))
         except TemperError as error:
             return error_answer(error)

@@ -34,14 +34,14 @@ STATUS: Mapping[type[errors.TemperError], tuple[int, str]] = {
 
 
 def install_error_handlers(app: FastAPI) -> None:
-    """Answer every error with OpenAI's error body."""
+    """Respond to every error with OpenAI's error body."""
     app.add_exception_handler(errors.TemperError, _temper_error)
     app.add_exception_handler(RequestValidationError, _validation_error)
     app.add_exception_handler(HTTPException, _http_error)
 
 
 def documented_errors(*kinds: type[errors.TemperError]) -> dict[int | str, dict[str, Any]]:
-    """How routes declare to OpenAPI which errors they answer with; all have the same body."""
+    """The ``responses`` of a route for OpenAPI: its errors, all with the same body."""
     described: dict[int | str, dict[str, Any]] = {
         "default": {"model": ErrorBody, "description": "Any other error."}
     }
@@ -57,11 +57,11 @@ def documented_errors(*kinds: type[errors.TemperError]) -> dict[int | str, dict[
 
 
 def error_answer(error: errors.TemperError) -> JSONResponse:
-    """The response that an error becomes."""
+    """The response to an error."""
     status, type_ = _status_of(type(error))
     if status == 500:
         logger.error("%s", error.message, exc_info=error)
-    # A conflict or a full disk will not go away by asking again at once; clients honour this.
+    # Retrying does not resolve a conflict or a full disk; OpenAI clients honor this header.
     headers = {"x-should-retry": "false"} if status in (409, 507) else {}
     if status == 401:
         headers["WWW-Authenticate"] = "Bearer"
@@ -75,7 +75,7 @@ def error_answer(error: errors.TemperError) -> JSONResponse:
 
 
 def unexpected_answer(error: Exception) -> JSONResponse:
-    """The response that a fault of ours becomes; the log has its trace."""
+    """The response to a bug; its trace is logged."""
     logger.error("unexpected error", exc_info=error)
     detail = ErrorDetail(message="internal error", type="server_error", code="internal_error")
     return _response(500, detail)
@@ -117,16 +117,16 @@ def _http_error(_request: Request, error: Exception) -> JSONResponse:
 
 
 class UnexpectedErrors:
-    """ASGI middleware for faults of ours: logged with their trace, answered without it.
+    """ASGI middleware for bugs: logged with their trace, answered without it.
 
-    It sits below the request ids, so that these responses carry one too.
+    It is inside the request id middleware, so that these responses have an id too.
     """
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on; answer 500 when that raises before a response began."""
+        """Pass the request on; respond 500 if that raises before the response started."""
         started = False
 
         async def send_noted(message: Message) -> None:

@@ -20,7 +20,7 @@ Check = Callable[[], None] | Callable[[], Awaitable[None]]
 
 
 class Health(BaseModel):
-    """The process answers."""
+    """The process is alive."""
 
     status: str = "ok"
 
@@ -33,12 +33,12 @@ class Readiness(BaseModel):
 
 
 def health_router(checks: Mapping[str, Check], registry: CollectorRegistry) -> APIRouter:
-    """Routes without a key: what they show is no secret, and probes carry none."""
+    """Routes without authentication: they show nothing secret, and probes send no key."""
     router = APIRouter(tags=["health"], responses=documented_errors())
 
     @router.get("/healthz", summary="Is the process alive?")
     async def healthz() -> Health:
-        """Answer as long as the process lives."""
+        """Respond while the process is alive."""
         return Health()
 
     @router.get(
@@ -47,7 +47,7 @@ def health_router(checks: Mapping[str, Check], registry: CollectorRegistry) -> A
         responses={503: {"model": Readiness, "description": "A dependency does not answer."}},
     )
     async def readyz(response: Response) -> Readiness:
-        """Check every dependency, all at once, within a time limit."""
+        """Check all dependencies concurrently, with a timeout."""
         results = await asyncio.gather(*(_check(name, check) for name, check in checks.items()))
         ready = all(result == "ok" for result in results)
         response.status_code = 200 if ready else 503
@@ -58,12 +58,12 @@ def health_router(checks: Mapping[str, Check], registry: CollectorRegistry) -> A
 
     @router.get(
         "/metrics",
-        summary="Figures for Prometheus",
+        summary="Prometheus metrics",
         response_class=Response,
         responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}},
     )
     def metrics() -> Response:
-        """Figures in Prometheus' text format."""
+        """Metrics in the Prometheus text format."""
         return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
 
     return router
@@ -79,7 +79,7 @@ async def _check(name: str, check: Check) -> str:
     except TimeoutError:
         return f"no answer within {CHECK_SECONDS:.0f} s"
     except Exception as error:
-        # The cause goes to the log: its text can hold addresses that are not for everybody.
+        # The cause is only logged: it may name internal addresses.
         logger.warning("%s is not ready: %s", name, error)
         return f"unavailable ({type(error).__name__})"
     return "ok"

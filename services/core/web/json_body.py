@@ -1,8 +1,8 @@
-"""Bodies read by hand: for routes that are asked often, or whose contract differs from ours.
+"""JSON bodies parsed by hand, for hot routes and for routes with a published contract of their own.
 
-Such a route answers 422 to a bad field, takes unknown fields, and takes texts with half of a
-surrogate pair, which language models write: each half becomes U+FFFD. FastAPI would do none of
-that, and needs twice the time.
+Such a route responds 422 to an invalid field, accepts unknown fields, and accepts text with lone
+surrogates, which language models produce: each becomes U+FFFD. FastAPI does none of that and takes
+twice the time.
 """
 
 import json
@@ -26,17 +26,17 @@ Body = TypeVar("Body", bound=BaseModel)
 
 
 async def read_body(request: Request, model: type[Body]) -> Body:
-    """The body of a request; raises `InvalidRequest`, and what the reading of it raises."""
+    """Read and parse the body of a request; raises `InvalidRequest`."""
     return parse_body(await _whole(request.receive), model)
 
 
 async def _whole(receive: Receive) -> bytes:
-    """The body in one piece; nearly always it comes in one."""
+    """The complete body; it usually arrives in one message."""
     pieces: list[bytes] = []
     while True:
         message = await receive()
         if message["type"] == "http.disconnect":
-            raise InvalidRequest("the client hung up before it had sent its request")
+            raise InvalidRequest("the client disconnected before the request was complete")
         piece: bytes = message.get("body", b"")
         if not message.get("more_body", False):
             return b"".join((*pieces, piece)) if pieces else piece
@@ -44,7 +44,7 @@ async def _whole(receive: Receive) -> bytes:
 
 
 def parse_body(body: bytes, model: type[Body]) -> Body:
-    """The value that a JSON text holds; raises `Unprocessable`."""
+    """Parse and validate a JSON body; raises `Unprocessable`."""
     if len(body) > SMALL_BODY:
         _check_values(body)
     try:
@@ -61,7 +61,7 @@ def parse_body(body: bytes, model: type[Body]) -> Body:
 
 
 def _check_values(body: bytes) -> None:
-    """Refuse what is made of very many values: in memory each is far larger than its text."""
+    """Refuse bodies with very many values: in memory each is far larger than its text."""
     plain = body.replace(rb"\\", b"").replace(rb"\"", b"")
     if plain.count(b'"') <= 2 * MAX_VALUES:
         outside_of_texts = b"".join(plain.split(b'"')[::2])
@@ -71,7 +71,7 @@ def _check_values(body: bytes) -> None:
 
 
 def _repaired(body: bytes) -> str | bytes:
-    """The same JSON without halves of surrogate pairs; itself when it is no JSON."""
+    """The same JSON with lone surrogates replaced; unchanged if it is not JSON."""
     try:
         text = json.dumps(json.loads(body), ensure_ascii=False)
     except (ValueError, RecursionError):
@@ -92,7 +92,7 @@ def _unprocessable(error: ValidationError, body: bytes) -> Unprocessable:
 
 
 def documented_body(model: type[BaseModel], examples: Mapping[str, Example]) -> dict[str, Any]:
-    """What a route that reads such a body tells OpenAPI: its ``openapi_extra``."""
+    """The ``openapi_extra`` of a route that parses its body by hand."""
     schema = model.model_json_schema()
     definitions = schema.pop("$defs", {})
     content = {"schema": _inlined(schema, definitions), "examples": dict(examples)}
@@ -100,7 +100,7 @@ def documented_body(model: type[BaseModel], examples: Mapping[str, Example]) -> 
 
 
 def _inlined(schema: Any, definitions: Mapping[str, Any]) -> Any:
-    """The schema with what it refers to in place of the references."""
+    """The schema with its references replaced by what they refer to."""
     if isinstance(schema, list):
         return [_inlined(item, definitions) for item in schema]
     if not isinstance(schema, dict):

@@ -1,4 +1,4 @@
-"""Request figures of a service."""
+"""Request metrics of a service."""
 
 import time
 
@@ -8,8 +8,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 
 
-class RequestFigures:
-    """Requests and their time, by route, method and status."""
+class RequestMetrics:
+    """Requests and their latency, by route, method and status."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         labels = ("method", "route", "status")
@@ -22,8 +22,8 @@ class RequestFigures:
         self._series: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
 
     def count(self, scope: Scope, status: int, seconds: float) -> None:
-        """Count the answer to a request, whose first byte came after so many seconds."""
-        # Routes, not paths, and known methods: the number of series stays bounded.
+        """Count a response whose first byte came after ``seconds``."""
+        # Routes rather than paths, and known methods only, bound the number of series.
         route = getattr(scope.get("route"), "path", "unmatched")
         method = scope["method"] if scope["method"] in METHODS else "other"
         requests, times = self._of(method, route, status)
@@ -31,7 +31,7 @@ class RequestFigures:
         requests.inc()
 
     def _of(self, method: str, route: str, status: int) -> tuple[Counter, Histogram]:
-        """The figures of such answers; kept, for finding them takes longer than counting."""
+        """The cached counter and histogram: looking labels up takes longer than counting."""
         found = self._series.get((method, route, status))
         if found is None:
             found = (
@@ -42,12 +42,12 @@ class RequestFigures:
         return found
 
 
-class RequestMetrics:
+class MetricsMiddleware:
     """ASGI middleware that counts requests."""
 
-    def __init__(self, app: ASGIApp, figures: RequestFigures) -> None:
+    def __init__(self, app: ASGIApp, metrics: RequestMetrics) -> None:
         self._app = app
-        self._figures = figures
+        self._metrics = metrics
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on and count its response."""
@@ -58,7 +58,7 @@ class RequestMetrics:
 
         async def send_counted(message: Message) -> None:
             if message["type"] == "http.response.start":
-                self._figures.count(scope, message["status"], time.perf_counter() - began)
+                self._metrics.count(scope, message["status"], time.perf_counter() - began)
             await send(message)
 
         await self._app(scope, receive, send_counted)

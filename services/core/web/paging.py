@@ -1,4 +1,4 @@
-"""Parameters and bodies of lists."""
+"""Parameters and responses of lists."""
 
 from collections.abc import Sequence
 from typing import Annotated, Protocol, TypeVar
@@ -7,12 +7,12 @@ from fastapi import Query
 
 from services.contracts.base import MAX_LIMIT, Page
 
-Limit = Annotated[int, Query(ge=1, le=MAX_LIMIT, description="Items of one page.")]
-After = Annotated[str | None, Query(max_length=300, description="The last id of the page before.")]
+Limit = Annotated[int, Query(ge=1, le=MAX_LIMIT, description="Items per page.")]
+After = Annotated[str | None, Query(max_length=300, description="Last id of the previous page.")]
 
 
 class HasId(Protocol):
-    """What lists are made of."""
+    """An item of a list."""
 
     id: str
 
@@ -20,9 +20,9 @@ class HasId(Protocol):
 Item = TypeVar("Item", bound=HasId)
 
 
-# The annotation is text because pydantic cannot build a page of a protocol at run time.
+# Quoted because pydantic cannot build a page of a protocol at run time.
 def page_of(items: Sequence[Item], has_more: bool) -> "Page[Item]":
-    """A page with the ids that the next request needs."""
+    """A page with the ids for the next request."""
     return Page(
         data=list(items),
         has_more=has_more,

@@ -9,7 +9,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 
 def header(scope: Scope, name: bytes) -> str | None:
-    """The first header of this name, which is in lower case; None where there is none."""
+    """The first header with this lowercase name, or None."""
     for key, value in scope["headers"]:
         if key == name:
             text: str = value.decode("latin-1")
@@ -24,20 +24,20 @@ _ACCEPTED = re.compile(rb"[A-Za-z0-9._-]{1,100}")
 
 
 class RequestIds:
-    """ASGI middleware: a client's own x-request-id is kept when it is well-formed.
+    """ASGI middleware: a well-formed x-request-id of the client is kept, otherwise one is made.
 
-    The request carries the id on, so that a service which it is passed to logs the same one.
+    The id is passed on in the request, so that the services behind log the same one.
     """
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on and mark its response."""
+        """Pass the request on and add the id to its response."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        scope, request_id = identified(scope)
+        scope, request_id = with_request_id(scope)
         began = time.perf_counter()
 
         async def send_marked(message: Message) -> None:
@@ -51,8 +51,8 @@ class RequestIds:
         await self._app(scope, receive, send_marked)
 
 
-def identified(scope: Scope) -> tuple[Scope, bytes]:
-    """The request with its id among its headers, and the id."""
+def with_request_id(scope: Scope) -> tuple[Scope, bytes]:
+    """The scope with the id among its headers, and the id."""
     others, given = [], b""
     for header in scope["headers"]:
         if header[0] == HEADER:
@@ -65,7 +65,7 @@ def identified(scope: Scope) -> tuple[Scope, bytes]:
 
 
 def log_failure(scope: Scope, status: int, seconds: float, request_id: bytes) -> None:
-    """Tell that a request failed for no fault of its sender."""
+    """Log a request that failed with a server error."""
     place = (scope["method"], scope["path"])
     logger.error("%s %r -> %d in %.3f s [%s]", *place, status, seconds, request_id.decode())
 

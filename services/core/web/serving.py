@@ -1,4 +1,4 @@
-"""What the entry points of all HTTP services do: arguments, settings, the server."""
+"""Entry points of the HTTP services: arguments, settings, the server."""
 
 import argparse
 import contextlib
@@ -22,7 +22,7 @@ from services.core.web.auth import AccessSettings, check_exposure
 logger = logging.getLogger(__name__)
 
 SHUTDOWN_SECONDS = 5
-# Longer than clients keep a connection, so that none is closed while a request is on its way.
+# Longer than clients keep idle connections, so that none is closed as a request arrives.
 KEEP_ALIVE_SECONDS = 75
 STALLED_READER_SECONDS = 60
 
@@ -31,7 +31,7 @@ ServiceSettings = TypeVar("ServiceSettings", bound=AccessSettings)
 
 @dataclass(frozen=True)
 class Address:
-    """Where a service listens."""
+    """The address on which a service listens."""
 
     host: str
     port: int
@@ -43,7 +43,7 @@ def start_service(
     settings_type: type[ServiceSettings],
     serve: Callable[[ServiceSettings, Address], None],
 ) -> int:
-    """Serve until a signal ends the process; 2, and one line why, when it refuses to start."""
+    """Serve until the process is stopped; prints one line and returns 2 when it cannot start."""
     parser = argparse.ArgumentParser(prog=program)
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=port)
@@ -53,7 +53,7 @@ def start_service(
         check_exposure(arguments.host, settings.api_key_hashes, settings.allow_keyless)
         configure_logging(settings.log_level, settings.log_json)
         _allow_many_descriptors()
-        with contextlib.suppress(KeyboardInterrupt):  # the server has ended by then
+        with contextlib.suppress(KeyboardInterrupt):  # the server has stopped by then
             serve(settings, Address(arguments.host, arguments.port))
     except TemperError as error:
         return _refuse(error.message)
@@ -63,13 +63,13 @@ def start_service(
 
 
 def _allow_many_descriptors() -> None:
-    # A request may take several, of connections and pipes, and many systems begin with 1024.
+    # A request may take several descriptors, and the default limit is often 1024.
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def create_server(app: ASGIApp) -> uvicorn.Server:
-    """The server of an application."""
+    """The uvicorn server of an application."""
     return uvicorn.Server(
         uvicorn.Config(
             app,
@@ -82,9 +82,9 @@ def create_server(app: ASGIApp) -> uvicorn.Server:
 
 
 def bind(address: Address) -> list[socket.socket]:
-    """The sockets of an address; raises `ConfigurationError`.
+    """Bind the sockets of an address; raises `ConfigurationError`.
 
-    A client that takes nothing of an answer for a minute is cut off.
+    A client that reads nothing of a response for a minute is disconnected.
     """
     try:
         sockets = list(_bind(address))
@@ -111,19 +111,19 @@ def _bind(address: Address) -> Iterator[socket.socket]:
         if family == socket.AF_INET6:
             listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
         milliseconds = STALLED_READER_SECONDS * 1000
-        # What accepts connections hands this on to them.
+        # Accepted connections inherit this.
         listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, milliseconds)
         listening.bind(where)
         yield listening
 
 
 def _refuse(reason: str) -> int:
-    print(reason, file=sys.stderr)  # noqa: T201 - perhaps before there is a logger
+    print(reason, file=sys.stderr)  # noqa: T201 - logging may not be configured yet
     return 2
 
 
 def _sentence(problem: ErrorDetails) -> str:
     message = problem["msg"].removeprefix("Value error, ")
-    if not problem["loc"]:  # of several variables together, which the message names
+    if not problem["loc"]:  # an error about several variables, which the message names
         return message
     return f"TEMPER_{problem['loc'][0]}".upper() + f": {message}"

@@ -1,4 +1,4 @@
-"""What is wrong with a request, told in the words of the request itself."""
+"""Messages for invalid requests, in terms of the request."""
 
 import difflib
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,8 +16,8 @@ MAX_COMPARED_CHARACTERS = 100
 def describe_problems(error: RequestValidationError, body_type: object = None) -> ErrorDetail:
     """The first problem as message and param, and up to ``MAX_DETAILS`` of them as details.
 
-    Misspelt fields come first, for another problem may only follow from them: the field that was
-    meant is missing. They are told by the fields of ``body_type``, the annotation of the body.
+    Misspelled fields come first, since other problems may follow from them (the intended field is
+    missing). Suggestions are fields of ``body_type``, the annotation of the body.
     """
     found = error.errors()
     nearest = [_nearest_field(item, body_type) for item in found[:MAX_DETAILS]]
@@ -54,10 +54,10 @@ def _problem(item: Mapping[str, Any], body: object, nearest: str | None) -> dict
 
 
 def _param(location: Sequence[str | int], body: object, is_missing: bool) -> str:
-    """Write a location as a person would: ``method.supervised.tags[0]``.
+    """Format a location for people: ``method.supervised.tags[0]``.
 
-    pydantic also names the members of unions that it tried. What the request does not hold is
-    left out, but for the name of what it lacks.
+    pydantic's locations also name the union members that it tried. Parts that are not in the
+    request are left out, except the name of a missing field.
     """
     source, *parts = location
     if source != "body":
@@ -74,7 +74,7 @@ def _param(location: Sequence[str | int], body: object, is_missing: bool) -> str
 
 
 def _nearest_field(item: Mapping[str, Any], body_type: object) -> str | None:
-    """The field that an unknown one was probably meant to be."""
+    """The known field that is closest to an unknown one."""
     source, *parents = item["loc"]
     if item["type"] != "extra_forbidden" or source != "body" or not parents:
         return None
@@ -87,7 +87,7 @@ def _nearest_field(item: Mapping[str, Any], body_type: object) -> str | None:
 
 
 def _below(models: list[type[BaseModel]], part: str | int) -> list[type[BaseModel]]:
-    """The models that a part of a location leads to: a field's, or one member of a union."""
+    """The models that a part of a location leads to: a field's, or a union member."""
     fields = [
         field
         for model in models
@@ -96,12 +96,12 @@ def _below(models: list[type[BaseModel]], part: str | int) -> list[type[BaseMode
     ]
     if fields:
         return [model for field in fields for model in _models(field.annotation)]
-    # pydantic names a member by its class or its tag; an index or a key stays with all of them.
+    # pydantic names a member by class or tag; an index or key applies to all of them.
     return [model for model in models if part in _union_names(model)] or models
 
 
 def _models(annotation: object) -> Iterator[type[BaseModel]]:
-    """The models that an annotation holds, at any depth: ``list[A] | B``."""
+    """All models in an annotation, at any depth: ``list[A] | B``."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         yield annotation
     for argument in get_args(annotation):
