@@ -12,7 +12,7 @@ from typing import Any, Protocol, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from services.contracts.index_messages import MODULE, ORDER, Order
+from services.contracts.index_messages import MESSAGE_FILE, MODULE, IndexMessage
 from temper.client.errors import ClientError, UnexpectedAnswer
 from temper.settings import ClientSettings
 from temper.stack.signals import stop_requested
@@ -55,7 +55,7 @@ class Listener(Protocol):
 
 
 def run_order(
-    order: Order, into: type[Answer], settings: ClientSettings, listener: Listener
+    order: IndexMessage, into: type[Answer], settings: ClientSettings, listener: Listener
 ) -> Answer:
     """Start the child, report its progress, and return its result.
 
@@ -64,7 +64,7 @@ def run_order(
     """
     with TemporaryDirectory(prefix="temper-") as name:
         folder = Path(name)
-        (folder / ORDER).write_text(order.model_dump_json())
+        (folder / MESSAGE_FILE).write_text(order.model_dump_json())
         with stop_requested() as stop, _process(folder, settings) as process:
             reports = _Reports(folder / REPORTS)
             while not stop.wait(POLL_SECONDS) and process.poll() is None:

@@ -4,13 +4,13 @@
 
 PYTHON is an interpreter with the packages bm25s and numba, which Temper does not depend on. The
 passages are the descriptions of Debian's packages and the glosses of WordNet, asked for by their
-headings, or N synthetic ones. Each library runs in a process of its own on one thread, with the
+headings, or N synthetic ones. Each library runs in its own process on one thread, with the
 tokens of `services.retrieval.store.tokens` and BM25 with k1 = 1.2 and b = 0.75.
 
 What came of it: answers are equally good. Compiled by numba, bm25s answers about as fast (50 times
 slower without), but it builds in more than twice the time with the whole corpus in memory
 (6 GB for a million passages), takes several times the memory and disk to answer, knows no
-conditions, and is built anew for each passage that is added, replaced or deleted. So the words are
+conditions, and is rebuilt for each passage that is added, replaced or deleted. So the words are
 kept in tantivy.
 """
 
@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.retrieval.quality import mean, ndcg
-from services.retrieval.store.tokens import Analysis
+from services.retrieval.store.tokens import Analyzer
 from tests.support.corpora import debian, synthetic, wordnet
 from tests.support.corpora.passage import Passage
 from tests.support.corpora.queries import Query, heading_queries
@@ -80,13 +80,13 @@ def _synthetic(count: int) -> Corpus:
 
 def _write_tokens(folder: Path, corpus: Corpus) -> list[str]:
     """Write the tokens of each passage and query, a line each; the ids of the passages."""
-    analysis = Analysis("english")
+    analyzer = Analyzer("english")
     ids = []
     with open(folder / "passages.txt", "w", encoding="utf-8") as file:
         for passage in corpus.passages:
             ids.append(passage.id)
-            file.write(" ".join(analysis.tokens(passage.contents)) + "\n")
-    lines = [" ".join(analysis.query_tokens(text)) + "\n" for text in corpus.texts]
+            file.write(" ".join(analyzer.tokens(passage.contents)) + "\n")
+    lines = [" ".join(analyzer.query_tokens(text)) + "\n" for text in corpus.texts]
     (folder / "queries.txt").write_text("".join(lines), encoding="utf-8")
     return ids
 
@@ -104,8 +104,8 @@ def _child(python: Path, library: str, action: str, folder: Path) -> dict[str, f
         stdout=subprocess.PIPE,
         text=True,
     ).stdout
-    figures: dict[str, float] = json.loads(output)
-    return figures
+    metrics: dict[str, float] = json.loads(output)
+    return metrics
 
 
 def _quality(folder: Path, library: str, ids: Sequence[str], queries: Sequence[Query]) -> str:

@@ -12,7 +12,7 @@ from uuid import uuid4
 
 from benchmarks.serving.accounting import Processes, Usage, sampled
 from benchmarks.serving.server import REPOSITORY, RUNTIMES
-from services.contracts.index_messages import MODULE, ORDER, BuildIndex
+from services.contracts.index_messages import MESSAGE_FILE, MODULE, BuildIndex
 from services.contracts.indexes import DenseKind, IndexMode, IndexSpecification
 from services.core.process.reporter import RESULT
 from services.retrieval.store.store import IndexStore
@@ -50,7 +50,7 @@ def build(
         specification=IndexSpecification(mode=mode, dense=kind),
         build=uuid4().hex,
     )
-    (folder / ORDER).write_text(order.model_dump_json())
+    (folder / MESSAGE_FILE).write_text(order.model_dump_json())
     begun = time.perf_counter()
     with open(folder / "log", "wb") as log, _builder(folder, indexes, log.fileno()) as process:
         account = Processes()

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from services.contracts.indexes import DenseKind
-from services.retrieval.vectors.base import normalised
+from services.retrieval.vectors.base import normalized
 from services.retrieval.vectors.builder import DenseBuilder, DenseParameters
 from services.retrieval.vectors.files import chunks
 from services.retrieval.vectors.index import DenseIndex
@@ -31,7 +31,7 @@ from tests.support.corpora import vectors as drawn
 
 QUERIES = 1024
 BATCH = 64
-NEIGHBOURS = 10
+NEIGHBORS = 10
 CHUNK = 8192
 SECONDS = 3.0
 
@@ -45,7 +45,7 @@ Vectors = NDArray[np.float32]
 
 @dataclass(frozen=True)
 class Data:
-    """Vectors to be searched, in chunks that can be had again; queries, and their neighbours."""
+    """Vectors to search, in repeatable chunks; queries, and their nearest neighbors."""
 
     rows: int
     passages: Callable[[], Iterator[Vectors]]
@@ -89,7 +89,7 @@ def measured(kind: DenseKind, data: Data, folder: Path) -> str:
 
 
 def _recall(index: DenseIndex, data: Data) -> float:
-    found = index.search(data.queries, NEIGHBOURS).numbers
+    found = index.search(data.queries, NEIGHBORS).numbers
     shared = (found[:, :, None] == data.exact[:, None, :]).any(axis=2)
     return float(shared.mean())
 
@@ -98,7 +98,7 @@ def _rate(index: DenseIndex, batches: list[Vectors]) -> float:
     """Queries a second, for as long as the batches last or for a few seconds."""
     begun, queries = time.perf_counter(), 0
     for batch in batches:
-        index.search(batch, NEIGHBOURS)
+        index.search(batch, NEIGHBORS)
         queries += len(batch)
         if time.perf_counter() - begun > SECONDS:
             break
@@ -113,25 +113,25 @@ def _drawn(rows: int) -> Data:
 def _read(arguments: argparse.Namespace) -> Data:
     passages = np.load(arguments.passages, mmap_mode="r")[: arguments.rows]
     queries = np.load(arguments.queries)[:QUERIES]
-    queries = normalised(queries, passages.shape[1])
+    queries = normalized(queries, passages.shape[1])
 
     def parts() -> Iterator[Vectors]:
         for part in chunks(0, len(passages), CHUNK):
-            yield normalised(passages[part], passages.shape[1])
+            yield normalized(passages[part], passages.shape[1])
 
     return Data(len(passages), parts, queries, _exact(queries, parts()))
 
 
 def _exact(queries: Vectors, passages: Iterable[Vectors]) -> NDArray[np.int64]:
-    """The neighbours that comparing with every vector finds."""
+    """The exact nearest neighbors, by exhaustive search."""
     scores = np.empty((len(queries), 0), dtype=np.float32)
     numbers = np.empty((len(queries), 0), dtype=np.int64)
     start = 0
     for chunk in passages:
-        nearest = min(NEIGHBOURS, len(chunk))
+        nearest = min(NEIGHBORS, len(chunk))
         some, rows = faiss.knn(queries, chunk, nearest, metric=faiss.METRIC_INNER_PRODUCT)
         scores, numbers = np.hstack([scores, some]), np.hstack([numbers, rows + start])
-        best = np.argsort(-scores, axis=1, kind="stable")[:, :NEIGHBOURS]
+        best = np.argsort(-scores, axis=1, kind="stable")[:, :NEIGHBORS]
         scores = np.take_along_axis(scores, best, axis=1)
         numbers = np.take_along_axis(numbers, best, axis=1)
         start += len(chunk)

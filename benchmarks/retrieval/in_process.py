@@ -2,7 +2,7 @@
 
     python -m benchmarks.retrieval.in_process INDEX MODE ENCODING QUERIES SECONDS
 
-Prints one JSON object. Batches are searched by one thread and then by one a core, since what a
+Prints one JSON object. Batcher are searched by one thread and then by one a core, since what a
 library does of it in parallel differs; the better of the two is the reference.
 """
 

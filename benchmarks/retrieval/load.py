@@ -1,4 +1,4 @@
-"""The load generator, a process of its own: ``python -m benchmarks.retrieval.load PORT FILE ...``.
+"""The load generator process: ``python -m benchmarks.retrieval.load PORT FILE ...``.
 
 Keeps a number of requests under way, looks at every answer, and prints what it saw as one JSON
 object. FILE holds a query a line, as JSON. One thread waits for all sockets at once, which costs it

@@ -17,7 +17,7 @@ def recall(found: Iterable[Hashable], exact: Collection[Hashable], k: int = 10) 
 
 
 def ndcg(found: Sequence[Hashable], relevant: Collection[Hashable], k: int = 10) -> float:
-    """Normalised discounted cumulative gain at ``k``, every relevant passage gaining 1.
+    """Normalized discounted cumulative gain at ``k``, every relevant passage gaining 1.
 
     From 0, none of them is among the ``k`` first, to 1, none stands behind another. A passage that
     is found twice gains once. ``relevant`` must not be empty.

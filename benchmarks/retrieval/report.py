@@ -46,11 +46,11 @@ def ratios(ours: Cell, other: Cell) -> str:
         (10, ours.per_request(ours.cpu.total), other.per_request(other.cpu.total)),
         (8, ours.peak_bytes, other.peak_bytes),
     ]
-    figures = " ".join(
+    metrics = " ".join(
         f"{mine / theirs:>{width}.2f}" if theirs else f"{'-':>{width}}"
         for width, mine, theirs in pairs
     )
-    return f"{'':<7} {'':>7} {'':>4} {'ratio':<10} {figures}"
+    return f"{'':<7} {'':>7} {'':>4} {'ratio':<10} {metrics}"
 
 
 def against_libraries(ours: Cell, in_process: float, passages: int) -> Verdict:

@@ -12,7 +12,7 @@ from services.retrieval.store.layout import VersionFolder
 from services.retrieval.store.manifest import DenseManifest, Manifest, finish_version
 from services.retrieval.store.store import IndexStore
 from services.retrieval.store.text_writer import TextWriter
-from services.retrieval.store.tokens import Analysis
+from services.retrieval.store.tokens import Analyzer
 from services.retrieval.vectors.builder import DenseBuilder, DenseParameters
 from tests.support.corpora import vectors
 
@@ -59,7 +59,7 @@ def _write_vectors(version: VersionFolder, count: int) -> DenseKind:
 
 
 def _write_passages(version: VersionFolder, count: int) -> None:
-    with TextWriter(version, Analysis(None), searchable=False) as writer:
+    with TextWriter(version, Analyzer(None), searchable=False) as writer:
         for start in range(0, count, 1000):
             writer.add([_document(number) for number in range(start, min(start + 1000, count))])
         writer.finish()

@@ -1,4 +1,4 @@
-"""The documents of an index: added, replaced and deleted while it is searched."""
+"""Documents of an index, changed while it is served."""
 
 from typing import Annotated
 
@@ -12,25 +12,25 @@ DocumentId = Annotated[str, Field(min_length=1, max_length=512)]
 
 
 class PutDocuments(Request):
-    """Documents to add; one whose id is there already is replaced."""
+    """Documents to add, or to replace by id."""
 
     documents: list[JsonObject] = Field(
         min_length=1,
         max_length=MAX_DOCUMENTS,
-        description="Rows as a corpus has them: {id, contents}, or {id, title, text, metadata}.",
+        description="Rows in corpus format: {id, contents}, or {id, title, text, metadata}.",
     )
 
 
 class DeleteDocuments(Request):
-    """Documents to delete; an id that is not there is no error."""
+    """Documents to delete; unknown ids are ignored."""
 
     ids: list[DocumentId] = Field(min_length=1, max_length=MAX_DOCUMENTS)
 
 
 class DocumentsChanged(Resource):
-    """The answer to a change, which every later search sees."""
+    """The result of a change, visible to every later search."""
 
     index: str
     object: str = "index.documents"
-    put: int = Field(default=0, description="Documents that were added or replaced.")
-    deleted: int = Field(default=0, description="Documents that were there and are no more.")
+    put: int = Field(default=0, description="Documents added or replaced.")
+    deleted: int = Field(default=0, description="Documents that existed and were deleted.")

@@ -1,6 +1,6 @@
-"""What the process that works on indexes is told to do: the content of its ``order.json``.
+"""Messages to the builder process, and its results.
 
-A worker gives such orders for jobs, and the command line for what a person asks for.
+Sent by the worker for jobs and by the command line; stored as ``order.json``.
 """
 
 from pathlib import Path
@@ -15,32 +15,32 @@ from services.contracts.indexes import (
     IndexSummary,
 )
 
-ORDER = "order.json"
+MESSAGE_FILE = "order.json"
 MODULE = "services.retrieval.builder"
-"""``python -m MODULE <folder> [<parent>]`` carries out the order in a folder and reports there; it
-ends with the process of the number ``parent``."""
+"""``python -m MODULE FOLDER [PARENT_PID]`` executes the message in FOLDER and reports there; it
+exits when the process PARENT_PID does."""
 
 
-class _Order(BaseModel):
+class _Message(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class BuildIndex(_Order):
-    """Build an index from a corpus, and let it take the place of one of the same name.
+class BuildIndex(_Message):
+    """Build an index from a corpus, replacing the one of the same name.
 
-    ``build`` names this build: the same order given again goes on with it, or finds it done.
+    ``build`` identifies the build: sending the message again resumes it, or finds it done.
     """
 
     action: Literal["build"] = "build"
     index: IndexName
     corpus: Path = Field(description="A file of rows, or a folder of text.")
-    corpus_name: str = Field(min_length=1, description="What its owner calls it.")
+    corpus_name: str = Field(min_length=1, description="Its display name.")
     specification: IndexSpecification
     build: str = Field(min_length=1, max_length=100)
 
 
-class PutDocuments(_Order):
-    """Add the passages of a corpus to an index, or replace those of the same ids."""
+class PutCorpus(_Message):
+    """Add the passages of a corpus, replacing those with the same ids."""
 
     action: Literal["put"] = "put"
     index: IndexName
@@ -48,7 +48,7 @@ class PutDocuments(_Order):
     corpus_name: str = Field(min_length=1)
 
 
-class DeleteDocuments(_Order):
+class DeletePassages(_Message):
     """Delete passages by their ids."""
 
     action: Literal["delete"] = "delete"
@@ -56,36 +56,36 @@ class DeleteDocuments(_Order):
     ids: list[str] = Field(min_length=1)
 
 
-class DropIndex(_Order):
+class DropIndex(_Message):
     """Delete an index."""
 
     action: Literal["drop"] = "drop"
     index: IndexName
 
 
-class ListIndexes(_Order):
+class ListIndexes(_Message):
     """Describe all indexes, or one."""
 
     action: Literal["list"] = "list"
     index: IndexName | None = None
 
 
-Order = Annotated[
-    BuildIndex | PutDocuments | DeleteDocuments | DropIndex | ListIndexes,
+IndexMessage = Annotated[
+    BuildIndex | PutCorpus | DeletePassages | DropIndex | ListIndexes,
     Field(discriminator="action"),
 ]
 
 
 class IndexBuilt(BaseModel):
-    """A version that now answers, and what making it took."""
+    """A published version, with its build metrics."""
 
     index: str
     version: str
     metrics: IndexBuildMetrics
 
 
-class DocumentsChanged(BaseModel):
-    """What came of changing the documents of an index."""
+class PassagesChanged(BaseModel):
+    """The result of changing documents."""
 
     index: str
     changed: int = Field(description="Documents that were added, replaced or deleted.")
@@ -93,7 +93,7 @@ class DocumentsChanged(BaseModel):
 
 
 class IndexDropped(BaseModel):
-    """What came of deleting an index."""
+    """The result of deleting an index."""
 
     index: str
     deleted: bool = True

@@ -1,4 +1,4 @@
-"""Indexes of passages: how they are asked for, described and built."""
+"""Passage indexes: build parameters, summaries and indexing jobs."""
 
 import re
 from enum import StrEnum
@@ -13,26 +13,26 @@ _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 
 
 class IndexMode(StrEnum):
-    """What an index can be searched by, and what a search goes by."""
+    """How an index can be searched, and how a search ranks."""
 
-    BM25 = "bm25"  # the words of query and passage
-    DENSE = "dense"  # vectors that an encoder makes of both
-    HYBRID = "hybrid"  # both, fused by rank
+    BM25 = "bm25"  # lexical
+    DENSE = "dense"  # embedding similarity
+    HYBRID = "hybrid"  # both, by reciprocal rank fusion
 
 
 class DenseKind(StrEnum):
-    """How vectors are stored and searched."""
+    """Storage and search of vectors."""
 
-    AUTO = "auto"  # what suits the number of passages
-    FLAT = "flat"  # every vector in full; exact
-    SQ8 = "sq8"  # every vector, a byte a dimension
-    HNSW = "hnsw"  # a graph of neighbours over bytes
-    RABITQ = "rabitq"  # clusters of vectors at seven bits a dimension
-    IVFPQ = "ivfpq"  # clusters of short codes; the best of them scored again from a file
+    AUTO = "auto"  # chosen by the number of passages
+    FLAT = "flat"  # full precision, exhaustive
+    SQ8 = "sq8"  # 8-bit scalar quantization, exhaustive
+    HNSW = "hnsw"  # HNSW graph over 8-bit vectors
+    RABITQ = "rabitq"  # IVF with 7-bit RaBitQ codes
+    IVFPQ = "ivfpq"  # IVF with product quantization, refined with 8-bit codes
 
 
 def checked_name(name: str) -> str:
-    """The name of an index; raises ValueError. It is also the name of its folder."""
+    """Validate an index name, which is also its folder's name; raises ValueError."""
     if not _NAME.fullmatch(name):
         raise ValueError(
             "must have 1 to 64 of a-z, 0-9, _ and -, and begin with a letter or a digit"
@@ -44,13 +44,13 @@ IndexName = Annotated[str, AfterValidator(checked_name)]
 
 
 class IndexSpecification(Request):
-    """What an index is built with."""
+    """Build parameters of an index."""
 
-    mode: IndexMode = Field(default=IndexMode.BM25, description="What it can be searched by.")
+    mode: IndexMode = Field(default=IndexMode.BM25, description="How it can be searched.")
     language: str | None = Field(
         default="english",
         max_length=32,
-        description="Whose words are reduced to their stems (Snowball's names); null: none.",
+        description="Language of the stemmer, by Snowball's name; null: no stemming.",
     )
     encoder: str | None = Field(
         default=None,
@@ -61,7 +61,7 @@ class IndexSpecification(Request):
 
 
 class IndexSummary(Resource):
-    """An index as /v1/indexes lists it."""
+    """An index in listings."""
 
     name: str
     object: str = "index"
@@ -76,12 +76,12 @@ class IndexSummary(Resource):
     bytes_on_disk: int = 0
     problem: str | None = Field(
         default=None,
-        description="Why a newer version is not served, when there is one, or none at all.",
+        description="Why the newest version, or none at all, is served.",
     )
 
     @classmethod
     def unusable(cls, name: str, version: str, problem: str) -> Self:
-        """An index of which no version can be read."""
+        """An index without any readable version."""
         return cls(
             name=name, version=version, mode=None, documents=0, created_at=0, problem=problem
         )
@@ -109,7 +109,7 @@ class CreateIndexingJob(IndexSpecification, Placement):
 
 
 class IndexBuildMetrics(Resource):
-    """What came of a build. ``seconds`` are those of the attempt that completed it."""
+    """Metrics of a build; ``seconds`` are those of the completing attempt."""
 
     documents: int
     bytes_on_disk: int

@@ -1,4 +1,4 @@
-"""Searching passages: POST /retrieve, whose names are Search-R1's, and POST /v1/search."""
+"""Passage search: POST /retrieve, compatible with Search-R1, and POST /v1/search."""
 
 from typing import Annotated
 
@@ -12,9 +12,9 @@ MAX_QUERIES = 1024
 MAX_TOPK = 1000
 MAX_QUERY_CHARACTERS = 32_768
 MAX_HITS = 20_000
-"""Queries times topk of one request."""
+"""Limit of queries times topk of a request."""
 MAX_WORKED_HITS = 1_000
-"""The same for a request whose hits take work of their own: highlights, or reranking."""
+"""The same for requests with highlights or reranking, which cost work per hit."""
 MAX_ALTERNATIVES = 256
 
 QueryText = Annotated[str, Field(max_length=MAX_QUERY_CHARACTERS)]
@@ -24,16 +24,16 @@ Bound = StrictInt | StrictFloat
 
 
 class RetrieveRequest(BaseModel):
-    """A search as Search-R1's clients send it; fields that they add are ignored, as there."""
+    """A search as Search-R1's clients send it; unknown fields are ignored, as there."""
 
     model_config = ConfigDict(extra="ignore", allow_inf_nan=False)
 
     queries: list[QueryText] = Field(max_length=MAX_QUERIES)
     topk: StrictInt | None = Field(
-        default=None, ge=0, le=MAX_TOPK, description="Passages a query; null or 0: the default."
+        default=None, ge=0, le=MAX_TOPK, description="Passages per query; null or 0: the default."
     )
     return_scores: StrictBool = Field(
-        default=False, description="Give each passage with its score."
+        default=False, description="Return each passage with its score."
     )
     index: IndexName | None = Field(
         default=None, description="Null: the default index. Search-R1 knows one index only."
@@ -41,7 +41,7 @@ class RetrieveRequest(BaseModel):
 
 
 class ScoredDocument(Resource):
-    """A passage and how well it fits."""
+    """A passage and its score."""
 
     document: JsonObject
     score: float
@@ -56,8 +56,8 @@ class RetrieveResponse(Resource):
 class Filter(Request):
     """Conditions on metadata, all of which must hold.
 
-    ``equals`` maps a field to the value it must have, ``any_of`` to values of which it must have
-    one, ``least`` and ``most`` to bounds of a number.
+    ``equals`` maps a field to a value, ``any_of`` to alternatives, ``least`` and ``most`` to
+    inclusive numeric bounds.
     """
 
     equals: dict[FieldName, FieldValue] = Field(default={}, max_length=16)
@@ -75,32 +75,32 @@ class SearchRequest(Request):
         description="One query, or many at once."
     )
     index: IndexName | None = Field(default=None, description="Null: the default index.")
-    mode: IndexMode | None = Field(default=None, description="Null: all that the index has.")
+    mode: IndexMode | None = Field(default=None, description="Null: everything the index supports.")
     topk: StrictInt | None = Field(default=None, ge=0, le=MAX_TOPK)
     filter: Filter | None = None
-    highlights: StrictBool = Field(default=False, description="Mark the words of the query.")
+    highlights: StrictBool = Field(default=False, description="Highlight the words of the query.")
     rerank: StrictBool = Field(
-        default=False, description="Order the best passages anew by a slower, better score."
+        default=False, description="Rerank the best passages by a slower, better score."
     )
     timeout: Number | None = Field(
-        default=None, gt=0, le=3600, description="Seconds after which the answer is of no use."
+        default=None, gt=0, le=3600, description="Time limit in seconds."
     )
 
 
 class HitPart(Resource):
-    """Where one of the rankings that a hybrid search fuses had a passage."""
+    """A passage's rank in one of the rankings that a hybrid search fuses."""
 
     mode: IndexMode
-    rank: int = Field(description="Its place, from 1.")
+    rank: int = Field(description="Rank, from 1.")
     score: float
 
 
 class SearchHit(Resource):
-    """A passage that was found."""
+    """A found passage."""
 
     document: JsonObject
     score: float
-    parts: list[HitPart] | None = Field(default=None, description="Of a hybrid search.")
+    parts: list[HitPart] | None = Field(default=None, description="For hybrid searches.")
     highlights: list[str] | None = Field(
         default=None, description="Extracts with the words of the query between <em> and </em>."
     )
@@ -115,7 +115,7 @@ class SearchResponse(Resource):
 
 
 class CacheSummary(Resource):
-    """The answers that are kept for repeated queries, of the process that answers."""
+    """The cache of the answering process."""
 
     hits: int
     misses: int
@@ -124,6 +124,6 @@ class CacheSummary(Resource):
 
 
 class IndexList(Page[IndexSummary]):
-    """Every index, and how often queries were answered without searching."""
+    """All indexes, and the cache's counters."""
 
     cache: CacheSummary

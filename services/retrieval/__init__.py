@@ -1,1 +1,1 @@
-"""Search over indexes of passages: Search-R1's /retrieve, and what keeps the indexes."""
+"""Passage retrieval: Search-R1's /retrieve, /v1/search, and the indexes behind them."""

@@ -11,12 +11,12 @@ from services.retrieval.settings import RetrievalSettings
 
 
 def main() -> int:
-    """Serve until a signal ends the process; 2 when the settings do not allow it."""
+    """Serve until a signal; return 2 when the settings are invalid."""
     return start_service("temper serve retrieval", 8082, RetrievalSettings, _serve)
 
 
 def _serve(settings: RetrievalSettings, address: Address) -> None:
-    # The server raises its signal again when it is done; encoders have yet to end then.
+    # uvicorn re-raises the signal once it has shut down; encoders still have to be stopped then.
     for ending in (signal.SIGTERM, signal.SIGINT):
         signal.signal(ending, _leave)
     if settings.retrieval_processes == 1:

@@ -1,4 +1,4 @@
-"""The retrieval service's application: routes in front, the engine behind."""
+"""The retrieval service's FastAPI application."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -19,13 +19,13 @@ from services.retrieval.routes.search import router as search
 from services.retrieval.settings import RetrievalSettings
 
 BODY_PATHS = ("/retrieve", "/v1/search", "/v1/indexes/*/documents", "/v1/indexes/*/documents/*")
-ASKED_OFTEN = (retrieve, search)
+HOT_ROUTERS = (retrieve, search)
 
 
 def create_retrieval(
     settings: RetrievalSettings, engine: Engine, registry: CollectorRegistry
 ) -> DirectRoutes:
-    """The application over an engine, which it runs as long as it lives."""
+    """Build the application; the engine runs for the application's lifespan."""
     registry.register(EngineMetrics(engine))
 
     @asynccontextmanager
@@ -47,6 +47,6 @@ def create_retrieval(
         tool_authenticator=Authenticator(settings.api_key_hashes, basic=True),
         engine=engine,
     )
-    for router in (*ASKED_OFTEN, indexes, documents):
+    for router in (*HOT_ROUTERS, indexes, documents):
         app.include_router(router)
-    return DirectRoutes(app, routers=ASKED_OFTEN, kind=DirectToolRoute)
+    return DirectRoutes(app, routers=HOT_ROUTERS, kind=DirectToolRoute)

@@ -1,4 +1,4 @@
-"""What every route works with, as typed dependencies."""
+"""Typed dependencies of the routes."""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -12,7 +12,7 @@ from services.retrieval.settings import RetrievalSettings
 
 @dataclass(frozen=True)
 class RetrievalContext:
-    """The parts of one retrieval process."""
+    """Everything a request handler needs."""
 
     settings: RetrievalSettings
     tool_authenticator: Authenticator

@@ -1,4 +1,4 @@
-"""Where indexes lie: a setting of whatever builds or serves them."""
+"""The index folder, a setting shared by building and serving."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ from services.core.settings import Folder, ProcessSettings
 
 
 class IndexSettings(ProcessSettings):
-    """What building an index and serving it both need to know."""
+    """Settings shared by the builder and the server."""
 
     retrieval_indexes: Folder | None = Field(
         default=None, description="Folder of the search indexes; null: home/indexes."

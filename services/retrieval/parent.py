@@ -1,4 +1,4 @@
-"""Processes that do not outlive the one that started them."""
+"""Tie a process's lifetime to its parent's."""
 
 import ctypes
 import os
@@ -10,7 +10,7 @@ _prctl = ctypes.CDLL(None, use_errno=True).prctl
 
 
 def die_with_parent(parent: int) -> None:
-    """Have the system ask this process to end when its parent ends; end now if it has."""
+    """Deliver SIGTERM to this process when its parent dies; exit now if it already has."""
     _prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
     if os.getppid() != parent:
         raise SystemExit(1)

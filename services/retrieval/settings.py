@@ -12,52 +12,59 @@ from services.retrieval.index_settings import IndexSettings
 
 
 class RetrievalSettings(IndexSettings, AccessSettings):
-    """Which indexes are served, and with how much of the machine."""
+    """Which indexes are served, and the resources used for it."""
 
     retrieval_index: str = Field(
         default="python",
         min_length=1,
         max_length=4096,
-        description="The index that is searched unless a request names another: "
-        "its name, or the folder of one.",
+        description="The default index: its name, or the folder of one.",
     )
     retrieval_processes: int = Field(
-        default=1, ge=1, le=64, description="Processes that answer; they share port and indexes."
+        default=1, ge=1, le=64, description="Server processes; they share the port and the indexes."
     )
     retrieval_threads: int | None = Field(
         default=None,
         ge=1,
         le=256,
-        description="Searches at once in a process; null: the cores, shared by the processes.",
+        description="Concurrent searches per process; null: cores / processes.",
     )
     retrieval_topk: int = Field(
-        default=3, ge=1, le=MAX_TOPK, description="Passages a query where a request does not say."
+        default=3,
+        ge=1,
+        le=MAX_TOPK,
+        description="Passages per query unless a request says otherwise.",
     )
     retrieval_mode: IndexMode | None = Field(
         default=None,
-        description="What searches go by where a request does not say: bm25, dense or hybrid; "
-        "null: all that the index has.",
+        description="Search mode unless a request says otherwise: bm25, dense or hybrid; "
+        "null: everything the index supports.",
     )
     retrieval_seconds: float = Field(
-        default=30.0, gt=0, le=3600.0, description="Time limit of a request that sets none."
+        default=30.0,
+        gt=0,
+        le=3600.0,
+        description="Time limit of requests that set none, in seconds.",
     )
     retrieval_batch: int = Field(
-        default=64, ge=1, le=4096, description="Queries that are merged into one search at most."
+        default=64, ge=1, le=4096, description="Maximum queries merged into one search."
     )
     retrieval_merge_ms: Annotated[float, Field(ge=0, le=100.0)] = Field(
         default=2.0,
-        description="Longest that a query waits for others to be encoded with, when any are.",
+        description="Maximum delay, in milliseconds, to encode a query in a batch with others.",
     )
     retrieval_max_queries: int = Field(
         default=4096,
         ge=1,
-        description="Queries that a process has in work or waiting; more get 503.",
+        description="Queries in flight per process; more get 503.",
     )
     retrieval_cache_mb: int = Field(
-        default=64, ge=0, description="Answers that a process keeps for repeated queries; 0: none."
+        default=64, ge=0, description="Cache of answers per process; 0 disables it."
     )
     retrieval_max_body_bytes: int = Field(
-        default=MAX_BODY_BYTES, ge=1 << 16, description="Largest search, or batch of documents."
+        default=MAX_BODY_BYTES,
+        ge=1 << 16,
+        description="Largest search request or batch of documents.",
     )
     retrieval_encoder_device: str = Field(
         default="cpu",
@@ -78,5 +85,5 @@ class RetrievalSettings(IndexSettings, AccessSettings):
 
     @property
     def threads(self) -> int:
-        """How many searches one process runs at once."""
+        """Concurrent searches per process."""
         return self.retrieval_threads or max(1, (os.cpu_count() or 1) // self.retrieval_processes)

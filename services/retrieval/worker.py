@@ -1,4 +1,4 @@
-"""The indexer: the worker process of indexing jobs. ``python -m services.retrieval.worker``."""
+"""The indexing worker: ``python -m services.retrieval.worker``."""
 
 import sys
 from pathlib import Path
@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy.orm import Session
 
 from services.contracts.errors import InvalidRequest
-from services.contracts.index_messages import MODULE, ORDER, BuildIndex, IndexBuilt
+from services.contracts.index_messages import MESSAGE_FILE, MODULE, BuildIndex, IndexBuilt
 from services.contracts.indexes import CreateIndexingJob, IndexMode, IndexSpecification
 from services.core.artifacts import Artifacts
 from services.core.db.engine import Database
@@ -29,7 +29,7 @@ VALIDATION_CHILD = "services.retrieval.corpus.validation"
 
 
 class IndexingHandler:
-    """Runs the builder of indexes, which switches the index when it is complete."""
+    """Job handler: validates the corpus, then runs the builder as a child process."""
 
     def __init__(self, settings: WorkerSettings, indexes: Path) -> None:
         self._settings = settings
@@ -37,7 +37,7 @@ class IndexingHandler:
         self._artifacts = Artifacts(settings.home)
 
     def validation(self, database: Database, job: Job, job_dir: Path) -> Launch:
-        """Check the rows of the corpus; what building needs beside it must be there too."""
+        """Validate the corpus; fail early when the encoder runtime is missing."""
         request = CreateIndexingJob.model_validate(job.request)
         if request.mode is not IndexMode.BM25:
             find_runtime(self._settings.runtimes_folder, RUNTIME)
@@ -47,7 +47,7 @@ class IndexingHandler:
         return Launch(validation_command(VALIDATION_CHILD, spec, job_dir))
 
     def work(self, database: Database, claim: Claim, job_dir: Path) -> Launch:
-        """Build the index aside and switch to it."""
+        """Build a new version and switch the index to it."""
         request = CreateIndexingJob.model_validate(claim.job.request)
         with database.read() as session:
             file = get_source_file(session, self._artifacts, request.file)
@@ -64,7 +64,7 @@ class IndexingHandler:
             specification=specification,
             build=claim.job.id,
         )
-        (job_dir / ORDER).write_text(order.model_dump_json())
+        (job_dir / MESSAGE_FILE).write_text(order.model_dump_json())
         environment = {
             "TEMPER_HOME": str(self._settings.home),
             "TEMPER_RETRIEVAL_INDEXES": str(self._indexes),
@@ -73,11 +73,11 @@ class IndexingHandler:
         return Launch([sys.executable, "-m", MODULE, str(job_dir)], environment)
 
     def complete(self, _session: Session, _job: Job, result: dict[str, Any]) -> dict[str, Any]:
-        """Keep the version and the metrics."""
+        """Store the version and the build metrics."""
         return IndexBuilt.model_validate(result).model_dump(mode="json")
 
     def _encoder(self, session: Session, name: str | None) -> str | None:
-        """Where the weights of a registered model are: its folder, or its name on the hub."""
+        """The folder or hub name of a registered model's weights."""
         if name is None:
             return None
         root = self._settings.models_folder
@@ -92,11 +92,11 @@ class IndexingHandler:
 
 
 class IndexerSettings(IndexSettings, WorkerSettings):
-    """A worker's settings, and where the indexes lie."""
+    """Worker settings plus the index folder."""
 
 
 def main() -> None:
-    """Serve indexing jobs until a signal ends the process."""
+    """Run indexing jobs until a signal."""
     settings = IndexerSettings()
     run_worker(IndexingHandler(settings, settings.indexes_folder), INDEXING, settings)
 

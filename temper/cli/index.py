@@ -12,15 +12,15 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from services.contracts.index_messages import (
     BuildIndex,
-    DeleteDocuments,
-    DocumentsChanged,
+    DeletePassages,
     DropIndex,
     IndexBuilt,
     IndexDropped,
     Indexes,
+    IndexMessage,
     ListIndexes,
-    Order,
-    PutDocuments,
+    PassagesChanged,
+    PutCorpus,
 )
 from services.contracts.indexes import (
     DenseKind,
@@ -150,8 +150,8 @@ def drop(name: Name, as_json: JsonOption = False) -> None:
 def add(name: Name, corpus: CorpusOption, as_json: JsonOption = False) -> None:
     """Add the passages of a corpus to an index; existing ids are replaced."""
     out = Output(as_json)
-    order = PutDocuments(index=name, corpus=corpus, corpus_name=corpus.name)
-    _print_changed(out, _run(out, order, DocumentsChanged), "added or replaced")
+    order = PutCorpus(index=name, corpus=corpus, corpus_name=corpus.name)
+    _print_changed(out, _run(out, order, PassagesChanged), "added or replaced")
 
 
 @app.command()
@@ -162,8 +162,8 @@ def delete(
 ) -> None:
     """Delete passages of an index by their ids."""
     out = Output(as_json)
-    order = DeleteDocuments(index=name, ids=ids)
-    _print_changed(out, _run(out, order, DocumentsChanged), "deleted")
+    order = DeletePassages(index=name, ids=ids)
+    _print_changed(out, _run(out, order, PassagesChanged), "deleted")
 
 
 def _folder_or_hub_name(encoder: str | None) -> str | None:
@@ -173,7 +173,7 @@ def _folder_or_hub_name(encoder: str | None) -> str | None:
     return encoder
 
 
-def _run(out: Output, order: Order, into: type[Answer]) -> Answer:
+def _run(out: Output, order: IndexMessage, into: type[Answer]) -> Answer:
     try:
         with IndexProgress(out).shown() as progress:
             return run_order(order, into, load_settings(), progress)
@@ -186,7 +186,7 @@ def _run(out: Output, order: Order, into: type[Answer]) -> Answer:
         raise
 
 
-def _print_changed(out: Output, changed: DocumentsChanged, verb: str) -> None:
+def _print_changed(out: Output, changed: PassagesChanged, verb: str) -> None:
     if out.as_json:
         out.document(changed)
     else:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from services.retrieval.encoder.child.run import run
 from services.retrieval.encoder.models.configuration import ModelUnusable
-from services.retrieval.encoder.models.encoder import Encoder, normalised
+from services.retrieval.encoder.models.encoder import Encoder, normalized
 from services.retrieval.encoder.specification import (
     Backend,
     EncoderDescription,
@@ -33,14 +33,14 @@ def letters(text: str) -> Array:
     counts[0] = 0.1
     for letter in text.lower():
         counts[ord(letter) - ord("a") + 1 if "a" <= letter <= "z" else 0] += 1
-    vector: Array = normalised(counts[None])[0]
+    vector: Array = normalized(counts[None])[0]
     return vector
 
 
 class LetterCounts:
     """Vectors of letters; ``batches`` are the texts of each call.
 
-    A call sets ``began`` and goes on when ``gate`` is set.
+    A call sets ``began`` and continues when ``gate`` is set.
     """
 
     dimension = DIMENSION

@@ -1,4 +1,4 @@
-"""Builds of indexes in processes of their own, which tests kill."""
+"""Index builds in child processes, which tests kill."""
 
 import contextlib
 import json
@@ -10,7 +10,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from services.contracts.index_messages import MODULE, ORDER, BuildIndex, IndexBuilt
+from services.contracts.index_messages import MESSAGE_FILE, MODULE, BuildIndex, IndexBuilt
 from services.contracts.indexes import IndexMode, IndexSpecification
 from services.core.process.reporter import REPORTS, RESULT
 from services.retrieval.store.store import IndexStore
@@ -57,7 +57,7 @@ class IndexFolder:
             specification=IndexSpecification(mode=mode),
             build=folder.name,
         )
-        (folder / ORDER).write_text(build.model_dump_json())
+        (folder / MESSAGE_FILE).write_text(build.model_dump_json())
         return IndexOrder(folder, self.environment)
 
     def ids(self, index: str) -> list[str]:
@@ -115,7 +115,7 @@ class IndexOrder:
 
 
 def rows(number: int, word: str = "passage") -> list[dict[str, Any]]:
-    """Rows with an id, a number of their own and a word that all share."""
+    """Rows with an id, a distinct number and a word that all share."""
     return [
         {"id": f"{word}-{n}", "title": f"{word} {n}", "text": f"{word} {n}"} for n in range(number)
     ]

@@ -1,4 +1,4 @@
-"""What processes of their own do to an index in a test, until they are killed.
+"""What child processes do to an index in a test, until they are killed.
 
 Started as ``python -m tests.support.index_processes TASK ARGUMENT...``; see `start`.
 """
@@ -24,7 +24,7 @@ from services.retrieval.store.layout import VersionFolder
 from services.retrieval.store.query import Query
 from services.retrieval.store.store import IndexStore
 from services.retrieval.store.text_writer import TextWriter
-from services.retrieval.store.tokens import Analysis
+from services.retrieval.store.tokens import Analyzer
 from tests.support.indexes import build_index, passage
 
 _STEPS = {"open", "os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.truncate", "shutil.rmtree"}
@@ -78,7 +78,7 @@ def put_some(root: str, prefix: str, number: str) -> None:
 
 def write_forever(folder: str) -> None:
     """Add passages to a version in the making, commit them, tell how many, and so on."""
-    with TextWriter(VersionFolder(Path(folder)), Analysis("english")) as writer:
+    with TextWriter(VersionFolder(Path(folder)), Analyzer("english")) as writer:
         while True:
             writer.add([passage(f"p{writer.rows + number}", "text") for number in range(50)])
             writer.commit()
@@ -86,7 +86,7 @@ def write_forever(folder: str) -> None:
 
 
 def build_and_be_killed(root: str) -> None:
-    """Build index "test" anew, killed before its first step, then before the second, and so on.
+    """Rebuild index "test", killed before its first step, then before the second, and so on.
 
     After each death the index answers as before or as built, and the next build comes to its end.
     """
@@ -133,7 +133,7 @@ def _check(store: IndexStore, *, new: bool) -> None:
 
 
 def _in_a_fork(action: Callable[[], None]) -> bool:
-    """Whether the action came to its end, in a process of its own that nothing has touched."""
+    """Whether the action completed, in a fresh child process."""
     child = os.fork()
     if child == 0:
         try:

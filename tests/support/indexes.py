@@ -5,18 +5,18 @@ from collections.abc import Sequence
 import numpy as np
 
 from services.contracts.indexes import DenseKind, IndexMode
-from services.retrieval.corpus.document import Document, joined
+from services.retrieval.corpus.document import Document, join_contents
 from services.retrieval.store.layout import VersionFolder
 from services.retrieval.store.manifest import DenseManifest, Manifest, finish_version
 from services.retrieval.store.store import IndexStore
 from services.retrieval.store.text_writer import TextWriter
-from services.retrieval.store.tokens import Analysis
+from services.retrieval.store.tokens import Analyzer
 from services.retrieval.vectors.builder import DenseBuilder, DenseParameters
 
 
 def passage(id: str, text: str, title: str = "", **metadata: object) -> Document:  # noqa: A002
     """A passage with these parts."""
-    return Document(id, joined(title, text), title, text, metadata)
+    return Document(id, join_contents(title, text), title, text, metadata)
 
 
 def write_version(
@@ -29,7 +29,7 @@ def write_version(
     language: str | None = "english",
 ) -> None:
     """Write a complete version into a folder; ``vectors`` (n, d) for the modes that need them."""
-    with TextWriter(version, Analysis(language), searchable=mode is not IndexMode.DENSE) as writer:
+    with TextWriter(version, Analyzer(language), searchable=mode is not IndexMode.DENSE) as writer:
         writer.add(documents)
         writer.finish()
     dense = None

@@ -16,7 +16,7 @@ from uuid import uuid4
 import httpx
 import pytest
 
-from services.contracts.index_messages import MODULE, ORDER, BuildIndex
+from services.contracts.index_messages import MESSAGE_FILE, MODULE, BuildIndex
 from services.contracts.indexes import IndexMode, IndexSpecification
 from services.core.process.reporter import RESULT
 from tests.support.corpora import debian
@@ -85,7 +85,7 @@ def build_index(
     mode: IndexMode = IndexMode.BM25,
     **specification: Any,
 ) -> None:
-    """Build an index in a process of its own; skips where the mode needs a missing runtime."""
+    """Build an index in a child process; skips when the mode needs a missing runtime."""
     if mode is not IndexMode.BM25:
         installed_runtime("encoder")
     with tempfile.TemporaryDirectory(prefix="temper-build-") as scratch:
@@ -106,7 +106,7 @@ def build_from_file(
         specification=specification,
         build=uuid4().hex,
     )
-    (folder / ORDER).write_text(order.model_dump_json())
+    (folder / MESSAGE_FILE).write_text(order.model_dump_json())
     ended = subprocess.run(
         [sys.executable, "-m", MODULE, str(folder)],
         cwd=REPOSITORY,

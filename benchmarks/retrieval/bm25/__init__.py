@@ -1,1 +1,1 @@
-"""The libraries of `benchmarks.retrieval.bm25_libraries`, each in a process of its own."""
+"""The libraries of `benchmarks.retrieval.bm25_libraries`, each in its own process."""

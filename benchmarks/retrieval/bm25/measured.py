@@ -24,15 +24,15 @@ def run(
         index.mkdir()
         build(folder / "passages.txt", index)
         size = sum(path.stat().st_size for path in index.rglob("*"))
-        figures = {"seconds": time.perf_counter() - started, "disk_mb": size / 1e6}
+        metrics = {"seconds": time.perf_counter() - started, "disk_mb": size / 1e6}
     else:
         search = opened(index)
-        figures = {"open_seconds": time.perf_counter() - started}
+        metrics = {"open_seconds": time.perf_counter() - started}
         queries = list(token_lists(folder / "queries.txt"))
         found = search(queries)
         (folder / f"{library}.json").write_text(json.dumps(found))
-        figures |= _speeds(search, queries)
-    print(json.dumps(figures | _memory()))
+        metrics |= _speeds(search, queries)
+    print(json.dumps(metrics | _memory()))
 
 
 def token_lists(path: Path) -> Iterator[list[str]]:

@@ -1,1 +1,1 @@
-"""Building indexes and changing what they hold: the work of a process of its own."""
+"""Index builds and bulk changes; runs in its own process."""

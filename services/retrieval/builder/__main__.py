@@ -1,8 +1,8 @@
-"""The process that works on indexes: ``python -m services.retrieval.builder <folder>``.
+"""The builder process: ``python -m services.retrieval.builder FOLDER [PARENT_PID]``.
 
-It reads ``order.json`` in the core environment and ends with a result, or fails with its cause.
-It may be killed at any time and started again on the same folder: a build goes on where it was.
-Given the number of its parent's process as well, it ends with that.
+It reads the message in FOLDER, runs in the core environment, and writes result.json. It may be
+killed at any time and rerun on the same folder: a build resumes where it stopped. With PARENT_PID
+it exits when that process does.
 """
 
 import signal
@@ -14,19 +14,19 @@ from pydantic import BaseModel, TypeAdapter
 
 from services.contracts.errors import TemperError
 from services.contracts.index_messages import (
-    ORDER,
+    MESSAGE_FILE,
     BuildIndex,
-    DeleteDocuments,
+    DeletePassages,
     DropIndex,
     IndexDropped,
     Indexes,
+    IndexMessage,
     ListIndexes,
-    Order,
-    PutDocuments,
+    PutCorpus,
 )
 from services.contracts.indexes import IndexSummary
 from services.core.process.reporter import Reporter
-from services.retrieval.builder.build import Surroundings, build_index
+from services.retrieval.builder.build import BuildContext, build_index
 from services.retrieval.builder.changes import delete_documents, put_documents
 from services.retrieval.builder.encoding import PassageEncoder, running_encoder
 from services.retrieval.builder.progress import BuildProgress
@@ -41,34 +41,34 @@ ENCODER_LOG = "encoder.log"
 LOCK_SECONDS = 30.0
 
 
-def carry_out(order: Order, folder: Path, reporter: Reporter) -> BaseModel:
-    """Do what an order says; ``folder`` is that of the order. Raises `TemperError`."""
+def carry_out(request: IndexMessage, folder: Path, reporter: Reporter) -> BaseModel:
+    """Execute a message; ``folder`` holds it and receives logs. Raises `TemperError`."""
     settings = IndexSettings()
     store = IndexStore(settings.indexes_folder)
 
     def start_encoder(wanted: EncoderSpecification) -> AbstractContextManager[PassageEncoder]:
         return running_encoder(wanted, settings.runtimes_folder, folder / ENCODER_LOG)
 
-    around = Surroundings(store, start_encoder)
+    context = BuildContext(store, start_encoder)
     progress = BuildProgress(reporter)
-    match order:
+    match request:
         case BuildIndex():
-            return build_index(order, around, progress)
-        case PutDocuments():
-            return put_documents(order, around, progress)
-        case DeleteDocuments():
-            return delete_documents(order, around)
+            return build_index(request, context, progress)
+        case PutCorpus():
+            return put_documents(request, context, progress)
+        case DeletePassages():
+            return delete_documents(request, context)
         case DropIndex():
-            _drop(store, order.index)
-            return IndexDropped(index=order.index)
+            _drop(store, request.index)
+            return IndexDropped(index=request.index)
         case ListIndexes():
-            if order.index is not None:
-                return Indexes(indexes=[store.summary(order.index)])
+            if request.index is not None:
+                return Indexes(indexes=[store.summary(request.index)])
             return Indexes(indexes=[_summary(store, name) for name in store.names()])
 
 
 def _summary(store: IndexStore, name: str) -> IndexSummary:
-    """One index of many: that it cannot be read must not hide the others."""
+    """Summarize one of several indexes; an unreadable one is reported instead of raised."""
     try:
         return store.summary(name)
     except IndexUnusable as error:
@@ -76,7 +76,7 @@ def _summary(store: IndexStore, name: str) -> IndexSummary:
 
 
 def _drop(store: IndexStore, name: str) -> None:
-    """Delete an index, or what was built of one that never came to be; raises `UnknownIndex`."""
+    """Delete an index, or the leftovers of one that was never published. Raises `UnknownIndex`."""
     if store.version(name) is None and (store.root / name).is_dir():
         with store.writing(name, LOCK_SECONDS) as writing:
             writing.discard()
@@ -84,17 +84,17 @@ def _drop(store: IndexStore, name: str) -> None:
     store.drop(name, LOCK_SECONDS)
 
 
-_ORDER: TypeAdapter[Order] = TypeAdapter(Order)
+_MESSAGE: TypeAdapter[IndexMessage] = TypeAdapter(IndexMessage)
 
 
 def main(folder: Path) -> None:
-    """Carry out the order in a folder; the outcome is in its result.json."""
-    # Ends in order: an encoder of ours ends, too.
+    """Execute the message in ``folder``; the outcome goes to its result.json."""
+    # Exit through finally blocks, so that our encoder process is stopped too.
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     reporter = Reporter(folder)
-    order = _ORDER.validate_json((folder / ORDER).read_bytes())
+    request = _MESSAGE.validate_json((folder / MESSAGE_FILE).read_bytes())
     try:
-        outcome = carry_out(order, folder, reporter)
+        outcome = carry_out(request, folder, reporter)
     except InvalidCorpus as error:
         error.announce(reporter)
         reporter.fail(error.code, error.message, error.param)

@@ -12,7 +12,7 @@ from services.contracts.indexes import IndexBuildMetrics, IndexMode
 from services.retrieval.builder.encoding import StartEncoder
 from services.retrieval.builder.progress import BuildProgress
 from services.retrieval.builder.state import BuildState, corpus_identity, read_state
-from services.retrieval.builder.text import analysis_of, write_text
+from services.retrieval.builder.text import analyzer_for, write_text
 from services.retrieval.builder.vectors import write_vectors
 from services.retrieval.corpus.corpus import open_corpus
 from services.retrieval.corpus.validation import CheckedCorpus
@@ -24,40 +24,44 @@ from services.retrieval.encoder.specification import (
 from services.retrieval.store.errors import IndexUnusable
 from services.retrieval.store.layout import IndexFolder, VersionFolder
 from services.retrieval.store.manifest import DenseManifest, Manifest, finish_version
-from services.retrieval.store.store import IndexStore, Writing
+from services.retrieval.store.store import IndexStore, PendingVersion
 from services.retrieval.vectors.errors import VectorsUnusable
 
 
 @dataclass(frozen=True)
-class Surroundings:
-    """What a process works with: the indexes, and how an encoder is had."""
+class BuildContext:
+    """Build dependencies: the index store and an encoder factory."""
 
     store: IndexStore
     start_encoder: StartEncoder
 
 
 class BuildAttempt:
-    """One attempt; ``goes_on`` says that an earlier one had begun."""
+    """One attempt at building a version; ``is_resumed`` when it continues an earlier one."""
 
     def __init__(
-        self, order: BuildIndex, writing: Writing, around: Surroundings, progress: BuildProgress
+        self,
+        request: BuildIndex,
+        writing: PendingVersion,
+        context: BuildContext,
+        progress: BuildProgress,
     ) -> None:
-        self._order = order
-        self._around = around
+        self._order = request
+        self._around = context
         self._progress = progress
         self._version = writing.building
-        self.goes_on = False
+        self.is_resumed = False
         self._state = self._taken_up(writing)
 
     def run(self) -> None:
-        """Bring the version in the making to its end."""
+        """Complete the pending version."""
         specification = self._order.specification
         if self._state.passages is None:
             passages = write_text(self._version, specification, self._checked(), self._progress)
             self._keep(passages=passages)
         dense = None if specification.mode is IndexMode.BM25 else self._write_vectors()
         if corpus_identity(self._order.corpus) != self._state.corpus:
-            raise InvalidRequest("the corpus was changed while it was read", param="file")
+            raise InvalidRequest("the corpus changed while it was being read", param="file")
         manifest = Manifest(
             name=self._order.index,
             mode=specification.mode,
@@ -67,14 +71,14 @@ class BuildAttempt:
         )
         finish_version(self._version, manifest)
 
-    def _taken_up(self, writing: Writing) -> BuildState:
-        """What is there of this index already; anything else is removed."""
+    def _taken_up(self, writing: PendingVersion) -> BuildState:
+        """Adopt the state an earlier attempt left for the same index; discard anything else."""
         wanted = BuildState.of(self._order)
         left = read_state(self._version)
         if left is not None and wanted.is_of_same_index(left):
             wanted = left.model_copy(update={"build": wanted.build})
-            self.goes_on = True
-            self._progress.message("going on with what an earlier attempt has built")
+            self.is_resumed = True
+            self._progress.message("resuming an earlier attempt")
         else:
             writing.discard()
         self._version.path.mkdir(parents=True, exist_ok=True)
@@ -108,78 +112,77 @@ class BuildAttempt:
             )
 
     def _settle_encoder(self, encoder: EncoderDescription) -> None:
-        """Vectors that are there already must come from the same encoder, or go."""
+        """Keep earlier vectors only if the same encoder made them."""
         earlier = self._state.encoder
         if earlier is not None and earlier.fingerprint != encoder.fingerprint:
-            self._progress.message("the encoder has changed; all passages are encoded anew")
+            self._progress.message("the encoder has changed; re-encoding all passages")
             _remove_vectors(self._version)
         self._keep(encoder=encoder)
 
 
 def _remove_vectors(version: VersionFolder) -> None:
-    """Remove what there is of vectors."""
+    """Delete all vector files of a pending version."""
     for path in version.dense.glob("*"):
         path.unlink()
 
 
 LOCK_SECONDS = 30.0
-"""How long a build waits for another build, or a change, of the same index."""
+"""How long a build waits for a concurrent build or change of the same index."""
 
 
-def build_index(order: BuildIndex, around: Surroundings, progress: BuildProgress) -> IndexBuilt:
-    """Carry out an order from wherever an earlier attempt at it was ended.
+def build_index(request: BuildIndex, context: BuildContext, progress: BuildProgress) -> IndexBuilt:
+    """Build an index, resuming whatever an earlier attempt at the same build left.
 
-    The index of that name answers as before until the new version is complete. Raises
-    `InvalidCorpus`, `StorageFull`, `IndexBusy` and what goes wrong with an encoder; the index is
-    then as it was.
+    The index of that name keeps serving its current version until the new one is complete. Raises
+    `InvalidCorpus`, `StorageFull`, `IndexBusy` and encoder errors; the index is then unchanged.
     """
     begun = time.monotonic()
-    analysis_of(order.specification)
-    with around.store.writing(order.index, LOCK_SECONDS) as writing:
-        version = _made_before(order, around.store)
+    analyzer_for(request.specification)
+    with context.store.writing(request.index, LOCK_SECONDS) as writing:
+        version = _made_before(request, context.store)
         if version is None:
-            with _undone_when_useless(writing, order):
-                _make_version(order, writing, around, progress)
+            with _undone_when_useless(writing, request):
+                _make_version(request, writing, context, progress)
                 version = writing.publish()
     seconds = time.monotonic() - begun
-    summary = around.store.summary(order.index)
+    summary = context.store.summary(request.index)
     metrics = IndexBuildMetrics(
         documents=summary.documents,
         bytes_on_disk=summary.bytes_on_disk,
         seconds=seconds,
         documents_per_second=summary.documents / seconds,
     )
-    return IndexBuilt(index=order.index, version=version, metrics=metrics)
+    return IndexBuilt(index=request.index, version=version, metrics=metrics)
 
 
 def _make_version(
-    order: BuildIndex, writing: Writing, around: Surroundings, progress: BuildProgress
+    request: BuildIndex, writing: PendingVersion, context: BuildContext, progress: BuildProgress
 ) -> None:
-    """Go on with what is there, or begin anew where that turns out to be damaged."""
-    build = BuildAttempt(order, writing, around, progress)
+    """Resume an earlier attempt, or start over when its files turn out to be damaged."""
+    build = BuildAttempt(request, writing, context, progress)
     try:
         build.run()
     except (IndexUnusable, VectorsUnusable) as error:
-        if not build.goes_on:
+        if not build.is_resumed:
             raise
-        progress.message(f"what an earlier attempt left is of no use: {error.message}")
+        progress.message(f"discarding an unusable earlier attempt: {error.message}")
         writing.discard()
-        BuildAttempt(order, writing, around, progress).run()
+        BuildAttempt(request, writing, context, progress).run()
 
 
-def _made_before(order: BuildIndex, store: IndexStore) -> str | None:
-    """The version that this same build made, if it was killed before it could say so."""
-    version = store.version(order.index)
+def _made_before(request: BuildIndex, store: IndexStore) -> str | None:
+    """The version published by an earlier attempt of this build that died before reporting it."""
+    version = store.version(request.index)
     if version is None:
         return None
-    state = read_state(IndexFolder(store.root / order.index).version(version))
-    return version if state is not None and state.build == order.build else None
+    state = read_state(IndexFolder(store.root / request.index).version(version))
+    return version if state is not None and state.build == request.build else None
 
 
 @contextmanager
-def _undone_when_useless(writing: Writing, order: BuildIndex) -> Iterator[None]:
-    """Remove what was built of a corpus that no index can be made of, or that the disk cannot
-    hold: others need the room. After any other end a later attempt goes on with it."""
+def _undone_when_useless(writing: PendingVersion, request: BuildIndex) -> Iterator[None]:
+    """Discard the pending version when the corpus is invalid or the disk is full (others need the
+    space); after any other failure a later attempt resumes it."""
     try:
         yield
     except InvalidRequest:
@@ -191,7 +194,7 @@ def _undone_when_useless(writing: Writing, order: BuildIndex) -> Iterator[None]:
         writing.discard()
         reason = error.message if isinstance(error, StorageFull) else "the disk is full"
         raise StorageFull(
-            f"{reason}; index {order.index!r} is as it was before, and what was built is removed: "
+            f"{reason}; index {request.index!r} is unchanged, the partial build removed: "
             f"make room where {writing.building.path} is (or set TEMPER_RETRIEVAL_INDEXES to a "
             "larger disk) and build it again"
         ) from error

@@ -1,11 +1,11 @@
-"""Changing the passages of an index from a file."""
+"""Bulk changes of an index's passages from a file."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
 
-from services.contracts.index_messages import DeleteDocuments, DocumentsChanged, PutDocuments
-from services.retrieval.builder.build import Surroundings
+from services.contracts.index_messages import DeletePassages, PassagesChanged, PutCorpus
+from services.retrieval.builder.build import BuildContext
 from services.retrieval.builder.encoding import PassageEncoder, Vectors
 from services.retrieval.builder.progress import BuildProgress
 from services.retrieval.corpus.corpus import open_corpus
@@ -19,49 +19,48 @@ PUT_AT_ONCE = 1000
 
 
 def put_documents(
-    order: PutDocuments, around: Surroundings, progress: BuildProgress
-) -> DocumentsChanged:
-    """Add the passages of a corpus, or replace those of the same ids.
+    request: PutCorpus, context: BuildContext, progress: BuildProgress
+) -> PassagesChanged:
+    """Add the passages of a corpus, replacing those with the same ids.
 
-    The corpus is read to its end first: one that has anything wrong changes nothing. Killed
-    later, it has changed as many as were reported; the same order can be given again. Raises
-    `InvalidCorpus`, `UnknownIndex`, `IndexBusy`, `IndexFull`, `StorageFull` and what goes wrong
-    with an encoder.
+    The whole corpus is validated first: an invalid one changes nothing. If the process is killed
+    later, the reported number of passages is in; rerunning is safe. Raises `InvalidCorpus`,
+    `UnknownIndex`, `IndexBusy`, `IndexFull`, `StorageFull` and encoder errors.
     """
-    checked = CheckedCorpus(open_corpus(order.corpus, ids_required=True), order.corpus_name)
+    checked = CheckedCorpus(open_corpus(request.corpus, ids_required=True), request.corpus_name)
     total = sum(1 for _ in checked)
     checked.raise_problems()
-    index = around.store.open(order.index).index
-    with _encoder_of(index, around) as encoder:
+    index = context.store.open(request.index).index
+    with _encoder_of(index, context) as encoder:
         changes, changed = Changes(index), 0
         progress.begin("adding")
         documents = (passage.document for passage in checked)
         while batch := list(islice(documents, PUT_AT_ONCE)):
             changed += changes.put(batch, _vectors(batch, encoder))
             progress.tell(changed, total)
-    return DocumentsChanged(index=order.index, changed=changed, documents=index.count)
+    return PassagesChanged(index=request.index, changed=changed, documents=index.count)
 
 
-def delete_documents(order: DeleteDocuments, around: Surroundings) -> DocumentsChanged:
-    """Delete the passages with these ids; ids that the index does not have are passed over."""
-    index = around.store.open(order.index).index
-    changed = Changes(index).delete(order.ids)
-    return DocumentsChanged(index=order.index, changed=changed, documents=index.count)
+def delete_documents(request: DeletePassages, context: BuildContext) -> PassagesChanged:
+    """Delete passages by id; unknown ids are ignored."""
+    index = context.store.open(request.index).index
+    changed = Changes(index).delete(request.ids)
+    return PassagesChanged(index=request.index, changed=changed, documents=index.count)
 
 
 @contextmanager
-def _encoder_of(index: Index, around: Surroundings) -> Iterator[PassageEncoder | None]:
-    """The encoder that made the vectors of an index; None for an index without.
+def _encoder_of(index: Index, context: BuildContext) -> Iterator[PassageEncoder | None]:
+    """Run the encoder that made the index's vectors; None for an index without vectors.
 
-    Raises `EncoderMismatch` when the same model now makes other vectors.
+    Raises `EncoderMismatch` when the same model now produces different vectors.
     """
     dense = index.manifest.dense
     if dense is None or dense.encoder is None:
         yield None
         return
     made_by = EncoderDescription.model_validate(dense.encoder)
-    with around.start_encoder(made_by.specification()) as encoder:
-        encoder.description.checked_against(made_by)
+    with context.start_encoder(made_by.specification()) as encoder:
+        encoder.description.require_same_vectors(made_by)
         yield encoder
 
 

@@ -1,4 +1,4 @@
-"""Vectors for passages, from an encoder that runs for as long as they are made."""
+"""Passage vectors from an encoder process that runs for the duration of a block."""
 
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -20,24 +20,24 @@ from services.retrieval.encoder.specification import (
 )
 
 START_SECONDS = 900.0
-"""An encoder may have to fetch its model first."""
+"""Includes a possible download of the model."""
 
 CALL_SECONDS = 1800.0
 TRIES = 3
 
 Vectors = NDArray[np.float32]
-"""Normalised, one a passage: (passages, dimension)."""
+"""Unit length, one row per passage: (passages, dimension)."""
 
 
 class PassageEncoder(Protocol):
-    """An encoder that is ready."""
+    """An encoder that has loaded its model."""
 
     @property
     def description(self) -> EncoderDescription:
-        """What it is."""
+        """Its model, dimension and fingerprint."""
 
     def encode(self, passages: Sequence[str]) -> Vectors:
-        """The vectors of passages."""
+        """Encode passages: (passages, dimension)."""
 
 
 StartEncoder = Callable[[EncoderSpecification], AbstractContextManager[PassageEncoder]]
@@ -49,7 +49,7 @@ StartEncoder = Callable[[EncoderSpecification], AbstractContextManager[PassageEn
 def running_encoder(
     specification: EncoderSpecification, runtimes: Path, log: Path
 ) -> Iterator[PassageEncoder]:
-    """An encoder in a process of its own, as a `StartEncoder` gives it."""
+    """Run an encoder process, as a `StartEncoder`."""
     with (
         EncoderProcess(specification, runtimes=runtimes, log=log) as process,
         BlockingEncoderClient(process.socket) as client,
@@ -59,17 +59,17 @@ def running_encoder(
 
 @dataclass(frozen=True)
 class _Encoder:
-    """One process; not to be shared between threads."""
+    """An encoder process with its client; not thread-safe."""
 
     process: EncoderProcess
     client: BlockingEncoderClient
     description: EncoderDescription
 
     def encode(self, passages: Sequence[str]) -> Vectors:
-        """The vectors of passages.
+        """Encode passages: (passages, dimension).
 
-        An encoder that died is waited for, since it is started again. Raises
-        `EncoderUnavailable` or `EncoderTimeout` when that does not help.
+        Waits for a crashed encoder to be restarted. Raises `EncoderUnavailable` or `EncoderTimeout`
+        when that does not help.
         """
         for _ in range(TRIES - 1):
             try:

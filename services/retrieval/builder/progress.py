@@ -1,4 +1,4 @@
-"""Telling how far a build has come."""
+"""Progress reports of a build."""
 
 import time
 
@@ -9,7 +9,7 @@ METRICS_SECONDS = 10.0
 
 
 class BuildProgress:
-    """Reports the progress of one attempt, in passages: now and then, whoever asks how often."""
+    """Rate-limited progress of one attempt, in passages."""
 
     def __init__(self, reporter: Reporter) -> None:
         self._reporter = reporter
@@ -19,7 +19,7 @@ class BuildProgress:
         self._next_metrics = 0.0
 
     def begin(self, phase: str, done: int = 0) -> None:
-        """A phase begins, of which ``done`` passages were worked on in earlier attempts."""
+        """Start a phase; ``done`` passages were completed by earlier attempts."""
         self._reporter.phase(phase)
         self._started = time.monotonic()
         self._before = done
@@ -27,7 +27,7 @@ class BuildProgress:
         self._next_metrics = self._started + METRICS_SECONDS
 
     def tell(self, done: int, total: float) -> None:
-        """So many passages of about ``total`` are done; at the end of the phase, all."""
+        """Report ``done`` of about ``total`` passages; the end of a phase is always reported."""
         now = time.monotonic()
         if now < self._next_report and done < total:
             return
@@ -40,5 +40,5 @@ class BuildProgress:
             self._reporter.metrics(done, passages_per_second=rate)
 
     def message(self, text: str) -> None:
-        """Tell the user something."""
+        """Report a message to the user."""
         self._reporter.message(text)

@@ -1,4 +1,4 @@
-"""What a version in the making is made from: whether a killed build can be gone on with."""
+"""The inputs of a pending version, by which a killed build can be resumed."""
 
 import hashlib
 import os
@@ -18,10 +18,10 @@ STATE = "build.json"
 
 
 class BuildState(BaseModel):
-    """Lies beside the parts of a version, and stays with it.
+    """Stored inside the version's folder.
 
-    ``build`` names the build that worked on it last. ``passages`` is their number once the text is
-    complete; ``encoder`` made the vectors, once there are any.
+    ``build`` names the build that last worked on it. ``passages`` is set once the text index is
+    complete, ``encoder`` once there are vectors.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -33,25 +33,25 @@ class BuildState(BaseModel):
     encoder: EncoderDescription | None = None
 
     @classmethod
-    def of(cls, order: BuildIndex) -> Self:
-        """What a build begins with; raises `UnreadableFile` when there is no such corpus."""
+    def of(cls, request: BuildIndex) -> Self:
+        """The initial state of a build; raises `UnreadableFile` when the corpus is missing."""
         return cls(
-            build=order.build,
-            specification=order.specification,
-            corpus=corpus_identity(order.corpus),
+            build=request.build,
+            specification=request.specification,
+            corpus=corpus_identity(request.corpus),
         )
 
     def is_of_same_index(self, other: "BuildState") -> bool:
-        """Whether one can go on with what the other began."""
+        """Whether a build can resume what the other began."""
         return (self.specification, self.corpus) == (other.specification, other.corpus)
 
     def write(self, version: VersionFolder) -> None:
-        """Keep it with the version."""
+        """Store it with the version."""
         write_atomically(version.path / STATE, self.model_dump_json().encode())
 
 
 def read_state(version: VersionFolder) -> BuildState | None:
-    """What was built there, or begun; None when nothing there can be used."""
+    """The stored state; None when nothing there is usable."""
     try:
         return BuildState.model_validate_json((version.path / STATE).read_bytes())
     except (OSError, ValidationError):
@@ -59,7 +59,8 @@ def read_state(version: VersionFolder) -> BuildState | None:
 
 
 def corpus_identity(path: Path) -> str:
-    """A text that is another one when the corpus has changed, without reading its content."""
+    """A digest of paths, sizes and modification times: changes when the corpus does, without
+    reading it."""
     digest = hashlib.sha256(os.fsencode(path.resolve()))
     try:
         for file in _files(path):

@@ -1,26 +1,26 @@
-"""The first part of a build: the passages, and the words they are found by."""
+"""First half of a build: the passage store and the text index."""
 
 from services.contracts.errors import InvalidRequest
 from services.contracts.indexes import IndexMode, IndexSpecification
 from services.retrieval.builder.progress import BuildProgress
 from services.retrieval.corpus.document import Document
-from services.retrieval.corpus.identities import IdentityLog
+from services.retrieval.corpus.identities import IdLog
 from services.retrieval.corpus.validation import CheckedCorpus
 from services.retrieval.store.layout import VersionFolder
 from services.retrieval.store.text_writer import TextWriter
-from services.retrieval.store.tokens import Analysis
+from services.retrieval.store.tokens import Analyzer
 
 IDS = "ids"
 COMMIT_PASSAGES = 10_000
-"""After so many what was written is made durable: a kill costs no more than these."""
+"""Passages per commit: a kill loses at most this many."""
 
 _ADDED_AT_ONCE = 500
 
 
-def analysis_of(specification: IndexSpecification) -> Analysis:
-    """How the index tells words; raises `InvalidRequest` for an unknown language."""
+def analyzer_for(specification: IndexSpecification) -> Analyzer:
+    """The analyzer of an index; raises `InvalidRequest` for an unknown language."""
     try:
-        return Analysis(specification.language)
+        return Analyzer(specification.language)
     except ValueError as error:
         raise InvalidRequest(str(error), param="language") from None
 
@@ -31,15 +31,14 @@ def write_text(
     corpus: CheckedCorpus,
     progress: BuildProgress,
 ) -> int:
-    """Write what an earlier attempt has not written; return the number of all passages.
+    """Write the passages that earlier attempts have not written; return the total number.
 
-    Raises `InvalidCorpus` with everything that is wrong with the corpus, duplicate ids included,
-    and `StorageFull`.
+    Raises `InvalidCorpus` with all problems, duplicate ids included, and `StorageFull`.
     """
     searchable = specification.mode is not IndexMode.DENSE
     with (
-        TextWriter(version, analysis_of(specification), searchable=searchable) as writer,
-        IdentityLog(version.path / IDS) as ids,
+        TextWriter(version, analyzer_for(specification), searchable=searchable) as writer,
+        IdLog(version.path / IDS) as ids,
     ):
         _Text(writer, ids, progress).write(corpus)
         corpus.check_ids(ids)
@@ -51,7 +50,7 @@ def write_text(
 class _Text:
     """One attempt at writing the passages."""
 
-    def __init__(self, writer: TextWriter, ids: IdentityLog, progress: BuildProgress) -> None:
+    def __init__(self, writer: TextWriter, ids: IdLog, progress: BuildProgress) -> None:
         self._writer = writer
         self._ids = ids
         self._progress = progress
@@ -60,7 +59,7 @@ class _Text:
         self._uncommitted = 0
 
     def write(self, corpus: CheckedCorpus) -> None:
-        """Read the whole corpus; once something is wrong with it, nothing more is written."""
+        """Read the whole corpus; after the first problem nothing more is written."""
         self._progress.begin("reading", self._begun_with)
         for number, passage in enumerate(corpus):
             self._ids.add((passage.document.id,))

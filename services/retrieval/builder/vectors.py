@@ -1,4 +1,4 @@
-"""The second part of a build: the vectors of the passages."""
+"""Second half of a build: the passages' vectors."""
 
 import shutil
 from itertools import islice
@@ -24,10 +24,10 @@ def write_vectors(
     encoder: PassageEncoder,
     progress: BuildProgress,
 ) -> DenseKind:
-    """Encode what an earlier attempt has not encoded, then make the vectors searchable.
+    """Encode the passages that earlier attempts have not, then build the vector index.
 
-    ``passages`` is their number in the corpus. Returns the kind that was settled on. Raises
-    `StorageFull`, and what goes wrong with the encoder.
+    ``passages`` is the number in the corpus. Returns the resolved kind. Raises `StorageFull` and
+    encoder errors.
     """
     parameters = DenseParameters(dimension=encoder.description.dimension, kind=kind)
     with DenseBuilder(version.dense, parameters) as builder:
@@ -56,13 +56,13 @@ def _encode(
     if builder.rows != passages:
         raise InvalidRequest(
             f"the corpus had {passages:,} passages when it was first read, and has "
-            f"{builder.rows:,} now: leave it alone until the index is built",
+            f"{builder.rows:,} now: do not modify it during the build",
             param="file",
         )
 
 
 def _check_room(version: VersionFolder, needed: int) -> None:
-    """Rather now than hours later."""
+    """Fail now rather than hours into the build."""
     free = free_bytes(version.path)
     if free < needed:
         raise StorageFull(
@@ -72,5 +72,5 @@ def _check_room(version: VersionFolder, needed: int) -> None:
 
 
 def free_bytes(folder: Path) -> int:
-    """What the disk of a folder has left."""
+    """Free space of the folder's disk."""
     return shutil.disk_usage(folder).free

@@ -1,21 +1,21 @@
-"""Cutting long texts into passages that a search result can show and an encoder can read."""
+"""Splits long texts into passages of a size that an encoder can read."""
 
 import re
 from collections.abc import Iterator
 
 PASSAGE_BYTES = 1000
-"""About what an encoder reads of a text; bytes, because it reads fewer characters of scripts
-that take more of them."""
+"""About what an encoder reads of a text. Bytes, because tokens of non-Latin scripts hold fewer
+characters."""
 
 _PARAGRAPHS = re.compile(r"\n[^\S\n]*\n\s*")
 _BREAKS = (re.compile(r"\n"), re.compile(r"[.!?。!?…][\"')\]]?(?=\s)|[。!?]"), re.compile(r"\s"))
 
 
 def cut(text: str, most: int = PASSAGE_BYTES) -> Iterator[str]:
-    """Yield the passages of a text, each of at most ``most`` bytes of UTF-8 and not empty.
+    """Yield non-empty passages of at most ``most`` bytes of UTF-8.
 
-    They end where paragraphs, lines, sentences or words do, the first of these that can be had,
-    and hold everything but the white space between them, in order. ``most`` is at least 4.
+    Splits at paragraphs, else lines, else sentences, else words. Nothing but whitespace at the
+    splits is lost. ``most`` is at least 4.
     """
     held, size = "", 0
     for paragraph in _PARAGRAPHS.split(text):
@@ -32,7 +32,7 @@ def cut(text: str, most: int = PASSAGE_BYTES) -> Iterator[str]:
 
 
 def _pieces(paragraph: str, most: int) -> Iterator[str]:
-    """A paragraph in parts of at most ``most`` bytes."""
+    """Pieces of a paragraph, at most ``most`` bytes each."""
     start = 0
     while start < len(paragraph):
         window = _within(paragraph[start : start + most], most)
@@ -44,13 +44,13 @@ def _pieces(paragraph: str, most: int) -> Iterator[str]:
 
 
 def _within(text: str, most: int) -> str:
-    """The longest beginning of a text that has at most ``most`` bytes."""
+    """The longest prefix of at most ``most`` bytes."""
     encoded = text.encode()
     return text if len(encoded) <= most else encoded[:most].decode(errors="ignore")
 
 
 def _break(window: str) -> int:
-    """Where to end a window: at the last good place of its second half, else at its end."""
+    """Where to split a window: the last boundary in its second half, else its end."""
     for pattern in _BREAKS:
         ends = [match.end() for match in pattern.finditer(window, len(window) // 2)]
         if ends:

@@ -1,4 +1,4 @@
-"""Corpora: files of rows, and folders of text."""
+"""Corpora: files of rows and folders of text files."""
 
 import os
 from collections.abc import Iterator
@@ -9,12 +9,12 @@ from typing import Protocol
 from services.datasets.reader import open_records
 from services.datasets.record import MAX_ROW_BYTES, Problem, RowError, UnreadableFile
 from services.retrieval.corpus.chunking import cut
-from services.retrieval.corpus.document import Document, joined, parse_row
+from services.retrieval.corpus.document import Document, join_contents, parse_row
 
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """A document of a corpus, and the row (counted from 1) or the file that it came from."""
+    """A document, with the row (1-based) or file it came from."""
 
     document: Document
     row: int | None
@@ -22,23 +22,23 @@ class Passage:
 
     @property
     def place(self) -> str:
-        """Where a person finds it."""
+        """Human-readable location."""
         return self.file if self.file is not None else f"row {self.row}"
 
 
 class Corpus(Protocol):
-    """Yields the passages of one corpus in an order that stays, or the problems it has.
+    """Iterates over passages, or problems, in a stable order.
 
-    Iterating begins anew each time, takes bounded memory however long the corpus is, and raises
-    `UnreadableFile` where it cannot be read any further.
+    Each iteration starts over and uses bounded memory. Raises `UnreadableFile` where reading cannot
+    continue.
     """
 
     @property
     def share_read(self) -> float:
-        """How much of it was read, from 0 to 1."""
+        """Fraction read so far, from 0 to 1."""
 
     def __iter__(self) -> Iterator[Passage | Problem]:
-        """Read it from its beginning."""
+        """Start over from the beginning."""
 
 
 class RowCorpus:
@@ -53,7 +53,7 @@ class RowCorpus:
 
     @property
     def share_read(self) -> float:
-        """How much of the file was read, from 0 to 1."""
+        """Fraction of the file read so far, from 0 to 1."""
         return self._records.share_read
 
     def __iter__(self) -> Iterator[Passage | Problem]:
@@ -74,10 +74,10 @@ TEXT_SUFFIXES = frozenset({".txt", ".text", ".md", ".markdown", ".rst", ".org", 
 
 
 class FolderCorpus:
-    """The text files below a folder, told by their suffixes, in the order of their names.
+    """The text files below a folder, recognized by suffix, in name order.
 
-    Hidden files and links are passed over. A passage's id is the path of its file with its
-    number in it, counted from 1; its title is the path without the suffix.
+    Hidden files and symbolic links are skipped. A passage's id is its file's path and its 1-based
+    number in the file; its title is the path without suffix.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -90,7 +90,7 @@ class FolderCorpus:
 
     @property
     def share_read(self) -> float:
-        """How many of the files were read, from 0 to 1."""
+        """Fraction of the files read so far, from 0 to 1."""
         return min(1.0, self._read / self._files)
 
     def __iter__(self) -> Iterator[Passage | Problem]:
@@ -110,7 +110,7 @@ def _passages(name: str, text: str) -> Iterator[Passage]:
     for number, passage in enumerate(cut(text), start=1):
         document = Document(
             id=f"{name}#{number}",
-            contents=joined(title, passage),
+            contents=join_contents(title, passage),
             title=title,
             text=passage,
             metadata={"file": name},
@@ -134,7 +134,8 @@ def _text_of(path: Path) -> str | Problem:
 
 
 def _text_files(folder: Path) -> Iterator[Path]:
-    """Every text file below a folder, depth first; a folder that cannot be listed raises."""
+    """Every text file below a folder, depth first; raises `UnreadableFile` for an unlistable
+    one."""
     try:
         with os.scandir(folder) as scan:
             entries = sorted(scan, key=lambda entry: os.fsencode(entry.name))
@@ -152,7 +153,7 @@ def _text_files(folder: Path) -> Iterator[Path]:
 
 
 def open_corpus(path: Path, *, ids_required: bool = False) -> Corpus:
-    """Open a file of rows (JSONL, JSON or Parquet, told by its content) or a folder of text.
+    """Open a file of rows (JSONL, JSON or Parquet, detected by content) or a folder of text.
 
     With ``ids_required`` a row without an id is a problem. Raises `UnreadableFile`.
     """

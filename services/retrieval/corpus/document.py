@@ -1,4 +1,4 @@
-"""A passage, as indexes hold it and as clients see it."""
+"""Passages: their fields, and parsing them from corpus rows."""
 
 import json
 from collections.abc import Mapping
@@ -10,12 +10,11 @@ from services.datasets.record import JsonValue, RowError, shown
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A passage of a corpus.
+    """A passage.
 
-    ``contents`` is what is searched: by Search-R1's convention the title in quotation marks, a
-    line break, and the text. ``title`` and ``text`` are its parts; a passage without a title has
-    an empty one. ``metadata`` can be filtered by; ``extra`` are fields of the corpus's own, which
-    are only given back.
+    ``contents`` is what is searched, in Search-R1's convention: the quoted title, a newline, the
+    text. ``title`` and ``text`` are its parts (the title may be empty). ``metadata`` can be
+    filtered on; ``extra`` fields are only returned.
     """
 
     id: str
@@ -26,7 +25,7 @@ class Document:
     extra: Mapping[str, object] = field(default_factory=dict)
 
     def to_json(self) -> bytes:
-        """The passage as /retrieve answers with it, UTF-8."""
+        """The passage as /retrieve returns it, UTF-8."""
         row: JsonObject = {
             "id": self.id,
             "contents": self.contents,
@@ -40,13 +39,13 @@ class Document:
         return json.dumps(row, ensure_ascii=False, separators=(",", ":")).encode()
 
 
-def joined(title: str, text: str) -> str:
-    """The contents of a passage that came as title and text."""
+def join_contents(title: str, text: str) -> str:
+    """Build contents from title and text."""
     return f'"{title}"\n{text}' if title else text
 
 
-def parted(contents: str) -> tuple[str, str]:
-    """Title and text of a passage that came as contents; without a quoted first line, no title."""
+def split_contents(contents: str) -> tuple[str, str]:
+    """Split contents into title and text; without a quoted first line the title is empty."""
     first, line_break, rest = contents.partition("\n")
     if line_break and len(first) >= 2 and first[0] == first[-1] == '"':
         return first[1:-1], rest
@@ -59,11 +58,10 @@ _OWN = frozenset({"id", "contents", "title", "text", "metadata"})
 
 
 def parse_row(row: JsonValue, number: int | None = None) -> Document:
-    """Turn a row into a passage; raises `RowError` that names the field at fault.
+    """Parse a row of a corpus; raises `RowError` naming the invalid field.
 
-    A row without an id gets its ``number`` for one; where that is None, the id must be there.
-    A passage that came as contents has its title and text taken out of them, and the other way
-    round; a row that has both keeps them as they are.
+    Rows are ``{id, contents}``, ``{title, text, metadata}``, or both. A row without an id gets
+    ``number``; if that is None the id is required. Missing fields are derived from the others.
     """
     if not isinstance(row, dict):
         raise RowError(f"is {shown(row)}, not an object with contents, or with title and text")
@@ -71,8 +69,8 @@ def parse_row(row: JsonValue, number: int | None = None) -> Document:
     if contents is None and text is None:
         raise RowError("contents is missing (or text, in its place)")
     if contents is None:
-        contents = joined(title or "", text or "")
-    own_title, own_text = parted(contents)
+        contents = join_contents(title or "", text or "")
+    own_title, own_text = split_contents(contents)
     if not contents.strip():
         raise RowError("contents is empty" if row.get("contents") is not None else "text is empty")
     return Document(
@@ -88,7 +86,7 @@ def parse_row(row: JsonValue, number: int | None = None) -> Document:
 def _text(row: JsonObject, name: str) -> str | None:
     value = row.get(name)
     if value is not None and not isinstance(value, str):
-        raise RowError(f"{name} is {shown(value)}, not a text")
+        raise RowError(f"{name} is {shown(value)}, not a string")
     return value
 
 
@@ -98,7 +96,7 @@ def _id(value: JsonValue, number: int | None) -> str:
     if value is None:
         raise RowError("id is missing")
     if isinstance(value, bool) or not isinstance(value, str | int):
-        raise RowError(f"id is {shown(value)}, not a text or a whole number")
+        raise RowError(f"id is {shown(value)}, not a string or an integer")
     text = str(value)
     if not text:
         raise RowError("id is empty")
@@ -117,7 +115,7 @@ def _metadata(value: JsonValue) -> JsonObject:
 
 
 def _check_numbers(value: JsonValue, path: str) -> None:
-    """Refuse whole numbers that no index can hold; the depth of rows is bounded."""
+    """Reject integers beyond 64 bits; nesting depth is already bounded by the decoder."""
     match value:
         case dict():
             for name, item in value.items():

@@ -1,4 +1,4 @@
-"""Finding ids that occur twice in a corpus of any length, in bounded memory."""
+"""Detects duplicate ids in a corpus of any size, in bounded memory."""
 
 from collections.abc import Iterable, Iterator
 from hashlib import blake2b
@@ -10,17 +10,14 @@ import numpy.typing as npt
 
 _HASH_BYTES = 8
 _AT_ONCE = 1 << 22
-"""Hashes looked at in one piece: 32 MB, and as much again to sort them."""
+"""Hashes processed at once: 32 MB, and as much again for sorting."""
 
 Hashes = npt.NDArray[np.uint64]
 Numbers = npt.NDArray[np.int64]
 
 
-class IdentityLog:
-    """A file with a hash of the id of every document, at the place of its number.
-
-    Made anew with each log, and removed when the log is closed.
-    """
+class IdLog:
+    """A scratch file with the hash of each document's id, in order; removed on close."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -34,15 +31,15 @@ class IdentityLog:
         self._path.unlink()
 
     def add(self, ids: Iterable[str]) -> None:
-        """Note the ids of the next documents."""
+        """Append the ids of the next documents."""
         hashes = (blake2b(each.encode(), digest_size=_HASH_BYTES).digest() for each in ids)
         self._file.write(b"".join(hashes))
 
     def suspects(self, most: int) -> list[int]:
-        """Numbers of documents whose id may occur more than once, in order.
+        """Numbers of documents whose id may be duplicated, in order.
 
-        They hold the first ``most`` repetitions with what they repeat. Two ids may share a hash,
-        once in a million corpora of tens of millions: who asks compares the ids themselves.
+        Covers the first ``most`` duplicates and the documents they duplicate. Hash collisions are
+        possible, so callers compare the ids themselves.
         """
         self._file.flush()
         repeated: list[tuple[int, int]] = []
@@ -51,7 +48,7 @@ class IdentityLog:
         return sorted({number for pair in repeated for number in pair})
 
     def _parts(self) -> Iterator[tuple[Hashes, Numbers]]:
-        """All hashes with their numbers, in parts by their leading bits: equal ones together."""
+        """All hashes with their numbers, partitioned by leading bits so that equal hashes meet."""
         count = self._path.stat().st_size // _HASH_BYTES
         if not count:
             return
@@ -66,14 +63,14 @@ class IdentityLog:
 
 
 def _chosen(hashes: Hashes, start: int, bits: int, part: int) -> tuple[Hashes, Numbers]:
-    """Of one piece, the hashes that begin with these bits, and their numbers."""
+    """The hashes of one chunk with these leading bits, and their numbers."""
     piece = hashes[start : start + _AT_ONCE].astype(np.uint64)
     places = np.flatnonzero(piece >> np.uint64(64 - bits) == np.uint64(part))
     return piece[places], places + start
 
 
 def _repetitions(hashes: Hashes, numbers: Numbers, most: int) -> Iterator[tuple[int, int]]:
-    """The first documents that repeat an earlier one's hash, each with the first that had it."""
+    """The first documents that repeat an earlier hash, each paired with its first occurrence."""
     order = np.argsort(hashes, kind="stable")
     ordered = hashes[order]
     same = np.flatnonzero(ordered[1:] == ordered[:-1]) + 1

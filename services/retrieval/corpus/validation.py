@@ -14,12 +14,12 @@ from services.datasets.record import Problem, UnreadableFile, counted
 from services.datasets.scan import InvalidFile
 from services.datasets.validate import FileValidation, ValidationSpec, validate
 from services.retrieval.corpus.corpus import Corpus, Passage, open_corpus
-from services.retrieval.corpus.identities import IdentityLog
-from services.retrieval.store.tokens import Analysis
+from services.retrieval.corpus.identities import IdLog
+from services.retrieval.store.tokens import Analyzer
 
 
 class CorpusFileSpec(ValidationSpec):
-    """The corpus of an indexing job, and the language of its words."""
+    """The corpus of an indexing job, and the language of its analyzer."""
 
     file: SourceFile
     language: str | None
@@ -38,9 +38,9 @@ class InvalidCorpus(InvalidFile):
 
 
 class CheckedCorpus:
-    """Iterates over the passages of a corpus, and keeps the problems that it meets.
+    """Iterates over the valid passages of a corpus and collects its problems.
 
-    At the first of more than ``max_problems`` reading stops.
+    Reading stops after ``max_problems``.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class CheckedCorpus:
 
     @property
     def share_read(self) -> float:
-        """How much of the corpus was read, from 0 to 1."""
+        """Fraction of the corpus read so far, from 0 to 1."""
         return self._corpus.share_read
 
     def __iter__(self) -> Iterator[Passage]:
@@ -73,8 +73,8 @@ class CheckedCorpus:
         if not self.passages and not self.problems:
             self._keep(Problem(None, "holds no passages"))
 
-    def check_ids(self, log: IdentityLog) -> None:
-        """Look for ids that occur twice; ``log`` holds those of all passages in their order."""
+    def check_ids(self, log: IdLog) -> None:
+        """Check for duplicate ids; ``log`` holds the ids of all passages, in order."""
         suspects = set(log.suspects(self._most + 1))
         if not suspects:
             return
@@ -100,7 +100,7 @@ class CheckedCorpus:
             raise InvalidCorpus(self._name, problems, complete=self._complete)
 
     def _keep(self, problem: Problem) -> bool:
-        """Keep a problem if there is room; otherwise the corpus was not read to its end."""
+        """Record a problem; False once there are too many to record."""
         if len(self.problems) < self._most:
             self.problems.append(problem)
         else:
@@ -115,11 +115,11 @@ _PASSAGES_PER_PROGRESS = 500
 def check_corpus(spec: CorpusFileSpec, file: FileValidation) -> JsonObject:
     """Read the corpus to its end; passage ids are kept in a scratch file, to bound memory."""
     try:
-        Analysis(spec.language)
+        Analyzer(spec.language)
     except ValueError as error:
         raise InvalidRequest(str(error), param="language") from None
     corpus = CheckedCorpus(open_corpus(file.path), file.filename, max_problems=spec.max_errors)
-    with IdentityLog(file.job_dir / IDS) as ids:
+    with IdLog(file.job_dir / IDS) as ids:
         for passage in corpus:
             ids.add((passage.document.id,))
             if corpus.passages % _PASSAGES_PER_PROGRESS == 0:

@@ -1,1 +1,1 @@
-"""The index that answers when nobody has made one."""
+"""The default index: Python's documentation, built on first use."""

@@ -1,4 +1,4 @@
-"""Building the default index on first use, in a process of its own."""
+"""Builds the default index on first use, in a child process."""
 
 import asyncio
 import logging
@@ -18,17 +18,17 @@ MAX_SECONDS = 600.0
 
 
 class Mark(Protocol):
-    """Something that can be set."""
+    """A one-way flag."""
 
     def set(self) -> None:
-        """Set it, for good."""
+        """Set it."""
 
 
 @asynccontextmanager
-async def default_index_built(folder: Path, default: str, built: Mark) -> AsyncIterator[None]:
-    """Meanwhile build the default index below ``folder`` if it is wanted and not there.
+async def building_default_index(folder: Path, default: str, built: Mark) -> AsyncIterator[None]:
+    """Build the default index in the background if it is wanted and missing.
 
-    ``built`` is set when there is nothing to build any more, even if building has failed.
+    ``built`` is set once there is nothing left to build, even after a failed build.
     """
     if default != DEFAULT_INDEX or IndexStore(folder).version(default) is not None:
         built.set()

@@ -1,8 +1,6 @@
-"""The index that answers when nobody has made one: Python's documentation.
+"""Builds the default index, Python's documentation, if it is missing.
 
-    python -m services.retrieval.default_index.command FOLDER_OF_INDEXES
-
-makes it where it is missing.
+python -m services.retrieval.default_index.command INDEXES_FOLDER
 """
 
 import json
@@ -16,7 +14,7 @@ from services.contracts.errors import TemperError
 from services.contracts.index_messages import BuildIndex
 from services.contracts.indexes import IndexMode, IndexSpecification
 from services.core.process.reporter import Reporter
-from services.retrieval.builder.build import Surroundings, build_index
+from services.retrieval.builder.build import BuildContext, build_index
 from services.retrieval.builder.progress import BuildProgress
 from services.retrieval.default_index.documentation import rows
 from services.retrieval.encoder.specification import EncoderSpecification
@@ -26,10 +24,9 @@ DEFAULT_INDEX = "python"
 
 
 def ensure_default_index(root: Path) -> None:
-    """Build the index unless there is one of its name; takes seconds.
+    """Build the index unless it exists; takes seconds.
 
-    Of several processes that do so at once, one builds and the others wait for it. Raises
-    `IndexBusy` and `StorageFull`.
+    Concurrent callers wait for the one that builds. Raises `IndexBusy` and `StorageFull`.
     """
     store = IndexStore(root)
     if store.version(DEFAULT_INDEX) is not None:
@@ -39,22 +36,22 @@ def ensure_default_index(root: Path) -> None:
         corpus = folder / "python.jsonl"
         with open(corpus, "w", encoding="utf-8") as file:
             file.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows())
-        order = BuildIndex(
+        request = BuildIndex(
             index=DEFAULT_INDEX,
             corpus=corpus,
             corpus_name=corpus.name,
             specification=IndexSpecification(mode=IndexMode.BM25),
             build=f"documentation of Python {platform.python_version()}",
         )
-        build_index(order, Surroundings(store, _no_encoder), BuildProgress(Reporter(folder)))
+        build_index(request, BuildContext(store, _no_encoder), BuildProgress(Reporter(folder)))
 
 
 def _no_encoder(specification: EncoderSpecification) -> NoReturn:
-    raise AssertionError(f"an index of words needs no encoder: {specification.model}")
+    raise AssertionError(f"a BM25 index needs no encoder: {specification.model}")
 
 
 def main(root: Path) -> int:
-    """Make the index where it is missing; the last line on standard error says why it cannot."""
+    """Build the index if missing; on failure the last line of stderr is the reason."""
     try:
         ensure_default_index(root)
     except TemperError as error:

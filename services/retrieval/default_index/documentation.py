@@ -1,6 +1,6 @@
-"""The Python documentation that comes with every Python, as passages.
+"""Python's own documentation as passages.
 
-Nothing is imported to get at it: modules are read as text, so that none of them runs.
+Modules are parsed, never imported, so none of their code runs.
 """
 
 import ast
@@ -19,13 +19,13 @@ _PASSED_OVER = frozenset(
 )
 _TOPICS = Path("pydoc_data") / "topics.py"
 _SHORTEST = 20
-"""Characters of a text that is worth finding."""
+"""Minimum length of a text worth indexing, in characters."""
 
 _Documented = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def rows() -> Iterator[JsonObject]:
-    """Rows of a corpus: the language reference, and what modules say of themselves."""
+    """Corpus rows: the language reference, and the docstrings of the standard library."""
     seen: set[str] = set()
     for kind, title, text in _texts():
         if title in seen or len(text) < _SHORTEST:
@@ -37,7 +37,7 @@ def rows() -> Iterator[JsonObject]:
 
 
 def _texts() -> Iterator[tuple[str, str, str]]:
-    """Kind, title and text of everything that is documented."""
+    """Kind, title and text of everything documented."""
     library = Path(sysconfig.get_path("stdlib"))
     for topic, text in _topics(library / _TOPICS).items():
         yield "reference", topic, text
@@ -57,7 +57,7 @@ def _texts() -> Iterator[tuple[str, str, str]]:
 
 
 def _topics(path: Path) -> dict[str, str]:
-    """The language reference, which is one big dictionary of texts."""
+    """The language reference: one dictionary of texts."""
     tree = _parsed(path)
     for node in tree.body if tree is not None else []:
         if isinstance(node, ast.Assign | ast.AnnAssign) and isinstance(node.value, ast.Dict):
@@ -66,14 +66,14 @@ def _topics(path: Path) -> dict[str, str]:
 
 
 def _parsed(path: Path) -> ast.Module | None:
-    """A module's tree; None where it is missing or of another grammar."""
+    """A module's syntax tree; None when missing or not parseable."""
     with suppress(OSError, SyntaxError, ValueError):
         return ast.parse(path.read_bytes())
     return None
 
 
 def _documented(node: _Documented, name: str, kind: str) -> Iterator[tuple[str, str, str]]:
-    """A module, class or function with a docstring, and the public ones in it."""
+    """A documented module, class or function, and its public members."""
     text = ast.get_docstring(node)
     if text:
         yield kind, name, f"{_head(node, name)}{text}"

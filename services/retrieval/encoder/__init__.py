@@ -1,1 +1,1 @@
-"""Encoders: models in a process of their own that make vectors of texts."""
+"""Embedding models, each in its own process."""

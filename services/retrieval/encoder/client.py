@@ -1,4 +1,4 @@
-"""Asking an encoder for vectors from an event loop."""
+"""Clients of an encoder process, for event loops and for threads."""
 
 import asyncio
 import time
@@ -21,26 +21,26 @@ TRIES = 3
 
 
 class EncoderClient:
-    """One connection to an encoder, for all tasks of an event loop.
+    """One connection to an encoder, shared by all tasks of an event loop.
 
-    Any number of calls may wait at once: the encoder merges them, with those of other processes,
-    into batches. A connection that breaks is made again within the deadline of a call. A call that
-    was under way is tried again, but not for ever: it may be what ends the encoder. A task that is
-    cancelled frees its place in the encoder.
+    Concurrent calls are merged into batches by the encoder, together with those of other processes.
+    A lost connection is reopened within a call's deadline and the call retried a few times, not
+    forever: the call may be what crashes the encoder. Cancelling a task cancels its work in the
+    encoder.
     """
 
     def __init__(self, socket: Path) -> None:
-        """``socket`` is that of an `EncoderProcess`. Nothing is connected yet."""
+        """Connects to the socket of an `EncoderProcess` on first use."""
         self._socket = socket
         self._connection: Connection | None = None
         self._connecting = asyncio.Lock()
         self._closed = False
 
     async def describe(self, *, deadline: float) -> EncoderDescription:
-        """What the encoder is, once it has loaded its model.
+        """Describe the encoder once its model is loaded.
 
-        ``deadline``, here and below, is a time of `time.monotonic`. Raises `EncoderUnusable` when
-        the model cannot be loaded, `EncoderUnavailable` when nothing listens.
+        Deadlines, here and below, are times of `time.monotonic`. Raises `EncoderUnusable` when the
+        model cannot be loaded, `EncoderUnavailable` when nothing listens.
         """
         response, _ = await self._ask(Operation.DESCRIBE, deadline=deadline)
         if response.description is None:
@@ -48,17 +48,17 @@ class EncoderClient:
         return response.description
 
     async def busy_seconds(self, *, deadline: float) -> float:
-        """For how long the encoder has been computing its oldest batch; 0 when it is idle."""
+        """Age in seconds of the oldest batch being computed; 0 when idle."""
         response, _ = await self._ask(Operation.HEALTH, deadline=deadline)
         return response.busy_seconds or 0.0
 
     async def encode(
         self, texts: Sequence[str], kind: TextKind, *, deadline: float
     ) -> NDArray[np.float32]:
-        """Normalised vectors of ``texts``: (texts, dimension), float32, in their order.
+        """Encode ``texts`` to unit vectors: (texts, dimension), float32, in order.
 
-        Any text has a vector, also an empty one; what is longer than the encoder's ``max_tokens``
-        is cut. Raises `EncoderTimeout`, `EncoderBusy`, `EncoderUnavailable`, `EncoderUnusable`.
+        Every text has a vector, the empty one too; texts are truncated to ``max_tokens``. Raises
+        `EncoderTimeout`, `EncoderBusy`, `EncoderUnavailable`, `EncoderUnusable`.
         """
         if not texts:
             description = await self.describe(deadline=deadline)
@@ -70,9 +70,9 @@ class EncoderClient:
     async def score(
         self, query: str, passages: Sequence[str], *, deadline: float
     ) -> NDArray[np.float32]:
-        """How well each passage fits ``query``: (passages,), float32, more is better.
+        """Score each passage for ``query``: (passages,), float32, higher is better.
 
-        By the reranker where one is configured, else by the cosine. Raises as `encode` does.
+        Uses the reranker if one is configured, else the cosine similarity. Raises as `encode` does.
         """
         if not passages:
             return np.empty(0, np.float32)
@@ -87,7 +87,7 @@ class EncoderClient:
         return self._closed
 
     async def close(self) -> None:
-        """Close the connection; calls that wait raise `EncoderUnavailable`."""
+        """Close the connection; pending calls raise `EncoderUnavailable`."""
         self._closed = True
         if self._connection is not None:
             await self._connection.close()
@@ -105,7 +105,7 @@ class EncoderClient:
         deadline: float,
         kind: TextKind = TextKind.QUERY,
     ) -> NDArray[np.float32]:
-        """Ask for each part, several at a time; the rows of all answers in their order."""
+        """Send the parts concurrently and concatenate the answers in order."""
         under_way = asyncio.Semaphore(PARTS_UNDER_WAY)
 
         async def ask(part: list[bytes]) -> NDArray[np.float32]:
@@ -155,7 +155,7 @@ class EncoderClient:
         return answer
 
     async def _connected(self) -> Connection:
-        """The connection, made again when it is lost; tried until the caller's time is over."""
+        """The connection, reopened if lost; retries until the caller's deadline."""
         async with self._connecting:
             while self._connection is None or self._connection.lost:
                 if self._closed:
@@ -168,9 +168,9 @@ class EncoderClient:
 
 
 class BlockingEncoderClient:
-    """One connection to an encoder, for one thread without an event loop of its own.
+    """One connection to an encoder, for a thread without an event loop.
 
-    Errors are those of `EncoderClient`. It holds an event loop, and so must be closed.
+    Raises as `EncoderClient` does. Must be closed.
     """
 
     def __init__(self, socket: Path) -> None:
@@ -179,25 +179,24 @@ class BlockingEncoderClient:
         self._client = EncoderClient(socket)
 
     def describe(self, *, deadline: float) -> EncoderDescription:
-        """What the encoder is, once it has loaded its model."""
+        """Describe the encoder once its model is loaded."""
         return self._runner.run(self._client.describe(deadline=deadline))
 
     def busy_seconds(self, *, deadline: float) -> float:
-        """For how long the encoder has been computing its oldest batch; 0 when it is idle."""
+        """Age in seconds of the oldest batch being computed; 0 when idle."""
         return self._runner.run(self._client.busy_seconds(deadline=deadline))
 
     def encode(
         self, texts: Sequence[str], kind: TextKind, *, deadline: float
     ) -> NDArray[np.float32]:
-        """Normalised vectors of ``texts``: (texts, dimension), float32, in their order.
+        """Encode ``texts`` to unit vectors: (texts, dimension), float32, in order.
 
-        Best with some thousand texts at once: they are sent in parts, several of which are on
-        their way at a time.
+        Works best with thousands of texts per call: parts are sent concurrently.
         """
         return self._runner.run(self._client.encode(texts, kind, deadline=deadline))
 
     def score(self, query: str, passages: Sequence[str], *, deadline: float) -> NDArray[np.float32]:
-        """How well each passage fits ``query``: (passages,), float32, more is better."""
+        """Score each passage for ``query``: (passages,), float32, higher is better."""
         return self._runner.run(self._client.score(query, passages, deadline=deadline))
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""One connection of an event loop to an encoder, shared by all that wait for answers."""
+"""A multiplexed connection to an encoder."""
 
 import asyncio
 import itertools
@@ -24,11 +24,11 @@ Answer = tuple[Response, NDArray[np.float32]]
 
 
 class ConnectionLost(Exception):
-    """The encoder closed the connection, or sent what is no answer."""
+    """The encoder closed the connection or sent an invalid message."""
 
 
 class Connection:
-    """Requests that are under way at once, and the task that reads their answers."""
+    """Pending requests, and the task that reads their answers."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
@@ -47,7 +47,7 @@ class Connection:
 
     @property
     def lost(self) -> bool:
-        """Whether no answer can come any more."""
+        """Whether the connection can no longer deliver answers."""
         return self._receiving.done()
 
     async def ask(
@@ -58,9 +58,9 @@ class Connection:
         texts: Sequence[bytes] = (),
         deadline: float | None = None,
     ) -> Answer:
-        """Send a request and wait for its answer; raises `ConnectionLost`.
+        """Send a request and await its answer; raises `ConnectionLost`.
 
-        When the wait is cancelled, the encoder is told that nobody waits any longer.
+        Cancellation is passed on to the encoder.
         """
         if self.lost:
             raise ConnectionLost("the encoder closed the connection")
@@ -83,7 +83,7 @@ class Connection:
             del self._waiting[number]
 
     async def close(self) -> None:
-        """Hang up; who waits gets `ConnectionLost`."""
+        """Close the connection; pending requests raise `ConnectionLost`."""
         self._receiving.cancel()
         with suppress(asyncio.CancelledError):
             await self._receiving

@@ -1,34 +1,34 @@
-"""What can go wrong between a process and its encoder."""
+"""Errors of encoders and their clients."""
 
 from services.contracts.errors import ConfigurationError, GatewayTimeout, TemperError, Unavailable
 
 
 class EncoderUnavailable(Unavailable):
-    """The encoder does not run at present; it may be starting again."""
+    """The encoder is not running; it may be restarting."""
 
     code = "encoder_unavailable"
 
 
 class EncoderBusy(Unavailable):
-    """More texts wait than the encoder takes."""
+    """The encoder's queue is full."""
 
     code = "encoder_busy"
 
 
 class EncoderTimeout(GatewayTimeout):
-    """The vectors were not there by the deadline."""
+    """The deadline passed before the vectors were computed."""
 
     code = "encoder_timeout"
 
 
 class EncoderUnusable(ConfigurationError):
-    """The encoder cannot be had as it is asked for; the message is the reason."""
+    """The encoder cannot be run as configured; the message says why."""
 
     code = "encoder_unusable"
 
 
 class EncoderMismatch(ConfigurationError):
-    """Vectors of this encoder cannot be compared to those that are there."""
+    """This encoder's vectors are not comparable to those of the index."""
 
     code = "encoder_mismatch"
 
@@ -37,6 +37,6 @@ _KNOWN: tuple[type[TemperError], ...] = (EncoderBusy, EncoderTimeout, EncoderUnu
 
 
 def error_of(code: str, message: str) -> TemperError:
-    """The error that an encoder reported."""
+    """Rebuild the error an encoder reported."""
     kind = next((known for known in _KNOWN if known.code == code), EncoderUnavailable)
     return kind(message)

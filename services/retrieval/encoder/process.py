@@ -1,4 +1,4 @@
-"""The encoder's process: started with the Python of its runtime, and kept running."""
+"""An encoder process in its runtime's Python, kept running by a supervisor thread."""
 
 import shutil
 import tempfile
@@ -7,17 +7,17 @@ from typing import Self
 
 from services.core.process.runtimes import find_runtime
 from services.retrieval.encoder.specification import EncoderDescription, EncoderSpecification
-from services.retrieval.encoder.supervisor import EncoderKeeper, EncoderState
+from services.retrieval.encoder.supervisor import EncoderState, EncoderSupervisor
 
 RUNTIME = "encoder"
 CHILD = "services.retrieval.encoder.child"
 
 
 class EncoderProcess:
-    """An encoder that runs until `close`, or until the process that started it ends.
+    """An encoder that runs until `close` or until the owning process dies.
 
-    It is started again when it dies or hangs; a thread of this process sees to that. Its clients
-    may be in any process of this user on this host: they only need ``socket``.
+    A supervisor thread restarts it when it crashes or hangs. Clients may be in any process of the
+    same user on this host; all they need is ``socket``.
     """
 
     def __init__(
@@ -28,18 +28,19 @@ class EncoderProcess:
         log: Path,
         start_seconds: float = 300.0,
     ) -> None:
-        """Nothing is started yet. ``runtimes`` is the folder of the installed runtimes; to ``log``
-        goes what the encoder's libraries write. An encoder that has not loaded its model after
-        ``start_seconds`` (which may mean a download) is ended and started again.
+        """Prepare, but do not start, the process.
 
-        Raises `RuntimeMissing` when the runtime ``encoder`` is not installed.
+        ``runtimes`` is the folder of the installed runtimes; ``log`` receives the output of the
+        encoder's libraries. An encoder that has not loaded its model (download included) after
+        ``start_seconds`` is restarted. Raises `RuntimeMissing` when the runtime ``encoder`` is not
+        installed.
         """
         python = find_runtime(runtimes, RUNTIME).python
-        # Short, for the path of a socket has 107 bytes; nobody else can look into it.
+        # Short, because socket paths are limited to 107 bytes; private to this user.
         self._folder = Path(tempfile.mkdtemp(prefix="temper-encoder-"))
         self.socket = self._folder / "socket"
         self._state = EncoderState()
-        self._keeper = EncoderKeeper(
+        self._supervisor = EncoderSupervisor(
             [str(python), "-P", "-m", CHILD, str(self.socket), specification.model_dump_json()],
             socket=self.socket,
             log=log,
@@ -48,41 +49,41 @@ class EncoderProcess:
         )
 
     def start(self) -> Self:
-        """Start it and return at once."""
-        self._keeper.start()
+        """Start it without waiting."""
+        self._supervisor.start()
         return self
 
     def wait_ready(self, timeout: float) -> EncoderDescription:
-        """Wait until it answers, at most ``timeout`` seconds.
+        """Wait up to ``timeout`` seconds until it is ready.
 
-        Raises `EncoderUnusable` when its model cannot be loaded and `EncoderUnavailable` when it
-        is not ready in time.
+        Raises `EncoderUnusable` when its model cannot be loaded, `EncoderUnavailable` when it is
+        not ready in time.
         """
         return self._state.wait_ready(timeout)
 
     @property
     def description(self) -> EncoderDescription | None:
-        """What it is; None until it is ready for the first time."""
+        """Its description; None before it is first ready."""
         return self._state.description
 
     @property
     def problem(self) -> str | None:
-        """Why it does not answer at present; None while it does."""
+        """Why it is not ready; None when it is."""
         return self._state.problem
 
     @property
     def restarts(self) -> int:
-        """How often it was started again."""
+        """Number of restarts."""
         return self._state.restarts
 
     @property
     def pid(self) -> int | None:
-        """The process that runs at present."""
+        """The current process id."""
         return self._state.pid
 
     def close(self) -> None:
-        """End it and what it left on disk but its log. May be called twice."""
-        self._keeper.end()
+        """Stop it and remove its files except the log. Idempotent."""
+        self._supervisor.end()
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def __enter__(self) -> Self:

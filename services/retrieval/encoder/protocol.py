@@ -1,9 +1,9 @@
-"""Messages between an encoder and its clients: a JSON header and a body of float32.
+"""Wire protocol between an encoder and its clients.
 
-On the wire: the lengths of header and body (4 bytes each, big-endian), the header, the body. Each
-request has an id that its answer repeats; answers come in any order. Vectors are little-endian
-float32, row after row. Only processes of one user on one host talk to each other, and yet every
-length has a bound: a fault must not take all memory.
+A message is the lengths of header and body (4 bytes each, big-endian), a JSON header, and a body of
+little-endian float32 rows. Answers repeat the request's id and arrive in any order. Both ends
+belong to one user on one host; lengths are bounded all the same, so that a bug cannot exhaust
+memory.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ MAX_HEADER_BYTES = 8 << 20
 MAX_BODY_BYTES = 64 << 20
 MAX_TEXTS = 1024
 MAX_TEXT_CHARACTERS = 32_768
-"""What a text has beyond it is not read; no encoder looks at so much."""
+"""Texts are truncated to this; no encoder reads as much."""
 
 PART_BYTES = 1 << 20
 _PREFIX = struct.Struct(">II")
@@ -31,21 +31,21 @@ _FLOAT = np.dtype("<f4")
 
 
 class ProtocolError(Exception):
-    """The other end sent what is no message."""
+    """The peer sent an invalid message."""
 
 
 class Operation(StrEnum):
-    """What is asked of an encoder."""
+    """Operations of an encoder."""
 
-    DESCRIBE = "describe"  # what it is, once it has loaded its model
-    HEALTH = "health"  # how long it has been at what it does
-    ENCODE = "encode"  # the vectors of texts
-    SCORE = "score"  # how well texts fit the first of them
-    CANCEL = "cancel"  # nobody waits for the request of this id any longer; has no answer
+    DESCRIBE = "describe"  # description, once the model is loaded
+    HEALTH = "health"  # age of the current batch
+    ENCODE = "encode"  # vectors of texts
+    SCORE = "score"  # relevance of texts to the first one
+    CANCEL = "cancel"  # abandon the request of this id; has no answer
 
 
 class Request(BaseModel):
-    """A question to the encoder. ``deadline`` is a time of the host's monotonic clock."""
+    """A request; ``deadline`` is a time of the host's monotonic clock."""
 
     id: int = Field(ge=0)
     operation: Operation
@@ -57,14 +57,14 @@ class Request(BaseModel):
 
 
 class Failure(BaseModel):
-    """Why there is no result; ``code`` is that of an error in `errors`."""
+    """Why a request failed; ``code`` is that of an error in `errors`."""
 
     code: str
     message: str
 
 
 class Response(BaseModel):
-    """An answer; ``rows`` and ``columns`` are the shape of the body's array."""
+    """An answer; ``rows`` and ``columns`` are the shape of the body."""
 
     id: int
     failure: Failure | None = None
@@ -75,15 +75,13 @@ class Response(BaseModel):
 
 
 def encoded_texts(texts: Iterable[str]) -> Iterator[bytes]:
-    """Texts as JSON, cut to what is read. What is no Unicode becomes question marks."""
+    """Texts as JSON strings, truncated; lone surrogates become question marks."""
     for text in texts:
         yield json.dumps(text[:MAX_TEXT_CHARACTERS], ensure_ascii=False).encode(errors="replace")
 
 
 def parts(texts: Iterable[bytes], most: int = MAX_TEXTS) -> Iterator[list[bytes]]:
-    """Texts, as `encoded_texts` gives them, in parts that a message holds: no more than ``most``
-    texts and about a megabyte each.
-    """
+    """Split encoded texts into messages of at most ``most`` texts and about a megabyte each."""
     part: list[bytes] = []
     size = 0
     for text in texts:
@@ -104,20 +102,20 @@ def request_message(
     texts: Sequence[bytes] = (),
     deadline: float | None = None,
 ) -> bytes:
-    """A request; ``texts`` as `encoded_texts` gives them."""
+    """Serialize a request; ``texts`` come from `encoded_texts`."""
     fields = {"id": number, "operation": operation, "kind": kind, "deadline": deadline}
     header = json.dumps(fields).encode()
     return message(b'%b,"texts":[%b]}' % (header[:-1], b",".join(texts)))
 
 
 def message(header: bytes, body: bytes = b"") -> bytes:
-    """A whole message; raises `ProtocolError` when no receiver would take it."""
+    """Frame a message; raises `ProtocolError` when it exceeds the limits."""
     _check(len(header), len(body))
     return b"".join((_PREFIX.pack(len(header), len(body)), header, body))
 
 
 async def read_message(reader: asyncio.StreamReader) -> tuple[bytes, bytes] | None:
-    """The next header and body, or None at the end of the stream; raises `ProtocolError`."""
+    """Read a header and body, or None at the end of the stream; raises `ProtocolError`."""
     try:
         prefix = await reader.readexactly(_PREFIX.size)
         header_length, body_length = _PREFIX.unpack(prefix)
@@ -130,27 +128,27 @@ async def read_message(reader: asyncio.StreamReader) -> tuple[bytes, bytes] | No
 
 
 def parse_request(header: bytes) -> Request:
-    """Read a request; raises `ProtocolError`."""
+    """Parse a request; raises `ProtocolError`."""
     try:
         return Request.model_validate_json(header)
     except ValidationError as error:
-        raise ProtocolError(f"no request: {error.error_count()} wrong fields") from None
+        raise ProtocolError(f"invalid request: {error.error_count()} wrong fields") from None
 
 
 def parse_response(header: bytes, body: bytes) -> tuple[Response, NDArray[np.float32]]:
-    """Read an answer and its array: (rows, columns); raises `ProtocolError`."""
+    """Parse an answer and its array (rows, columns); raises `ProtocolError`."""
     try:
         response = Response.model_validate_json(header)
     except ValidationError as error:
-        raise ProtocolError(f"no answer: {error.error_count()} wrong fields") from None
+        raise ProtocolError(f"invalid answer: {error.error_count()} wrong fields") from None
     if response.rows * response.columns * _FLOAT.itemsize != len(body):
-        raise ProtocolError("an array is not as long as its shape says")
+        raise ProtocolError("an array does not match its shape")
     array = np.frombuffer(body, dtype=_FLOAT).reshape(response.rows, response.columns)
     return response, array.astype(np.float32)
 
 
 def response_message(response: Response, array: NDArray[np.float32] | None = None) -> bytes:
-    """An answer, with an array of two dimensions."""
+    """Serialize an answer with a 2-dimensional array."""
     if array is None:
         return message(response.model_dump_json().encode())
     rows, columns = array.shape

@@ -1,4 +1,4 @@
-"""Which model encodes, and how: what an operator or an index asks for, and what an encoder is."""
+"""What encoder is requested, and what a running encoder is."""
 
 from enum import StrEnum
 from typing import Annotated, Self
@@ -8,21 +8,21 @@ from pydantic import BaseModel, ConfigDict, Field
 from services.retrieval.encoder.errors import EncoderMismatch
 
 DEFAULT_MODEL = "minilm"
-"""The name of the model that comes with the runtime."""
+"""The model that ships with the runtime."""
 
 ModelName = Annotated[str, Field(min_length=1, max_length=512)]
 Prefix = Annotated[str, Field(max_length=2048)]
 
 
 class TextKind(StrEnum):
-    """What a text is: many models encode questions and passages differently."""
+    """Role of a text; many models encode queries and passages differently."""
 
     QUERY = "query"
     PASSAGE = "passage"
 
 
 class Backend(StrEnum):
-    """What computes the vectors."""
+    """Inference backend."""
 
     AUTO = "auto"  # onnx where the model can be run by it on this device, else torch
     ONNX = "onnx"
@@ -30,12 +30,12 @@ class Backend(StrEnum):
 
 
 class EncoderSpecification(BaseModel):
-    """A request for an encoder.
+    """A requested encoder.
 
-    ``model`` and ``reranker`` are folders or hub names of sentence-transformers models, ``model``
-    also `DEFAULT_MODEL`; they are trusted: who takes them from clients checks them first. A prefix
-    of None is the one that the model, or else its family, is known to want. ``threads`` of None
-    uses all cores that the process may use.
+    ``model`` and ``reranker`` are folders or hub names of sentence-transformers models (``model``
+    may be `DEFAULT_MODEL`); they are trusted, so callers validate names that come from clients. A
+    prefix of None selects the model's own, or else its family's. ``threads`` of None uses all
+    available cores.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -51,11 +51,10 @@ class EncoderSpecification(BaseModel):
 
 
 class EncoderDescription(BaseModel):
-    """What an encoder that runs is.
+    """A running encoder.
 
-    Vectors of two encoders can be compared when their fingerprints are equal: then weights,
-    tokenizer, pooling, prefixes and truncation are. ``reranker`` of None means that `score` gives
-    the cosine of the vectors.
+    Vectors are comparable when fingerprints are equal: same weights, tokenizer, pooling, prefixes
+    and truncation. Without a ``reranker``, `score` is the cosine similarity.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -71,7 +70,7 @@ class EncoderDescription(BaseModel):
     reranker: str | None = None
 
     def specification(self) -> EncoderSpecification:
-        """What to ask for in order to get this encoder again, wherever it runs."""
+        """The specification that reproduces this encoder on any host."""
         return EncoderSpecification(
             model=self.model,
             max_tokens=self.max_tokens,
@@ -79,8 +78,9 @@ class EncoderDescription(BaseModel):
             passage_prefix=self.passage_prefix,
         )
 
-    def checked_against(self, other: "EncoderDescription") -> Self:
-        """This one; raises `EncoderMismatch` when its vectors are not comparable to ``other``'s."""
+    def require_same_vectors(self, other: "EncoderDescription") -> Self:
+        """Return self; raises `EncoderMismatch` when the vectors are not comparable to
+        ``other``'s."""
         if self.fingerprint != other.fingerprint:
             raise EncoderMismatch(
                 f"vectors of {other.model!r} ({other.dimension} dimensions, fingerprint "

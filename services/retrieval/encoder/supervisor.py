@@ -1,4 +1,4 @@
-"""The thread that starts an encoder, watches it, and starts it again."""
+"""Supervises an encoder process: starts it, watches it, restarts it with backoff."""
 
 import logging
 import os
@@ -18,7 +18,7 @@ from services.retrieval.encoder.specification import EncoderDescription
 
 
 class EncoderState:
-    """Written by the thread that keeps the process, read by any."""
+    """The state of an encoder process: written by its supervisor, read by any thread."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -29,31 +29,31 @@ class EncoderState:
         self._unusable = False
 
     def started(self, pid: int | None) -> None:
-        """A process runs and loads its model."""
+        """A process is running and loading its model."""
         with self._changed:
             self.pid = pid
-            if not self._unusable:  # what is wrong with the model stays known until it is right
+            if not self._unusable:  # an unusable model stays reported until one loads
                 self.problem = "the encoder is loading its model"
 
     def ready(self, description: EncoderDescription) -> None:
-        """It answers."""
+        """The encoder is ready."""
         with self._changed:
             self.description, self.problem, self._unusable = description, None, False
             self._changed.notify_all()
 
     def ended(self, problem: str, *, unusable: bool = False) -> None:
-        """It runs no more; ``unusable`` says that the next one will do no better."""
+        """The process ended; ``unusable`` means that a restart will not help."""
         with self._changed:
             self.problem, self.pid, self._unusable = problem, None, unusable
             self._changed.notify_all()
 
-    def starts_again(self) -> None:
-        """Another process is about to be started in its place."""
+    def restarting(self) -> None:
+        """A restart begins."""
         with self._changed:
             self.restarts += 1
 
     def wait_ready(self, timeout: float) -> EncoderDescription:
-        """Wait until it answers; raises `EncoderUnusable` and `EncoderUnavailable`."""
+        """Wait until ready; raises `EncoderUnusable` and `EncoderUnavailable`."""
         deadline = time.monotonic() + timeout
         with self._changed:
             while self.problem is not None or self.description is None:
@@ -69,16 +69,16 @@ class EncoderState:
 logger = logging.getLogger(__name__)
 
 LEASE_SECONDS = 60.0
-"""The encoder ends when the thread that keeps it has not run for so long."""
+"""The encoder exits when its supervisor has not renewed the lease for this long."""
 
 POLL_SECONDS = 0.2
 PROBE_SECONDS = 1.0
 CHECK_SECONDS = 5.0
 SILENT_SECONDS = 30.0
-"""It answers such probes while it computes; one that does not for so long is started again."""
+"""Health probes are answered even while computing; an encoder silent for this long is restarted."""
 
 HANG_SECONDS = 300.0
-"""So is one that has been at one batch for so long, of which even large ones take seconds."""
+"""An encoder busy with a single batch for this long is restarted; large ones take seconds."""
 
 GRACE_SECONDS = 2.0
 FIRST_PAUSE = 0.2
@@ -86,15 +86,15 @@ LONGEST_PAUSE = 30.0
 MAX_LOG_BYTES = 16 << 20
 
 ENVIRONMENT = {
-    # Each of the encoder's threads computes a batch of its own, on one core.
+    # Each encoder thread computes its own batch on one core.
     **{"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"},
-    # Batches have many sizes, and torch prepares its operators for each size anew.
+    # Batches have many shapes, and oneDNN builds primitives for each.
     "ONEDNN_PRIMITIVE_CACHE_CAPACITY": "8192",
 }
 
 
-class EncoderKeeper(threading.Thread):
-    """Keeps ``command`` running, whose socket is ``socket``, and ``state`` up to date."""
+class EncoderSupervisor(threading.Thread):
+    """Keeps ``command``, which listens on ``socket``, running and ``state`` up to date."""
 
     def __init__(
         self,
@@ -116,13 +116,13 @@ class EncoderKeeper(threading.Thread):
         self._epoch = 0
 
     def end(self) -> None:
-        """End the process and the thread; returns when both have ended."""
+        """Stop the process and the thread; returns when both have ended."""
         self._ending.set()
         if self.is_alive():
             self.join()
 
     def run(self) -> None:
-        """Start the process again whenever it ends, with longer pauses while none gets ready."""
+        """Run and restart the process, with exponential backoff while it fails to get ready."""
         pause = FIRST_PAUSE
         while not self._ending.is_set():
             try:
@@ -135,12 +135,12 @@ class EncoderKeeper(threading.Thread):
                 was_ready = False
             pause = FIRST_PAUSE if was_ready else min(2 * pause, LONGEST_PAUSE)
             if not self._ending.wait(pause):
-                logger.warning("%s; it is started again", self._state.problem)
-                self._state.starts_again()
+                logger.warning("%s; restarting it", self._state.problem)
+                self._state.restarting()
         self._state.ended("the encoder was ended")
 
     def _run_once(self) -> bool:
-        """Run a process until it ends or must end; true when it was ready in between."""
+        """Run one process until it ends or must be stopped; returns whether it was ever ready."""
         process = self._start()
         self._state.started(process.pid)
         client = BlockingEncoderClient(self._socket)
@@ -159,7 +159,7 @@ class EncoderKeeper(threading.Thread):
         folder = self._socket.parent
         folder.mkdir(mode=0o700, exist_ok=True)
         if folder.stat().st_uid != os.getuid():
-            raise StartFailed(f"{folder} belongs to somebody else")
+            raise StartFailed(f"{folder} belongs to another user")
         self._bound_log()
         self._epoch += 1
         return SupervisedProcess.start(
@@ -173,7 +173,7 @@ class EncoderKeeper(threading.Thread):
         )
 
     def _wait_ready(self, process: SupervisedProcess, client: BlockingEncoderClient) -> bool:
-        """Wait for its model; raises `EncoderUnusable`."""
+        """Wait until its model is loaded; raises `EncoderUnusable`."""
         deadline = time.monotonic() + self._start_seconds
         while self._lives(process):
             with suppress(EncoderTimeout, EncoderUnavailable):
@@ -202,7 +202,7 @@ class EncoderKeeper(threading.Thread):
                 return
 
     def _lives(self, process: SupervisedProcess) -> bool:
-        """Wait a moment and renew the lease; false when the process has ended or must."""
+        """Sleep briefly and renew the lease; False when the process has ended or must."""
         if self._ending.is_set():
             return False
         if process.wait(POLL_SECONDS):

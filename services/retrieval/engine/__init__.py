@@ -1,1 +1,1 @@
-"""Answering searches: what many clients ask at once, over the indexes that are served."""
+"""Query serving: admission, cache, encoding, batching and search."""

@@ -1,4 +1,5 @@
-"""Who is let in, and who is told at once that waiting would be in vain."""
+"""Admission control with a bounded queue: reject early when the expected wait exceeds the
+deadline."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -8,22 +9,22 @@ from services.contracts.errors import Unavailable
 
 WATCHED_SECONDS = 2.0
 WATCHED_QUERIES = 50
-"""The pace is taken over spans with so much of both, in which there was always work. It is
-forgotten when there is none: what made it slow, such as the start of an encoder, may be over."""
+"""The throughput is measured over busy periods of at least this much time and this many queries,
+and forgotten when idle: what slowed it, such as a starting encoder, may be over."""
 LONGEST_RETRY_AFTER = 30.0
 
 
 class Overloaded(Unavailable):
-    """More queries are under way than can be answered in time."""
+    """More queries are in flight than can be answered in time."""
 
     code = "overloaded"
 
 
-class Admission:
-    """Counts queries from their arrival to their answer, and lets in ``limit`` at once.
+class QueryAdmission:
+    """Counts queries in flight, and admits up to ``limit``.
 
-    A request is let in when nothing else is under way, whatever its size. It is refused when the
-    pace of late says that its turn comes after its deadline.
+    A request is admitted whatever its size when nothing else is in flight. It is rejected when, at
+    the recent throughput, its turn would come after its deadline.
     """
 
     def __init__(self, limit: int, clock: Callable[[], float] = time.monotonic) -> None:
@@ -33,11 +34,11 @@ class Admission:
         self._clock = clock
         self._began = 0.0
         self._answered = 0
-        self._pace = 0.0  # queries a second; 0 while unknown
+        self._pace = 0.0  # queries per second; 0 while unknown
 
     @contextmanager
     def place(self, queries: int, seconds: float) -> Iterator[None]:
-        """Hold the place of a request whose time ends in ``seconds``; raises `Overloaded`."""
+        """Hold permits for a request that times out in ``seconds``; raises `Overloaded`."""
         now = self._clock()
         self._check(queries, seconds)
         if self.under_way == 0:
@@ -57,7 +58,7 @@ class Admission:
             return
         self.refused += 1
         raise Overloaded(
-            f"{self.under_way} queries are under way"
+            f"{self.under_way} queries are in flight"
             + (f", about {expected:.1f} s of work" if expected else ""),
             retry_after=min(LONGEST_RETRY_AFTER, max(1.0, expected - seconds)),
         )

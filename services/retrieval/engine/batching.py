@@ -1,4 +1,4 @@
-"""Merging what many requests want into batches, without making a lone one wait."""
+"""Dynamic batching: merges concurrent requests without delaying a lone one."""
 
 import asyncio
 from collections import deque
@@ -10,12 +10,12 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 Work = Callable[[Sequence[Item]], "asyncio.Future[list[Result | Exception]]"]
-"""Starts the work on a batch; its results, or errors, come in the order of the items."""
+"""Starts a batch; results or exceptions come in the order of the items."""
 
 
 @dataclass
-class BatchFigures:
-    """What the batches have come to so far."""
+class BatchStats:
+    """Counters of a batcher."""
 
     batches: int = 0
     weight: int = 0
@@ -30,37 +30,36 @@ class _Waiting(Generic[Item, Result]):
     answer: "asyncio.Future[Result]"
 
 
-class Batches(Generic[Item, Result]):
-    """Batches of one kind of work; it belongs to one event loop.
+class Batcher(Generic[Item, Result]):
+    """Batches one kind of work; belongs to one event loop.
 
-    At most ``parallel`` are in work. What comes while there is room is begun at once; what comes
-    while there is none is merged, and shared out when there is. When something is in work, less
-    than a whole batch waits ``patience`` seconds for more. A batch weighs ``largest`` at most,
-    unless a single item weighs more. An item whose answer was cancelled is never begun. All of
-    it is counted in ``figures``.
+    At most ``parallel`` batches run at once. While a slot is free, items start immediately;
+    otherwise they are merged and shared out when slots free up. While something runs, a batch
+    smaller than ``largest`` waits up to ``max_wait`` seconds for more items. A batch weighs at most
+    ``largest``, unless a single item weighs more. Cancelled items are never started.
     """
 
     def __init__(
         self,
         work: "Work[Item, Result]",
-        figures: BatchFigures,
+        stats: BatchStats,
         *,
         parallel: int,
         largest: int,
-        patience: float = 0.0,
+        max_wait: float = 0.0,
     ) -> None:
-        self._figures = figures
+        self._stats = stats
         self._work = work
         self._parallel = parallel
         self._largest = largest
-        self._patience = patience
+        self._max_wait = max_wait
         self._waiting: deque[_Waiting[Item, Result]] = deque()
         self._weight = 0
         self._in_work = 0
         self._alarm: asyncio.TimerHandle | None = None
 
     def submit(self, item: Item, weight: int = 1) -> "asyncio.Future[Result]":
-        """What becomes of the item; cancelling it takes the item back if it still waits."""
+        """Enqueue an item; cancelling the future withdraws it if it has not started."""
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[Result] = loop.create_future()
         self._waiting.append(_Waiting(item, weight, loop.time(), answer))
@@ -69,7 +68,7 @@ class Batches(Generic[Item, Result]):
         return answer
 
     def _begin(self) -> None:
-        """Begin as many batches as there is work and room for."""
+        """Start as many batches as there are items and free slots."""
         while self._waiting and self._in_work < self._parallel and not self._waits_for_more():
             share = -(-self._weight // (self._parallel - self._in_work))
             batch = self._take(min(share, self._largest))
@@ -77,17 +76,17 @@ class Batches(Generic[Item, Result]):
                 self._start(batch)
 
     def _waits_for_more(self) -> bool:
-        if not (self._patience and self._in_work) or self._weight >= self._largest:
+        if not (self._max_wait and self._in_work) or self._weight >= self._largest:
             return False
         loop = asyncio.get_running_loop()
-        left = self._waiting[0].since + self._patience - loop.time()
+        left = self._waiting[0].since + self._max_wait - loop.time()
         if left <= 0:
             return False
         if self._alarm is None:
-            self._alarm = loop.call_later(left, self._after_patience)
+            self._alarm = loop.call_later(left, self._on_max_wait)
         return True
 
-    def _after_patience(self) -> None:
+    def _on_max_wait(self) -> None:
         self._alarm = None
         self._begin()
 
@@ -98,16 +97,16 @@ class Batches(Generic[Item, Result]):
             first = self._waiting.popleft()
             self._weight -= first.weight
             if first.answer.done():
-                self._figures.abandoned += 1
+                self._stats.abandoned += 1
                 continue
             batch.append(first)
             weight += first.weight
-        self._figures.weight += weight
+        self._stats.weight += weight
         return batch
 
     def _start(self, batch: list[_Waiting[Item, Result]]) -> None:
         self._in_work += 1
-        self._figures.batches += 1
+        self._stats.batches += 1
         try:
             results = self._work([each.item for each in batch])
         except Exception as error:
@@ -120,7 +119,7 @@ class Batches(Generic[Item, Result]):
         self, batch: list[_Waiting[Item, Result]], done: "asyncio.Future[list[Result | Exception]]"
     ) -> None:
         self._in_work -= 1
-        self._begin()  # first, so that threads are busy while answers are written
+        self._begin()  # first, to keep threads busy while answers are serialized
         if done.cancelled():
             for each in batch:
                 each.answer.cancel()

@@ -1,4 +1,4 @@
-"""Answers to queries that were asked before."""
+"""An LRU cache of hits."""
 
 from collections import OrderedDict
 from collections.abc import Hashable, Sequence
@@ -8,12 +8,12 @@ from services.retrieval.store.query import Hit
 
 ENTRY_BYTES = 500
 HIT_BYTES = 300
-"""About what an entry and a hit take beside the texts that they hold."""
+"""Approximate overhead of an entry and of a hit beyond their texts."""
 
 
 @dataclass
-class CacheFigures:
-    """What the cache has come to so far."""
+class CacheStats:
+    """Counters of the cache."""
 
     hits: int = 0
     misses: int = 0
@@ -22,41 +22,41 @@ class CacheFigures:
 
 
 class HitCache:
-    """The hits of the queries asked last, up to ``limit`` bytes; with a limit of 0 it keeps none.
+    """An LRU cache of hits, bounded by ``limit`` bytes; 0 disables it.
 
-    A key has everything that the hits depend on, the state of the index among it: what has
-    changed is not found any more, and what is not found is dropped in time.
+    Keys contain everything the hits depend on, including the index's generation, so stale entries
+    are never found and age out.
     """
 
     def __init__(self, limit: int) -> None:
-        self.figures = CacheFigures()
+        self.stats = CacheStats()
         self._limit = limit
         self._entries: OrderedDict[Hashable, tuple[Sequence[Hit], int]] = OrderedDict()
 
     @property
     def is_on(self) -> bool:
-        """Whether it keeps anything."""
+        """Whether caching is enabled."""
         return self._limit > 0
 
     def get(self, key: Hashable) -> Sequence[Hit] | None:
-        """The hits kept under ``key``; None where there are none."""
+        """The hits cached under ``key``, or None."""
         entry = self._entries.get(key)
         if entry is None:
-            self.figures.misses += 1
+            self.stats.misses += 1
             return None
-        self.figures.hits += 1
+        self.stats.hits += 1
         self._entries.move_to_end(key)
         return entry[0]
 
     def put(self, key: Hashable, text: str, hits: Sequence[Hit]) -> None:
-        """Keep the hits of a query; what was not asked for longest makes room."""
+        """Cache the hits of a query, evicting the least recently used."""
         size = ENTRY_BYTES + len(text) + sum(HIT_BYTES + len(hit.document) for hit in hits)
         if size > self._limit:
             return
         _, replaced = self._entries.pop(key, ((), 0))
         self._entries[key] = (hits, size)
-        self.figures.held_bytes += size - replaced
-        while self.figures.held_bytes > self._limit:
+        self.stats.held_bytes += size - replaced
+        while self.stats.held_bytes > self._limit:
             _, (_, freed) = self._entries.popitem(last=False)
-            self.figures.held_bytes -= freed
-        self.figures.entries = len(self._entries)
+            self.stats.held_bytes -= freed
+        self.stats.entries = len(self._entries)

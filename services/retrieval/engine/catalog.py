@@ -1,4 +1,4 @@
-"""The indexes that are open, by name, each in its newest version that can be served."""
+"""Open indexes by name, each in its newest servable version."""
 
 import asyncio
 import logging
@@ -12,14 +12,14 @@ from services.retrieval.engine.served import ServedIndex
 from services.retrieval.store.errors import IndexUnusable, UnknownIndex
 from services.retrieval.store.index import Index
 from services.retrieval.store.layout import IndexFolder
-from services.retrieval.store.store import IndexStore, Opened, open_path
+from services.retrieval.store.store import IndexStore, OpenedIndex, open_path
 
 
-class IndexPlaces:
-    """The indexes of a store by their names, and the default one, which may lie elsewhere.
+class IndexLocator:
+    """Locates the indexes of a store, and a default index that may be outside it.
 
-    ``default`` is given as a name or as a folder; afterwards it is the name. Raises
-    `ConfigurationError` when it can be neither.
+    ``default`` is a name or a folder; the attribute is always the name. Raises `ConfigurationError`
+    when it is neither.
     """
 
     def __init__(self, store: IndexStore, default: str) -> None:
@@ -28,13 +28,13 @@ class IndexPlaces:
         self.default = default if self._elsewhere is None else self._elsewhere.name
 
     def names(self) -> list[str]:
-        """The indexes that there are, the default one among them wherever it lies."""
+        """All index names, including the default one wherever it is stored."""
         names = set(self._store.names())
         return sorted(names | {self.default} if self._elsewhere is not None else names)
 
     def mark(self, name: str) -> str | None:
-        """Names what should be served of an index; another one after each switch, and when it was
-        made anew. None when there is no such index."""
+        """Identifies the version to serve; changes on every switch and when an index is recreated.
+        None when there is no such index."""
         folder = self._folder(name)
         version = folder.served
         try:
@@ -43,15 +43,15 @@ class IndexPlaces:
             return None
         return f"{version} {current.st_ino} {current.st_mtime_ns}"
 
-    def open(self, name: str, device: str) -> Opened:
-        """Open an index in its newest good version; raises `UnknownIndex` or `IndexUnusable`."""
+    def open(self, name: str, device: str) -> OpenedIndex:
+        """Open the newest good version; raises `UnknownIndex` or `IndexUnusable`."""
         folder = self._folder(name)
         if folder.served is None:
             raise UnknownIndex(f"there is no index {name!r}", param="index")
         return open_path(folder.path, device=device)
 
     def summary(self, name: str) -> IndexSummary:
-        """An index as it is listed, without keeping it open; raises `UnknownIndex`."""
+        """Summarize an index without keeping it open; raises `UnknownIndex`."""
         try:
             opened = self.open(name, "cpu")
         except IndexUnusable as error:
@@ -77,7 +77,7 @@ class IndexPlaces:
 
 
 def _folder_of(store: IndexStore, default: str) -> Path | None:
-    """The folder that the default index is given by, if it is not given by its name."""
+    """The folder of the default index, if given by path instead of by name."""
     folder = Path(default).expanduser().resolve()
     try:
         is_there = store.version(checked_name(default)) is not None
@@ -94,54 +94,55 @@ logger = logging.getLogger(__name__)
 
 MAX_OPEN = 64
 LOCK_SECONDS = 5.0
-"""How long dropping an index waits for a build or a change of it to end."""
+"""How long dropping an index waits for a running build or change."""
 LOOK_SECONDS = 1.0
-"""How often it is looked whether there is a newer version."""
+"""Polling interval for new versions."""
 
 
 class IndexBeingBuilt(Unavailable):
-    """The index that is built on first use is not there yet."""
+    """The default index is still being built."""
 
     code = "index_being_built"
 
 
-class Catalogue:
-    """Opens indexes when they are asked for, and follows their versions.
+class Catalog:
+    """Opens indexes on demand and follows their versions.
 
-    ``is_building`` says whether the default one is being built right now.
+    ``is_building`` tells whether the default index is being built right now.
     """
 
     def __init__(
         self,
-        places: IndexPlaces,
+        locator: IndexLocator,
         device: str,
         serve: Callable[[Index], ServedIndex],
         is_building: Callable[[], bool],
     ) -> None:
-        self.default = places.default
-        self._places = places
+        self.default = locator.default
+        self._locator = locator
         self._device = device
         self._serve = serve
         self._is_building = is_building
         self._open: dict[str, ServedIndex] = {}
-        self._seen: dict[str, str | None] = {}  # the marks of the versions that were looked at
+        self._seen: dict[str, str | None] = {}  # marks of the versions last examined
         self._lock = asyncio.Lock()
 
     @property
     def opened(self) -> int:
-        """How many are open."""
+        """Number of open indexes."""
         return len(self._open)
 
-    def at_hand(self, name: str | None) -> ServedIndex | None:
-        """An index that is open; None when it is not, or not any more."""
+    def get_open(self, name: str | None) -> ServedIndex | None:
+        """An index if it is already open."""
         return self._open.get(name or self.default)
 
     async def get(self, name: str | None) -> ServedIndex:
-        """An index; the default one for None.
+        """Get an index, opening it if needed; None is the default one.
 
-        Raises `UnknownIndex`, `IndexUnusable`, or `IndexBeingBuilt`.
+        Concurrent opens are serialized, so each index is opened once (single-flight). Raises
+        `UnknownIndex`, `IndexUnusable`, or `IndexBeingBuilt`.
         """
-        served = self.at_hand(name)
+        served = self.get_open(name)
         if served is not None:
             return served
         wanted = name or self.default
@@ -150,13 +151,13 @@ class Catalogue:
             return served if served is not None else await self._opened(wanted)
 
     async def drop(self, name: str) -> None:
-        """Delete an index for good; raises `UnknownIndex` or `IndexBusy`."""
-        await asyncio.to_thread(self._places.drop, name, LOCK_SECONDS)
+        """Delete an index; raises `UnknownIndex` or `IndexBusy`."""
+        await asyncio.to_thread(self._locator.drop, name, LOCK_SECONDS)
         self._forget(name)
 
     async def summaries(self) -> list[IndexSummary]:
-        """Every index of the store, and the default one, by name."""
-        names = await asyncio.to_thread(self._places.names)
+        """Summaries of all indexes, by name."""
+        names = await asyncio.to_thread(self._locator.names)
         found = [await self._summary_or_none(name) for name in names]
         return [summary for summary in found if summary is not None]
 
@@ -164,14 +165,14 @@ class Catalogue:
         """One index; raises `UnknownIndex` or `IndexUnusable`."""
         served = self._open.get(name)
         if served is None:
-            return await asyncio.to_thread(self._places.summary, name)
+            return await asyncio.to_thread(self._locator.summary, name)
         with served.used():
             summary = await asyncio.to_thread(served.index.summary)
         return summary.model_copy(update={"problem": served.problem or summary.problem})
 
     @asynccontextmanager
-    async def followed(self) -> AsyncIterator[None]:
-        """Meanwhile, take up newer versions of what is open, and open the default index."""
+    async def following(self) -> AsyncIterator[None]:
+        """Within the block, switch to newer versions and open the default index."""
         following = asyncio.create_task(self._follow())
         try:
             yield
@@ -188,8 +189,8 @@ class Catalogue:
                     await self._try_default()
                 for name in tuple(self._open):
                     await self._look(name)
-            except Exception:  # whatever it is, newer versions are to be seen after it
-                logger.exception("the indexes could not be looked at")
+            except Exception:  # keep following newer versions after any error
+                logger.exception("polling the indexes failed")
             await asyncio.sleep(LOOK_SECONDS)
 
     async def _try_default(self) -> None:
@@ -201,8 +202,8 @@ class Catalogue:
                 logger.warning("the default index cannot be served: %s", error.message)
 
     async def _look(self, name: str) -> None:
-        """Take up a newer version of an open index; a broken one leaves the old one in place."""
-        mark = await asyncio.to_thread(self._places.mark, name)
+        """Switch to a newer version; keep the old one if the new one is broken."""
+        mark = await asyncio.to_thread(self._locator.mark, name)
         if mark == self._seen.get(name):
             return
         if mark is None:
@@ -219,16 +220,16 @@ class Catalogue:
 
     async def _opened(self, name: str) -> ServedIndex:
         try:
-            mark = await asyncio.to_thread(self._places.mark, name)
-            opened = await asyncio.to_thread(self._places.open, name, self._device)
+            mark = await asyncio.to_thread(self._locator.mark, name)
+            opened = await asyncio.to_thread(self._locator.open, name, self._device)
         except UnknownIndex:
             if name == self.default and self._is_building():
                 raise IndexBeingBuilt(f"index {name!r} is being built") from None
             raise
         self._make_room(name)
-        return self._take_up(name, mark, opened)
+        return self._swap_in(name, mark, opened)
 
-    def _take_up(self, name: str, mark: str | None, opened: Opened) -> ServedIndex:
+    def _swap_in(self, name: str, mark: str | None, opened: OpenedIndex) -> ServedIndex:
         served = self._serve(opened.index)
         served.problem = opened.problem
         previous = self._open.get(name)
@@ -254,5 +255,5 @@ class Catalogue:
     async def _summary_or_none(self, name: str) -> IndexSummary | None:
         try:
             return await self.summary(name)
-        except UnknownIndex:  # dropped meanwhile
+        except UnknownIndex:  # dropped concurrently
             return None

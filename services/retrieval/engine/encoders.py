@@ -1,4 +1,4 @@
-"""The encoders of a service: one process for each model that its indexes were made with."""
+"""Encoder processes and clients, one per model used by the indexes, and reranking."""
 
 import asyncio
 import json
@@ -18,11 +18,11 @@ logger = logging.getLogger(__name__)
 MAX_ENCODERS = 8
 
 FindSocket = Callable[[EncoderSpecification], Awaitable[Path]]
-"""Where an encoder listens; it is started when nobody has asked for it before."""
+"""Finds an encoder's socket, starting the encoder on first use."""
 
 
 class EncoderPool:
-    """The encoder processes, held by the one process that starts them."""
+    """The encoder processes, owned by the one process that starts them."""
 
     def __init__(self, runtimes: Path, logs: Path) -> None:
         self._runtimes = runtimes
@@ -30,11 +30,13 @@ class EncoderPool:
         self._processes: dict[EncoderSpecification, EncoderProcess] = {}
 
     async def socket_of(self, specification: EncoderSpecification) -> Path:
-        """Where an encoder listens or is about to; raises `RuntimeMissing`."""
+        """The socket of an encoder, started on first use; raises `RuntimeMissing`."""
         process = self._processes.get(specification)
         if process is None:
             if len(self._processes) >= MAX_ENCODERS:
-                raise Unavailable(f"{MAX_ENCODERS} encoders run already, each of another model")
+                raise Unavailable(
+                    f"{MAX_ENCODERS} encoders of different models are already running"
+                )
             self._logs.mkdir(parents=True, exist_ok=True)
             log = self._logs / f"encoder-{len(self._processes)}.log"
             process = EncoderProcess(specification, runtimes=self._runtimes, log=log)
@@ -43,13 +45,13 @@ class EncoderPool:
         return process.socket
 
     def close(self) -> None:
-        """End them all."""
+        """Stop all encoders."""
         while self._processes:
             self._processes.popitem()[1].close()
 
 
 class EncoderClients:
-    """This process's connections to encoders, made when they are needed."""
+    """This process's connections to encoders, opened on demand."""
 
     def __init__(self, find_socket: FindSocket, device: str, reranker: str | None) -> None:
         self._find_socket = find_socket
@@ -59,9 +61,9 @@ class EncoderClients:
         self._lock = asyncio.Lock()
 
     async def client(self, description: EncoderDescription | None) -> EncoderClient:
-        """An encoder like the one described; without one, the encoder that is built in.
+        """A client of the described encoder, or of the built-in one.
 
-        Raises `Unavailable` when there is none to be had.
+        Raises `Unavailable` when the encoder cannot be started.
         """
         asked = description.specification() if description else EncoderSpecification()
         specification = asked.model_copy(
@@ -86,16 +88,16 @@ class EncoderClients:
 async def check_same(
     client: EncoderClient, description: EncoderDescription, deadline: float
 ) -> None:
-    """Raise `Unavailable` when an encoder's vectors are not those of an index."""
+    """Raise `Unavailable` when an encoder's vectors do not match an index's."""
     found = await client.describe(deadline=deadline)
     try:
-        found.checked_against(description)
+        found.require_same_vectors(description)
     except ConfigurationError as error:
         raise Unavailable(error.message, code=error.code) from error
 
 
 CANDIDATES = 50
-"""How many of a query's passages are looked at again, unless more are asked for."""
+"""Number of candidates per query to rerank, unless more are requested."""
 
 
 async def reranked(
@@ -104,9 +106,9 @@ async def reranked(
     hits: Sequence[Sequence[Hit]],
     deadline: float,
 ) -> list[list[Hit]]:
-    """The hits of each query with the encoder's scores, best first; equal ones keep their order.
+    """Rerank the hits of each query by the encoder's scores (stable).
 
-    Raises `Unavailable` when the encoder is not to be had, and what it raises.
+    Raises `Unavailable` and what the encoder raises.
     """
     try:
         scores = await asyncio.gather(

@@ -1,4 +1,4 @@
-"""Searching: the cache, the encoder and the index in turn, within a request's time."""
+"""The search engine: cache, encoder and index in turn, within a request's deadline."""
 
 import asyncio
 import time
@@ -10,11 +10,11 @@ from dataclasses import dataclass, replace
 from services.contracts.errors import GatewayTimeout, Unprocessable
 from services.contracts.indexes import IndexMode
 from services.contracts.retrieval import MAX_HITS, MAX_WORKED_HITS, Filter
-from services.retrieval.engine.admission import Admission
+from services.retrieval.engine.admission import QueryAdmission
 from services.retrieval.engine.cache import HitCache
-from services.retrieval.engine.catalog import Catalogue, IndexPlaces
+from services.retrieval.engine.catalog import Catalog, IndexLocator
 from services.retrieval.engine.encoders import CANDIDATES, EncoderClients, FindSocket, reranked
-from services.retrieval.engine.served import Figures, ServedIndex, Texts
+from services.retrieval.engine.served import EncodeRequest, QueueStats, ServedIndex
 from services.retrieval.settings import RetrievalSettings
 from services.retrieval.store.index import Index
 from services.retrieval.store.query import Hit, Query
@@ -22,12 +22,12 @@ from services.retrieval.store.store import IndexStore
 
 MAX_ANSWER_BYTES = 64 << 20
 CHUNK = 16
-"""Queries of one request that stay together; a longer one is shared out over the threads."""
+"""Queries per chunk: larger requests are spread over the threads in chunks."""
 
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """What a request asks an index. ``mode`` of None is all that the index has."""
+    """A search request; ``mode`` None uses everything the index has."""
 
     queries: Sequence[str]
     topk: int
@@ -38,8 +38,8 @@ class Search:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """The hits of each query, best first, and where they come from."""
+class SearchResults:
+    """Hits of each query, best first, and the index they come from."""
 
     served: ServedIndex
     mode: IndexMode
@@ -47,7 +47,7 @@ class Found:
 
 
 class Engine:
-    """All that answering searches takes; it belongs to one event loop."""
+    """Everything needed to answer searches; belongs to one event loop."""
 
     def __init__(
         self,
@@ -55,17 +55,17 @@ class Engine:
         find_socket: FindSocket,
         is_building: Callable[[], bool] = lambda: False,
     ) -> None:
-        """``is_building`` says whether the default index is being built right now."""
+        """``is_building`` tells whether the default index is being built right now."""
         self.settings = settings
         self.cache = HitCache(settings.retrieval_cache_mb << 20)
-        self.admission = Admission(settings.retrieval_max_queries)
-        self.figures = Figures()
+        self.admission = QueryAdmission(settings.retrieval_max_queries)
+        self.stats = QueueStats()
         self.encoders = EncoderClients(
             find_socket, settings.retrieval_encoder_device, settings.retrieval_reranker
         )
         self._threads = ThreadPoolExecutor(settings.threads, thread_name_prefix="search")
-        self.catalogue = Catalogue(
-            IndexPlaces(IndexStore(settings.indexes_folder), settings.retrieval_index),
+        self.catalog = Catalog(
+            IndexLocator(IndexStore(settings.indexes_folder), settings.retrieval_index),
             settings.retrieval_search_device,
             self._served,
             is_building,
@@ -73,28 +73,32 @@ class Engine:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Follow the indexes meanwhile; close everything in the end."""
+        """Follow the indexes within the block; close everything at its end."""
         try:
-            async with self.catalogue.followed():
+            async with self.catalog.following():
                 yield
         finally:
             await self.encoders.close()
             self._threads.shutdown(wait=True, cancel_futures=True)
 
     async def answer(
-        self, name: str | None, search: Search, seconds: float, write: Callable[[Found], bytes]
+        self,
+        name: str | None,
+        search: Search,
+        seconds: float,
+        write: Callable[[SearchResults], bytes],
     ) -> bytes:
-        """Search an index, the default one for None, and write the answer, in so many seconds.
+        """Search an index (None: the default one) and serialize the answer within ``seconds``.
 
         Raises `UnknownIndex`, `IndexUnusable`, `Overloaded`, `GatewayTimeout`, `InvalidRequest`,
-        what encoders raise, and `Unprocessable` when more is asked for than one answer holds.
+        encoder errors, and `Unprocessable` when the answer would be too large.
         """
         _check_size(search)
         deadline = time.monotonic() + seconds
         with self.admission.place(len(search.queries), seconds):
             try:
                 async with asyncio.timeout(seconds):
-                    served = self.catalogue.at_hand(name) or await self.catalogue.get(name)
+                    served = self.catalog.get_open(name) or await self.catalog.get(name)
                     with served.used():
                         found = await self._found(served, search, deadline)
                         return await _written(found, search, write)
@@ -102,22 +106,22 @@ class Engine:
                 raise GatewayTimeout(f"no answer within {seconds:g} s") from None
 
     def _served(self, index: Index) -> ServedIndex:
-        return ServedIndex(index, self.settings, self._threads, self.encoders, self.figures)
+        return ServedIndex(index, self.settings, self._threads, self.encoders, self.stats)
 
-    async def _found(self, served: ServedIndex, search: Search, deadline: float) -> Found:
+    async def _found(self, served: ServedIndex, search: Search, deadline: float) -> SearchResults:
         mode = served.mode_for(search.mode)
         if search.rerank:
             wider = replace(search, topk=max(search.topk, CANDIDATES))
             hits = await self._hits(served, wider, mode, deadline)
             encoder = await self.encoders.client(served.encoder)
             best = await reranked(encoder, search.queries, hits, deadline)
-            return Found(served, mode, [found[: search.topk] for found in best])
-        return Found(served, mode, await self._hits(served, search, mode, deadline))
+            return SearchResults(served, mode, [found[: search.topk] for found in best])
+        return SearchResults(served, mode, await self._hits(served, search, mode, deadline))
 
     async def _hits(
         self, served: ServedIndex, search: Search, mode: IndexMode, deadline: float
     ) -> Sequence[Sequence[Hit]]:
-        """The hits of each query: those that are kept, and those of a search for the rest."""
+        """Hits of each query: cached ones, and a search for the rest."""
         if not self.cache.is_on:
             return await _searched(served, search, search.queries, mode, deadline)
         state = self._state(served, search, mode)
@@ -133,7 +137,7 @@ class Engine:
         return [hits for hits in known if hits is not None]
 
     def _state(self, served: ServedIndex, search: Search, mode: IndexMode) -> tuple[Hashable, ...]:
-        """What the hits of a query depend on beside its text."""
+        """Cache key: everything the hits depend on except the query text."""
         only = search.filter.model_dump_json() if search.filter is not None else None
         return (served.serial, served.index.generation, mode, search.topk, only)
 
@@ -142,22 +146,24 @@ def _check_size(search: Search) -> None:
     most = MAX_WORKED_HITS if search.rerank or search.highlights else MAX_HITS
     hits = len(search.queries) * search.topk
     if hits > most:
-        kind = "reranked or marked" if most == MAX_WORKED_HITS else "given"
+        kind = "reranked or highlighted" if most == MAX_WORKED_HITS else "returned"
         raise Unprocessable(
             f"{len(search.queries)} queries with topk {search.topk} ask for {hits} passages; "
-            f"{most} are {kind} at once",
+            f"{most} can be {kind} per request",
             param="topk",
         )
 
 
-async def _written(found: Found, search: Search, write: Callable[[Found], bytes]) -> bytes:
+async def _written(
+    found: SearchResults, search: Search, write: Callable[[SearchResults], bytes]
+) -> bytes:
     size = sum(len(hit.document) for hits in found.hits for hit in hits)
     if size > MAX_ANSWER_BYTES:
         raise Unprocessable(
-            f"the passages that were found have {size} bytes; {MAX_ANSWER_BYTES} are given at once",
+            f"the passages found have {size} bytes; an answer holds {MAX_ANSWER_BYTES}",
             param="topk",
         )
-    if search.highlights:  # others are to be answered meanwhile
+    if search.highlights:  # keep the event loop responsive
         return await asyncio.to_thread(write, found)
     return write(found)
 
@@ -189,7 +195,7 @@ async def _chunk(
     if mode is IndexMode.BM25:
         queries = [Query(text, mode, topk, None, only) for text in texts]
     else:
-        vectors = await served.encodings.submit(Texts(texts, deadline), len(texts))
+        vectors = await served.encodings.submit(EncodeRequest(texts, deadline), len(texts))
         queries = [
             Query(text, mode, topk, vector, only)
             for text, vector in zip(texts, vectors, strict=True)

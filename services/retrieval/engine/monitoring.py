@@ -1,4 +1,4 @@
-"""Figures of the retrieval service for Prometheus."""
+"""Prometheus metrics and health checks of the engine."""
 
 from collections.abc import Iterator
 
@@ -11,19 +11,19 @@ from services.retrieval.engine.served import deadline_in
 
 
 class EngineMetrics(Collector):
-    """The cache, the batches and what is under way, read when they are asked for."""
+    """Collects the engine's counters on scrape."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
     def collect(self) -> Iterator[Metric]:
-        """Read the figures."""
-        cache, admission = self._engine.cache.figures, self._engine.admission
+        """Read the counters."""
+        cache, admission = self._engine.cache.stats, self._engine.admission
         gauges = {
             "queries_under_way": (admission.under_way, "Queries in work or waiting"),
             "cache_entries": (cache.entries, "Queries whose hits are kept"),
             "cache_bytes": (cache.held_bytes, "Bytes of hits that are kept"),
-            "indexes": (self._engine.catalogue.opened, "Indexes that are open"),
+            "indexes": (self._engine.catalog.opened, "Indexes that are open"),
         }
         for name, (value, meaning) in gauges.items():
             yield GaugeMetricFamily(f"temper_retrieval_{name}", meaning, value=value)
@@ -37,12 +37,12 @@ class EngineMetrics(Collector):
         yield from self._batches()
 
     def _batches(self) -> Iterator[Metric]:
-        figures = self._engine.figures
-        stages = {"encode": figures.encoded, "search": figures.searched}
-        yield _by_stage("batches", "Batches begun", {k: v.batches for k, v in stages.items()})
-        queries = {stage: figures.weight for stage, figures in stages.items()}
+        stats = self._engine.stats
+        stages = {"encode": stats.encoded, "search": stats.searched}
+        yield _by_stage("batches", "Batcher begun", {k: v.batches for k, v in stages.items()})
+        queries = {stage: stats.weight for stage, stats in stages.items()}
         yield _by_stage("batched_queries", "Queries in batches", queries)
-        abandoned = {stage: figures.abandoned for stage, figures in stages.items()}
+        abandoned = {stage: stats.abandoned for stage, stats in stages.items()}
         meaning = "Parts of requests that nobody waited for any more"
         yield _by_stage("abandoned", meaning, abandoned)
 
@@ -54,7 +54,7 @@ def _by_stage(name: str, meaning: str, values: dict[str, int]) -> CounterMetricF
     return family
 
 
-PATIENCE_SECONDS = 3.0
+CHECK_SECONDS = 3.0
 
 
 class IndexCheck:
@@ -64,8 +64,8 @@ class IndexCheck:
         self._engine = engine
 
     async def check(self) -> None:
-        """Raise why it is not."""
-        await self._engine.catalogue.get(None)
+        """Raise the reason when it is not."""
+        await self._engine.catalog.get(None)
 
 
 class EncoderCheck:
@@ -76,7 +76,7 @@ class EncoderCheck:
 
     async def check(self) -> None:
         """Raise when queries cannot be encoded."""
-        served = self._engine.catalogue.at_hand(None)
+        served = self._engine.catalog.get_open(None)
         if served is not None and served.encoder is not None:
             client = await self._engine.encoders.client(served.encoder)
-            await check_same(client, served.encoder, deadline_in(PATIENCE_SECONDS))
+            await check_same(client, served.encoder, deadline_in(CHECK_SECONDS))

@@ -1,4 +1,4 @@
-"""An opened index with its queues: what is asked at the same time is searched together."""
+"""A served index with its batchers: concurrent requests are searched together."""
 
 import asyncio
 import time
@@ -14,7 +14,7 @@ from services.contracts.errors import ConfigurationError, InvalidRequest, Unavai
 from services.contracts.indexes import IndexMode
 from services.retrieval.encoder.client import EncoderClient
 from services.retrieval.encoder.specification import EncoderDescription, TextKind
-from services.retrieval.engine.batching import Batches, BatchFigures
+from services.retrieval.engine.batching import Batcher, BatchStats
 from services.retrieval.engine.encoders import EncoderClients, check_same
 from services.retrieval.settings import RetrievalSettings
 from services.retrieval.store.index import Index
@@ -22,30 +22,30 @@ from services.retrieval.store.query import Hit, Query
 
 _serials = count()
 
-ENCODINGS_AT_ONCE = 2
-"""One is computed while the other is on its way, so that the encoder never waits for us."""
+CONCURRENT_ENCODINGS = 2
+"""Double buffering: one batch is computed while the next is in transit."""
 
 
 @dataclass(frozen=True, slots=True)
-class Texts:
-    """Queries to encode, of use until ``deadline`` on the monotonic clock."""
+class EncodeRequest:
+    """Texts to encode before ``deadline`` (monotonic clock)."""
 
     texts: Sequence[str]
     deadline: float
 
 
 @dataclass(frozen=True)
-class Figures:
-    """The batches of all indexes."""
+class QueueStats:
+    """Counters of all batchers."""
 
-    encoded: BatchFigures = field(default_factory=BatchFigures)
-    searched: BatchFigures = field(default_factory=BatchFigures)
+    encoded: BatchStats = field(default_factory=BatchStats)
+    searched: BatchStats = field(default_factory=BatchStats)
 
 
 class ServedIndex:
-    """One version of an index. It is closed once it is retired and nobody uses it any more.
+    """One version of an index, reference-counted: closed once retired and unused.
 
-    ``serial`` is its own within this process.
+    ``serial`` is unique within the process.
     """
 
     def __init__(
@@ -54,25 +54,25 @@ class ServedIndex:
         settings: RetrievalSettings,
         threads: Executor,
         encoders: EncoderClients,
-        figures: Figures,
+        stats: QueueStats,
     ) -> None:
         self.index = index
         self.serial = next(_serials)
         self.problem: str | None = None
         self.mode = index.manifest.mode
         self.encoder = _encoder_of(index)
-        self.searches: Batches[Sequence[Query], list[list[Hit]]] = Batches(
+        self.searches: Batcher[Sequence[Query], list[list[Hit]]] = Batcher(
             self._search,
-            figures.searched,
+            stats.searched,
             parallel=settings.threads,
             largest=settings.retrieval_batch,
         )
-        self.encodings: Batches[Texts, np.ndarray] = Batches(
+        self.encodings: Batcher[EncodeRequest, np.ndarray] = Batcher(
             self._encode,
-            figures.encoded,
-            parallel=ENCODINGS_AT_ONCE,
+            stats.encoded,
+            parallel=CONCURRENT_ENCODINGS,
             largest=settings.retrieval_batch,
-            patience=settings.retrieval_merge_ms / 1000,
+            max_wait=settings.retrieval_merge_ms / 1000,
         )
         self._usual_mode = settings.retrieval_mode
         self._threads = threads
@@ -83,7 +83,7 @@ class ServedIndex:
 
     @contextmanager
     def used(self) -> Iterator[None]:
-        """Keep it open meanwhile."""
+        """Keep it open within the block."""
         self._users += 1
         try:
             yield
@@ -91,12 +91,12 @@ class ServedIndex:
             self._leave()
 
     def retire(self) -> None:
-        """Close it as soon as nobody uses it."""
+        """Close it once unused."""
         self._is_retired = True
         self._close_if_done()
 
     def mode_for(self, asked: IndexMode | None) -> IndexMode:
-        """The mode of a search; raises `InvalidRequest` for one that the index does not have."""
+        """Resolve the mode of a search; raises `InvalidRequest` for one the index lacks."""
         if asked is None and self._usual_mode is not None:
             is_possible = self.mode in (self._usual_mode, IndexMode.HYBRID)
             return self._usual_mode if is_possible else self.mode
@@ -108,9 +108,9 @@ class ServedIndex:
         )
 
     async def vectors(self, texts: Sequence[str], kind: TextKind, deadline: float) -> np.ndarray:
-        """Vectors of ``texts``, float32 (texts, dimension), by the encoder of the index.
+        """Encode ``texts`` with the index's encoder: float32 (texts, dimension).
 
-        Raises `Unavailable` when there is no encoder, or one whose vectors are others.
+        Raises `Unavailable` when the encoder is missing or its vectors do not match.
         """
         try:
             client = await self._checked_encoder(deadline)
@@ -123,22 +123,24 @@ class ServedIndex:
     ) -> "asyncio.Future[list[list[list[Hit]] | Exception]]":
         loop = asyncio.get_running_loop()
         found = loop.run_in_executor(self._threads, _search_all, self.index, batch)
-        # Also who does not wait for its end any more has it open.
+        # An abandoned search keeps the index open too.
         self._users += 1
         found.add_done_callback(lambda _done: self._leave())
         return found
 
-    def _encode(self, batch: Sequence[Texts]) -> "asyncio.Future[list[np.ndarray | Exception]]":
+    def _encode(
+        self, batch: Sequence[EncodeRequest]
+    ) -> "asyncio.Future[list[np.ndarray | Exception]]":
         return asyncio.ensure_future(self._encode_all(batch))
 
-    async def _encode_all(self, batch: Sequence[Texts]) -> list[np.ndarray | Exception]:
+    async def _encode_all(self, batch: Sequence[EncodeRequest]) -> list[np.ndarray | Exception]:
         texts = list(chain.from_iterable(each.texts for each in batch))
         deadline = max(each.deadline for each in batch)
         vectors = await self.vectors(texts, TextKind.QUERY, deadline)
         return _parts(vectors, [len(each.texts) for each in batch])
 
     async def _checked_encoder(self, deadline: float) -> EncoderClient:
-        """The encoder, after it has been seen that it is the one the index was made with."""
+        """The encoder, verified once to be the one the index was built with."""
         if self._checked is None:
             client = await self._encoders.client(self.encoder)
             if self.encoder is not None:
@@ -156,7 +158,7 @@ class ServedIndex:
 
 
 def deadline_in(seconds: float) -> float:
-    """The time in so many seconds, on the clock that encoders go by."""
+    """A deadline ``seconds`` from now, on the encoders' clock."""
     return time.monotonic() + seconds
 
 
@@ -170,7 +172,7 @@ def _encoder_of(index: Index) -> EncoderDescription | None:
 def _search_all(
     index: Index, batch: Sequence[Sequence[Query]]
 ) -> list[list[list[Hit]] | Exception]:
-    """What each request finds, or why it does not; no request fails for the sake of another."""
+    """Results or the error of each request; one request never fails because of another."""
     try:
         hits = iter(index.search([query for queries in batch for query in queries]))
         return [[next(hits) for _ in queries] for queries in batch]

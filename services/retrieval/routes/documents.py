@@ -1,4 +1,4 @@
-"""The documents of an index: read, added, replaced and deleted."""
+"""/v1/indexes/{name}/documents: list, get, put and delete documents."""
 
 import asyncio
 import json
@@ -49,7 +49,7 @@ async def list_documents(
     after: After = None,
     limit: Limit = DEFAULT_LIMIT,
 ) -> Page[JsonObject]:
-    """The documents of an index in the order in which they were added."""
+    """The documents of an index in insertion order."""
     return await document_page(retrieval.engine, name, after, limit)
 
 
@@ -57,9 +57,9 @@ async def list_documents(
 async def put_many(
     name: Name, asked: PutDocuments, retrieval: Retrieval, _principal: ToolPrincipal
 ) -> DocumentsChanged:
-    """Add documents; those whose ids are there already are replaced.
+    """Add documents, replacing those with the same ids.
 
-    All of them are kept when this is answered, whatever happens afterwards, or none.
+    Durable when answered: all of them or none.
     """
     put = await put_documents(retrieval.engine, name, asked.documents)
     return DocumentsChanged(index=name, put=put)
@@ -69,7 +69,7 @@ async def put_many(
 async def delete_many(
     name: Name, asked: DeleteDocuments, retrieval: Retrieval, _principal: ToolPrincipal
 ) -> DocumentsChanged:
-    """Delete the documents with these ids; those that are not there are passed over."""
+    """Delete documents by id; unknown ids are ignored."""
     deleted = await delete_documents(retrieval.engine, name, asked.ids)
     return DocumentsChanged(index=name, deleted=deleted)
 
@@ -78,7 +78,7 @@ async def delete_many(
 async def show_document(
     name: Name, document_id: Id, retrieval: Retrieval, _principal: ToolPrincipal
 ) -> JsonObject:
-    """One document as searches give it."""
+    """One document, as searches return it."""
     return await one_document(retrieval.engine, name, document_id)
 
 
@@ -90,9 +90,9 @@ async def put_one(
     retrieval: Retrieval,
     _principal: ToolPrincipal,
 ) -> DocumentsChanged:
-    """Put a document under an id, which it need not repeat."""
+    """Put a document under an id, which the body may omit."""
     if document.setdefault("id", document_id) != document_id:
-        raise InvalidRequest(f"is {document['id']!r:.100}, not that of the path", param="id")
+        raise InvalidRequest(f"is {document['id']!r:.100}, but the path has another id", param="id")
     put = await put_documents(retrieval.engine, name, [document])
     return DocumentsChanged(index=name, put=put)
 
@@ -101,7 +101,7 @@ async def put_one(
 async def delete_one(
     name: Name, document_id: Id, retrieval: Retrieval, _principal: ToolPrincipal
 ) -> DocumentsChanged:
-    """Delete one document; 404 when it is not there."""
+    """Delete one document; 404 when it does not exist."""
     deleted = await delete_documents(retrieval.engine, name, [document_id])
     if not deleted:
         raise NotFound(f"index {name!r} has no document {document_id!r:.200}")
@@ -112,9 +112,10 @@ ENCODING_SECONDS = 300.0
 
 
 async def put_documents(engine: Engine, name: str, rows: Sequence[JsonObject]) -> int:
-    """Add or replace documents; their number. Raises `InvalidRequest` naming row and field."""
+    """Add or replace documents; returns their number. Raises `InvalidRequest` naming row and
+    field."""
     documents = await asyncio.to_thread(_documents, rows)
-    served = await engine.catalogue.get(name)
+    served = await engine.catalog.get(name)
     with served.used():
         vectors = None
         if served.index.manifest.dense is not None:
@@ -125,8 +126,8 @@ async def put_documents(engine: Engine, name: str, rows: Sequence[JsonObject]) -
 
 
 async def delete_documents(engine: Engine, name: str, ids: Sequence[str]) -> int:
-    """Delete documents; the number of those that were there."""
-    served = await engine.catalogue.get(name)
+    """Delete documents; returns how many existed."""
+    served = await engine.catalog.get(name)
     with served.used():
         return await asyncio.to_thread(Changes(served.index).delete, ids)
 
@@ -134,8 +135,8 @@ async def delete_documents(engine: Engine, name: str, ids: Sequence[str]) -> int
 async def document_page(
     engine: Engine, name: str, after: str | None, limit: int
 ) -> Page[JsonObject]:
-    """Documents in the order in which they were added, those ``after`` an id."""
-    served = await engine.catalogue.get(name)
+    """Documents in insertion order, those ``after`` an id."""
+    served = await engine.catalog.get(name)
     with served.used():
         found = await asyncio.to_thread(served.index.documents, after, limit + 1)
     documents = [json.loads(document) for document in found[:limit]]
@@ -149,7 +150,7 @@ async def document_page(
 
 async def one_document(engine: Engine, name: str, document_id: str) -> JsonObject:
     """A document by its id; raises `NotFound`."""
-    served = await engine.catalogue.get(name)
+    served = await engine.catalog.get(name)
     with served.used():
         found = await asyncio.to_thread(served.index.document, document_id)
     if found is None:
@@ -163,10 +164,10 @@ def _documents(rows: Sequence[JsonObject]) -> list[Document]:
 
 
 def _document(row: JsonObject, place: str) -> Document:
-    """The document of a row that is checked as strictly as those of files."""
+    """Parse a row as strictly as rows of files."""
     try:
         return parse_row(StrictDecoder().decode(json.dumps(row)))
     except RowError as error:
         raise InvalidRequest(f"{place}: {error.message}", param=place) from None
     except RecursionError:
-        raise InvalidRequest(f"{place} is nested too deep", param=place) from None
+        raise InvalidRequest(f"{place} is nested too deeply", param=place) from None

@@ -1,4 +1,4 @@
-"""/v1/indexes: which there are, and dropping one."""
+"""/v1/indexes: list, show and drop indexes."""
 
 from typing import Annotated
 
@@ -23,16 +23,16 @@ Name = Annotated[str, Path(max_length=255, description="The name of an index.")]
 
 @router.get("", summary="List indexes")
 async def list_indexes(retrieval: Retrieval, _principal: ToolPrincipal) -> IndexList:
-    """Every index that can be searched, and what the cache has come to."""
+    """All indexes, and the cache's counters."""
     engine = retrieval.engine
-    figures = engine.cache.figures
+    stats = engine.cache.stats
     cache = CacheSummary(
-        hits=figures.hits,
-        misses=figures.misses,
-        entries=figures.entries,
-        bytes=figures.held_bytes,
+        hits=stats.hits,
+        misses=stats.misses,
+        entries=stats.entries,
+        bytes=stats.held_bytes,
     )
-    summaries = await engine.catalogue.summaries()
+    summaries = await engine.catalog.summaries()
     names = [summary.name for summary in summaries]
     return IndexList(
         data=summaries,
@@ -44,12 +44,12 @@ async def list_indexes(retrieval: Retrieval, _principal: ToolPrincipal) -> Index
 
 @router.get("/{name}", summary="Show an index")
 async def show_index(name: Name, retrieval: Retrieval, _principal: ToolPrincipal) -> IndexSummary:
-    """What the index is, and what is wrong with it if anything is."""
-    return await retrieval.engine.catalogue.summary(name)
+    """One index, with its problem if it has one."""
+    return await retrieval.engine.catalog.summary(name)
 
 
 @router.delete("/{name}", summary="Drop an index")
 async def drop_index(name: Name, retrieval: Retrieval, _principal: ToolPrincipal) -> Deleted:
     """Delete an index with all its documents; 409 while it is built or changed."""
-    await retrieval.engine.catalogue.drop(name)
+    await retrieval.engine.catalog.drop(name)
     return Deleted(id=name, object="index")

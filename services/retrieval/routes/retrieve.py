@@ -1,4 +1,4 @@
-"""POST /retrieve."""
+"""POST /retrieve, compatible with Search-R1. Answers are assembled from stored JSON."""
 
 from collections.abc import Sequence
 
@@ -19,11 +19,11 @@ from services.core.web.errors import documented_errors
 from services.core.web.json_body import documented_body, read_body
 from services.retrieval.context import Retrieval, RetrievalContext
 from services.retrieval.engine.admission import Overloaded
-from services.retrieval.engine.engine import Found, Search
+from services.retrieval.engine.engine import Search, SearchResults
 
 QUERIES: dict[str, Example] = {
     "queries": {
-        "summary": "Two questions, with the scores of what is found",
+        "summary": "Two questions, with scores",
         "value": {
             "queries": ["how is a list sorted", "what closes a file"],
             "topk": 3,
@@ -55,7 +55,7 @@ router = APIRouter(
     responses={200: {"model": RetrieveResponse}},
 )
 async def retrieve(request: Request, retrieval: Retrieval, _principal: ToolPrincipal) -> Response:
-    """Search the index for each query; fewer hits than topk give a shorter list."""
+    """Search the index for each query. Lists are shorter than topk when there are fewer hits."""
     asked = await read_body(request, RetrieveRequest)
     return await answer_to(request, _retrieved(retrieval, asked))
 
@@ -67,12 +67,12 @@ async def _retrieved(retrieval: RetrievalContext, asked: RetrieveRequest) -> byt
     return await retrieval.engine.answer(asked.index, search, settings.retrieval_seconds, write)
 
 
-def plain_answer(found: Found) -> bytes:
+def plain_answer(found: SearchResults) -> bytes:
     """The passages of each query."""
     return _answer([[hit.document for hit in hits] for hits in found.hits])
 
 
-def scored_answer(found: Found) -> bytes:
+def scored_answer(found: SearchResults) -> bytes:
     """The passages of each query, each with its score."""
     return _answer(
         [

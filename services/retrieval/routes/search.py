@@ -1,4 +1,4 @@
-"""POST /v1/search."""
+"""POST /v1/search. Answers are assembled from stored JSON."""
 
 import json
 from functools import partial
@@ -20,18 +20,18 @@ from services.core.web.errors import documented_errors
 from services.core.web.json_body import documented_body, read_body
 from services.retrieval.context import Retrieval, RetrievalContext
 from services.retrieval.engine.admission import Overloaded
-from services.retrieval.engine.engine import Found, Search
+from services.retrieval.engine.engine import Search, SearchResults
 from services.retrieval.store.highlights import highlight
 from services.retrieval.store.query import Hit
-from services.retrieval.store.tokens import Analysis
+from services.retrieval.store.tokens import Analyzer
 
 SEARCHES: dict[str, Example] = {
     "words": {
-        "summary": "One query, with the words that were found marked",
+        "summary": "One query, with matches highlighted",
         "value": {"query": "sort a list in place", "topk": 5, "highlights": True},
     },
     "filtered": {
-        "summary": "Two queries of one index, among passages with given metadata",
+        "summary": "Two queries of one index, filtered by metadata",
         "value": {
             "query": ["open a file", "close a socket"],
             "index": "python",
@@ -60,7 +60,7 @@ router = APIRouter(
     responses={200: {"model": SearchResponse}},
 )
 async def search(request: Request, retrieval: Retrieval, _principal: ToolPrincipal) -> Response:
-    """Search one index by words, by meaning or by both, for one query or for many."""
+    """Search one index by words, vectors or both, with one query or many."""
     asked = await read_body(request, SearchRequest)
     return await answer_to(request, _searched(retrieval, asked))
 
@@ -81,27 +81,27 @@ async def _searched(retrieval: RetrievalContext, asked: SearchRequest) -> bytes:
     return await retrieval.engine.answer(asked.index, search, seconds, write)
 
 
-def search_answer(found: Found, search: Search) -> bytes:
-    """What `SearchResponse` describes."""
+def search_answer(found: SearchResults, search: Search) -> bytes:
+    """Serialize a `SearchResponse`."""
     index = found.served.index
-    analysis = index.analysis if search.highlights else None
+    analyzer = index.analyzer if search.highlights else None
     results = [
-        b"[%b]" % b",".join([_hit(hit, query, analysis) for hit in hits])
+        b"[%b]" % b",".join([_hit(hit, query, analyzer) for hit in hits])
         for query, hits in zip(search.queries, found.hits, strict=True)
     ]
     head = json.dumps({"index": index.name, "mode": found.mode.value}).encode()
     return b'%b,"results":[%b]}' % (head[:-1], b",".join(results))
 
 
-def _hit(hit: Hit, query: str, analysis: Analysis | None) -> bytes:
+def _hit(hit: Hit, query: str, analyzer: Analyzer | None) -> bytes:
     parts = [b'{"document":%b,"score":%r' % (hit.document, hit.score)]
     if hit.parts:
         ranks = [
             {"mode": part.mode.value, "rank": part.rank, "score": part.score} for part in hit.parts
         ]
         parts.append(b'"parts":%b' % json.dumps(ranks).encode())
-    if analysis is not None:
+    if analyzer is not None:
         text = json.loads(hit.document)["contents"]
-        extracts = highlight(analysis, query, text)
+        extracts = highlight(analyzer, query, text)
         parts.append(b'"highlights":%b' % json.dumps(extracts, ensure_ascii=False).encode())
     return b",".join(parts) + b"}"

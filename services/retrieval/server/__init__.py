@@ -1,1 +1,1 @@
-"""The processes that answer, behind one port."""
+"""Server processes behind one port."""

@@ -1,7 +1,7 @@
-"""What the processes of one service say to each other, in a folder that is theirs alone.
+"""Communication between the server processes of one service, in a private folder.
 
-The parent holds the encoders: a server that needs one asks where it listens. A request is one line
-of JSON, and so is the answer.
+The parent owns the encoders; a server asks it for their sockets. Requests and answers are single
+lines of JSON.
 """
 
 import asyncio
@@ -25,23 +25,23 @@ class _Answer(BaseModel):
     code: str = ""
 
 
-class BuiltMark:
-    """Whether the default index was built, if it had to be: set by the parent, seen by all."""
+class BuiltFlag:
+    """Set once there is nothing left to build: by the parent, visible to all."""
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / "built"
 
     def is_set(self) -> bool:
-        """Whether there is nothing to build any more."""
+        """Whether it is set."""
         return self._path.exists()
 
     def set(self) -> None:
-        """There is nothing to build any more."""
+        """Set it."""
         self._path.touch()
 
 
 async def ask_for_encoder(folder: Path, specification: EncoderSpecification) -> Path:
-    """Where an encoder listens, by the word of the parent; raises `Unavailable`."""
+    """Ask the parent for an encoder's socket; raises `Unavailable`."""
     try:
         async with asyncio.timeout(ANSWER_SECONDS):
             reader, writer = await asyncio.open_unix_connection(_encoders(folder))
@@ -51,15 +51,15 @@ async def ask_for_encoder(folder: Path, specification: EncoderSpecification) -> 
             finally:
                 writer.close()
     except (OSError, TimeoutError, ValidationError) as error:
-        raise Unavailable(f"no encoder is to be had: {error!r:.200}") from error
+        raise Unavailable(f"cannot find an encoder: {error!r:.200}") from error
     if answer.socket is None:
         raise Unavailable(answer.error, code=answer.code or None)
     return answer.socket
 
 
 @asynccontextmanager
-async def encoders_told(folder: Path, find_socket: FindSocket) -> AsyncIterator[None]:
-    """Meanwhile, answer the servers that ask for encoders."""
+async def encoder_lookup_served(folder: Path, find_socket: FindSocket) -> AsyncIterator[None]:
+    """Answer servers that look up encoders, within the block."""
 
     async def tell(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -67,7 +67,7 @@ async def encoders_told(folder: Path, find_socket: FindSocket) -> AsyncIterator[
                 answer = await _answer(await reader.readline(), find_socket)
                 writer.write(answer.model_dump_json().encode() + b"\n")
                 await writer.drain()
-        except (OSError, ValueError, TimeoutError):  # it has gone, or has sent no line
+        except (OSError, ValueError, TimeoutError):  # the peer is gone or sent garbage
             return
         finally:
             writer.close()

@@ -1,7 +1,7 @@
-"""One process that answers: alone, or one of several behind the same port.
+"""A server process: standalone, or one of several behind a port.
 
 As one of several it is started by `services.retrieval.server.supervisor` with the descriptors of
-its sockets and the folder where it finds its parent and its siblings.
+its sockets and the folder shared with its parent and siblings.
 """
 
 import argparse
@@ -23,22 +23,22 @@ from prometheus_client import CollectorRegistry
 from services.core.logging import configure_logging
 from services.core.web.serving import create_server
 from services.retrieval.app import create_retrieval
-from services.retrieval.default_index.building import default_index_built
+from services.retrieval.default_index.building import building_default_index
 from services.retrieval.engine.encoders import EncoderPool
 from services.retrieval.engine.engine import Engine
 from services.retrieval.parent import die_with_parent
-from services.retrieval.server.ipc import BuiltMark, ask_for_encoder
-from services.retrieval.server.shared_metrics import SharedRegistry, figures_told
+from services.retrieval.server.ipc import BuiltFlag, ask_for_encoder
+from services.retrieval.server.shared_metrics import SharedRegistry, metrics_served
 from services.retrieval.settings import RetrievalSettings
 
 
 def serve_alone(settings: RetrievalSettings, sockets: list[socket.socket]) -> None:
-    """Answer on these sockets, as the only process, until a signal ends it."""
+    """Serve as the only process until a signal."""
     _run(_alone(settings, sockets))
 
 
 def main() -> int:
-    """Answer as one of several until the parent ends it or dies."""
+    """Serve as one of several until the parent stops it or dies."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--number", type=int, required=True)
     parser.add_argument("--folder", type=Path, required=True)
@@ -54,7 +54,7 @@ def main() -> int:
     try:
         _run(_one_of_many(settings, sockets, arguments.folder, arguments.number))
     finally:
-        if os.getppid() != arguments.parent:  # it was killed, and could not do this
+        if os.getppid() != arguments.parent:  # the parent was killed and could not clean up
             shutil.rmtree(arguments.folder, ignore_errors=True)
     return 0
 
@@ -66,7 +66,7 @@ async def _alone(settings: RetrievalSettings, sockets: list[socket.socket]) -> N
     with contextlib.closing(pool):
         engine = Engine(settings, pool.socket_of, lambda: not built.is_set())
         app = create_retrieval(settings, engine, CollectorRegistry())
-        async with default_index_built(folder, default, built):
+        async with building_default_index(folder, default, built):
             await create_server(app).serve(sockets)
 
 
@@ -74,10 +74,10 @@ async def _one_of_many(
     settings: RetrievalSettings, sockets: list[socket.socket], folder: Path, number: int
 ) -> None:
     registry = SharedRegistry(folder, number)
-    built = BuiltMark(folder)
+    built = BuiltFlag(folder)
     engine = Engine(settings, partial(ask_for_encoder, folder), lambda: not built.is_set())
     app = create_retrieval(settings, engine, registry)
-    async with figures_told(folder, number, registry):
+    async with metrics_served(folder, number, registry):
         await create_server(app).serve(sockets)
 
 

@@ -1,4 +1,4 @@
-"""One set of figures for several processes, whichever of them is asked."""
+"""One set of metrics for several processes, whichever is scraped."""
 
 import asyncio
 import socket
@@ -15,9 +15,9 @@ LABEL = "process"
 
 
 class SharedRegistry(CollectorRegistry):
-    """The figures of this process and of its siblings, each marked with its ``process``.
+    """Metrics of this process and its siblings, labeled by ``process``.
 
-    A sibling that does not answer at once is left out.
+    A sibling that does not answer in time is left out.
     """
 
     def __init__(self, folder: Path, number: int) -> None:
@@ -26,7 +26,7 @@ class SharedRegistry(CollectorRegistry):
         self._number = number
 
     def collect(self) -> Iterator[Metric]:
-        """The figures of all."""
+        """Collect from all processes."""
         families: dict[str, Metric] = {}
         for number, text in self._told():
             for family in text_string_to_metric_families(text):
@@ -39,7 +39,7 @@ class SharedRegistry(CollectorRegistry):
         yield from families.values()
 
     def own(self) -> bytes:
-        """The figures of this process, as text."""
+        """This process's metrics in the text format."""
         alone = CollectorRegistry()
         for family in super().collect():
             alone.register(_Collected(family))
@@ -47,7 +47,7 @@ class SharedRegistry(CollectorRegistry):
 
     def _told(self) -> Iterator[tuple[int, str]]:
         yield self._number, self.own().decode()
-        for path in sorted(self._folder.glob("figures-*")):
+        for path in sorted(self._folder.glob("metrics-*")):
             number = int(path.name.rpartition("-")[2])
             if number != self._number:
                 with suppress(OSError):
@@ -63,8 +63,10 @@ class _Collected:
 
 
 @asynccontextmanager
-async def figures_told(folder: Path, number: int, registry: SharedRegistry) -> AsyncIterator[None]:
-    """Meanwhile, tell the figures of this process to every sibling that connects."""
+async def metrics_served(
+    folder: Path, number: int, registry: SharedRegistry
+) -> AsyncIterator[None]:
+    """Serve this process's metrics to its siblings, within the block."""
 
     async def tell(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -76,8 +78,8 @@ async def figures_told(folder: Path, number: int, registry: SharedRegistry) -> A
         finally:
             writer.close()
 
-    path = folder / f"figures-{number}"
-    path.unlink(missing_ok=True)  # of a predecessor that was killed
+    path = folder / f"metrics-{number}"
+    path.unlink(missing_ok=True)  # left by a killed predecessor
     listening = await asyncio.start_unix_server(tell, path)
     try:
         yield

@@ -1,4 +1,4 @@
-"""Several processes behind one port: a parent that holds the sockets, the servers and encoders."""
+"""Supervises several server processes behind one port; owns the sockets and the encoders."""
 
 import asyncio
 import contextlib
@@ -16,9 +16,9 @@ from pathlib import Path
 
 from services.contracts.errors import ConfigurationError
 from services.core.web.serving import SHUTDOWN_SECONDS, Address, bind
-from services.retrieval.default_index.building import default_index_built
+from services.retrieval.default_index.building import building_default_index
 from services.retrieval.engine.encoders import EncoderPool
-from services.retrieval.server.ipc import BuiltMark, encoders_told
+from services.retrieval.server.ipc import BuiltFlag, encoder_lookup_served
 from services.retrieval.settings import RetrievalSettings
 
 logger = logging.getLogger(__name__)
@@ -32,11 +32,11 @@ Sockets = Sequence[socket.socket]
 
 
 def serve_by_many(settings: RetrievalSettings, address: Address) -> None:
-    """Answer with as many processes as the settings say, until a signal ends this one.
+    """Serve with the configured number of processes until a signal.
 
-    Raises `ConfigurationError` when servers die all the time.
+    Raises `ConfigurationError` when servers keep crashing.
     """
-    # All take connections from the same sockets: none waits for a server that is just starting.
+    # All servers accept on the same sockets, so no connection waits for one that is starting.
     sockets = bind(address)
     with (
         tempfile.TemporaryDirectory(prefix="temper-retrieval-") as folder,
@@ -51,17 +51,17 @@ async def _parent(
     stop = asyncio.Event()
     for ending in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(ending, stop.set)
-    built = BuiltMark(folder)
+    built = BuiltFlag(folder)
     async with (
-        encoders_told(folder, pool.socket_of),
-        default_index_built(settings.indexes_folder, settings.retrieval_index, built),
+        encoder_lookup_served(folder, pool.socket_of),
+        building_default_index(settings.indexes_folder, settings.retrieval_index, built),
     ):
         numbers = range(settings.retrieval_processes)
         await _until(stop, [_kept_running(number, sockets, folder) for number in numbers])
 
 
 async def _until(stop: asyncio.Event, work: Sequence[Coroutine[None, None, None]]) -> None:
-    """Do the work until told to stop; what raises ends the rest."""
+    """Run the coroutines until ``stop`` is set; an exception ends them all."""
     stopping = asyncio.create_task(stop.wait())
     tasks = [asyncio.create_task(each) for each in work]
     try:
@@ -75,7 +75,8 @@ async def _until(stop: asyncio.Event, work: Sequence[Coroutine[None, None, None]
 
 
 async def _kept_running(number: int, sockets: Sockets, folder: Path) -> None:
-    """Run a server, and its successor when it dies; raises `ConfigurationError` after too many."""
+    """Run a server and restart it when it dies; raises `ConfigurationError` after too many
+    deaths."""
     deaths: deque[float] = deque(maxlen=MOST_DEATHS)
     while True:
         server = await _start(number, sockets, folder)
@@ -89,7 +90,7 @@ async def _kept_running(number: int, sockets: Sockets, folder: Path) -> None:
                 f"server {number} died {MOST_DEATHS + 1} times within {WITHIN_SECONDS:g} s"
             )
         deaths.append(now)
-        logger.error("server %d ended with %d; it is started again", number, status)
+        logger.error("server %d exited with %d; restarting it", number, status)
         await asyncio.sleep(RESTART_SECONDS)
 
 
@@ -105,7 +106,7 @@ async def _start(number: int, sockets: Sockets, folder: Path) -> Process:
 
 
 async def _end(server: Process) -> None:
-    """Ask a server that runs to end, and kill it when it does not."""
+    """Terminate a running server, and kill it if that does not help."""
     if server.returncode is not None:
         return
     server.terminate()

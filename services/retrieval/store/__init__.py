@@ -1,1 +1,1 @@
-"""Indexes of passages: their format on disk, searching them and changing them."""
+"""Passage indexes: on-disk format, search, and changes."""

@@ -1,4 +1,4 @@
-"""Adding, replacing and deleting passages of an index that is being served."""
+"""Adds, replaces and deletes passages of an index while it is served."""
 
 import logging
 import shutil
@@ -26,33 +26,33 @@ from services.retrieval.vectors.errors import DimensionMismatch
 logger = logging.getLogger(__name__)
 
 MAX_ADDED = 100_000
-"""Passages that may be added to or replaced in an index since its build; one without vectors takes
-as many as it was built with, if that is more."""
+"""Limit of passages added or replaced since the build; an index without vectors takes at least as
+many as it was built with."""
 
 _LEAST_FREE = 1 << 20  # bytes
 
 
 class Changes:
-    """Changes the passages of an index. Safe to use from threads and by several processes.
+    """Changes the passages of an index; safe for threads and processes.
 
-    A change is durable when it returns, and seen by each search that begins later, in whichever
-    process; a change that was broken off has happened in whole or not at all. All raise IndexBusy
-    while a build or others' changes have the index for ``timeout`` seconds, or when another
-    version is served by now, and OutOfDisk when the disk is full, with the index as it was.
+    A change is atomic, durable on return, and seen by every later search in any process. All
+    methods raise IndexBusy when a build or another change holds the index for ``timeout`` seconds
+    or a different version is served by now, and OutOfDisk when the disk is full, with the index
+    unchanged.
     """
 
     def __init__(self, index: Index, timeout: float = 10.0) -> None:
-        """Change ``index``, which is also the one to see the changes first."""
+        """Change ``index``, whose own searches see the changes first."""
         self._index = index
         self._timeout = timeout
         self._folder = index.folder
 
     def put(self, documents: Sequence[Document], vectors: np.ndarray | None = None) -> int:
-        """Add passages, or replace those of the same id; how many.
+        """Add passages, replacing those with the same ids; returns their number.
 
-        Of several with one id the last counts. ``vectors`` (n, dimension) are theirs, for an index
-        that has vectors. Raises DimensionMismatch, or IndexFull when the index should be built
-        again.
+        Of duplicates in ``documents`` the last counts. ``vectors`` (n, dimension) are required if
+        the index has vectors. Raises DimensionMismatch, or IndexFull when the index should be
+        rebuilt.
         """
         self._check_vectors(documents, vectors)
         kept = list({one.id: place for place, one in enumerate(documents)}.values())
@@ -75,7 +75,7 @@ class Changes:
         return len(chosen)
 
     def delete(self, ids: Iterable[str]) -> int:
-        """Delete the passages of those ids; how many there were."""
+        """Delete passages by id; returns how many existed."""
         terms = sorted({bounded_term(one) for one in ids})
         with self._locked():
             before = self._index.count
@@ -84,21 +84,19 @@ class Changes:
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        """Hold the lock of the index while its version is the one that is served."""
+        """Hold the index's lock, provided its version is still the served one."""
         folder = IndexFolder(self._folder.path.parent)
         if folder.served is None:
-            raise UnknownIndex(f"Index {self._index.name!r} is there no more", param="index")
+            raise UnknownIndex(f"Index {self._index.name!r} no longer exists", param="index")
         with locked(folder.lock, self._timeout):
             if folder.served != self._folder.path.name:
-                raise IndexBusy(
-                    f"Another version of {self._index.name!r} is served by now; try again"
-                )
+                raise IndexBusy(f"{self._index.name!r} was switched to another version; try again")
             yield
 
     def _check_vectors(self, documents: Sequence[Document], vectors: np.ndarray | None) -> None:
         dense = self._index.dense
         if (dense is None) != (vectors is None):
-            raise ValueError("vectors are for an index that has some, and it needs them")
+            raise ValueError("vectors are required exactly for an index that has vectors")
         if vectors is None or dense is None:
             return
         if vectors.shape != (len(documents), dense.dimension):
@@ -110,17 +108,17 @@ class Changes:
         added = self._index.rows - built
         if added + more > most:
             raise IndexFull(
-                f"{added} passages were added to or replaced in {self._index.name!r} since it was"
-                f" built, and {most} may be: build it again"
+                f"{added} passages were added to or replaced in {self._index.name!r} since its"
+                f" build, and the limit is {most}: rebuild it"
             )
 
     def _check_disk(self, size: int) -> None:
-        """Refuse what would most likely fail half-way, and leave its passages without words."""
+        """Refuse a change likely to fail halfway for lack of space."""
         if shutil.disk_usage(self._folder.path).free < _LEAST_FREE + 4 * size:
-            raise OutOfDisk(f"the disk of {self._folder.path} is full; the index is as it was")
+            raise OutOfDisk(f"the disk of {self._folder.path} is full; the index is unchanged")
 
     def _store(self, documents: Sequence[bytes]) -> range:
-        """Keep the passages and give them their numbers, which nothing has seen before."""
+        """Append the passages; returns their new, never used numbers."""
         folder = self._folder.passages
         with writing_to(folder), PassageWriter(folder) as writer:
             numbers = writer.append(documents)
@@ -128,7 +126,7 @@ class Changes:
         return numbers
 
     def _write(self, gone: Sequence[str], entries: Sequence[tantivy.Document]) -> None:
-        """Make the change: until the commit it did not happen, after it it did."""
+        """Apply the change; the commit makes it visible."""
         with writing_to(self._folder.text):
             writer = self._index.text_writer()
             try:
@@ -140,12 +138,12 @@ class Changes:
                 sync_folder(self._folder.text)
                 _merge(writer)
             finally:
-                del writer  # Lets go of the library's own lock, whatever holds the traceback.
+                del writer  # Releases tantivy's lock even if a traceback keeps this frame alive.
 
 
 def _merge(writer: tantivy.IndexWriter) -> None:
-    """Let the library join small pieces. The change is made already, so this must not fail it."""
+    """Merge small segments. The change is already durable, so failures are only logged."""
     try:
         writer.wait_merging_threads()
     except (OSError, ValueError) as error:
-        logger.warning("pieces of an index could not be joined: %s", error)
+        logger.warning("pieces of an index could not be join_contents: %s", error)

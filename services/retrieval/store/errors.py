@@ -1,4 +1,4 @@
-"""What can be wrong with an index, each with the response it becomes."""
+"""Errors of indexes, and the translation of library failures into them."""
 
 import errno
 import os
@@ -17,61 +17,61 @@ from services.contracts.errors import (
 
 
 class UnknownIndex(NotFound):
-    """No index has that name."""
+    """There is no index of that name."""
 
     code = "index_not_found"
 
 
 class IndexUnusable(Unavailable):
-    """The index is damaged, half-written or of another format; the message says where and how."""
+    """The index is damaged, unfinished or of another format; the message says where."""
 
     code = "index_unusable"
 
 
 class IndexBusy(Conflict):
-    """Another build or change has the index; the same request may succeed later."""
+    """Another build or change holds the index; retrying may succeed."""
 
     code = "index_busy"
 
 
 class IndexReadOnly(PermissionDenied):
-    """The index lies where this process may not write."""
+    """This process may not write to the index's folder."""
 
     code = "index_read_only"
 
 
 class IndexFull(Conflict):
-    """So much was added since the index was built that it has to be built again."""
+    """Too much was added since the build; the index must be rebuilt."""
 
     code = "index_full"
 
 
 class OutOfDisk(StorageFull):
-    """The disk of the index is full; the index is as it was."""
+    """The index's disk is full; the index is unchanged."""
 
     code = "out_of_disk"
 
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _SIGNS = ("StorageFull", "QuotaExceeded", "FileTooLarge", *map(os.strerror, _FULL))
-"""The library wraps the system's errors into texts of its own."""
+"""tantivy wraps OS errors into texts."""
 
 
 @contextmanager
 def writing_to(path: Path) -> Iterator[None]:
-    """Raise OutOfDisk where the disk of ``path`` is full, and IndexUnusable for other failures."""
+    """Raise OutOfDisk when the disk of ``path`` is full, IndexUnusable for other failures."""
     with reading_from(path):
         try:
             yield
         except Exception as error:
             if _is_full(error):
-                raise OutOfDisk(f"the disk of {path} is full; the index is as it was") from error
+                raise OutOfDisk(f"the disk of {path} is full; the index is unchanged") from error
             raise
 
 
 @contextmanager
 def reading_from(path: Path) -> Iterator[None]:
-    """Raise IndexUnusable, with the reason, where a library cannot make sense of ``path``."""
+    """Raise IndexUnusable when a library cannot read ``path``."""
     try:
         yield
     except TemperError:
@@ -79,7 +79,7 @@ def reading_from(path: Path) -> Iterator[None]:
     except (OSError, ValueError) as error:
         raise IndexUnusable(f"{path}: {error}") from error
     except BaseException as error:
-        # A panic of the library is no Exception, and its class cannot be imported.
+        # A Rust panic is not an Exception, and its class cannot be imported.
         if type(error).__name__ != "PanicException":
             raise
         raise IndexUnusable(f"{path} is damaged: {error}") from None

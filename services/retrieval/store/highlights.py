@@ -1,43 +1,43 @@
-"""Extracts of a passage with the words of a query marked in it."""
+"""Extracts of a passage with the query's words highlighted."""
 
 import html
 from collections.abc import Sequence
 
-from services.retrieval.store.tokens import Analysis, Span
+from services.retrieval.store.tokens import Analyzer, Span
 
 _OPEN = "<em>"
 _CLOSE = "</em>"
 
 
 def highlight(
-    analysis: Analysis, query: str, text: str, *, extracts: int = 3, width: int = 160
+    analyzer: Analyzer, query: str, text: str, *, extracts: int = 3, width: int = 160
 ) -> list[str]:
-    """Up to ``extracts`` pieces of ``text``, best first, none without a word of the query.
+    """Up to ``extracts`` snippets of ``text`` that contain query words, best first.
 
-    A piece has about ``width`` characters, begins and ends between words where it can, and is
-    HTML: the words of the query are between <em> and </em>, everything else is escaped.
+    A snippet has about ``width`` characters, breaks at spaces where it can, and is HTML: query
+    words are wrapped in <em>, everything else is escaped.
     """
-    wanted = set(analysis.query_tokens(query))
-    marked = _joined([span for span in analysis.spans(text) if span.token in wanted])
+    wanted = set(analyzer.query_tokens(query))
+    marked = _merged_spans([span for span in analyzer.spans(text) if span.token in wanted])
     pieces = _pieces(marked, width)
     pieces.sort(key=lambda piece: -len({span.token for span in piece}))
     return [_extract(text, piece, width) for piece in pieces[:extracts]]
 
 
-def _joined(spans: Sequence[Span]) -> list[Span]:
-    """The spans in order, with those that overlap or touch within a run as one."""
-    joined: list[Span] = []
+def _merged_spans(spans: Sequence[Span]) -> list[Span]:
+    """The spans in order, overlapping ones merged."""
+    join_contents: list[Span] = []
     for span in sorted(spans, key=lambda one: (one.start, one.end)):
-        last = joined[-1] if joined else None
+        last = join_contents[-1] if join_contents else None
         if last is not None and span.start < last.end:
-            joined[-1] = Span(last.token, last.start, max(last.end, span.end))
+            join_contents[-1] = Span(last.token, last.start, max(last.end, span.end))
         else:
-            joined.append(span)
-    return joined
+            join_contents.append(span)
+    return join_contents
 
 
 def _pieces(spans: Sequence[Span], width: int) -> list[list[Span]]:
-    """The spans in groups that fit into ``width`` each."""
+    """Consecutive spans grouped to fit into ``width``."""
     pieces: list[list[Span]] = []
     for span in spans:
         if pieces and span.end - pieces[-1][0].start <= width:
@@ -59,7 +59,7 @@ def _extract(text: str, piece: Sequence[Span], width: int) -> str:
 
 
 def _around(text: str, start: int, end: int, width: int) -> tuple[int, int]:
-    """A stretch of about ``width`` characters with the given one in its middle, cut at spaces."""
+    """About ``width`` characters around a range, cut at spaces."""
     spare = max(0, width - (end - start)) // 2
     first, last = max(0, start - spare), min(len(text), end + spare)
     if first > 0:

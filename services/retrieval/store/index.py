@@ -1,4 +1,4 @@
-"""An index of passages, open for searching."""
+"""A passage index, open for searching."""
 
 import os
 import threading
@@ -20,17 +20,16 @@ from services.retrieval.store.passages import Passages
 from services.retrieval.store.query import Hit, Query
 from services.retrieval.store.state import IndexState, Threads
 from services.retrieval.store.text import TextIndex
-from services.retrieval.store.tokens import Analysis
+from services.retrieval.store.tokens import Analyzer
 from services.retrieval.vectors.errors import VectorsUnusable
 from services.retrieval.vectors.index import DenseIndex
 
 
 class Index:
-    """A version of an index. Safe to use from threads.
+    """A version of an index; thread-safe.
 
-    Changes of its documents, by whichever process, are seen by every search that begins after
-    they were acknowledged. A change that cannot be read leaves the index as it was before, and
-    `problem` says why.
+    Acknowledged changes by any process are seen by every later search. After an unreadable change
+    the index keeps its previous state, and `problem` says why.
     """
 
     def __init__(
@@ -40,7 +39,7 @@ class Index:
         self.folder = version
         self.manifest = manifest
         self.dense = dense
-        self.analysis = Analysis(manifest.language)
+        self.analyzer = Analyzer(manifest.language)
         self.problem: str | None = None
         self._text = TextIndex(version.text)
         self._loading = threading.Lock()
@@ -53,7 +52,7 @@ class Index:
     def open(cls, version: VersionFolder | Path, *, device: str = "cpu") -> "Index":
         """Open a complete version; raises IndexUnusable with the reason.
 
-        ``device`` is where vectors are searched: cpu, or cuda where faiss has it.
+        ``device`` is where vectors are searched: cpu, or cuda if faiss supports it.
         """
         if isinstance(version, Path):
             version = VersionFolder(version)
@@ -65,7 +64,7 @@ class Index:
 
     @property
     def name(self) -> str:
-        """The name that the index was built under."""
+        """The name the index was built under."""
         return self.manifest.name
 
     @property
@@ -75,50 +74,50 @@ class Index:
 
     @property
     def generation(self) -> str:
-        """Names the state that a search would see now; another one after every change."""
+        """Identifies the state a search would see; changes with every change of the index."""
         return f"{self.version}-{self._stamp()}"
 
     @property
     def count(self) -> int:
-        """How many passages there are."""
+        """Number of passages."""
         return self._fresh().text.count
 
     @property
     def rows(self) -> int:
-        """How many passages it ever had; those that were replaced or deleted take room still."""
+        """Number of passages ever stored; replaced and deleted ones still take space."""
         return self._fresh().passages.rows
 
     @property
-    def words(self) -> Analysis | None:
-        """How passages become words in this index; None if it is not searched by words."""
-        return None if self.manifest.mode is IndexMode.DENSE else self.analysis
+    def words(self) -> Analyzer | None:
+        """The analyzer of passages; None if the index is not searched by words."""
+        return None if self.manifest.mode is IndexMode.DENSE else self.analyzer
 
     @property
     def memory_bytes(self) -> int:
-        """What searching reads at most: the mapped files, and what is held in memory."""
+        """Upper bound of what searching touches: mapped files and private memory."""
         parts = [self.folder.text, self.folder.passages / "places"]
         return sum(map(bytes_in, parts)) + (self.dense.memory_bytes if self.dense else 0)
 
     def search(self, queries: Sequence[Query]) -> list[list[Hit]]:
-        """The best passages of each query, best first; fewer than ``topk`` when there are fewer.
+        """The best passages of each query, best first; at most ``topk`` each.
 
-        Give many queries at once: they share the cores. Raises InvalidRequest for a mode that the
-        index lacks, DimensionMismatch for vectors of another length, IndexUnusable for damage.
+        Batch many queries: they share the cores. Raises InvalidRequest for a mode the index lacks,
+        DimensionMismatch for vectors of another dimension, IndexUnusable for damage.
         """
         for mode in {query.mode for query in queries}:
             self._check_mode(mode)
         return self._fresh().search(queries, self._threads)
 
     def document(self, document_id: str) -> bytes | None:
-        """The JSON of the passage with that id."""
+        """The JSON of a passage by id."""
         state = self._fresh()
         number = state.text.number_of(document_id)
         return None if number is None else state.passages.document(number)
 
     def documents(self, after: str | None, limit: int) -> list[bytes]:
-        """The JSON of up to ``limit`` passages in the order of their arrival.
+        """The JSON of up to ``limit`` passages in insertion order.
 
-        ``after`` is the id of the one before; raises NotFound if it is not there.
+        ``after`` is the id of the previous one; raises NotFound if it does not exist.
         """
         state = self._fresh()
         number = -1 if after is None else state.text.number_of(after)
@@ -127,7 +126,7 @@ class Index:
         return [state.passages.document(one) for one in islice(state.numbers_after(number), limit)]
 
     def summary(self) -> IndexSummary:
-        """The index as it is listed."""
+        """The index's summary for listings."""
         dense = self.manifest.dense
         return IndexSummary(
             name=self.name,
@@ -144,11 +143,11 @@ class Index:
         )
 
     def text_writer(self) -> tantivy.IndexWriter:
-        """For `Changes`, which hold the lock of the index."""
+        """A writer for `Changes`, which holds the index's lock."""
         return self._text.writer()
 
     def close(self) -> None:
-        """End the threads; files are given back when the last search is done with them."""
+        """Stop the threads; files are released when running searches finish."""
         self._threads.pool.shutdown(wait=False)
         if self.dense is not None:
             self.dense.close()
@@ -161,7 +160,7 @@ class Index:
             )
 
     def _fresh(self) -> IndexState:
-        """The state after the last change that can be read."""
+        """The state after the last readable change."""
         stamp = self._stamp()
         if stamp not in (None, self._state.stamp):
             with self._loading:
@@ -177,18 +176,18 @@ class Index:
             self.problem = error.message
 
     def _load(self, stamp: str) -> IndexState:
-        """What was written before the text index's commit is there once that is seen."""
+        """Load a state: everything a commit refers to was written before it."""
         text = self._text.searcher()
         passages = Passages(self.folder.passages)
         if self.dense is not None:
             self.dense.refresh()
         nearest = Nearest(self.dense, text) if self.dense is not None else None
-        return IndexState(stamp, self.analysis, text, passages, nearest)
+        return IndexState(stamp, self.analyzer, text, passages, nearest)
 
     def _stamp(self) -> str:
-        """What of the text index's commit can be had cheaply; changes with each one."""
+        """A cheap fingerprint of the text index's last commit."""
         try:
             meta = (self.folder.text / "meta.json").stat()
         except FileNotFoundError:
-            return self._state.stamp  # Dropped meanwhile; what is open goes on.
+            return self._state.stamp  # The index was dropped; keep serving what is open.
         return f"{meta.st_mtime_ns:x}.{meta.st_ino:x}"

@@ -1,4 +1,4 @@
-"""Where the parts of an index lie on disk, and how its small files are replaced."""
+"""On-disk layout of an index, its lock, and durable replacement of small files."""
 
 import errno
 import fcntl
@@ -18,60 +18,60 @@ _VERSION = re.compile(r"v(\d{8})-[0-9a-f]{8}")
 
 @dataclass(frozen=True)
 class VersionFolder:
-    """A version of an index: complete, or in the making."""
+    """A version of an index, complete or pending."""
 
     path: Path
 
     @property
     def manifest(self) -> Path:
-        """What the version is; written last, so that a version without one is not finished."""
+        """The manifest; written last, so a version without one is unfinished."""
         return self.path / "manifest.json"
 
     @property
     def text(self) -> Path:
-        """The words and the metadata of passages, and which passages there are."""
+        """The text index: words, metadata, and which passages exist."""
         return self.path / "text"
 
     @property
     def passages(self) -> Path:
-        """The passages themselves."""
+        """The passage store."""
         return self.path / "passages"
 
     @property
     def dense(self) -> Path:
-        """The vectors of the passages, in an index that has them."""
+        """The vector index, if any."""
         return self.path / "dense"
 
     @property
     def is_complete(self) -> bool:
-        """Whether its build came to an end."""
+        """Whether its build was completed."""
         return self.manifest.is_file()
 
 
 @dataclass(frozen=True)
 class IndexFolder:
-    """An index: its versions, and which of them is served."""
+    """An index: its versions, and the one being served."""
 
     path: Path
 
     @property
     def lock(self) -> Path:
-        """Locked by whoever builds or changes the index."""
+        """Held by builds and changes."""
         return self.path / "lock"
 
     @property
     def current(self) -> Path:
-        """A file with the name of the version that is served."""
+        """Names the served version."""
         return self.path / "current"
 
     @property
     def building(self) -> VersionFolder:
-        """The version in the making."""
+        """The pending version."""
         return VersionFolder(self.path / "building")
 
     @property
     def served(self) -> str | None:
-        """The version that should be served; None when there is none yet."""
+        """The version to serve; None when there is none."""
         try:
             return self.current.read_text("utf-8", "replace").strip()
         except (FileNotFoundError, NotADirectoryError):
@@ -79,15 +79,15 @@ class IndexFolder:
 
     @property
     def versions(self) -> list[str]:
-        """All versions that were finished, the oldest first."""
+        """All finished versions, oldest first."""
         return sorted(one.name for one in self.path.iterdir() if _VERSION.fullmatch(one.name))
 
     @property
     def next_version(self) -> str:
         """A name for the next version.
 
-        No other ever had it, so that who still has a dropped index open never takes the files of
-        a later one of the same name for its own.
+        Never reused, so that a process holding a dropped index open cannot mistake files of a later
+        index of the same name for its own.
         """
         last = _VERSION.fullmatch(self.versions[-1]) if self.versions else None
         return f"v{int(last[1]) + 1 if last else 1:08d}-{secrets.token_hex(4)}"
@@ -98,7 +98,7 @@ class IndexFolder:
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """Replace a file durably: after a crash it has its old content or this one."""
+    """Replace a file atomically and durably."""
     aside = path.with_name(f".{path.name}.new")
     with open(aside, "wb") as file:
         file.write(content)
@@ -109,7 +109,7 @@ def write_atomically(path: Path, content: bytes) -> None:
 
 
 def sync_folder(path: Path) -> None:
-    """Make durable which files a folder has."""
+    """fsync a folder's entries."""
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)
@@ -118,7 +118,7 @@ def sync_folder(path: Path) -> None:
 
 
 def bytes_in(path: Path) -> int:
-    """The size of a file, or of all files in a folder that stay while one looks."""
+    """Size of a file, or of all files in a folder; files deleted meanwhile are skipped."""
     total = 0
     for one in path.rglob("*") if path.is_dir() else [path]:
         with suppress(FileNotFoundError):
@@ -131,10 +131,10 @@ _PAUSE = 0.02
 
 @contextmanager
 def locked(path: Path, timeout: float, *, make_folder: bool = False) -> Iterator[None]:
-    """Hold the lock; it ends with the process.
+    """Hold a file lock, released when the process dies.
 
-    With ``make_folder`` the folder of an index that is new is made first. Raises IndexBusy after
-    ``timeout`` seconds, or IndexReadOnly.
+    ``make_folder`` creates the folder of a new index first. Raises IndexBusy after ``timeout``
+    seconds, or IndexReadOnly.
     """
     deadline = time.monotonic() + timeout
     while (descriptor := _taken(path, make_folder)) is None:
@@ -148,7 +148,7 @@ def locked(path: Path, timeout: float, *, make_folder: bool = False) -> Iterator
 
 
 def _taken(path: Path, make_folder: bool) -> int | None:
-    """The locked file, unless somebody else has it or it was removed meanwhile."""
+    """The locked descriptor; None if it is held elsewhere or the file was removed."""
     try:
         if make_folder:
             path.parent.mkdir(parents=True, exist_ok=True)

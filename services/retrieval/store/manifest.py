@@ -1,4 +1,4 @@
-"""The manifest of a version: what it is, and by which files one sees that it is complete."""
+"""The manifest of a version: what it is, and the files that make it complete."""
 
 import os
 import time
@@ -15,7 +15,7 @@ SCHEMA_VERSION = 1
 
 
 class DenseManifest(BaseModel):
-    """The vectors of an index. ``encoder`` describes the model that made them."""
+    """The vectors of an index; ``encoder`` describes the model that made them."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -25,15 +25,15 @@ class DenseManifest(BaseModel):
 
     @property
     def encoder_name(self) -> str | None:
-        """The model that the vectors come from."""
+        """Name of the model that made the vectors."""
         return str(self.encoder["model"]) if self.encoder and "model" in self.encoder else None
 
 
 class Manifest(BaseModel):
-    """What a version of an index is.
+    """A version of an index.
 
-    ``documents`` counts the passages it was built with, ``created_at`` is in Unix seconds, and
-    ``files`` has the least size in bytes of each file that the build left.
+    ``documents`` counts the passages at build time, ``created_at`` is in Unix seconds, and
+    ``files`` holds the minimum size in bytes of each file.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -49,7 +49,7 @@ class Manifest(BaseModel):
 
 
 def finish_version(version: VersionFolder, manifest: Manifest) -> Manifest:
-    """Declare a version complete: sync what it holds, then write its manifest."""
+    """Complete a version: sync its files, then write its manifest."""
     for folder in (version.dense, version.passages):
         for path in sorted(folder.rglob("*")) if folder.exists() else []:
             _sync(path)
@@ -60,7 +60,7 @@ def finish_version(version: VersionFolder, manifest: Manifest) -> Manifest:
 
 
 def read_manifest(version: VersionFolder) -> Manifest:
-    """The manifest of a version whose files are all there; raises IndexUnusable."""
+    """Read the manifest and check that all files are there; raises IndexUnusable."""
     try:
         manifest = Manifest.model_validate_json(version.manifest.read_bytes())
     except FileNotFoundError:
@@ -69,7 +69,7 @@ def read_manifest(version: VersionFolder) -> Manifest:
         raise IndexUnusable(f"{version.manifest} cannot be read: {error}") from error
     if manifest.schema_version != SCHEMA_VERSION:
         raise IndexUnusable(
-            f"{version.path} has format {manifest.schema_version}, and this release reads"
+            f"{version.path} has format {manifest.schema_version}, but this release reads"
             f" {SCHEMA_VERSION}: build the index again"
         )
     for name, least in manifest.files.items():
@@ -78,7 +78,7 @@ def read_manifest(version: VersionFolder) -> Manifest:
 
 
 def _sizes(version: VersionFolder) -> dict[str, int]:
-    """Sizes of the files that no change makes smaller or takes away."""
+    """Sizes of the files that changes only extend."""
     return {
         path.relative_to(version.path).as_posix(): path.stat().st_size
         for folder in (version.passages, version.dense)
@@ -94,7 +94,7 @@ def _check_size(path: Path, least: int) -> None:
     except OSError as error:
         raise IndexUnusable(f"{path} is missing: {error.strerror}") from error
     if size < least:
-        raise IndexUnusable(f"{path} has {size} bytes of {least}: it was cut off")
+        raise IndexUnusable(f"{path} has {size} bytes of {least}: it is truncated")
 
 
 def _sync(path: Path) -> None:

@@ -1,7 +1,7 @@
-"""A passage's metadata as terms that can be looked up, and as numbers that can be compared.
+"""Metadata as exact-match terms and sortable numbers.
 
-Fields of an object within the metadata are reached by ``outer.inner``; a list has each of its
-values. Whole numbers and fractions of equal value are equal; ``true`` is not 1, nor "1".
+Nested fields are addressed as ``outer.inner``; a list contributes each of its values. Integers and
+floats of equal value are equal; ``true`` equals neither 1 nor "1".
 """
 
 import hashlib
@@ -13,41 +13,41 @@ from dataclasses import dataclass
 Scalar = str | int | float | bool
 
 MAX_TERM = 512
-"""Bytes of a term that is kept as it is; a longer one is known by its digest."""
+"""Maximum bytes of a literal term; longer ones are replaced by their hash."""
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
-    """What can be filtered by: ``terms`` for equality, `sortable` ``numbers`` for bounds."""
+class MetadataTerms:
+    """``terms`` for equality filters, `sortable` ``numbers`` for range filters."""
 
     terms: list[str]
     numbers: dict[str, list[int]]
 
 
-def facts_of(metadata: Mapping[str, object]) -> Facts:
-    """The facts of a passage's metadata; null has none."""
-    facts = Facts([], {})
+def metadata_terms(metadata: Mapping[str, object]) -> MetadataTerms:
+    """The terms and numbers of a passage's metadata; nulls contribute nothing."""
+    facts = MetadataTerms([], {})
     for field, value in _scalars(metadata, ""):
-        facts.terms.append(fact_term(field, value))
+        facts.terms.append(metadata_term(field, value))
         if not isinstance(value, str | bool) and (number := sortable(value)) is not None:
             facts.numbers.setdefault(number_field(field), []).append(number)
     return facts
 
 
-def fact_term(field: str, value: Scalar) -> str:
-    """The term of "this field has this value"."""
+def metadata_term(field: str, value: Scalar) -> str:
+    """The term for "field equals value"."""
     return bounded_term(f"{field}\x1f{_spelled(value)}")
 
 
 def number_field(field: str) -> str:
-    """The name that a field's numbers are kept under; any text may name a field of metadata."""
+    """The index field for a metadata field's numbers; hashed, as any text may be a field name."""
     return "n" + hashlib.blake2b(field.encode("utf-8", "replace"), digest_size=10).hexdigest()
 
 
 def sortable(value: float) -> int | None:
-    """A 64-bit integer that is to others as the number is to theirs; None for what is not finite.
+    """Order-preserving 64-bit integer for a number; None for non-finite ones.
 
-    The library's own comparison of fractions fails where a field has whole numbers only.
+    tantivy's own float comparison fails for fields that hold integers only.
     """
     try:
         number = float(value)
@@ -60,7 +60,7 @@ def sortable(value: float) -> int | None:
 
 
 def bounded_term(term: str) -> str:
-    """The term itself, or what stands for it when it is too long for the index."""
+    """The term, or its hash when it is too long for the index."""
     encoded = term.encode("utf-8", "replace")
     if len(encoded) <= MAX_TERM:
         return encoded.decode()
@@ -68,7 +68,7 @@ def bounded_term(term: str) -> str:
 
 
 def _scalars(value: object, field: str) -> Iterator[tuple[str, Scalar]]:
-    """The values within ``value``, each with the path of its field."""
+    """All scalars within ``value``, with their field paths."""
     match value:
         case str() | bool() | int() | float():
             yield field, value

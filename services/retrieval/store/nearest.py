@@ -1,4 +1,4 @@
-"""The passages nearest to vectors, of those that there are and that meet conditions."""
+"""Nearest passages among those that exist and satisfy a filter."""
 
 from dataclasses import dataclass, field
 
@@ -14,8 +14,8 @@ from services.retrieval.vectors.errors import VectorsUnusable
 from services.retrieval.vectors.index import DenseIndex
 
 LISTED = 100_000
-"""Up to so many passages that meet a condition are listed for the dense index; of more, the
-nearest passages without the condition are looked through."""
+"""Up to this many matching passages are passed to the vector index as a list; for more, the
+unfiltered nearest are post-filtered."""
 
 _WIDENINGS = (1, 4, 16)
 _MOST_KNOWN = 1_000_000
@@ -23,10 +23,9 @@ _MOST_KNOWN = 1_000_000
 
 @dataclass(frozen=True)
 class Nearest:
-    """One state of an index's vectors, together with the text index that knows what there is.
+    """A state of the vectors with the text index that knows which passages exist.
 
-    Vectors of passages that were replaced or deleted are still among the vectors: they are passed
-    over here.
+    Vectors of replaced and deleted passages remain in the vector index and are filtered out here.
     """
 
     dense: DenseIndex
@@ -34,7 +33,8 @@ class Nearest:
     known: dict[int, bool] = field(default_factory=dict)
 
     def ranked(self, vectors: np.ndarray, topk: int, wanted: tantivy.Query | None) -> list[Ranking]:
-        """For each of ``vectors`` (n, dimension) the ``topk`` nearest passages, by cosine."""
+        """The ``topk`` nearest passages of each of ``vectors`` (n, dimension), by cosine
+        similarity."""
         if wanted is None and self._all_present():
             rankings = self._found(vectors, topk)
             if self._all_present():
@@ -49,23 +49,23 @@ class Nearest:
         return self._found(vectors, topk, np.sort(np.array(allowed, dtype=np.int64)))
 
     def _all_present(self) -> bool:
-        """Whether the vectors are those of the passages there are; every passage has one.
+        """Whether vectors and passages coincide (every passage has one).
 
-        The vectors are of this moment, not of this state: there may be more at the next.
+        Vectors are read live, not from this state: more may appear at any time.
         """
         return self.dense.count == self.text.count
 
     def _looked_through(
         self, vectors: np.ndarray, topk: int, asked: int, wanted: tantivy.Query | None
     ) -> list[Ranking]:
-        """What is there and wanted of the ``asked`` nearest."""
+        """The existing, matching passages among the ``asked`` nearest."""
         rankings = self._found(vectors, asked)
         numbers = {number for ranking in rankings for number, _ in ranking}
         present = self._present(numbers) if wanted is None else self.text.present(numbers, wanted)
         return [[one for one in ranking if one[0] in present][:topk] for ranking in rankings]
 
     def _present(self, numbers: set[int]) -> set[int]:
-        """As of the text index, but what was looked up in this state once is known."""
+        """Which numbers exist, with a cache of earlier lookups."""
         unknown = {number for number in numbers if number not in self.known}
         present = self.text.present(unknown)
         if len(self.known) < _MOST_KNOWN:
@@ -89,7 +89,7 @@ class Nearest:
 
 
 def open_vectors(version: VersionFolder, manifest: Manifest, device: str) -> DenseIndex | None:
-    """The vectors of a version, if it has any; raises IndexUnusable."""
+    """Open the vectors of a version, if any; raises IndexUnusable."""
     if manifest.dense is None:
         return None
     try:
@@ -98,7 +98,7 @@ def open_vectors(version: VersionFolder, manifest: Manifest, device: str) -> Den
         raise IndexUnusable(error.message) from error
     if dense.dimension != manifest.dense.dimension or dense.count < manifest.documents:
         raise IndexUnusable(
-            f"{version.dense} has {dense.count} vectors of {dense.dimension} dimensions, and"
+            f"{version.dense} has {dense.count} vectors of {dense.dimension} dimensions, but"
             f" {manifest.documents} of {manifest.dense.dimension} belong to the index"
         )
     return dense

@@ -1,8 +1,7 @@
-"""The passages of an index: their JSON as it was given, found by their numbers.
+"""The passage store: JSON documents by number.
 
-``documents.jsonl`` has one passage a line, ``places`` for each number where its line begins, how
-long it is and its checksum. Both only grow, so that a number is never given twice and what a
-reader has seen stays where it was.
+``documents.jsonl`` has one passage per line; ``places`` has offset, length and CRC-32 of each. Both
+only grow, so numbers are never reused and offsets stay valid for readers.
 """
 
 import mmap
@@ -16,18 +15,18 @@ from typing import Self
 
 from services.retrieval.store.errors import IndexUnusable
 
-_PLACE = struct.Struct("<QII")  # where it begins, bytes without the line break, crc32
+_PLACE = struct.Struct("<QII")  # offset, length without the newline, crc32
 
 
 class Passages:
-    """The passages of a folder as they were when it was opened. Safe to use from threads.
+    """The passages of a folder at the time it was opened; thread-safe.
 
-    They are mapped rather than read: reading would let go of Python's lock for each passage, and
-    among busy threads getting it back takes longer than everything else.
+    Memory-mapped rather than read: reading releases the GIL per passage, and re-acquiring it among
+    busy threads dominates.
     """
 
     def __init__(self, folder: Path) -> None:
-        """Open them; raises IndexUnusable."""
+        """Open; raises IndexUnusable."""
         self._path = folder / "documents.jsonl"
         try:
             self._documents = _mapped(self._path)
@@ -37,14 +36,15 @@ class Passages:
         self.rows = len(self._places) // _PLACE.size
 
     def check(self, built: int) -> None:
-        """Raise IndexUnusable unless the ``built`` first ones are there, by trying two of them."""
+        """Raise IndexUnusable unless ``built`` passages exist; verifies the first and the last."""
         if self.rows < built:
             raise IndexUnusable(f"{self._path.parent} has {self.rows} passages of {built}")
         for number in (0, built - 1) if built else ():
             self.document(number)
 
     def document(self, number: int) -> bytes:
-        """The JSON of a passage; raises IndexUnusable when it is damaged, IndexError beyond."""
+        """The JSON of a passage; raises IndexUnusable when damaged, IndexError when out of
+        range."""
         if not 0 <= number < self.rows:
             raise IndexError(number)
         start, size, checksum = _PLACE.unpack_from(self._places, number * _PLACE.size)
@@ -55,10 +55,10 @@ class Passages:
 
 
 class PassageWriter:
-    """Appends passages to a folder. One writer at a time; a half-written tail is cut off."""
+    """Appends passages; one writer at a time. A torn tail is cut off on open."""
 
     def __init__(self, folder: Path, *, rows: int | None = None) -> None:
-        """Go on after what is there, or after its first ``rows`` passages."""
+        """Continue after the existing passages, or after the first ``rows`` of them."""
         folder.mkdir(exist_ok=True)
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
         self._documents = os.open(folder / "documents.jsonl", flags, 0o644)
@@ -68,7 +68,8 @@ class PassageWriter:
         self._cut(self._end() if rows is not None else os.fstat(self._documents).st_size)
 
     def append(self, documents: Sequence[bytes]) -> range:
-        """Add passages, durable after `sync`; their numbers. After an OSError none was added."""
+        """Append passages and return their numbers; durable after `sync`. After an OSError none was
+        added."""
         end = os.lseek(self._documents, 0, os.SEEK_END)
         places = bytearray()
         start = end
@@ -85,12 +86,12 @@ class PassageWriter:
         return range(self.rows - len(documents), self.rows)
 
     def sync(self) -> None:
-        """Make durable what was added."""
+        """Make appended passages durable."""
         os.fsync(self._documents)
         os.fsync(self._places)
 
     def close(self) -> None:
-        """Stop; what was added after the last `sync` may be kept or lost."""
+        """Close; passages appended since `sync` may be lost."""
         os.close(self._documents)
         os.close(self._places)
 
@@ -106,7 +107,7 @@ class PassageWriter:
         self.close()
 
     def _end(self) -> int:
-        """Where the line of the last passage ends."""
+        """End offset of the last passage's line."""
         if not self.rows:
             return 0
         last = os.pread(self._places, _PLACE.size, (self.rows - 1) * _PLACE.size)
@@ -114,7 +115,7 @@ class PassageWriter:
         return int(start + size + 1)
 
     def _cut(self, documents_end: int) -> None:
-        """Forget whatever lies behind the passages that count, and go on from there."""
+        """Truncate everything after the valid passages."""
         os.ftruncate(self._documents, documents_end)
         os.ftruncate(self._places, self.rows * _PLACE.size)
         os.lseek(self._places, 0, os.SEEK_END)

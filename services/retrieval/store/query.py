@@ -1,4 +1,4 @@
-"""What an index is asked, and what it answers."""
+"""Queries, hits, and reciprocal rank fusion (Cormack et al., SIGIR 2009)."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -12,9 +12,9 @@ from services.contracts.retrieval import Filter
 
 @dataclass(frozen=True, slots=True)
 class Fusion:
-    """How the two rankings of a hybrid search become one: by the sum of 1 / (constant + rank).
+    """Reciprocal rank fusion: score = sum of 1 / (constant + rank).
 
-    ``depth`` passages of each ranking take part, at least as many as are asked for.
+    ``depth`` passages of each ranking take part, at least as many as requested.
     """
 
     constant: int = 60
@@ -23,7 +23,7 @@ class Fusion:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Query:
-    """One query. ``vector`` is its embedding, float32, for the modes dense and hybrid."""
+    """A query; ``vector`` is its float32 embedding, for dense and hybrid modes."""
 
     text: str
     mode: IndexMode
@@ -34,13 +34,13 @@ class Query:
 
     @property
     def is_blank(self) -> bool:
-        """Whether it asks for nothing, and finds nothing, though an encoder has a vector for it."""
+        """Whether the text is blank; blank queries find nothing, though they have an embedding."""
         return not self.text.strip()
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Where one of the rankings of a hybrid search had a passage; ranks begin at 1."""
+    """A passage's rank (from 1) and score in one ranking of a hybrid search."""
 
     mode: IndexMode
     rank: int
@@ -49,7 +49,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A passage that was found: its number, its JSON as it was stored, and how well it fits."""
+    """A found passage: number, score, and its stored JSON."""
 
     number: int
     score: float
@@ -63,12 +63,12 @@ class Hit:
 
 
 Ranking = Sequence[tuple[int, float]]
-"""Passages' numbers and scores, best first; no number twice."""
+"""(number, score) pairs, best first; numbers are unique."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fused:
-    """A passage of a fused ranking."""
+    """A passage in a fused ranking."""
 
     number: int
     score: float
@@ -76,10 +76,10 @@ class Fused:
 
 
 def fuse(rankings: Mapping[IndexMode, Ranking], fusion: Fusion, topk: int) -> list[Fused]:
-    """The ``topk`` best passages of the rankings together.
+    """The ``topk`` best passages by reciprocal rank fusion.
 
-    A passage scores the sum of 1 / (constant + rank) over the rankings that have it. Of equals
-    the one with the best single rank comes first, then the one with the lowest number.
+    A passage scores the sum of 1 / (constant + rank) over the rankings that contain it. Ties go to
+    the best single rank, then to the lowest number.
     """
     parts: dict[int, list[Part]] = {}
     for mode, ranking in rankings.items():

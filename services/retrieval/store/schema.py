@@ -1,4 +1,4 @@
-"""The fields that tantivy keeps of each passage; the passages themselves are kept beside it."""
+"""The tantivy schema, its entries, and metadata filters."""
 
 import tantivy
 
@@ -7,12 +7,12 @@ from services.retrieval.corpus.document import Document
 from services.retrieval.store.metadata import (
     Scalar,
     bounded_term,
-    fact_term,
-    facts_of,
+    metadata_term,
+    metadata_terms,
     number_field,
     sortable,
 )
-from services.retrieval.store.tokens import Analysis
+from services.retrieval.store.tokens import Analyzer
 
 NUMBER = "number"
 ID = "id"
@@ -22,7 +22,7 @@ NUMBERS = "numbers"
 
 
 def new_schema() -> tantivy.Schema:
-    """The schema of a text index."""
+    """Build the schema of a text index."""
     builder = tantivy.SchemaBuilder()
     builder.add_unsigned_field(NUMBER, indexed=True, fast=True)
     builder.add_text_field(ID, tokenizer_name="raw", index_option="basic")
@@ -32,15 +32,15 @@ def new_schema() -> tantivy.Schema:
     return builder.build()
 
 
-def text_entry(number: int, document: Document, analysis: Analysis | None) -> tantivy.Document:
-    """What is kept of a passage; without an analysis it cannot be found by its words."""
+def text_entry(number: int, document: Document, analyzer: Analyzer | None) -> tantivy.Document:
+    """The entry of a passage; without an analyzer its words are not searchable."""
     entry = tantivy.Document()
     entry.add_unsigned(NUMBER, number)
     entry.add_text(ID, bounded_term(document.id))
-    if analysis is not None:
-        entry.add_text(TOKENS, " ".join(analysis.tokens(document.contents)))
+    if analyzer is not None:
+        entry.add_text(TOKENS, " ".join(analyzer.tokens(document.contents)))
     if document.metadata:
-        facts = facts_of(document.metadata)
+        facts = metadata_terms(document.metadata)
         for term in facts.terms:
             entry.add_text(TERMS, term)
         if facts.numbers:
@@ -53,7 +53,7 @@ _MOST = 2**63 - 1
 
 
 def filter_query(index: tantivy.Index, conditions: Filter) -> tantivy.Query | None:
-    """A query for the passages that meet all the conditions; None when there are none."""
+    """A query for the passages that satisfy all conditions; None without conditions."""
     parts = [_any(index, field, [value]) for field, value in conditions.equals.items()]
     parts += [_any(index, field, values) for field, values in conditions.any_of.items()]
     parts += [
@@ -67,7 +67,7 @@ def filter_query(index: tantivy.Index, conditions: Filter) -> tantivy.Query | No
 
 
 def _any(index: tantivy.Index, field: str, values: list[Scalar]) -> tantivy.Query:
-    terms = {fact_term(field, value) for value in values}
+    terms = {metadata_term(field, value) for value in values}
     return tantivy.Query.boolean_query(
         [
             (
@@ -88,7 +88,7 @@ def _between(
 
 
 def _bound(value: float) -> int:
-    """The `sortable` bound; a whole number too large for a fraction is beyond all of them."""
+    """The `sortable` bound; integers beyond the float range are clamped."""
     number = sortable(value)
     if number is None:
         return _MOST if value > 0 else _LEAST

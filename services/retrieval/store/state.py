@@ -1,4 +1,4 @@
-"""An index as it was at one moment: what a search looks at, however the index changes meanwhile."""
+"""A snapshot of an index, against which a search runs."""
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor
@@ -11,15 +11,15 @@ from services.retrieval.store.nearest import Nearest
 from services.retrieval.store.passages import Passages
 from services.retrieval.store.query import Hit, Query, Ranking, fuse
 from services.retrieval.store.text import Ranked, TextSearcher
-from services.retrieval.store.tokens import Analysis
+from services.retrieval.store.tokens import Analyzer
 
 _PAGE = 512
-_LEAST_PART = 4  # queries that are worth another thread
+_LEAST_PART = 4  # minimum queries per thread
 
 
 @dataclass(frozen=True)
 class Threads:
-    """Threads beside the caller's own, ``count`` with it."""
+    """A thread pool; ``count`` includes the calling thread."""
 
     pool: Executor
     count: int
@@ -27,16 +27,16 @@ class Threads:
 
 @dataclass(frozen=True)
 class IndexState:
-    """One state of an index; ``stamp`` is that of the commit it was loaded after."""
+    """A snapshot; ``stamp`` identifies the commit it was loaded from."""
 
     stamp: str
-    analysis: Analysis
+    analyzer: Analyzer
     text: TextSearcher
     passages: Passages
     nearest: Nearest | None
 
     def search(self, queries: Sequence[Query], threads: Threads) -> list[list[Hit]]:
-        """The hits of each query; the words of several are looked up at once by ``threads``."""
+        """Hits of each query; BM25 lookups are spread over ``threads``."""
         by_words = self._by_words(queries, threads)
         by_vector = self._by_vector(queries)
         hits = []
@@ -49,7 +49,7 @@ class IndexState:
         return hits
 
     def numbers_after(self, number: int) -> Iterator[int]:
-        """The numbers of the passages that there are, from the one after ``number`` on."""
+        """Numbers of existing passages after ``number``."""
         for start in range(number + 1, self.passages.rows, _PAGE):
             page = range(start, min(start + _PAGE, self.passages.rows))
             yield from sorted(self.text.present(page))
@@ -65,7 +65,7 @@ class IndexState:
         }
 
     def _ranked_by(self, queries: Sequence[Query], threads: Threads) -> list[Ranked]:
-        """Every core takes a part, this thread too; a thread for each query would cost more."""
+        """One part per core, including this thread; one thread per query would cost more."""
         size = max(_LEAST_PART, -(-len(queries) // threads.count))
         parts = [queries[start : start + size] for start in range(size, len(queries), size)]
         others = [threads.pool.submit(self._each_ranked, part) for part in parts]
@@ -78,11 +78,11 @@ class IndexState:
         return [self._ranked(query) for query in queries]
 
     def _ranked(self, query: Query) -> Ranked:
-        tokens = self.analysis.query_tokens(query.text)
+        tokens = self.analyzer.query_tokens(query.text)
         return self.text.ranked(tokens, _depth(query), self.text.filter(query.filter))
 
     def _by_vector(self, queries: Sequence[Query]) -> dict[int, Ranking]:
-        """Queries of the same conditions are searched for together."""
+        """Queries with equal filters are searched in one batch."""
         groups: dict[str, list[int]] = {}
         rankings: dict[int, Ranking] = {}
         for place, query in enumerate(queries):
@@ -116,7 +116,7 @@ class IndexState:
 
 
 def _depth(query: Query) -> int:
-    """How many passages of each ranking a query needs."""
+    """Ranking depth a query needs."""
     if query.mode is IndexMode.HYBRID:
         return max(query.topk, query.fusion.depth)
     return query.topk

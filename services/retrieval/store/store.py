@@ -1,4 +1,4 @@
-"""Where indexes are kept: a folder with one folder for each, which is named for it."""
+"""The index store: one folder per index, with versions that are built aside and switched to."""
 
 import secrets
 import shutil
@@ -21,23 +21,23 @@ from services.retrieval.store.layout import (
 _SWEPT = ".swept-"
 
 
-class Writing:
-    """A build of an index, by whoever holds its lock.
+class PendingVersion:
+    """A version being built, by the holder of the index's lock.
 
-    `building` is where the version is made. It outlives the process, so that the next build can
-    go on with it, until `publish` or `discard`.
+    `building` is its folder. It survives the process, so that the next build can resume it, until
+    `publish` or `discard`.
     """
 
     def __init__(self, folder: IndexFolder) -> None:
-        """For `IndexStore.writing`."""
+        """Created by `IndexStore.writing`."""
         self._folder = folder
         self.building: VersionFolder = folder.building
 
     def publish(self) -> str:
-        """Serve what was built from now on; the name of the version.
+        """Switch the index to the built version; returns its name.
 
-        The version before is kept, older ones go. Raises IndexUnusable when what was built cannot
-        be opened; then nothing changes.
+        The previous version is kept, older ones are deleted. Raises IndexUnusable, changing
+        nothing, when the build cannot be opened.
         """
         Index.open(self.building).close()
         before = self._folder.served
@@ -47,48 +47,48 @@ class Writing:
         self._serve(version)
         for old in self._folder.versions:
             if old not in (version, before):
-                swept_away(self._folder.version(old).path, self._folder.path)
+                remove_atomically(self._folder.version(old).path, self._folder.path)
         return version
 
     def discard(self) -> None:
-        """Delete what was built."""
+        """Delete the pending version."""
         if self.building.path.exists():
-            swept_away(self.building.path, self._folder.path)
+            remove_atomically(self.building.path, self._folder.path)
 
     def tidy(self) -> None:
-        """Finish what a killed process had begun: a switch, or a deletion."""
+        """Complete a switch or deletion interrupted by a kill."""
         complete = [one for one in self._folder.versions if self._folder.version(one).is_complete]
         if complete and complete[-1] != self._folder.served:
             self._serve(complete[-1])
-        sweep(self._folder.path)
-        sweep(self._folder.path.parent)
+        remove_leftovers(self._folder.path)
+        remove_leftovers(self._folder.path.parent)
 
     def leave(self) -> None:
-        """Leave no folder behind for an index that never came to be."""
+        """Remove the folder of an index that was never published."""
         if self._folder.served is None and not self.building.path.exists():
-            swept_away(self._folder.path, self._folder.path.parent)
+            remove_atomically(self._folder.path, self._folder.path.parent)
 
     def _serve(self, version: str) -> None:
         write_atomically(self._folder.current, f"{version}\n".encode())
 
 
-def swept_away(path: Path, place: Path) -> None:
-    """Delete a folder; at any moment it is there as it was, or not at all."""
+def remove_atomically(path: Path, place: Path) -> None:
+    """Delete a folder atomically: it is renamed first."""
     doomed = place / f"{_SWEPT}{secrets.token_hex(8)}"
     path.rename(doomed)
     sync_folder(place)
     shutil.rmtree(doomed, ignore_errors=True)
 
 
-def sweep(place: Path) -> None:
-    """Delete what a killed `swept_away` left."""
+def remove_leftovers(place: Path) -> None:
+    """Delete what a killed `remove_atomically` left."""
     for doomed in place.glob(f"{_SWEPT}*"):
         shutil.rmtree(doomed, ignore_errors=True)
 
 
 @dataclass(frozen=True)
-class Opened:
-    """An open index. ``problem`` is why it is not the version it should be, or None."""
+class OpenedIndex:
+    """An open index; ``problem`` says why it is not the current version, if so."""
 
     index: Index
     version: str
@@ -96,30 +96,30 @@ class Opened:
 
 
 class IndexStore:
-    """The indexes below a root."""
+    """The indexes below a root folder."""
 
     def __init__(self, root: Path) -> None:
-        """Use the indexes of ``root``, which may not be there yet."""
+        """Use the indexes of ``root``, which may not exist yet."""
         self.root = root
 
     def names(self) -> list[str]:
-        """The indexes that can be opened, in the order of their names."""
+        """Names of the published indexes, sorted."""
         folders = self.root.iterdir() if self.root.is_dir() else []
         return sorted(one.name for one in folders if IndexFolder(one).current.is_file())
 
     def version(self, name: str) -> str | None:
-        """The version of an index that should be served; None when there is no such index."""
+        """The version to serve; None when there is no such index."""
         return self._folder(name).served
 
-    def open(self, name: str, *, device: str = "cpu") -> Opened:
-        """Open an index: the version that should be served, or else the last good one.
+    def open(self, name: str, *, device: str = "cpu") -> OpenedIndex:
+        """Open the current version, or else the last good one.
 
         Raises UnknownIndex, or IndexUnusable when no version can be opened.
         """
         return open_path(self._known(name).path, device=device)
 
     def summary(self, name: str) -> IndexSummary:
-        """The index as it is listed; raises as `open` does."""
+        """Summarize an index; raises as `open` does."""
         opened = self.open(name)
         try:
             summary = opened.index.summary()
@@ -128,14 +128,14 @@ class IndexStore:
             opened.index.close()
 
     @contextmanager
-    def writing(self, name: str, timeout: float) -> Iterator[Writing]:
-        """Build a version of an index, which may be new, while the one before is served.
+    def writing(self, name: str, timeout: float) -> Iterator[PendingVersion]:
+        """Build a version of a new or existing index while the current one is served.
 
-        Raises IndexBusy when others have built or changed it for ``timeout`` seconds.
+        Raises IndexBusy when another build or change holds the index for ``timeout`` seconds.
         """
         folder = self._folder(name)
         with locked(folder.lock, timeout, make_folder=True):
-            writing = Writing(folder)
+            writing = PendingVersion(folder)
             writing.tidy()
             try:
                 yield writing
@@ -145,11 +145,11 @@ class IndexStore:
     def drop(self, name: str, timeout: float = 10.0) -> None:
         """Delete an index with all its versions; raises UnknownIndex or IndexBusy.
 
-        Who has it open goes on with what was opened.
+        Processes that have it open keep serving it.
         """
         folder = self._known(name)
         with locked(folder.lock, timeout):
-            swept_away(folder.path, self.root)
+            remove_atomically(folder.path, self.root)
 
     def _known(self, name: str) -> IndexFolder:
         folder = self._folder(name)
@@ -164,10 +164,10 @@ class IndexStore:
             raise UnknownIndex(f"No index {name[:80]!r}: a name {error}", param="index") from None
 
 
-def open_path(path: Path, *, device: str = "cpu") -> Opened:
-    """Open the index in a folder, which need not be in a store; raises IndexUnusable.
+def open_path(path: Path, *, device: str = "cpu") -> OpenedIndex:
+    """Open the index in a folder, inside a store or not; raises IndexUnusable.
 
-    When the version that should be served cannot be opened, the newest good one before it is.
+    Falls back to the newest good version when the current one cannot be opened.
     """
     folder = IndexFolder(path)
     while True:
@@ -182,21 +182,21 @@ def open_path(path: Path, *, device: str = "cpu") -> Opened:
         except IndexUnusable:
             if folder.served == served:
                 raise
-        # It was switched and swept while we looked.
+        # Switched and deleted while we were opening it.
 
 
-def _newest_good(folder: IndexFolder, served: str, device: str) -> Opened:
+def _newest_good(folder: IndexFolder, served: str, device: str) -> OpenedIndex:
     problem: IndexUnusable | None = None
     versions = folder.versions
     if served not in versions:
         problem = IndexUnusable(f"{folder.current} names {served[:80]!r}, which is not there")
     for version in reversed(versions):
         if problem is None and version > served:
-            continue  # Finished, but whoever built it was killed before it was to be served.
+            continue  # Finished, but its builder was killed before switching to it.
         try:
             index = Index.open(folder.version(version), device=device)
         except IndexUnusable as error:
             problem = problem or error
         else:
-            return Opened(index, version, problem.message if problem else None)
+            return OpenedIndex(index, version, problem.message if problem else None)
     raise problem or IndexUnusable(f"{folder.path} has no version")

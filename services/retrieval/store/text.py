@@ -1,4 +1,4 @@
-"""The words of passages, and which passages there are: tantivy's index, and looking things up."""
+"""The text index: BM25 search and lookups over tantivy."""
 
 import os
 from collections import Counter
@@ -16,25 +16,24 @@ from services.retrieval.store.metadata import bounded_term
 from services.retrieval.store.schema import ID, NUMBER, TOKENS, filter_query
 
 MAX_QUERY_TERMS = 64
-"""Different words of a query that are looked up: of a longer one, those that say most."""
+"""Distinct words of a query that are looked up; of longer queries, the most informative ones."""
 
 COMMON_PASSAGES = 1000
 COMMON_SHARE = 0.3
-"""A word that more passages than so many have, and more than this share of them, says next to
-nothing and takes most of the time: only a query of nothing but such words is looked up by them.
-On package descriptions, glosses and manual pages answers are as good with it as without; a share
-of 0.1 makes them worse, and 0.5 takes twice as long."""
+"""A word in more passages than both limits carries almost no information and takes most of the
+time: it is skipped unless the query has no other words. On package descriptions, glosses and manual
+pages results are as good as with it; a share of 0.1 makes them worse, 0.5 takes twice as long."""
 
 _LOOKED_UP_AT_ONCE = 512
 _FREQUENCIES_KEPT = 100_000
-_HEAP_BYTES = 15_000_000  # the least that the library takes
+_HEAP_BYTES = 15_000_000  # tantivy's minimum
 
 Ranked = list[tuple[float, tantivy.DocAddress]]
-"""Scores, best first, and where in a `TextSearcher` the passages are."""
+"""(score, address within a `TextSearcher`), best first."""
 
 
 class TextIndex:
-    """The text index of a version, open for reading. Each `searcher` is a state that stays."""
+    """The text index of a version; each `searcher` is an immutable snapshot."""
 
     def __init__(self, folder: Path) -> None:
         """Open it; raises IndexUnusable."""
@@ -42,7 +41,7 @@ class TextIndex:
         self._index = _opened(folder)
 
     def searcher(self) -> "TextSearcher":
-        """The state after the last change; raises IndexUnusable."""
+        """A snapshot after the last change; raises IndexUnusable."""
         with reading_from(self._folder):
             if os.access(self._folder, os.W_OK):
                 self._index.reload()
@@ -51,17 +50,17 @@ class TextIndex:
             return TextSearcher(self._folder, self._index, self._index.searcher())
 
     def writer(self) -> tantivy.IndexWriter:
-        """For changes; there is one at a time, in all processes."""
+        """A writer; one at a time across processes."""
         writer = self._index.writer(heap_size=_HEAP_BYTES, num_threads=1)
-        # A process that was killed before it committed may have left files, and the next commit
-        # would give its own the same names.
+        # A process killed before its commit may have left files whose names the next commit would
+        # reuse.
         writer.garbage_collect_files()
         return writer
 
 
 @dataclass(frozen=True)
 class TextSearcher:
-    """One state of a text index. Safe to use from threads; searching lets go of Python's lock."""
+    """A snapshot of the text index; thread-safe, and searching releases the GIL."""
 
     folder: Path
     index: tantivy.Index
@@ -70,7 +69,7 @@ class TextSearcher:
 
     @property
     def count(self) -> int:
-        """How many passages there are."""
+        """Number of passages."""
         return self.state.num_docs
 
     def filter(self, conditions: Filter | None) -> tantivy.Query | None:
@@ -116,7 +115,7 @@ class TextSearcher:
         return present
 
     def matching(self, wanted: tantivy.Query | None, most: int | None = None) -> list[int] | None:
-        """The numbers of all passages that meet the conditions; None if these are over ``most``."""
+        """Numbers of all matching passages; None if there are more than ``most``."""
         query = wanted or tantivy.Query.all_query()
         with reading_from(self.folder):
             found: int = self.state.search(query, 1, count=True).count  # type: ignore[attr-defined]
@@ -132,9 +131,9 @@ class TextSearcher:
         return tantivy.Query.const_score_query(term, 0.0)
 
     def _words(self, tokens: Sequence[str]) -> tantivy.Query | None:
-        """A query for the tokens; a repeated one counts as often as it is there."""
+        """A query for the tokens, weighted by their counts."""
         counts = Counter(tokens)
-        terms = self._telling(counts) if len(counts) > 1 else list(counts)
+        terms = self._informative(counts) if len(counts) > 1 else list(counts)
         queries = [self._word(term, counts[term]) for term in terms]
         if len(queries) < 2:
             return queries[0] if queries else None
@@ -144,8 +143,8 @@ class TextSearcher:
         query = tantivy.Query.term_query(self.index.schema, TOKENS, term, index_option="freq")
         return query if times == 1 else tantivy.Query.boost_query(query, float(times))
 
-    def _telling(self, counts: Counter[str]) -> list[str]:
-        """The words worth looking up: not too common, and not too many."""
+    def _informative(self, counts: Counter[str]) -> list[str]:
+        """The informative words: not too common, and not too many."""
         common = max(COMMON_PASSAGES, COMMON_SHARE * self.count)
         found = {term: self._passages_with(term) for term in counts}
         terms = [term for term in counts if 0 < found[term] <= common]
@@ -156,7 +155,7 @@ class TextSearcher:
         return terms
 
     def _passages_with(self, term: str) -> int:
-        """How many passages have the word; the words of queries are the same again and again."""
+        """Document frequency of a word, cached."""
         found = self.frequencies.get(term)
         if found is None:
             found = self.state.doc_freq(TOKENS, term)
@@ -166,8 +165,8 @@ class TextSearcher:
 
 
 def _opened(folder: Path) -> tantivy.Index:
-    """The library locks a file in the folder to read it, so one without write access is opened by
-    way of another that has links to its files."""
+    """Open a tantivy index. tantivy creates a lock file even to read, so a read-only folder is
+    opened through a temporary folder of symlinks."""
     with reading_from(folder), TemporaryDirectory(prefix="temper-index-") as aside:
         place = folder
         if not os.access(folder, os.W_OK):

@@ -1,4 +1,4 @@
-"""Writing the passages of a new version, in pieces that outlive the process."""
+"""PendingVersion the passages of a new version, in pieces that outlive the process."""
 
 from collections.abc import Sequence
 from types import TracebackType
@@ -11,32 +11,32 @@ from services.retrieval.store.errors import IndexUnusable, writing_to
 from services.retrieval.store.layout import VersionFolder, sync_folder
 from services.retrieval.store.passages import PassageWriter
 from services.retrieval.store.schema import new_schema, text_entry
-from services.retrieval.store.tokens import Analysis
+from services.retrieval.store.tokens import Analyzer
 
 _HEAP_BYTES = 128_000_000
 
 
 class TextWriter:
-    """Writes passages and their words into a version in the making; one writer at a time.
+    """Writes passages and their words; one writer at a time.
 
-    Passages get the numbers 0, 1, 2 ... in the order in which they are added. What was committed
-    is there after a kill, and nothing else is. All methods raise OutOfDisk when the disk is full;
-    the writer is of no more use then, and a new one goes on from the last commit.
+    Passages are numbered 0, 1, 2, ... in insertion order. Exactly what was committed survives a
+    kill. All methods raise OutOfDisk when the disk is full; then a new writer must continue from
+    the last commit.
     """
 
     def __init__(
-        self, version: VersionFolder, analysis: Analysis, *, searchable: bool = True
+        self, version: VersionFolder, analyzer: Analyzer, *, searchable: bool = True
     ) -> None:
-        """Go on after what was committed; without ``searchable`` no words are kept."""
+        """Continue after the last commit; with ``searchable`` False no words are indexed."""
         self._folder = version.text
-        self._analysis = analysis if searchable else None
+        self._analysis = analyzer if searchable else None
         with writing_to(version.path):
             self._folder.mkdir(parents=True, exist_ok=True)
             self._index = tantivy.Index(new_schema(), path=str(self._folder))
             self._index.config_reader("manual")
             self._index.reload()
             self._writer = self._index.writer(heap_size=_HEAP_BYTES, num_threads=1)
-            self._writer.garbage_collect_files()  # What a killed process left.
+            self._writer.garbage_collect_files()  # Leftovers of a killed process.
             self._rows = self._index.searcher().num_docs
             self._passages = PassageWriter(version.passages, rows=self._rows)
         if self._passages.rows < self._rows:
@@ -44,7 +44,7 @@ class TextWriter:
 
     @property
     def rows(self) -> int:
-        """How many passages were committed."""
+        """Committed passages."""
         return self._rows
 
     def add(self, documents: Sequence[Document]) -> None:
@@ -55,7 +55,7 @@ class TextWriter:
                 self._writer.add_document(text_entry(number, document, self._analysis))
 
     def commit(self) -> None:
-        """Make durable what was added."""
+        """Make added passages durable."""
         with writing_to(self._folder):
             self._passages.sync()
             self._writer.commit()
@@ -63,14 +63,14 @@ class TextWriter:
         self._rows = self._passages.rows
 
     def finish(self) -> None:
-        """Commit, and bring what was written into the form that is searched fastest."""
+        """Commit and merge segments for fast search."""
         self.commit()
         with writing_to(self._folder):
             self._writer.wait_merging_threads()
             sync_folder(self._folder)
 
     def close(self) -> None:
-        """Stop; what was not committed is gone."""
+        """Close; uncommitted passages are lost."""
         self._passages.close()
         del self._writer
 

@@ -1,9 +1,8 @@
-"""From a text to the tokens it is found by, in any language.
+"""Text analysis for any language.
 
-Texts are compared without regard to case and compatibility forms (full width, ligatures). Words
-are reduced to their stems by the rules of one language. Scripts without spaces (Chinese, Japanese,
-Korean, Thai, Lao, Burmese, Khmer) become single characters and pairs of neighbours; a query of
-two characters or more is looked up by its pairs alone.
+Comparison ignores case and compatibility forms (NFKC: full width, ligatures). Words are stemmed for
+one language. Scripts without spaces (Chinese, Japanese, Korean, Thai, Lao, Burmese, Khmer) become
+characters and bigrams; queries of two or more such characters use bigrams only.
 """
 
 import re
@@ -29,7 +28,7 @@ _MARKS_END = 0x20000  # beyond it there are no marks but variation selectors
 
 
 def _marks() -> str:
-    """Accents, vowel signs and the like, as part of a character class: ``\\w`` lacks them."""
+    """A character class of combining marks, which ``\\w`` lacks."""
     ranges: list[list[int]] = []
     for code in range(0x300, _MARKS_END):
         if unicodedata.category(chr(code)).startswith("M"):
@@ -45,39 +44,39 @@ _UNSPACED_CLASS = "".join(f"{chr(first)}-{chr(last)}" for first, last in _UNSPAC
 _JAMO = "\u1160-\u11ff"  # vowels and finals of Hangul, which compose with what is before them
 
 WORDS = re.compile(rf"[\w{_MARKS}]+")
-"""Words of scripts with spaces, in a text without underscores."""
+"""Words of scripts that use spaces, in text without underscores."""
 
 RUNS = re.compile(rf"([{_UNSPACED_CLASS}][{_UNSPACED_CLASS}{_MARKS}]*)")
-"""What is written without spaces; splits a text into the rest (even places) and runs (odd)."""
+"""Runs of scripts without spaces; `split` yields the rest (even) and runs (odd)."""
 
 UNITS = re.compile(rf"(?s).[{_MARKS}]*")
-"""The characters of a run, each with its marks."""
+"""Characters of a run, with their combining marks."""
 
 COMPOSED = re.compile(rf"(?s).[{_MARKS}{_JAMO}]*")
-"""Pieces of a text that can be normalised one by one."""
+"""Units of text that can be normalized separately."""
 
 
 LANGUAGES = frozenset(Stemmer.algorithms())
-"""The languages whose stems are known, by Snowball's names."""
+"""Languages with a Snowball stemmer."""
 
 MAX_TOKEN = 64
-"""Characters of a token that count; what is longer is no word."""
+"""Tokens are truncated to this many characters."""
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A token, and where in the text it stands."""
+    """A token and its position in the text."""
 
     token: str
     start: int
     end: int
 
 
-class Analysis:
-    """How the texts of an index become tokens. Safe to use from several threads."""
+class Analyzer:
+    """Tokenizes the texts of an index; thread-safe."""
 
     def __init__(self, language: str | None) -> None:
-        """Take the stems of ``language``; None leaves words as they are. Raises ValueError."""
+        """Stem for ``language``; None leaves words unchanged. Raises ValueError."""
         if language is not None and language not in LANGUAGES:
             known = ", ".join(sorted(LANGUAGES))
             raise ValueError(f"language {language!r} is not one of {known}")
@@ -85,7 +84,7 @@ class Analysis:
         self._stemmers = threading.local()
 
     def tokens(self, text: str) -> list[str]:
-        """The tokens of a passage, with repetitions; none contains white space."""
+        """Tokens of a passage, with duplicates; none contains whitespace."""
         words, runs = self._words_and_runs(text)
         for units in runs:
             words += units
@@ -93,14 +92,14 @@ class Analysis:
         return words
 
     def query_tokens(self, text: str) -> list[str]:
-        """The tokens that a query is looked up by, with repetitions."""
+        """Tokens of a query, with duplicates."""
         words, runs = self._words_and_runs(text)
         for units in runs:
             words += _pairs(units) or units
         return words
 
     def spans(self, text: str) -> list[Span]:
-        """The tokens of a passage with the places they have in ``text``."""
+        """Tokens of a passage with their positions in ``text``."""
         normal, origins = _traced(text)
         pieces = list(_pieces(normal))
         stems = self._stems([piece.token for piece in pieces])
@@ -120,7 +119,7 @@ class Analysis:
         return [word if len(word) <= MAX_TOKEN else word[:MAX_TOKEN] for word in words]
 
     def _stemmer(self, language: str) -> Stemmer.Stemmer:
-        """This thread's stemmer; one must not be used by two threads at once."""
+        """This thread's stemmer (stemmers are not thread-safe)."""
         stemmer = getattr(self._stemmers, "stemmer", None)
         if stemmer is None:
             stemmer = self._stemmers.stemmer = Stemmer.Stemmer(language, 0)
@@ -128,7 +127,7 @@ class Analysis:
 
 
 def _words(normal: str) -> list[str]:
-    """The words, as WORDS finds them, but in a fifth of the time: most are words as they stand."""
+    """Same as WORDS.findall, five times faster for plain words."""
     words: list[str] = []
     for chunk in normal.split():
         if chunk.isalnum():
@@ -147,9 +146,9 @@ def _normal(text: str) -> str:
 
 
 def _traced(text: str) -> tuple[str, Sequence[int]]:
-    """The normal form of a text, and for each of its characters the place it comes from.
+    """The normalized text, and the original position of each of its characters.
 
-    A character that comes from several counts for the last of them.
+    A character composed of several maps to the last of them.
     """
     if text.isascii():
         return _normal(text), range(len(text))
@@ -166,7 +165,7 @@ def _traced(text: str) -> tuple[str, Sequence[int]]:
 
 
 def _pieces(normal: str) -> Iterator[Span]:
-    """Words, characters of runs and pairs of them, with their places in a normal text."""
+    """Words, characters and bigrams of runs, with their positions in a normalized text."""
     start = 0
     for place, part in enumerate(RUNS.split(normal)):
         if place % 2:

@@ -1,1 +1,1 @@
-"""Vectors of passages: how they are stored, searched and added to. Knows nothing of text."""
+"""Vector indexes over faiss: storage, search and additions. Knows nothing of text."""

@@ -1,4 +1,4 @@
-"""Vectors that were added to a finished index: a log on disk, and a table in memory."""
+"""Vectors added after the build: a log on disk and a table in memory."""
 
 import os
 import struct
@@ -10,17 +10,17 @@ from pathlib import Path
 import faiss
 import numpy as np
 
-from services.retrieval.vectors.base import Found, Numbers, Vectors, mask
+from services.retrieval.vectors.base import Neighbors, Numbers, Vectors, mask
 from services.retrieval.vectors.errors import VectorsUnusable
 from services.retrieval.vectors.files import sync, write_all, writing
 
 _HEAD = struct.Struct("<III")
-"""Of a record: how many vectors, the checksum of what follows, and that of these two."""
+"""Record header: vector count, CRC-32 of the payload, CRC-32 of these two fields."""
 
 
 @dataclass(frozen=True)
 class Table:
-    """Vectors with their numbers, each of which is there once: the last that was given."""
+    """Vectors by number; for a repeated number the last vector wins."""
 
     numbers: Numbers
     vectors: Vectors
@@ -30,8 +30,8 @@ class Table:
         """A table without rows."""
         return cls(np.empty(0, dtype=np.int64), np.empty((0, dimension), dtype=np.float32))
 
-    def joined(self, later: list["Table"]) -> "Table":
-        """This table and then ``later`` ones."""
+    def concatenated(self, later: list["Table"]) -> "Table":
+        """This table extended by ``later`` ones."""
         numbers = np.concatenate([self.numbers, *(table.numbers for table in later)])
         vectors = np.concatenate([self.vectors, *(table.vectors for table in later)])
         _, from_the_end = np.unique(numbers[::-1], return_index=True)
@@ -42,24 +42,24 @@ class Table:
 
     def search(
         self, queries: Vectors, k: int, allowed: Numbers | None, excluded: Numbers | None
-    ) -> Found:
-        """The nearest of those that may be found; fewer than ``k`` where there are fewer."""
+    ) -> Neighbors:
+        """The nearest allowed vectors; fewer than ``k`` when there are fewer."""
         passed = mask(self.numbers, allowed, excluded)
         numbers = self.numbers if passed is None else self.numbers[passed]
         vectors = self.vectors if passed is None else self.vectors[passed]
         k = min(k, len(numbers))
         if not k:
             nothing = (len(queries), 0)
-            return Found(np.empty(nothing, dtype=np.float32), np.empty(nothing, dtype=np.int64))
+            return Neighbors(np.empty(nothing, dtype=np.float32), np.empty(nothing, dtype=np.int64))
         scores, rows = faiss.knn(queries, vectors, k, metric=faiss.METRIC_INNER_PRODUCT)
-        return Found(scores, numbers[rows])
+        return Neighbors(scores, numbers[rows])
 
 
 class AddedLog:
-    """The log of additions. One process at a time appends; any number read along.
+    """Append-only log: one writing process at a time, any number of readers.
 
-    A record is durable once `append` has returned. What a kill leaves of one at the end is
-    ignored, and overwritten by the next.
+    A record is durable once `append` has returned. A torn record at the end, left by a kill, is
+    ignored and overwritten.
     """
 
     def __init__(self, path: Path, dimension: int) -> None:
@@ -68,7 +68,7 @@ class AddedLog:
         self._end = 0
 
     def read(self) -> list[Table]:
-        """The records that have come since the last call; raises VectorsUnusable."""
+        """Records appended since the last call; raises VectorsUnusable."""
         try:
             with open(self._path, "rb") as file:
                 return list(self._records(file.fileno()))
@@ -78,7 +78,8 @@ class AddedLog:
             raise VectorsUnusable(self._path, f"cannot be read: {error.strerror}") from error
 
     def append(self, table: Table) -> None:
-        """Add a record; `read` must have seen all others. Raises StorageFull: nothing is kept."""
+        """Append a record; the caller has `read` all earlier ones. Raises StorageFull and keeps
+        nothing."""
         payload = table.numbers.astype("<i8").tobytes() + table.vectors.astype("<f4").tobytes()
         begin = struct.pack("<II", len(table.numbers), zlib.crc32(payload))
         new = not self._path.exists()
@@ -112,13 +113,13 @@ class AddedLog:
             )
 
     def _record(self, descriptor: int, size: int) -> bytes:
-        """The content of the next record; nothing at the end, or where the rest is torn."""
+        """The next record's payload; empty at the end or at a torn tail."""
         head = os.pread(descriptor, _HEAD.size, self._end)
         if len(head) < _HEAD.size:
             return b""
         count, checksum, own = _HEAD.unpack(head)
         if zlib.crc32(head[:8]) != own:
-            # A loss of power can leave a tail that was given its length but not its content.
+            # After a power loss the tail may have its length but only zeros.
             if any(os.pread(descriptor, 1 << 20, self._end)):
                 raise self._damaged()
             return b""

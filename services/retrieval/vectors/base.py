@@ -1,4 +1,4 @@
-"""What every way of storing built vectors has in common."""
+"""Types shared by all vector index kinds, normalization, sampling and selection."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,21 +14,23 @@ Vectors = NDArray[np.float32]
 Numbers = NDArray[np.int64]
 
 
-def normalised(vectors: ArrayLike, dimension: int) -> Vectors:
-    """A copy of ``vectors`` (n, dimension) with length one each; zeros stay zeros.
+def normalized(vectors: ArrayLike, dimension: int) -> Vectors:
+    """A unit-length (L2) copy of ``vectors`` (n, dimension); zero vectors stay zero.
 
-    Raises DimensionMismatch, or InvalidVector, which names the row.
+    Raises DimensionMismatch, or InvalidVector naming the row.
     """
     given = np.asarray(vectors, dtype=np.float32)
     if given.ndim != 2:
-        raise InvalidVector(f"vectors come as rows of a table, not with {given.ndim} dimensions")
+        raise InvalidVector(
+            f"vectors must be a 2-dimensional array, not one of {given.ndim} dimensions"
+        )
     if given.shape[1] != dimension:
         raise DimensionMismatch(index=dimension, given=given.shape[1])
-    # In double precision, where the squares of no float32 overflow.
+    # In double precision, where squares of float32 cannot overflow.
     lengths = np.sqrt(np.einsum("ij,ij->i", given, given, dtype=np.float64))
     if not np.isfinite(lengths).all():
         row = int(np.argmin(np.isfinite(lengths)))
-        raise InvalidVector(f"vector {row} is not finite: its encoder has failed")
+        raise InvalidVector(f"vector {row} is not finite: the encoder failed")
     lengths[lengths == 0] = 1
     return np.ascontiguousarray(given / lengths[:, None], dtype=np.float32)
 
@@ -38,11 +40,11 @@ _GATHERED = 4096
 
 
 def sample(vectors: Vectors, count: int) -> Vectors:
-    """``count`` of the vectors, or all where there are fewer; the same ones each time."""
+    """A deterministic sample of ``count`` vectors, or all of them if fewer."""
     if len(vectors) <= count:
         return np.ascontiguousarray(vectors)
     random = np.random.default_rng(_SEED)
-    # One of each of so many stretches: in the order of the file, and no list of all rows is made.
+    # One row from each of ``count`` equal stretches: sequential reads, no permutation in memory.
     edges = np.linspace(0, len(vectors), count + 1).astype(np.int64)
     rows = random.integers(edges[:-1], edges[1:])
     taken = np.empty((count, vectors.shape[1]), dtype=np.float32)
@@ -54,14 +56,14 @@ def sample(vectors: Vectors, count: int) -> Vectors:
 
 @dataclass(frozen=True)
 class Selection:
-    """The rows of a base that may be found: ``count`` of them, those that ``selector`` passes."""
+    """The rows a search may return: ``count`` rows that pass ``selector``."""
 
     selector: Any
     count: int
 
 
 def select(allowed: Numbers | None, excluded: Numbers | None, rows: int) -> Selection | None:
-    """The rows below ``rows`` that are allowed and not excluded; None when all are."""
+    """The rows below ``rows`` that are allowed and not excluded; None for all of them."""
     if allowed is None and (excluded is None or not len(excluded)):
         return None
     if allowed is None:
@@ -80,7 +82,7 @@ def select(allowed: Numbers | None, excluded: Numbers | None, rows: int) -> Sele
 def mask(
     numbers: Numbers, allowed: Numbers | None, excluded: Numbers | None
 ) -> NDArray[np.bool_] | None:
-    """Which of ``numbers`` are allowed and not excluded; None when all are."""
+    """Boolean mask of ``numbers`` allowed and not excluded; None for all of them."""
     if allowed is None and (excluded is None or not len(excluded)):
         return None
     passed = np.ones(len(numbers), dtype=np.bool_)
@@ -96,14 +98,14 @@ def _below(numbers: Numbers, rows: int) -> Numbers:
 
 
 Progress = Callable[[float], None]
-"""Told the part of a build that is done, from 0 to 1; may end it by raising."""
+"""Takes the completed fraction of a build, 0 to 1; may raise to abort it."""
 
 
-class Found(NamedTuple):
-    """The nearest vectors of each query, the best first.
+class Neighbors(NamedTuple):
+    """The nearest vectors of each query, best first.
 
-    ``scores`` (n, k) are cosines; ``numbers`` (n, k) are the documents', -1 where there are fewer
-    than k.
+    ``scores`` (n, k) are cosine similarities; ``numbers`` (n, k) identify passages, -1 where there
+    are fewer than k.
     """
 
     scores: NDArray[np.float32]
@@ -111,14 +113,13 @@ class Found(NamedTuple):
 
 
 class Base(Protocol):
-    """The vectors that an index was built with, searchable by any number of threads at once.
+    """A built vector index; thread-safe.
 
-    ``held_bytes`` are what each process has for itself, ``mapped_bytes`` the files that it shares
-    with others.
+    ``held_bytes`` is private memory per process, ``mapped_bytes`` the size of shared mapped files.
     """
 
     held_bytes: int
     mapped_bytes: int
 
-    def search(self, queries: Vectors, k: int, selection: Selection | None) -> Found:
-        """The ``k`` nearest rows to each of ``queries`` (n, dimension), which are normalised."""
+    def search(self, queries: Vectors, k: int, selection: Selection | None) -> Neighbors:
+        """The ``k`` nearest rows to each of ``queries`` (n, dimension), which have unit length."""

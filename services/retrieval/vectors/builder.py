@@ -1,4 +1,4 @@
-"""Builds an index of vectors in a folder; every step can be killed and taken up again."""
+"""Builds a vector index in a folder; every step can be killed and resumed."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,26 +8,26 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from services.contracts.indexes import DenseKind
-from services.retrieval.vectors.base import Progress, Vectors, normalised
+from services.retrieval.vectors.base import Progress, Vectors, normalized
 from services.retrieval.vectors.description import (
+    BuildPlan,
     DenseFolder,
     Description,
-    Making,
     describe,
-    keep_making,
     read_description,
-    read_making,
+    read_plan,
+    write_plan,
 )
 from services.retrieval.vectors.errors import DimensionMismatch
 from services.retrieval.vectors.files import RowFile, mapped, sync
-from services.retrieval.vectors.kinds import build_base, settled
+from services.retrieval.vectors.kinds import build_base, resolved_kind
 
 MAX_DIMENSION = 8192
 
 
 @dataclass(frozen=True, slots=True)
 class DenseParameters:
-    """Length of the vectors, and how they are stored; AUTO is settled when the build finishes."""
+    """Vector dimension and storage kind; AUTO is resolved when the build finishes."""
 
     dimension: int
     kind: DenseKind = DenseKind.AUTO
@@ -41,14 +41,14 @@ _FLOAT_BYTES = 4
 
 
 class DenseBuilder:
-    """The writer of a new index: vectors are appended, then `finish` makes them searchable.
+    """Writes a new vector index: `append` vectors, then `finish`.
 
-    ``folder`` is made where it is missing. What an earlier builder left in it is gone on with:
-    `rows` tells how many whole vectors are there. The number of a vector is its row, from 0.
+    Resumes what an earlier builder left in ``folder``: `rows` is the number of complete vectors. A
+    vector's number is its row, from 0.
     """
 
     def __init__(self, folder: Path, parameters: DenseParameters) -> None:
-        """Raises DimensionMismatch when vectors of another length are in the folder already."""
+        """Raises DimensionMismatch when the folder holds vectors of another dimension."""
         folder.mkdir(parents=True, exist_ok=True)
         self._folder = DenseFolder(folder)
         self._parameters = parameters
@@ -63,50 +63,51 @@ class DenseBuilder:
 
     @property
     def rows(self) -> int:
-        """How many whole vectors are there. Those that `append` has returned for survive a loss of
-        power; after a kill, some that it had not returned for may be there as well."""
+        """Complete vectors in the folder. Vectors whose `append` returned survive a power loss;
+        after a kill there may be more."""
         if self._finished is not None:
             return self._finished.rows
         return self._written().rows
 
     @property
     def kind(self) -> DenseKind:
-        """How the vectors are stored: settled by their number, for good when finished."""
+        """The storage kind; resolved from the number of vectors, final once finished."""
         if self._finished is not None:
             return self._finished.kind
-        return settled(self._parameters.kind, self.rows)
+        return resolved_kind(self._parameters.kind, self.rows)
 
     def append(self, vectors: ArrayLike) -> int:
-        """Adds vectors (n, dimension), normalised here; durable on return. Gives the new `rows`.
+        """Append vectors (n, dimension), normalized to unit length; durable on return. Returns
+        `rows`.
 
-        Raises DimensionMismatch, InvalidVector (not finite), StorageFull (nothing is kept).
-        A vector of zeros stays one: its cosine with everything is 0.
+        Raises DimensionMismatch, InvalidVector (not finite) or StorageFull (nothing is kept). A
+        zero vector stays zero: its cosine with everything is 0.
         """
-        rows = normalised(vectors, self._parameters.dimension)
+        rows = normalized(vectors, self._parameters.dimension)
         written = self._written()
         written.append(rows.view(np.uint8))
         return written.rows
 
     def truncate(self, rows: int) -> None:
-        """Drops the vectors from row ``rows`` on, so that text and vectors agree after a kill."""
+        """Drop vectors from row ``rows`` on, to match the text index after a kill."""
         written = self._written()
         if not 0 <= rows <= written.rows:
             raise ValueError(f"there are {written.rows} vectors, not {rows}")
         written.truncate(rows)
 
     def finish(self, progress: Progress | None = None) -> None:
-        """Makes the index complete: `DenseIndex.open` takes it from here.
+        """Complete the index for `DenseIndex.open`.
 
-        Memory is bounded whatever the number of rows, but for a graph. ``progress`` is called with
-        the part done, 0 to 1; what it raises ends the build, which can be taken up again. Once
-        finished, calling it again does nothing. Raises StorageFull.
+        Memory is bounded regardless of the number of rows, except for HNSW. ``progress`` takes the
+        completed fraction; an exception from it aborts the build, which can be resumed. Idempotent.
+        Raises StorageFull.
         """
         if self._finished is None:
-            making = Making(kind=self.kind, dimension=self._parameters.dimension, rows=self.rows)
-            if read_making(self._folder) != making:
+            making = BuildPlan(kind=self.kind, dimension=self._parameters.dimension, rows=self.rows)
+            if read_plan(self._folder) != making:
                 self._remove_all_but({self._folder.vectors.name})
-                keep_making(self._folder, making)
-            files = build_base(making.kind, self._folder, self._all(), progress or _nobody)
+                write_plan(self._folder, making)
+            files = build_base(making.kind, self._folder, self._all(), progress or _ignore_progress)
             self._finished = describe(
                 self._folder, making.kind, making.dimension, making.rows, files
             )
@@ -114,13 +115,13 @@ class DenseBuilder:
         self._remove_all_but({self._folder.description.name, *self._finished.files})
 
     def close(self) -> None:
-        """Gives the files back; nothing is lost."""
+        """Close the files; nothing is lost."""
         if self._vectors is not None:
             self._vectors.close()
 
     def _written(self) -> RowFile:
         if self._vectors is None or self._finished is not None:
-            raise ValueError("the index is finished; `DenseIndex.add` adds to it")
+            raise ValueError("the index is finished; use `DenseIndex.add`")
         return self._vectors
 
     def _all(self) -> Vectors:
@@ -128,7 +129,7 @@ class DenseBuilder:
         return mapped(self._folder.vectors, self.rows, width).view(np.float32)
 
     def _remove_all_but(self, names: set[str]) -> None:
-        """Additions are left alone: they come once the index is finished."""
+        """Keeps the log of additions, which only exists once the index is finished."""
         kept = {*names, self._folder.added.name}
         for path in self._folder.path.iterdir():
             if path.name not in kept:
@@ -146,6 +147,6 @@ class DenseBuilder:
         self.close()
 
 
-def _nobody(part: float) -> None:
-    """Is told of a progress that nobody follows."""
+def _ignore_progress(part: float) -> None:
+    """Default progress callback."""
     del part

@@ -1,4 +1,4 @@
-"""Vectors as codes in clusters: how they are made. Bounded in memory, and resumable."""
+"""IVF indexes: quantized vectors in inverted lists, built in bounded memory and resumable."""
 
 from collections.abc import Iterable
 from math import ceil, sqrt
@@ -8,7 +8,7 @@ from typing import Any
 import faiss
 import numpy as np
 
-from services.retrieval.vectors.base import Found, Progress, Selection, Vectors, sample
+from services.retrieval.vectors.base import Neighbors, Progress, Selection, Vectors, sample
 from services.retrieval.vectors.description import DenseFolder
 from services.retrieval.vectors.faiss_files import (
     INNER_PRODUCT,
@@ -21,7 +21,7 @@ from services.retrieval.vectors.files import chunks
 from services.retrieval.vectors.flat import PlainBase
 
 BLOCK_BYTES = 96 << 20
-"""Codes that are gathered in memory before they are written."""
+"""Bytes of codes per block held in memory while building."""
 
 _CHUNK = 8192
 _ROUNDS = 10
@@ -29,16 +29,16 @@ _SAMPLES_A_CLUSTER = 40
 _MOST_SAMPLES = 262_144
 _MOST_CLUSTERS = 8192
 _LEAST_IN_A_CLUSTER = 100
-"""On average; so the centres take a hundredth of what the vectors would, at most."""
+"""Average list size: the centroids then take at most a hundredth of the vectors' space."""
 
 _TRAINED, _FILLED = 0.25, 0.95
-"""The parts of a build after which the clusters are known, and all vectors are in blocks."""
+"""Progress once the centroids are trained, and once all vectors are in blocks."""
 
 
 def build_clusters(
     folder: DenseFolder, vectors: Vectors, codes: str, tell: Progress
 ) -> Iterable[Path]:
-    """Make clusters of ``vectors``, which are stored as ``codes``, by faiss's name for them."""
+    """Build an IVF index over ``vectors`` with faiss's factory name ``codes`` for the quantizer."""
     if not folder.trained.exists():
         write_index(_trained(vectors, codes), folder.trained)
     tell(_TRAINED)
@@ -62,12 +62,12 @@ def _trained(vectors: Vectors, codes: str) -> Any:
     index = faiss.index_factory(dimension, f"IVF{clusters},{codes}", INNER_PRODUCT)
     index.cp.niter = _ROUNDS
     index.cp.max_points_per_centroid = _SAMPLES_A_CLUSTER
-    # Few vectors make rough clusters, which is no reason to complain on the terminal.
+    # Silence faiss's warning about few training points.
     index.cp.min_points_per_centroid = 1
     if isinstance(index, faiss.IndexIVFPQ):
         index.pq.cp.min_points_per_centroid = 1
         index.pq.cp.niter = _ROUNDS
-        # An order of the codes that only searches by Hamming distance use, and the slowest part.
+        # Only used for Hamming-distance search, and the slowest part of training.
         index.do_polysemous_training = False
     index.train(sample(vectors, min(_SAMPLES_A_CLUSTER * clusters, _MOST_SAMPLES)))
     return index
@@ -82,8 +82,8 @@ def _filled(index: Any, vectors: Vectors, rows: slice, tell: Progress) -> Any:
 
 
 _PROBES = 192
-"""Clusters that a search looks into; as they are twice the square root of the rows, these are
-more than half of 30,000 vectors and a tenth of a million."""
+"""nprobe. With 2 * sqrt(n) lists this covers more than half of 30,000 vectors and a tenth of a
+million."""
 
 _CANDIDATES = 200
 _LEAST_FACTOR = 4
@@ -91,10 +91,9 @@ _PLACE_BYTES, _NUMBER_BYTES = 24, 8
 
 
 class ClusteredBase:
-    """Clusters of mapped codes.
+    """An IVF index over memory-mapped lists.
 
-    ``again``, where given, has better codes of the same rows: by them the best by the clusters'
-    codes are scored again.
+    ``again``, if given, holds more precise codes of the same rows for refining the best candidates.
     """
 
     def __init__(self, index: Any, again: PlainBase | None = None) -> None:
@@ -102,30 +101,30 @@ class ClusteredBase:
         self._rows = index.ntotal
         self._again = again
         self._index = index if again is None else faiss.IndexRefine(index, again.index)
-        # The centres of the clusters, and where the clusters are.
+        # Centroids and the list directory.
         self.held_bytes = index.nlist * (4 * index.d + _PLACE_BYTES)
         self.mapped_bytes = index.ntotal * (index.code_size + _NUMBER_BYTES)
         if again is not None:
             self.mapped_bytes += again.mapped_bytes
 
-    def search(self, queries: Vectors, k: int, selection: Selection | None) -> Found:
-        """The nearest in the nearest clusters; of all of them where those hold too few."""
+    def search(self, queries: Vectors, k: int, selection: Selection | None) -> Neighbors:
+        """The nearest in the nearest lists; in all lists when those hold fewer than ``k``."""
         passing = self._rows if selection is None else selection.count
         probes = min(self._clusters, ceil(_PROBES * self._rows / max(passing, 1)))
-        found = self._looked_up(queries, k, selection, probes)
+        found = self._search_lists(queries, k, selection, probes)
         short = found.numbers[:, min(k, passing) - 1] < 0 if passing else np.zeros(0, np.bool_)
         if probes < self._clusters and short.any():
-            rest = self._looked_up(queries[short], k, selection, self._clusters)
+            rest = self._search_lists(queries[short], k, selection, self._clusters)
             found.scores[short], found.numbers[short] = rest
         return found
 
-    def _looked_up(
+    def _search_lists(
         self, queries: Vectors, k: int, selection: Selection | None, probes: int
-    ) -> Found:
+    ) -> Neighbors:
         chosen = {} if selection is None else {"sel": selection.selector}
         parameters = faiss.SearchParametersIVF(nprobe=probes, **chosen)
         if self._again is not None:
             parameters = faiss.IndexRefineSearchParameters(
                 k_factor=max(_LEAST_FACTOR, _CANDIDATES / k), base_index_params=parameters
             )
-        return Found(*self._index.search(queries, k, params=parameters))
+        return Neighbors(*self._index.search(queries, k, params=parameters))

@@ -1,4 +1,4 @@
-"""What an index of vectors consists of, as its folder tells."""
+"""The files of a vector index and their description."""
 
 import zlib
 from collections.abc import Iterable
@@ -14,67 +14,67 @@ from services.retrieval.vectors.files import write_whole
 FORMAT = 1
 
 _CHECKED_BYTES = 64 << 20
-"""Files up to this are read to their end when an index is opened; of greater ones, the size."""
+"""Files up to this size are checksummed when an index is opened; larger ones by size only."""
 
 
 @dataclass(frozen=True, slots=True)
 class DenseFolder:
-    """The files of an index, some of which each kind has."""
+    """File names of a vector index; each kind uses some of them."""
 
     path: Path
 
     @property
     def description(self) -> Path:
-        """What there is; written last."""
+        """Description of the finished index; written last."""
         return self.path / "dense.json"
 
     @property
     def making(self) -> Path:
-        """What a build makes of the vectors, while it does."""
+        """What the running build produces."""
         return self.path / "making.json"
 
     @property
     def vectors(self) -> Path:
-        """The vectors in full: all that is searched, or what a build starts from."""
+        """Full-precision vectors: the flat index, or the input of a build."""
         return self.path / "vectors.f32"
 
     @property
     def quantizer(self) -> Path:
-        """How the bytes of `codes` are read."""
+        """Quantizer of `codes`."""
         return self.path / "quantizer.faiss"
 
     @property
     def codes(self) -> Path:
-        """Every vector, a byte a dimension, by row."""
+        """8-bit codes, one row per vector."""
         return self.path / "codes.u8"
 
     @property
     def base(self) -> Path:
-        """The graph, or the clusters."""
+        """The HNSW graph, or the IVF index."""
         return self.path / "base.faiss"
 
     @property
     def lists(self) -> Path:
-        """What is in the clusters."""
+        """Inverted lists."""
         return self.path / "lists.bin"
 
     @property
     def trained(self) -> Path:
-        """The clusters before anything is in them."""
+        """Trained, empty IVF index."""
         return self.path / "trained.faiss"
 
     def block(self, number: int) -> Path:
-        """Clusters with some of the rows."""
+        """A block of rows added to the trained IVF index."""
         return self.path / f"block-{number:06}.faiss"
 
     @property
     def added(self) -> Path:
-        """The vectors that came after the build."""
+        """Vectors added after the build."""
         return self.path / "added.log"
 
 
-class FileMark(BaseModel):
-    """By what one sees that a file is whole. ``crc32`` is of its content, None for a great one."""
+class FileChecksum(BaseModel):
+    """Size and CRC-32 of a file; ``crc32`` is None for a large one."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -83,7 +83,7 @@ class FileMark(BaseModel):
 
 
 class Description(BaseModel):
-    """A finished index: how its vectors are stored, and in which files."""
+    """A finished index: kind, shape and files."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -91,11 +91,11 @@ class Description(BaseModel):
     kind: DenseKind
     dimension: int = Field(ge=1)
     rows: int = Field(ge=0)
-    files: dict[str, FileMark]
+    files: dict[str, FileChecksum]
 
 
-class Making(BaseModel):
-    """What a build makes: files of another one are of no use to it."""
+class BuildPlan(BaseModel):
+    """What a build produces; leftovers of a different plan are discarded."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -108,7 +108,7 @@ class Making(BaseModel):
 def describe(
     folder: DenseFolder, kind: DenseKind, dimension: int, rows: int, files: Iterable[Path]
 ) -> Description:
-    """Declare the index of ``folder`` finished."""
+    """Write the description that completes the index in ``folder``."""
     marks = {path.name: _mark(path) for path in files}
     description = Description(kind=kind, dimension=dimension, rows=rows, files=marks)
     content = description.model_dump_json(indent=1).encode()
@@ -117,7 +117,7 @@ def describe(
 
 
 def read_description(folder: DenseFolder) -> Description:
-    """What the index of ``folder`` is, its files having been looked at; raises VectorsUnusable."""
+    """Read the description and verify the files; raises VectorsUnusable."""
     path = folder.description
     try:
         description = Description.model_validate_json(path.read_bytes())
@@ -134,16 +134,16 @@ def read_description(folder: DenseFolder) -> Description:
     return description
 
 
-def keep_making(folder: DenseFolder, making: Making) -> None:
-    """Remember what a build makes."""
+def write_plan(folder: DenseFolder, making: BuildPlan) -> None:
+    """Record what the build produces."""
     content = making.model_dump_json().encode()
     write_whole(folder.making, lambda aside: _write(aside, content))
 
 
-def read_making(folder: DenseFolder) -> Making | None:
-    """What an earlier build was making here, if one can tell."""
+def read_plan(folder: DenseFolder) -> BuildPlan | None:
+    """The plan of an earlier build, if readable."""
     try:
-        return Making.model_validate_json(folder.making.read_bytes())
+        return BuildPlan.model_validate_json(folder.making.read_bytes())
     except (OSError, ValidationError):
         return None
 
@@ -152,18 +152,18 @@ def _write(path: Path, content: bytes) -> None:
     path.write_bytes(content)
 
 
-def _mark(path: Path) -> FileMark:
+def _mark(path: Path) -> FileChecksum:
     size = path.stat().st_size
-    return FileMark(size=size, crc32=_crc32(path) if size <= _CHECKED_BYTES else None)
+    return FileChecksum(size=size, crc32=_crc32(path) if size <= _CHECKED_BYTES else None)
 
 
-def _check(path: Path, mark: FileMark) -> None:
+def _check(path: Path, mark: FileChecksum) -> None:
     try:
         size = path.stat().st_size
         if size != mark.size:
             raise VectorsUnusable(path, f"has {size:,} bytes instead of {mark.size:,}")
         if mark.crc32 is not None and _crc32(path) != mark.crc32:
-            raise VectorsUnusable(path, "is damaged: its checksum is another")
+            raise VectorsUnusable(path, "is damaged: checksum mismatch")
     except FileNotFoundError:
         raise VectorsUnusable(path, "is missing") from None
     except OSError as error:

@@ -1,4 +1,4 @@
-"""What can go wrong with vectors."""
+"""Errors of vector indexes."""
 
 from pathlib import Path
 
@@ -6,13 +6,13 @@ from services.contracts.errors import ConfigurationError, InvalidRequest, Temper
 
 
 class DimensionMismatch(InvalidRequest):
-    """Vectors of one length were given to an index of another."""
+    """The vectors have another dimension than the index."""
 
     code = "dimension_mismatch"
 
     def __init__(self, *, index: int, given: int) -> None:
         super().__init__(
-            f"The vectors have {given} dimensions, but those of the index have {index}: they come"
+            f"The vectors have {given} dimensions, but the index has {index}: they come"
             " from different encoders"
         )
         self.index = index
@@ -20,13 +20,13 @@ class DimensionMismatch(InvalidRequest):
 
 
 class InvalidVector(InvalidRequest):
-    """A vector cannot be compared with others: it is not finite."""
+    """A vector is not finite."""
 
     code = "invalid_vector"
 
 
 class VectorsUnusable(TemperError):
-    """A file of an index is missing, cut short or damaged; the message names it and says why."""
+    """A file of the index is missing, truncated or damaged; the message names it."""
 
     code = "vectors_unusable"
 
@@ -37,6 +37,6 @@ class VectorsUnusable(TemperError):
 
 
 class DeviceUnavailable(ConfigurationError):
-    """The device that vectors should be searched on is not there, or cannot do it."""
+    """The search device is missing or unsupported."""
 
     code = "device_unavailable"

@@ -1,6 +1,6 @@
 """What depends on the inside of faiss: indexes over files that are mapped into memory.
 
-Holds for faiss 1.15; tests/unit/retrieval/vectors/test_library.py tells when it no longer does.
+Holds for faiss 1.15; tests/unit/retrieval/vectors/test_faiss_files.py tells when it no longer does.
 """
 
 import os
@@ -37,12 +37,12 @@ def read_mapped_graph(path: Path) -> Any:
     return read_index(path, faiss.IO_FLAG_MMAP_IFC)
 
 
-def lay_over(index: Any, codes: Bytes) -> None:
-    """Let an empty index of plain codes search ``codes`` (rows, code size) where they are.
+def view_codes(index: Any, codes: Bytes) -> None:
+    """Let an empty flat index search ``codes`` (rows, code size) in place.
 
-    The caller keeps ``codes`` for as long as the index.
+    The caller keeps ``codes`` alive as long as the index.
     """
-    # An owner cannot be made in Python; that of an empty vector is nobody, which is right here.
+    # faiss's owner type has no Python constructor; the owner of an empty vector is null, as needed.
     nobody = faiss.MaybeOwnedVectorUInt8().owner
     address = faiss.cast_integer_to_void_ptr(codes.ctypes.data)
     index.codes = faiss.MaybeOwnedVectorUInt8.create_view(address, codes.nbytes, nobody)
@@ -65,9 +65,9 @@ def list_contents(index: Any, number: int) -> tuple[Numbers, Bytes]:
 
 
 def write_lists(blocks: list[Any], path: Path, into: Any) -> None:
-    """Write the lists of ``blocks`` together to ``path`` and hang them into the index ``into``.
+    """Concatenate the lists of ``blocks`` into ``path`` and attach them to the index ``into``.
 
-    A list is its codes, then its row numbers. Raises StorageFull.
+    Each list is its codes followed by its row numbers. Raises StorageFull.
     """
     lists = faiss.OnDiskInvertedLists(into.nlist, into.code_size, str(path))
     places, offset = faiss.OnDiskOneListVector(), 0
@@ -100,10 +100,10 @@ def read_mapped_lists(path: Path, lists_path: Path) -> Any:
         raise VectorsUnusable(path, "it is not an index over mapped lists")
     if lists.totsize != lists_path.stat().st_size:
         raise VectorsUnusable(lists_path, "it does not belong to the index beside it")
-    # The name in the file is that of the folder that the index was built in.
+    # The stored file name is that of the folder the index was built in.
     lists.filename = str(lists_path)
     lists.read_only = True
     lists.do_mmap()
-    # Else every search starts threads that read ahead.
+    # Otherwise every search starts prefetch threads.
     lists.prefetch_nthread = 0
     return index

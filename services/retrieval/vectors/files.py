@@ -1,4 +1,4 @@
-"""How the files of an index are written: durably, and each as a whole or not at all."""
+"""Durable writes of index files, and files of fixed-width rows."""
 
 import errno
 import mmap
@@ -17,10 +17,9 @@ _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Raise StorageFull, naming ``path``, where what is done inside finds the disk full.
+    """Raise StorageFull, naming ``path``, when the block fails because the disk is full.
 
-    faiss tells of a failed write in words only, so that its errors count as such when there is
-    indeed no room left.
+    faiss reports failed writes as text only, so its errors count when no space is left.
     """
     try:
         yield
@@ -35,7 +34,7 @@ def writing(path: Path) -> Iterator[None]:
 
 
 def write_whole(path: Path, write: Callable[[Path], None]) -> None:
-    """Let ``write`` make a file aside, then give it its place, durably."""
+    """Have ``write`` create a temporary file, then rename it into place durably."""
     aside = path.with_name(path.name + ".partial")
     with writing(path):
         write(aside)
@@ -45,7 +44,7 @@ def write_whole(path: Path, write: Callable[[Path], None]) -> None:
 
 
 def sync(path: Path) -> None:
-    """Bring a file, or the names in a folder, to the disk."""
+    """fsync a file or a folder."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -66,9 +65,9 @@ Bytes = NDArray[np.uint8]
 
 
 class RowFile:
-    """A file that rows of ``width`` bytes are appended to, durably.
+    """An append-only file of rows of ``width`` bytes.
 
-    Part of a row, as a kill leaves it, is cut off when the file is opened.
+    A partial row left by a kill is cut off on open.
     """
 
     def __init__(self, path: Path, width: int) -> None:
@@ -79,11 +78,11 @@ class RowFile:
 
     @property
     def rows(self) -> int:
-        """How many there are."""
+        """Complete rows."""
         return self._rows
 
     def append(self, rows: Bytes) -> None:
-        """Adds rows (n, width); on the disk on return. Raises StorageFull, and none is kept."""
+        """Append rows (n, width), durable on return. Raises StorageFull and keeps none."""
         try:
             with writing(self.path):
                 write_all(self._file.fileno(), rows.tobytes())
@@ -94,25 +93,25 @@ class RowFile:
         self._rows += len(rows)
 
     def truncate(self, rows: int) -> None:
-        """Drops what comes after so many rows."""
+        """Keep the first ``rows`` rows."""
         os.ftruncate(self._file.fileno(), rows * self._width)
         os.fsync(self._file.fileno())
         self._rows = rows
 
     def close(self) -> None:
-        """Gives the file back."""
+        """Close the file."""
         self._file.close()
 
 
 def write_all(descriptor: int, content: bytes) -> None:
-    """Write all of it; one system call may write less."""
+    """Write everything; a single write may be short."""
     rest = memoryview(content)
     while rest:
         rest = rest[os.write(descriptor, rest) :]
 
 
 def mapped(path: Path, rows: int, width: int) -> Bytes:
-    """The rows of a file, (rows, width), mapped into memory and read when they are looked at."""
+    """The rows of a file as a memory-mapped array (rows, width)."""
     if not rows:
         return np.empty((0, width), dtype=np.uint8)
     with open(path, "rb") as file:
@@ -121,6 +120,6 @@ def mapped(path: Path, rows: int, width: int) -> Bytes:
 
 
 def chunks(start: int, end: int, length: int) -> Iterator[slice]:
-    """The rows from ``start`` to ``end``, so many at a time."""
+    """Slices of at most ``length`` rows from ``start`` to ``end``."""
     for first in range(start, end, length):
         yield slice(first, min(first + length, end))

@@ -1,4 +1,4 @@
-"""Vectors that are compared one by one: in full, or as a byte a dimension."""
+"""Exhaustive search: full-precision or 8-bit vectors, on the CPU or a GPU."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -8,10 +8,15 @@ from typing import Any
 import faiss
 import numpy as np
 
-from services.retrieval.vectors.base import Found, Progress, Selection, Vectors, sample
+from services.retrieval.vectors.base import Neighbors, Progress, Selection, Vectors, sample
 from services.retrieval.vectors.description import DenseFolder, Description
 from services.retrieval.vectors.errors import DeviceUnavailable
-from services.retrieval.vectors.faiss_files import INNER_PRODUCT, lay_over, read_index, write_index
+from services.retrieval.vectors.faiss_files import (
+    INNER_PRODUCT,
+    read_index,
+    view_codes,
+    write_index,
+)
 from services.retrieval.vectors.files import Bytes, RowFile, chunks, mapped
 
 _CHUNK = 8192
@@ -19,38 +24,38 @@ _SAMPLE = 65_536
 
 
 class PlainBase:
-    """An index that compares a query with every row of ``codes``, which it reads in place."""
+    """Compares a query with every row of ``codes``, memory-mapped."""
 
     def __init__(self, index: Any, codes: Bytes) -> None:
         self.index = index
         self._codes = codes
         self.held_bytes, self.mapped_bytes = 0, codes.nbytes
-        lay_over(index, codes)
+        view_codes(index, codes)
 
-    def search(self, queries: Vectors, k: int, selection: Selection | None) -> Found:
-        """The nearest of all rows, or of the selected."""
+    def search(self, queries: Vectors, k: int, selection: Selection | None) -> Neighbors:
+        """The nearest of all rows, or of the selected ones."""
         if selection is None:
-            return Found(*self.index.search(queries, k))
+            return Neighbors(*self.index.search(queries, k))
         parameters = faiss.SearchParameters(sel=selection.selector)
-        return Found(*self.index.search(queries, k, params=parameters))
+        return Neighbors(*self.index.search(queries, k, params=parameters))
 
 
 def build_flat(folder: DenseFolder, vectors: Vectors, tell: Progress) -> Iterable[Path]:
-    """The vectors are what is searched: nothing is to be made of them."""
+    """Nothing to build: the vectors file is searched directly."""
     del vectors
     tell(1.0)
     return [folder.vectors]
 
 
 def open_flat(folder: DenseFolder, description: Description) -> PlainBase:
-    """Search the vectors themselves."""
+    """Open a flat index."""
     dimension = description.dimension
     rows = mapped(folder.vectors, description.rows, 4 * dimension)
     return PlainBase(faiss.IndexFlatIP(dimension), rows)
 
 
 def build_bytes(folder: DenseFolder, vectors: Vectors, tell: Progress) -> Iterable[Path]:
-    """Make bytes of the vectors; goes on where an earlier build was ended."""
+    """Quantize to 8 bits per dimension; resumes an earlier build."""
     if not folder.quantizer.exists():
         trained = faiss.IndexScalarQuantizer(
             vectors.shape[1], faiss.ScalarQuantizer.QT_8bit, INNER_PRODUCT
@@ -69,13 +74,13 @@ def build_bytes(folder: DenseFolder, vectors: Vectors, tell: Progress) -> Iterab
 
 
 def open_bytes(folder: DenseFolder, description: Description) -> PlainBase:
-    """Search the bytes."""
+    """Open an 8-bit index."""
     quantizer = read_index(folder.quantizer)
     return PlainBase(quantizer, mapped(folder.codes, description.rows, quantizer.code_size))
 
 
 def checked_device(device: str) -> None:
-    """Raises DeviceUnavailable when vectors cannot be searched on ``device``: cpu or cuda."""
+    """Raises DeviceUnavailable unless vectors can be searched on ``device``: cpu or cuda."""
     if device == "cpu":
         return
     if device != "cuda":
@@ -90,13 +95,13 @@ def checked_device(device: str) -> None:
 
 
 class GpuBase:
-    """Vectors compared one by one in the memory of the first GPU, as float16.
+    """Exhaustive search in the memory of the first GPU, as float16.
 
-    Searches of a selection stay with ``base``: faiss's indexes for GPUs know none.
+    Selective searches go to ``base``: faiss's GPU indexes support no selectors.
     """
 
     def __init__(self, base: PlainBase) -> None:
-        """Raises DeviceUnavailable when there is no room for the vectors."""
+        """Raises DeviceUnavailable when the vectors do not fit."""
         options = faiss.GpuClonerOptions()
         options.useFloat16 = True
         self._base = base
@@ -109,9 +114,9 @@ class GpuBase:
             reason = str(error).strip().splitlines()[-1]
             raise DeviceUnavailable(f"the vectors cannot be put on the GPU: {reason}") from error
 
-    def search(self, queries: Vectors, k: int, selection: Selection | None) -> Found:
+    def search(self, queries: Vectors, k: int, selection: Selection | None) -> Neighbors:
         """The nearest of all rows, or of the selected."""
         if selection is not None:
             return self._base.search(queries, k, selection)
-        with self._one_at_a_time:  # The library's GPU resources are for one thread.
-            return Found(*self._index.search(queries, k))
+        with self._one_at_a_time:  # faiss's GPU resources are not thread-safe.
+            return Neighbors(*self._index.search(queries, k))

@@ -1,4 +1,4 @@
-"""An index of vectors that is searched and added to."""
+"""A vector index: built vectors plus additions."""
 
 import os
 from pathlib import Path
@@ -10,17 +10,17 @@ from numpy.typing import ArrayLike
 
 from services.contracts.indexes import DenseKind
 from services.retrieval.vectors.additions import AddedLog, Table
-from services.retrieval.vectors.base import Base, Found, Numbers, normalised, select
+from services.retrieval.vectors.base import Base, Neighbors, Numbers, normalized, select
 from services.retrieval.vectors.description import DenseFolder, Description, read_description
 from services.retrieval.vectors.flat import checked_device
 from services.retrieval.vectors.kinds import open_base
 
 
 class DenseIndex:
-    """Finished vectors in a folder, mapped into memory, and those added since.
+    """Memory-mapped built vectors, and those added since.
 
-    Searching is thread-safe, and gives up the interpreter lock. One process at a time may add
-    (the caller's lock sees to that); others see additions after `refresh`.
+    Searching is thread-safe and releases the GIL. One process at a time may add (callers hold a
+    lock); others see additions after `refresh`.
     """
 
     def __init__(
@@ -36,9 +36,9 @@ class DenseIndex:
 
     @classmethod
     def open(cls, folder: Path, *, device: str = "cpu", threads: int | None = None) -> "DenseIndex":
-        """Opens what `DenseBuilder.finish` made; ``threads`` search at once (None: one a core).
+        """Open a finished index; ``threads`` is the search parallelism (None: one per core).
 
-        Raises VectorsUnusable, which names the file at fault, or DeviceUnavailable.
+        Raises VectorsUnusable naming the file, or DeviceUnavailable.
         """
         checked_device(device)
         files = DenseFolder(folder)
@@ -53,28 +53,28 @@ class DenseIndex:
 
     @property
     def dimension(self) -> int:
-        """The length of a vector."""
+        """Vector dimension."""
         return self._description.dimension
 
     @property
     def count(self) -> int:
-        """How many vectors there are, those of replaced and deleted documents included."""
+        """All vectors, including those of replaced and deleted passages."""
         return self._description.rows + self.added
 
     @property
     def added(self) -> int:
-        """How many of them were added after the build; they are compared one by one."""
+        """Vectors added after the build; searched exhaustively."""
         return len(self._table.numbers)
 
     @property
     def held_bytes(self) -> int:
-        """What each process that opens the index has in memory for itself."""
+        """Private memory per process."""
         base = 0 if self._base is None else self._base.held_bytes
         return base + self._table.numbers.nbytes + self._table.vectors.nbytes
 
     @property
     def memory_bytes(self) -> int:
-        """What searching reads at most: what is held, and the mapped files, which are shared."""
+        """Upper bound of what searching touches: private memory and shared mapped files."""
         return self.held_bytes + (0 if self._base is None else self._base.mapped_bytes)
 
     def search(
@@ -84,19 +84,19 @@ class DenseIndex:
         *,
         allowed: Numbers | None = None,
         excluded: Numbers | None = None,
-    ) -> Found:
-        """The ``k`` nearest of each of ``vectors`` (n, dimension), by cosine.
+    ) -> Neighbors:
+        """The ``k`` nearest of each of ``vectors`` (n, dimension), by cosine similarity.
 
-        Only numbers in ``allowed``, where given, and never those in ``excluded``. As many as can be
-        are found, however few are allowed. Raises DimensionMismatch or InvalidVector.
+        Only ``allowed`` numbers, if given, and never ``excluded`` ones; as many as exist, however
+        few are allowed. Raises DimensionMismatch or InvalidVector.
         """
         if k < 1:
             raise ValueError(f"k must be at least 1, not {k}")
-        queries = normalised(vectors, self.dimension)
+        queries = normalized(vectors, self.dimension)
         base, table = self._base, self._table
         if base is None:
             raise ValueError("the index is closed")
-        # The setting is each calling thread's own. No more of them than queries have any use.
+        # OpenMP's setting is per calling thread; more threads than queries are useless.
         faiss.omp_set_num_threads(min(self._threads, len(queries)) or 1)
         selection = select(allowed, excluded, self._description.rows)
         found = base.search(queries, k, selection)
@@ -105,47 +105,47 @@ class DenseIndex:
         return _merged(found, table.search(queries, k, allowed, excluded), k)
 
     def add(self, numbers: Numbers, vectors: ArrayLike) -> None:
-        """Adds vectors under new ``numbers``; durable on return, and found by the next search.
+        """Add vectors under new ``numbers``; durable and searchable on return.
 
-        A number that was added before gets another vector. Raises DimensionMismatch,
-        InvalidVector, or StorageFull (nothing is kept).
+        Adding a number again replaces its vector. Raises DimensionMismatch, InvalidVector, or
+        StorageFull (nothing is kept).
         """
-        rows = Table(np.asarray(numbers, dtype=np.int64), normalised(vectors, self.dimension))
+        rows = Table(np.asarray(numbers, dtype=np.int64), normalized(vectors, self.dimension))
         if len(rows.numbers) != len(rows.vectors) or len(np.unique(rows.numbers)) != len(
             rows.vectors
         ):
-            raise ValueError("each vector needs a number of its own")
+            raise ValueError("each vector needs a distinct number")
         if not len(rows.numbers):
             return
         if rows.numbers.min() < self._description.rows:
-            raise ValueError(f"numbers below {self._description.rows} are those of the build")
+            raise ValueError(f"numbers below {self._description.rows} belong to the build")
         with self._changing:
             self._take_in(self._log.read())
             self._log.append(rows)
             self._take_in([rows])
 
     def refresh(self) -> bool:
-        """Takes in what other processes have added; whether there was anything."""
+        """Load what other processes have added; whether there was anything."""
         with self._changing:
             records = self._log.read()
             self._take_in(records)
         return bool(records)
 
     def close(self) -> None:
-        """Gives files and memory back, once running searches are done."""
+        """Release files and memory once running searches finish."""
         self._base = None
         self._table = Table.empty(self.dimension)
 
     def _take_in(self, records: list[Table]) -> None:
         if records:
-            self._table = self._table.joined(records)
+            self._table = self._table.concatenated(records)
 
 
-def _merged(one: Found, other: Found, k: int) -> Found:
+def _merged(one: Neighbors, other: Neighbors, k: int) -> Neighbors:
     """The best ``k`` of both."""
     scores = np.concatenate([one.scores, other.scores], axis=1)
     numbers = np.concatenate([one.numbers, other.numbers], axis=1)
     best = np.argsort(-np.where(numbers < 0, -np.inf, scores), axis=1, kind="stable")[:, :k]
-    return Found(
+    return Neighbors(
         np.take_along_axis(scores, best, axis=1), np.take_along_axis(numbers, best, axis=1)
     )

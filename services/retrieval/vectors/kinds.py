@@ -1,4 +1,4 @@
-"""The ways of storing vectors: which one suits, how each is made and opened."""
+"""The kinds of vector index: choosing, building and opening one."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -13,17 +13,17 @@ from services.retrieval.vectors.flat import GpuBase, build_bytes, build_flat, op
 from services.retrieval.vectors.graph import build_graph, open_graph
 
 FEW = 1000
-"""Fewer vectors are stored in full, whatever was asked for: nothing can be learnt from them."""
+"""Below this many, vectors are always stored flat: too few to train on."""
 
 FLAT_UP_TO = 10_000
-"""As many vectors are compared one by one about as quickly as clusters are looked into."""
+"""Up to here exhaustive search is about as fast as IVF."""
 
 _SEVEN_BITS = "RaBitQ7"
 _PART = 8
 
 
-def settled(kind: DenseKind, rows: int) -> DenseKind:
-    """How so many vectors are stored when ``kind`` was asked for."""
+def resolved_kind(kind: DenseKind, rows: int) -> DenseKind:
+    """Resolve the kind for a number of rows."""
     if rows < FEW:
         return DenseKind.FLAT
     if kind is not DenseKind.AUTO:
@@ -34,7 +34,7 @@ def settled(kind: DenseKind, rows: int) -> DenseKind:
 def build_base(
     kind: DenseKind, folder: DenseFolder, vectors: Vectors, tell: Progress
 ) -> Iterable[Path]:
-    """Make ``vectors`` searchable; the files that hold the result."""
+    """Build the index of a kind; returns the files that make it up."""
     match kind:
         case DenseKind.SQ8:
             return build_bytes(folder, vectors, tell)

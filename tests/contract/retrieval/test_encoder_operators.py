@@ -29,7 +29,7 @@ print("equal")
 
 
 @pytest.mark.runtime
-def test_packed_linear_layers_compute_what_plain_ones_do() -> None:
+def test_packed_linear_layers_match_plain_ones() -> None:
     python = installed_runtime("encoder").python
 
     ran = subprocess.run(

@@ -1,4 +1,4 @@
-"""The OpenAPI description holds for what the service answers, whatever it is sent."""
+"""Responses match the OpenAPI description for any request."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -62,7 +62,7 @@ def _give_time(document: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("mode", list(GenerationMode))
-def test_every_answer_is_as_described(
+def test_every_response_matches_the_schema(
     described: Described, mode: GenerationMode, subtests: pytest.Subtests
 ) -> None:
     for operation in operations(described.api):
@@ -72,7 +72,7 @@ def test_every_answer_is_as_described(
             check_answers(operation, mode, described.service.url, HEADERS, examples=EXAMPLES)
 
 
-def test_every_example_of_the_description_works(described: Described) -> None:
+def test_every_openapi_example_works(described: Described) -> None:
     document = described.service.http.get("/openapi.json").json()
     for path in ("/retrieve", "/v1/search"):
         content = document["paths"][path]["post"]["requestBody"]["content"]["application/json"]

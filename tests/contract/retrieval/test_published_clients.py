@@ -54,9 +54,7 @@ def test_search_r1_renders_the_passages_of_each_query_in_order(library: Retrieva
 
 
 @pytest.mark.parametrize("number", [1, 2, 3, 7])
-def test_search_r1_without_scores_gets_the_documents_themselves(
-    library: Retrieval, number: int
-) -> None:
+def test_search_r1_without_scores_gets_plain_documents(library: Retrieval, number: int) -> None:
     payload: dict[str, Any] = {"queries": ["river"] * number, "topk": 2}
     result = requests.post(f"{library.url}/retrieve", json=payload, timeout=120).json()["result"]
 
@@ -64,7 +62,7 @@ def test_search_r1_without_scores_gets_the_documents_themselves(
     assert all(set(document) >= {"id", "contents"} for hits in result for document in hits)
 
 
-def test_search_r1_gets_no_passage_twice_where_there_are_too_few(library: Retrieval) -> None:
+def test_search_r1_gets_no_duplicates_when_topk_exceeds_the_index(library: Retrieval) -> None:
     payload: dict[str, Any] = {"queries": ["hummingbird"], "topk": 50, "return_scores": True}
     (hits,) = requests.post(f"{library.url}/retrieve", json=payload, timeout=120).json()["result"]
 
@@ -106,13 +104,13 @@ def test_verl_shows_the_model_titles_and_texts(tool: Any) -> None:
     assert metrics["total_results"] >= 2
 
 
-def test_verl_is_told_of_a_query_without_hits_by_an_empty_text(tool: Any) -> None:
+def test_verl_gets_an_empty_text_for_a_query_without_hits(tool: Any) -> None:
     text, metrics = asyncio.run(_use(tool, ["qqqqzzzz"]))
 
     assert (text, metrics["status"], metrics["total_results"]) == ("", "success", 0)
 
 
-def test_many_calls_of_verl_get_their_own_answers(tool: Any, library: Retrieval) -> None:
+def test_concurrent_verl_calls_get_their_own_answers(tool: Any, library: Retrieval) -> None:
     passages = [passage for passage in library.passages for _ in range(4)]
 
     async def all_at_once() -> list[str]:
@@ -123,7 +121,7 @@ def test_many_calls_of_verl_get_their_own_answers(tool: Any, library: Retrieval)
         assert text.startswith(f'Doc 1 (Title: "{passage.title}")\n{passage.text}')
 
 
-def test_a_batch_of_rollouts_has_every_answer_at_its_own_place(library: Retrieval) -> None:
+def test_a_batch_of_rollouts_keeps_its_order(library: Retrieval) -> None:
     """MindSpeed-RL's tool: a hundred and twenty workers, a list of queries each."""
     titles = [passage.title for passage in library.passages]
 

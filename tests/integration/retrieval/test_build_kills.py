@@ -1,4 +1,4 @@
-"""SIGKILL at any moment of a build: nothing that answered is lost, and the build goes on."""
+"""SIGKILL at any moment of a build loses nothing that was served, and the build resumes."""
 
 import shutil
 import signal
@@ -29,7 +29,7 @@ def folder(tmp_path: Path) -> IndexFolder:
 
 
 @pytest.mark.parametrize("mode", [IndexMode.BM25, IndexMode.HYBRID])
-def test_a_build_may_die_at_every_moment(folder: IndexFolder, mode: IndexMode) -> None:
+def test_a_build_can_be_killed_at_any_moment(folder: IndexFolder, mode: IndexMode) -> None:
     corpus = folder.corpus("new.jsonl", rows(100, "new"))
     shutil.copytree(folder.indexes, folder.path / "before")
     moment, outcomes = 0, []
@@ -59,7 +59,7 @@ def test_a_build_may_die_at_every_moment(folder: IndexFolder, mode: IndexMode) -
     assert outcomes == sorted(outcomes)  # once switched, for good
 
 
-def test_a_build_may_die_again_and_again(folder: IndexFolder) -> None:
+def test_a_build_can_be_killed_repeatedly(folder: IndexFolder) -> None:
     order = folder.order("library", folder.corpus("new.jsonl", rows(100, "new")))
     deaths = 0
     with crash_points(folder.environment) as points:
@@ -87,7 +87,7 @@ def left_in(folder: IndexFolder) -> list[str]:
     return sorted("v" if name.startswith("v") else name for name in names)
 
 
-def test_a_killed_build_goes_on_with_what_it_had_committed(folder: IndexFolder) -> None:
+def test_a_killed_build_resumes_from_its_last_commit(folder: IndexFolder) -> None:
     """The real process, killed whenever it has written some more."""
     corpus = folder.corpus("new.jsonl", rows(35_000, "new"))
     order = folder.order("library", corpus)
@@ -107,7 +107,7 @@ def test_a_killed_build_goes_on_with_what_it_had_committed(folder: IndexFolder) 
 
     assert order.built().metrics.documents == 35_000
     told = [report["message"] for report in order.reports("message")]
-    assert told == ["going on with what an earlier attempt has built"] * 3
+    assert told == ["resuming an earlier attempt"] * 3
     assert folder.store.summary("library").documents == 35_000
 
 
@@ -120,7 +120,7 @@ def size(path: Path) -> int:
     return path.stat().st_size if path.exists() else 0
 
 
-def test_a_build_that_is_asked_to_end_ends_and_goes_on_later(folder: IndexFolder) -> None:
+def test_a_terminated_build_stops_and_resumes_later(folder: IndexFolder) -> None:
     order = folder.order("library", folder.corpus("new.jsonl", rows(35_000, "new")))
     building = folder.indexes / "library" / "building"
     with order.process() as process:

@@ -47,7 +47,7 @@ def encoded(order: IndexOrder) -> int:
     return int(order.reports("progress")[-1]["step"])
 
 
-def test_a_build_outlives_its_encoder(folder: IndexFolder) -> None:
+def test_a_build_survives_an_encoder_crash(folder: IndexFolder) -> None:
     order = folder.order("library", folder.corpus("c.jsonl", rows(PASSAGES)), IndexMode.DENSE)
     with order.process() as process:
         builder = psutil.Process(process.pid)

@@ -111,7 +111,7 @@ def least_cosine(vectors: Vectors, expected: list[Any]) -> float:
     return float(np.sum(vectors * np.asarray(expected, np.float32), axis=1).min())
 
 
-def test_the_built_in_model_tells_meanings_apart(built_in: RunningEncoder) -> None:
+def test_the_built_in_model_ranks_by_meaning(built_in: RunningEncoder) -> None:
     cat, kitten, bank = built_in.encode(TEXTS[:3])
 
     assert built_in.description.dimension == 384
@@ -119,29 +119,27 @@ def test_the_built_in_model_tells_meanings_apart(built_in: RunningEncoder) -> No
     assert cat @ bank < 0.2
 
 
-def test_its_vectors_are_those_of_sentence_transformers(
-    built_in: RunningEncoder, models: Models
-) -> None:
+def test_vectors_match_sentence_transformers(built_in: RunningEncoder, models: Models) -> None:
     vectors = built_in.encode(TEXTS)
 
     np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, rtol=1e-5)
     assert least_cosine(vectors, models.expected["minilm"]) > 0.9995
 
 
-def test_a_text_has_the_same_vector_alone_and_in_a_batch(built_in: RunningEncoder) -> None:
+def test_vectors_do_not_depend_on_batching(built_in: RunningEncoder) -> None:
     together = built_in.encode([*TEXTS, *(f"text number {n}" for n in range(300))])
     alone = built_in.encode(TEXTS[:1])
 
     assert float(alone[0] @ together[0]) > 0.9995
 
 
-def test_by_its_vectors_the_better_passage_scores_higher(built_in: RunningEncoder) -> None:
+def test_the_better_passage_scores_higher(built_in: RunningEncoder) -> None:
     scores = built_in.score("Where is the cat?", TEXTS[:3])
 
     assert scores.argmin() == 2
 
 
-def test_an_encoder_that_was_killed_answers_again_as_before(built_in: RunningEncoder) -> None:
+def test_a_killed_encoder_restarts_with_the_same_vectors(built_in: RunningEncoder) -> None:
     before = built_in.encode(TEXTS[:1])
     restarts = built_in.process.restarts
 
@@ -152,7 +150,7 @@ def test_an_encoder_that_was_killed_answers_again_as_before(built_in: RunningEnc
 
 
 @pytest.mark.parametrize("name", ["e5-tiny", "bge-tiny"])
-def test_a_model_is_used_as_its_family_wants(models: Models, tmp_path: Path, name: str) -> None:
+def test_a_model_gets_the_prefixes_of_its_family(models: Models, tmp_path: Path, name: str) -> None:
     with running(tmp_path, model=models.path(name)) as encoder:
         queries, passages = encoder.encode(TEXTS, TextKind.QUERY), encoder.encode(TEXTS)
 
@@ -161,7 +159,7 @@ def test_a_model_is_used_as_its_family_wants(models: Models, tmp_path: Path, nam
     assert least_cosine(passages, of_passages) > 0.999
 
 
-def test_other_models_and_cross_encoders_are_left_to_sentence_transformers(
+def test_other_models_and_cross_encoders_run_in_sentence_transformers(
     models: Models, tmp_path: Path
 ) -> None:
     options = {"model": models.path("roberta"), "reranker": models.path("cross")}
@@ -173,9 +171,7 @@ def test_other_models_and_cross_encoders_are_left_to_sentence_transformers(
     np.testing.assert_allclose(scores, models.expected["cross"], atol=1e-4)
 
 
-def test_an_onnx_file_is_run_where_there_are_no_other_weights(
-    models: Models, tmp_path: Path
-) -> None:
+def test_onnx_runs_when_there_are_no_other_weights(models: Models, tmp_path: Path) -> None:
     folder = tmp_path / "lookup"
     folder.mkdir()
     for name in ("config.json", "tokenizer.json"):
@@ -201,7 +197,7 @@ def test_an_onnx_file_is_run_where_there_are_no_other_weights(
         ({"reranker": "/no/such/reranker"}, "no folder /no/such/reranker"),
     ],
 )
-def test_what_cannot_be_had_is_told_with_its_reason(
+def test_an_unavailable_model_is_reported_with_the_reason(
     runtime: Runtime, tmp_path: Path, options: dict[str, str], reason: str
 ) -> None:
     with pytest.raises(EncoderUnusable, match=reason), running(tmp_path, **options):

@@ -31,7 +31,7 @@ def can_mount() -> bool:
         return False
 
 
-def test_a_full_disk_leaves_the_index_as_it_was_and_says_what_to_do(tmp_path: Path) -> None:
+def test_a_full_disk_leaves_the_index_unchanged_and_says_what_to_do(tmp_path: Path) -> None:
     if not can_mount():
         pytest.skip("needs unshare (util-linux) and user namespaces to have a small disk")
     folder = IndexFolder(tmp_path)
@@ -56,7 +56,7 @@ def test_a_full_disk_leaves_the_index_as_it_was_and_says_what_to_do(tmp_path: Pa
 
     assert run.returncode == 0, run.stderr
     told = errors.read_text()
-    assert "index 'library' is as it was" in told
+    assert "index 'library' is unchanged" in told
     assert "make room" in told
     assert "(storage_full)" in told
     assert left.read_text() == ""

@@ -141,7 +141,7 @@ def test_a_build_interrupted_by_ctrl_c_resumes(home: Home, folder: IndexFolder) 
     assert process.wait(DEADLINE) == ExitCode.INTERRUPTED
     again = home.run("index", "create", "library", "--corpus", str(corpus))
     assert again.returncode == 0
-    assert "going on with what an earlier attempt has built" in again.stderr
+    assert "resuming an earlier attempt" in again.stderr
     assert folder.store.summary("library").documents == 25_000
 
 

@@ -90,7 +90,7 @@ def gone(process: psutil.Process) -> bool:
 
 
 @one_store
-def test_a_job_makes_an_index_of_an_uploaded_corpus(platform: Platform) -> None:
+def test_a_job_builds_an_index_from_an_uploaded_corpus(platform: Platform) -> None:
     start_indexer(platform)
     job_id = submit(platform, rows(1000), metadata={"run": "1"})
 
@@ -110,7 +110,7 @@ def test_a_job_makes_an_index_of_an_uploaded_corpus(platform: Platform) -> None:
 
 @one_store
 @pytest.mark.runtime
-def test_a_job_makes_an_index_with_vectors(platform: Platform) -> None:
+def test_a_job_builds_an_index_with_vectors(platform: Platform) -> None:
     installed_runtime("encoder")
     platform.settings["TEMPER_RUNTIMES"] = str(FOLDER)
     start_indexer(platform)
@@ -135,7 +135,7 @@ def test_a_job_makes_an_index_with_vectors(platform: Platform) -> None:
 
 
 @one_store
-def test_a_wrong_corpus_fails_before_it_queues_and_changes_nothing(platform: Platform) -> None:
+def test_an_invalid_corpus_fails_before_queueing_and_changes_nothing(platform: Platform) -> None:
     start_indexer(platform)
     built(platform, rows(10))
     corpus = [*rows(5), {"id": "x"}, {"id": "passage-3", "text": "again"}]
@@ -151,7 +151,7 @@ def test_a_wrong_corpus_fails_before_it_queues_and_changes_nothing(platform: Pla
 
 
 @both_stores
-def test_a_build_survives_the_sigkill_of_everything_that_works_on_it(platform: Platform) -> None:
+def test_a_build_survives_sigkill_of_its_worker_and_child(platform: Platform) -> None:
     worker = start_indexer(platform, SHORT_LEASE_SECONDS)
     built(platform, rows(10, "old"))
     job_id = submit(platform, rows(LONG))
@@ -169,11 +169,11 @@ def test_a_build_survives_the_sigkill_of_everything_that_works_on_it(platform: P
     assert job["attempt"] == attempt + 1
     assert indexes(platform).store.summary("library").documents == LONG
     said = [event["message"] for event in platform.client.events(job_id)]
-    assert 1 <= said.count("going on with what an earlier attempt has built") <= attempt
+    assert 1 <= said.count("resuming an earlier attempt") <= attempt
 
 
 @one_store
-def test_a_cancelled_build_leaves_the_index_as_it_was(platform: Platform) -> None:
+def test_a_cancelled_build_leaves_the_index_unchanged(platform: Platform) -> None:
     start_indexer(platform)
     built(platform, rows(10, "old"))
     job_id = submit(platform, rows(LONG))

@@ -41,7 +41,7 @@ def servers(service: Retrieval) -> list[psutil.Process]:
 
 
 def ask(service: Retrieval, query: str = "list") -> list[str] | None:
-    """The ids that a request on a connection of its own finds; None when it breaks."""
+    """Ids found by a request on a new connection; None when it breaks."""
     try:
         answer = httpx.post(f"{service.url}/retrieve", json={"queries": [query]}, timeout=60)
     except httpx.TransportError:
@@ -56,7 +56,7 @@ def counted(service: Retrieval) -> dict[str, float]:
     return {process: float(value) for process, value in re.findall(pattern, text)}
 
 
-def test_all_of_them_answer_and_tell_their_figures_together(service: Retrieval) -> None:
+def test_all_processes_answer_and_share_one_metrics_page(service: Retrieval) -> None:
     asked = 0
 
     def all_have_answered() -> bool:
@@ -70,7 +70,7 @@ def test_all_of_them_answer_and_tell_their_figures_together(service: Retrieval) 
     wait_for(lambda: sum(counted(service).values()) == asked, "all answers are counted")
 
 
-def test_a_change_through_one_is_seen_by_the_others(service: Retrieval) -> None:
+def test_a_change_through_one_process_is_seen_by_the_others(service: Retrieval) -> None:
     for number in range(10):
         rows = [{"id": "x", "contents": f"word{number} of a tuple"}]
         answer = service.http.post("/v1/indexes/main/documents", json={"documents": rows})
@@ -78,7 +78,7 @@ def test_a_change_through_one_is_seen_by_the_others(service: Retrieval) -> None:
         assert {tuple(ask(service, f"word{number}") or ()) for _ in range(6)} == {("x",)}
 
 
-def test_one_that_dies_is_replaced(service: Retrieval) -> None:
+def test_a_dead_process_is_replaced(service: Retrieval) -> None:
     former = servers(service)
 
     former[0].kill()
@@ -92,7 +92,7 @@ def test_one_that_dies_is_replaced(service: Retrieval) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
-def test_none_outlives_the_service(service: Retrieval, number: signal.Signals) -> None:
+def test_no_process_outlives_the_service(service: Retrieval, number: signal.Signals) -> None:
     former = servers(service)
     command = former[0].cmdline()
     shared = Path(command[command.index("--folder") + 1])

@@ -25,7 +25,7 @@ def under_way(service: Retrieval) -> float:
     return float(value.split()[1])
 
 
-def test_the_first_start_builds_an_index_of_pythons_documentation(tmp_path: Path) -> None:
+def test_the_first_start_builds_the_python_index(tmp_path: Path) -> None:
     with running_retrieval(tmp_path, tmp_path / "indexes", "python") as service:
         (hits,) = service.retrieve("sort a list in place", topk=3)
 
@@ -33,7 +33,7 @@ def test_the_first_start_builds_an_index_of_pythons_documentation(tmp_path: Path
         assert service.http.get("/v1/indexes/python").json()["documents"] > 1000
 
 
-def test_documents_that_were_acknowledged_outlive_a_kill(tmp_path: Path) -> None:
+def test_acknowledged_documents_survive_a_kill(tmp_path: Path) -> None:
     indexes = indexes_in(tmp_path)
     with running_retrieval(tmp_path, indexes, "main") as service:
         rows = [{"id": "x", "contents": "A tuple does not change."}]
@@ -47,7 +47,7 @@ def test_documents_that_were_acknowledged_outlive_a_kill(tmp_path: Path) -> None
         assert service.found("file") == []
 
 
-def test_an_index_folder_that_is_not_there_is_refused_with_the_reason(tmp_path: Path) -> None:
+def test_a_missing_index_folder_is_refused_with_the_reason(tmp_path: Path) -> None:
     env = {"TEMPER_HOME": str(tmp_path), "TEMPER_RETRIEVAL_INDEX": str(tmp_path / "nowhere")}
     process = Process("services.retrieval", ["--port", str(free_port())], env, tmp_path / "log")
 
@@ -55,7 +55,7 @@ def test_an_index_folder_that_is_not_there_is_refused_with_the_reason(tmp_path: 
     assert "nowhere" in process.tail().splitlines()[-1]
 
 
-def test_beyond_loopback_it_wants_keys(tmp_path: Path) -> None:
+def test_non_loopback_addresses_require_keys(tmp_path: Path) -> None:
     arguments = ["--host", "0.0.0.0", "--port", str(free_port())]
     process = Process(
         "services.retrieval", arguments, {"TEMPER_HOME": str(tmp_path)}, tmp_path / "log"
@@ -66,9 +66,7 @@ def test_beyond_loopback_it_wants_keys(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("sent", [b"", b'{"queries": ["list"'])
-def test_a_client_that_goes_away_before_its_request_is_whole_leaves_nothing(
-    tmp_path: Path, sent: bytes
-) -> None:
+def test_a_client_that_disconnects_mid_request_leaves_nothing(tmp_path: Path, sent: bytes) -> None:
     with running_retrieval(tmp_path, indexes_in(tmp_path), "main") as service:
         host, port = service.url.removeprefix("http://").split(":")
         with socket.create_connection((host, int(port)), timeout=10) as connection:

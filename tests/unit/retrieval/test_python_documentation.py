@@ -15,6 +15,12 @@ from services.retrieval.store.query import Query
 from services.retrieval.store.store import IndexStore
 from tests.support.processes import REPOSITORY
 
+# Two processes parse the standard library; minutes on a busy machine.
+pytestmark = pytest.mark.timeout(300)
+
+# Two processes parse the standard library; minutes on a busy machine.
+pytestmark = pytest.mark.timeout(300)
+
 MAKE = [sys.executable, "-m", "services.retrieval.default_index.command"]
 
 
@@ -34,7 +40,7 @@ def index(root: Path) -> Iterator[Index]:
     opened.index.close()
 
 
-def test_two_processes_make_one_version(root: Path) -> None:
+def test_concurrent_builders_make_one_version(root: Path) -> None:
     folder = root / DEFAULT_INDEX
     assert sum(path.name.startswith("v") for path in folder.iterdir()) == 1
     assert list(root.iterdir()) == [folder]
@@ -50,13 +56,13 @@ def test_two_processes_make_one_version(root: Path) -> None:
         ("replace all occurrences of a substring", "str.replace"),
     ],
 )
-def test_a_question_finds_its_passage(index: Index, question: str, title: str) -> None:
+def test_a_question_finds_its_documentation(index: Index, question: str, title: str) -> None:
     (hits,) = index.search([Query(question, IndexMode.BM25, 5)])
 
     assert any(hit.id.partition("#")[0] == title for hit in hits), [hit.id for hit in hits]
 
 
-def test_an_index_that_is_there_is_left_alone(root: Path) -> None:
+def test_an_existing_index_is_left_unchanged(root: Path) -> None:
     version = IndexStore(root).version(DEFAULT_INDEX)
 
     ensure_default_index(root)
@@ -64,7 +70,7 @@ def test_an_index_that_is_there_is_left_alone(root: Path) -> None:
     assert IndexStore(root).version(DEFAULT_INDEX) == version
 
 
-def test_reading_the_documentation_imports_none_of_it() -> None:
+def test_reading_the_documentation_imports_nothing() -> None:
     script = (
         "import sys; from services.retrieval.default_index.documentation import rows; "
         "before = set(sys.modules); list(rows()); print(*set(sys.modules) - before)"

@@ -1,1 +1,1 @@
-"""The encoder's process: it holds a model and answers over a Unix socket."""
+"""The encoder process: holds a model and answers over a Unix socket."""

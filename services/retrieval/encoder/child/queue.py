@@ -1,4 +1,4 @@
-"""The tasks that wait for a thread, and what a thread takes at once."""
+"""The encoder's bounded queue, and the batches its threads take from it."""
 
 import math
 import threading
@@ -18,10 +18,10 @@ Array = NDArray[np.float32]
 
 
 class Task:
-    """Texts to encode, or a query and passages to score, and where the result goes.
+    """Texts to encode, or a query and passages to score.
 
-    ``finished`` is called once, from any thread: with the result, (texts, columns), or with None
-    and an error. A task that was dropped is finished with neither.
+    ``finished`` is called once, from any thread, with the result (texts, columns) or an error; with
+    neither when the task was dropped.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class Task:
         return self._over
 
     def put(self, begin: int, rows: Array) -> None:
-        """Add the results of the texts from position ``begin`` on."""
+        """Store the rows of the texts from position ``begin`` on."""
         with self._lock:
             if self._over:
                 return
@@ -63,12 +63,12 @@ class Task:
         self._finished(self._result, None)
 
     def fail(self, error: Exception) -> None:
-        """End it with an error; does nothing when it is over."""
+        """Fail the task; no effect when it is done."""
         if self._end():
             self._finished(None, error)
 
     def drop(self) -> None:
-        """End it without an answer: nobody waits for it."""
+        """Abandon the task: its client is gone."""
         if self._end():
             self._finished(None, None)
 
@@ -80,7 +80,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Piece:
-    """Some texts of a task, to be computed in one batch with others."""
+    """Consecutive texts of a task, computed in one batch with others."""
 
     task: Task
     begin: int
@@ -95,22 +95,22 @@ class Piece:
 MOST_WAITING = 65_536
 MOST_CHARACTERS = 64 << 20
 TURN_CHARACTERS = 32_768
-"""What one thread takes at once, about: some hundred questions, or some dozen passages."""
+"""Approximate size of a thread's batch: hundreds of queries, or dozens of passages."""
 
 LEAST_TURN = 8
-"""Fewer texts are not spread over several threads: small batches compute badly."""
+"""Minimum texts per thread: smaller batches are inefficient."""
 
 PASSAGE_TURNS = 4
-"""Questions go first, but every so many turns passages do: neither waits for ever."""
+"""Queries have priority, but every so many batches passages go first, so neither starves."""
 
 IDLE_SECONDS = 1.0
 
 
-class WaitingTasks:
-    """A bounded queue, from which batches are taken of what many requests brought."""
+class TaskQueue:
+    """A bounded queue that merges many requests into batches."""
 
     def __init__(self, characters_of_interest: int) -> None:
-        """No more than ``characters_of_interest`` of a text take time to compute."""
+        """``characters_of_interest``: characters beyond this do not add to a text's cost."""
         self._interest = characters_of_interest
         self._queries: deque[Task] = deque()
         self._passages: deque[Task] = deque()
@@ -122,7 +122,7 @@ class WaitingTasks:
         self._closed = False
 
     def add(self, task: Task) -> None:
-        """Let a task wait; raises `EncoderBusy` when too many do."""
+        """Enqueue a task; raises `EncoderBusy` when the queue is full."""
         characters = sum(map(len, task.texts))
         with self._changed:
             if self._texts + len(task.texts) > MOST_WAITING or (
@@ -136,10 +136,10 @@ class WaitingTasks:
             self._changed.notify_all()
 
     def take(self, *, scores_alone: bool) -> list[Piece]:
-        """Wait for tasks and take a share of them; empty when the queue was closed.
+        """Wait for tasks and take a batch; empty once the queue is closed.
 
-        With ``scores_alone`` what is to be scored is not taken together with anything else. Tasks
-        that are past their deadline are ended here.
+        With ``scores_alone`` scoring tasks are not mixed with others. Tasks past their deadline
+        fail here.
         """
         with self._changed:
             self._idle += 1
@@ -153,7 +153,7 @@ class WaitingTasks:
                 self._idle -= 1
 
     def fail(self, error: Exception) -> None:
-        """End all that waits with an error, and the threads that take."""
+        """Fail everything queued and release the waiting threads."""
         with self._changed:
             self._closed = True
             for task in (*self._queries, *self._passages):

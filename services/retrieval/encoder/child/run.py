@@ -1,4 +1,4 @@
-"""The life of an encoder's process: it listens, loads its model, and answers until SIGTERM."""
+"""Main loop of the encoder process: listen, load the model, answer until SIGTERM."""
 
 import asyncio
 import logging
@@ -9,7 +9,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from services.retrieval.encoder.child.queue import WaitingTasks
+from services.retrieval.encoder.child.queue import TaskQueue
 from services.retrieval.encoder.child.server import Server
 from services.retrieval.encoder.child.workers import Workers
 from services.retrieval.encoder.errors import EncoderUnusable
@@ -23,18 +23,18 @@ Load = Callable[[EncoderSpecification], Encoder]
 """Loads a model; raises `ModelUnusable`."""
 
 CHARACTERS_A_TOKEN = 8
-"""More than a token has, so that no text that is computed is taken for a short one."""
+"""Upper bound for characters per token, used to estimate the cost of a text."""
 
 
 class EncoderChild:
-    """The parts of the process, put together."""
+    """Wires the server, the queue and the workers together."""
 
     def __init__(self, specification: EncoderSpecification, load: Load) -> None:
         self._specification = specification
         self._load_encoder = load
         self._loop = asyncio.get_running_loop()
         self._loaded: asyncio.Future[EncoderDescription] = self._loop.create_future()
-        self._waiting = WaitingTasks(specification.max_tokens * CHARACTERS_A_TOKEN)
+        self._waiting = TaskQueue(specification.max_tokens * CHARACTERS_A_TOKEN)
         self._workers: Workers | None = None
 
     async def run(self, socket: Path) -> None:
@@ -50,7 +50,7 @@ class EncoderChild:
     def _load(self) -> None:
         try:
             encoder = self._load_encoder(self._specification)
-        except Exception as error:  # libraries fail in many ways; all mean the same here
+        except Exception as error:  # libraries raise anything here
             if not isinstance(error, ModelUnusable):
                 logger.exception("the model could not be loaded")
             reason = f"the encoder {self._specification.model!r} cannot be used: {error}"
@@ -66,18 +66,18 @@ class EncoderChild:
 
 
 def run(socket: Path, specification: EncoderSpecification, load: Load) -> None:
-    """Run an encoder until SIGTERM, and end the process.
+    """Run an encoder until SIGTERM, then exit the process.
 
-    It listens at once, and answers when its model is loaded; when that fails it says why to
-    whoever asks.
+    Listens at once and answers when the model is loaded; if loading fails, every request gets the
+    reason.
     """
 
     async def serve() -> None:
         await EncoderChild(specification, load).run(socket)
 
-    socket.unlink(missing_ok=True)  # of one that was killed
+    socket.unlink(missing_ok=True)  # left by a killed process
     asyncio.run(serve())
     socket.unlink(missing_ok=True)
-    with suppress(OSError):  # who made the folder may have been killed
+    with suppress(OSError):  # the owner may have been killed
         socket.parent.rmdir()
-    os._exit(0)  # at a regular end, threads in the midst of a batch crash in their libraries
+    os._exit(0)  # a regular exit crashes library threads that are computing

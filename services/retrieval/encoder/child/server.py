@@ -1,4 +1,4 @@
-"""The encoder's end of its connections."""
+"""Server side of the encoder's connections."""
 
 import asyncio
 import logging
@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from services.contracts.errors import TemperError
-from services.retrieval.encoder.child.queue import Task, WaitingTasks
+from services.retrieval.encoder.child.queue import Task, TaskQueue
 from services.retrieval.encoder.errors import EncoderBusy
 from services.retrieval.encoder.protocol import (
     Failure,
@@ -27,18 +27,18 @@ logger = logging.getLogger(__name__)
 
 MOST_CONNECTIONS = 256
 MOST_UNDER_WAY = 4096
-"""Requests of one connection."""
+"""Per connection."""
 
 LONGEST_SECONDS = 3600.0
 Array = NDArray[np.float32]
 
 
 class Server:
-    """Answers all connections. ``loaded`` holds the description once the model is loaded."""
+    """Serves all connections; ``loaded`` resolves to the description once the model is loaded."""
 
     def __init__(
         self,
-        waiting: WaitingTasks,
+        waiting: TaskQueue,
         loaded: "asyncio.Future[EncoderDescription]",
         busy_seconds: Callable[[], float],
     ) -> None:
@@ -48,7 +48,7 @@ class Server:
         self._connections = 0
 
     async def connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Serve one connection until its end, and drop what nobody waits for then."""
+        """Serve one connection, and drop its pending tasks when it closes."""
         if self._connections == MOST_CONNECTIONS:
             logger.warning("a connection was refused: there are %d", MOST_CONNECTIONS)
             writer.close()
@@ -58,18 +58,18 @@ class Server:
         try:
             while (received := await read_message(reader)) is not None:
                 connection.take(parse_request(received[0]))
-                await writer.drain()  # who does not read its answers asks nothing more
+                await writer.drain()  # backpressure: a client that does not read cannot send
         except (ConnectionError, ProtocolError) as error:
             logger.warning("a connection was closed: %s", error)
         except asyncio.CancelledError:
-            return  # the process ends; asyncio would report each connection as a fault
+            return  # asyncio would log each connection as an error at shutdown
         finally:
             self._connections -= 1
             connection.drop_all()
             writer.close()
 
     async def described(self) -> EncoderDescription:
-        """What the encoder is; raises `EncoderUnusable`."""
+        """The encoder's description; raises `EncoderUnusable`."""
         return await asyncio.shield(self._loaded)
 
     def busy_seconds(self) -> float:
@@ -77,14 +77,15 @@ class Server:
         return self._busy_seconds()
 
     def add(self, task: Task) -> None:
-        """Let a task wait; raises `EncoderBusy`, and `EncoderUnusable` when it would for ever."""
+        """Enqueue a task; raises `EncoderBusy`, and `EncoderUnusable` when the model failed to
+        load."""
         if self._loaded.done() and (error := self._loaded.exception()) is not None:
             raise error
         self._waiting.add(task)
 
     @property
     def reranks(self) -> bool:
-        """Whether a finished score is one already."""
+        """Whether scores come from a reranker."""
         return self._loaded.done() and self._loaded.result().reranker is not None
 
 
@@ -97,7 +98,7 @@ class _Connection:
         self._describing: set[asyncio.Task[None]] = set()
 
     def take(self, request: Request) -> None:
-        """Begin with a request."""
+        """Start a request."""
         match request.operation:
             case Operation.DESCRIBE:
                 describing = asyncio.create_task(self._describe(request.id))
@@ -115,7 +116,7 @@ class _Connection:
                     self._fail(request.id, error)
 
     def drop_all(self) -> None:
-        """Nobody waits any longer."""
+        """Drop everything: the client is gone."""
         for task in list(self._tasks.values()):
             task.drop()
         for describing in self._describing:

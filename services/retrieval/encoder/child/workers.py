@@ -1,4 +1,4 @@
-"""The threads that compute what waits."""
+"""The encoder's compute threads."""
 
 import logging
 import threading
@@ -7,7 +7,7 @@ import time
 import numpy as np
 from numpy.typing import NDArray
 
-from services.retrieval.encoder.child.queue import Piece, WaitingTasks
+from services.retrieval.encoder.child.queue import Piece, TaskQueue
 from services.retrieval.encoder.errors import EncoderUnavailable
 from services.retrieval.encoder.models.encoder import Encoder
 from services.retrieval.encoder.protocol import Operation
@@ -17,9 +17,9 @@ logger = logging.getLogger(__name__)
 
 
 class Workers:
-    """As many threads as the encoder is best called by."""
+    """Runs the encoder in as many threads as it works best with."""
 
-    def __init__(self, encoder: Encoder, waiting: WaitingTasks) -> None:
+    def __init__(self, encoder: Encoder, waiting: TaskQueue) -> None:
         self._encoder = encoder
         self._waiting = waiting
         self._since: dict[int, float] = {}
@@ -31,7 +31,7 @@ class Workers:
             thread.start()
 
     def busy_seconds(self) -> float:
-        """For how long the oldest batch has been computed."""
+        """Age in seconds of the oldest batch being computed."""
         return max((time.monotonic() - since for since in list(self._since.values())), default=0.0)
 
     def _work(self, number: int) -> None:
@@ -39,7 +39,7 @@ class Workers:
             self._since[number] = time.monotonic()
             try:
                 self._compute(pieces)
-            except Exception as error:  # of any library; it ends these tasks, not the process
+            except Exception as error:  # fails these tasks, not the process
                 logger.exception("a batch of %d requests failed", len(pieces))
                 reason = f"the model failed: {type(error).__name__}: {error}"
                 for piece in pieces:
@@ -61,7 +61,7 @@ class Workers:
             begin = end
 
     def _prefixed(self, piece: Piece) -> list[str]:
-        """The first text of what is to be scored is the query."""
+        """Prefix a piece's texts; the first text of a scoring task is its query."""
         scored = piece.task.operation is Operation.SCORE
         split = piece.begin + 1 if scored and piece.begin == 0 else piece.begin
         texts = piece.task.texts
@@ -71,7 +71,7 @@ class Workers:
         ]
 
     def _scores(self, piece: Piece) -> NDArray[np.float32]:
-        """One column; the query has a row too, which nobody reads."""
+        """Scores as one column; the query's own row is padding."""
         query, passages = piece.task.texts[0], piece.task.texts[max(1, piece.begin) : piece.end]
         scores = self._encoder.score(query, passages) if passages else np.empty(0, np.float32)
         return np.pad(scores, (piece.end - piece.begin - len(passages), 0))[:, None]

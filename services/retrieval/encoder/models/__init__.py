@@ -1,1 +1,1 @@
-"""The models of an encoder. Only its process imports what is here: torch and its like."""
+"""Model backends; imported only by the encoder process, as they pull in torch."""

@@ -1,4 +1,4 @@
-"""What a model's folder says of how its vectors are made."""
+"""Reads a model's folder: pooling, limits, prompts, and a fingerprint of its files."""
 
 import hashlib
 import json
@@ -10,7 +10,7 @@ from typing import Any
 
 
 class ModelUnusable(Exception):
-    """There is no such model, or it is none that texts can be encoded with; says why."""
+    """The model is missing or cannot encode texts; the message says why."""
 
 
 _PLAIN = ("Transformer", "Pooling", "Normalize")
@@ -18,19 +18,19 @@ _PROMPTS = {"query": ("query",), "passage": ("passage", "document", "corpus")}
 
 
 class Pooling(StrEnum):
-    """How one vector is made of those of a text's tokens."""
+    """How token vectors are pooled into one."""
 
     MEAN = "mean"
     CLS = "cls"
-    OTHER = "other"  # one that only sentence-transformers knows
+    OTHER = "other"  # left to sentence-transformers
 
 
 @dataclass(frozen=True)
 class ModelConfiguration:
-    """What stands in a sentence-transformers folder; ``plain`` says that all of its steps are a
-    transformer, a pooling and a normalisation, so that they can be done without that library.
+    """Configuration of a sentence-transformers folder.
 
-    ``transformer`` is the content of config.json, ``most_tokens`` what the model itself allows.
+    ``plain`` means that its steps are only a transformer, pooling and normalization, which we can
+    run without that library. ``transformer`` is config.json, ``most_tokens`` the model's own limit.
     """
 
     folder: Path
@@ -44,12 +44,12 @@ class ModelConfiguration:
 
     @property
     def names(self) -> str:
-        """Names that it goes by: the folder's, and where it was made the one before."""
+        """The folder's name and the name it was created under."""
         return f"{self.folder.name} {self.transformer.get('_name_or_path', '')}"
 
 
 def read_configuration(folder: Path) -> ModelConfiguration:
-    """Read a model's folder; raises `ModelUnusable`. A bare transformer is pooled by the mean."""
+    """Read a model's folder; raises `ModelUnusable`. A bare transformer is mean-pooled."""
     transformer = _table(folder / "config.json")
     modules = _read(folder / "modules.json") or []
     kinds = [str(module["type"]).rpartition(".")[2] for module in modules]
@@ -71,7 +71,7 @@ def read_configuration(folder: Path) -> ModelConfiguration:
 def _limit(folder: Path, transformer: dict[str, Any]) -> int:
     positions = int(transformer.get("max_position_embeddings") or 512)
     if "roberta" in str(transformer.get("model_type")):
-        positions -= 2  # it and its kin count from behind the padding token
+        positions -= 2  # RoBERTa positions start after the padding index
     wanted = _table(folder / "tokenizer_config.json").get("model_max_length") or positions
     return int(min(wanted, positions))
 
@@ -94,7 +94,7 @@ def _prompt(prompts: dict[str, Any], kind: str) -> str | None:
 def _table(path: Path) -> dict[str, Any]:
     content = _read(path)
     if content is not None and not isinstance(content, dict):
-        raise ModelUnusable(f"{path} is no JSON object")
+        raise ModelUnusable(f"{path} is not a JSON object")
     return content or {}
 
 
@@ -117,10 +117,9 @@ _TOKENIZERS = (
 
 
 def fingerprint(folder: Path, *settings: object) -> str:
-    """A text that two models share only if their weights, tokenizer, steps and ``settings`` do.
+    """A hash of weights, tokenizer, modules and ``settings``.
 
-    What computes them, and with what precision, is not part of it: that changes vectors by less
-    than searches notice.
+    Backend and precision are not part of it: they change vectors by less than searches notice.
     """
     digest = hashlib.sha256(json.dumps(settings).encode())
     for path in _deciding(folder):

@@ -1,4 +1,4 @@
-"""A model with its prefixes, and a reranker where there is one."""
+"""An embedding model with its prefixes, and optionally a reranker."""
 
 import threading
 from collections.abc import Sequence
@@ -13,8 +13,8 @@ from services.retrieval.encoder.specification import EncoderDescription, TextKin
 class Vectorizer(Protocol):
     """A loaded model.
 
-    ``reentrant`` says that several threads may call it at once, each of which then computes on
-    one core; otherwise one call takes all the cores there are.
+    ``reentrant``: several threads may call it at once, one core each; otherwise one call uses all
+    cores.
     """
 
     dimension: int
@@ -22,12 +22,12 @@ class Vectorizer(Protocol):
     reentrant: bool
 
     def vectors(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Normalised vectors of texts that have their prefixes: (texts, dimension)."""
+        """Unit vectors of prefixed texts: (texts, dimension)."""
         ...
 
 
-def normalised(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Rows of length 1; a row of zeros stays."""
+def normalized(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Scale rows to length 1; zero rows stay zero."""
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     unit: NDArray[np.float32] = vectors / np.maximum(lengths, 1e-12)
     return unit
@@ -37,17 +37,17 @@ Array = NDArray[np.float32]
 
 
 class Scorer(Protocol):
-    """Something that reads a query and a passage together."""
+    """Scores query-passage pairs jointly (cross-encoder)."""
 
     def scores(self, query: str, passages: Sequence[str]) -> Array:
-        """How well each passage fits: (passages,), more is better."""
+        """Relevance of each passage: (passages,), higher is better."""
         ...
 
 
 class Encoder:
-    """What texts are encoded and passages are scored with.
+    """Encodes texts and scores passages.
 
-    ``concurrency`` is how many threads should call it at once.
+    ``concurrency`` is the number of threads that should call it.
     """
 
     def __init__(
@@ -69,24 +69,24 @@ class Encoder:
 
     @property
     def reranks(self) -> bool:
-        """Whether scores are those of a reranker and not of the vectors."""
+        """Whether scores come from a reranker instead of the vectors."""
         return self._reranker is not None
 
     def prefixed(self, texts: Sequence[str], kind: TextKind) -> list[str]:
-        """Texts as the model wants them, for `vectors`."""
+        """Prepend the model's prefix for this kind of text."""
         prefix = self._prefixes[kind]
         return [prefix + text for text in texts]
 
     def vectors(self, prefixed: Sequence[str]) -> Array:
-        """Normalised vectors of texts, in batches of like lengths: (texts, dimension)."""
+        """Unit vectors of prefixed texts, batched by length: (texts, dimension)."""
         return self._vectorizer.vectors(prefixed)
 
     def encode(self, texts: Sequence[str], kind: TextKind) -> Array:
-        """Normalised vectors of texts without prefixes: (texts, dimension)."""
+        """Unit vectors of texts without prefixes: (texts, dimension)."""
         return self.vectors(self.prefixed(texts, kind))
 
     def score(self, query: str, passages: Sequence[str]) -> Array:
-        """How well each passage fits: (passages,), more is better."""
+        """Relevance of each passage: (passages,), higher is better."""
         if self._reranker is not None:
             with self._reranking:
                 return self._reranker.scores(query, passages)

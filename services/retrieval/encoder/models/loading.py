@@ -1,4 +1,4 @@
-"""Loading the encoder that a specification asks for."""
+"""Loads the encoder a specification asks for: location, backend and prefixes."""
 
 import os
 import re
@@ -24,13 +24,13 @@ _TASK = "Given a web search query, retrieve relevant passages that answer the qu
 
 @dataclass(frozen=True)
 class Prefixes:
-    """Text that is put before every query and every passage."""
+    """Text prepended to every query and every passage."""
 
     query: str = ""
     passage: str = ""
 
 
-# The first pattern that is found in a model's name tells its family.
+# The first pattern found in a model's name decides its family.
 _FAMILIES: tuple[tuple[re.Pattern[str], Prefixes], ...] = tuple(
     (re.compile(rf"(?:^|[\s/_.-])(?:{pattern})", re.IGNORECASE), prefixes)
     for pattern, prefixes in (
@@ -45,16 +45,16 @@ _FAMILIES: tuple[tuple[re.Pattern[str], Prefixes], ...] = tuple(
 
 
 def prefixes_of(name: str) -> Prefixes:
-    """The prefixes for a model of this name; none for a family that is not known or wants none."""
+    """Prefixes for a model name; empty for families that are unknown or need none."""
     return next((prefixes for pattern, prefixes in _FAMILIES if pattern.search(name)), Prefixes())
 
 
-# Libraries are imported where a model needs them: torch alone takes seconds.
+# Libraries are imported on demand: torch alone takes seconds.
 # ruff: noqa: PLC0415
 
 
 def load(specification: EncoderSpecification) -> Encoder:
-    """Load a model, which may be fetched first; raises `ModelUnusable`."""
+    """Load a model, downloading it if needed; raises `ModelUnusable`."""
     folder = locate(specification.model, onnx=specification.backend is Backend.ONNX)
     reranker = locate(specification.reranker) if specification.reranker is not None else None
     configuration = read_configuration(folder)
@@ -80,7 +80,7 @@ def load(specification: EncoderSpecification) -> Encoder:
 
 
 def _backend(wanted: Backend, configuration: ModelConfiguration) -> Backend:
-    """torch, measured the quickest, unless ONNX is asked for or all there is."""
+    """torch (measured fastest), unless ONNX is requested or the only option."""
     from services.retrieval.encoder.models.onnx import onnx_file
 
     if wanted is not Backend.AUTO:
@@ -95,14 +95,14 @@ def _backend(wanted: Backend, configuration: ModelConfiguration) -> Backend:
 def _device(wanted: str, backend: Backend) -> str:
     if backend is Backend.ONNX:
         if wanted.startswith("cuda"):
-            raise ModelUnusable(f"ONNX models run on the CPU, and {wanted} is asked for")
+            raise ModelUnusable(f"ONNX models run on the CPU, but {wanted} is requested")
         return "cpu"
     import torch
 
     if wanted == "auto":
         return "cuda" if torch.cuda.is_available() else "cpu"
     if wanted != "cpu" and not torch.cuda.is_available():
-        raise ModelUnusable(f"device {wanted} is asked for, and torch finds no GPU")
+        raise ModelUnusable(f"device {wanted} is requested, but torch finds no GPU")
     return wanted
 
 
@@ -127,7 +127,7 @@ def _vectorizer(
 
 
 def _prefixes(specification: EncoderSpecification, configuration: ModelConfiguration) -> Prefixes:
-    """What is asked for, else what the model says itself, else what its family is known for."""
+    """Requested prefixes, else the model's own prompts, else its family's."""
     family = prefixes_of(f"{specification.model} {configuration.names}")
     query, passage = specification.query_prefix, specification.passage_prefix
     if query is None:
@@ -152,9 +152,9 @@ _ONNX = ("onnx/model.onnx", "onnx/model.onnx_data")
 
 
 def locate(model: str, *, onnx: bool = False) -> Path:
-    """The folder of a model, fetched from the hub when it has that name there and is not here yet.
+    """The folder of a model, downloaded from the hub if it is not cached.
 
-    ``onnx`` says that its ONNX file is needed too. Raises `ModelUnusable`.
+    ``onnx`` includes its ONNX file. Raises `ModelUnusable`.
     """
     if model == DEFAULT_MODEL:
         folder = _built_in()
@@ -163,7 +163,7 @@ def locate(model: str, *, onnx: bool = False) -> Path:
     elif _HUB_NAME.fullmatch(model):
         folder = _fetch(model, onnx=onnx)
     else:
-        raise ModelUnusable(f"there is no folder {model}, and it is no name of a hub")
+        raise ModelUnusable(f"there is no folder {model}, and it is not a valid hub name")
     if not (folder / "config.json").is_file():
         raise ModelUnusable(f"{folder} has no config.json")
     return folder
@@ -188,5 +188,7 @@ def _fetch(model: str, *, onnx: bool) -> Path:
             snapshot_download(model, allow_patterns=[*wanted, _OLDER_WEIGHTS])
     except (OSError, HfHubHTTPError, HFValidationError) as error:
         reason = str(error).strip().partition("\n")[0]
-        raise ModelUnusable(f"{model!r} is no folder here, and not to be had: {reason}") from error
+        raise ModelUnusable(
+            f"{model!r} is not a local folder and cannot be downloaded: {reason}"
+        ) from error
     return folder

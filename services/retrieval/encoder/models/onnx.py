@@ -1,4 +1,4 @@
-"""A model as an ONNX file, run by onnxruntime."""
+"""ONNX models, run by onnxruntime."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,24 +12,24 @@ from services.retrieval.encoder.models.configuration import (
     ModelUnusable,
     Pooling,
 )
-from services.retrieval.encoder.models.encoder import normalised
+from services.retrieval.encoder.models.encoder import normalized
 from services.retrieval.encoder.models.tokenization import TextTokenizer, by_length
 
 FILES = ("onnx/model.onnx", "model.onnx")
 MOST_TOKENS = 8192
 MOST_ROWS = 16
-"""More rows are slower on a CPU: padding grows, and activations leave the cache."""
+"""More rows are slower on a CPU: padding grows and activations leave the cache."""
 
 Array = NDArray[np.float32]
 
 
 def onnx_file(folder: Path) -> Path | None:
-    """The ONNX file of a model's folder, if it has one."""
+    """The ONNX file of a model's folder, if any."""
     return next((folder / name for name in FILES if (folder / name).is_file()), None)
 
 
 class OnnxModel:
-    """An ONNX file that gives the last hidden states of a transformer, as hubs have them."""
+    """An ONNX export of a transformer that returns the last hidden states."""
 
     device = "cpu"
     reentrant = True
@@ -40,14 +40,14 @@ class OnnxModel:
         if path is None:
             raise ModelUnusable(f"{configuration.folder} has no ONNX file ({' or '.join(FILES)})")
         if not configuration.plain or configuration.pooling is Pooling.OTHER:
-            raise ModelUnusable(f"{configuration.folder} has steps that its ONNX file lacks")
+            raise ModelUnusable(f"{configuration.folder} has modules that its ONNX file lacks")
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = 1
         try:
             self._session = onnxruntime.InferenceSession(
                 path, options, providers=["CPUExecutionProvider"]
             )
-        except Exception as error:  # its classes are of no common kind
+        except Exception as error:  # its exceptions have no common base
             raise ModelUnusable(f"{path}: {error}") from error
         self._inputs = {given.name for given in self._session.get_inputs()}
         self._output = self._session.get_outputs()[0].name
@@ -56,7 +56,7 @@ class OnnxModel:
         self.dimension = self._computed([[0]]).shape[1]
 
     def vectors(self, texts: Sequence[str]) -> Array:
-        """Normalised vectors of texts: (texts, dimension)."""
+        """Unit vectors of texts: (texts, dimension)."""
         tokens = self._tokenizer(texts)
         lengths = [len(text) for text in tokens]
         vectors = np.empty((len(texts), self.dimension), np.float32)
@@ -78,6 +78,6 @@ class OnnxModel:
         given = {name: value for name, value in given.items() if name in self._inputs}
         hidden: Array = self._session.run([self._output], given)[0].astype(np.float32)
         if not self._by_mean:
-            return normalised(hidden[:, 0])
+            return normalized(hidden[:, 0])
         kept = hidden * mask[:, :, None].astype(np.float32)
-        return normalised(kept.sum(axis=1) / mask.sum(axis=1, keepdims=True).astype(np.float32))
+        return normalized(kept.sum(axis=1) / mask.sum(axis=1, keepdims=True).astype(np.float32))

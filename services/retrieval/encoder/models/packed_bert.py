@@ -1,7 +1,9 @@
-"""BERT over texts laid end to end: no padding is computed, and texts of one length attend at once.
+"""BERT on packed sequences: no padding is computed.
 
-Most encoders are BERTs (MiniLM, e5, bge, gte), and most of the time of a small one goes into
-padding, masks and the layout of weights; without them a batch takes about half as long.
+Most encoders are BERTs (MiniLM, e5, bge, gte), and a small one spends most of its time on padding,
+masks and weight layouts; without them a batch takes about half as long. Weights are bfloat16 where
+the CPU multiplies it faster. The mkldnn operators are those that torch's compiler uses (torch
+2.13).
 """
 
 from collections.abc import Iterator, Sequence
@@ -22,7 +24,7 @@ _FLAGS = {"avx512_bf16", "amx_bf16"}
 
 
 def computes_bfloat16() -> bool:
-    """Whether this processor multiplies matrices of bfloat16 faster than those of float32."""
+    """Whether this CPU multiplies bfloat16 matrices faster than float32 ones."""
     try:
         words = set(Path("/proc/cpuinfo").read_text(encoding="utf-8").split())
     except OSError:
@@ -31,7 +33,10 @@ def computes_bfloat16() -> bool:
 
 
 class Linear:
-    """``x`` times a weight, plus a bias; then GELU, where it is asked for."""
+    """A linear layer with weights prepacked once, and optional GELU.
+
+    torch would repack them on each call, which takes as long as a small batch itself.
+    """
 
     def __init__(self, weight: Tensor, bias: Tensor, *, gelu: bool = False) -> None:
         """``weight`` is (outputs, inputs), ``bias`` (outputs,); both of one type."""
@@ -57,11 +62,11 @@ MOST_ROWS = 256
 
 Norm = tuple[Tensor, Tensor]
 Groups = list[tuple[int, int]]
-"""How many texts there are of each length, in the order in which they lie."""
+"""(count, length) of consecutive texts of equal length."""
 
 
 def fits(configuration: ModelConfiguration) -> bool:
-    """Whether a model is one that is computed here."""
+    """Whether `PackedBert` can run a model."""
     transformer = configuration.transformer
     return (
         configuration.plain
@@ -86,7 +91,7 @@ class _Layer:
 
 
 class PackedBert:
-    """A BERT on the CPU, in bfloat16 where the processor computes with it, else in float32."""
+    """BERT on the CPU, in bfloat16 where the CPU supports it, else float32."""
 
     device = "cpu"
     reentrant = True
@@ -108,7 +113,7 @@ class PackedBert:
         self._layers = [weights.layer(f"encoder.layer.{number}.") for number in range(count)]
 
     def vectors(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Normalised vectors of texts: (texts, dimension)."""
+        """Unit vectors of texts: (texts, dimension)."""
         tokens = self._tokenizer(texts)
         lengths = [len(text) for text in tokens]
         vectors = np.empty((len(texts), self.dimension), np.float32)
@@ -119,22 +124,22 @@ class PackedBert:
         return vectors
 
     def _computed(self, texts: list[list[int]]) -> Tensor:
-        """The vectors of tokenised texts, of which none is shorter than the one before."""
+        """Vectors of tokenized texts, sorted by length."""
         groups = list(runs([len(text) for text in texts]))
         words = torch.tensor([token for text in texts for token in text])
         places = torch.tensor([place for text in texts for place in range(len(text))])
-        x = self._normalised(self._words[words] + self._places[places], self._norm)
+        x = self._normalized(self._words[words] + self._places[places], self._norm)
         for layer in self._layers:
             attended = self._attention(layer.attended(x), groups)
-            x = self._normalised(x + layer.mixed(attended), layer.mixed_norm)
-            x = self._normalised(x + layer.narrowed(layer.widened(x)), layer.narrowed_norm)
+            x = self._normalized(x + layer.mixed(attended), layer.mixed_norm)
+            x = self._normalized(x + layer.narrowed(layer.widened(x)), layer.narrowed_norm)
         return functional.normalize(torch.cat(list(self._pooled(x, groups))), dim=1)
 
-    def _normalised(self, x: Tensor, norm: Norm) -> Tensor:
+    def _normalized(self, x: Tensor, norm: Norm) -> Tensor:
         return functional.layer_norm(x, (self.dimension,), *norm, self._epsilon)
 
     def _attention(self, x: Tensor, groups: Groups) -> Tensor:
-        """Queries, keys and values of all tokens, (tokens, 3 dimension), to (tokens, dimension)."""
+        """Self-attention: fused QKV (tokens, 3 * dimension) to (tokens, dimension)."""
         attended = []
         for part, (count, length) in zip(_split(x, groups), groups, strict=True):
             heads = part.view(count, length, 3, self._heads, -1).permute(2, 0, 3, 1, 4)
@@ -154,7 +159,7 @@ def _split(x: Tensor, groups: Groups) -> Sequence[Tensor]:
 
 
 class _Weights:
-    """The tensors of a file by their names in BERT, in the type that is computed with."""
+    """Tensors of a checkpoint by their BERT names, in the compute dtype."""
 
     def __init__(self, path: Path) -> None:
         self._type = torch.bfloat16 if computes_bfloat16() else torch.float32
@@ -168,7 +173,7 @@ class _Weights:
         return self[f"{name}.weight"], self[f"{name}.bias"]
 
     def linear(self, *names: str, gelu: bool = False) -> Linear:
-        """One layer that does what those of ``names`` do, side by side."""
+        """Fuse several linear layers into one."""
         weight = torch.cat([self[f"{name}.weight"] for name in names])
         bias = torch.cat([self[f"{name}.bias"] for name in names])
         return Linear(weight, bias, gelu=gelu)

@@ -1,4 +1,4 @@
-"""Any model that sentence-transformers knows, on any device."""
+"""Any sentence-transformers model, on any device."""
 
 from collections.abc import Sequence
 
@@ -8,14 +8,14 @@ from numpy.typing import NDArray
 from sentence_transformers import CrossEncoder, SentenceTransformer
 
 from services.retrieval.encoder.models.configuration import ModelConfiguration, ModelUnusable
-from services.retrieval.encoder.models.encoder import normalised
+from services.retrieval.encoder.models.encoder import normalized
 
 ROWS_ON_CPU = 32
 ROWS_ON_GPU = 256
 
 
 class SentenceModel:
-    """A model run by its library, with all the cores or on a GPU."""
+    """A model run by sentence-transformers, on all cores or a GPU."""
 
     reentrant = False
 
@@ -38,16 +38,16 @@ class SentenceModel:
         self.dimension = self.vectors([""]).shape[1]
 
     def vectors(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Normalised vectors of texts: (texts, dimension)."""
+        """Unit vectors of texts: (texts, dimension)."""
         torch.set_num_threads(self._threads)  # of this thread's computing
         found = self._model.encode(
             list(texts), batch_size=self._rows, show_progress_bar=False, convert_to_numpy=True
         )
-        return normalised(np.asarray(found, dtype=np.float32))
+        return normalized(np.asarray(found, dtype=np.float32))
 
 
 class Reranker:
-    """A cross-encoder: it reads a query and a passage together."""
+    """A cross-encoder: scores a query and a passage jointly."""
 
     def __init__(self, folder: str, max_tokens: int, device: str, threads: int) -> None:
         """Load it; raises `ModelUnusable`."""
@@ -60,12 +60,12 @@ class Reranker:
             raise ModelUnusable(f"{folder}: {error}") from error
         labels = self._model.num_labels
         if labels != 1:
-            raise ModelUnusable(f"{folder} gives {labels} scores a passage, and not one")
+            raise ModelUnusable(f"{folder} gives {labels} scores per passage instead of one")
         self._threads = threads
         self._rows = ROWS_ON_CPU if device == "cpu" else ROWS_ON_GPU
 
     def scores(self, query: str, passages: Sequence[str]) -> NDArray[np.float32]:
-        """How well each passage fits: (passages,), more is better."""
+        """Relevance of each passage: (passages,), higher is better."""
         torch.set_num_threads(self._threads)
         pairs = [(query, passage) for passage in passages]
         found = self._model.predict(pairs, batch_size=self._rows, show_progress_bar=False)

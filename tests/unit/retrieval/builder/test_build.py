@@ -1,4 +1,4 @@
-"""Building in this process: what is gone on with, what begins anew, what is refused."""
+"""Builds in this process: resuming, starting over, and refusals."""
 
 import json
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from services.contracts.index_messages import BuildIndex, IndexBuilt
 from services.contracts.indexes import IndexMode, IndexSpecification
 from services.core.process.reporter import REPORTS, Reporter
 from services.retrieval.builder import build, text
-from services.retrieval.builder.build import Surroundings, build_index
+from services.retrieval.builder.build import BuildContext, build_index
 from services.retrieval.builder.progress import BuildProgress
 from services.retrieval.corpus.document import Document
 from services.retrieval.corpus.validation import InvalidCorpus
@@ -52,7 +52,7 @@ class Builder:
             specification=IndexSpecification(**specification),
             build=name,
         )
-        around = Surroundings(self.store, self.encoder.started)
+        around = BuildContext(self.store, self.encoder.started)
         return build_index(order, around, BuildProgress(Reporter(self.folder)))
 
     def found(self, words: str) -> list[str]:
@@ -101,7 +101,7 @@ def count_added(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return added
 
 
-def test_passages_are_found_once_the_index_is_built(builder: Builder) -> None:
+def test_passages_are_searchable_after_a_build(builder: Builder) -> None:
     builder.write([{"id": "n", "title": "Nile", "text": "A river."}, {"id": "a", "text": "Alps"}])
 
     built = builder.build()
@@ -110,7 +110,7 @@ def test_passages_are_found_once_the_index_is_built(builder: Builder) -> None:
     assert builder.found("rivers") == ["n"]
 
 
-def test_the_next_build_takes_the_place_of_the_one_before(builder: Builder) -> None:
+def test_a_new_build_replaces_the_previous_one(builder: Builder) -> None:
     builder.write(rows(3, "old"))
     first = builder.build("1")
     builder.write(rows(4, "new"))
@@ -122,14 +122,14 @@ def test_the_next_build_takes_the_place_of_the_one_before(builder: Builder) -> N
     assert len(builder.found("new")) == 4
 
 
-def test_the_same_build_is_not_done_twice(builder: Builder) -> None:
+def test_a_finished_build_is_not_repeated(builder: Builder) -> None:
     builder.write(rows(3))
     first = builder.build("1")
 
     assert builder.build("1").version == first.version
 
 
-def test_a_broken_build_goes_on_from_its_last_commit(
+def test_a_failed_build_resumes_from_its_last_commit(
     builder: Builder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     builder.write(rows(1600))
@@ -141,10 +141,10 @@ def test_a_broken_build_goes_on_from_its_last_commit(
     assert builder.build("2").metrics.documents == 1600
 
     assert sum(added) == 600
-    assert "going on with what an earlier attempt has built" in builder.messages()
+    assert "resuming an earlier attempt" in builder.messages()
 
 
-def test_a_duplicate_of_a_passage_of_an_earlier_attempt_is_found(
+def test_duplicates_across_attempts_are_found(
     builder: Builder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     builder.write([*rows(1200), {"id": "passage-3", "text": "again"}])
@@ -157,7 +157,7 @@ def test_a_duplicate_of_a_passage_of_an_earlier_attempt_is_found(
 
 
 @pytest.mark.parametrize("change", ["corpus", "specification"])
-def test_another_index_is_not_built_on_what_was_left(
+def test_a_different_build_does_not_resume_leftovers(
     builder: Builder, monkeypatch: pytest.MonkeyPatch, change: str
 ) -> None:
     builder.write(rows(1600))
@@ -173,9 +173,7 @@ def test_another_index_is_not_built_on_what_was_left(
     assert builder.messages() == []
 
 
-def test_what_was_left_damaged_is_built_anew(
-    builder: Builder, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_damaged_leftovers_are_rebuilt(builder: Builder, monkeypatch: pytest.MonkeyPatch) -> None:
     builder.write(rows(1600))
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         break_after(patch, commits=2)
@@ -184,10 +182,10 @@ def test_what_was_left_damaged_is_built_anew(
 
     assert builder.build().metrics.documents == 1600
 
-    assert any("is of no use" in message for message in builder.messages())
+    assert any("unusable earlier attempt" in message for message in builder.messages())
 
 
-def test_a_wrong_corpus_leaves_nothing_behind(builder: Builder) -> None:
+def test_an_invalid_corpus_leaves_nothing_behind(builder: Builder) -> None:
     builder.write(rows(3))
     first = builder.build("1")
     builder.write([*rows(3), {"id": "x"}])
@@ -199,7 +197,7 @@ def test_a_wrong_corpus_leaves_nothing_behind(builder: Builder) -> None:
     assert not builder.building.exists()
 
 
-def test_a_name_whose_first_build_fails_is_free(builder: Builder) -> None:
+def test_a_failed_first_build_frees_the_name(builder: Builder) -> None:
     builder.write([{"id": "x"}])
 
     with pytest.raises(InvalidCorpus):
@@ -209,7 +207,7 @@ def test_a_name_whose_first_build_fails_is_free(builder: Builder) -> None:
     assert list((builder.folder / "indexes").iterdir()) == []
 
 
-def test_an_unknown_language_is_told(builder: Builder) -> None:
+def test_an_unknown_language_is_an_error(builder: Builder) -> None:
     builder.write(rows(1))
 
     with pytest.raises(InvalidRequest, match="klingon") as caught:
@@ -218,7 +216,7 @@ def test_an_unknown_language_is_told(builder: Builder) -> None:
     assert caught.value.param == "language"
 
 
-def test_two_builds_of_one_index_do_not_mix(builder: Builder) -> None:
+def test_concurrent_builds_of_one_index_do_not_mix(builder: Builder) -> None:
     builder.write(rows(3))
 
     with builder.store.writing("library", 0.1), pytest.raises(IndexBusy):

@@ -32,7 +32,7 @@ def reports(folder: Path, kind: str) -> list[dict[str, Any]]:
     return [report for report in map(json.loads, lines) if report["type"] == kind]
 
 
-def test_the_rest_is_estimated_from_this_attempt_alone(tmp_path: Path, clock: Clock) -> None:
+def test_the_remaining_time_uses_this_attempt_only(tmp_path: Path, clock: Clock) -> None:
     build = BuildProgress(Reporter(tmp_path))
     build.begin("encoding", done=500)
     clock.now += 10
@@ -44,7 +44,7 @@ def test_the_rest_is_estimated_from_this_attempt_alone(tmp_path: Path, clock: Cl
     assert report["eta_seconds"] == pytest.approx(40)
 
 
-def test_not_every_step_is_told_but_the_last_is(tmp_path: Path, clock: Clock) -> None:
+def test_progress_is_rate_limited_except_the_last_step(tmp_path: Path, clock: Clock) -> None:
     build = BuildProgress(Reporter(tmp_path))
     build.begin("reading")
     for done in range(1, 101):
@@ -56,7 +56,7 @@ def test_not_every_step_is_told_but_the_last_is(tmp_path: Path, clock: Clock) ->
     assert steps == [1, 100]
 
 
-def test_figures_are_told_now_and_then(tmp_path: Path, clock: Clock) -> None:
+def test_metrics_are_reported_periodically(tmp_path: Path, clock: Clock) -> None:
     build = BuildProgress(Reporter(tmp_path))
     build.begin("encoding")
     for done in (100, 200, 300):
@@ -68,7 +68,7 @@ def test_figures_are_told_now_and_then(tmp_path: Path, clock: Clock) -> None:
     assert rates == [pytest.approx(100 / METRICS_SECONDS)] * 3
 
 
-def test_a_total_is_never_less_than_what_is_done(tmp_path: Path, clock: Clock) -> None:
+def test_the_total_is_never_below_the_done_count(tmp_path: Path, clock: Clock) -> None:
     build = BuildProgress(Reporter(tmp_path))
     build.begin("reading")
 

@@ -1,4 +1,4 @@
-"""A build goes on with what another left only when both make the same index."""
+"""A build resumes another's leftovers only when both make the same index."""
 
 import os
 from pathlib import Path
@@ -31,15 +31,15 @@ def corpus(tmp_path: Path) -> Path:
     return path
 
 
-def test_another_build_of_the_same_corpus_goes_on(corpus: Path) -> None:
+def test_a_build_of_the_same_corpus_resumes(corpus: Path) -> None:
     assert state(corpus, build="1").is_of_same_index(state(corpus, build="2"))
 
 
-def test_another_specification_begins_anew(corpus: Path) -> None:
+def test_a_different_specification_starts_over(corpus: Path) -> None:
     assert not state(corpus).is_of_same_index(state(corpus, IndexMode.HYBRID))
 
 
-def test_a_changed_corpus_begins_anew(corpus: Path) -> None:
+def test_a_changed_corpus_starts_over(corpus: Path) -> None:
     before = state(corpus)
 
     corpus.write_text('{"text": "y"}\n')
@@ -48,7 +48,7 @@ def test_a_changed_corpus_begins_anew(corpus: Path) -> None:
     assert not state(corpus).is_of_same_index(before)
 
 
-def test_a_file_more_in_a_folder_makes_another_corpus(tmp_path: Path) -> None:
+def test_a_new_file_in_a_folder_changes_the_corpus(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("a")
     before = corpus_identity(tmp_path)
 
@@ -58,12 +58,12 @@ def test_a_file_more_in_a_folder_makes_another_corpus(tmp_path: Path) -> None:
     assert corpus_identity(tmp_path) != before
 
 
-def test_a_missing_corpus_is_told(tmp_path: Path) -> None:
+def test_a_missing_corpus_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(UnreadableFile, match="No such file"):
         corpus_identity(tmp_path / "absent")
 
 
-def test_what_was_kept_is_read_again(corpus: Path, tmp_path: Path) -> None:
+def test_a_stored_state_is_read_back(corpus: Path, tmp_path: Path) -> None:
     version = VersionFolder(tmp_path)
     kept = state(corpus).model_copy(update={"passages": 5})
 
@@ -73,7 +73,7 @@ def test_what_was_kept_is_read_again(corpus: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b'{"build": 1}'])
-def test_what_cannot_be_read_is_nothing(tmp_path: Path, content: bytes) -> None:
+def test_an_unreadable_state_is_none(tmp_path: Path, content: bytes) -> None:
     (tmp_path / STATE).write_bytes(content)
 
     assert read_state(VersionFolder(tmp_path)) is None

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from services.contracts.errors import InvalidRequest, StorageFull
-from services.contracts.index_messages import BuildIndex, IndexBuilt, PutDocuments
+from services.contracts.index_messages import BuildIndex, IndexBuilt, PutCorpus
 from services.contracts.indexes import DenseKind, IndexMode, IndexSpecification
 from services.core.process.reporter import Reporter
 from services.retrieval.builder import vectors
-from services.retrieval.builder.build import Surroundings, build_index
+from services.retrieval.builder.build import BuildContext, build_index
 from services.retrieval.builder.changes import put_documents
 from services.retrieval.builder.encoding import Vectors
 from services.retrieval.builder.progress import BuildProgress
@@ -43,11 +43,11 @@ class Builder:
             specification=IndexSpecification(mode=mode, dense=DenseKind.FLAT),
             build="1",
         )
-        return build_index(order, Surroundings(self.store, encoder.started), self.progress)
+        return build_index(order, BuildContext(self.store, encoder.started), self.progress)
 
     def add(self, encoder: HashingEncoder, corpus: Path) -> int:
-        order = PutDocuments(index="library", corpus=corpus, corpus_name="more.jsonl")
-        around = Surroundings(self.store, encoder.started)
+        order = PutCorpus(index="library", corpus=corpus, corpus_name="more.jsonl")
+        around = BuildContext(self.store, encoder.started)
         return put_documents(order, around, self.progress).documents
 
     def nearest(self, text: str) -> str:
@@ -91,7 +91,7 @@ def test_a_passage_is_found_by_its_vector(builder: Builder, mode: IndexMode) -> 
     assert (summary.mode, summary.dense, summary.encoder) == (mode, DenseKind.FLAT, "hashing")
 
 
-def test_what_was_encoded_is_not_encoded_again(builder: Builder) -> None:
+def test_encoded_passages_are_not_encoded_again(builder: Builder) -> None:
     builder.write(35)
     with pytest.raises(EncoderUnavailable):
         builder.build(BreakingEncoder(batches=2))
@@ -103,7 +103,7 @@ def test_what_was_encoded_is_not_encoded_again(builder: Builder) -> None:
     assert builder.nearest('"passage 3"\npassage 3') == "passage-3"
 
 
-def test_vectors_of_another_encoder_are_made_anew(builder: Builder) -> None:
+def test_vectors_of_another_encoder_are_recomputed(builder: Builder) -> None:
     builder.write(35)
     with pytest.raises(EncoderUnavailable):
         builder.build(BreakingEncoder(batches=2))
@@ -114,7 +114,7 @@ def test_vectors_of_another_encoder_are_made_anew(builder: Builder) -> None:
     assert len(other.encoded) == 35
 
 
-def test_a_corpus_that_changes_while_it_is_read_makes_no_index(builder: Builder) -> None:
+def test_a_corpus_that_changes_during_the_build_is_refused(builder: Builder) -> None:
     builder.write(35)
 
     class Meddler(HashingEncoder):
@@ -122,26 +122,26 @@ def test_a_corpus_that_changes_while_it_is_read_makes_no_index(builder: Builder)
             builder.write(35, "another")
             return super().encode(passages)
 
-    with pytest.raises(InvalidRequest, match="was changed while it was read"):
+    with pytest.raises(InvalidRequest, match="changed while it was being read"):
         builder.build(Meddler())
 
     assert builder.store.names() == []
 
 
-def test_too_small_a_disk_is_told_before_anything_is_encoded(
+def test_a_too_small_disk_fails_before_encoding(
     builder: Builder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     builder.write(35)
     monkeypatch.setattr(vectors, "free_bytes", lambda _: 100)
     encoder = HashingEncoder()
 
-    with pytest.raises(StorageFull, match=r"take 0\.0 GB.*index 'library' is as it was"):
+    with pytest.raises(StorageFull, match=r"take 0\.0 GB.*index 'library' is unchanged"):
         builder.build(encoder)
 
     assert encoder.encoded == []
 
 
-def test_added_passages_are_found_by_their_vectors(builder: Builder) -> None:
+def test_added_passages_are_searchable_by_vector(builder: Builder) -> None:
     builder.write(35)
     builder.build(HashingEncoder())
 
@@ -150,7 +150,7 @@ def test_added_passages_are_found_by_their_vectors(builder: Builder) -> None:
     assert builder.nearest('"another 9"\nanother 9') == "another-9"
 
 
-def test_nothing_is_added_with_another_encoder(builder: Builder) -> None:
+def test_additions_with_another_encoder_are_refused(builder: Builder) -> None:
     builder.write(35)
     builder.build(HashingEncoder())
 

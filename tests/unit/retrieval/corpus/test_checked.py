@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from services.retrieval.corpus import identities
 from services.retrieval.corpus.corpus import open_corpus
-from services.retrieval.corpus.identities import IdentityLog
+from services.retrieval.corpus.identities import IdLog
 from services.retrieval.corpus.validation import CheckedCorpus, InvalidCorpus
 
 
@@ -19,7 +19,7 @@ def check(folder: Path, rows: list[Any], most: int = 20) -> int:
     path = folder / "corpus.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     corpus = CheckedCorpus(open_corpus(path), "corpus.jsonl", max_problems=most)
-    with IdentityLog(folder / "ids") as ids:
+    with IdLog(folder / "ids") as ids:
         for passage in corpus:
             ids.add((passage.document.id,))
         corpus.check_ids(ids)
@@ -41,7 +41,7 @@ def test_a_good_corpus_is_counted(tmp_path: Path) -> None:
     assert check(tmp_path, [row(str(number)) for number in range(1000)]) == 1000
 
 
-def test_an_id_that_occurs_twice_is_named_with_both_rows(tmp_path: Path) -> None:
+def test_a_duplicate_id_names_both_rows(tmp_path: Path) -> None:
     error = refusal(tmp_path, [row("a"), row("b"), row("a"), row("c"), row("a")])
 
     assert [str(problem) for problem in error.problems] == [
@@ -50,13 +50,13 @@ def test_an_id_that_occurs_twice_is_named_with_both_rows(tmp_path: Path) -> None
     ]
 
 
-def test_the_number_of_a_row_without_id_may_be_another_row_s_id(tmp_path: Path) -> None:
+def test_a_generated_id_may_collide_with_an_explicit_one(tmp_path: Path) -> None:
     error = refusal(tmp_path, [row("2"), {"text": "no id"}])
 
     assert str(error.problems[0]) == "row 2: id '2' is also that of row 1"
 
 
-def test_all_problems_are_named_in_the_order_of_their_rows(tmp_path: Path) -> None:
+def test_problems_are_listed_in_row_order(tmp_path: Path) -> None:
     error = refusal(tmp_path, [row("a"), {"id": "b"}, row("a"), {"id": 1.5, "text": "x"}])
 
     assert [problem.row for problem in error.problems] == [2, 3, 4]
@@ -65,7 +65,7 @@ def test_all_problems_are_named_in_the_order_of_their_rows(tmp_path: Path) -> No
     assert error.param == "file"
 
 
-def test_reading_stops_when_too_much_is_wrong(tmp_path: Path) -> None:
+def test_reading_stops_after_too_many_problems(tmp_path: Path) -> None:
     error = refusal(tmp_path, [{"id": str(number)} for number in range(50)], most=5)
 
     assert len(error.problems) == 5
@@ -82,7 +82,7 @@ def test_a_corpus_without_passages_is_refused(tmp_path: Path) -> None:
 
 
 @given(st.lists(st.integers(0, 40), max_size=120), st.integers(1, 10))
-def test_every_repeated_id_is_among_the_suspects(
+def test_every_duplicate_id_is_a_suspect(
     tmp_path_factory: pytest.TempPathFactory, numbers: list[int], most: int
 ) -> None:
     """The first repetitions, each with the first document of its id."""
@@ -91,16 +91,14 @@ def test_every_repeated_id_is_among_the_suspects(
     ]
     expected = {numbers.index(numbers[place]) for place in repetitions} | set(repetitions)
 
-    with IdentityLog(tmp_path_factory.mktemp("ids") / "ids") as log:
+    with IdLog(tmp_path_factory.mktemp("ids") / "ids") as log:
         log.add(str(number) for number in numbers)
         assert log.suspects(most) == sorted(expected)
 
 
-def test_many_ids_are_looked_through_in_pieces(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_many_ids_are_processed_in_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(identities, "_AT_ONCE", 64)
-    with IdentityLog(tmp_path / "ids") as log:
+    with IdLog(tmp_path / "ids") as log:
         log.add(str(number) for number in range(5000))
         log.add(["17", "4999"])
         assert log.suspects(10) == [17, 4999, 5000, 5001]

@@ -48,13 +48,13 @@ def test_files_of_every_container_give_the_same_passages(tmp_path: Path, suffix:
     assert corpus.share_read == 1.0
 
 
-def test_reading_again_gives_the_same(tmp_path: Path) -> None:
+def test_a_corpus_can_be_read_repeatedly(tmp_path: Path) -> None:
     corpus = open_corpus(written(tmp_path / "corpus.jsonl", ROWS))
 
     assert passages(corpus) == passages(corpus)
 
 
-def test_a_bad_row_is_named_and_the_others_are_read(tmp_path: Path) -> None:
+def test_a_bad_row_is_reported_and_the_others_are_read(tmp_path: Path) -> None:
     path = tmp_path / "corpus.jsonl"
     path.write_text('{"id": "a", "text": "x"}\n\n{"id": "b"}\nnonsense\n{"id": "c", "text": "y"}\n')
 
@@ -66,7 +66,7 @@ def test_a_bad_row_is_named_and_the_others_are_read(tmp_path: Path) -> None:
     assert [item.document.id for item in items if isinstance(item, Passage)] == ["a", "c"]
 
 
-def test_a_file_that_is_missing_or_no_corpus_is_refused(tmp_path: Path) -> None:
+def test_a_missing_or_invalid_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "picture").write_bytes(b"\x89PNG")
     (tmp_path / "empty").mkdir()
 
@@ -75,7 +75,7 @@ def test_a_file_that_is_missing_or_no_corpus_is_refused(tmp_path: Path) -> None:
             open_corpus(tmp_path / name)
 
 
-def test_a_folder_of_text_gives_passages_named_after_their_files(tmp_path: Path) -> None:
+def test_passages_of_a_folder_are_named_after_their_files(tmp_path: Path) -> None:
     (tmp_path / "guide").mkdir()
     (tmp_path / "guide" / "start.md").write_text("# Start\n\nFirst steps.", encoding="utf-8")
     (tmp_path / "notes.txt").write_text("\n\n".join(["A paragraph. " * 30] * 4))
@@ -93,7 +93,7 @@ def test_a_folder_of_text_gives_passages_named_after_their_files(tmp_path: Path)
     assert len(others) > 1
 
 
-def test_a_file_of_a_folder_that_is_no_text_is_named(tmp_path: Path) -> None:
+def test_an_undecodable_file_of_a_folder_is_reported(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_bytes(b"good \xff bad")
     (tmp_path / "b.txt").write_text("fine")
 

@@ -14,7 +14,7 @@ from services.retrieval.corpus.validation import CorpusFileSpec, check_corpus
 
 
 def validate(folder: Path, content: str, language: str | None = "english") -> dict[str, Any]:
-    """Validate a corpus that the server stored under a name of its own; return the result."""
+    """Validate a corpus stored under a server-chosen name; return the result."""
     stored = folder / "file-1"
     stored.write_text(content, encoding="utf-8")
     spec = CorpusFileSpec(file=SourceFile(path=stored, filename="wiki.jsonl"), language=language)
@@ -28,7 +28,7 @@ def messages(folder: Path) -> list[tuple[str, str]]:
     return [(each["level"], each["message"]) for each in reports if each["type"] == "message"]
 
 
-def test_a_good_corpus_passes_with_its_size(tmp_path: Path) -> None:
+def test_a_valid_corpus_reports_its_size(tmp_path: Path) -> None:
     result = validate(tmp_path, '{"text": "x"}\n{"text": "y"}\n')
 
     assert result == {"status": "succeeded", "file": {"passages": 2}}
@@ -37,7 +37,7 @@ def test_a_good_corpus_passes_with_its_size(tmp_path: Path) -> None:
     assert left == {"file-1", SPEC, REPORTS, RESULT}
 
 
-def test_every_problem_is_a_message_and_the_first_the_failure(tmp_path: Path) -> None:
+def test_every_problem_is_a_message_and_the_first_one_the_error(tmp_path: Path) -> None:
     result = validate(tmp_path, '{"id": "a"}\n{"id": "a", "text": "x"}\n{"id": "a", "text": "y"}\n')
 
     first = "wiki.jsonl: row 1: contents is missing (or text, in its place)"
@@ -58,7 +58,7 @@ def test_every_problem_is_a_message_and_the_first_the_failure(tmp_path: Path) ->
         ('{"text": "x"}', "klingon", "invalid_request", "language"),
     ],
 )
-def test_what_cannot_be_read_or_done_is_told_by_its_field(
+def test_errors_name_the_request_field(
     tmp_path: Path, content: str, language: str, code: str, param: str
 ) -> None:
     error = validate(tmp_path, content, language)["error"]

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from services.retrieval.encoder.child.queue import WaitingTasks
+from services.retrieval.encoder.child.queue import TaskQueue
 from services.retrieval.encoder.child.server import Server
 from services.retrieval.encoder.child.workers import Workers
 from services.retrieval.encoder.client import EncoderClient
@@ -27,7 +27,7 @@ WAIT = 30.0
 
 @asynccontextmanager
 async def serving(socket: Path, encoder: Encoder) -> AsyncIterator[None]:
-    waiting = WaitingTasks(1000)
+    waiting = TaskQueue(1000)
     loaded: asyncio.Future[EncoderDescription] = asyncio.get_running_loop().create_future()
     loaded.set_result(encoder.description)
     workers = Workers(encoder, waiting)
@@ -72,7 +72,7 @@ def socket(tmp_path: Path) -> Path:
     return tmp_path / "socket"
 
 
-def test_vectors_come_in_the_order_of_their_texts(socket: Path, model: LetterCounts) -> None:
+def test_vectors_keep_the_order_of_the_texts(socket: Path, model: LetterCounts) -> None:
     texts = [f"{n:b}".translate({48: "a", 49: "b"}) * 5 for n in range(1200)]
 
     async def use(client: EncoderClient) -> None:
@@ -92,7 +92,7 @@ def test_no_texts_have_no_vectors(socket: Path, model: LetterCounts) -> None:
     with_client(socket, letter_encoder(model), use)
 
 
-def test_calls_that_wait_become_one_batch(socket: Path, model: LetterCounts) -> None:
+def test_waiting_calls_share_a_batch(socket: Path, model: LetterCounts) -> None:
     async def use(client: EncoderClient) -> None:
         model.gate.clear()
         calls = [asyncio.create_task(encoded(client, "first"))]
@@ -126,9 +126,7 @@ def test_a_cancelled_call_is_not_computed(socket: Path, model: LetterCounts) -> 
     with_client(socket, letter_encoder(model), use)
 
 
-def test_texts_of_a_client_that_has_gone_are_not_computed(
-    socket: Path, model: LetterCounts
-) -> None:
+def test_texts_of_a_disconnected_client_are_not_computed(socket: Path, model: LetterCounts) -> None:
     async def use(client: EncoderClient) -> None:
         model.gate.clear()
         first = asyncio.create_task(encoded(client, "first"))
@@ -164,7 +162,7 @@ def test_a_call_ends_at_its_deadline(socket: Path, model: LetterCounts) -> None:
     with_client(socket, letter_encoder(model), use)
 
 
-def test_a_batch_that_fails_says_why_and_the_next_does_not(
+def test_a_failed_batch_reports_why_and_the_next_succeeds(
     socket: Path, model: LetterCounts
 ) -> None:
     async def use(client: EncoderClient) -> None:
@@ -187,7 +185,7 @@ def test_without_a_reranker_the_score_is_the_cosine(socket: Path, model: LetterC
     with_client(socket, letter_encoder(model, concurrency=2), use)
 
 
-def test_a_reranker_reads_the_query_with_each_passage(socket: Path, model: LetterCounts) -> None:
+def test_a_reranker_scores_query_passage_pairs(socket: Path, model: LetterCounts) -> None:
     passages = ["x" * n for n in range(700)]
 
     async def use(client: EncoderClient) -> None:
@@ -198,7 +196,7 @@ def test_a_reranker_reads_the_query_with_each_passage(socket: Path, model: Lette
     with_client(socket, letter_encoder(model, reranker=True), use)
 
 
-def test_a_lost_connection_is_made_again(socket: Path, model: LetterCounts) -> None:
+def test_a_lost_connection_is_reopened(socket: Path, model: LetterCounts) -> None:
     async def run() -> None:
         client = EncoderClient(socket)
         async with serving(socket, letter_encoder(model)):
@@ -211,7 +209,7 @@ def test_a_lost_connection_is_made_again(socket: Path, model: LetterCounts) -> N
     asyncio.run(run())
 
 
-def test_where_nothing_listens_that_is_said(socket: Path) -> None:
+def test_a_missing_listener_is_reported(socket: Path) -> None:
     async def run() -> None:
         with pytest.raises(EncoderUnavailable, match="socket"):
             await EncoderClient(socket).describe(deadline=later(0.2))
@@ -219,9 +217,9 @@ def test_where_nothing_listens_that_is_said(socket: Path) -> None:
     asyncio.run(run())
 
 
-def test_a_model_that_cannot_be_loaded_is_told_to_all_that_ask(socket: Path) -> None:
+def test_an_unloadable_model_is_reported_to_every_request(socket: Path) -> None:
     async def run() -> None:
-        waiting = WaitingTasks(1000)
+        waiting = TaskQueue(1000)
         loaded: asyncio.Future[EncoderDescription] = asyncio.get_running_loop().create_future()
         server = Server(waiting, loaded, lambda: 0.0)
         listening = await asyncio.start_unix_server(server.connected, socket)

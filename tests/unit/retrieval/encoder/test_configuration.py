@@ -39,7 +39,7 @@ def write(folder: Path, files: dict[str, Any]) -> Path:
         ({"pooling_mode_lasttoken": True}, Pooling.OTHER),
     ],
 )
-def test_pooling_is_read_in_its_old_and_new_form(
+def test_pooling_is_read_in_both_formats(
     tmp_path: Path, content: dict[str, Any], pooling: Pooling
 ) -> None:
     folder = write(tmp_path, {"modules.json": STEPS, "1_Pooling/config.json": content})
@@ -47,21 +47,21 @@ def test_pooling_is_read_in_its_old_and_new_form(
     assert read_configuration(folder).pooling is pooling
 
 
-def test_a_bare_transformer_is_pooled_by_the_mean(tmp_path: Path) -> None:
+def test_a_bare_transformer_is_mean_pooled(tmp_path: Path) -> None:
     configuration = read_configuration(write(tmp_path, {}))
 
     assert configuration.plain
     assert configuration.pooling is Pooling.MEAN
 
 
-def test_further_steps_are_left_to_their_library(tmp_path: Path) -> None:
+def test_models_with_other_modules_are_not_plain(tmp_path: Path) -> None:
     assert read_configuration(write(tmp_path / "plain", {"modules.json": STEPS})).plain
     assert not read_configuration(
         write(tmp_path / "dense", {"modules.json": [*STEPS, DENSE]})
     ).plain
 
 
-def test_the_models_own_prompts_and_limit_are_read(tmp_path: Path) -> None:
+def test_the_model_own_prompts_and_limit_are_read(tmp_path: Path) -> None:
     folder = write(
         tmp_path,
         {
@@ -86,7 +86,7 @@ def test_the_models_own_prompts_and_limit_are_read(tmp_path: Path) -> None:
         ({"model_type": "xlm-roberta", "max_position_embeddings": 514}, {}, 512),
     ],
 )
-def test_tokenizer_and_positions_are_the_limit_where_no_other_is(
+def test_the_limit_defaults_to_tokenizer_and_positions(
     tmp_path: Path, transformer: dict[str, Any], tokenizer: dict[str, Any], most: int
 ) -> None:
     folder = write(tmp_path, {"config.json": transformer, "tokenizer_config.json": tokenizer})
@@ -94,7 +94,7 @@ def test_tokenizer_and_positions_are_the_limit_where_no_other_is(
     assert read_configuration(folder).most_tokens == most
 
 
-def test_a_broken_file_is_named(tmp_path: Path) -> None:
+def test_a_malformed_file_is_named(tmp_path: Path) -> None:
     folder = write(tmp_path, {})
     (folder / "modules.json").write_text("[{")
 
@@ -108,6 +108,6 @@ def test_a_folder_without_a_model_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["/no/such/folder", "../models/x", "a/b/c", "~nobody/x", "x y"])
-def test_what_is_no_folder_and_no_name_is_never_looked_for(name: str) -> None:
+def test_an_invalid_model_name_is_never_downloaded(name: str) -> None:
     with pytest.raises(ModelUnusable, match="no folder"):
         locate(name)

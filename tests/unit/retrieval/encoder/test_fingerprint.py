@@ -28,20 +28,18 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_a_change_of_what_decides_is_another_model(folder: Path, name: str) -> None:
+def test_changed_weights_or_tokenizer_change_the_fingerprint(folder: Path, name: str) -> None:
     before = fingerprint(folder, "query: ")
     (folder / name).write_bytes(b"other")
 
     assert fingerprint(folder, "query: ") != before
 
 
-def test_other_prefixes_are_another_model(folder: Path) -> None:
+def test_prefixes_change_the_fingerprint(folder: Path) -> None:
     assert fingerprint(folder, "query: ", "") != fingerprint(folder, "", "query: ")
 
 
-def test_a_copy_elsewhere_is_the_same_model_and_so_is_one_with_an_onnx_file(
-    folder: Path, tmp_path: Path
-) -> None:
+def test_location_and_onnx_file_do_not_change_the_fingerprint(folder: Path, tmp_path: Path) -> None:
     copy = tmp_path / "copy"
     shutil.copytree(folder, copy)
     (copy / "onnx").mkdir()
@@ -64,15 +62,15 @@ def described(model: str, mark: str) -> EncoderDescription:
     )
 
 
-def test_encoders_that_do_not_fit_are_both_named() -> None:
+def test_a_mismatch_names_both_encoders() -> None:
     with pytest.raises(EncoderMismatch, match=r"(?s)'small'.*'large'"):
-        described("large", "b").checked_against(described("small", "a"))
+        described("large", "b").require_same_vectors(described("small", "a"))
 
 
-def test_an_encoder_can_be_asked_for_again(folder: Path) -> None:
+def test_a_description_reproduces_its_specification(folder: Path) -> None:
     description = described("small", "a")
 
-    assert description.checked_against(described("elsewhere/small", "a")) == description
+    assert description.require_same_vectors(described("elsewhere/small", "a")) == description
     specification = description.specification()
     assert (specification.model, specification.max_tokens) == ("small", 64)
     assert (specification.query_prefix, specification.passage_prefix) == ("q: ", "")

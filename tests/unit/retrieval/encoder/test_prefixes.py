@@ -20,7 +20,7 @@ from services.retrieval.encoder.models.loading import prefixes_of
         ("someone/code5-small", "", ""),
     ],
 )
-def test_families_are_known_by_their_names(name: str, query: str, passage: str) -> None:
+def test_families_are_recognized_by_name(name: str, query: str, passage: str) -> None:
     prefixes = prefixes_of(name)
 
     assert (prefixes.query, prefixes.passage) == (query, passage)
@@ -29,7 +29,7 @@ def test_families_are_known_by_their_names(name: str, query: str, passage: str) 
 @pytest.mark.parametrize(
     "name", ["intfloat/multilingual-e5-large-instruct", "Alibaba-NLP/gte-Qwen2-1.5B-instruct"]
 )
-def test_instructed_models_are_told_the_task_for_queries_only(name: str) -> None:
+def test_instruct_models_get_the_task_for_queries_only(name: str) -> None:
     prefixes = prefixes_of(name)
 
     assert prefixes.query.startswith("Instruct: ")

@@ -13,7 +13,7 @@ import pytest
 
 from services.core.process.runtimes import RuntimeMissing
 from services.retrieval.encoder import process as process_module
-from services.retrieval.encoder import supervisor as keeper_module
+from services.retrieval.encoder import supervisor as supervisor_module
 from services.retrieval.encoder.client import BlockingEncoderClient
 from services.retrieval.encoder.errors import EncoderUnavailable, EncoderUnusable
 from services.retrieval.encoder.process import EncoderProcess
@@ -46,7 +46,7 @@ def running(runtimes: Path, model: str, **options: float) -> Iterator[EncoderPro
 
 
 def pid_of(process: EncoderProcess) -> int:
-    """The process that runs; there is none for a moment while it is started again."""
+    """The process that runs; there is none for a moment while it is restarted."""
     return wait_for(lambda: process.pid, "a process", WAIT)
 
 
@@ -63,14 +63,14 @@ def encode(process: EncoderProcess, text: str) -> tuple[int, ...]:
     return vectors.shape
 
 
-def test_it_says_what_it_is_and_encodes(runtimes: Path) -> None:
+def test_an_encoder_describes_itself_and_encodes(runtimes: Path) -> None:
     with running(runtimes, "letters") as process:
         assert process.wait_ready(WAIT).dimension == DIMENSION
         assert process.problem is None
         assert encode(process, "text") == (1, DIMENSION)
 
 
-def test_a_killed_encoder_is_started_again_and_calls_wait_for_it(runtimes: Path) -> None:
+def test_a_killed_encoder_restarts_and_calls_wait_for_it(runtimes: Path) -> None:
     with running(runtimes, "letters") as process:
         process.wait_ready(WAIT)
         os.kill(pid_of(process), signal.SIGKILL)
@@ -79,7 +79,7 @@ def test_a_killed_encoder_is_started_again_and_calls_wait_for_it(runtimes: Path)
         assert process.restarts == 1
 
 
-def test_a_text_that_ends_the_encoder_is_not_tried_for_ever(runtimes: Path) -> None:
+def test_a_text_that_crashes_the_encoder_is_not_retried_forever(runtimes: Path) -> None:
     with running(runtimes, "letters") as process:
         process.wait_ready(WAIT)
         with pytest.raises(EncoderUnavailable):
@@ -88,36 +88,34 @@ def test_a_text_that_ends_the_encoder_is_not_tried_for_ever(runtimes: Path) -> N
         assert encode(process, "text") == (1, DIMENSION)
 
 
-def test_an_encoder_that_hangs_is_started_again(
-    runtimes: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_hanging_encoder_is_restarted(runtimes: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with running(runtimes, "letters") as process:
         process.wait_ready(WAIT)
         stopped = pid_of(process)
         os.kill(stopped, signal.SIGSTOP)
         # Not before: one that is only slow would be taken for one that hangs.
-        monkeypatch.setattr(keeper_module, "CHECK_SECONDS", 0.1)
-        monkeypatch.setattr(keeper_module, "SILENT_SECONDS", 0.5)
+        monkeypatch.setattr(supervisor_module, "CHECK_SECONDS", 0.1)
+        monkeypatch.setattr(supervisor_module, "SILENT_SECONDS", 0.5)
 
         wait_for(lambda: process.pid not in (None, stopped), "another encoder", WAIT)
         assert not lives(stopped)
 
 
-def test_a_model_that_cannot_be_loaded_is_told_at_once(runtimes: Path) -> None:
+def test_an_unloadable_model_is_reported_at_once(runtimes: Path) -> None:
     with running(runtimes, "missing") as process:
         with pytest.raises(EncoderUnusable, match="there is no such model"):
             process.wait_ready(WAIT)
         assert "there is no such model" in str(process.problem)
 
 
-def test_an_encoder_that_never_gets_ready_is_started_again(runtimes: Path) -> None:
+def test_an_encoder_that_never_gets_ready_is_restarted(runtimes: Path) -> None:
     with running(runtimes, "slow", start_seconds=0.5) as process:
         with pytest.raises(EncoderUnavailable):
             process.wait_ready(0.1)
         wait_for(lambda: process.restarts, "another start", WAIT)
 
 
-def test_closing_it_leaves_neither_process_nor_folder(runtimes: Path) -> None:
+def test_close_removes_process_and_folder(runtimes: Path) -> None:
     with running(runtimes, "letters") as process:
         process.wait_ready(WAIT)
         pid = pid_of(process)
@@ -144,7 +142,7 @@ signal.pause()
 """
 
 
-def test_it_ends_with_the_process_that_started_it(runtimes: Path) -> None:
+def test_the_encoder_dies_with_its_owner(runtimes: Path) -> None:
     with subprocess.Popen(
         [sys.executable, "-c", OWNER, str(runtimes)], stdout=subprocess.PIPE, text=True
     ) as owner:
@@ -156,6 +154,6 @@ def test_it_ends_with_the_process_that_started_it(runtimes: Path) -> None:
     wait_for(lambda: not Path(socket).parent.exists(), "the end of its folder", WAIT)
 
 
-def test_without_the_runtime_it_says_how_to_install_it(tmp_path: Path) -> None:
+def test_a_missing_runtime_error_says_how_to_install_it(tmp_path: Path) -> None:
     with pytest.raises(RuntimeMissing, match=r"install\.py encoder"):
         EncoderProcess(EncoderSpecification(), runtimes=tmp_path, log=tmp_path / "log")

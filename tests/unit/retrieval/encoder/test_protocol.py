@@ -27,7 +27,7 @@ def received(data: bytes) -> tuple[bytes, bytes] | None:
 
 
 @given(st.lists(ANY_TEXT, max_size=20), st.integers(0, 2**53), st.sampled_from(TextKind))
-def test_a_request_arrives_as_it_was_sent(texts: list[str], number: int, kind: TextKind) -> None:
+def test_a_request_round_trips(texts: list[str], number: int, kind: TextKind) -> None:
     data = protocol.request_message(
         number,
         Operation.ENCODE,
@@ -47,7 +47,7 @@ def test_a_request_arrives_as_it_was_sent(texts: list[str], number: int, kind: T
 
 
 @given(arrays.arrays(np.float32, arrays.array_shapes(min_dims=2, max_dims=2)))
-def test_vectors_arrive_bit_by_bit(
+def test_vectors_round_trip_exactly(
     array: np.ndarray[tuple[int, int], np.dtype[np.float32]],
 ) -> None:
     message = received(protocol.response_message(Response(id=7), array))
@@ -68,7 +68,7 @@ def test_parts_hold_all_texts_in_order(texts: list[bytes], most: int) -> None:
     assert all(1 <= len(part) <= most for part in parts)
 
 
-def test_the_longest_texts_fit_into_messages() -> None:
+def test_the_longest_texts_fit_in_messages() -> None:
     texts = ["\0" * protocol.MAX_TEXT_CHARACTERS + "unread"] * 100
 
     for part in protocol.parts(protocol.encoded_texts(texts)):
@@ -87,22 +87,22 @@ def test_the_longest_texts_fit_into_messages() -> None:
     ],
     ids=["long header", "long body", "short header", "short prefix"],
 )
-def test_what_is_no_message_is_refused(data: bytes) -> None:
+def test_malformed_messages_are_refused(data: bytes) -> None:
     with pytest.raises(ProtocolError):
         received(data)
 
 
-def test_the_end_of_the_stream_is_no_fault() -> None:
+def test_the_end_of_the_stream_is_not_an_error() -> None:
     assert received(b"") is None
 
 
 @given(st.binary(max_size=60))
-def test_bytes_that_are_no_request_are_refused(data: bytes) -> None:
+def test_malformed_requests_are_refused(data: bytes) -> None:
     with pytest.raises(ProtocolError):
         protocol.parse_request(data)
 
 
-def test_an_array_of_another_shape_than_said_is_refused() -> None:
+def test_an_array_that_does_not_match_its_shape_is_refused() -> None:
     header = Response(id=1, rows=2, columns=3).model_dump_json().encode()
 
     with pytest.raises(ProtocolError, match="shape"):

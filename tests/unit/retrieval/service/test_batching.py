@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.retrieval.engine.batching import Batches, BatchFigures
+from services.retrieval.engine.batching import Batcher, BatchStats
 from tests.support.virtual_time import run_in_virtual_time
 
 
@@ -34,21 +34,21 @@ class Worker:
         await asyncio.sleep(0)
 
 
-def batches(worker: Worker, **bounds: float) -> Batches[int, str]:
+def batches(worker: Worker, **bounds: float) -> Batcher[int, str]:
     chosen = {"parallel": 1, "largest": 4, **bounds}
-    return Batches(worker, BatchFigures(), **chosen)  # type: ignore[arg-type]
+    return Batcher(worker, BatchStats(), **chosen)  # type: ignore[arg-type]
 
 
-def test_what_comes_alone_begins_at_once() -> None:
+def test_a_lone_item_starts_immediately() -> None:
     async def lone() -> list[list[int]]:
         worker = Worker()
-        batches(worker, patience=10.0).submit(1)
+        batches(worker, max_wait=10.0).submit(1)
         return worker.begun
 
     assert run_in_virtual_time(lone()) == [[1]]
 
 
-def test_what_comes_meanwhile_is_merged_up_to_the_largest_batch() -> None:
+def test_waiting_items_are_merged_up_to_the_largest_batch() -> None:
     async def several() -> list[list[int]]:
         worker = Worker()
         queue = batches(worker)
@@ -62,7 +62,7 @@ def test_what_comes_meanwhile_is_merged_up_to_the_largest_batch() -> None:
     assert run_in_virtual_time(several()) == [[0], [1, 2, 3, 4], [5, 6]]
 
 
-def test_what_waits_is_shared_out_when_there_is_room_for_several() -> None:
+def test_waiting_items_are_spread_over_free_slots() -> None:
     async def shared() -> list[list[int]]:
         worker = Worker()
         queue = batches(worker, parallel=2, largest=8)
@@ -75,10 +75,10 @@ def test_what_waits_is_shared_out_when_there_is_room_for_several() -> None:
     assert run_in_virtual_time(shared()) == [[0], [1], [2, 3, 4, 5]]
 
 
-def test_a_small_batch_waits_a_moment_for_more_while_another_is_in_work() -> None:
+def test_a_small_batch_waits_briefly_while_another_runs() -> None:
     async def patient() -> list[list[int]]:
         worker = Worker()
-        queue = batches(worker, parallel=2, patience=0.002)
+        queue = batches(worker, parallel=2, max_wait=0.002)
         for item in range(3):
             queue.submit(item)
         assert worker.begun == [[0]]
@@ -88,10 +88,10 @@ def test_a_small_batch_waits_a_moment_for_more_while_another_is_in_work() -> Non
     assert run_in_virtual_time(patient()) == [[0], [1, 2]]
 
 
-def test_a_whole_batch_does_not_wait() -> None:
+def test_a_full_batch_does_not_wait() -> None:
     async def full() -> list[list[int]]:
         worker = Worker()
-        queue = batches(worker, parallel=2, patience=10.0)
+        queue = batches(worker, parallel=2, max_wait=10.0)
         for item in range(5):
             queue.submit(item)
         return worker.begun
@@ -99,7 +99,7 @@ def test_a_whole_batch_does_not_wait() -> None:
     assert run_in_virtual_time(full()) == [[0], [1, 2, 3, 4]]
 
 
-def test_what_nobody_waits_for_any_more_is_never_begun() -> None:
+def test_cancelled_items_are_never_started() -> None:
     async def abandoned() -> list[list[int]]:
         worker = Worker()
         queue = batches(worker)
@@ -112,7 +112,7 @@ def test_what_nobody_waits_for_any_more_is_never_begun() -> None:
     assert run_in_virtual_time(abandoned()) == [[0], [3]]
 
 
-def test_a_failure_is_told_to_its_batch_alone() -> None:
+def test_a_failed_batch_fails_only_its_items() -> None:
     async def failing() -> None:
         worker = Worker()
         queue = batches(worker)
@@ -126,7 +126,7 @@ def test_a_failure_is_told_to_its_batch_alone() -> None:
     run_in_virtual_time(failing())
 
 
-def test_an_error_of_one_is_told_to_that_one_alone() -> None:
+def test_an_item_error_fails_only_that_item() -> None:
     async def failing() -> None:
         worker = Worker()
         queue = batches(worker)
@@ -145,7 +145,7 @@ def test_an_error_of_one_is_told_to_that_one_alone() -> None:
     parallel=st.integers(1, 3),
     pauses=st.lists(st.integers(0, 3), max_size=30),
 )
-def test_everything_is_done_once_and_within_the_bounds(
+def test_every_item_runs_once_within_the_bounds(
     weights: list[int], parallel: int, pauses: list[int]
 ) -> None:
     largest = 5
@@ -165,12 +165,12 @@ def test_everything_is_done_once_and_within_the_bounds(
             in_work -= 1
             return [*items]
 
-        queue: Batches[int, int] = Batches(
+        queue: Batcher[int, int] = Batcher(
             lambda items: asyncio.ensure_future(work(items)),
-            BatchFigures(),
+            BatchStats(),
             parallel=parallel,
             largest=largest,
-            patience=0.002,
+            max_wait=0.002,
         )
         answers = []
         for item, weight in enumerate(weights):

@@ -13,16 +13,16 @@ def hits(number: int) -> list[Hit]:
     return [Hit(number, 1.0, b"0123456789")]
 
 
-def test_what_was_put_is_found_and_counted() -> None:
+def test_cached_hits_are_found_and_counted() -> None:
     cache = HitCache(10 * SIZE)
     cache.put("key", "q", hits(1))
 
     assert cache.get("key") == hits(1)
     assert cache.get("other") is None
-    assert (cache.figures.hits, cache.figures.misses, cache.figures.entries) == (1, 1, 1)
+    assert (cache.stats.hits, cache.stats.misses, cache.stats.entries) == (1, 1, 1)
 
 
-def test_what_was_not_asked_for_longest_makes_room() -> None:
+def test_the_least_recently_used_entry_is_evicted() -> None:
     cache = HitCache(2 * SIZE)
     cache.put("a", "q", hits(1))
     cache.put("b", "q", hits(2))
@@ -34,7 +34,7 @@ def test_what_was_not_asked_for_longest_makes_room() -> None:
     assert cache.get("c") is not None
 
 
-def test_a_limit_of_nothing_keeps_nothing() -> None:
+def test_a_zero_limit_disables_the_cache() -> None:
     cache = HitCache(0)
     cache.put("key", "q", hits(1))
 
@@ -43,7 +43,7 @@ def test_a_limit_of_nothing_keeps_nothing() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 8), st.integers(0, 3)), max_size=60))
-def test_it_never_holds_more_than_its_limit_nor_anything_false(
+def test_the_cache_is_bounded_and_correct(
     actions: list[tuple[int, int]],
 ) -> None:
     limit = 3 * SIZE
@@ -55,5 +55,5 @@ def test_it_never_holds_more_than_its_limit_nor_anything_false(
             cache.put(key, "q", put[key])
         found = cache.get(key)
         assert found is None or found == put[key]
-        assert 0 <= cache.figures.held_bytes <= limit
-        assert (cache.figures.entries == 0) == (cache.figures.held_bytes == 0)
+        assert 0 <= cache.stats.held_bytes <= limit
+        assert (cache.stats.entries == 0) == (cache.stats.held_bytes == 0)

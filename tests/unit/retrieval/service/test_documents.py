@@ -19,7 +19,7 @@ def put(client: TestClient, *rows: dict[str, Any]) -> None:
     assert answer.json()["put"] == len(rows)
 
 
-def test_what_was_added_is_found_by_the_next_search(client: TestClient) -> None:
+def test_added_documents_are_found_by_the_next_search(client: TestClient) -> None:
     assert found(client, "tuples") == []  # and this is not what the cache has kept
 
     put(client, {"id": "t", "contents": "Tuples do not change."}, {"id": "u", "text": "Sets do."})
@@ -48,7 +48,7 @@ def test_deleted_documents_are_gone(client: TestClient) -> None:
     assert client.delete(f"{DOCUMENTS}/lists").status_code == 404
 
 
-def test_ids_may_hold_anything_that_a_path_can_carry(client: TestClient) -> None:
+def test_ids_may_contain_any_path_characters(client: TestClient) -> None:
     put(client, {"id": "a/b c?日", "contents": "An odd one."})
 
     path = f"{DOCUMENTS}/a%2Fb%20c%3F%E6%97%A5"
@@ -56,7 +56,7 @@ def test_ids_may_hold_anything_that_a_path_can_carry(client: TestClient) -> None
     assert client.delete(path).json()["deleted"] == 1
 
 
-def test_pages_hold_every_document_once(client: TestClient) -> None:
+def test_pages_cover_every_document_once(client: TestClient) -> None:
     seen: list[str] = []
     page = client.get(DOCUMENTS, params={"limit": 3}).json()
     seen += [document["id"] for document in page["data"]]
@@ -77,7 +77,7 @@ def test_pages_hold_every_document_once(client: TestClient) -> None:
         ({"id": "x", "contents": "a", "metadata": []}, "documents[1]: metadata is a list"),
     ],
 )
-def test_a_bad_row_is_named_and_nothing_is_kept(
+def test_a_bad_row_is_named_and_nothing_is_stored(
     client: TestClient, row: dict[str, Any], said: str
 ) -> None:
     rows = [{"id": "good", "contents": "A good one."}, row]
@@ -89,7 +89,7 @@ def test_a_bad_row_is_named_and_nothing_is_kept(
     assert client.get(f"{DOCUMENTS}/good").status_code == 404
 
 
-def test_what_is_no_json_never_gets_into_an_index(client: TestClient) -> None:
+def test_invalid_json_is_never_indexed(client: TestClient) -> None:
     body = '{"documents": [{"id": "x", "contents": "a", "weight": NaN}]}'
     headers = {"Content-Type": "application/json"}
 
@@ -99,7 +99,7 @@ def test_what_is_no_json_never_gets_into_an_index(client: TestClient) -> None:
     assert client.get(f"{DOCUMENTS}/x").status_code == 404
 
 
-def test_a_document_is_put_where_its_path_says(client: TestClient) -> None:
+def test_a_document_is_put_under_the_id_of_its_path(client: TestClient) -> None:
     answer = client.put(f"{DOCUMENTS}/a", json={"id": "b", "contents": "text"})
 
     assert answer.status_code == 400

@@ -22,7 +22,7 @@ def ids(hits: list[dict[str, Any]]) -> list[str]:
     return [hit["id"] for hit in hits]
 
 
-def test_documents_come_as_they_are_when_no_scores_are_wanted(client: TestClient) -> None:
+def test_documents_are_plain_without_return_scores(client: TestClient) -> None:
     (hits,) = retrieve(client, "sorted list", topk=1)
 
     assert hits == [
@@ -36,7 +36,7 @@ def test_documents_come_as_they_are_when_no_scores_are_wanted(client: TestClient
     ]
 
 
-def test_each_document_comes_with_its_score_when_that_is_wanted(client: TestClient) -> None:
+def test_documents_have_scores_with_return_scores(client: TestClient) -> None:
     (plain,) = retrieve(client, "closed")
     (scored,) = retrieve(client, "closed", return_scores=True)
 
@@ -54,7 +54,7 @@ def test_results_are_in_the_order_of_the_queries(client: TestClient, queries: li
     assert [ids(hits) for hits in found] == [expected[query] for query in queries]
 
 
-def test_more_queries_than_go_together_keep_their_order(client: TestClient) -> None:
+def test_more_queries_than_a_chunk_keep_their_order(client: TestClient) -> None:
     queries = ["socket", "list", "file"] * 50
 
     found = retrieve(client, *queries, topk=1)
@@ -62,27 +62,27 @@ def test_more_queries_than_go_together_keep_their_order(client: TestClient) -> N
     assert [ids(hits) for hits in found] == [["sockets"], ["lists"], ["files"]] * 50
 
 
-def test_fewer_hits_than_asked_for_give_a_shorter_list(client: TestClient) -> None:
+def test_fewer_hits_than_topk_give_a_shorter_list(client: TestClient) -> None:
     assert ids(retrieve(client, "sorted", topk=100)[0]) == ["lists"]
     assert retrieve(client, "nothing has this word: xyzzy") == [[]]
 
 
 @pytest.mark.parametrize("topk", [None, 0])
-def test_a_topk_of_nothing_is_the_services_own(serve: Serve, topk: int | None) -> None:
+def test_a_null_or_zero_topk_is_the_default(serve: Serve, topk: int | None) -> None:
     client = serve(retrieval_topk=1)
 
     assert len(retrieve(client, "closed", topk=topk)[0]) == 1
     assert len(retrieve(client, "closed", topk=2)[0]) == 2
 
 
-def test_every_script_is_searched_and_answered_readably(client: TestClient) -> None:
+def test_every_script_is_searchable_and_returned_as_utf8(client: TestClient) -> None:
     answer = client.post("/retrieve", json={"queries": ["日本の首都"], "topk": 1})
 
     assert answer.json()["result"][0][0]["title"] == "東京"
     assert "東京" in answer.text
 
 
-def test_half_of_a_surrogate_pair_is_no_error(client: TestClient) -> None:
+def test_a_lone_surrogate_is_not_an_error(client: TestClient) -> None:
     body = json.dumps({"queries": ["list \ud83d"], "topk": 1})
 
     answer = client.post("/retrieve", content=body)
@@ -122,7 +122,7 @@ def test_fields_of_other_clients_are_ignored(client: TestClient) -> None:
     assert ids(retrieve(client, "list", topk=1, user="somebody")[0]) == ["lists"]
 
 
-def test_a_key_is_asked_for_where_there_are_any(serve: Serve) -> None:
+def test_a_key_is_required_when_keys_are_configured(serve: Serve) -> None:
     hashed = "2c70e12b7a0646f92279f427c7b38e7334d8e5389cff167a1dc30e73f826b683"  # of "key"
     client = serve(api_key_hashes=[hashed])
     body = {"queries": ["list"]}
@@ -133,7 +133,7 @@ def test_a_key_is_asked_for_where_there_are_any(serve: Serve) -> None:
     assert client.post("/retrieve", json=body, headers=bearer).status_code == 200
 
 
-def test_a_repeated_query_is_answered_from_memory_and_counted(client: TestClient) -> None:
+def test_a_repeated_query_is_a_counted_cache_hit(client: TestClient) -> None:
     first = retrieve(client, "closed", "list")
     second = retrieve(client, "list", "closed")
 
@@ -143,7 +143,7 @@ def test_a_repeated_query_is_answered_from_memory_and_counted(client: TestClient
     assert "temper_retrieval_cache_hits_total 2.0" in client.get("/metrics").text
 
 
-def test_nothing_is_kept_where_the_cache_is_off(serve: Serve) -> None:
+def test_nothing_is_cached_when_the_cache_is_off(serve: Serve) -> None:
     client = serve(retrieval_cache_mb=0)
     retrieve(client, "list")
     retrieve(client, "list")
@@ -152,7 +152,7 @@ def test_nothing_is_kept_where_the_cache_is_off(serve: Serve) -> None:
     assert (cache["hits"], cache["entries"]) == (0, 0)
 
 
-def test_another_index_than_the_default_one_can_be_named(serve: Serve, indexes: IndexStore) -> None:
+def test_another_index_can_be_requested(serve: Serve, indexes: IndexStore) -> None:
     build_index(indexes, "other", [passage("x", "A list of another index.")])
     client = serve()
 

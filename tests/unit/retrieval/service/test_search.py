@@ -47,19 +47,19 @@ def test_an_unknown_index_is_not_found(client: TestClient, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["../main", "/etc", "a/b", "", "Main"])
-def test_what_cannot_be_a_name_never_becomes_a_path(client: TestClient, name: str) -> None:
+def test_an_invalid_name_never_becomes_a_path(client: TestClient, name: str) -> None:
     answer = client.post("/v1/search", json={"query": "list", "index": name})
 
     assert answer.status_code == 422
     assert answer.json()["error"]["param"] == "index"
 
 
-def test_filters_choose_among_passages(client: TestClient) -> None:
+def test_filters_restrict_the_passages(client: TestClient) -> None:
     assert search(client, "closed", filter={"equals": {"year": 2003}}) == search(client, "closed")
     assert search(client, "closed", filter={"most": {"year": 2002}}) == []
 
 
-def test_the_words_of_the_query_are_marked(client: TestClient) -> None:
+def test_query_words_are_highlighted(client: TestClient) -> None:
     answer = client.post("/v1/search", json={"query": "sorted lists", "highlights": True})
 
     (hit,) = answer.json()["results"][0]
@@ -91,7 +91,7 @@ def test_a_bad_field_is_named(client: TestClient, body: dict[str, object], param
     assert answer.json()["error"]["param"] == param
 
 
-def test_a_request_that_fails_does_not_fail_those_it_was_merged_with(
+def test_a_failing_request_does_not_fail_its_batch(
     serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     client = serve(retrieval_threads=1)
@@ -132,9 +132,7 @@ def stuck(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
     go_on.set()
 
 
-def test_an_answer_that_would_come_too_late_is_given_up(
-    client: TestClient, stuck: threading.Event
-) -> None:
+def test_a_late_answer_is_a_timeout(client: TestClient, stuck: threading.Event) -> None:
     answer = client.post("/v1/search", json={"query": "list", "timeout": 0.05})
 
     assert answer.status_code == 504
@@ -142,9 +140,7 @@ def test_an_answer_that_would_come_too_late_is_given_up(
     assert "temper_retrieval_queries_under_way 0.0" in client.get("/metrics").text
 
 
-def test_more_than_the_service_takes_is_refused_at_once(
-    serve: Serve, stuck: threading.Event
-) -> None:
+def test_excess_load_is_rejected_immediately(serve: Serve, stuck: threading.Event) -> None:
     client = serve(retrieval_max_queries=1)
     first = threading.Thread(
         target=client.post, args=("/retrieve",), kwargs={"json": {"queries": ["a"]}}

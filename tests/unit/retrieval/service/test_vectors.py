@@ -114,7 +114,7 @@ def test_the_nearest_passage_is_found_for_each_query(hybrid: TestClient, encoder
     assert found[0][0]["score"] == pytest.approx(1.0, abs=1e-3)
 
 
-def test_a_search_of_both_tells_what_each_ranking_said(hybrid: TestClient) -> None:
+def test_a_hybrid_search_reports_each_ranking(hybrid: TestClient) -> None:
     (hits,) = search(hybrid, query=PASSAGES[0].contents, topk=2)
 
     assert ids(hits)[0] == PASSAGES[0].id
@@ -122,14 +122,12 @@ def test_a_search_of_both_tells_what_each_ranking_said(hybrid: TestClient) -> No
     assert modes == {"bm25": 1, "dense": 1}
 
 
-def test_words_alone_need_no_encoder(hybrid: TestClient, encoder: Encoder) -> None:
+def test_bm25_needs_no_encoder(hybrid: TestClient, encoder: Encoder) -> None:
     assert ids(search(hybrid, query="sorted", mode="bm25")[0]) == ["lists"]
     assert encoder.calls == []
 
 
-def test_the_usual_mode_is_the_operators_choice(
-    hybrid: TestClient, serve: Serve, encoder: Encoder
-) -> None:
+def test_the_default_mode_is_a_setting(hybrid: TestClient, serve: Serve, encoder: Encoder) -> None:
     client = serve(retrieval_index="hybrid", retrieval_mode="bm25")
 
     answer = client.post("/retrieve", json={"queries": ["sorted"]})
@@ -149,12 +147,12 @@ def test_added_documents_are_encoded_as_passages(hybrid: TestClient, encoder: En
     assert ids(found[0]) == ["t"]
 
 
-def test_reranking_orders_the_best_passages_anew(hybrid: TestClient) -> None:
+def test_reranking_reorders_the_best_passages(hybrid: TestClient) -> None:
     plain = ids(search(hybrid, query="closed", mode="bm25")[0])
-    anew = search(hybrid, query="closed", mode="bm25", rerank=True, topk=1)
+    reranked = search(hybrid, query="closed", mode="bm25", rerank=True, topk=1)
 
     assert set(plain) == {"files", "sockets"}
-    assert ids(anew[0]) == ["files"]  # the shorter one
+    assert ids(reranked[0]) == ["files"]  # the shorter one
 
 
 @pytest.mark.parametrize(
@@ -164,7 +162,7 @@ def test_reranking_orders_the_best_passages_anew(hybrid: TestClient) -> None:
         (EncoderUnusable("no such model"), 503, "encoder_unusable"),
     ],
 )
-def test_what_is_wrong_with_the_encoder_is_told(
+def test_encoder_problems_are_reported(
     hybrid: TestClient, encoder: Encoder, failure: Exception, status: int, code: str
 ) -> None:
     encoder.failure = failure

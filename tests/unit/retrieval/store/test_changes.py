@@ -28,7 +28,7 @@ def found(index: Index, text: str) -> set[str]:
     return {hit.id for hit in index.search([Query(text, IndexMode.BM25, 100)])[0]}
 
 
-def test_what_was_put_is_found_by_the_next_search(index: Index) -> None:
+def test_put_passages_are_found_by_the_next_search(index: Index) -> None:
     assert Changes(index).put([passage("three", "a new passage")]) == 1
 
     assert found(index, "new") == {"three"}
@@ -36,7 +36,7 @@ def test_what_was_put_is_found_by_the_next_search(index: Index) -> None:
     assert index.count == 3
 
 
-def test_a_passage_is_replaced_by_one_of_its_id(index: Index) -> None:
+def test_a_passage_with_the_same_id_is_replaced(index: Index) -> None:
     Changes(index).put([passage("one", "a replacement")])
 
     assert found(index, "old") == {"two"}
@@ -45,7 +45,7 @@ def test_a_passage_is_replaced_by_one_of_its_id(index: Index) -> None:
     assert index.count == 2
 
 
-def test_of_several_with_one_id_the_last_counts(index: Index) -> None:
+def test_the_last_of_duplicate_ids_wins(index: Index) -> None:
     put = Changes(index).put([passage("x", "first"), passage("y", "why"), passage("x", "second")])
 
     assert put == 2
@@ -61,13 +61,13 @@ def test_a_deleted_passage_is_gone(index: Index) -> None:
     assert [json.loads(each)["id"] for each in index.documents(None, 10)] == ["two"]
 
 
-def test_no_change_changes_nothing(index: Index) -> None:
+def test_an_empty_change_changes_nothing(index: Index) -> None:
     assert Changes(index).put([]) == 0
     assert Changes(index).delete([]) == 0
     assert index.count == 2
 
 
-def test_every_other_process_sees_a_change_at_once(store: IndexStore, index: Index) -> None:
+def test_other_processes_see_a_change_immediately(store: IndexStore, index: Index) -> None:
     other = store.open("test").index
     before = other.generation
 
@@ -77,9 +77,7 @@ def test_every_other_process_sees_a_change_at_once(store: IndexStore, index: Ind
     assert found(other, "new") == {"three"}
 
 
-def test_a_change_that_cannot_be_read_leaves_an_index_as_it_was(
-    store: IndexStore, index: Index
-) -> None:
+def test_an_unreadable_change_leaves_the_index_unchanged(store: IndexStore, index: Index) -> None:
     meta = index.folder.text / "meta.json"
     meta.with_name("new").write_text("{ not a commit")
     meta.with_name("new").replace(meta)
@@ -90,48 +88,44 @@ def test_a_change_that_cannot_be_read_leaves_an_index_as_it_was(
     assert index.summary().problem == index.problem
 
 
-def test_changes_wait_for_their_turn_and_then_give_up(store: IndexStore, index: Index) -> None:
+def test_changes_wait_for_the_lock_and_time_out(store: IndexStore, index: Index) -> None:
     with store.writing("test", timeout=1), pytest.raises(IndexBusy, match="built or changed"):
         Changes(index, timeout=0.1).put([passage("three", "new")])
 
     assert index.count == 2
 
 
-def test_a_version_that_is_no_longer_served_takes_no_changes(
-    store: IndexStore, index: Index
-) -> None:
+def test_a_replaced_version_refuses_changes(store: IndexStore, index: Index) -> None:
     build_index(store, "test", OLD)
 
-    with pytest.raises(IndexBusy, match="Another version"):
+    with pytest.raises(IndexBusy, match="another version"):
         Changes(index).put([passage("three", "new")])
 
 
-def test_a_dropped_index_takes_no_changes(store: IndexStore, index: Index) -> None:
+def test_a_dropped_index_refuses_changes(store: IndexStore, index: Index) -> None:
     store.drop("test")
 
-    with pytest.raises(UnknownIndex, match="there no more"):
+    with pytest.raises(UnknownIndex, match="no longer exists"):
         Changes(index).put([passage("three", "new")])
     assert store.names() == []
 
 
-def test_an_index_takes_only_so_many_additions(
-    index: Index, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_additions_are_limited(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(changes_module, "MAX_ADDED", 3)
     Changes(index).put([passage("x", "x")])
     Changes(index).put([passage("x", "y"), passage("z", "z")])
 
-    with pytest.raises(IndexFull, match="build it again"):
+    with pytest.raises(IndexFull, match="rebuild it"):
         Changes(index).put([passage("one more", "x")])
     assert index.count == 4
 
 
-def test_vectors_are_for_an_index_that_has_some(index: Index) -> None:
+def test_vectors_are_required_exactly_for_dense_indexes(index: Index) -> None:
     with pytest.raises(ValueError, match="vectors"):
         Changes(index).put([passage("x", "x")], np.zeros((1, 4), dtype=np.float32))
 
 
-def test_a_full_disk_leaves_the_index_as_it_was(index: Index) -> None:
+def test_a_full_disk_leaves_the_index_unchanged(index: Index) -> None:
     """The limit on the size of files stands in for the disk: writing fails as it would there."""
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     for most in (60, 400):
@@ -149,7 +143,7 @@ def test_a_full_disk_leaves_the_index_as_it_was(index: Index) -> None:
     assert found(index, "new") == {"x"}
 
 
-def test_what_a_killed_change_left_keeps_no_other_from_being_made(index: Index) -> None:
+def test_leftovers_of_a_killed_change_do_not_block_others(index: Index) -> None:
     """All was written but the commit: as a process leaves it that is killed at the last moment."""
     commit = index.folder.text / "meta.json"
     before = commit.read_bytes()
@@ -162,7 +156,7 @@ def test_what_a_killed_change_left_keeps_no_other_from_being_made(index: Index) 
     assert index.document("one") == passage("one", "made").to_json()
 
 
-def test_many_small_changes_leave_few_pieces(index: Index) -> None:
+def test_many_small_changes_leave_few_segments(index: Index) -> None:
     changes = Changes(index)
     for number in range(40):
         changes.put([passage(f"x{number}", "small")])

@@ -21,7 +21,7 @@ IDS = st.sampled_from([*"abcdef", "ü", "x y"])
 WORDS = ("red", "green", "blue")
 
 
-def coloured(key: str, word: str) -> Document:
+def colored(key: str, word: str) -> Document:
     return passage(key, f"a {word} thing", word=word)
 
 
@@ -33,7 +33,7 @@ class ChangedIndex(RuleBasedStateMachine):
         self.folder = Path(tempfile.mkdtemp())
         self.store = IndexStore(self.folder)
         self.model = {"a": "red", "b": "green"}
-        build_index(self.store, "test", [coloured(*item) for item in self.model.items()])
+        build_index(self.store, "test", [colored(*item) for item in self.model.items()])
         self.indexes = [self.store.open("test").index, self.store.open("test").index]
 
     def teardown(self) -> None:
@@ -44,7 +44,7 @@ class ChangedIndex(RuleBasedStateMachine):
         put=st.lists(st.tuples(IDS, st.sampled_from(WORDS)), max_size=4),
     )
     def put(self, one: int, put: list[tuple[str, str]]) -> None:
-        Changes(self.indexes[one]).put([coloured(*item) for item in put])
+        Changes(self.indexes[one]).put([colored(*item) for item in put])
         self.model.update(put)
 
     @rule(one=st.integers(0, 1), ids=st.lists(IDS, max_size=3))

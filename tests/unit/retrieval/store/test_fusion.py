@@ -13,7 +13,7 @@ rankings = st.lists(st.integers(0, 30), unique=True, max_size=20).map(
 )
 
 
-def test_what_both_rankings_have_comes_before_what_one_has() -> None:
+def test_passages_in_both_rankings_come_first() -> None:
     fused = fuse({BM25: [(1, 9.0), (2, 8.0)], DENSE: [(3, 0.9), (2, 0.8)]}, Fusion(), 3)
 
     assert [one.number for one in fused] == [2, 1, 3]
@@ -21,12 +21,12 @@ def test_what_both_rankings_have_comes_before_what_one_has() -> None:
     assert fused[0].parts == (Part(BM25, 2, 8.0), Part(DENSE, 2, 0.8))
 
 
-def test_only_as_many_as_were_asked_for_are_given() -> None:
+def test_fusion_returns_at_most_topk() -> None:
     assert len(fuse({BM25: [(1, 2.0), (2, 1.0)]}, Fusion(), 1)) == 1
 
 
 @given(rankings, rankings, st.integers(1, 40))
-def test_a_passage_scores_what_its_ranks_are_worth(
+def test_a_passage_scores_the_sum_of_reciprocal_ranks(
     words: list[tuple[int, float]], vectors: list[tuple[int, float]], topk: int
 ) -> None:
     fused = fuse({BM25: words, DENSE: vectors}, Fusion(constant=10), topk)
@@ -40,7 +40,7 @@ def test_a_passage_scores_what_its_ranks_are_worth(
 
 
 @given(rankings, rankings)
-def test_scores_of_the_rankings_themselves_play_no_part(
+def test_raw_scores_do_not_affect_fusion(
     words: list[tuple[int, float]], vectors: list[tuple[int, float]]
 ) -> None:
     louder = [(number, score * 1000) for number, score in words]

@@ -7,32 +7,32 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from services.retrieval.store.highlights import highlight
-from services.retrieval.store.tokens import Analysis
+from services.retrieval.store.tokens import Analyzer
 
-ENGLISH = Analysis("english")
+ENGLISH = Analyzer("english")
 
 
-def test_words_are_marked_in_whatever_form_they_have() -> None:
+def test_inflected_words_are_highlighted() -> None:
     found = highlight(ENGLISH, "running DOGS", "The dog ran; dogs run.")
 
     assert found == ["The <em>dog</em> ran; <em>dogs</em> <em>run</em>."]
 
 
-def test_neighbouring_characters_of_a_script_without_spaces_are_one_mark() -> None:
+def test_adjacent_cjk_matches_are_one_highlight() -> None:
     assert highlight(ENGLISH, "机器学习", "这是机器学习的书") == ["这是<em>机器学习</em>的书"]
 
 
-def test_marks_are_at_the_right_place_behind_characters_that_change_their_length() -> None:
+def test_highlights_survive_length_changing_normalization() -> None:
     assert highlight(ENGLISH, "dog", "ﬁne ﬃ İstanbul dog") == ["ﬁne ﬃ İstanbul <em>dog</em>"]
 
 
-def test_what_a_passage_holds_of_html_is_escaped() -> None:
+def test_html_in_passages_is_escaped() -> None:
     found = highlight(ENGLISH, "script", "<script>alert('a & b')</script>")
 
     assert found == ["&lt;<em>script</em>&gt;alert('a &amp; b')&lt;/<em>script</em>&gt;"]
 
 
-def test_a_long_text_gives_the_pieces_that_say_most_first() -> None:
+def test_the_most_relevant_extracts_come_first() -> None:
     text = "filler " * 100 + "the quick fox " + "filler " * 100 + "a fox " + "filler " * 100
 
     found = highlight(ENGLISH, "quick fox", text, extracts=2, width=60)
@@ -42,7 +42,7 @@ def test_a_long_text_gives_the_pieces_that_say_most_first() -> None:
     assert all(len(piece) < 100 for piece in found)
 
 
-def test_a_passage_without_the_words_has_no_extracts() -> None:
+def test_a_passage_without_query_words_has_no_extracts() -> None:
     assert highlight(ENGLISH, "cat", "The dog ran.") == []
 
 
@@ -50,7 +50,7 @@ WORDS = st.text("ab ß機器\u0301<&İ", max_size=60)
 
 
 @given(WORDS, WORDS)
-def test_extracts_are_stretches_of_the_text(query: str, text: str) -> None:
+def test_extracts_are_substrings_of_the_text(query: str, text: str) -> None:
     for extract in highlight(ENGLISH, query, text, width=20):
         bare = html.unescape(re.sub("</?em>", "", extract))
         assert bare in text

@@ -45,14 +45,14 @@ def test_the_best_passage_comes_first_with_the_highest_score(index: Index) -> No
     assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
 
 
-def test_a_passage_is_given_back_as_it_was_given(index: Index) -> None:
+def test_a_passage_is_returned_unchanged(index: Index) -> None:
     (hit,) = search(index, "神话")
 
     assert hit.document == PASSAGES[3].to_json()
     assert "龙" in hit.document.decode()
 
 
-def test_there_are_no_more_hits_than_asked_for_and_no_fewer_than_there_are(index: Index) -> None:
+def test_hit_counts_respect_topk_and_matches(index: Index) -> None:
     assert len(search(index, "dog", topk=2)) == 2
     assert len(search(index, "dog", topk=1000)) == 3
 
@@ -62,7 +62,7 @@ def test_a_query_without_a_known_word_has_no_hits(index: Index, text: str) -> No
     assert search(index, text) == []
 
 
-def test_the_answers_of_a_batch_are_in_the_order_of_its_queries(index: Index) -> None:
+def test_batch_results_keep_the_query_order(index: Index) -> None:
     texts = ["fox", "unicorn", "sun", "神话", "cat"] * 20
     queries = [Query(text, IndexMode.BM25, 1) for text in texts]
 
@@ -73,13 +73,13 @@ def test_the_answers_of_a_batch_are_in_the_order_of_its_queries(index: Index) ->
     ] * 20  # fmt: skip
 
 
-def test_a_repeated_word_of_a_query_counts_as_often_as_it_is_there(index: Index) -> None:
+def test_repeated_query_words_are_weighted(index: Index) -> None:
     (once,), (twice,) = search(index, "sun"), search(index, "sun sun")
 
     assert twice.score == pytest.approx(2 * once.score)
 
 
-def test_a_query_of_thousands_of_words_is_looked_up_by_those_that_say_most(index: Index) -> None:
+def test_a_huge_query_uses_its_most_informative_words(index: Index) -> None:
     noise = " ".join(f"nothing{number}" for number in range(5000))
 
     assert found(index, f"{noise} 神话 sun {noise}") == {"龙", "dog"}
@@ -108,24 +108,24 @@ def test_a_query_of_thousands_of_words_is_looked_up_by_those_that_say_most(index
         ({"least": {'no "such": [field]': 1}}, set()),
     ],
 )
-def test_hits_meet_all_the_conditions(
+def test_hits_satisfy_all_conditions(
     index: Index, conditions: dict[str, object], expected: set[str]
 ) -> None:
     assert found(index, "dog", **conditions) == expected
 
 
-def test_a_field_within_an_object_is_reached_by_its_path(index: Index) -> None:
+def test_nested_fields_are_filtered_by_path(index: Index) -> None:
     assert found(index, "神话", equals={"author.name": "无名"}) == {"龙"}
     assert found(index, "神话", equals={"author.name": "other"}) == set()
 
 
-def test_conditions_leave_the_scores_as_they_are(index: Index) -> None:
+def test_filters_do_not_change_scores(index: Index) -> None:
     (alone,) = search(index, "dog", conditions=Filter(equals={"draft": True}))
 
     assert alone.score == pytest.approx({hit.id: hit.score for hit in search(index, "dog")}["dog"])
 
 
-def test_an_index_of_words_is_not_searched_by_vectors(index: Index) -> None:
+def test_a_bm25_index_refuses_dense_searches(index: Index) -> None:
     query = Query("dog", IndexMode.DENSE, 3, vector=np.zeros(4, dtype=np.float32))
 
     with pytest.raises(InvalidRequest, match="by bm25 only, not by dense") as refused:
@@ -133,7 +133,7 @@ def test_an_index_of_words_is_not_searched_by_vectors(index: Index) -> None:
     assert refused.value.param == "mode"
 
 
-def test_passages_are_listed_in_pages_in_the_order_of_their_arrival(store: IndexStore) -> None:
+def test_passages_are_paged_in_insertion_order(store: IndexStore) -> None:
     build_index(store, "many", [passage(f"p{number}", "text") for number in range(1200)])
     index = store.open("many").index
 
@@ -146,7 +146,7 @@ def test_passages_are_listed_in_pages_in_the_order_of_their_arrival(store: Index
         index.documents("unknown", 1)
 
 
-def test_a_passage_is_had_by_its_id_however_long(store: IndexStore) -> None:
+def test_a_passage_is_found_by_an_id_of_any_length(store: IndexStore) -> None:
     long = "x" * 100_000
     documents = [Document(long + end, "one", "", "one") for end in ("a", "b")]
     build_index(store, "long", documents)
@@ -156,7 +156,7 @@ def test_a_passage_is_had_by_its_id_however_long(store: IndexStore) -> None:
     assert index.document(long) is None
 
 
-def test_words_that_most_passages_have_do_not_keep_a_passage_from_being_found(
+def test_common_words_do_not_hide_a_passage(
     store: IndexStore,
 ) -> None:
     documents = [passage(f"p{number}", f"the of word{number}") for number in range(1_500)]

@@ -27,7 +27,7 @@ def served(store: IndexStore, name: str = "test") -> Path:
     return store.root / name / str(store.version(name))
 
 
-def test_a_store_lists_what_was_built(store: IndexStore) -> None:
+def test_a_store_lists_its_indexes(store: IndexStore) -> None:
     assert store.names() == []
 
     build_index(store, "b", OLD)
@@ -40,14 +40,14 @@ def test_a_store_lists_what_was_built(store: IndexStore) -> None:
 
 
 @pytest.mark.parametrize("name", ["unknown", "", "..", "../test", "a/b", "A", "x" * 65, "\0"])
-def test_an_unknown_name_or_one_that_is_no_name_is_not_found(store: IndexStore, name: str) -> None:
+def test_unknown_and_invalid_names_are_not_found(store: IndexStore, name: str) -> None:
     with pytest.raises(UnknownIndex):
         store.open(name)
     with pytest.raises(UnknownIndex):
         store.drop(name)
 
 
-def test_the_old_version_answers_while_the_next_one_is_built(store: IndexStore) -> None:
+def test_the_old_version_is_served_during_a_build(store: IndexStore) -> None:
     build_index(store, "test", OLD)
     open_before = store.open("test").index
 
@@ -61,7 +61,7 @@ def test_the_old_version_answers_while_the_next_one_is_built(store: IndexStore) 
     assert open_before.count == 1
 
 
-def test_only_the_version_before_is_kept(store: IndexStore) -> None:
+def test_only_the_previous_version_is_kept(store: IndexStore) -> None:
     versions = [build_index(store, "test", OLD) for _ in range(4)]
 
     *_, third, fourth = versions
@@ -69,7 +69,7 @@ def test_only_the_version_before_is_kept(store: IndexStore) -> None:
     assert kept == {"current", "lock", third, fourth}
 
 
-def test_a_version_that_was_never_finished_is_not_published(store: IndexStore) -> None:
+def test_an_unfinished_version_is_not_published(store: IndexStore) -> None:
     build_index(store, "test", OLD)
 
     with store.writing("test", timeout=1) as writing:
@@ -80,7 +80,7 @@ def test_a_version_that_was_never_finished_is_not_published(store: IndexStore) -
     assert ids(store.open("test").index) == ["one"]
 
 
-def test_what_was_being_built_is_there_for_the_next_to_go_on_with(store: IndexStore) -> None:
+def test_a_pending_version_survives_for_the_next_build(store: IndexStore) -> None:
     with store.writing("test", timeout=1) as writing:
         write_version(writing.building, OLD)
 
@@ -98,7 +98,7 @@ def test_a_discarded_build_of_a_new_index_leaves_nothing(store: IndexStore) -> N
     assert list(store.root.iterdir()) == []
 
 
-def test_there_is_one_build_at_a_time(store: IndexStore) -> None:
+def test_builds_of_one_index_are_exclusive(store: IndexStore) -> None:
     with (
         store.writing("test", timeout=1),
         pytest.raises(IndexBusy, match="'test' is being built or changed"),
@@ -107,7 +107,7 @@ def test_there_is_one_build_at_a_time(store: IndexStore) -> None:
         pass
 
 
-def test_a_dropped_index_is_gone_and_goes_on_where_it_is_open(store: IndexStore) -> None:
+def test_a_dropped_index_is_gone_but_stays_open_for_readers(store: IndexStore) -> None:
     build_index(store, "test", OLD)
     index = store.open("test").index
 
@@ -149,7 +149,7 @@ def needed(path: Path) -> bool:
 
 
 @pytest.mark.parametrize("damage", [Path.unlink, cut, emptied, scribbled])
-def test_a_damaged_version_is_refused_with_the_reason_and_the_last_good_one_kept(
+def test_a_damaged_version_falls_back_to_the_last_good_one(
     store: IndexStore, tmp_path: Path, damage: Callable[[Path], None]
 ) -> None:
     first = build_index(store, "test", OLD)
@@ -171,7 +171,7 @@ def test_a_damaged_version_is_refused_with_the_reason_and_the_last_good_one_kept
         shutil.rmtree(damaged)
 
 
-def test_an_index_with_no_good_version_is_refused_with_the_reason(store: IndexStore) -> None:
+def test_an_index_without_a_good_version_is_refused_with_the_reason(store: IndexStore) -> None:
     build_index(store, "test", OLD)
     cut(served(store) / "manifest.json")
 
@@ -184,11 +184,11 @@ def test_an_index_of_a_later_format_is_refused(store: IndexStore) -> None:
     manifest = served(store) / "manifest.json"
     manifest.write_text(manifest.read_text().replace('"schema_version": 1', '"schema_version": 2'))
 
-    with pytest.raises(IndexUnusable, match="has format 2, and this release reads 1"):
+    with pytest.raises(IndexUnusable, match="has format 2, but this release reads 1"):
         store.open("test")
 
 
-def test_a_damaged_pointer_leads_to_the_newest_good_version(store: IndexStore) -> None:
+def test_a_damaged_pointer_falls_back_to_the_newest_good_version(store: IndexStore) -> None:
     build_index(store, "test", OLD)
     (store.root / "test" / "current").write_bytes(b"\xff../../etc\0")
 
@@ -198,7 +198,7 @@ def test_a_damaged_pointer_leads_to_the_newest_good_version(store: IndexStore) -
     assert opened.problem is not None
 
 
-def test_a_damaged_passage_is_never_given_out(store: IndexStore) -> None:
+def test_a_damaged_passage_is_never_returned(store: IndexStore) -> None:
     build_index(store, "test", OLD)
     documents = served(store) / "passages" / "documents.jsonl"
     documents.write_bytes(documents.read_bytes().replace(b"old", b"odd"))
@@ -207,7 +207,7 @@ def test_a_damaged_passage_is_never_given_out(store: IndexStore) -> None:
         ids(store.open("test").index)
 
 
-def test_a_build_waits_for_one_that_leaves_nothing_behind(store: IndexStore) -> None:
+def test_a_build_waits_for_one_that_cleans_up(store: IndexStore) -> None:
     first = store.writing("test", timeout=1)
     first.__enter__()
 
@@ -224,7 +224,7 @@ def test_a_build_waits_for_one_that_leaves_nothing_behind(store: IndexStore) -> 
     assert ids(store.open("test").index) == ["one"]
 
 
-def test_an_index_without_write_access_is_searched_but_not_changed(
+def test_a_read_only_index_is_searchable_but_not_changeable(
     store: IndexStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Root may write everywhere, so that the answer of the system is given for it."""

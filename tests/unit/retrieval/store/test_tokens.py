@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.retrieval.store.tokens import MAX_TOKEN, Analysis
+from services.retrieval.store.tokens import MAX_TOKEN, Analyzer
 
-ENGLISH = Analysis("english")
-PLAIN = Analysis(None)
+ENGLISH = Analyzer("english")
+PLAIN = Analyzer(None)
 
 
-def shared(query: str, passage: str, analysis: Analysis = ENGLISH) -> set[str]:
-    return set(analysis.query_tokens(query)) & set(analysis.tokens(passage))
+def shared(query: str, passage: str, analyzer: Analyzer = ENGLISH) -> set[str]:
+    return set(analyzer.query_tokens(query)) & set(analyzer.tokens(passage))
 
 
 @pytest.mark.parametrize(
@@ -46,27 +46,27 @@ def test_a_passage_is_found_by_its_words(query: str, passage: str) -> None:
     ("query", "passage"),
     [("习机", "机器学习"), ("हिन्दी", "हिन्द"), ("art", "start"), ("", "anything"), ("?!", "?!")],
 )
-def test_a_passage_is_not_found_by_what_it_does_not_say(query: str, passage: str) -> None:
+def test_a_passage_is_not_found_by_other_words(query: str, passage: str) -> None:
     assert not shared(query, passage)
 
 
-def test_words_have_the_stems_of_their_language() -> None:
-    assert shared("Häuser", "Das Haus", Analysis("german"))
-    assert shared("книги", "книга", Analysis("russian"))
+def test_words_are_stemmed_by_language() -> None:
+    assert shared("Häuser", "Das Haus", Analyzer("german"))
+    assert shared("книги", "книга", Analyzer("russian"))
     assert not shared("dogs", "dog", PLAIN)
 
 
-def test_an_unknown_language_is_refused_with_those_that_are_known() -> None:
+def test_an_unknown_language_error_lists_the_known_ones() -> None:
     with pytest.raises(ValueError, match=r"'klingon' is not one of .*english"):
-        Analysis("klingon")
+        Analyzer("klingon")
 
 
-def test_a_very_long_word_is_found_by_its_beginning() -> None:
+def test_a_very_long_word_is_found_by_its_prefix() -> None:
     assert ENGLISH.tokens("x" * 100_000) == ["x" * MAX_TOKEN]
 
 
 @given(st.text())
-def test_tokens_can_be_written_with_spaces_between_them(text: str) -> None:
+def test_tokens_contain_no_whitespace(text: str) -> None:
     tokens = ENGLISH.tokens(text)
 
     assert " ".join(tokens).split() == tokens
@@ -74,12 +74,12 @@ def test_tokens_can_be_written_with_spaces_between_them(text: str) -> None:
 
 
 @given(st.text())
-def test_whatever_a_query_is_looked_up_by_a_passage_of_that_text_has(text: str) -> None:
+def test_query_tokens_are_a_subset_of_passage_tokens(text: str) -> None:
     assert set(ENGLISH.query_tokens(text)) <= set(ENGLISH.tokens(text))
 
 
 @given(st.text(st.characters(exclude_categories=["Cs", "Cn"])))
-def test_tokens_are_where_their_spans_say(text: str) -> None:
+def test_spans_locate_their_tokens(text: str) -> None:
     spans = ENGLISH.spans(text)
 
     assert Counter(span.token for span in spans) == Counter(ENGLISH.tokens(text))

@@ -17,7 +17,7 @@ Build = Callable[[DenseKind, Vectors], DenseIndex]
 
 
 def clustered(count: int, seed: int = 0, dimension: int = DIMENSION) -> Vectors:
-    """Normalised vectors around forty centres, which are the same for every seed."""
+    """Unit vectors around forty centers, the same for every seed."""
     centres = np.random.default_rng(99).standard_normal((40, dimension))
     random = np.random.default_rng(seed)
     rows = centres[random.integers(0, 40, count)] + 0.6 * random.standard_normal((count, dimension))
@@ -30,7 +30,7 @@ def nearest(queries: Vectors, vectors: Vectors, k: int) -> NDArray[np.int64]:
 
 
 def recall(found: NDArray[np.int64], exact: NDArray[np.int64]) -> float:
-    """The part of the exact neighbours that was found."""
+    """Recall: the fraction of exact neighbors found."""
     pairs = zip(found.tolist(), exact.tolist(), strict=True)
     return float(np.mean([len(set(a) & set(b)) / len(b) for a, b in pairs]))
 

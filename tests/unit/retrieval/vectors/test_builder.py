@@ -1,4 +1,4 @@
-"""Building an index, and going on with what was ended."""
+"""Building a vector index, and resuming interrupted builds."""
 
 import os
 import signal
@@ -43,7 +43,7 @@ def make(
     return DenseBuilder(folder, DenseParameters(dimension, kind))
 
 
-def test_vectors_appended_by_a_killed_process_are_all_there(folder: Path) -> None:
+def test_vectors_appended_by_a_killed_process_survive(folder: Path) -> None:
     process = subprocess.Popen(
         [sys.executable, "-c", ENDLESS, str(folder)], stdout=subprocess.PIPE, text=True
     )
@@ -62,7 +62,7 @@ def test_vectors_appended_by_a_killed_process_are_all_there(folder: Path) -> Non
     assert ((found > 0.5).sum(axis=1) == np.bincount(np.arange(rows) % 32)).all()
 
 
-def test_part_of_a_vector_is_cut_off(folder: Path) -> None:
+def test_a_partial_vector_is_truncated(folder: Path) -> None:
     with make(folder) as builder:
         builder.append(clustered(3))
     with open(folder / "vectors.f32", "ab") as file:
@@ -72,7 +72,7 @@ def test_part_of_a_vector_is_cut_off(folder: Path) -> None:
         assert builder.append(clustered(2)) == 5
 
 
-def test_vectors_can_be_dropped_from_a_row_on(folder: Path) -> None:
+def test_vectors_can_be_truncated_at_a_row(folder: Path) -> None:
     vectors = clustered(30)
     with make(folder) as builder:
         builder.append(vectors)
@@ -84,7 +84,7 @@ def test_vectors_can_be_dropped_from_a_row_on(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_build_that_is_ended_at_any_step_is_taken_up(
+def test_a_build_interrupted_at_any_step_resumes(
     kind: DenseKind, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(clusters, "BLOCK_BYTES", 1)
@@ -119,9 +119,7 @@ def test_a_build_that_is_ended_at_any_step_is_taken_up(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_files_that_a_kill_left_half_written_are_written_again(
-    kind: DenseKind, folder: Path
-) -> None:
+def test_half_written_files_are_rewritten(kind: DenseKind, folder: Path) -> None:
     vectors = clustered(2000)
 
     def end(part: float) -> None:
@@ -156,14 +154,14 @@ def test_a_finished_index_stays_finished(folder: Path) -> None:
     assert {path.name: path.stat().st_mtime_ns for path in folder.iterdir()} == before
 
 
-def test_additions_survive_a_builder_that_looks_again(build: Build, folder: Path) -> None:
+def test_additions_survive_reopening_the_builder(build: Build, folder: Path) -> None:
     build(DenseKind.FLAT, clustered(10)).add(np.array([10]), clustered(1, seed=9))
     with make(folder) as builder:
         builder.finish()
     assert DenseIndex.open(folder).added == 1
 
 
-def test_what_another_kind_left_is_not_used(folder: Path) -> None:
+def test_leftovers_of_another_kind_are_not_used(folder: Path) -> None:
     vectors = clustered(2000)
 
     def end(part: float) -> None:
@@ -189,7 +187,7 @@ def test_vectors_of_another_dimension_are_refused(folder: Path) -> None:
         make(folder, dimension=DIMENSION * 2)
 
 
-def test_a_vector_that_is_not_finite_is_named_and_none_is_kept(folder: Path) -> None:
+def test_a_non_finite_vector_is_named_and_none_is_kept(folder: Path) -> None:
     vectors = clustered(5)
     vectors[3, 1] = np.nan
     with make(folder) as builder:
@@ -198,7 +196,7 @@ def test_a_vector_that_is_not_finite_is_named_and_none_is_kept(folder: Path) -> 
         assert builder.rows == 0
 
 
-def test_an_unfinished_index_is_not_opened(folder: Path) -> None:
+def test_an_unfinished_index_cannot_be_opened(folder: Path) -> None:
     with make(folder) as builder:
         builder.append(clustered(5))
     with pytest.raises(VectorsUnusable, match=r"dense\.json: missing"):
@@ -206,7 +204,7 @@ def test_an_unfinished_index_is_not_opened(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_file_that_is_missing_cut_short_or_damaged_is_named(
+def test_missing_truncated_and_damaged_files_are_named(
     kind: DenseKind, build: Build, folder: Path
 ) -> None:
     build(kind, clustered(1500)).close()
@@ -226,7 +224,7 @@ def test_a_file_that_is_missing_cut_short_or_damaged_is_named(
     DenseIndex.open(folder)
 
 
-def test_a_description_that_is_nonsense_is_named(build: Build, folder: Path) -> None:
+def test_an_invalid_description_is_named(build: Build, folder: Path) -> None:
     build(DenseKind.FLAT, clustered(5)).close()
     for nonsense in ("", "{}", '{"kind": "other"}'):
         (folder / "dense.json").write_text(nonsense)

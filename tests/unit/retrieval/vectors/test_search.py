@@ -29,9 +29,7 @@ def test_the_nearest_vectors_are_found(kind: DenseKind, build: Build) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("share", [0.5, 0.003])
-def test_only_what_is_allowed_and_not_excluded_is_found(
-    kind: DenseKind, share: float, build: Build
-) -> None:
+def test_searches_respect_allowed_and_excluded(kind: DenseKind, share: float, build: Build) -> None:
     vectors, queries = clustered(ROWS), clustered(20, seed=1)
     index = build(kind, vectors)
     allowed = np.random.default_rng(2).permutation(ROWS)[: int(share * ROWS)]
@@ -44,7 +42,7 @@ def test_only_what_is_allowed_and_not_excluded_is_found(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_all_that_is_allowed_is_found_however_little(kind: DenseKind, build: Build) -> None:
+def test_rare_selections_are_searched_completely(kind: DenseKind, build: Build) -> None:
     index = build(kind, clustered(ROWS))
     allowed = np.array([3999, 7, -5, 10**12])
     found = index.search(clustered(3, seed=1), 5, allowed=allowed).numbers
@@ -54,7 +52,7 @@ def test_all_that_is_allowed_is_found_however_little(kind: DenseKind, build: Bui
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_more_can_be_asked_for_than_there_is(kind: DenseKind, build: Build) -> None:
+def test_k_may_exceed_the_number_of_vectors(kind: DenseKind, build: Build) -> None:
     index = build(kind, clustered(1200))
     found = index.search(clustered(2, seed=1), 1500).numbers
     for row in found.tolist():
@@ -62,7 +60,7 @@ def test_more_can_be_asked_for_than_there_is(kind: DenseKind, build: Build) -> N
         assert len({number for number in row if number >= 0}) == 1200
 
 
-def test_excluding_a_few_leaves_the_next(build: Build) -> None:
+def test_excluded_vectors_are_replaced_by_the_next_ones(build: Build) -> None:
     vectors, queries = clustered(500), clustered(5, seed=1)
     index = build(DenseKind.FLAT, vectors)
     exact = nearest(queries[:1], vectors, 3)[0]
@@ -71,14 +69,14 @@ def test_excluding_a_few_leaves_the_next(build: Build) -> None:
 
 
 @pytest.mark.parametrize("rows", [0, 1, 5])
-def test_a_tiny_index_is_searched_exactly_whatever_its_kind(rows: int, build: Build) -> None:
+def test_a_tiny_index_of_any_kind_is_exact(rows: int, build: Build) -> None:
     index = build(DenseKind.IVFPQ, clustered(rows))
     found = index.search(clustered(2, seed=1), 3).numbers
     assert index.kind is DenseKind.FLAT
     assert (found >= 0).sum() == 2 * min(rows, 3)
 
 
-def test_many_vectors_are_compressed_by_default(build: Build) -> None:
+def test_large_indexes_are_compressed_by_default(build: Build) -> None:
     vectors, queries = clustered(12_000, dimension=128), clustered(40, seed=1, dimension=128)
     index = build(DenseKind.AUTO, vectors)
     assert index.kind is DenseKind.RABITQ
@@ -86,7 +84,7 @@ def test_many_vectors_are_compressed_by_default(build: Build) -> None:
     assert index.memory_bytes < 0.3 * vectors.nbytes
 
 
-def test_vectors_of_any_length_are_compared_by_direction(build: Build) -> None:
+def test_similarity_ignores_vector_length(build: Build) -> None:
     vectors = clustered(300)
     index = build(DenseKind.FLAT, vectors * np.float32(7))
     scores, numbers = index.search(vectors[:4] * np.float32(1e30), 1)
@@ -94,19 +92,19 @@ def test_vectors_of_any_length_are_compared_by_direction(build: Build) -> None:
     assert np.allclose(scores, 1)
 
 
-def test_no_query_gives_no_answer(build: Build) -> None:
+def test_no_queries_give_no_results(build: Build) -> None:
     index = build(DenseKind.FLAT, clustered(10))
     assert index.search(np.empty((0, DIMENSION)), 3).numbers.shape == (0, 3)
 
 
 def test_a_query_of_another_dimension_is_refused(build: Build) -> None:
     index = build(DenseKind.FLAT, clustered(10))
-    with pytest.raises(DimensionMismatch, match=r"16 dimensions.*have 32"):
+    with pytest.raises(DimensionMismatch, match=r"16 dimensions.*has 32"):
         index.search(np.ones((1, 16)), 3)
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
-def test_a_query_that_is_not_finite_is_refused(value: float, build: Build) -> None:
+def test_a_non_finite_query_is_refused(value: float, build: Build) -> None:
     index = build(DenseKind.FLAT, clustered(10))
     queries = np.ones((3, DIMENSION))
     queries[1, 5] = value
@@ -114,7 +112,7 @@ def test_a_query_that_is_not_finite_is_refused(value: float, build: Build) -> No
         index.search(queries, 3)
 
 
-def test_a_gpu_is_refused_where_faiss_has_none(build: Build, folder: Path) -> None:
+def test_cuda_is_refused_without_gpu_support(build: Build, folder: Path) -> None:
     import faiss
 
     if hasattr(faiss, "StandardGpuResources") and faiss.get_num_gpus():
@@ -125,7 +123,7 @@ def test_a_gpu_is_refused_where_faiss_has_none(build: Build, folder: Path) -> No
 
 
 @pytest.mark.gpu
-def test_a_gpu_finds_what_the_processor_finds(build: Build, folder: Path) -> None:
+def test_gpu_results_match_the_cpu(build: Build, folder: Path) -> None:
     import faiss
 
     if not hasattr(faiss, "StandardGpuResources") or not faiss.get_num_gpus():

@@ -8,7 +8,7 @@ from services.contracts.indexes import DenseKind
 from tests.unit.retrieval.vectors.conftest import Build, clustered
 
 
-def test_searches_are_right_while_others_search_and_add(build: Build) -> None:
+def test_concurrent_searches_and_additions_are_correct(build: Build) -> None:
     vectors = clustered(3000)
     index = build(DenseKind.RABITQ, vectors)
     more = clustered(60, seed=5)

@@ -41,7 +41,7 @@ def texts(index: Index, text: str = "state") -> list[str]:
     return [json.loads(hit.document)["text"] for hit in hits]
 
 
-def test_a_search_sees_a_change_as_a_whole_or_not_at_all(store: IndexStore) -> None:
+def test_changes_are_atomic_to_searches(store: IndexStore) -> None:
     build_index(store, "test", [passage(side, "state 0") for side in ("left", "right")])
     index = store.open("test").index
     done = threading.Event()
@@ -63,7 +63,7 @@ def test_a_search_sees_a_change_as_a_whole_or_not_at_all(store: IndexStore) -> N
     together(change, search, search)
 
 
-def test_a_search_by_vectors_finds_as_many_as_there_are_while_they_change(
+def test_vector_searches_stay_complete_during_changes(
     store: IndexStore,
 ) -> None:
     vectors = np.random.default_rng(0).standard_normal((60, 8)).astype(np.float32)
@@ -91,7 +91,7 @@ def test_a_search_by_vectors_finds_as_many_as_there_are_while_they_change(
     together(change, search, search)
 
 
-def test_changes_of_several_threads_and_processes_are_all_kept(store: IndexStore) -> None:
+def test_concurrent_changes_are_all_kept(store: IndexStore) -> None:
     build_index(store, "test", [passage("zero", "text")])
     index = store.open("test").index
 
@@ -107,7 +107,7 @@ def test_changes_of_several_threads_and_processes_are_all_kept(store: IndexStore
     assert kept == {"zero", *(f"{one}-{n}" for one in ("0", "1", "other") for n in range(8))}
 
 
-def test_an_index_can_always_be_opened_while_it_is_built_again_and_again(
+def test_an_index_can_be_opened_during_repeated_builds(
     store: IndexStore,
 ) -> None:
     build_index(store, "test", [passage("one", "text")])

@@ -10,20 +10,20 @@ from services.datasets.record import RowError
 from services.retrieval.corpus.document import Document, parse_row
 
 
-def test_the_published_form_gives_title_and_text_too() -> None:
+def test_contents_yield_title_and_text() -> None:
     document = parse_row({"id": "7", "contents": '"Ada Lovelace"\nAn English mathematician.'})
 
     assert (document.id, document.title) == ("7", "Ada Lovelace")
     assert document.text == "An English mathematician."
 
 
-def test_title_and_text_give_contents_in_the_published_form() -> None:
+def test_title_and_text_yield_search_r1_contents() -> None:
     document = parse_row({"id": 7, "title": "Ada", "text": "A mathematician."})
 
     assert (document.id, document.contents) == ("7", '"Ada"\nA mathematician.')
 
 
-def test_a_row_with_both_forms_stays_as_it_is() -> None:
+def test_a_row_with_both_forms_is_unchanged() -> None:
     row = {"id": "1", "contents": "abc", "title": "T", "text": "other"}
 
     document = parse_row(row)
@@ -31,16 +31,16 @@ def test_a_row_with_both_forms_stays_as_it_is() -> None:
     assert (document.contents, document.title, document.text) == ("abc", "T", "other")
 
 
-def test_a_row_without_id_is_called_by_its_number() -> None:
+def test_a_row_without_id_gets_its_number() -> None:
     assert parse_row({"text": "x"}, 12).id == "12"
 
 
-def test_an_id_can_be_demanded() -> None:
+def test_ids_can_be_required() -> None:
     with pytest.raises(RowError, match="id is missing"):
         parse_row({"text": "x"})
 
 
-def test_metadata_and_fields_of_the_corpus_s_own_are_kept() -> None:
+def test_metadata_and_extra_fields_are_kept() -> None:
     document = parse_row({"id": "1", "text": "x", "metadata": {"year": 1843}, "url": "http://a"})
 
     assert document.metadata == {"year": 1843}
@@ -52,11 +52,11 @@ def test_metadata_and_fields_of_the_corpus_s_own_are_kept() -> None:
     [
         ([1], "is a list, not an object"),
         ({"id": "1"}, "contents is missing"),
-        ({"id": "1", "contents": 5}, "contents is 5, not a text"),
+        ({"id": "1", "contents": 5}, "contents is 5, not a string"),
         ({"id": "1", "contents": "  \n"}, "contents is empty"),
         ({"id": "1", "text": ""}, "text is empty"),
-        ({"id": "1", "text": "x", "title": ["T"]}, "title is a list, not a text"),
-        ({"id": True, "text": "x"}, "id is true, not a text or a whole number"),
+        ({"id": "1", "text": "x", "title": ["T"]}, "title is a list, not a string"),
+        ({"id": True, "text": "x"}, "id is true, not a string or an integer"),
         ({"id": 1.5, "text": "x"}, "id is 1.5"),
         ({"id": "", "text": "x"}, "id is empty"),
         ({"id": "x" * 513, "text": "x"}, "id is longer than 512 characters"),
@@ -64,7 +64,7 @@ def test_metadata_and_fields_of_the_corpus_s_own_are_kept() -> None:
         ({"id": "1", "text": "x", "metadata": {"a": [{"b": 2**64}]}}, r"metadata.a\[0\].b is 1844"),
     ],
 )
-def test_what_is_wrong_with_a_row_is_said_by_field(row: Any, message: str) -> None:
+def test_row_errors_name_the_field(row: Any, message: str) -> None:
     with pytest.raises(RowError, match=message):
         parse_row(row, 3)
 
@@ -78,7 +78,7 @@ names = st.sampled_from(["id", "contents", "title", "text", "metadata", "url"])
 
 
 @given(st.dictionaries(names, json_values) | json_values)
-def test_any_row_is_a_passage_with_contents_or_an_error_of_one_line(row: Any) -> None:
+def test_any_row_is_a_passage_or_a_one_line_error(row: Any) -> None:
     outcome = parsed(row)
 
     if isinstance(outcome, Document):

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.retrieval.encoder.child import queue as waiting_module
-from services.retrieval.encoder.child.queue import Array, Task, WaitingTasks
+from services.retrieval.encoder.child import queue as queue_module
+from services.retrieval.encoder.child.queue import Array, Task, TaskQueue
 from services.retrieval.encoder.errors import EncoderBusy, EncoderTimeout
 from services.retrieval.encoder.protocol import Operation
 from services.retrieval.encoder.specification import TextKind
@@ -28,33 +28,33 @@ def task(
     return Task(operation, kind, texts, time.monotonic() + seconds, finished)
 
 
-def waiting(*tasks: Task) -> WaitingTasks:
-    queue = WaitingTasks(1000)
+def waiting(*tasks: Task) -> TaskQueue:
+    queue = TaskQueue(1000)
     for each in tasks:
         queue.add(each)
     return queue
 
 
-def taken(queue: WaitingTasks, *, scores_alone: bool = False) -> list[str]:
+def taken(queue: TaskQueue, *, scores_alone: bool = False) -> list[str]:
     pieces = queue.take(scores_alone=scores_alone)
     return [text for piece in pieces for text in piece.texts]
 
 
-def test_what_waits_is_taken_together() -> None:
+def test_waiting_tasks_are_batched() -> None:
     assert taken(waiting(task(["a"]), task(["b", "c"]), task(["d"]))) == ["a", "b", "c", "d"]
 
 
-def test_queries_go_before_passages() -> None:
+def test_queries_have_priority() -> None:
     queue = waiting(task(["passage"], TextKind.PASSAGE), task(["query"]))
 
     assert taken(queue) == ["query", "passage"]
 
 
-def test_passages_are_not_put_off_for_ever() -> None:
+def test_passages_do_not_starve() -> None:
     queue = waiting(task(["passage"], TextKind.PASSAGE))
     long = "q" * 1000
 
-    for _ in range(2 * waiting_module.PASSAGE_TURNS):
+    for _ in range(2 * queue_module.PASSAGE_TURNS):
         queue.add(task([long] * 100))
         if "passage" in taken(queue):
             return
@@ -62,7 +62,7 @@ def test_passages_are_not_put_off_for_ever() -> None:
 
 
 @given(st.lists(st.lists(st.integers(0, 20_000), min_size=1, max_size=60), max_size=8))
-def test_every_text_is_taken_once_in_shares_of_bounded_length(sizes: list[list[int]]) -> None:
+def test_every_text_is_taken_once_in_bounded_batches(sizes: list[list[int]]) -> None:
     tasks = [
         task([f"{index}.{n}".ljust(size, "x") for n, size in enumerate(lengths)])
         for index, lengths in enumerate(sizes)
@@ -73,11 +73,11 @@ def test_every_text_is_taken_once_in_shares_of_bounded_length(sizes: list[list[i
     while left:
         share = taken(queue)
         assert share == left[: len(share)]
-        assert sum(min(len(text), 1000) for text in share[:-1]) <= waiting_module.TURN_CHARACTERS
+        assert sum(min(len(text), 1000) for text in share[:-1]) <= queue_module.TURN_CHARACTERS
         left = left[len(share) :]
 
 
-def test_what_is_past_its_deadline_is_answered_and_not_computed() -> None:
+def test_expired_tasks_fail_without_being_computed() -> None:
     outcomes: list[Outcome] = []
     late = task(["late"], seconds=-1, finished=lambda *outcome: outcomes.append(outcome))
 
@@ -85,7 +85,7 @@ def test_what_is_past_its_deadline_is_answered_and_not_computed() -> None:
     assert isinstance(outcomes[0][1], EncoderTimeout)
 
 
-def test_what_nobody_waits_for_is_not_computed() -> None:
+def test_dropped_tasks_are_not_computed() -> None:
     dropped = task(["dropped"])
     queue = waiting(dropped, task(["wanted"]))
 
@@ -94,8 +94,8 @@ def test_what_nobody_waits_for_is_not_computed() -> None:
     assert taken(queue) == ["wanted"]
 
 
-def test_no_more_waits_than_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(waiting_module, "MOST_WAITING", 3)
+def test_the_queue_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(queue_module, "MOST_WAITING", 3)
     queue = waiting(task(["a", "b"]))
 
     with pytest.raises(EncoderBusy):
@@ -106,7 +106,7 @@ def test_no_more_waits_than_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     assert taken(queue) == ["c", "d"]
 
 
-def test_a_reranker_is_given_one_request_at_a_time() -> None:
+def test_a_reranker_gets_one_request_at_a_time() -> None:
     scored = task(["query", "p1", "p2"], TextKind.PASSAGE, operation=Operation.SCORE)
     queue = waiting(task(["a"]), scored, task(["b"]))
 
@@ -115,7 +115,7 @@ def test_a_reranker_is_given_one_request_at_a_time() -> None:
     assert shares == [["a", "b"], ["query", "p1", "p2"]]
 
 
-def test_a_result_is_put_together_of_its_parts() -> None:
+def test_results_are_assembled_from_pieces() -> None:
     outcomes: list[Outcome] = []
     whole = task(["a", "b", "c"], finished=lambda *outcome: outcomes.append(outcome))
 
@@ -127,7 +127,7 @@ def test_a_result_is_put_together_of_its_parts() -> None:
     assert outcomes[0][0].tolist() == [[1, 1], [1, 1], [3, 3]]
 
 
-def test_a_task_ends_once() -> None:
+def test_a_task_finishes_once() -> None:
     outcomes: list[Outcome] = []
     ended = task(["a"], finished=lambda *outcome: outcomes.append(outcome))
 

@@ -9,7 +9,7 @@ import pytest
 
 from services.api.indexing.service import create_indexing_job
 from services.contracts.errors import InvalidRequest
-from services.contracts.index_messages import ORDER, BuildIndex
+from services.contracts.index_messages import MESSAGE_FILE, BuildIndex
 from services.contracts.indexes import CreateIndexingJob, IndexMode
 from services.contracts.models import ModelKind
 from services.core.artifacts import Artifacts
@@ -27,7 +27,8 @@ __all__ = ["database", "migrated"]  # a fixture
 
 
 @pytest.fixture
-def handler(tmp_path: Path) -> IndexingHandler:
+def handler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> IndexingHandler:
+    monkeypatch.delenv("TEMPER_RUNTIMES", raising=False)
     return IndexingHandler(WorkerSettings(home=tmp_path), tmp_path / "indexes")
 
 
@@ -63,10 +64,10 @@ def new_job(database: Database, **fields: Any) -> Job:
 
 def order_of(handler: IndexingHandler, database: Database, job: Job, job_dir: Path) -> BuildIndex:
     handler.work(database, Claim(job, Stage.WORK), job_dir)
-    return BuildIndex.model_validate_json((job_dir / ORDER).read_bytes())
+    return BuildIndex.model_validate_json((job_dir / MESSAGE_FILE).read_bytes())
 
 
-def test_the_order_names_the_stored_file_and_the_job(
+def test_the_message_names_the_stored_file_and_the_job(
     handler: IndexingHandler, database: Database, job_dir: Path, tmp_path: Path
 ) -> None:
     job = new_job(database, language="german")
@@ -79,7 +80,7 @@ def test_the_order_names_the_stored_file_and_the_job(
     assert job.gpus == 0
 
 
-def test_the_child_is_told_where_the_indexes_are(
+def test_the_child_gets_the_index_folder(
     handler: IndexingHandler, database: Database, job_dir: Path, tmp_path: Path
 ) -> None:
     launch = handler.work(database, Claim(new_job(database), Stage.WORK), job_dir)
@@ -121,7 +122,7 @@ def test_a_model_pinned_to_a_revision_is_refused(
     assert caught.value.param == "encoder"
 
 
-def test_validation_reads_the_file_under_the_name_its_owner_gave_it(
+def test_validation_reports_the_uploaded_file_name(
     handler: IndexingHandler, database: Database, job_dir: Path
 ) -> None:
     assert handler.validation(database, new_job(database), job_dir) is not None
@@ -130,7 +131,7 @@ def test_validation_reads_the_file_under_the_name_its_owner_gave_it(
     assert spec["file"]["filename"] == "corpus.jsonl"
 
 
-def test_vectors_without_the_runtime_fail_before_anything_is_read(
+def test_a_missing_encoder_runtime_fails_before_reading(
     handler: IndexingHandler, database: Database, job_dir: Path
 ) -> None:
     with pytest.raises(RuntimeMissing, match="encoder"):

@@ -13,14 +13,14 @@ from services.retrieval.store.manifest import Manifest, finish_version
 from services.retrieval.store.query import Query
 from services.retrieval.store.store import IndexStore
 from services.retrieval.store.text_writer import TextWriter
-from services.retrieval.store.tokens import Analysis
+from services.retrieval.store.tokens import Analyzer
 from tests.support.index_processes import killed_some_time_after, start, vectors_of
 from tests.support.indexes import build_index, passage
 
 ROUNDS = 4
 
 
-def test_a_change_that_was_acknowledged_outlives_a_kill_and_none_is_half_done(
+def test_acknowledged_changes_survive_a_kill_and_none_is_partial(
     store: IndexStore,
 ) -> None:
     build_index(store, "test", [passage("other", "other")])
@@ -32,7 +32,7 @@ def test_a_change_that_was_acknowledged_outlives_a_kill_and_none_is_half_done(
         assert whole_state(store.open("test").index) in (state, state + 1)
 
 
-def test_vectors_outlive_a_kill_together_with_their_passages(store: IndexStore) -> None:
+def test_vectors_survive_a_kill_with_their_passages(store: IndexStore) -> None:
     other = np.ones((1, 8), dtype=np.float32)
     build_index(store, "test", [passage("o", "o")], mode=IndexMode.HYBRID, vectors=other)
 
@@ -59,18 +59,18 @@ def whole_state(index: Index) -> int:
     return int(sides["left"].removeprefix("state "))
 
 
-def test_a_build_goes_on_from_what_was_committed(tmp_path: Path) -> None:
+def test_a_build_resumes_from_the_last_commit(tmp_path: Path) -> None:
     version = VersionFolder(tmp_path / "version")
     committed = 0
     for lines in range(1, ROUNDS + 1):
         with start("write_forever", version.path) as process:
             told = killed_some_time_after(process, lines)
         assert told > committed
-        with TextWriter(version, Analysis("english")) as writer:
+        with TextWriter(version, Analyzer("english")) as writer:
             committed = writer.rows
         assert committed in (told, told + 50)
 
-    with TextWriter(version, Analysis("english")) as writer:
+    with TextWriter(version, Analyzer("english")) as writer:
         writer.add([passage("last", "text")])
         writer.finish()
     documents = committed + 1
@@ -82,7 +82,7 @@ def test_a_build_goes_on_from_what_was_committed(tmp_path: Path) -> None:
     assert ids == [*(f"p{number}" for number in range(committed)), "last"]
 
 
-def test_a_build_killed_at_any_step_leaves_an_index_that_answers(tmp_path: Path) -> None:
+def test_a_build_killed_at_any_step_leaves_a_working_index(tmp_path: Path) -> None:
     with start("build_and_be_killed", tmp_path) as process:
         output, _ = process.communicate(timeout=300)
 

@@ -30,7 +30,7 @@ def first(index: DenseIndex, vectors: np.ndarray) -> list[int]:
     return [int(number) for number in index.search(vectors, 1).numbers[:, 0]]
 
 
-def test_what_was_added_is_found_among_the_rest(index: DenseIndex, folder: Path) -> None:
+def test_added_vectors_are_searched_with_the_built_ones(index: DenseIndex, folder: Path) -> None:
     more, queries = clustered(100, seed=5), clustered(10, seed=6)
     index.add(numbers(BUILT, 60), more[:60])
     index.add(numbers(BUILT + 60, 40), more[60:])
@@ -40,7 +40,7 @@ def test_what_was_added_is_found_among_the_rest(index: DenseIndex, folder: Path)
     assert (index.added, index.count) == (100, BUILT + 100)
 
 
-def test_additions_are_chosen_by_number_like_the_rest(index: DenseIndex) -> None:
+def test_additions_are_filtered_by_number(index: DenseIndex) -> None:
     more = clustered(3, seed=5)
     index.add(numbers(BUILT, 3), more)
     assert first(index, more) == [200, 201, 202]
@@ -59,7 +59,7 @@ def test_another_process_sees_additions_after_a_refresh(index: DenseIndex, folde
     assert not reader.refresh()
 
 
-def test_a_number_given_again_has_the_later_vector(index: DenseIndex, folder: Path) -> None:
+def test_the_later_vector_of_a_number_wins(index: DenseIndex, folder: Path) -> None:
     one, other = clustered(1, seed=5), -clustered(1, seed=5)
     index.add(numbers(BUILT, 1), one)
     index.add(numbers(BUILT, 1), other)
@@ -69,9 +69,7 @@ def test_a_number_given_again_has_the_later_vector(index: DenseIndex, folder: Pa
         assert first(seen, one) != [200]
 
 
-def test_a_record_torn_anywhere_is_ignored_and_written_over(
-    index: DenseIndex, folder: Path
-) -> None:
+def test_a_torn_record_is_ignored_and_overwritten(index: DenseIndex, folder: Path) -> None:
     log = folder / "added.log"
     kept, torn = clustered(2, seed=5), clustered(3, seed=6)
     index.add(numbers(BUILT, 2), kept)
@@ -94,7 +92,7 @@ def test_a_tail_of_zeros_is_ignored(index: DenseIndex, folder: Path) -> None:
 
 
 @pytest.mark.parametrize("place", [0, 5, 9, 40])
-def test_damage_before_the_end_is_told_and_names_the_file(
+def test_damage_before_the_end_is_reported_with_the_file(
     place: int, index: DenseIndex, folder: Path
 ) -> None:
     for start in range(3):
@@ -107,7 +105,7 @@ def test_damage_before_the_end_is_told_and_names_the_file(
         DenseIndex.open(folder)
 
 
-def test_a_full_disk_keeps_nothing_of_an_addition(
+def test_a_full_disk_keeps_no_partial_addition(
     index: DenseIndex, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     index.add(numbers(BUILT, 2), clustered(2, seed=5))
@@ -127,13 +125,13 @@ def test_a_full_disk_keeps_nothing_of_an_addition(
     assert DenseIndex.open(folder).added == 4
 
 
-def test_vectors_of_another_dimension_are_not_added(index: DenseIndex, folder: Path) -> None:
+def test_additions_of_another_dimension_are_refused(index: DenseIndex, folder: Path) -> None:
     with pytest.raises(DimensionMismatch):
         index.add(numbers(BUILT, 1), np.ones((1, DIMENSION + 1)))
     assert not (folder / "added.log").exists()
 
 
 @pytest.mark.parametrize("given", [[BUILT, BUILT], [BUILT], [BUILT - 1, BUILT]])
-def test_numbers_that_are_taken_or_too_few_are_refused(given: list[int], index: DenseIndex) -> None:
+def test_taken_or_missing_numbers_are_refused(given: list[int], index: DenseIndex) -> None:
     with pytest.raises(ValueError, match="number"):
         index.add(np.array(given), clustered(2))

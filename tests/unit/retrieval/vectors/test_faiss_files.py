@@ -7,30 +7,30 @@ import numpy as np
 
 from services.retrieval.vectors.faiss_files import (
     INNER_PRODUCT,
-    lay_over,
     list_contents,
     read_block,
     read_mapped_lists,
+    view_codes,
     write_index,
     write_lists,
 )
 from tests.unit.retrieval.vectors.conftest import clustered
 
 
-def test_the_library_is_of_the_release_this_was_written_for() -> None:
+def test_faiss_is_the_supported_release() -> None:
     assert faiss.__version__.startswith("1.15.")
 
 
-def test_codes_are_searched_where_they_are() -> None:
+def test_codes_are_searched_in_place() -> None:
     codes = clustered(50).view(np.uint8).copy()
     index = faiss.IndexFlatIP(32)
-    lay_over(index, codes)
+    view_codes(index, codes)
     assert index.search(clustered(50), 1)[1][:, 0].tolist() == list(range(50))
     codes[:] = codes[::-1].copy()
     assert index.search(clustered(50), 1)[1][:, 0].tolist() == list(range(49, -1, -1))
 
 
-def test_lists_of_blocks_become_one_mapped_index(tmp_path: Path) -> None:
+def test_blocks_are_merged_into_one_mapped_index(tmp_path: Path) -> None:
     vectors = clustered(900)
     trained = faiss.index_factory(32, "IVF9,RaBitQ7", INNER_PRODUCT)
     trained.train(vectors)

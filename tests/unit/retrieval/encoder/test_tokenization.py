@@ -1,4 +1,4 @@
-"""Batches of like lengths."""
+"""Batcher of like lengths."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,7 +9,7 @@ LENGTHS = st.lists(st.integers(1, 300), max_size=80)
 
 
 @given(LENGTHS, st.integers(1, 1000), st.integers(1, 20))
-def test_every_text_is_in_one_batch_and_none_is_too_large(
+def test_batches_partition_the_texts_within_the_limits(
     lengths: list[int], most_tokens: int, most_rows: int
 ) -> None:
     batches = list(by_length(lengths, most_tokens=most_tokens, most_rows=most_rows))
@@ -22,7 +22,7 @@ def test_every_text_is_in_one_batch_and_none_is_too_large(
 
 
 @given(LENGTHS)
-def test_texts_of_a_batch_are_no_longer_than_those_of_the_next(lengths: list[int]) -> None:
+def test_batches_are_sorted_by_length(lengths: list[int]) -> None:
     batches = by_length(lengths, most_tokens=500, most_rows=8)
     ordered = [lengths[position] for batch in batches for position in batch]
 
@@ -30,7 +30,7 @@ def test_texts_of_a_batch_are_no_longer_than_those_of_the_next(lengths: list[int
 
 
 @given(LENGTHS)
-def test_runs_stand_for_the_lengths(lengths: list[int]) -> None:
+def test_runs_encode_the_lengths(lengths: list[int]) -> None:
     found = list(runs(sorted(lengths)))
 
     assert [length for count, length in found for _ in range(count)] == sorted(lengths)

@@ -33,7 +33,7 @@ def vectors(*places: float) -> np.ndarray:
 
 @pytest.fixture
 def index(store: IndexStore) -> Index:
-    """Passages "0" to "39" in a row, each similar to its neighbours, the even ones of kind even."""
+    """Passages "0" to "39" in a row, each similar to its neighbors, the even ones of kind even."""
     passages = [
         passage(str(number), f"word{number} common", kind="odd" if number % 2 else "even")
         for number in range(SIZE)
@@ -53,7 +53,7 @@ def test_the_nearest_passages_come_first(index: Index) -> None:
     assert hits[0].score == pytest.approx(1.0, abs=1e-5)
 
 
-def test_there_are_no_more_hits_than_passages(index: Index) -> None:
+def test_hits_never_exceed_passages(index: Index) -> None:
     assert len(dense(index, 0, topk=1000)) == SIZE
 
 
@@ -65,7 +65,7 @@ def test_a_blank_query_finds_nothing_in_any_mode(index: Index, mode: IndexMode) 
 
 
 @pytest.mark.parametrize("listed", [0, 100_000])
-def test_conditions_hold_for_vectors(
+def test_filters_apply_to_dense_searches(
     index: Index, monkeypatch: pytest.MonkeyPatch, listed: int
 ) -> None:
     """Whether what meets them is listed beforehand, or the nearest are looked through."""
@@ -77,7 +77,7 @@ def test_conditions_hold_for_vectors(
     assert dense(index, 7.1, conditions=Filter(equals={"kind": "none"})) == []
 
 
-def test_a_batch_may_mix_modes_and_conditions(index: Index) -> None:
+def test_a_batch_may_mix_modes_and_filters(index: Index) -> None:
     even, odd = Filter(equals={"kind": "even"}), Filter(equals={"kind": "odd"})
     queries = [
         Query("near", IndexMode.DENSE, 1, vector=near(4.1), filter=odd),
@@ -98,7 +98,7 @@ def test_a_batch_may_mix_modes_and_conditions(index: Index) -> None:
     ]
 
 
-def test_a_hybrid_hit_tells_its_ranks(index: Index) -> None:
+def test_a_hybrid_hit_reports_its_ranks(index: Index) -> None:
     query = Query("word9 common", IndexMode.HYBRID, 3, vector=near(9), fusion=Fusion(60, 10))
 
     (hits,) = index.search([query])
@@ -111,14 +111,14 @@ def test_a_hybrid_hit_tells_its_ranks(index: Index) -> None:
     ]
 
 
-def test_a_replaced_passage_is_found_by_its_new_vector_only(index: Index) -> None:
+def test_a_replaced_passage_is_found_only_by_its_new_vector(index: Index) -> None:
     Changes(index).put([passage("7", "moved")], vectors(30.1))
 
     assert dense(index, 7.1) == ["8", "6", "9"]
     assert dense(index, 30.1, topk=1) == ["7"]
 
 
-def test_deleted_passages_take_no_place_from_others(index: Index) -> None:
+def test_deleted_passages_do_not_displace_others(index: Index) -> None:
     Changes(index).delete([str(number) for number in range(20)])
 
     assert dense(index, 0) == ["20", "21", "22"]
@@ -136,22 +136,22 @@ def test_an_added_passage_is_found_by_every_process(store: IndexStore, index: In
     assert dense(index, 7.44, topk=2) == ["newest", "new"]
 
 
-def test_vectors_of_another_length_are_refused(index: Index) -> None:
-    with pytest.raises(DimensionMismatch, match=r"4 dimensions.*index have 8"):
+def test_vectors_of_another_dimension_are_refused(index: Index) -> None:
+    with pytest.raises(DimensionMismatch, match=r"4 dimensions.*index has 8"):
         index.search([Query("near", IndexMode.DENSE, 3, vector=np.ones(4, dtype=np.float32))])
-    with pytest.raises(DimensionMismatch, match=r"4 dimensions.*index have 8"):
+    with pytest.raises(DimensionMismatch, match=r"4 dimensions.*index has 8"):
         Changes(index).put([passage("x", "x")], np.ones((1, 4), dtype=np.float32))
     assert index.count == SIZE
 
 
-def test_a_query_and_a_change_need_their_vectors(index: Index) -> None:
+def test_dense_queries_and_changes_need_vectors(index: Index) -> None:
     with pytest.raises(ValueError, match="hybrid needs its vector"):
         index.search([Query("word", IndexMode.HYBRID, 3)])
     with pytest.raises(ValueError, match="vectors"):
         Changes(index).put([passage("x", "x")])
 
 
-def test_an_index_of_vectors_alone_is_not_searched_by_words_but_filtered(store: IndexStore) -> None:
+def test_a_dense_index_refuses_bm25_but_filters(store: IndexStore) -> None:
     passages = [passage(str(number), "text", even=number % 2 == 0) for number in range(4)]
     build_index(store, "test", passages, mode=IndexMode.DENSE, vectors=vectors(*range(4)))
     index = store.open("test").index
@@ -163,5 +163,5 @@ def test_an_index_of_vectors_alone_is_not_searched_by_words_but_filtered(store: 
 def test_fewer_vectors_than_passages_are_refused(store: IndexStore) -> None:
     passages = [passage(str(number), "text") for number in range(4)]
 
-    with pytest.raises(IndexUnusable, match="3 vectors of 8 dimensions, and 4 of 8"):
+    with pytest.raises(IndexUnusable, match="3 vectors of 8 dimensions, but 4 of 8"):
         build_index(store, "test", passages, mode=IndexMode.DENSE, vectors=vectors(0, 1, 2))

@@ -40,9 +40,7 @@ def test_indexes_are_listed_by_name(client: TestClient, indexes: IndexStore) -> 
     assert listed[1]["problem"] is None
 
 
-def test_a_new_version_is_taken_up_without_a_restart(
-    client: TestClient, indexes: IndexStore
-) -> None:
+def test_a_new_version_is_served_without_a_restart(client: TestClient, indexes: IndexStore) -> None:
     assert found(client) == ["lists"]
 
     version = build_index(indexes, "main", NEW)
@@ -51,7 +49,7 @@ def test_a_new_version_is_taken_up_without_a_restart(
     assert summary(client)["version"] == version
 
 
-def test_a_broken_version_leaves_the_last_good_one_in_place(
+def test_a_broken_version_leaves_the_last_good_one_served(
     client: TestClient, indexes: IndexStore
 ) -> None:
     build_index(indexes, "main", NEW)
@@ -81,9 +79,7 @@ def test_a_dropped_index_is_gone(client: TestClient, indexes: IndexStore) -> Non
     assert not (indexes.root / "other").exists()
 
 
-def test_an_index_that_others_dropped_and_made_anew_is_the_new_one(
-    client: TestClient, indexes: IndexStore
-) -> None:
+def test_a_recreated_index_serves_its_new_content(client: TestClient, indexes: IndexStore) -> None:
     build_index(indexes, "other", [passage("old", "A list of the old index.")])
     assert found(client, "other") == ["old"]
 
@@ -93,7 +89,7 @@ def test_an_index_that_others_dropped_and_made_anew_is_the_new_one(
     wait_for(lambda: found(client, "other") == ["new"], "the new index answers")
 
 
-def test_an_index_that_is_built_is_not_dropped(
+def test_an_index_being_built_cannot_be_dropped(
     client: TestClient, indexes: IndexStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("services.retrieval.engine.catalog.LOCK_SECONDS", 0.1)
@@ -103,9 +99,7 @@ def test_an_index_that_is_built_is_not_dropped(
     assert found(client) == ["lists"]
 
 
-def test_a_service_without_its_index_starts_and_is_ready_once_it_is_there(
-    serve: Serve, indexes: IndexStore
-) -> None:
+def test_a_service_becomes_ready_once_its_index_exists(serve: Serve, indexes: IndexStore) -> None:
     client = serve(retrieval_index="later")
     assert client.get("/readyz").status_code == 503
     assert found(client) == 404
@@ -116,7 +110,7 @@ def test_a_service_without_its_index_starts_and_is_ready_once_it_is_there(
     assert found(client) == ["new"]
 
 
-def test_an_index_that_cannot_be_opened_says_why(client: TestClient, indexes: IndexStore) -> None:
+def test_an_unopenable_index_reports_why(client: TestClient, indexes: IndexStore) -> None:
     version = build_index(indexes, "bad", NEW)
     shutil.rmtree(IndexFolder(indexes.root / "bad").version(version).text)
 
@@ -144,8 +138,6 @@ def test_the_default_index_may_be_given_by_its_folder(serve: Serve, tmp_path: Pa
     assert sorted(names) == ["main", "moved"]
 
 
-def test_a_default_index_that_is_neither_name_nor_folder_is_refused(
-    serve: Serve, tmp_path: Path
-) -> None:
+def test_an_invalid_default_index_is_refused(serve: Serve, tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="nowhere"):
         serve(retrieval_index=str(tmp_path / "nowhere"))
