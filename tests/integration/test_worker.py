@@ -74,7 +74,7 @@ def can_be_written(platform: Platform) -> bool:
     return True
 
 
-def test_a_job_runs_and_its_events_tell_the_story(platform: Platform) -> None:
+def test_a_job_runs_to_success_with_its_events(platform: Platform) -> None:
     platform.start_worker()
 
     job_id = platform.client.submit("succeed")
@@ -91,7 +91,7 @@ def test_a_job_runs_and_its_events_tell_the_story(platform: Platform) -> None:
     assert messages[-1] == "Succeeded"
 
 
-def test_a_failure_tells_its_cause_and_the_last_lines_of_the_log(platform: Platform) -> None:
+def test_a_failed_job_has_its_cause_and_the_tail_of_its_log(platform: Platform) -> None:
     platform.start_worker()
 
     told = platform.client.submit("fail")
@@ -123,7 +123,7 @@ def test_invalid_files_fail_the_job_before_it_queues(platform: Platform) -> None
     assert job["error"]["param"] == "training_file"
 
 
-def test_cancelling_ends_the_whole_process_tree_and_frees_the_slot(platform: Platform) -> None:
+def test_cancellation_ends_the_process_tree_and_frees_the_slot(platform: Platform) -> None:
     platform.start_worker()
     job_id = platform.client.submit("forever")
     waiting = platform.client.submit("succeed")
@@ -138,7 +138,7 @@ def test_cancelling_ends_the_whole_process_tree_and_frees_the_slot(platform: Pla
     platform.client.wait_until(waiting, "succeeded")
 
 
-def test_a_job_survives_the_sigkill_of_its_worker(platform: Platform) -> None:
+def test_a_job_resumes_after_its_worker_is_killed(platform: Platform) -> None:
     worker = platform.start_worker(lease_seconds=SHORT_LEASE_SECONDS)
     job_id = platform.client.submit("forever")
     before = running(platform, job_id)
@@ -160,7 +160,7 @@ def test_a_job_survives_the_sigkill_of_its_worker(platform: Platform) -> None:
     assert steps == sorted(set(steps)), "no report is recorded twice"
 
 
-def test_a_job_survives_the_sigkill_of_its_worker_and_watchdog(platform: Platform) -> None:
+def test_a_job_resumes_after_its_worker_and_watchdog_are_killed(platform: Platform) -> None:
     worker = platform.start_worker(lease_seconds=SHORT_LEASE_SECONDS)
     job_id = platform.client.submit("forever")
     before = running(platform, job_id)
@@ -178,7 +178,7 @@ def test_a_job_survives_the_sigkill_of_its_worker_and_watchdog(platform: Platfor
     platform.client.wait_until(job_id, "cancelled")
 
 
-def test_a_worker_that_was_stopped_past_its_lease_leaves_its_successor_alone(
+def test_a_worker_suspended_past_its_lease_does_not_disturb_its_successor(
     platform: Platform,
 ) -> None:
     stopped = platform.start_worker(lease_seconds=SHORT_LEASE_SECONDS)
@@ -205,7 +205,7 @@ def test_a_worker_that_was_stopped_past_its_lease_leaves_its_successor_alone(
     platform.client.wait_until(job_id, "cancelled")
 
 
-def test_a_worker_that_is_asked_to_end_gives_its_job_back(platform: Platform) -> None:
+def test_a_worker_that_shuts_down_requeues_its_job(platform: Platform) -> None:
     worker = platform.start_worker()
     job_id = platform.client.submit("forever")
     before = running(platform, job_id)
@@ -222,7 +222,7 @@ def test_a_worker_that_is_asked_to_end_gives_its_job_back(platform: Platform) ->
     platform.client.wait_until(job_id, "cancelled")
 
 
-def test_jobs_that_were_queued_while_no_worker_ran_are_found(platform: Platform) -> None:
+def test_a_new_worker_finds_jobs_queued_before_it_started(platform: Platform) -> None:
     jobs = [platform.client.submit("succeed") for _ in range(3)]
 
     platform.start_worker()

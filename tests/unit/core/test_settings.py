@@ -15,7 +15,7 @@ def _clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("TEMPER_HOME", raising=False)
 
 
-def test_everything_lives_under_the_current_folder_by_default(tmp_path: Path) -> None:
+def test_everything_is_stored_under_the_current_folder_by_default(tmp_path: Path) -> None:
     settings = Settings()
 
     assert settings.home == tmp_path / ".temper"
@@ -24,13 +24,13 @@ def test_everything_lives_under_the_current_folder_by_default(tmp_path: Path) ->
     assert settings.runtimes_folder == tmp_path / ".temper" / "runtimes"
 
 
-def test_lists_are_written_with_commas(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_list_settings_are_comma_separated(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TEMPER_ALLOWED_ENDPOINTS", "https://a.example, http://b.example:8000/ ,")
 
     assert ApiSettings().allowed_endpoints == ["https://a.example:443", "http://b.example:8000"]
 
 
-def test_secrets_do_not_show_when_settings_are_printed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_printed_settings_hide_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TEMPER_ENDPOINT_KEYS", '{"https://a.example": "sk-secret"}')
 
     settings = WorkerSettings()

@@ -31,7 +31,7 @@ def unsent(database: Database) -> int:
         return len(session.scalars(select(OutboxRow)).all())
 
 
-def test_many_wake_ups_of_a_queue_become_a_few_messages(
+def test_wake_ups_of_a_queue_are_batched(
     database: Database, dispatcher: Dispatcher, tmp_path: Path
 ) -> None:
     with database.write() as session:
@@ -45,7 +45,7 @@ def test_many_wake_ups_of_a_queue_become_a_few_messages(
     assert unsent(database) == 0
 
 
-def test_wake_ups_wait_for_a_broker_that_is_away(
+def test_wake_ups_wait_until_the_broker_is_back(
     database: Database,
     dispatcher: Dispatcher,
     tmp_path: Path,
@@ -66,7 +66,7 @@ def test_wake_ups_wait_for_a_broker_that_is_away(
     assert (unsent(database), messages(tmp_path)) == (0, 1)
 
 
-def test_a_repair_that_fails_does_not_prevent_the_others(
+def test_a_failing_repair_does_not_block_the_others(
     database: Database, dispatcher: Dispatcher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(*_: object) -> None:
@@ -81,7 +81,9 @@ def test_a_repair_that_fails_does_not_prevent_the_others(
     assert read(database, job.id).queue_reason == "no training worker is running"
 
 
-def test_a_lost_job_is_taken_with_its_devices(database: Database, dispatcher: Dispatcher) -> None:
+def test_a_lost_job_is_recovered_with_its_devices(
+    database: Database, dispatcher: Dispatcher
+) -> None:
     job = queued_job(database)
     claim(database, cpu_worker("silent", lease_seconds=-10.0))
 

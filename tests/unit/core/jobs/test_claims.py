@@ -1,4 +1,4 @@
-"""Claiming: one owner, first come first served, all devices or none."""
+"""Claiming jobs: one owner, in order, all devices or none."""
 
 import pytest
 
@@ -47,7 +47,7 @@ def test_a_job_is_claimed_once(database: Database) -> None:
     assert try_claim(database, cpu_worker("b", slots=2)) is None
 
 
-def test_cpu_jobs_of_a_host_share_its_slots_whichever_worker_runs_them(database: Database) -> None:
+def test_workers_of_a_host_share_its_cpu_slots(database: Database) -> None:
     queued_job(database)
     waiting = queued_job(database)
     claim(database, cpu_worker("a", slots=1))
@@ -56,7 +56,7 @@ def test_cpu_jobs_of_a_host_share_its_slots_whichever_worker_runs_them(database:
     assert read(database, waiting.id).queue_reason == "waiting for 1 CPU slot; 0 free on host"
 
 
-def test_gpus_are_leased_all_or_none_and_never_twice(database: Database) -> None:
+def test_gpus_are_leased_all_or_none_and_exclusively(database: Database) -> None:
     first = queued_job(database, gpus=2)
     second = queued_job(database, gpus=2)
     worker = gpu_worker("GPU-a", "GPU-b", "GPU-c")
@@ -69,7 +69,7 @@ def test_gpus_are_leased_all_or_none_and_never_twice(database: Database) -> None
     assert read(database, second.id).queue_reason == "waiting for 2 GPUs; 1 free on gpu-host"
 
 
-def test_a_job_that_waits_for_many_gpus_is_not_overtaken(database: Database) -> None:
+def test_a_job_waiting_for_many_gpus_is_not_overtaken(database: Database) -> None:
     queued_job(database, gpus=1)
     large = queued_job(database, gpus=2)
     queued_job(database, gpus=1)
@@ -84,7 +84,7 @@ def test_a_job_that_waits_for_many_gpus_is_not_overtaken(database: Database) -> 
     assert claim(database, worker).job.id == large.id
 
 
-def test_a_job_too_large_for_a_host_is_left_to_others(database: Database) -> None:
+def test_a_job_too_large_for_this_host_is_skipped(database: Database) -> None:
     queued_job(database, gpus=4)
     small = queued_job(database, gpus=1)
 
@@ -99,7 +99,7 @@ def test_many_jobs_for_larger_hosts_do_not_hide_a_small_one(database: Database) 
     assert claim(database, gpu_worker("GPU-a")).job.id == small.id
 
 
-def test_a_job_that_waits_for_gpus_does_not_keep_a_cpu_slot_idle(database: Database) -> None:
+def test_a_job_waiting_for_gpus_does_not_block_cpu_slots(database: Database) -> None:
     worker = Claimant("host:1", HostDevices("host", ("GPU-a",), 1), 60.0)
     queued_job(database, gpus=1)
     queued_job(database, gpus=1)
@@ -109,14 +109,14 @@ def test_a_job_that_waits_for_gpus_does_not_keep_a_cpu_slot_idle(database: Datab
     assert claim(database, worker).job.id == on_cpu.id
 
 
-def test_a_gpu_that_somebody_else_uses_is_not_taken(database: Database) -> None:
+def test_a_gpu_used_by_another_program_is_not_leased(database: Database) -> None:
     queued_job(database, gpus=1)
     worker = gpu_worker("GPU-a", "GPU-b")
 
     assert claim(database, worker, occupied=frozenset({"GPU-a"})).gpus == ("GPU-b",)
 
 
-def test_without_a_wish_a_job_takes_one_gpu_where_there_is_one(database: Database) -> None:
+def test_a_job_without_a_gpu_count_takes_one_gpu_if_there_is_any(database: Database) -> None:
     queued_job(database, gpus=None)
     queued_job(database, gpus=None)
 
@@ -124,7 +124,7 @@ def test_without_a_wish_a_job_takes_one_gpu_where_there_is_one(database: Databas
     assert claim(database, cpu_worker()).devices == ("cpu-host-0",)
 
 
-def test_validation_is_claimed_without_devices_and_by_one_worker(database: Database) -> None:
+def test_a_validation_needs_no_device_and_is_claimed_once(database: Database) -> None:
     job = new_job(database, gpus=8)
 
     first = try_claim_validation(database, cpu_worker("a"))
@@ -139,7 +139,7 @@ def test_validation_is_claimed_without_devices_and_by_one_worker(database: Datab
     assert second is None
 
 
-def test_a_worker_that_lost_its_lease_can_change_nothing(database: Database) -> None:
+def test_a_worker_without_its_lease_cannot_change_the_job(database: Database) -> None:
     job = queued_job(database)
     lost = claim(database, cpu_worker("a"))
     with database.write() as session:
@@ -161,7 +161,7 @@ def test_a_worker_that_lost_its_lease_can_change_nothing(database: Database) -> 
     assert (now.owner, now.epoch, now.status) == ("host:b", owner.job.epoch, JobStatus.RUNNING)
 
 
-def test_renewing_shows_a_cancellation_that_came_meanwhile(database: Database) -> None:
+def test_renewing_the_lease_returns_a_requested_cancellation(database: Database) -> None:
     queued_job(database)
     held = claim(database, cpu_worker("a"))
     with database.write() as session:

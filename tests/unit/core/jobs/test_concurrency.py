@@ -1,4 +1,4 @@
-"""Many workers of several hosts claim at once, on both databases."""
+"""Workers of several hosts claim concurrently, on both databases."""
 
 import threading
 from collections import Counter
@@ -78,7 +78,7 @@ def work(database: Database, claimant: Claimant, devices: Devices, left: threadi
             release_devices(session, job.id, job.epoch)
 
 
-def test_no_job_and_no_device_is_claimed_twice_and_none_is_left(shared: Database) -> None:
+def test_concurrent_claims_take_every_job_and_device_exactly_once(shared: Database) -> None:
     jobs = [queued_job(shared, gpus=1 + number % 2, priority=number % 3) for number in range(JOBS)]
     cancelled = [job.id for job in jobs[::10]]
     devices, left = Devices(), threading.Event()
@@ -118,7 +118,7 @@ def test_no_job_and_no_device_is_claimed_twice_and_none_is_left(shared: Database
     assert ended[JobStatus.SUCCEEDED] + ended[JobStatus.CANCELLED] == JOBS
 
 
-def test_a_claimer_passes_by_a_job_that_another_host_is_claiming(postgres: str) -> None:
+def test_a_job_being_claimed_by_another_host_is_skipped(postgres: str) -> None:
     database = Database(postgres)
     migrate(database)
     first, second = queued_job(database, gpus=0), queued_job(database, gpus=0)

@@ -1,4 +1,4 @@
-"""The job machine under any order of what users, workers, crashes and repairs do."""
+"""The job machine under arbitrary interleavings of users, workers, crashes and repairs."""
 
 import tempfile
 from pathlib import Path

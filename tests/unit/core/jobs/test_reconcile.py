@@ -48,7 +48,7 @@ def empty_outbox(database: Database) -> None:
         session.execute(delete(OutboxRow))
 
 
-def test_a_job_whose_worker_fell_silent_goes_back_to_the_queue(database: Database) -> None:
+def test_a_job_whose_worker_is_silent_is_requeued(database: Database) -> None:
     job = queued_job(database)
     claim(database, EXPIRED)
 
@@ -58,7 +58,7 @@ def test_a_job_whose_worker_fell_silent_goes_back_to_the_queue(database: Databas
     assert outbox(database)[-1] == "training"
 
 
-def test_a_takeover_waits_for_the_grace_period_after_the_lease(database: Database) -> None:
+def test_a_job_is_requeued_only_after_lease_and_grace_period(database: Database) -> None:
     job = queued_job(database)
     claim(database, EXPIRED)
 
@@ -66,7 +66,7 @@ def test_a_takeover_waits_for_the_grace_period_after_the_lease(database: Databas
     assert read(database, job.id).status is JobStatus.RUNNING
 
 
-def test_a_job_that_loses_worker_after_worker_fails(database: Database) -> None:
+def test_a_job_that_keeps_losing_workers_fails(database: Database) -> None:
     job = queued_job(database)
     for _ in range(MAX_LOSSES):
         claim(database, EXPIRED)
@@ -81,7 +81,7 @@ def test_a_job_that_loses_worker_after_worker_fails(database: Database) -> None:
     assert failed.attempt == MAX_LOSSES
 
 
-def test_a_cancelled_job_whose_worker_is_lost_ends_cancelled(database: Database) -> None:
+def test_a_cancelled_job_that_loses_its_worker_is_cancelled(database: Database) -> None:
     job = queued_job(database)
     claim(database, EXPIRED)
     with database.write() as session:
@@ -92,7 +92,7 @@ def test_a_cancelled_job_whose_worker_is_lost_ends_cancelled(database: Database)
     assert read(database, job.id).status is JobStatus.CANCELLED
 
 
-def test_a_lost_validation_is_done_again_by_somebody_else(database: Database) -> None:
+def test_a_lost_validation_is_repeated_by_another_worker(database: Database) -> None:
     job = new_job(database)
     assert try_claim_validation(database, EXPIRED) is not None
 
@@ -103,7 +103,7 @@ def test_a_lost_validation_is_done_again_by_somebody_else(database: Database) ->
     assert again.job.id == job.id
 
 
-def test_a_validation_that_loses_worker_after_worker_fails_its_job(database: Database) -> None:
+def test_a_validation_that_keeps_losing_workers_fails_the_job(database: Database) -> None:
     job = new_job(database)
     for _ in range(MAX_LOSSES):
         assert try_claim_validation(database, EXPIRED) is not None
@@ -114,7 +114,7 @@ def test_a_validation_that_loses_worker_after_worker_fails_its_job(database: Dat
     assert (failed.status, failed.error.code) == (JobStatus.FAILED, "worker_lost")
 
 
-def test_a_queue_that_no_worker_serves_gets_no_wake_ups(database: Database) -> None:
+def test_unserved_queues_get_no_wake_ups(database: Database) -> None:
     queued_job(database)
     empty_outbox(database)
 
@@ -124,7 +124,7 @@ def test_a_queue_that_no_worker_serves_gets_no_wake_ups(database: Database) -> N
     assert outbox(database) == []
 
 
-def test_a_job_that_no_running_worker_is_large_enough_for_says_so(database: Database) -> None:
+def test_a_job_too_large_for_all_workers_has_that_queue_reason(database: Database) -> None:
     job = queued_job(database, gpus=2)
     serve(database)
 
@@ -134,7 +134,7 @@ def test_a_job_that_no_running_worker_is_large_enough_for_says_so(database: Data
     assert read(database, job.id).queue_reason == "no running training worker has 2 GPUs"
 
 
-def test_devices_of_a_lost_claim_are_freed_and_those_of_a_live_one_kept(database: Database) -> None:
+def test_only_devices_of_lost_claims_are_released(database: Database) -> None:
     queued_job(database, gpus=1)
     queued_job(database, gpus=1)
     worker = gpu_worker("GPU-a", "GPU-b")
@@ -146,7 +146,7 @@ def test_devices_of_a_lost_claim_are_freed_and_those_of_a_live_one_kept(database
         assert free_devices(session, ["GPU-a", "GPU-b"]) == ["GPU-b"]
 
 
-def test_a_waiting_job_gets_a_new_wake_up_unless_one_is_on_its_way(database: Database) -> None:
+def test_a_waiting_job_gets_one_pending_wake_up(database: Database) -> None:
     queued_job(database)
     queued_job(database)
     serve(database)
@@ -159,7 +159,7 @@ def test_a_waiting_job_gets_a_new_wake_up_unless_one_is_on_its_way(database: Dat
     assert outbox(database) == ["training"]
 
 
-def test_a_fresh_job_is_given_time_before_it_is_woken_again(database: Database) -> None:
+def test_a_new_job_gets_no_second_wake_up_at_once(database: Database) -> None:
     queued_job(database)
     serve(database)
     empty_outbox(database)
@@ -170,7 +170,7 @@ def test_a_fresh_job_is_given_time_before_it_is_woken_again(database: Database) 
     assert outbox(database) == []
 
 
-def test_a_job_says_that_no_worker_serves_its_queue_until_one_does(database: Database) -> None:
+def test_the_queue_reason_names_a_missing_worker(database: Database) -> None:
     job = queued_job(database)
     with database.write() as session:
         explain_waiting(session)
@@ -182,7 +182,9 @@ def test_a_job_says_that_no_worker_serves_its_queue_until_one_does(database: Dat
     assert read(database, job.id).queue_reason == "waiting for its turn"
 
 
-def test_a_worker_is_listed_from_its_first_heartbeat_to_its_sign_off(database: Database) -> None:
+def test_a_worker_is_listed_from_its_first_heartbeat_until_it_is_removed(
+    database: Database,
+) -> None:
     with database.write() as session:
         heartbeat(session, "host:1", ["training"], HostDevices("host", ("GPU-a",), 1))
         heartbeat(session, "host:1", ["training"], HostDevices("host", ("GPU-a",), 1))

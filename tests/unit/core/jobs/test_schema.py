@@ -1,4 +1,4 @@
-"""The migration and the tables say the same."""
+"""The migration matches the tables."""
 
 from pathlib import Path
 
@@ -20,11 +20,11 @@ def differences(url: str) -> list[object]:
     return list(found)
 
 
-def test_the_migration_makes_the_tables_on_sqlite(tmp_path: Path) -> None:
+def test_the_migration_creates_the_tables_on_sqlite(tmp_path: Path) -> None:
     assert differences(f"sqlite:///{tmp_path / 'temper.db'}") == []
 
 
-def test_the_migration_makes_the_tables_on_postgres() -> None:
+def test_the_migration_creates_the_tables_on_postgres() -> None:
     with running_postgres() as url:
         assert differences(url) == []
 

@@ -23,7 +23,7 @@ from services.core.jobs.store import (
 from tests.unit.core.jobs.machine import claim, cpu_worker, new_job, queued_job, read
 
 
-def test_a_new_job_is_written_with_its_wake_up_and_first_event(database: Database) -> None:
+def test_a_new_job_has_a_wake_up_and_a_first_event(database: Database) -> None:
     job = new_job(database, metadata={"team": "a"})
 
     with database.read() as session:
@@ -35,7 +35,7 @@ def test_a_new_job_is_written_with_its_wake_up_and_first_event(database: Databas
     assert [event.number for event in events] == [1]
 
 
-def test_nothing_of_a_job_remains_when_its_transaction_fails(database: Database) -> None:
+def test_a_failed_transaction_leaves_nothing_of_the_job(database: Database) -> None:
     job = queued_job(database)
 
     with pytest.raises(RuntimeError), database.write() as session:
@@ -47,7 +47,7 @@ def test_nothing_of_a_job_remains_when_its_transaction_fails(database: Database)
         assert "cancelled" not in {event.message for event in events_after(session, job.id, 0, 9)}
 
 
-def test_cancelling_a_waiting_job_ends_it_at_once(database: Database) -> None:
+def test_a_waiting_job_is_cancelled_immediately(database: Database) -> None:
     job = queued_job(database)
 
     with database.write() as session:
@@ -57,7 +57,7 @@ def test_cancelling_a_waiting_job_ends_it_at_once(database: Database) -> None:
     assert cancelled.finished_at is not None
 
 
-def test_cancelling_a_running_job_asks_its_worker(database: Database) -> None:
+def test_cancelling_a_running_job_notifies_its_worker(database: Database) -> None:
     queued_job(database)
     running = claim(database, cpu_worker()).job
 
@@ -69,7 +69,9 @@ def test_cancelling_a_running_job_asks_its_worker(database: Database) -> None:
     assert first.cancel_requested_at == second.cancel_requested_at is not None
 
 
-def test_cancelling_twice_is_no_error_but_cancelling_the_finished_is(database: Database) -> None:
+def test_cancelling_twice_is_allowed_and_cancelling_a_finished_job_conflicts(
+    database: Database,
+) -> None:
     job = queued_job(database)
     finished = claim(database, cpu_worker()).job
     with database.write() as session:
@@ -133,7 +135,7 @@ def test_events_are_numbered_without_gaps_and_read_from_either_end(database: Dat
     assert backwards == [3, 2]
 
 
-def test_an_idempotency_key_gives_the_first_answer_and_refuses_another_body(
+def test_an_idempotency_key_repeats_the_first_response_and_refuses_another_body(
     database: Database,
 ) -> None:
     with database.write() as session:

@@ -48,7 +48,7 @@ def test_a_checkpoint_of_lora_is_an_adapter_over_the_first_base(database: Databa
     assert [(row.kind, row.base) for row in rows] == [(ModelKind.ADAPTER, "base")] * 2
 
 
-def test_a_checkpoint_of_all_weights_stands_for_itself(database: Database) -> None:
+def test_a_full_checkpoint_has_no_base(database: Database) -> None:
     name = checkpoint(database, "base", "full")
 
     with database.read() as session:

@@ -95,13 +95,13 @@ def test_the_exit_code_and_the_output_are_kept(tree: Tree) -> None:
     assert tree.log.read_text() == "from an earlier attempt\nout\nerr\n"
 
 
-def test_death_by_a_signal_is_negative(tree: Tree) -> None:
+def test_the_exit_code_of_a_killed_child_is_negative(tree: Tree) -> None:
     process = tree.start("import os; os.kill(os.getpid(), 11)")
 
     assert finished(process) == -signal.SIGSEGV
 
 
-def test_a_command_that_does_not_exist_is_an_error(tmp_path: Path) -> None:
+def test_a_missing_command_raises_start_failed(tmp_path: Path) -> None:
     with pytest.raises(StartFailed, match="No such file"):
         SupervisedProcess.start(
             ["/nowhere/python"],
@@ -114,7 +114,7 @@ def test_a_command_that_does_not_exist_is_an_error(tmp_path: Path) -> None:
         )
 
 
-def test_a_request_to_end_leaves_no_daemon(tree: Tree) -> None:
+def test_stopping_a_tree_ends_its_daemons(tree: Tree) -> None:
     process = tree.start(DAEMONS)
     pids = tree.pids()
 
@@ -124,7 +124,7 @@ def test_a_request_to_end_leaves_no_daemon(tree: Tree) -> None:
     assert not [pid for pid in pids if alive(pid)]
 
 
-def test_a_child_that_obeys_is_not_killed(tree: Tree) -> None:
+def test_a_child_that_stops_on_term_is_not_killed(tree: Tree) -> None:
     process = tree.start(
         "import pathlib, signal, sys, time\n"
         "signal.signal(signal.SIGTERM, lambda *_: sys.exit(7))\n"
@@ -139,7 +139,7 @@ def test_a_child_that_obeys_is_not_killed(tree: Tree) -> None:
     assert finished(process) == 7
 
 
-def test_processes_may_have_names_that_are_no_text(tree: Tree) -> None:
+def test_processes_may_have_undecodable_names(tree: Tree) -> None:
     process = tree.start(
         "import ctypes, pathlib, time\n"
         "ctypes.CDLL(None).prctl(15, b'\\xff', 0, 0, 0)\n"  # PR_SET_NAME
@@ -153,7 +153,7 @@ def test_processes_may_have_names_that_are_no_text(tree: Tree) -> None:
     assert finished(process) == -signal.SIGTERM
 
 
-def test_daemons_do_not_outlive_a_child_that_ends_by_itself(tree: Tree) -> None:
+def test_daemons_end_with_a_child_that_exits(tree: Tree) -> None:
     process = tree.start(
         DAEMONS.rpartition("while")[0]
         + "files = [pathlib.Path(f'pid-{generation}') for generation in range(2)]\n"
@@ -165,7 +165,7 @@ def test_daemons_do_not_outlive_a_child_that_ends_by_itself(tree: Tree) -> None:
     assert not [pid for pid in tree.pids() if alive(pid)]
 
 
-def test_a_tree_ends_when_its_lease_runs_out(tree: Tree) -> None:
+def test_a_tree_ends_when_its_lease_expires(tree: Tree) -> None:
     process = tree.start(DAEMONS)
     pids = tree.pids()
 
@@ -175,7 +175,7 @@ def test_a_tree_ends_when_its_lease_runs_out(tree: Tree) -> None:
     assert not [pid for pid in pids if alive(pid)]
 
 
-def test_a_tree_says_whether_its_lease_or_its_worker_ended_it(tree: Tree) -> None:
+def test_a_tree_reports_whether_its_lease_expired(tree: Tree) -> None:
     sleep = "import time; time.sleep(60)"
     expired, ended = tree.start(sleep, lease=0.5), tree.start(sleep)
 
@@ -185,14 +185,14 @@ def test_a_tree_says_whether_its_lease_or_its_worker_ended_it(tree: Tree) -> Non
     assert (finished(ended), ended.expired) == (-signal.SIGTERM, False)
 
 
-def test_nothing_is_started_after_the_lease(tree: Tree) -> None:
+def test_nothing_is_started_after_the_deadline(tree: Tree) -> None:
     process = tree.start("open('started', 'w')", lease=-1.0)
 
     assert process.expired
     assert not (tree.folder / "started").exists()
 
 
-def test_a_renewal_that_comes_late_gives_no_more_time(tree: Tree) -> None:
+def test_a_delayed_renewal_grants_no_extra_time(tree: Tree) -> None:
     process = tree.start("import time; time.sleep(60)")
 
     process.renew(lease_clock() - 1.0)
@@ -225,7 +225,7 @@ def test_only_the_trees_of_earlier_claims_are_killed(tmp_path: Path) -> None:
         finished(process)
 
 
-def test_marks_that_are_no_names_of_trees_are_left_alone(tmp_path: Path) -> None:
+def test_processes_with_foreign_marks_are_spared(tmp_path: Path) -> None:
     marks = (b"\xff:1", os.fsencode(tmp_path.name) + b":" + b"1" * 5000, b"", b"a:b:1")
     strangers = [subprocess.Popen(["sleep", "60"], env={MARKER.encode(): mark}) for mark in marks]
     try:
@@ -237,7 +237,7 @@ def test_marks_that_are_no_names_of_trees_are_left_alone(tmp_path: Path) -> None
             stranger.wait()
 
 
-def test_a_renewed_lease_keeps_the_tree(tree: Tree) -> None:
+def test_a_renewed_lease_keeps_the_tree_running(tree: Tree) -> None:
     def kept(lease: float) -> bool:
         process = tree.start(f"import time; time.sleep({lease + 0.5})", lease=lease)
         process.renew(lease_clock() + 120.0)
@@ -270,7 +270,7 @@ def test_a_tree_ends_when_its_worker_is_killed(tree: Tree) -> None:
     wait_for(lambda: not [pid for pid in pids if alive(pid)], "the end of the tree")
 
 
-def test_a_tree_whose_worker_and_watchdog_are_killed_is_found_by_its_mark(tree: Tree) -> None:
+def test_a_tree_without_worker_and_watchdog_is_found_by_its_mark(tree: Tree) -> None:
     worker = subprocess.Popen([sys.executable, "-c", WORKER, str(tree.folder), DAEMONS])
     wait_for((tree.folder / "worker").exists, "the worker")
     pids = tree.pids()
@@ -286,7 +286,7 @@ def test_a_tree_whose_worker_and_watchdog_are_killed_is_found_by_its_mark(tree: 
     wait_for(lambda: not [pid for pid in pids if alive(pid)], "the end of the tree")
 
 
-def test_a_killed_watchdog_takes_the_tree_with_it(tree: Tree) -> None:
+def test_a_tree_ends_when_its_watchdog_is_killed(tree: Tree) -> None:
     process = tree.start(DAEMONS)
     pids = tree.pids()
     watchdog = psutil.Process(pids[0]).parent()

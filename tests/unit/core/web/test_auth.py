@@ -1,4 +1,4 @@
-"""Which hosts need keys, and how keys are shown."""
+"""Which hosts need keys, and which credentials are accepted."""
 
 import base64
 
@@ -19,7 +19,7 @@ def test_loopback_needs_no_keys(host: str) -> None:
 
 
 @pytest.mark.parametrize("host", EXPOSED)
-def test_every_other_address_needs_keys_or_the_operators_word(host: str) -> None:
+def test_other_addresses_need_keys_or_explicit_permission(host: str) -> None:
     check_exposure(host, [hash_key("k")], keyless_allowed=False)
     check_exposure(host, [], keyless_allowed=True)
     with pytest.raises(ConfigurationError, match="TEMPER_API_KEY_HASHES"):
@@ -40,7 +40,7 @@ BASIC_HEADERS = [basic(f"x:{KEY}"), basic(f":{KEY}"), "basic " + basic(f"name:{K
 
 
 @pytest.mark.parametrize("header", BASIC_HEADERS)
-def test_a_key_is_taken_as_a_basic_password_where_that_is_allowed(header: str) -> None:
+def test_a_key_is_accepted_as_basic_password_where_allowed(header: str) -> None:
     hashes = [hash_key("other"), hash_key(KEY)]
 
     assert Authenticator(hashes, basic=True)(asking(header)) == hash_key(KEY)
@@ -64,16 +64,16 @@ def test_a_key_is_taken_as_a_basic_password_where_that_is_allowed(header: str) -
         f"Bearer {hash_key(KEY)}",
     ],
 )
-def test_nothing_else_is_taken(header: str | None) -> None:
+def test_other_credentials_are_refused(header: str | None) -> None:
     with pytest.raises(AuthenticationFailed):
         Authenticator([hash_key(KEY)], basic=True)(asking(header))
 
 
-def test_a_bearer_key_is_taken_with_and_without_basic() -> None:
+def test_a_bearer_key_is_always_accepted() -> None:
     for basic_too in (False, True):
         authenticator = Authenticator([hash_key(KEY)], basic=basic_too)
         assert authenticator(asking(f"Bearer {KEY}")) == hash_key(KEY)
 
 
-def test_where_there_are_no_keys_everybody_is_let_in() -> None:
+def test_without_keys_every_caller_is_anonymous() -> None:
     assert Authenticator([], basic=True)(asking(None)) == ANONYMOUS

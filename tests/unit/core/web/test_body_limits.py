@@ -1,4 +1,4 @@
-"""How much a request may send, and how long it may pause."""
+"""Limits on the size of bodies and on pauses."""
 
 import asyncio
 
@@ -65,7 +65,9 @@ def test_a_body_within_the_limit_passes() -> None:
 
 
 @pytest.mark.parametrize("length", [None, 3, 11])
-def test_a_body_over_the_limit_is_refused_whatever_it_declares(length: int | None) -> None:
+def test_a_body_over_the_limit_is_refused_regardless_of_its_declared_length(
+    length: int | None,
+) -> None:
     with pytest.raises(PayloadTooLarge):
         read([chunk(b"12345"), chunk(b"678901", more=False), DISCONNECT], length=length)
 
@@ -79,20 +81,20 @@ def test_a_path_may_have_a_larger_limit(path: str) -> None:
         read([chunk(b"x" * 21, more=False), DISCONNECT], path=path)
 
 
-def test_a_body_that_stops_coming_is_given_up() -> None:
+def test_a_stalled_body_is_refused() -> None:
     with pytest.raises(InvalidRequest) as caught:
         read([chunk(b"1"), chunk(b"2", more=False)], last_pause=30, stall_seconds=0.01)
 
     assert caught.value.code == "body_timeout"
 
 
-def test_a_client_may_wait_for_its_answer_as_long_as_it_likes() -> None:
+def test_waiting_for_the_response_has_no_time_limit() -> None:
     reader = read([chunk(b"", more=False), DISCONNECT], last_pause=0.2, stall_seconds=0.01)
 
     assert reader.left
 
 
-def test_a_client_that_leaves_in_the_middle_is_no_error_here() -> None:
+def test_a_disconnect_during_the_body_is_passed_on() -> None:
     try:
         assert read([chunk(b"1"), DISCONNECT]).left
     except TemperError as error:  # pragma: no cover

@@ -1,4 +1,4 @@
-"""A service without keys is used under an address or a plain name, and by its own pages only."""
+"""A service without keys refuses foreign hosts (DNS rebinding) and origins (CSRF)."""
 
 import pytest
 from starlette.applications import Starlette
@@ -33,7 +33,7 @@ def status(host: str, origin: str | None = None) -> int:
         "TEMPER.example.ORG:443",
     ],
 )
-def test_addresses_plain_names_and_allowed_names_are_let_in(host: str) -> None:
+def test_addresses_undotted_names_and_allowed_names_are_accepted(host: str) -> None:
     assert status(host) == 200
 
 
@@ -67,7 +67,7 @@ def test_other_names_are_refused(host: str) -> None:
         ("[::1]:8080", "http://[::1]:8080"),
     ],
 )
-def test_pages_of_the_service_itself_are_let_in(host: str, origin: str) -> None:
+def test_same_origin_requests_are_accepted(host: str, origin: str) -> None:
     assert status(host, origin) == 200
 
 
@@ -84,5 +84,5 @@ def test_pages_of_the_service_itself_are_let_in(host: str, origin: str) -> None:
         "localhost:8080",
     ],
 )
-def test_pages_of_others_are_refused(origin: str) -> None:
+def test_cross_origin_requests_are_refused(origin: str) -> None:
     assert status("localhost:8080", origin) == 403

@@ -1,4 +1,4 @@
-"""The short way to a route has everything that the long way has."""
+"""The fast path to a route does everything that the middlewares do."""
 
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
@@ -84,7 +84,7 @@ def short() -> TestClient:
         (b"something", {"origin": "http://stranger.example.org"}),
     ],
 )
-def test_both_ways_answer_the_same(
+def test_fast_path_and_router_respond_alike(
     long: TestClient, short: TestClient, body: bytes, headers: dict[str, str]
 ) -> None:
     one, other = (way.post("/echo", content=body, headers=headers) for way in (long, short))
@@ -99,7 +99,7 @@ def test_both_ways_answer_the_same(
     assert counted[0] == counted[1]
 
 
-def test_other_requests_go_the_long_way(short: TestClient) -> None:
+def test_other_requests_are_routed_normally(short: TestClient) -> None:
     assert short.get("/healthz").json() == {"status": "ok"}
     assert short.get("/echo").status_code == 405
     assert short.post("/nosuch").status_code == 404

@@ -1,4 +1,4 @@
-"""Every error becomes OpenAI's error body, with a request id and nothing of our insides."""
+"""Every error becomes OpenAI's error body, with a request id and no internals."""
 
 import logging
 from collections.abc import Iterator
@@ -91,7 +91,7 @@ def test_an_error_has_its_status_type_and_code(
 
 
 @pytest.mark.parametrize("error", [errors.Conflict("no"), errors.StorageFull("no")])
-def test_what_asking_again_does_not_help_says_so(
+def test_errors_that_retries_cannot_fix_say_so(
     app: FastAPI, client: TestClient, error: Exception
 ) -> None:
     fail_with(app, error)
@@ -99,7 +99,7 @@ def test_what_asking_again_does_not_help_says_so(
     assert client.get("/fail").headers["x-should-retry"] == "false"
 
 
-def test_a_fault_of_ours_is_logged_and_not_told(
+def test_a_bug_is_logged_and_not_shown(
     app: FastAPI, client: TestClient, caplog: pytest.LogCaptureFixture
 ) -> None:
     fail_with(app, RuntimeError("the password is hunter2"))
@@ -121,7 +121,7 @@ def test_a_fault_of_ours_is_logged_and_not_told(
         (DataError("SELECT secret", {}, Exception("NUL")), 400, "invalid_request"),
     ],
 )
-def test_the_database_is_not_quoted(
+def test_database_errors_are_not_shown(
     app: FastAPI, client: TestClient, error: Exception, status: int, code: str
 ) -> None:
     fail_with(app, error)
@@ -144,7 +144,7 @@ def test_unknown_routes_and_methods_have_the_same_body(
     assert (answer.status_code, answer.json()["error"]["code"]) == (status, code)
 
 
-def test_a_client_keeps_its_own_request_id_if_it_is_one(client: TestClient) -> None:
+def test_a_valid_request_id_of_the_client_is_kept(client: TestClient) -> None:
     def answered(given: str) -> str:
         return str(client.get("/healthz", headers={"x-request-id": given}).headers["x-request-id"])
 
@@ -153,7 +153,7 @@ def test_a_client_keeps_its_own_request_id_if_it_is_one(client: TestClient) -> N
     assert answered("x" * 101).startswith("req-")
 
 
-def test_request_figures_stay_bounded(client: TestClient) -> None:
+def test_the_number_of_metric_series_is_bounded(client: TestClient) -> None:
     for n in range(20):
         client.get(f"/nowhere/{n}")
         client.request(f"METHOD{n}", "/items")

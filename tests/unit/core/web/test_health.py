@@ -1,4 +1,4 @@
-"""Readiness names each dependency and keeps causes to the log."""
+"""Readiness names each dependency; causes are only logged."""
 
 from collections.abc import Mapping
 from threading import Event
@@ -33,7 +33,7 @@ def test_ready_when_every_dependency_is() -> None:
     assert body == {"status": "ready", "dependencies": {"database": "ok", "broker": "ok"}}
 
 
-def test_the_dependency_that_does_not_work_is_named_without_its_address() -> None:
+def test_a_failing_dependency_is_named_without_its_address() -> None:
     status, body = ready({"database": lambda: None, "broker": broken})
 
     assert status == 503
@@ -43,7 +43,7 @@ def test_the_dependency_that_does_not_work_is_named_without_its_address() -> Non
     }
 
 
-def test_a_dependency_that_hangs_does_not_hang_the_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_hanging_dependency_does_not_delay_the_response(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(health, "CHECK_SECONDS", 0.05)
     released = Event()
 

@@ -1,4 +1,4 @@
-"""Bodies that are read by hand: what is wrong is told, and what models write is taken."""
+"""Bodies parsed by hand: precise errors, tolerance for text that models write."""
 
 import asyncio
 import json
@@ -32,13 +32,13 @@ def written(text: str) -> bytes:
 
 
 @given(st.text(), st.floats(allow_nan=False, allow_infinity=False), st.booleans())
-def test_what_is_sent_is_read(title: str, seconds: float, ascii_only: bool) -> None:
+def test_a_body_is_parsed(title: str, seconds: float, ascii_only: bool) -> None:
     body = json.dumps({"title": title, "seconds": seconds, "other": [1]}, ensure_ascii=ascii_only)
 
     assert parse_body(body.encode(), Song) == Song(title=title, seconds=seconds)
 
 
-def test_a_client_that_hangs_up_while_it_sends_is_no_fault_of_the_service() -> None:
+def test_a_disconnect_during_the_body_is_an_invalid_request() -> None:
     async def receive() -> Message:
         return {"type": "http.disconnect"}
 
@@ -51,7 +51,7 @@ HALVES = st.characters(min_codepoint=0xD7F0, max_codepoint=0xE010)
 
 
 @given(st.text(st.one_of(HALVES, st.characters(), st.sampled_from('\\"\0'))))
-def test_halves_of_surrogate_pairs_are_taken(title: str) -> None:
+def test_lone_surrogates_are_accepted(title: str) -> None:
     song = parse_body(json.dumps({"title": title}).encode(), Song)
 
     whole = title.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
@@ -69,11 +69,11 @@ def test_halves_of_surrogate_pairs_are_taken(title: str) -> None:
         (r"\u0000", "\0"),
     ],
 )
-def test_a_half_becomes_the_replacement_character(text: str, title: str) -> None:
+def test_a_lone_surrogate_becomes_the_replacement_character(text: str, title: str) -> None:
     assert parse_body(written(text), Song).title == title
 
 
-def test_a_half_that_was_encoded_as_such_is_taken() -> None:
+def test_a_lone_surrogate_encoded_in_utf8_is_accepted() -> None:
     body = '{"title": "a\ud800"}'.encode("utf-8", "surrogatepass")
 
     assert parse_body(body, Song).title == "a\ufffd"
@@ -104,7 +104,7 @@ def test_a_half_that_was_encoded_as_such_is_taken() -> None:
     ],
     ids=range(19),
 )
-def test_everything_else_is_refused(body: bytes) -> None:
+def test_other_invalid_bodies_are_refused(body: bytes) -> None:
     with pytest.raises(Unprocessable) as refusal:
         parse_body(body, Song)
 
@@ -112,7 +112,7 @@ def test_everything_else_is_refused(body: bytes) -> None:
 
 
 @pytest.mark.parametrize("part", ['a,"b\\', '\\"', '\\\\",[{', '",', "[1,2],\n"])
-def test_a_large_text_is_no_large_number_of_values(part: str) -> None:
+def test_a_long_string_counts_as_one_value(part: str) -> None:
     text = part * 500_000
 
     assert parse_body(json.dumps({"title": text}).encode(), Song).title == text
@@ -136,7 +136,7 @@ class Album(BaseModel):
     songs: list[Song]
 
 
-def test_a_bad_field_is_answered_with_422_and_named(client: TestClient) -> None:
+def test_an_invalid_field_is_named_in_a_422(client: TestClient) -> None:
     answer = client.post("/songs", json={"title": "a", "seconds": "x", "verses": [1]})
 
     assert answer.status_code == 422
@@ -145,7 +145,7 @@ def test_a_bad_field_is_answered_with_422_and_named(client: TestClient) -> None:
     assert [problem["param"] for problem in error["details"]] == ["seconds", "verses[0]"]
 
 
-def test_the_description_of_a_body_stands_by_itself(client: TestClient) -> None:
+def test_the_documented_schema_has_no_references(client: TestClient) -> None:
     body = client.get("/openapi.json").json()["paths"]["/songs"]["post"]["requestBody"]
 
     schema = body["content"]["application/json"]["schema"]

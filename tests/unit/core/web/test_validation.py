@@ -1,4 +1,4 @@
-"""Problems of a request are told by paths of the request itself."""
+"""Problems of a request are located by paths in the request."""
 
 from typing import Annotated, Literal
 
@@ -113,7 +113,7 @@ CIRCLE = {"type": "circle", "radius": 1}
         ("text", None),
     ],
 )
-def test_a_problem_of_the_body_is_named_by_its_path(
+def test_a_problem_in_the_body_is_named_by_its_path(
     client: TestClient, body: object, param: str | None
 ) -> None:
     answer = client.post("/drawings", json=body)
@@ -122,13 +122,13 @@ def test_a_problem_of_the_body_is_named_by_its_path(
     assert answer.json()["error"]["param"] == param
 
 
-def test_a_problem_of_the_query_is_named(client: TestClient) -> None:
+def test_a_problem_in_the_query_is_named(client: TestClient) -> None:
     answer = client.post("/drawings?limit=0", json={"shape": CIRCLE})
 
     assert answer.json()["error"]["param"] == "limit"
 
 
-def test_a_validators_words_come_as_they_are(client: TestClient) -> None:
+def test_a_validators_message_is_unchanged(client: TestClient) -> None:
     answer = client.post("/drawings", json={"shape": CIRCLE, "tags": ["a", "b", "c"]})
 
     assert answer.json()["error"]["message"] == "tags: has too many"
@@ -154,7 +154,7 @@ def test_a_validators_words_come_as_they_are(client: TestClient) -> None:
         ({"tool": {"kind": "brush", "grains": 1}}, "tool.grains: is not a field of this request"),
     ],
 )
-def test_an_unknown_field_is_told_with_the_nearest_one(
+def test_an_unknown_field_suggests_the_closest_one(
     client: TestClient, body: dict[str, object], message: str
 ) -> None:
     answer = client.post("/drawings", json={"shape": CIRCLE, **body})
@@ -162,14 +162,14 @@ def test_an_unknown_field_is_told_with_the_nearest_one(
     assert answer.json()["error"]["message"] == message
 
 
-def test_in_a_union_the_nearest_field_is_told_too(client: TestClient) -> None:
+def test_the_closest_field_is_found_in_unions(client: TestClient) -> None:
     answer = client.post("/drawings", json={"shape": CIRCLE, "either": {"widht": 1}})
 
     messages = [item["message"] for item in answer.json()["error"]["details"]]
     assert "is not a field of this request; did you mean width?" in messages
 
 
-def test_a_misspelt_field_comes_before_the_one_it_leaves_missing(client: TestClient) -> None:
+def test_a_misspelled_field_comes_before_the_missing_one(client: TestClient) -> None:
     error = client.post("/drawings", json={"shap": CIRCLE}).json()["error"]
 
     assert error["param"] == "shap"
@@ -178,7 +178,7 @@ def test_a_misspelt_field_comes_before_the_one_it_leaves_missing(client: TestCli
     )
 
 
-def test_further_problems_are_counted_and_listed_within_bounds(client: TestClient) -> None:
+def test_further_problems_are_counted_and_listed_up_to_a_limit(client: TestClient) -> None:
     few = client.post("/drawings", json={"shape": {"type": "circle"}, "a": 1, "b": 2}).json()
     many = client.post("/drawings", json={str(n): n for n in range(500)}).json()
 
@@ -197,7 +197,7 @@ def test_further_problems_are_counted_and_listed_within_bounds(client: TestClien
         (b"[]", "application/json", "send a JSON object, with Content-Type: application/json"),
     ],
 )
-def test_what_is_no_json_object_is_told_what_to_send(
+def test_a_body_that_is_not_an_object_is_told_what_to_send(
     client: TestClient, content: bytes, type_: str, message: str
 ) -> None:
     answer = client.post("/drawings", content=content, headers={"Content-Type": type_})

@@ -1,4 +1,4 @@
-"""What the end of a child means for its job."""
+"""How the exit of a child changes its job."""
 
 import os
 from pathlib import Path
@@ -59,7 +59,7 @@ def held(database: Database) -> Claim:
     return claim(database, cpu_worker())
 
 
-def test_a_result_makes_a_success_and_frees_the_slot(database: Database, held: Claim) -> None:
+def test_a_successful_result_frees_the_slot(database: Database, held: Claim) -> None:
     job = settled(database, held, ending({"status": "succeeded", "value": 7}))
 
     assert (job.status, job.result) == (JobStatus.SUCCEEDED, {"kept": 7})
@@ -67,9 +67,7 @@ def test_a_result_makes_a_success_and_frees_the_slot(database: Database, held: C
         assert free_devices(session, held.devices) == list(held.devices)
 
 
-def test_a_success_that_came_before_the_cancellation_counts(
-    database: Database, held: Claim
-) -> None:
+def test_a_success_counts_despite_a_late_cancellation(database: Database, held: Claim) -> None:
     with database.write() as session:
         request_cancel(session, held.job.id)
 
@@ -78,21 +76,19 @@ def test_a_success_that_came_before_the_cancellation_counts(
     assert job.status is JobStatus.SUCCEEDED
 
 
-def test_a_cancelled_child_without_result_makes_a_cancelled_job(
-    database: Database, held: Claim
-) -> None:
+def test_a_cancelled_child_without_result_cancels_the_job(database: Database, held: Claim) -> None:
     assert settled(database, held, ending(returncode=-15, cancelled=True)).status is (
         JobStatus.CANCELLED
     )
 
 
-def test_a_worker_that_shuts_down_gives_the_job_back(database: Database, held: Claim) -> None:
+def test_a_shutdown_requeues_the_job(database: Database, held: Claim) -> None:
     job = settled(database, held, ending(returncode=-15, stopping=True))
 
     assert (job.status, job.losses, job.owner) == (JobStatus.QUEUED, 0, None)
 
 
-def test_a_shut_down_worker_gives_a_validation_back(database: Database) -> None:
+def test_a_shutdown_releases_the_validation(database: Database) -> None:
     job = new_job(database)
     first = try_claim_validation(database, cpu_worker("a"))
     assert first is not None
@@ -113,7 +109,7 @@ def test_a_shut_down_worker_gives_a_validation_back(database: Database) -> None:
         (-11, "process_killed", "killed by SIGSEGV"),
     ],
 )
-def test_an_end_without_result_is_explained(
+def test_an_exit_without_result_is_explained(
     database: Database, held: Claim, returncode: int, code: str, words: str
 ) -> None:
     job = settled(database, held, ending(returncode=returncode))
@@ -124,16 +120,14 @@ def test_an_end_without_result_is_explained(
     assert words in job.error.message
 
 
-def test_a_success_that_the_kind_refuses_leaves_the_job_to_fail(
-    database: Database, held: Claim
-) -> None:
+def test_a_result_refused_by_the_handler_raises(database: Database, held: Claim) -> None:
     with pytest.raises(JobFailed):
         settled(database, held, ending({"status": "succeeded", "broken": True}))
 
     assert read(database, held.job.id).status is JobStatus.RUNNING
 
 
-def test_a_cancellation_during_validation_counts_though_the_files_are_valid(
+def test_a_cancellation_during_a_successful_validation_counts(
     database: Database,
 ) -> None:
     new_job(database)
@@ -145,17 +139,13 @@ def test_a_cancellation_during_validation_counts_though_the_files_are_valid(
     assert settled(database, held, ending({"status": "succeeded"})).status is JobStatus.CANCELLED
 
 
-def test_a_lease_that_ran_out_costs_an_attempt_and_not_the_job(
-    database: Database, held: Claim
-) -> None:
+def test_an_expired_lease_costs_an_attempt_not_the_job(database: Database, held: Claim) -> None:
     job = settled(database, held, ending(returncode=-15, expired=True))
 
     assert (job.status, job.losses, job.error) == (JobStatus.QUEUED, 1, None)
 
 
-def test_what_a_child_fails_with_when_it_was_asked_to_end_does_not_count(
-    database: Database, held: Claim
-) -> None:
+def test_failures_of_a_stopped_child_do_not_count(database: Database, held: Claim) -> None:
     failure = {"status": "failed", "error": {"code": "engine_died", "message": "gone"}}
 
     assert settled(database, held, ending(failure, stopping=True)).status is JobStatus.QUEUED
@@ -166,9 +156,7 @@ def test_what_a_child_fails_with_when_it_was_asked_to_end_does_not_count(
     [b"no json", b"[1]", b"\xff", b"[" * 100_000, b" " * (MAX_RESULT_BYTES + 1)],
     ids=["text", "list", "bytes", "deep", "large"],
 )
-def test_a_result_that_cannot_be_read_is_a_failure_that_says_so(
-    tmp_path: Path, content: bytes
-) -> None:
+def test_an_unreadable_result_is_a_failure(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "result.json").write_bytes(content)
 
     result = read_result(tmp_path)
@@ -177,7 +165,7 @@ def test_a_result_that_cannot_be_read_is_a_failure_that_says_so(
     assert result["error"]["code"] == "bad_result"
 
 
-def test_a_link_or_a_pipe_in_place_of_a_result_is_not_followed(tmp_path: Path) -> None:
+def test_a_link_or_pipe_in_place_of_a_result_is_refused(tmp_path: Path) -> None:
     (tmp_path / "elsewhere").write_text('{"status": "succeeded"}')
     (tmp_path / "result.json").symlink_to(tmp_path / "elsewhere")
     assert not succeeded(read_result(tmp_path))
@@ -187,7 +175,7 @@ def test_a_link_or_a_pipe_in_place_of_a_result_is_not_followed(tmp_path: Path) -
     assert not succeeded(read_result(tmp_path))
 
 
-def test_a_result_holds_only_what_a_database_can(tmp_path: Path) -> None:
+def test_a_result_is_sanitized_for_the_database(tmp_path: Path) -> None:
     text = '{"status": "succeeded", "loss": NaN, "text": "a\\u0000\\ud800", "n": 1e999}'
     (tmp_path / "result.json").write_text(text)
 

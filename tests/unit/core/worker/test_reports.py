@@ -1,4 +1,4 @@
-"""Following a child's report file and its log."""
+"""Following a child's report file and log."""
 
 import json
 from pathlib import Path
@@ -49,7 +49,7 @@ def test_reports_are_recorded_once_as_they_appear(
     assert messages(database, follower) == ["report 1", "report 2"]
 
 
-def test_a_line_is_read_when_it_is_complete(
+def test_incomplete_lines_are_not_read(
     database: Database, follower: ReportFollower, tmp_path: Path
 ) -> None:
     line = b'{"type": "message", "message": "report 1"}\n'
@@ -62,7 +62,7 @@ def test_a_line_is_read_when_it_is_complete(
     assert messages(database, follower) == ["report 1"]
 
 
-def test_a_file_that_was_replaced_by_a_shorter_one_is_read_from_its_start(
+def test_a_shorter_file_is_read_from_its_start(
     database: Database, follower: ReportFollower, tmp_path: Path
 ) -> None:
     for number in range(3):
@@ -76,7 +76,7 @@ def test_a_file_that_was_replaced_by_a_shorter_one_is_read_from_its_start(
     assert messages(database, follower)[-1] == "report of another file"
 
 
-def test_half_a_line_of_a_killed_attempt_does_not_swallow_the_next(
+def test_a_partial_line_of_a_killed_attempt_is_terminated(
     database: Database, follower: ReportFollower, tmp_path: Path
 ) -> None:
     (tmp_path / "reports.jsonl").write_bytes(b'{"type": "mess')
@@ -87,7 +87,7 @@ def test_half_a_line_of_a_killed_attempt_does_not_swallow_the_next(
     assert messages(database, follower) == ["report 1"]
 
 
-def test_nothing_that_is_no_json_ends_a_child(tmp_path: Path) -> None:
+def test_values_that_json_does_not_have_do_not_crash_a_child(tmp_path: Path) -> None:
     reporter = Reporter(tmp_path)
 
     reporter.message("\ud800", where=float("inf"))
@@ -100,7 +100,7 @@ def test_nothing_that_is_no_json_ends_a_child(tmp_path: Path) -> None:
     }
 
 
-def test_the_log_tail_is_bounded_and_survives_bad_bytes(tmp_path: Path) -> None:
+def test_the_log_tail_is_bounded_and_tolerates_invalid_bytes(tmp_path: Path) -> None:
     log = tmp_path / "log.txt"
     log.write_bytes(b"\xff\n" + b"x" * 100_000 + b"\n" + b"line\n" * 100)
 
@@ -111,7 +111,7 @@ def test_the_log_tail_is_bounded_and_survives_bad_bytes(tmp_path: Path) -> None:
     assert log_tail(tmp_path / "missing") == []
 
 
-def test_an_endless_log_is_cut_to_its_end_while_the_child_appends(tmp_path: Path) -> None:
+def test_an_oversized_log_is_truncated_while_the_child_appends(tmp_path: Path) -> None:
     log = tmp_path / "log.txt"
     with open(log, "ab") as child:
         child.truncate(MAX_LOG_BYTES)

@@ -69,7 +69,7 @@ def leave(home: Path, **result: Any) -> None:
     (home / "job" / "result.json").write_text(json.dumps(result))
 
 
-def test_finished_work_of_a_lost_worker_is_not_done_again(
+def test_a_result_left_by_a_lost_worker_is_used(
     database: Database, held: Claim, tmp_path: Path
 ) -> None:
     leave(tmp_path, status="succeeded", value=7)
@@ -79,7 +79,7 @@ def test_finished_work_of_a_lost_worker_is_not_done_again(
     assert job.result == {"status": "succeeded", "value": 7}
 
 
-def test_a_failure_that_a_lost_worker_left_does_not_count(
+def test_a_failure_left_by_a_lost_worker_is_ignored(
     database: Database, held: Claim, tmp_path: Path
 ) -> None:
     leave(tmp_path, status="failed", error={"code": "engine_died", "message": "killed with it"})
@@ -87,7 +87,7 @@ def test_a_failure_that_a_lost_worker_left_does_not_count(
     assert run(database, held, tmp_path, Handler(FINISH)).status is JobStatus.SUCCEEDED
 
 
-def test_an_outcome_waits_for_a_database_that_is_away(
+def test_an_outcome_is_recorded_when_the_database_is_back(
     database: Database, held: Claim, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("services.core.worker.run.CONTROL_SECONDS", 0.05)
@@ -97,7 +97,7 @@ def test_an_outcome_waits_for_a_database_that_is_away(
     assert job.status is JobStatus.SUCCEEDED
 
 
-def test_a_job_whose_lease_ran_out_goes_back_to_the_queue(
+def test_a_job_whose_lease_expired_is_requeued(
     database: Database, held: Claim, tmp_path: Path
 ) -> None:
     job = run(database, held, tmp_path, Handler(FINISH), lease_left=-1.0)
@@ -105,7 +105,7 @@ def test_a_job_whose_lease_ran_out_goes_back_to_the_queue(
     assert (job.status, job.losses) == (JobStatus.QUEUED, 1)
 
 
-def test_a_child_knows_neither_database_nor_broker_nor_keys(
+def test_a_child_sees_neither_database_nor_broker_nor_keys(
     database: Database, held: Claim, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TEMPER_ENDPOINT_KEYS", json.dumps({"https://x": "secret-of-the-operator"}))
@@ -118,7 +118,7 @@ def test_a_child_knows_neither_database_nor_broker_nor_keys(
     assert "secret-of-the-operator" not in (tmp_path / "job" / "environment.json").read_text()
 
 
-def test_a_child_that_closes_its_output_and_floods_its_reports_is_followed_to_its_end(
+def test_a_child_that_closes_its_output_is_followed_to_its_end(
     database: Database, held: Claim, tmp_path: Path
 ) -> None:
     flood = (

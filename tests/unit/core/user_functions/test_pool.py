@@ -1,4 +1,4 @@
-"""Calling functions where they can do no harm."""
+"""Calling the operator's functions in child processes."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -50,7 +50,7 @@ def test_a_function_is_called_by_keyword(name: str) -> None:
     assert called(name, a=2, b=3) == 5
 
 
-def test_a_process_stays_for_the_next_call() -> None:
+def test_a_process_is_reused_for_the_next_call() -> None:
     async def twice(opened: FunctionPool) -> tuple[int, int]:
         return await opened.call({}, SECONDS), await opened.call({}, SECONDS)
 
@@ -73,19 +73,21 @@ def test_a_process_stays_for_the_next_call() -> None:
         ("tests.nowhere.at_all", {}, "cannot be imported"),
     ],
 )
-def test_what_went_wrong_is_told(name: str, arguments: dict[str, Any], message: str) -> None:
+def test_the_reason_of_a_failed_call_is_reported(
+    name: str, arguments: dict[str, Any], message: str
+) -> None:
     with pytest.raises(FunctionFailed, match=message):
         called(name, **arguments)
 
 
-def test_a_value_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_oversized_value_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pool, "MAX_VALUE_BYTES", 1 << 16)
 
     with pytest.raises(FunctionFailed, match="more than"):
         called("much", size=1 << 20)
 
 
-def test_after_a_failure_the_function_can_be_called_again() -> None:
+def test_a_function_can_be_called_after_a_failure() -> None:
     async def fail_and_go_on(opened: FunctionPool) -> int:
         for name in ({"c": 1}, {"a": 1, "b": []}):
             with pytest.raises(FunctionFailed):
@@ -95,7 +97,7 @@ def test_after_a_failure_the_function_can_be_called_again() -> None:
     assert with_processes("add", fail_and_go_on) == 2
 
 
-def test_a_function_that_does_not_return_is_killed_with_what_it_started(tmp_path: Path) -> None:
+def test_a_hanging_function_is_killed_with_its_processes(tmp_path: Path) -> None:
     started = tmp_path / "pids"
 
     async def hang(opened: FunctionPool) -> None:
@@ -109,7 +111,7 @@ def test_a_function_that_does_not_return_is_killed_with_what_it_started(tmp_path
     wait_for(lambda: not any(_runs(pid) for pid in pids), "both processes end")
 
 
-def test_a_call_that_is_cancelled_leaves_nothing(tmp_path: Path) -> None:
+def test_a_cancelled_call_leaves_no_process(tmp_path: Path) -> None:
     started = tmp_path / "pids"
 
     async def cancel(opened: FunctionPool) -> None:
@@ -125,13 +127,13 @@ def test_a_call_that_is_cancelled_leaves_nothing(tmp_path: Path) -> None:
     wait_for(lambda: not any(_runs(pid) for pid in pids), "both processes end")
 
 
-def test_modules_of_the_operators_folder_are_found(tmp_path: Path) -> None:
+def test_modules_are_imported_from_the_operators_folder(tmp_path: Path) -> None:
     (tmp_path / "mine_alone.py").write_text("def twice(n):\n    return 2 * n\n")
 
     assert called("mine_alone.twice", folder=tmp_path, n=4) == 8
 
 
-def test_a_function_is_shown_no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_function_sees_no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TEMPER_SANDBOX_API_KEY", "sk-secret")
 
     assert "sk-secret" not in called("variables").values()
@@ -144,7 +146,7 @@ def test_only_allowed_functions_may_be_called() -> None:
 
 
 @pytest.mark.parametrize("path", ["", "f", "a..b", "a.b;c", "a/b.c", ".a.b", "a.b.", "a.b\n"])
-def test_what_is_no_dotted_path_is_refused(path: str) -> None:
+def test_invalid_dotted_paths_are_refused(path: str) -> None:
     with pytest.raises(InvalidRequest):
         check_function_allowed(path, [path], "x")
 

@@ -1,4 +1,4 @@
-"""What a host's devices are, seen through a stand-in for NVML."""
+"""The devices of a host, with a fake NVML."""
 
 import pytest
 
@@ -40,7 +40,7 @@ def test_the_operator_restricts_gpus_by_index_or_uuid(
     assert nvml.open == 0
 
 
-def test_a_card_is_occupied_relative_to_its_own_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_gpu_occupancy_is_relative_to_its_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     two_gib = 2 * GIB
     nvml = FakeNvml({"large": (two_gib, 80 * GIB), "small": (two_gib, 8 * GIB)})
     nvml.install(monkeypatch)

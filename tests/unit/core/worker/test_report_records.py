@@ -1,4 +1,4 @@
-"""What children report."""
+"""Reports of children become the state of their jobs."""
 
 import json
 from collections.abc import Iterator
@@ -28,14 +28,14 @@ def record(database: Database, *lines: str) -> str:
 
 
 @given(st.binary(max_size=300))
-def test_any_line_is_a_report_or_becomes_a_warning_that_shows_it(line: bytes) -> None:
+def test_invalid_report_lines_become_warnings(line: bytes) -> None:
     report = parse_report(line)
 
     assert isinstance(report, MessageReport)
     assert report.level == "warn"
 
 
-def test_phase_and_progress_become_the_state_of_the_job(database: Database) -> None:
+def test_phase_and_progress_update_the_job(database: Database) -> None:
     job_id = record(
         database,
         '{"type": "phase", "phase": "training"}',
@@ -47,7 +47,7 @@ def test_phase_and_progress_become_the_state_of_the_job(database: Database) -> N
     assert job.reports_offset == 100
 
 
-def test_metrics_become_an_event_with_the_figures(database: Database) -> None:
+def test_metrics_become_an_event_with_their_values(database: Database) -> None:
     job_id = record(
         database, '{"type": "metrics", "step": 3, "metrics": {"loss": 0.5, "grad_norm": null}}'
     )
@@ -58,7 +58,7 @@ def test_metrics_become_an_event_with_the_figures(database: Database) -> None:
     assert event.message == "Step 3: loss=0.5"
 
 
-def test_a_checkpoint_is_listed_once_with_the_figures_before_it(database: Database) -> None:
+def test_a_checkpoint_is_listed_once_with_the_latest_metrics(database: Database) -> None:
     job_id = record(
         database,
         '{"type": "metrics", "step": 3, "metrics": {"loss": 0.5}}',
@@ -96,7 +96,7 @@ def postgres() -> Iterator[str]:
 
 
 @pytest.mark.parametrize("backend", ["sqlite", "postgres"])
-def test_no_report_keeps_a_job_from_going_on(
+def test_unstorable_reports_are_sanitized(
     backend: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     sqlite = f"sqlite:///{tmp_path / 'temper.db'}"
@@ -117,7 +117,7 @@ def test_no_report_keeps_a_job_from_going_on(
     database.close()
 
 
-def test_reports_beyond_the_bound_leave_no_gap_in_the_numbers(
+def test_reports_over_the_limit_leave_no_gap_in_event_numbers(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("services.core.worker.reports.MAX_EVENTS", 10)
@@ -138,7 +138,7 @@ def test_reports_beyond_the_bound_leave_no_gap_in_the_numbers(
     assert events[-1].message == "done"
 
 
-def test_a_flood_of_reports_is_recorded_in_their_order(database: Database) -> None:
+def test_many_reports_are_recorded_in_order(database: Database) -> None:
     queued_job(database)
     held = claim(database, cpu_worker())
     lines = [b'{"type": "metrics", "step": %d, "metrics": {"loss": 1}}' % n for n in range(20_000)]

@@ -1,4 +1,4 @@
-"""The broker of files. It rests on kombu's virtual transport as of 5.7."""
+"""The file broker, on kombu's virtual transport as of 5.7."""
 
 import os
 import socket
@@ -33,11 +33,11 @@ def channel_of(connection: Connection) -> Channel:
     return cast("Channel", connection.default_channel)
 
 
-def test_the_version_of_kombu_is_the_one_the_transport_was_written_for() -> None:
+def test_the_transport_matches_the_installed_kombu() -> None:
     assert version("kombu").startswith("5.")
 
 
-def test_messages_come_out_once_in_the_order_they_went_in(tmp_path: Path) -> None:
+def test_messages_are_delivered_once_in_order(tmp_path: Path) -> None:
     with connect(tmp_path) as connection:
         channel = channel_of(connection)
         for number in range(5):
@@ -51,7 +51,7 @@ def test_messages_come_out_once_in_the_order_they_went_in(tmp_path: Path) -> Non
             channel._get("training")
 
 
-def test_a_message_that_is_still_being_written_is_not_seen(tmp_path: Path) -> None:
+def test_incomplete_messages_are_invisible(tmp_path: Path) -> None:
     with connect(tmp_path) as connection:
         (tmp_path / "messages" / "1-a.training.msg.partial").write_text('{"half')
 
@@ -59,7 +59,7 @@ def test_a_message_that_is_still_being_written_is_not_seen(tmp_path: Path) -> No
             channel_of(connection)._get("training")
 
 
-def test_many_readers_and_writers_neither_lose_nor_double_a_message(tmp_path: Path) -> None:
+def test_concurrent_readers_and_writers_lose_and_duplicate_nothing(tmp_path: Path) -> None:
     count, readers = 200, 4
     taken: list[int] = []
     done = threading.Event()
@@ -89,7 +89,7 @@ def test_many_readers_and_writers_neither_lose_nor_double_a_message(tmp_path: Pa
     assert sorted(taken) == list(range(count))
 
 
-def test_a_wake_up_reaches_the_folder_of_the_default_broker(tmp_path: Path) -> None:
+def test_a_wake_up_is_written_to_the_default_broker(tmp_path: Path) -> None:
     app = create_celery_app(Settings(home=tmp_path))
 
     ping_broker(app)
@@ -99,7 +99,7 @@ def test_a_wake_up_reaches_the_folder_of_the_default_broker(tmp_path: Path) -> N
     assert message.name.endswith(".training.msg")
 
 
-def test_a_damaged_message_is_dropped_and_the_next_one_taken(tmp_path: Path) -> None:
+def test_a_corrupt_message_is_skipped(tmp_path: Path) -> None:
     with connect(tmp_path) as connection:
         (tmp_path / "messages" / "0-a.training.msg").touch()
         channel_of(connection)._put("training", {"body": 1})
@@ -107,7 +107,7 @@ def test_a_damaged_message_is_dropped_and_the_next_one_taken(tmp_path: Path) -> 
         assert channel_of(connection)._get("training")["body"] == 1
 
 
-def test_what_killed_writers_left_is_removed_when_a_process_starts(tmp_path: Path) -> None:
+def test_incomplete_messages_of_killed_writers_are_removed_at_start(tmp_path: Path) -> None:
     create_celery_app(Settings(home=tmp_path))
     messages = tmp_path / "broker" / "messages"
     old, fresh = messages / "1.training.msg.partial", messages / "2.training.msg.partial"
@@ -120,7 +120,7 @@ def test_what_killed_writers_left_is_removed_when_a_process_starts(tmp_path: Pat
     assert (old.exists(), fresh.exists()) == (False, True)
 
 
-def test_a_redis_that_accepts_and_never_answers_is_away(tmp_path: Path) -> None:
+def test_an_unresponsive_redis_counts_as_down(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as mute:
         url = f"redis://127.0.0.1:{mute.getsockname()[1]}/0"
         app = create_celery_app(Settings(home=tmp_path, broker_url=url))
