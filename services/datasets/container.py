@@ -1,4 +1,4 @@
-"""Which container a file is, told from its content and never from its name."""
+"""Detecting a file's container from its content, never from its name."""
 
 import json
 from enum import StrEnum
@@ -30,10 +30,10 @@ class Container(StrEnum):
 
 
 def detect_container(path: Path) -> Container:
-    """Tell the container of a file.
+    """Detect the container of a file.
 
     Raises UnreadableFile for an empty file, for one JSON object that is spread over lines, and
-    for anything that begins like none of the containers.
+    for any other beginning.
     """
     head = _head(path)
     if head.startswith(_PARQUET_MAGIC):

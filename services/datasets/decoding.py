@@ -1,7 +1,7 @@
 """Strict decoding of JSON values.
 
-Stricter than the standard library: no duplicate keys, no NaN or infinity, no lone surrogates and
-no nesting beyond MAX_DEPTH, because readers of the same file disagree about these or fail later.
+Stricter than the standard library: rejects duplicate keys, NaN and infinity, lone surrogates and
+nesting beyond MAX_DEPTH, because readers of the same file disagree about these or fail later.
 """
 
 import json
@@ -18,7 +18,7 @@ _TOO_DEEP = f"is nested more than {MAX_DEPTH} levels deep"
 
 
 class Scanned(NamedTuple):
-    """A value, where its text ends, and the rule that it breaks, if it does."""
+    """A value, the end of its text, and the rule that it breaks, if any."""
 
     value: JsonValue
     end: int
@@ -26,7 +26,7 @@ class Scanned(NamedTuple):
 
 
 class StrictDecoder:
-    """Decodes values one after the other; not to be shared between threads."""
+    """Decodes values; not thread-safe."""
 
     def __init__(self) -> None:
         self._fault: str | None = None
@@ -53,7 +53,7 @@ class StrictDecoder:
         """Decode the value that begins at ``start``; text may follow it.
 
         Raises JSONDecodeError where the syntax breaks off, and RowError for a value whose end
-        cannot be told.
+        cannot be found.
         """
         self._fault = None
         try:
@@ -94,7 +94,7 @@ def decode_within(text: str, path: str) -> JsonValue:
 
 
 def reason(error: json.JSONDecodeError) -> str:
-    """What the decoder objects to, as part of a sentence that goes on with a place."""
+    """The decoder's objection, to be followed by a place."""
     message = error.msg.removesuffix(" at")
     return message[0].lower() + message[1:]
 
@@ -126,5 +126,5 @@ def _lone_surrogate(value: JsonValue) -> str | None:
         json.dumps(value, ensure_ascii=False).encode("utf-8")
     except UnicodeEncodeError as error:
         escape = f"\\u{ord(error.object[error.start]):04x}"
-        return f"holds half of a surrogate pair ({escape}), which is no text"
+        return f"contains half of a surrogate pair ({escape}), which is not text"
     return None

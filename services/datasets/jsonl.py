@@ -14,7 +14,7 @@ _BLANKS = b" \t\r\n"
 
 
 class JsonlReader:
-    """A bad line is a problem of its row; reading goes on with the next."""
+    """A bad line is a problem of its row; reading continues with the next line."""
 
     container = Container.JSONL
 

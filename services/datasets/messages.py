@@ -90,7 +90,7 @@ def _check_message(message: JsonValue, position: int) -> str:
 
 
 def _check_content(message: Message, role: str, position: int) -> None:
-    """Check content that is no text: parts, or nothing beside tool calls."""
+    """Check content other than a string: text parts, or none next to tool calls."""
     content, place = message.get("content"), f"messages[{position}].content"
     if content is None:
         if role == "assistant" and message.get("tool_calls"):

@@ -12,7 +12,7 @@ from services.datasets.container import Container
 from services.datasets.record import MAX_DEPTH, JsonValue, Problem, Record, UnreadableFile, shown
 
 _BATCH_ROWS = 16
-"""Few, because a text that a page stores once is unfolded for every row of a batch."""
+"""Small, because a string stored once per page is copied for every row of a batch."""
 
 _BUFFER_BYTES = 1024 * 1024
 

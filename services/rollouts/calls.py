@@ -15,21 +15,21 @@ Clock = Callable[[], float]
 
 @dataclass(frozen=True)
 class CallRun:
-    """A call that was run. ``shown`` is what the model is to read, as a tool's turn."""
+    """An executed call; ``shown`` is the tool turn that the model will read."""
 
     record: ToolCallRecord
     shown: str
 
 
 class CallRunner:
-    """Runs calls with the tools of a job, and cuts their replies as the settings say."""
+    """Executes calls with a job's tools and truncates their replies."""
 
     def __init__(self, toolbox: Toolbox, settings: MultiTurn) -> None:
         self._toolbox = toolbox
         self._settings = settings
 
     async def run(self, calls: Sequence[ParsedCall], clock: Clock) -> list[CallRun]:
-        """Run ``calls`` side by side; what came of them stands in their order."""
+        """Execute ``calls`` concurrently; results are in the order of the calls."""
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(self._run(call, clock)) for call in calls]
         return [task.result() for task in tasks]
@@ -59,7 +59,7 @@ class CallRunner:
 
 
 def allowed_calls(settings: MultiTurn, turns: Sequence[Turn]) -> int:
-    """How many calls may be run after ``turns``."""
+    """How many calls may still be executed after ``turns``."""
     if settings.max_tool_calls is None:
         return settings.max_parallel_calls
     ran = [turn.calls_run for turn in turns]
@@ -70,14 +70,14 @@ def allowed_calls(settings: MultiTurn, turns: Sequence[Turn]) -> int:
 
 
 def dropped(call: ParsedCall) -> ToolCallRecord:
-    """The record of a call that is not run."""
+    """The record of a call that is not executed."""
     return ToolCallRecord(name=call.name, arguments=call.arguments, outcome=CallOutcome.DROPPED)
 
 
 def truncated(text: str, limit: int, side: TruncateSide) -> str:
-    """At most ``limit`` characters of a reply, and a marker where something was left out.
+    """At most ``limit`` characters of a reply, with a marker where text was removed.
 
-    The marker is not counted; from the middle, an odd ``limit`` keeps one character less.
+    The marker is not counted; in the middle, an odd ``limit`` keeps one character less.
     """
     if len(text) <= limit:
         return text

@@ -1,4 +1,4 @@
-"""The multi-turn loop: the model writes, its calls are run, it reads the replies and goes on."""
+"""The multi-turn loop: sample a turn, execute its tool calls, insert the replies, repeat."""
 
 import logging
 from collections.abc import Sequence
@@ -19,8 +19,8 @@ _log = logging.getLogger(__name__)
 
 
 def validate_multi_turn(settings: MultiTurn, sampling: RolloutSampling) -> None:
-    """Raise InvalidRequest for settings that do not go together and for an unknown parser;
-    ``param`` names the field, as in ``multi_turn.async_engine``."""
+    """Raise InvalidRequest for conflicting settings or an unknown parser; ``param`` names the
+    field, as in ``multi_turn.async_engine``."""
     parser_of(settings.tool_parser_format)
     if not settings.multi_turn_enable:
         return
@@ -38,11 +38,11 @@ def validate_multi_turn(settings: MultiTurn, sampling: RolloutSampling) -> None:
 
 
 class Rollouts:
-    """Plays conversations, many at once.
+    """Plays conversations, many concurrently.
 
-    ``stop_token_ids`` end a turn beside those of the chat template. ``context_length`` is how many
-    tokens prompt and response may have together; null leaves refusing what is too long to the
-    engine. Raises what `validate_multi_turn` does.
+    ``stop_token_ids`` end a turn in addition to those of the chat template. ``context_length``
+    bounds prompt plus response in tokens; None leaves that check to the engine. Raises what
+    `validate_multi_turn` raises.
     """
 
     def __init__(
@@ -75,11 +75,10 @@ class Rollouts:
         seed: int | None = None,
         trajectory_id: str | None = None,
     ) -> Trajectory:
-        """One rollout from its prompt to its end. Whatever goes wrong is told by the trajectory:
-        nothing is raised but ``CancelledError``.
+        """Play one rollout to its end. Failures are recorded in the trajectory: only
+        ``CancelledError`` is raised.
 
-        One ``seed`` may serve many rollouts: every turn of every sample of every prompt draws its
-        own from it.
+        The same ``seed`` may be used for many rollouts: each turn of each sample derives its own.
         """
         recording = Recording(
             trajectory_id or new_id("traj"), prompt, self._schemas, sample_index, seed
@@ -91,7 +90,7 @@ class Rollouts:
         except EngineFailed as error:
             ending = RolloutEnd(FinishReason.ENGINE_FAILED, error.message)
         except Exception as error:
-            _log.exception("a rollout of prompt %d broke", prompt.index)
+            _log.exception("the rollout of prompt %d failed", prompt.index)
             cause = _first(error)
             ending = RolloutEnd(FinishReason.INTERNAL_ERROR, f"{type(cause).__name__}: {cause}")
         return recording.trajectory(ending)
@@ -111,10 +110,10 @@ class Rollouts:
         return None
 
     async def _turn(self, recording: Recording) -> RolloutEnd | None:
-        """One turn of the model, and its calls; null where the conversation goes on."""
+        """One turn of the model and its calls; None while the conversation continues."""
         turn = await self._sample(recording)
         if turn.finish_reason == "abort":
-            return RolloutEnd(FinishReason.ENGINE_FAILED, "the engine broke the turn off")
+            return RolloutEnd(FinishReason.ENGINE_FAILED, "the engine aborted the turn")
         calls = self._calls_of(turn)
         if not calls:
             ended = turn.finish_reason == "stop"
@@ -161,7 +160,7 @@ class Rollouts:
     async def _reply(
         self, recording: Recording, turn: Turn, calls: Sequence[ParsedCall]
     ) -> RolloutEnd | None:
-        """Run calls and let the model read what came of them."""
+        """Execute calls and insert their replies for the model to read."""
         begun = recording.clock()
         runs = await self._runner.run(calls, recording.clock)
         recording.add_tool_time(recording.clock() - begun)
@@ -181,5 +180,5 @@ class Rollouts:
 
 
 def _first(error: Exception) -> Exception:
-    """The error itself, where it comes out of tasks that ran side by side."""
+    """The first error inside exception groups of concurrent tasks."""
     return _first(error.exceptions[0]) if isinstance(error, ExceptionGroup) else error

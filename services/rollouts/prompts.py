@@ -1,7 +1,7 @@
-"""The rows that rollouts begin with: a conversation to go on with, and what judges its answer.
+"""The rows that rollouts start from: a conversation to continue, and the reference answers.
 
-A row has ``messages``, or a ``prompt`` or ``question``; ``gold`` or ``answer`` are the right
-answers, if there are any; ``prompt_type`` may name its own. What else it has is kept as ``extra``.
+A row has ``messages``, ``prompt`` or ``question``; ``gold`` or ``answer`` hold the reference
+answers, if any; ``prompt_type`` may override the job's. All other keys are kept as ``extra``.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -35,11 +35,11 @@ _OWN_KEYS = frozenset({"messages", "prompt_type", *_QUESTION_KEYS})
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """What one or more rollouts begin with.
+    """The start of one or more rollouts.
 
-    ``index`` counts the rows from 0. ``messages`` are ready for a chat template: contents are
-    texts, and keys that were null are gone. ``gold`` is empty where no answer is given; numbers
-    are written as JSON writes them.
+    ``index`` counts rows from 0. ``messages`` are ready for a chat template: contents are strings
+    and null keys are removed. ``gold`` is empty without a reference answer; numbers are in JSON
+    notation.
     """
 
     index: int
@@ -54,11 +54,11 @@ def prompt_of_row(
     prompt_type: PromptType = "plain",
     system_prompt: str | None = None,
 ) -> Prompt:
-    """The prompt that a row states.
+    """The prompt in a row.
 
-    A question becomes a user's message behind a system message of ``system_prompt`` and of what
-    its prompt type asks for. ``messages`` stay as they are; only those that begin without a
-    system message get ``system_prompt``. Raises RowError that names the path at fault.
+    A question becomes a user message after a system message made of ``system_prompt`` and the
+    instruction of its prompt type. ``messages`` are kept; ``system_prompt`` is added only if they
+    have no system message. A RowError names the path at fault.
     """
     if not isinstance(row, dict):
         raise RowError(f"is {shown(row)}, not an object with messages, prompt or question")
@@ -71,9 +71,9 @@ def prompt_of_row(
 def read_prompts(
     path: Path, prompt_type: PromptType = "plain", system_prompt: str | None = None
 ) -> Iterator[Prompt]:
-    """The prompts of a file (JSONL, JSON or Parquet) one after the other.
+    """The prompts of a file (JSONL, JSON or Parquet), lazily.
 
-    Raises UnreadableFile that names the row and the path at the first row that is no prompt.
+    Raises UnreadableFile naming row and path at the first row that is not a prompt.
     """
     for index, record in enumerate(open_records(path)):
         if isinstance(record, Problem):
@@ -91,9 +91,9 @@ def inline_prompts(
     *,
     param: str = "prompts",
 ) -> Sequence[Prompt]:
-    """The prompts of rows that came in a request, in the field ``param``.
+    """The prompts in the request field ``param``.
 
-    Raises InvalidRequest that names the row, as in ``prompts[2]``, and the path at fault.
+    Raises InvalidRequest naming the row, as in ``prompts[2]``, and the path at fault.
     """
     prompts = []
     for index, row in enumerate(rows):
@@ -133,7 +133,7 @@ def _own_messages(row: JsonObject, system_prompt: str | None) -> tuple[JsonObjec
 
 
 def _plain(message: JsonObject) -> JsonObject:
-    """A checked message without null keys, its parts of text joined."""
+    """A checked message without null keys, with its text parts joined."""
     kept = {key: value for key, value in message.items() if value is not None}
     return {**kept, "content": text_of(message)} if "content" in kept else kept
 

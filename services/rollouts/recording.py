@@ -1,4 +1,4 @@
-"""What is kept of a rollout while it is played: its turns, and every token of it."""
+"""The record of a rollout in progress: its turns and all its tokens."""
 
 import asyncio
 import hashlib
@@ -19,7 +19,7 @@ NOT_SAMPLED = -1
 
 @dataclass(frozen=True)
 class RolloutEnd:
-    """Why a rollout is over; ``error`` says more where something went wrong."""
+    """Why a rollout ended; ``error`` has details of a failure."""
 
     reason: FinishReason
     error: str | None = None
@@ -27,7 +27,7 @@ class RolloutEnd:
 
 @dataclass
 class ResponseTokens:
-    """The tokens after the prompt, as four lists of one length."""
+    """The tokens after the prompt, as four lists of equal length."""
 
     ids: list[int] = field(default_factory=list)
     mask: list[int] = field(default_factory=list)
@@ -38,7 +38,7 @@ class ResponseTokens:
         return len(self.ids)
 
     def append_sampled(self, turn: SampledTokens) -> None:
-        """What the model wrote. Raises EngineFailed for tokens that training could not use."""
+        """Append a sampled turn; raises EngineFailed for tokens that training cannot use."""
         count = len(turn.token_ids)
         if not len(turn.log_probs) == len(turn.policy_versions) == count:
             raise EngineFailed(
@@ -46,14 +46,14 @@ class ResponseTokens:
                 f" and {len(turn.policy_versions)} policy versions"
             )
         if not all(map(math.isfinite, turn.log_probs)):
-            raise EngineFailed("the engine gave a log-probability that is no finite number")
+            raise EngineFailed("the engine gave a log-probability that is not finite")
         self.ids += turn.token_ids
         self.mask += [1] * count
         self.log_probs += turn.log_probs
         self.versions += turn.policy_versions
 
     def append_inserted(self, token_ids: Sequence[int]) -> None:
-        """What stands between two turns of the model."""
+        """Append the tokens between two turns of the model."""
         count = len(token_ids)
         self.ids += token_ids
         self.mask += [0] * count
@@ -62,10 +62,9 @@ class ResponseTokens:
 
 
 class Recording:
-    """One rollout in the making. Its clock is the event loop's, and begins with it.
+    """One rollout in progress, timed by the event loop's clock.
 
-    ``budget`` is how many tokens the response may have; ``tools`` are the schemas that the model
-    reads.
+    ``budget`` is the response's limit in tokens; ``tools`` are the schemas shown to the model.
     """
 
     def __init__(
@@ -95,18 +94,18 @@ class Recording:
 
     @property
     def tokens_left(self) -> int:
-        """How many more tokens the response may have."""
+        """Tokens left in the response's budget."""
         return self.budget - len(self.tokens)
 
     def turn_seed(self) -> int | None:
-        """Of the next turn: another one for every turn, sample and prompt."""
+        """The next turn's seed, distinct for every prompt, sample and turn."""
         if self._seed is None:
             return None
         place = f"{self._seed}/{self._prompt.index}/{self._sample_index}/{len(self.turns)}"
         return int.from_bytes(hashlib.blake2b(place.encode(), digest_size=4).digest())
 
     def add_turn(self, text: str, sampled: SampledTokens, started: float) -> Turn:
-        """Keep what the model wrote since ``started``."""
+        """Record a turn that the model began at ``started``."""
         place = len(self.tokens)
         self.tokens.append_sampled(sampled)
         turn = Turn(
@@ -121,18 +120,18 @@ class Recording:
         return turn
 
     def add_tool_time(self, seconds: float) -> None:
-        """Count the time that was waited for the calls of a turn."""
+        """Add the time spent waiting for a turn's calls."""
         self._tool_seconds += seconds
 
     def insert_replies(self, token_ids: Sequence[int], calls: Sequence[CallRun]) -> None:
-        """Keep the tokens by which ``calls`` of the last turn were replied to."""
+        """Record the tokens of the replies to the last turn's ``calls``."""
         self.tokens.append_inserted(token_ids)
         self.turns[-1].inserted_count = len(token_ids)
         for call in calls:
             call.record.shown = call.shown
 
     def trajectory(self, ending: RolloutEnd) -> Trajectory:
-        """The record of it."""
+        """The finished trajectory."""
         return Trajectory(
             id=self.trajectory_id,
             prompt_index=self._prompt.index,

@@ -12,7 +12,7 @@ from services.inference.clients.model_server import InferenceError, ModelServer,
 
 
 class ChatRequest(BaseModel):
-    """What is asked; messages and tools have OpenAI's shapes. Null leaves it to the server."""
+    """A request in OpenAI's shape; None leaves a field to the server."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -37,7 +37,7 @@ class TokenUsage:
 
 @dataclass(frozen=True)
 class ToolCall:
-    """A function the model wants called; ``arguments`` is what it wrote, perhaps not JSON."""
+    """A function call; ``arguments`` is the model's text, possibly invalid JSON."""
 
     id: str
     name: str
@@ -70,7 +70,7 @@ class _Choice(BaseModel):
 
 
 class Completion(BaseModel):
-    """The body of an answer, as far as it matters here."""
+    """The fields of an answer that are used here."""
 
     choices: list[_Choice] = Field(min_length=1)
     usage: _Usage | None = None
@@ -92,7 +92,7 @@ class ChatCompletion:
 
     @classmethod
     def of(cls, body: Completion, latency_seconds: float, attempts: int) -> "ChatCompletion":
-        """What a body says."""
+        """From the body of an answer."""
         choice, usage = body.choices[0], body.usage
         calls = choice.message.tool_calls or []
         return cls(
@@ -129,9 +129,9 @@ __all__ = [
 
 
 class InferenceClient:
-    """Asks one server, at most ``max_connections`` at once; ``timeout`` is that of one attempt.
+    """A client of one server with at most ``max_connections``; ``timeout`` applies per attempt.
 
-    ``base_url`` goes up to and including /v1. Use it as an async context manager.
+    ``base_url`` includes /v1. Use it as an async context manager.
     """
 
     def __init__(
@@ -160,7 +160,7 @@ class InferenceClient:
         await self._server.__aexit__(kind, error, trace)
 
     async def chat(self, request: ChatRequest) -> ChatCompletion:
-        """Ask until it is answered or retrying has no point; raises `InferenceError`."""
+        """Ask for one completion; raises `InferenceError`."""
         payload = request.model_dump(mode="json", exclude_none=True)
         answer = await self._server.post("/chat/completions", payload, read_completion)
         return ChatCompletion.of(answer.value, answer.seconds, answer.attempts)

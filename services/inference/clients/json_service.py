@@ -24,19 +24,19 @@ from services.contracts.errors import TemperError
 
 
 class FailureKind(StrEnum):
-    """What kept an answer away."""
+    """Why a request failed."""
 
-    UNSENT = "unsent"  # nobody was there to take the request
-    BROKEN_OFF = "broken_off"  # the connection ended before the answer did
+    UNSENT = "unsent"  # the connection could not be made
+    BROKEN_OFF = "broken_off"  # the connection closed before the answer was complete
     TIMED_OUT = "timed_out"
-    STATUS = "status"  # the answer is a refusal
-    FINAL = "final"  # the answer says that another attempt has no point, or none can be made
-    UNREADABLE = "unreadable"  # the answer is not what was asked for
+    STATUS = "status"  # an HTTP error status
+    FINAL = "final"  # retrying cannot help
+    UNREADABLE = "unreadable"  # the body could not be parsed
 
 
 class ServiceFailed(TemperError):
-    """No answer came, or none of use. ``status`` and ``body`` (cut after 2,000 characters) are
-    those of the last answer, null and empty if there was none."""
+    """No usable answer. ``status`` and ``body`` (cut after 2,000 characters) are
+    those of the last answer, None and empty without one."""
 
     code = "service_failed"
 
@@ -59,11 +59,10 @@ class ServiceFailed(TemperError):
 
 @dataclass(frozen=True)
 class Retries:
-    """Which kinds are worth another attempt, and how long all attempts may take together.
+    """Which failures are retried, and for how long.
 
-    A request that was never sent always is, one that was answered for good never. Waits double
-    from the first to the longest, with jitter; a server's Retry-After goes before. Nothing is
-    begun that would pass the deadline.
+    Requests that were never sent are always retried, final answers never. Exponential backoff with
+    jitter, unless the server sends Retry-After; no attempt starts that would pass the deadline.
     """
 
     attempts: int
@@ -74,7 +73,7 @@ class Retries:
     longest_wait_seconds: float = 8.0
 
     def include(self, error: ServiceFailed) -> bool:
-        """Whether another attempt may fare better."""
+        """Whether another attempt may succeed."""
         if error.kind is FailureKind.FINAL:
             return False
         if error.kind is FailureKind.STATUS:
@@ -83,8 +82,7 @@ class Retries:
 
 
 def seconds_to_wait(value: str) -> float | None:
-    """The seconds that a Retry-After header asks for, as a number or as a date; null where it
-    says nothing that can be read."""
+    """The seconds that a Retry-After header (number or date) asks for; None if unparsable."""
     try:
         seconds = float(value)
     except ValueError:
@@ -113,7 +111,7 @@ Value = TypeVar("Value")
 
 @dataclass(frozen=True)
 class Answer(Generic[Value]):
-    """What came of a request, after how many attempts; the last one took ``seconds``."""
+    """A parsed answer; ``seconds`` is the duration of the last of ``attempts``."""
 
     value: Value
     attempts: int
@@ -137,9 +135,9 @@ class _Request:
 class JsonService:
     """Posts to one URL, at most ``connections`` at once; ``timeout`` is that of one attempt.
 
-    ``largest_answer`` is in bytes. ``keep_alive`` reuses connections, which can end just as a
-    request is sent: false for what must not be sent twice. ``direct`` goes past the proxies of
-    the environment, to services of the operator's own. Use it as an async context manager.
+    ``largest_answer`` is in bytes. ``keep_alive`` reuses connections, which may close just as a
+    request is sent: set False for requests that must not be sent twice. ``direct`` bypasses the
+    environment's proxies, for the operator's own services. Use it as an async context manager.
     """
 
     def __init__(
@@ -161,14 +159,14 @@ class JsonService:
         self._connections = connections
         self._largest_answer = largest_answer or LARGEST_ANSWER
         self._keep_alive = keep_alive
-        # A proxy of the environment must not be asked for a loopback address.
+        # The environment's proxy must not be used for loopback addresses.
         self._direct = direct or self._url.host in LOOPBACK
 
     async def __aenter__(self) -> Self:
         headers = {
             "Content-Type": "application/json",
             "Accept": "application/json",
-            # An answer is as large as its bytes on the wire.
+            # Bounds on bytes received are then bounds on the answer.
             "Accept-Encoding": "identity",
         }
         if self._api_key:
@@ -178,7 +176,7 @@ class JsonService:
                 limit=self._connections, force_close=not self._keep_alive
             ),
             headers=headers,
-            # The whole of an attempt has a limit, in _attempt.
+            # _attempt limits the attempt as a whole.
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=None),
             auto_decompress=False,
             cookie_jar=aiohttp.DummyCookieJar(),
@@ -197,10 +195,10 @@ class JsonService:
     async def post(
         self, payload: Any, read: Callable[[bytes], Value], path: str = ""
     ) -> Answer[Value]:
-        """Send ``payload`` as JSON until there is an answer that ``read`` takes.
+        """Send ``payload`` as JSON until ``read`` accepts an answer.
 
-        ``read`` raises ``ValueError`` for a body that is not what was asked for. ``path`` is
-        appended to the URL. Raises `ServiceFailed`.
+        ``read`` raises ``ValueError`` for an unexpected body. ``path`` is appended to the
+        URL. Raises `ServiceFailed`.
         """
         body = json.dumps(payload).encode()
         request = _Request(URL(f"{self._url}{path}") if path else self._url, body)
@@ -263,7 +261,7 @@ class JsonService:
                 if len(body) > self._largest_answer:
                     raise ServiceFailed(
                         f"{request.url} answered more than {self._largest_answer >> 20} MiB",
-                        FailureKind.FINAL,  # it would be no shorter the next time
+                        FailureKind.FINAL,  # a retry would be as long
                         status=response.status,
                     )
             waiting = seconds_to_wait(response.headers.get("retry-after", ""))
@@ -305,7 +303,7 @@ class _ErrorBody(BaseModel):
 
 
 def _reason(text: str) -> str:
-    """What a refusal says, in the shape that OpenAI and our own services give it or in any."""
+    """The reason of an HTTP error: OpenAI's and our own error shape, or the text."""
     try:
         return _short(_ErrorBody.model_validate_json(text).error.message)
     except ValidationError:

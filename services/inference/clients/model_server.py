@@ -1,5 +1,4 @@
-"""Requests to an OpenAI-compatible server, for work that asks many and must not fail for a passing
-trouble."""
+"""Requests to an OpenAI-compatible server that are retried through transient failures."""
 
 from collections.abc import Callable
 from http import HTTPStatus
@@ -17,7 +16,7 @@ from services.inference.clients.json_service import (
 )
 
 LARGEST_ANSWER = 32 * 2**20
-# A stray page of a proxy, which cannot be read, is not the endpoint's last word.
+# An unreadable answer may be a proxy's error page, so it is retried.
 RETRIED_KINDS = frozenset({FailureKind.BROKEN_OFF, FailureKind.TIMED_OUT, FailureKind.UNREADABLE})
 RETRIED_STATUSES = frozenset(
     {
@@ -32,11 +31,10 @@ Read = TypeVar("Read")
 
 
 class InferenceError(TemperError):
-    """No answer came that could be used.
+    """No usable answer.
 
-    ``status`` and ``body`` (cut after 2,000 characters) are the server's last answer, null and
-    empty if there was none. ``transient`` tells trouble that outlasted all attempts from a
-    request or an answer that another attempt would not make better.
+    ``status`` and ``body`` (cut after 2,000 characters) are the server's last answer, None and
+    empty without one. ``transient`` means that retries ran out, not that retrying was pointless.
     """
 
     code = "inference_failed"
@@ -63,7 +61,7 @@ def model_retries(
     first_wait_seconds: float = 0.5,
     longest_wait_seconds: float = 30.0,
 ) -> Retries:
-    """What is worth another attempt with a model server: all that may pass."""
+    """Retries for a model server: every failure that may be transient."""
     return Retries(
         attempts,
         deadline_seconds,
@@ -115,9 +113,9 @@ class ModelServer:
     async def post(
         self, path: str, payload: JsonObject, read: Callable[[bytes], Read]
     ) -> Answer[Read]:
-        """Ask until ``read`` can use what is answered, or retrying has no point.
+        """Send until ``read`` accepts an answer or retrying is pointless.
 
-        ``read`` raises ValueError for an answer that is not what was asked for. Raises
+        ``read`` raises ValueError for an unexpected answer. Raises
         `InferenceError`.
         """
         try:

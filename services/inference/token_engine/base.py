@@ -15,16 +15,16 @@ FinishReason = Literal["stop", "length", "abort"]
 TokenId = Annotated[int, Field(ge=0, lt=2**31)]
 
 TURN_TIMEOUT = 3600.0
-"""Seconds that one attempt may take: a long turn, on a server with a long queue."""
+"""Seconds per attempt: a long turn on a server with a long queue."""
 TURN_RETRIES = model_retries(attempts=6, deadline_seconds=2 * TURN_TIMEOUT)
 LARGEST_ANSWER = 256 * 2**20
-"""Bytes; the alternatives of ten thousand tokens of a teacher take that much."""
+"""Bytes; a teacher's top-k alternatives for ten thousand tokens take this much."""
 LEAST_LOG_PROB = -9000.0
-"""vLLM says -9999 for a probability that is no number."""
+"""vLLM reports -9999 for a log-probability of NaN."""
 
 
 def sampling_fields(sampling: TurnSampling) -> JsonObject:
-    """The sampling parameters, complete: what is left out, vLLM takes from the model's files."""
+    """All sampling parameters: vLLM takes missing ones from the model's generation config."""
     fields: JsonObject = {
         "max_tokens": sampling.max_tokens,
         "temperature": sampling.temperature,
@@ -42,7 +42,7 @@ def sampling_fields(sampling: TurnSampling) -> JsonObject:
 
 
 def checked(token_ids: list[int], log_probs: list[float | None]) -> tuple[float, ...]:
-    """The log-probability of each token; raises ValueError where one has none."""
+    """The log-probability of each token; raises ValueError if one is missing."""
     if len(log_probs) != len(token_ids):
         raise ValueError(f"{len(token_ids)} tokens with {len(log_probs)} log-probabilities")
     known = tuple(each for each in log_probs if each is not None and each > LEAST_LOG_PROB)
@@ -52,7 +52,7 @@ def checked(token_ids: list[int], log_probs: list[float | None]) -> tuple[float,
 
 
 def failed(error: InferenceError) -> EngineFailed:
-    """The failure of an engine that an error of its client amounts to."""
+    """A client's error as an engine failure."""
     return EngineFailed(error.message)
 
 
@@ -60,8 +60,8 @@ Read = TypeVar("Read")
 
 
 class ServedEngine:
-    """A model of a server. ``timeout`` is that of one attempt, and at most ``max_connections``
-    requests are under way at once. Use it as an async context manager."""
+    """One model of a server, as an async context manager. ``timeout`` applies to one attempt; at
+    most ``max_connections`` requests are in flight."""
 
     def __init__(
         self,
@@ -98,7 +98,7 @@ class ServedEngine:
         await self._server.__aexit__(kind, error, trace)
 
     async def _post(self, route: str, payload: JsonObject, read: Callable[[bytes], Read]) -> Read:
-        """What ``read`` makes of the answer; raises `EngineFailed`."""
+        """The answer as parsed by ``read``; raises `EngineFailed`."""
         try:
             return (await self._server.post(route, payload, read)).value
         except InferenceError as error:

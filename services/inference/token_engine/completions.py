@@ -20,18 +20,17 @@ ROUTE = "/completions"
 
 
 class CompletionsTokenEngine(ServedEngine):
-    """Samples from a server that is not ours, and whose weights stay as they are.
+    """Samples from an external server with fixed weights.
 
-    ``base_url`` goes up to and including /v1. Log-probabilities are what its --logprobs-mode
-    makes them: those of temperature 1 without top_p and top_k by default. All tokens have the
-    version ``policy_version``.
+    ``base_url`` includes /v1. Log-probabilities follow the server's --logprobs-mode: by default at
+    temperature 1, without top_p and top_k. All tokens have version ``policy_version``.
 
     The server must be a vLLM that returns token ids (0.10.2 or newer): with another, requests
     fail with the code ``engine_without_token_ids``. Use it as an async context manager.
     """
 
     async def generate(self, token_ids: Sequence[int], sampling: TurnSampling) -> SampledTokens:
-        """Sample what follows ``token_ids``; raises `EngineFailed`."""
+        """Sample a continuation of ``token_ids``; raises `EngineFailed`."""
 
         def read(reply: bytes) -> SampledTokens:
             choice = _choice(reply)
@@ -45,10 +44,9 @@ class CompletionsTokenEngine(ServedEngine):
         return await self._ask(token_ids, fields, read)
 
     async def prompt_log_probs(self, token_ids: Sequence[int], top_k: int = 1) -> PromptLogProbs:
-        """Log-probabilities of ``token_ids`` and of the best tokens in their places.
+        """Log-probabilities of ``token_ids`` and of the top-k tokens at each position.
 
-        A server tells 20 alternatives at most, or what its --max-logprobs says. Raises
-        `EngineFailed`.
+        ``top_k`` is at most the server's --max-logprobs (default 20). Raises `EngineFailed`.
         """
 
         def read(reply: bytes) -> PromptLogProbs:
@@ -88,7 +86,7 @@ def _choice(reply: bytes) -> _Choice:
 
 def _without_token_ids() -> EngineFailed:
     return EngineFailed(
-        "the server answers with text alone: rollouts need a vLLM that returns token ids and "
+        "the server returns text only: rollouts need a vLLM that returns token ids and "
         "log-probabilities (return_token_ids, since 0.10.2)",
         code="engine_without_token_ids",
     )

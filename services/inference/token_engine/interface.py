@@ -1,4 +1,4 @@
-"""Who samples: a server that continues token sequences."""
+"""The interface of engines that continue token sequences."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,18 +8,18 @@ from services.contracts.errors import TemperError
 
 
 class EngineFailed(TemperError):
-    """The engine gave no tokens, after all attempts that have a point."""
+    """The engine returned no tokens, after all retries."""
 
     code = "engine_failed"
 
 
 @dataclass(frozen=True)
 class TurnSampling:
-    """How one turn is sampled; ``seed`` null lets the engine draw one.
+    """How one turn is sampled; with ``seed`` None the engine draws one.
 
     A turn ends with one of ``stop_token_ids`` (kept, as its last token), after a text of ``stop``
-    or after ``max_tokens``. Turns of one ``session`` (a trajectory) go to the same server, which
-    has their beginning in its prefix cache.
+    or after ``max_tokens``. Turns of one ``session`` (a trajectory) are
+    routed to the same server, for its prefix cache (sticky routing).
     """
 
     max_tokens: int
@@ -35,10 +35,10 @@ class TurnSampling:
 
 @dataclass(frozen=True)
 class SampledTokens:
-    """What the engine sampled, the token that ended the turn included.
+    """One sampled turn, including the token that ended it.
 
-    ``log_probs`` and ``policy_versions`` have one entry a token. Log-probabilities are those of
-    the distribution that was sampled from: after temperature, top_p, top_k and min_p.
+    ``log_probs`` (nats) and ``policy_versions`` have one entry per token. Log-probabilities refer
+    to the distribution sampled from: after temperature, top_p, top_k and min_p.
     """
 
     token_ids: tuple[int, ...]
@@ -48,8 +48,8 @@ class SampledTokens:
 
 
 class TokenEngine(Protocol):
-    """Continues token sequences; safe to ask from many tasks at once."""
+    """Continues token sequences; safe for concurrent use."""
 
     async def generate(self, token_ids: Sequence[int], sampling: TurnSampling) -> SampledTokens:
-        """Sample what follows ``token_ids``; raises `EngineFailed`."""
+        """Sample a continuation of ``token_ids``; raises `EngineFailed`."""
         ...

@@ -1,4 +1,4 @@
-"""What a server says of tokens that it was given."""
+"""Prompt log-probabilities from a server."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel
 
 TOP_K_LIMIT = 1024
-"""Most alternatives a token that a server of ours tells; vLLM's own limit is 20."""
+"""Maximum number of alternatives per token on our servers; vLLM's default is 20."""
 
 
 @dataclass(frozen=True)
@@ -16,7 +16,7 @@ class PromptLogProbs:
     """Natural log-probabilities of the n - 1 tokens after the first, at temperature 1.
 
     ``tokens`` has shape (n - 1,); ``top_ids`` and ``top_log_probs``, shape (n - 1, k), are the
-    most probable tokens at each place, the best first. Row i is about token i + 1.
+    most probable tokens at each position, best first. Row i refers to token i + 1.
     """
 
     tokens: NDArray[np.float32]
@@ -25,20 +25,20 @@ class PromptLogProbs:
 
 
 class Alternative(BaseModel):
-    """A token at a place of the prompt; ``rank`` 1 is the most probable one."""
+    """A candidate at a prompt position; ``rank`` 1 is the most probable."""
 
     logprob: float
     rank: int | None = None
 
 
 PromptPlaces = list[dict[int, Alternative] | None]
-"""Of each token of a prompt: itself and the most probable ones, by id; null for the first."""
+"""Per prompt token: itself and the most probable ones, by id; None for the first."""
 
 
 def read_prompt(
     token_ids: Sequence[int], places: PromptPlaces | None, top_k: int
 ) -> PromptLogProbs:
-    """Arrange what a server answered; raises ValueError when it is not about ``token_ids``."""
+    """Arrange a server's answer; raises ValueError if it does not match ``token_ids``."""
     if places is None or len(places) != len(token_ids):
         raise ValueError("prompt_logprobs are not those of the prompt")
     tokens = np.empty(len(token_ids) - 1, np.float32)

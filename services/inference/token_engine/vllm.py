@@ -21,18 +21,16 @@ from services.inference.token_engine.log_probs import PromptLogProbs, PromptPlac
 
 ROUTE = "/inference/v1/generate"
 UNNAMED = "default"
-"""What vLLM calls the version of weights that it started with."""
+"""vLLM's name for the initial weight version."""
 
 
 class VllmTokenEngine(ServedEngine):
-    """Samples from a server of ours that was started with `Routes.tokens`.
+    """Samples from our own server, started with `Routes.tokens`; an async context manager.
 
-    ``base_url`` goes up to and including /v1; ``model`` is a name that the server knows. Tokens
-    have the number that the server was told as the version of its weights, and
-    ``policy_version`` as long as it was told none. ``timeout`` is that of one attempt; a server
-    that is paused does not answer until it goes on.
-
-    Use it as an async context manager. At most ``max_connections`` requests are under way at once.
+    ``base_url`` includes /v1; ``model`` is a name that the server knows. Tokens carry the weight
+    version last set on the server, ``policy_version`` before the first. ``timeout`` applies to one
+    attempt; a paused server does not answer until it is resumed. At most ``max_connections``
+    requests are in flight.
     """
 
     def __init__(
@@ -57,13 +55,13 @@ class VllmTokenEngine(ServedEngine):
         )
 
     async def generate(self, token_ids: Sequence[int], sampling: TurnSampling) -> SampledTokens:
-        """Sample what follows ``token_ids``; raises `EngineFailed`."""
+        """Sample a continuation of ``token_ids``; raises `EngineFailed`."""
         return await self.generate_as(self._model, self._policy_version, token_ids, sampling)
 
     async def generate_as(
         self, model: str, policy_version: int, token_ids: Sequence[int], sampling: TurnSampling
     ) -> SampledTokens:
-        """Sample from another of the server's models, an adapter say."""
+        """Sample from another of the server's models, such as an adapter."""
 
         def read(reply: bytes) -> SampledTokens:
             return _Answer.model_validate_json(reply).choices[0].sampled(policy_version)
@@ -71,14 +69,14 @@ class VllmTokenEngine(ServedEngine):
         fields = {
             **sampling_fields(sampling),
             "logprobs": 0,
-            "detokenize": bool(sampling.stop),  # nobody reads the text but the search for a stop
+            "detokenize": bool(sampling.stop),  # only stop strings need the text
         }
         return await self._ask(model, token_ids, fields, read)
 
     async def prompt_log_probs(
         self, token_ids: Sequence[int], top_k: int = 1, *, model: str | None = None
     ) -> PromptLogProbs:
-        """Log-probabilities of ``token_ids`` and of the best tokens in their places.
+        """Log-probabilities of ``token_ids`` and of the top-k tokens at each position.
 
         Raises `EngineFailed`.
         """
@@ -102,7 +100,7 @@ class VllmTokenEngine(ServedEngine):
 
 
 class _Span(BaseModel):
-    """Tokens from ``start`` to before ``end`` were sampled by weights of this version."""
+    """Tokens [start, end) were sampled with this weight version."""
 
     version: str
     start: int
@@ -124,7 +122,7 @@ class _Choice(BaseModel):
     weight_versions: list[_Span] | None = None
 
     def sampled(self, policy_version: int) -> SampledTokens:
-        """Raises ValueError when something does not fit together."""
+        """The sampled turn; raises ValueError if the fields are inconsistent."""
         content = self.logprobs.content if self.logprobs else []
         return SampledTokens(
             tuple(self.token_ids),

@@ -1,18 +1,17 @@
-"""Starts vLLM's API server where there is no GPU; run by the Python of the vllm runtime.
+"""Starts vLLM's API server on a host without GPU, in the vllm runtime.
 
-vLLM starts its engine, and once a model class is new the inspection of that class, in processes
-that import everything again, because a process that has initialised CUDA cannot be forked.
-Without a GPU nothing forbids it: forking the imported server brings it up in a third of the time
-and lets both processes share their memory. This holds for vLLM 0.32; a version without these two
-names would merely start slowly.
+vLLM spawns its engine, and the inspection of a new model class, as processes that import everything
+again, because a process that has initialized CUDA cannot fork. Without a GPU forking is safe: it
+starts the server in a third of the time and shares memory. Holds for vLLM 0.32; a version without
+these two names would only start slowly.
 
-On a CPU an output layer multiplies with a packed copy of its weights. Where it shares them with the
-embeddings, a reload leaves that copy as it was: it is packed again here.
+On a CPU the output layer multiplies with a packed copy of its weights. With tied embeddings a
+reload does not update that copy, so it is packed again here.
 """
 
 import gc
 
-gc.disable()  # imports make half a million objects and no garbage: two seconds of every start
+gc.disable()  # importing creates half a million objects and no garbage: saves two seconds per start
 
 import multiprocessing  # noqa: E402
 from typing import Any  # noqa: E402
@@ -29,7 +28,7 @@ _finish_reload = reloading.finalize_layerwise_reload
 
 
 def finish_reload(model: Any, config: object) -> None:
-    """Finish as vLLM does, then pack the output layer again."""
+    """Run vLLM's own function, then pack the output layer again."""
     _finish_reload(model, config)
     for layer in model.modules():
         unquantised = embedding.UnquantizedEmbeddingMethod

@@ -1,8 +1,8 @@
-"""Asks for the server's key on every route; imported by vLLM's API server, as its middleware.
+"""Middleware of vLLM's API server that requires the API key on every route but /health.
 
-vLLM 0.32 itself asks for it only below /v1, /v2, /inference and /cohere: the development routes,
-which load weights from any folder and call any method of a worker, would be open to every process
-of the host. This module imports the standard library alone.
+vLLM 0.32 itself checks it only below /v1, /v2, /inference and /cohere: the development routes,
+which load weights from any folder and call any worker method, would be open to every process on
+the host. This module imports the standard library only.
 """
 
 import hmac
@@ -19,7 +19,7 @@ Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
 class Guard:
-    """Answers 401 to who does not send the key of VLLM_API_KEY as a bearer's."""
+    """Return 401 unless the request carries VLLM_API_KEY as a bearer token."""
 
     def __init__(self, app: Application) -> None:
         self._app = app

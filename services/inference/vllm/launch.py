@@ -20,8 +20,7 @@ from services.inference.vllm.model_config import cpu_cache_bytes, linear_modules
 
 @dataclass(frozen=True)
 class AdapterSlots:
-    """Room for adapters that come while the server runs: ``count`` of them at once, none of a
-    higher ``rank``."""
+    """Capacity for adapters loaded at run time: ``count`` at once, of at most this ``rank``."""
 
     rank: int
     count: int
@@ -29,12 +28,11 @@ class AdapterSlots:
 
 @dataclass(frozen=True)
 class Routes:
-    """What a server can be asked for.
+    """The routes that a server offers besides chat, all protected by its API key.
 
-    ``tokens``: token ids for token ids, with the log-probabilities of what was sampled from.
-    ``weights``: development routes that pause the engine and exchange its weights. ``adapters``:
-    adapters can be loaded by their folder. ``sleep``: the memory of the GPUs can be given back.
-    All of it is for whoever has the server's key alone.
+    ``tokens``: token ids in and out, with log-probabilities of the sampling distribution.
+    ``weights``: development routes that pause the engine and swap its weights. ``adapters``: load
+    adapters from folders at run time. ``sleep``: release GPU memory.
     """
 
     tokens: bool = False
@@ -53,7 +51,7 @@ NO_ROUTES = Routes()
 
 @dataclass(frozen=True)
 class ServerCommand:
-    """A server to start. The key is for this server alone and travels by environment only."""
+    """How to start a server. The key belongs to this server and is passed by environment only."""
 
     command: list[str]
     environment: dict[str, str] = field(repr=False)
@@ -77,13 +75,13 @@ def plan_launch(
     routes: Routes = NO_ROUTES,
     devices: Sequence[str] | None = None,
 ) -> ServerCommand:
-    """Say how to start the server; ``scratch`` is where it may keep sockets and the like.
+    """Build the command of a server; ``scratch`` is a folder for sockets and other small files.
 
-    ``devices`` are the GPUs to use, by index or UUID; None: all that this process sees. Raises
-    `InvalidRequest` when there is no such folder or an adapter cannot be served.
+    ``devices`` are GPUs by index or UUID; None means all visible ones. Raises `InvalidRequest` for
+    a missing folder or an adapter that cannot be served.
     """
     if model.path is not None and not model.path.is_dir():
-        raise InvalidRequest(f"there is no model folder {model.path}", param="model")
+        raise InvalidRequest(f"model folder {model.path} does not exist", param="model")
     key = secrets.token_urlsafe(32)
     on_cpu = runtime.accelerator == Accelerator.CPU
     if devices is None:
@@ -91,8 +89,8 @@ def plan_launch(
     common = _common_arguments(model, served_name, options, port)
     common += _lora(adapters, options, routes.adapters) + _route_arguments(routes)
     if on_cpu and routes.adapters and (modules := linear_modules(model.path)):
-        # vLLM 0.32 ends when it is asked for log-probabilities of a prompt while the output layer
-        # could have an adapter, which it does by default.
+        # vLLM 0.32 crashes on prompt log-probabilities if the output layer may have an adapter,
+        # which is its default.
         common += ["--lora-target-modules", *modules]
     entry, hardware = (
         _on_cpu(model, options) if on_cpu else _on_gpu(model, options, routes, len(devices))
@@ -142,11 +140,11 @@ def _route_environment(routes: Routes) -> dict[str, str]:
 
 
 def _cpu_environment(options: VllmOptions) -> dict[str, str]:
-    # One process less, and no threads that spin while they wait for the scheduler's core.
+    # One process fewer, and no busy-waiting threads on the scheduler's core.
     environment = {"VLLM_ENABLE_V1_MULTIPROCESSING": "0", "CUDA_VISIBLE_DEVICES": ""}
     environment["OMP_NUM_THREADS"] = os.environ.get("OMP_NUM_THREADS") or str(_spare_cores())
     if options.enforce_eager is not False:
-        # Else the first request for log-probabilities compiles the count of ranks for 20 s.
+        # Otherwise the first request for log-probabilities compiles for 20 s.
         environment["TORCHDYNAMO_DISABLE"] = "1"
     return environment
 
@@ -157,11 +155,11 @@ def _on_cpu(model: ModelSource, options: VllmOptions) -> tuple[list[str], list[s
     cache = cpu_cache_bytes(config) if gibibytes is None else int(gibibytes * GIBIBYTE)
     dtype = options.dtype
     if dtype == "auto" and config.is_float32:
-        dtype = "float32"  # costs no more than bfloat16 here, and the weights keep their precision
+        dtype = "float32"  # as fast as bfloat16 on a CPU, and exact
     arguments = ["--distributed-executor-backend", "uni", "--dtype", dtype]
     arguments += ["--kv-cache-memory-bytes", str(cache)]
-    # Sampling with a seed ends the engine of vLLM 0.32 when a prompt was prefilled in parts: it
-    # then sets back a generator in a way that only CUDA's know.
+    # vLLM 0.32 crashes when it samples with a seed after a chunked prefill: it rewinds the
+    # generator in a way that only CUDA generators support.
     arguments += ["--no-enable-chunked-prefill"]
     if options.enforce_eager is not False:
         arguments += ["--enforce-eager"]
@@ -175,7 +173,7 @@ def _on_gpu(
     arguments += ["--tensor-parallel-size", str(max(1, devices)), "--dtype", options.dtype]
     if options.enforce_eager:
         arguments += ["--enforce-eager"]
-    if routes.sleep:  # elsewhere it has no effect but a pause, and this would be refused
+    if routes.sleep:  # without a GPU it has no effect, and the flag would be refused
         arguments += ["--enable-sleep-mode"]
     return ["vllm.entrypoints.cli.main", "serve", model.location], arguments
 
@@ -209,15 +207,15 @@ def _adapter_rank(folder: Path) -> int:
         config = _AdapterConfig.model_validate_json(path.read_bytes())
     except OSError as error:
         raise InvalidRequest(
-            f"{folder} is no LoRA adapter: {error.strerror}: {path}", param="model"
+            f"{folder} is not a LoRA adapter: {error.strerror}: {path}", param="model"
         ) from error
     except ValidationError as error:
-        raise InvalidRequest(f"{path} describes no LoRA adapter", param="model") from error
+        raise InvalidRequest(f"{path} does not describe a LoRA adapter", param="model") from error
     return max([config.r, *config.rank_pattern.values()])
 
 
 def _spare_cores() -> int:
-    # vLLM's scheduler and its HTTP server keep a core busy of their own.
+    # vLLM's scheduler and HTTP server keep one core busy.
     return max(1, len(os.sched_getaffinity(0)) - 1)
 
 

@@ -1,16 +1,16 @@
-"""What vLLM's log tells: how far a start has come, and why it failed."""
+"""Reads vLLM's log: the phase of a start, and the cause of a failure."""
 
 import re
 from enum import StrEnum
 from pathlib import Path
 
 READ_BYTES = 1 << 20
-"""Most that is read of a log at once; a traceback storm must not fill our memory."""
+"""Bytes read from a log at once, to bound memory."""
 CAUSE_CHARACTERS = 500
 
 
 class StartupPhase(StrEnum):
-    """How far a server has come, in this order."""
+    """The phases of a start, in order."""
 
     IMPORTING = "importing vLLM"
     READING_MODEL = "reading the model's configuration"
@@ -33,7 +33,7 @@ _PREFIX = re.compile(
 )
 _EXCEPTION = re.compile(r"^(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Exit): \S")
 _ARGUMENT_ERROR = re.compile(r"^\S+\.py: error: ")
-# These only say that something failed elsewhere, and come last.
+# These only refer to a failure elsewhere, and come last.
 _WRAPPERS = (
     "See root cause above",
     "See stack trace (above)",
@@ -43,7 +43,7 @@ _VALIDATION = re.compile(r"\d+ validation errors? for ")
 
 
 class LogFollower:
-    """Reads what is appended to a log from now on."""
+    """Reads lines appended to a log from now on."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -66,7 +66,7 @@ def milestone(line: str) -> StartupPhase | None:
 
 
 def failure_cause(lines: list[str]) -> str | None:
-    """Return in one line why vLLM ended, from the last lines of its log."""
+    """Why vLLM ended, in one line, from the last lines of its log."""
     texts = [_PREFIX.sub("", line).strip() for line in lines]
     causes = [
         _with_detail(texts, index)
@@ -81,7 +81,7 @@ def failure_cause(lines: list[str]) -> str | None:
 
 
 def _with_detail(texts: list[str], index: int) -> str:
-    """Pydantic says what is wrong only in the line after the exception's own."""
+    """Pydantic gives the reason in the line after the exception."""
     text = texts[index]
     if _VALIDATION.search(text) and index + 1 < len(texts):
         text = f"{text}: {texts[index + 1]}"

@@ -1,4 +1,4 @@
-"""What a model's files say that decides how it is served without a GPU."""
+"""What a model's files say about serving it without a GPU."""
 
 import re
 from pathlib import Path
@@ -15,7 +15,7 @@ _LINEAR = re.compile(r"\.\d+\.(?:[^.]+\.)*([^.]+)\.weight$")
 
 
 class ModelConfig(BaseModel):
-    """The part of a transformers configuration that is needed here; unknown parts are null."""
+    """The fields of a transformers configuration used here; None if absent."""
 
     dtype: str | None = None
     torch_dtype: str | None = None
@@ -41,7 +41,7 @@ class ModelConfig(BaseModel):
 
 
 def read_model_config(folder: Path | None) -> ModelConfig:
-    """Read what can be read: vLLM itself says best what is wrong with a model."""
+    """Read the configuration if possible; vLLM reports problems with a model better."""
     if folder is None:
         return ModelConfig()
     try:
@@ -53,8 +53,8 @@ def read_model_config(folder: Path | None) -> ModelConfig:
 def cpu_cache_bytes(config: ModelConfig) -> int:
     """Memory for the KV cache without a GPU.
 
-    vLLM fills it with zeros when it starts, which takes seconds a gibibyte: enough for many
-    conversations at once, and no more.
+    vLLM zeroes it at start, which takes seconds per GiB: enough for many concurrent conversations,
+    and not more.
     """
     per_token = config.cache_bytes_per_token()
     if per_token is None:
@@ -63,8 +63,8 @@ def cpu_cache_bytes(config: ModelConfig) -> int:
 
 
 def linear_modules(folder: Path | None) -> list[str]:
-    """Names of the linear maps in a model's layers, as LoRA knows them (q_proj, ...); none when
-    its files are not safetensors."""
+    """Names of the linear modules in a model's layers, as LoRA targets (q_proj, ...); empty without
+    safetensors."""
     for path in sorted(folder.glob("*.safetensors")) if folder else []:
         names = [_LINEAR.search(name) for name, shape in _shapes(path) if len(shape) == 2]
         if found := sorted({name[1] for name in names if name}):

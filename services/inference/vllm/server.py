@@ -1,4 +1,4 @@
-"""A vLLM server that lives as long as the block that uses it."""
+"""A vLLM server as an async context manager."""
 
 import asyncio
 import shutil
@@ -35,9 +35,9 @@ PORT_TAKEN = "Address already in use"
 
 
 class VllmFailed(TemperError):
-    """vLLM did not start, or ended by itself.
+    """vLLM did not start, or exited unexpectedly.
 
-    The message has the cause in one line; ``last_lines`` is the end of its log.
+    The message has the cause in one line; ``last_lines`` is the tail of its log.
     """
 
     code = "vllm_failed"
@@ -49,22 +49,22 @@ class VllmFailed(TemperError):
 
 @dataclass(frozen=True)
 class StartupProgress:
-    """A phase of the start has begun, ``elapsed_seconds`` after the server was started."""
+    """A startup phase that began ``elapsed_seconds`` after the launch."""
 
     phase: StartupPhase
     elapsed_seconds: float
 
 
 class VllmServer:
-    """Serves a model and its adapters on a loopback port, with a key of its own.
+    """Serves a model and its adapters on a loopback port with a random API key.
 
-    ``async with VllmServer(...) as server`` starts it and waits until it answers; ``base_url``
-    (up to and including /v1) and ``api_key`` are then what a client needs. At the end of the
-    block no process of it is left. Its output is appended to ``log`` in ``job_dir``.
+    ``async with VllmServer(...) as server`` starts it and waits until it is ready; clients need
+    ``base_url`` (including /v1) and ``api_key``. No process is left after the block. Output is
+    appended to ``log`` in ``job_dir``.
 
-    Entering raises `RuntimeMissing`, `InvalidRequest` for a model or adapter that is not there,
-    and `VllmFailed`. ``on_progress`` is called as each phase of the start begins. ``routes`` says
-    what it serves beside chats, and ``devices`` which GPUs are its own (None: all we see).
+    Entering raises `RuntimeMissing`, `InvalidRequest` for a missing model or adapter, and
+    `VllmFailed`. ``on_progress`` is called at the start of each startup phase. ``devices`` are the
+    GPUs to use; None means all visible ones.
     """
 
     def __init__(
@@ -102,7 +102,7 @@ class VllmServer:
 
     async def __aenter__(self) -> Self:
         self._begun = time.monotonic()
-        # Unix sockets live in it, and their paths must be short: not the job's folder.
+        # For Unix sockets, whose paths must be short: not in the job's folder.
         self._scratch = Path(tempfile.mkdtemp(prefix="temper-vllm-"))
         try:
             async with asyncio.timeout(self._options.startup_timeout_seconds):
@@ -127,11 +127,11 @@ class VllmServer:
 
     @property
     def ended(self) -> bool:
-        """Whether the process that was started is no more."""
+        """Whether the server process has exited."""
         return self._process is None or self._process.returncode() is not None
 
     async def watch(self) -> None:
-        """Wait until the server ends by itself, which raises `VllmFailed`; else never return."""
+        """Return never; raise `VllmFailed` when the server exits."""
         assert self._process is not None  # noqa: S101 - the block has been entered
         while (code := self._process.returncode()) is None:
             self._last_lines.extend(self._follower.new_lines())
@@ -173,10 +173,10 @@ class VllmServer:
         self._report(StartupPhase.IMPORTING)
 
     async def _ready(self) -> int | None:
-        """Wait until the server answers; return its exit code if it ends instead."""
+        """Wait until the server answers; return its exit code if it exits instead."""
         assert self._process is not None  # noqa: S101 - started before
         headers = {"Authorization": f"Bearer {self.api_key}"}
-        # A proxy of the environment must not be asked for a loopback address.
+        # The environment's proxy must not be used for loopback addresses.
         async with httpx.AsyncClient(
             headers=headers, timeout=PROBE_SECONDS, trust_env=False
         ) as client:
@@ -190,7 +190,7 @@ class VllmServer:
         return code
 
     async def _answers(self, client: httpx.AsyncClient) -> bool:
-        """Healthy, and ours: another server that took the port would not know the key."""
+        """Healthy and ours: another server on this port would not know the key."""
         try:
             health = await client.get(self.base_url.removesuffix("/v1") + "/health")
             models = await client.get(self.base_url + "/models")
@@ -208,7 +208,7 @@ class VllmServer:
     def _report(self, phase: StartupPhase) -> None:
         order = list(StartupPhase)
         if self._phase is not None and order.index(phase) <= order.index(self._phase):
-            return  # several workers pass the same milestone
+            return  # several workers log the same milestone
         self._phase = phase
         if self._on_progress is not None:
             self._on_progress(StartupProgress(phase, time.monotonic() - self._begun))
@@ -225,12 +225,12 @@ class VllmServer:
         cause = failure_cause(lines)
         message = f"{what}: {cause}" if cause else what
         if self._model.hub_id is not None:
-            # Below, few messages name what could not be loaded.
+            # Few of vLLM's messages name what could not be loaded.
             message = f"model {self._model.hub_id!r}: {message}"
         return VllmFailed(message, [line for line in lines if line.strip()][-SHOWN_LINES:])
 
     async def _stop(self) -> None:
-        # Shielded: a second cancellation must not leave processes behind.
+        # Shielded, so that a second cancellation leaves no processes behind.
         await asyncio.shield(asyncio.to_thread(self._clean_up))
 
     def _clean_up(self) -> None:

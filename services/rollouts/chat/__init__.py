@@ -1,4 +1,4 @@
-"""The chat tokens of a model, from the files in its folder."""
+"""Chat templates and tokenizers of models, read from their folders."""
 
 from pathlib import Path
 
@@ -10,9 +10,9 @@ __all__ = ["open_chat_tokens"]
 
 
 def open_chat_tokens(folder: Path) -> ChatTokens:
-    """The chat tokens of the model in a folder. It takes seconds with a large vocabulary.
+    """The chat tokens of the model in a folder; takes seconds for a large vocabulary.
 
-    Raises InvalidRequest, with ``model`` as its param, where the folder has no tokenizer.json or
-    chat template, or where one of them cannot be used.
+    Raises InvalidRequest with param ``model`` if tokenizer.json or the chat template is missing or
+    unusable.
     """
     return TemplateChatTokens(read_chat_files(folder))

@@ -77,7 +77,7 @@ class TemplateChatTokens:
         return self._replies
 
     def _end_tokens(self, files: ChatFiles) -> tuple[int, ...]:
-        """What ends a turn: by the template, the tokenizer and the model's configuration."""
+        """End-of-turn tokens of the template, the tokenizer and the model's configuration."""
         texts = (self._end, files.special_tokens.get("eos_token"))
         named = (self._tokenizer.id_of(text) for text in texts if text is not None)
         ids = (*(token for token in named if token is not None), *files.end_token_ids)
@@ -85,7 +85,7 @@ class TemplateChatTokens:
 
 
 def _decoded(messages: Sequence[JsonObject]) -> list[JsonObject]:
-    """Messages whose calls have objects for arguments, as templates want them."""
+    """Messages whose tool calls have objects as arguments, as templates expect."""
     return [
         {**message, "tool_calls": [_decoded_call(call) for call in calls]}
         if isinstance(calls := message.get("tool_calls"), list)
@@ -106,7 +106,7 @@ def _decoded_call(call: JsonValue) -> JsonValue:
 
 
 class Demonstrations:
-    """Renders conversations with their answers by a template that ends turns with ``end``."""
+    """Renders conversations with their answers; the template ends turns with ``end``."""
 
     def __init__(
         self, template: ChatTemplate, tokenizer: GuardedTokenizer, end: str | None
@@ -125,11 +125,13 @@ class Demonstrations:
         if not answers or answers[-1].get("role") != "assistant":
             raise refused("a demonstration ends with a message of the assistant")
         if self._end is None:
-            raise refused("the chat template ends the model's turns without a special token")
+            raise refused("the chat template does not end the model's turns with a special token")
         parts = list(self._parts(messages, tools, [self._guarded(answer) for answer in answers]))
         prompt, *response = self._tokenizer.encode_parts([text for text, _ in parts])
         if prompt != self._tokenizer.encode(parts[0][0]):
-            raise refused("the first answer melts into the prompt: it begins with a line break")
+            raise refused(
+                "the first answer begins with a line break, which merges with the prompt's tokens"
+            )
         return Demonstration(
             token_ids=[token for part in response for token in part],
             mask=[
@@ -145,7 +147,7 @@ class Demonstrations:
         tools: Sequence[JsonObject],
         answers: Sequence[JsonObject],
     ) -> Iterator[tuple[str, int]]:
-        """The prompt, and then by turns what the model wrote (1) and what it did not (0)."""
+        """The prompt, then alternately text the model did not write (0) and wrote (1)."""
         end = self._end or ""
         whole = self._template.render([*messages, *answers], tools)
         place = 0
@@ -156,8 +158,8 @@ class Demonstrations:
             stop = whole.find(end, len(before))
             if len(before) < place or not whole.startswith(before) or stop < 0:
                 raise refused(
-                    "the chat template does not go on from the prompt: it writes the conversation "
-                    f"differently once answer {number} is there"
+                    "the chat template does not continue the prompt: it renders the conversation "
+                    f"differently once answer {number} is added"
                 )
             yield whole[place : len(before)], 0
             yield whole[len(before) : stop + len(end)], 1
@@ -170,7 +172,7 @@ class Demonstrations:
 
 
 def _mapped(value: JsonValue, change: Callable[[str], str]) -> JsonValue:
-    """A value with all its texts changed."""
+    """A value with ``change`` applied to all strings."""
     if isinstance(value, str):
         return change(value)
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""The files of a model that say how conversations become tokens."""
+"""Reads a model's tokenizer, chat templates and end tokens from its folder."""
 
 import json
 from collections.abc import Mapping
@@ -12,12 +12,11 @@ from services.contracts.errors import InvalidRequest
 
 @dataclass(frozen=True)
 class ChatFiles:
-    """What was read.
+    """The contents of the files.
 
     ``tokenizer`` is the text of tokenizer.json. ``tool_template`` is the template for
-    conversations with tools, which most models do not have apart. ``special_tokens`` are the
-    texts that templates know by name, as in eos_token. ``end_token_ids`` are those that
-    generation ends with, by the model's configuration.
+    conversations with tools, usually the same as ``template``. ``special_tokens`` maps names such
+    as eos_token to texts. ``end_token_ids`` end generation by the model's configuration.
     """
 
     tokenizer: str
@@ -28,7 +27,7 @@ class ChatFiles:
 
 
 def read_chat_files(folder: Path) -> ChatFiles:
-    """Read the files of a model; raises InvalidRequest that names the one at fault."""
+    """Read the files of a model; raises InvalidRequest naming the one at fault."""
     tokenizer = _text(folder / "tokenizer.json")
     if tokenizer is None:
         raise refused(
@@ -56,7 +55,7 @@ def refused(message: str) -> InvalidRequest:
 
 
 def _templates(folder: Path, config: JsonObject) -> tuple[str, str]:
-    """The template, and that for tools; files come before the tokenizer's configuration."""
+    """The default and the tool template; files take precedence over the configuration."""
     default = _text(folder / "chat_template.jinja")
     if default is not None:
         apart = _text(folder / "additional_chat_templates" / "tool_use.jinja")
@@ -74,7 +73,7 @@ def _templates(folder: Path, config: JsonObject) -> tuple[str, str]:
 
 
 def _by_name(templates: Any) -> dict[str, str]:
-    """Templates that a configuration lists by their names."""
+    """Named templates from a tokenizer's configuration."""
     if not isinstance(templates, list):
         return {}
     listed = [entry for entry in templates if isinstance(entry, dict)]
@@ -101,7 +100,7 @@ def _end_token_ids(path: Path) -> tuple[int, ...]:
 
 
 def _object(path: Path) -> JsonObject:
-    """The object in a file; an empty one where there is no such file."""
+    """The JSON object in a file; empty if the file does not exist."""
     text = _text(path)
     if text is None:
         return {}
@@ -110,7 +109,7 @@ def _object(path: Path) -> JsonObject:
     except (ValueError, RecursionError) as error:
         raise refused(f"{path.name} is not valid JSON: {error}") from None
     if not isinstance(value, dict):
-        raise refused(f"{path.name} is no JSON object")
+        raise refused(f"{path.name} is not a JSON object")
     return value
 
 

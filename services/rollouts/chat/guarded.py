@@ -1,10 +1,10 @@
-"""Encoding conversations in which the text of others can forge no control token.
+"""Encodes conversations so that untrusted text cannot forge control tokens.
 
-A tokenizer takes ``<|im_end|>`` for the end of a turn wherever it stands, in the output of a tool
-too. Here such a text is guarded before the template is rendered: a mark is put into it. What then
-still looks like a control token was written by the template. It is encoded under another name,
-by a copy of the tokenizer that knows its control tokens by these names only; the text of others
-is plain text to that copy once the marks are taken out again.
+A tokenizer treats ``<|im_end|>`` as the end of a turn wherever it occurs, including in a tool's
+output. Untrusted text is therefore guarded before rendering: a mark is inserted into look-alikes.
+Control tokens left in the rendered text were written by the template. They are renamed and encoded
+by a copy of the tokenizer that knows its control tokens by the new names only; with the marks
+removed, untrusted text is plain text to that copy.
 """
 
 import json
@@ -18,7 +18,7 @@ from tokenizers import Tokenizer
 
 from services.rollouts.chat.files import refused
 
-# Unicode promises that these are never characters of a text.
+# Unicode noncharacters: never part of valid text.
 _GUARD, _NAME, SENTINEL = "\ufdd0", "\ufdd1", "\ufdd2"
 _RESERVED = re.compile(f"[{_GUARD}{_NAME}{SENTINEL}]")
 _SURROGATES = re.compile("[\ud800-\udfff]")
@@ -26,11 +26,10 @@ _NOTHING = re.compile(r"(?!)")
 
 
 class GuardedTokenizer:
-    """A tokenizer that tells the control tokens of a template from texts that look like them.
+    """A tokenizer that distinguishes a template's control tokens from look-alikes.
 
-    Control tokens are the special ones, and other added tokens that the template itself writes,
-    such as ``<tool_response>``. It is as exact as the tokenizer: without a forgery both give the
-    same ids.
+    Control tokens are special tokens and other added tokens that the template writes, such as
+    ``<tool_response>``. Without look-alikes the ids equal the tokenizer's own.
     """
 
     def __init__(self, tokenizer_json: str, template: str) -> None:
@@ -49,7 +48,7 @@ class GuardedTokenizer:
         except Exception as error:  # the library raises bare Exception
             raise refused(f"tokenizer.json cannot be used: {error}") from None
         if any(self._renamed.token_to_id(names[text]) != self.id_of(text) for text in names):
-            raise refused("tokenizer.json lists its added tokens in a way that cannot be used")
+            raise refused("tokenizer.json lists its added tokens in an unsupported way")
         self._names = names
         self._control = _any_of(names)
         self._control_begins = _begins_any_of(names)
@@ -58,25 +57,25 @@ class GuardedTokenizer:
 
     @property
     def vocabulary(self) -> int:
-        """How many tokens there are, added ones too."""
+        """The number of tokens, including added ones."""
         return int(self._plain.get_vocab_size(with_added_tokens=True))
 
     def guard(self, text: str) -> str:
-        """A text of others for the template, in which nothing is a control token."""
+        """Untrusted text for the template, with no control token in it."""
         return self._control_begins.sub(rf"\1{_GUARD}", _clean(text))
 
     def guard_special(self, text: str) -> str:
-        """A text that may hold marks such as ``<think>``, but no special token."""
+        """Text that may contain tags such as ``<think>`` but no special token."""
         return self._special_begins.sub(rf"\1{_GUARD}", _clean(text))
 
     def encode(self, rendered: str) -> list[int]:
-        """The ids of a rendered conversation whose texts of others are guarded."""
+        """Encode a rendered conversation with guarded text."""
         return self.encode_parts([rendered])[0]
 
     def encode_parts(self, parts: Sequence[str]) -> list[list[int]]:
-        """The ids of the text that ``parts`` make together, divided where the parts begin.
+        """Encode the concatenated ``parts`` and split the ids at their boundaries.
 
-        A token that reaches over such a place belongs to the part that it begins in.
+        A token across a boundary belongs to the part in which it begins.
         """
         named = [self._named(part) for part in parts]
         encoded = self._renamed.encode("".join(named), add_special_tokens=False)
@@ -86,16 +85,16 @@ class GuardedTokenizer:
         return [ids[begin:end] for begin, end in pairwise((0, *ends[:-1], len(ids)))]
 
     def _named(self, rendered: str) -> str:
-        """A rendered text with the control tokens by their names, and no guards."""
+        """Rendered text with renamed control tokens and without guards."""
         named = self._control.sub(lambda match: self._names[match.group()], rendered)
         return named.replace(_GUARD, "")
 
     def encode_plain(self, text: str) -> list[int]:
-        """The ids that the tokenizer gives for a text, control tokens wherever they stand."""
+        """Encode with the original tokenizer, control tokens included."""
         return self._plain.encode(_SURROGATES.sub("\ufffd", text), add_special_tokens=False).ids
 
     def decode(self, token_ids: list[int]) -> str:
-        """The text of tokens, special ones kept; bytes that are no UTF-8 become U+FFFD."""
+        """Decode tokens, keeping special ones; invalid UTF-8 becomes U+FFFD."""
         return self._plain.decode(token_ids, skip_special_tokens=False)
 
     def first_special(self, text: str) -> str | None:
@@ -104,7 +103,7 @@ class GuardedTokenizer:
         return match.group() if match else None
 
     def id_of(self, token: str) -> int | None:
-        """The id of a token, null for a text that is none."""
+        """The id of a token, None if the text is not one."""
         return self._plain.token_to_id(token)
 
 
@@ -116,8 +115,8 @@ def _loaded(tokenizer_json: str) -> Tokenizer:
 
 
 def _renamed(description: dict[str, Any], names: dict[str, str]) -> dict[str, Any]:
-    """The description of a tokenizer that knows some added tokens by other names, and by these
-    only: they are pieces of its vocabulary neither whole nor by merging others."""
+    """The tokenizer with some added tokens renamed, and their old texts reachable neither as
+    vocabulary entries nor through merges."""
     added = [
         {**token, "content": names.get(token["content"], token["content"])}
         for token in description["added_tokens"]
@@ -136,7 +135,7 @@ def _renamed(description: dict[str, Any], names: dict[str, str]) -> dict[str, An
 
 
 def _makes_any(pair: str | list[str], names: dict[str, str]) -> bool:
-    """Whether a merge makes one of the named texts, or goes on from one."""
+    """Whether a merge produces one of the named texts or extends one."""
     left, right = pair.split(" ") if isinstance(pair, str) else pair
     return left + right in names or left in names or right in names
 
@@ -146,7 +145,7 @@ def _clean(text: str) -> str:
 
 
 def _alternatives(texts: set[str] | dict[str, str]) -> str:
-    """A pattern of several texts, of which the longest is tried first."""
+    """An alternation of texts, longest first."""
     return "|".join(map(re.escape, sorted(texts, key=len, reverse=True)))
 
 
@@ -155,5 +154,5 @@ def _any_of(texts: set[str] | dict[str, str]) -> re.Pattern[str]:
 
 
 def _begins_any_of(texts: set[str] | dict[str, str]) -> re.Pattern[str]:
-    """The first character of each text, also of those that overlap."""
+    """Matches the first character of each text, including overlapping ones."""
     return re.compile(f"(?=(?:{_alternatives(texts)}))(.)", re.DOTALL) if texts else _NOTHING

@@ -1,4 +1,4 @@
-"""How conversations become tokens: the part of a model's tokenizer that rollouts need."""
+"""The interface that turns conversations into tokens."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,8 +9,8 @@ from services.contracts.base import JsonObject
 
 @dataclass(frozen=True)
 class Demonstration:
-    """The tokens behind a prompt, and a mask of one entry a token: 1 where a model would have
-    written it, which includes the tokens that end its turns; 0 on openings and tools' turns."""
+    """The tokens after a prompt, with a mask per token: 1 where the model would have written it,
+    including end-of-turn tokens; 0 on turn headers and tool turns."""
 
     token_ids: list[int]
     mask: list[int]
@@ -21,45 +21,43 @@ class ChatTokens(Protocol):
 
     @property
     def vocabulary(self) -> int:
-        """How many tokens there are; a model can have room for more."""
+        """The size of the tokenizer's vocabulary; the model's may be larger."""
         ...
 
     @property
     def stop_token_ids(self) -> tuple[int, ...]:
-        """Tokens that end a turn of the model."""
+        """Tokens that end the model's turn."""
         ...
 
     def prompt(self, messages: Sequence[JsonObject], tools: Sequence[JsonObject]) -> list[int]:
-        """The tokens of a conversation up to where the model's turn begins, exactly as the chat
-        template and the tokenizer give them.
+        """The tokens of a conversation up to the start of the model's turn, exactly as chat
+        template and tokenizer produce them.
 
-        Raises InvalidRequest for what the template refuses, and for tools whose replies it cannot
-        write.
+        Raises InvalidRequest for a conversation that the template refuses, and for tools if it
+        cannot render their replies.
         """
         ...
 
     def text(self, token_ids: Sequence[int]) -> str:
-        """The text of tokens, special ones kept; bytes that are no UTF-8 become U+FFFD."""
+        """Decode tokens, keeping special ones; invalid UTF-8 becomes U+FFFD."""
         ...
 
     def replies(
         self, turn: Sequence[int], contents: Sequence[str], names: Sequence[str] = ()
     ) -> list[int]:
-        """The tokens between a turn of the model and its next one, where tools replied.
+        """The tokens between the model's turn with tool calls and its next turn.
 
-        ``turn`` are the sampled tokens of the turn that called; ``contents`` what the tools
-        said, in the order of the calls, and ``names`` those of the tools, which some templates
-        write. Appended to the turn, the tokens are what the chat
-        template gives for the whole conversation, up to where the model's next turn begins: the
-        rest of the ended turn (such as the newline behind ``<|im_end|>``, and the end token
-        itself where the turn was stopped without it), the tools' turns, and the opening of the
-        model's. Text is encoded as text: no content can forge a control token. Raises
-        InvalidRequest where the template cannot write replies.
+        ``turn`` holds the sampled tokens of that turn; ``contents`` the tools' replies in the order
+        of the calls, and ``names`` the tools' names, which some templates render. The result is the
+        rest of the ended turn (such as the newline after ``<|im_end|>``, and the end token itself
+        if sampling stopped without it), the tool turns, and the header of the model's next turn.
+        Replies are encoded as plain text: no content can forge a control token. Raises
+        InvalidRequest if the template cannot render replies.
 
-        The whole conversation, rendered by the template and encoded, gives the same tokens
-        wherever the model wrote canonical text: the tokens that the tokenizer gives for it, calls
-        spaced as the template writes them, thoughts as it keeps them, and the template's own
-        token at the end of each turn. What the model wrote differently stands as it was sampled.
+        Appended to the turn, the tokens equal those of the whole conversation rendered and encoded,
+        provided that the model wrote canonical text: the tokenizer's own tokens for it, calls
+        spaced as the template spaces them, reasoning that the template keeps, and its end-of-turn
+        token. Anything else stays as it was sampled.
         """
         ...
 
@@ -69,11 +67,10 @@ class ChatTokens(Protocol):
         tools: Sequence[JsonObject],
         answers: Sequence[JsonObject],
     ) -> Demonstration:
-        """The tokens of ``answers``: the messages behind a prompt, of the assistant and of tools,
-        the last one of the assistant.
+        """The tokens of ``answers``: assistant and tool messages after a prompt, the last one the
+        assistant's.
 
-        Behind ``prompt(messages, tools)`` they are what the template gives for the whole
-        conversation up to its last end of a turn. Raises InvalidRequest where the template does
-        not go on from the prompt.
+        Appended to ``prompt(messages, tools)`` they equal the whole conversation as rendered, up to
+        its last end of turn. Raises InvalidRequest if the template rewrites the prompt.
         """
         ...

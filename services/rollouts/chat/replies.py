@@ -1,4 +1,4 @@
-"""What a chat template writes between two turns of the model, where tools replied."""
+"""What a chat template writes between two turns of the model when tools reply."""
 
 import re
 from collections.abc import Callable, Iterable, Sequence
@@ -14,26 +14,25 @@ from services.rollouts.chat.template import ChatTemplate
 _USER: JsonObject = {"role": "user", "content": "?"}
 _TURN = f"{SENTINEL}turn{SENTINEL}"
 _TOOL = "tool"
-_CALL_ID = re.compile(r"[0-9A-Za-z]{9}")  # what Mistral's templates take
+_CALL_ID = re.compile(r"[0-9A-Za-z]{9}")  # required by Mistral's templates
 
 
 class ReplyTurns:
-    """Renders the replies of tools behind a stand-in for the model's turn.
+    """Renders tool replies after a stand-in for the model's turn.
 
-    ``end`` is the text of the token that the template ends a turn of the model with, null where
-    it ends it without one.
+    ``end`` is the special token with which the template ends the model's turn, None if none.
     """
 
     def __init__(self, template: ChatTemplate, end: str | None) -> None:
-        """Finds out what the template takes for a turn that called; raises InvalidRequest where
-        it writes no replies of tools at all."""
+        """Find a stand-in that the template accepts; raises InvalidRequest if it cannot render
+        tool replies at all."""
         self._template = template
         self._end = end
         self._stand_in = self._fitting_stand_in()
 
     def text(self, replies: Sequence["Reply"]) -> tuple[str, str]:
-        """What follows the model's own text: the end of its turn; and the replies with the
-        opening of its next turn. Raises InvalidRequest for what the template refuses."""
+        """What follows the model's own text: the end of its turn, and the replies with the header
+        of its next turn. Raises InvalidRequest if the template refuses them."""
         return self._behind_turn(self._stand_in, replies)
 
     def _behind_turn(self, stand_in: "_StandIn", replies: Sequence["Reply"]) -> tuple[str, str]:
@@ -41,7 +40,7 @@ class ReplyTurns:
         messages = [_USER, turn, *(reply.message() for reply in replies)]
         _, stood_in, behind = self._template.render(messages, opening=True).rpartition(_TURN)
         if not stood_in:
-            raise refused("the chat template leaves the model's turn out when tools reply")
+            raise refused("the chat template omits the model's turn when tools reply")
         if self._end is None:
             return "", behind
         before, end, following = behind.partition(self._end)
@@ -53,13 +52,13 @@ class ReplyTurns:
             try:
                 if all(self._shows(stand_in, count) for count in (1, 2)):
                     return stand_in
-                reason = "it leaves them out"
+                reason = "it omits them"
             except InvalidRequest as error:
                 reason = error.message
-        raise refused(f"the chat template cannot write the replies of tools: {reason}")
+        raise refused(f"the chat template cannot render tool replies: {reason}")
 
     def _shows(self, stand_in: "_StandIn", count: int) -> bool:
-        """Whether all of several replies are written, behind the end of the turn."""
+        """Whether ``count`` replies are all rendered, after the end of the turn."""
         contents = [f"reply {number}" for number in range(count)]
         behind = "".join(self._behind_turn(stand_in, replies_to(contents, (), ())))
         places = [behind.find(text) for text in (self._end or "", *contents)]
@@ -68,14 +67,14 @@ class ReplyTurns:
 
 @dataclass(frozen=True)
 class Reply:
-    """What a tool said, in guarded text."""
+    """A tool's reply as guarded text."""
 
     content: str
     name: str
     call_id: str
 
     def message(self) -> JsonObject:
-        """It as a template takes it."""
+        """The message for the template."""
         return {
             "role": "tool",
             "name": self.name,
@@ -87,8 +86,8 @@ class Reply:
 def replies_to(
     contents: Iterable[str], names: Iterable[str], call_ids: Iterable[str | None]
 ) -> list[Reply]:
-    """Replies with the names of their tools, and with the ids that the model wrote in its calls;
-    in place of a missing name, and of an id that templates do not take, one is made up."""
+    """Replies with tool names and the call ids that the model wrote; missing names and ids that
+    templates reject are replaced."""
     replies = []
     for number, (content, name, call_id) in enumerate(zip_longest(contents, names, call_ids)):
         if content is None:
@@ -100,7 +99,7 @@ def replies_to(
 
 
 _StandIn = Callable[[Sequence[str]], JsonObject]
-"""A message of the model that stands for its turn, given the ids of the calls it made."""
+"""Builds a message that stands in for the model's turn, from the ids of its calls."""
 
 
 def _called(identities: Sequence[str]) -> JsonObject:
@@ -113,7 +112,7 @@ def _called(identities: Sequence[str]) -> JsonObject:
 
 
 def _called_once(identities: Sequence[str]) -> JsonObject:
-    """For templates that know one call a turn only."""
+    """For templates that support a single call per turn."""
     return _called(identities[:1])
 
 
@@ -122,7 +121,7 @@ def _said(_identities: Sequence[str]) -> JsonObject:
 
 
 def end_of_turn(template: ChatTemplate, first_special: Callable[[str], str | None]) -> str | None:
-    """The text of the token that the template ends a turn of the model with, if there is one."""
+    """The special token with which the template ends the model's turn, if any."""
     try:
         rendered = template.render([_USER, _said(())])
     except InvalidRequest:

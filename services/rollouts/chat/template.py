@@ -1,4 +1,4 @@
-"""Chat templates: Jinja that writes a conversation as one text, in transformers' dialect."""
+"""Chat templates: sandboxed Jinja in transformers' dialect."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -18,12 +18,12 @@ from services.rollouts.chat.files import refused
 class ChatTemplate:
     """A compiled template.
 
-    The date that it may write is that of its compilation, so that a conversation that goes on
-    over midnight keeps its beginning.
+    Its date is that of the compilation, so that a conversation that crosses midnight keeps its
+    prefix.
     """
 
     def __init__(self, source: str, special_tokens: Mapping[str, str]) -> None:
-        """Raises InvalidRequest for a template that is no Jinja."""
+        """Raises InvalidRequest for invalid Jinja."""
         environment = ImmutableSandboxedEnvironment(
             trim_blocks=True, lstrip_blocks=True, extensions=[_GenerationBlock, loopcontrols]
         )
@@ -33,7 +33,7 @@ class ChatTemplate:
         try:
             self._template = environment.from_string(source)
         except jinja2.TemplateError as error:
-            raise refused(f"the chat template is no valid Jinja: {error}") from None
+            raise refused(f"the chat template is not valid Jinja: {error}") from None
         self._special_tokens = dict(special_tokens)
 
     def render(
@@ -43,9 +43,9 @@ class ChatTemplate:
         *,
         opening: bool = False,
     ) -> str:
-        """The text of a conversation; with ``opening`` up to where the model's turn begins.
+        """The text of a conversation; with ``opening`` up to the start of the model's turn.
 
-        Raises InvalidRequest with the template's reason for a conversation that it refuses.
+        Raises InvalidRequest with the template's reason if it refuses the conversation.
         """
         try:
             return self._template.render(
@@ -55,15 +55,15 @@ class ChatTemplate:
                 add_generation_prompt=opening,
                 **self._special_tokens,
             )
-        except Exception as error:  # a template is code of others: it can raise anything
+        except Exception as error:  # third-party code: may raise anything
             reason = str(error)[:500] or type(error).__name__
             raise refused(f"the chat template refuses the conversation: {reason}") from None
 
 
 class _GenerationBlock(Extension):
-    """``{% generation %}`` marks what the model writes; here it only holds its content."""
+    """``{% generation %}`` marks the model's text; only its content is rendered here."""
 
-    tags = {"generation"}  # noqa: RUF012 - the way that Jinja declares it
+    tags = {"generation"}  # noqa: RUF012 - as Jinja declares it
 
     def parse(self, parser: Parser) -> list[nodes.Node]:
         next(parser.stream)
@@ -77,7 +77,7 @@ def _to_json(
     separators: tuple[str, str] | None = None,
     sort_keys: bool = False,
 ) -> str:
-    """JSON without the escapes for HTML that Jinja's own filter makes."""
+    """JSON without the HTML escapes of Jinja's own filter."""
     return json.dumps(
         value,
         ensure_ascii=ensure_ascii,

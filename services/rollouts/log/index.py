@@ -21,13 +21,13 @@ ENTRY = np.dtype(
         ("key", "<u8"),  # of its id
         ("prompt", "<i8"),
         ("sample", "<i8"),
-        ("reward", "<f8"),  # NaN where there is none
+        ("reward", "<f8"),  # NaN without one
         ("tokens", "<u4"),  # of the response
         ("calls", "<u4"),
         ("finish", "S24"),
     ]
 )
-"""The layout on disk. Entries are of one size, so that the n-th is found and a torn one seen."""
+"""The layout on disk; entries have a fixed size."""
 
 Entries = npt.NDArray[np.void]
 
@@ -50,7 +50,7 @@ def entry_of(trajectory: Trajectory, place: Span) -> bytes:
 
 
 def errors_of(trajectory: Trajectory) -> int:
-    """Calls without a reply, unreadable calls, a reward that failed, the rollout's own failure."""
+    """Failed calls, malformed calls, a failed reward, and the rollout's own failure."""
     return (
         trajectory.failed_calls
         + sum(len(turn.malformed) for turn in trajectory.turns)
@@ -60,7 +60,7 @@ def errors_of(trajectory: Trajectory) -> int:
 
 
 def key_of(trajectory_id: str) -> int:
-    """What stands for an id; ids that differ hardly ever share it, so whoever finds one looks."""
+    """A 64-bit hash of an id; collisions are rare, and readers compare the id."""
     return int.from_bytes(blake2b(trajectory_id.encode(), digest_size=8).digest(), "little")
 
 
@@ -69,7 +69,7 @@ Positions = npt.NDArray[np.intp]
 
 @dataclass(frozen=True)
 class TrajectoryFilter:
-    """Which trajectories a list shows; None means any. Bounds are inclusive."""
+    """Which trajectories to list; None means any. Bounds are inclusive."""
 
     min_reward: float | None = None
     max_reward: float | None = None
@@ -81,9 +81,9 @@ class TrajectoryFilter:
 
 
 class Listing:
-    """The trajectories of a job as they stood when the index was read.
+    """A snapshot of a job's trajectories.
 
-    A trajectory that was written again counts once, as the last of its lines says.
+    A trajectory that was written twice is listed once, with its last line.
     """
 
     def __init__(self, entries: Entries) -> None:
@@ -93,11 +93,11 @@ class Listing:
         return len(self._entries)
 
     def places(self) -> list[Span]:
-        """The places of all trajectories, in the order in which they ended."""
+        """The spans of all trajectories, in order of completion."""
         return [self._place(position) for position in range(len(self._entries))]
 
     def place_of(self, trajectory_id: str) -> Span | None:
-        """The place of one trajectory, None if there is none of that id."""
+        """The span of one trajectory, None if the id is unknown."""
         position = self._position(trajectory_id)
         return None if position is None else self._place(position)
 
@@ -110,10 +110,10 @@ class Listing:
         after: str | None,
         limit: int,
     ) -> tuple[list[Span], bool]:
-        """Up to ``limit`` places behind the trajectory ``after``, and whether there are more.
+        """Up to ``limit`` spans after the trajectory ``after``, and whether there are more.
 
-        Equal ones stand in the order, or the opposite order, in which they ended. Raises
-        `LookupError` when there is no trajectory ``after``.
+        Ties are in order of completion, reversed if ``descending``. Raises `LookupError` if
+        ``after`` is unknown.
         """
         ranked = self._ranked(order, descending=descending)
         if after is not None:
@@ -170,7 +170,7 @@ class Listing:
 
 
 def read_entries(path: Path) -> Entries:
-    """The whole entries of an index file; none where there is no file."""
+    """The complete entries of an index file; empty if it does not exist."""
     try:
         with open(path, "rb") as file:
             return np.fromfile(file, ENTRY, os.fstat(file.fileno()).st_size // ENTRY.itemsize)
@@ -179,7 +179,7 @@ def read_entries(path: Path) -> Entries:
 
 
 def _latest(entries: Entries) -> Entries:
-    """The last entry of every id, in the order of the file."""
+    """The last entry of every id, in file order."""
     _, first = np.unique(entries["key"][::-1], return_index=True)
     if len(first) == len(entries):
         return entries

@@ -1,8 +1,8 @@
 """The trajectories of a job on disk: ``trajectories.jsonl``, and its index beside it.
 
-The index has an entry for each line of the file, written after it; a last entry that is not whole
-was torn by a kill, or is still being written, and does not count. Where the id of a trajectory
-occurs again, its last line counts.
+The index has one entry per line of the file, written after it; an incomplete last entry was cut by
+a kill or is still being written, and is ignored. If a trajectory id occurs twice, its last line
+wins.
 """
 
 import errno
@@ -29,11 +29,11 @@ INDEX = "trajectories.index"
 
 
 class IndexedLog:
-    """Appends trajectories to the folder of a job, in a ``with``.
+    """Appends trajectories to a job's folder; a context manager.
 
-    What an earlier process left is made whole first; with ``keep``, all but its first lines are
-    cut off. A trajectory survives the end of this process once `append` has returned, and the
-    end of the machine once it is synced.
+    Files left by an earlier process are repaired first; with ``keep`` they are truncated to that
+    many lines. A trajectory survives a crash of the process once `append` returns, and of the
+    machine once synced.
     """
 
     def __init__(self, folder: Path, *, keep: int | None = None) -> None:
@@ -56,7 +56,7 @@ class IndexedLog:
 
     @property
     def count(self) -> int:
-        """How many lines there are."""
+        """The number of lines."""
         return self._count
 
     def __enter__(self) -> Self:
@@ -71,7 +71,7 @@ class IndexedLog:
         self._files.__exit__(kind, error, traceback)
 
     def append(self, trajectory: Trajectory) -> None:
-        """Write one trajectory; raises ``StorageFull`` when the disk holds no more."""
+        """Write one trajectory; raises ``StorageFull`` if the disk is full."""
         place = self._log.append(trajectory)
         try:
             self._index.write(entry_of(trajectory, place))
@@ -82,27 +82,27 @@ class IndexedLog:
         self._count += 1
 
     def sync(self) -> None:
-        """Make what was appended survive the end of the machine; its entries are made anew."""
+        """Make appended lines durable; their index entries can be rebuilt."""
         self._log.sync()
 
     async def sync_forever(self) -> None:
-        """Sync what was appended, again and again, until cancelled."""
+        """Sync periodically until cancelled."""
         await self._log.sync_forever()
 
 
 def open_listing(folder: Path) -> Listing:
-    """The trajectories of a job as they stand, also while it appends; none without files."""
+    """The trajectories of a job at this moment, also while it runs; empty without files."""
     return Listing(_within(folder / TRAJECTORIES, read_entries(folder / INDEX)))
 
 
 def read_places(folder: Path, places: Iterable[Span]) -> Iterator[Trajectory]:
-    """The trajectories of a job at these places; raises `UnreadableRecord`."""
+    """The trajectories at these spans; raises `UnreadableRecord`."""
     for place in places:
         yield read_record(folder / TRAJECTORIES, Trajectory, place)
 
 
 def read_indexed(folder: Path) -> Iterator[Trajectory]:
-    """All trajectories of a job, in the order in which they ended."""
+    """All trajectories of a job, in order of completion."""
     places = iter(open_listing(folder).places())
     wanted = next(places, None)
     for place, trajectory in read_records(folder / TRAJECTORIES, Trajectory):
@@ -114,14 +114,14 @@ def read_indexed(folder: Path) -> Iterator[Trajectory]:
 
 
 def _indexed(lines: Path, index: Path) -> Entries:
-    """The first entries, as far as they follow each other and the last one's line is there."""
+    """The longest prefix of contiguous entries whose last line is readable."""
     entries = _within(lines, read_entries(index))
     ends = (entries["offset"] + entries["length"]).tolist()
     starts = entries["offset"].tolist()
     count = next(
         (n for n, start in enumerate(starts) if start != (ends[n - 1] if n else 0)), len(starts)
     )
-    # Lines that were not synced may be holes behind a power cut.
+    # Unsynced lines may be holes after a power failure.
     while count and not _is_readable(
         lines, Span(starts[count - 1], ends[count - 1] - starts[count - 1])
     ):
@@ -138,7 +138,7 @@ def _is_readable(lines: Path, place: Span) -> bool:
 
 
 def _unindexed(lines: Path, start: int, most: int | None) -> Iterator[tuple[Span, Trajectory]]:
-    """The lines from ``start`` on, up to the first that is torn or damaged."""
+    """The lines from ``start`` on, up to the first damaged one."""
     try:
         yield from islice(read_records(lines, Trajectory, start), most)
     except UnreadableRecord:
@@ -146,7 +146,7 @@ def _unindexed(lines: Path, start: int, most: int | None) -> Iterator[tuple[Span
 
 
 def _within(lines: Path, entries: Entries) -> Entries:
-    """The entries whose lines lie within the file."""
+    """The entries whose lines are inside the file."""
     size = lines.stat().st_size if lines.exists() else 0
     inside: Entries = entries[entries["offset"] + entries["length"] <= size]
     return inside

@@ -67,8 +67,8 @@ SCHEMA = pa.schema(
         ("tool_seconds", pa.float64()),
     ]
 )
-"""Columns of ``trajectories.parquet``: the fields of `Trajectory`. Values whose shape belongs to
-others (messages, tools, extra, and the arguments of calls) are JSON texts."""
+"""Columns of ``trajectories.parquet``: the fields of `Trajectory`. Free-form values (messages,
+tools, extra, and arguments of calls) are JSON strings."""
 
 _JSON_COLUMNS = ("messages", "tools", "extra")
 
@@ -86,7 +86,7 @@ def row_of(trajectory: Trajectory) -> JsonObject:
 
 
 def trajectory_of(row: JsonObject) -> Trajectory:
-    """What `row_of` made a row of; raises ValueError for any other row."""
+    """The inverse of `row_of`; raises ValueError for any other row."""
     row = dict(row)
     for name in _JSON_COLUMNS:
         row[name] = json.loads(row[name])
@@ -111,8 +111,7 @@ _BATCH_ROWS = 64
 
 
 def write_parquet(trajectories: Iterable[Trajectory], path: Path) -> None:
-    """Write a file whose rows are ``trajectories``, in their order; a kill leaves none or a whole
-    one. No more than a row group is held in memory."""
+    """Write ``trajectories`` in order, atomically; at most one row group is in memory."""
     partial = path.with_suffix(".partial")
     with (
         open(partial, "wb") as file,
@@ -132,8 +131,7 @@ def write_parquet(trajectories: Iterable[Trajectory], path: Path) -> None:
 
 
 def read_parquet(path: Path) -> Iterator[Trajectory]:
-    """The trajectories of a file; raises `UnreadableRecord` for a file that is not ours
-    or is damaged."""
+    """The trajectories of a file; raises `UnreadableRecord` for a foreign or damaged file."""
     row = 0
     try:
         with pq.ParquetFile(path) as file:

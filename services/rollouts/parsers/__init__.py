@@ -1,4 +1,4 @@
-"""Reading the calls of tools that a model writes, in the formats of several families of models."""
+"""Parsers of tool calls, one per model family's format."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -25,7 +25,7 @@ PARSERS: Mapping[str, ToolParser] = MappingProxyType(
 
 
 def parser_of(name: str) -> ToolParser:
-    """The parser of a format; underscores may stand for hyphens. Raises InvalidRequest."""
+    """The parser of a format; accepts underscores for hyphens. Raises InvalidRequest."""
     parser = PARSERS.get(name.lower().replace("_", "-"))
     if parser is None:
         raise InvalidRequest(

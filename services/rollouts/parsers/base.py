@@ -9,18 +9,18 @@ from services.contracts.base import JsonObject
 from services.datasets.decoding import StrictDecoder, reason
 from services.datasets.record import JsonValue, RowError, shown
 
-MAX_FINDINGS = 256
-"""Of one turn no more calls and attempts at them are read."""
+MAX_CALLS = 256
+"""Maximum number of calls and malformed calls read per turn."""
 
 MAX_NAME = 200
-"""Characters of a tool's name."""
+"""Maximum length of a tool's name."""
 
 _KEPT_CHARACTERS = 500
 
 
 @dataclass(frozen=True, slots=True)
 class ParsedCall:
-    """A call. ``arguments`` is null where the model wrote some that are no JSON object."""
+    """A call; ``arguments`` is None if the model's arguments are not a JSON object."""
 
     name: str
     arguments: JsonObject | None
@@ -28,7 +28,7 @@ class ParsedCall:
 
 @dataclass(frozen=True, slots=True)
 class MalformedCall:
-    """The head of what looks like a call, and why it is none."""
+    """The beginning of text that resembles a call, and why it is not one."""
 
     text: str
     reason: str
@@ -36,34 +36,33 @@ class MalformedCall:
 
 @dataclass(frozen=True, slots=True)
 class ParsedTurn:
-    """The calls of a turn, in the order in which they were written."""
+    """The calls of a turn, in the order written."""
 
     calls: tuple[ParsedCall, ...]
     malformed: tuple[MalformedCall, ...]
 
 
 class ToolParser(Protocol):
-    """Reads the calls of a turn; safe to use from many threads, in time linear in the text."""
+    """Parses the calls of a turn; thread-safe, in time linear in the text."""
 
     def parse(self, text: str, tools: Sequence[JsonObject] = (), /) -> ParsedTurn:
-        """Read a turn, decoded with special tokens. No text is an error.
+        """Parse a turn, decoded with special tokens. Never raises.
 
-        ``tools`` are the schemas that the model was shown, for formats that leave the types of
-        arguments to them.
+        ``tools`` are the schemas shown to the model, for formats without typed arguments.
         """
         ...
 
 
 @dataclass(slots=True)
 class CallCollector:
-    """Gathers what a parser finds in a text, up to `MAX_FINDINGS`."""
+    """Collects the calls in a text, up to `MAX_CALLS`."""
 
     text: str
     calls: list[ParsedCall] = field(default_factory=list)
     malformed: list[MalformedCall] = field(default_factory=list)
 
     def add(self, found: ParsedCall | str, start: int, end: int) -> None:
-        """Keep a call, or that the text between two places is none for the reason ``found``."""
+        """Keep a call, or the malformed text between two positions with its reason."""
         if isinstance(found, ParsedCall):
             self.calls.append(found)
         else:
@@ -71,15 +70,15 @@ class CallCollector:
             self.malformed.append(MalformedCall(head, found))
 
     def is_full(self, start: int) -> bool:
-        """Whether what begins at ``start`` is too much; it is noted as unread then."""
-        if len(self.calls) + len(self.malformed) < MAX_FINDINGS:
+        """Whether the limit is reached; then the text from ``start`` is recorded as unread."""
+        if len(self.calls) + len(self.malformed) < MAX_CALLS:
             return False
-        reason = f"a turn has at most {MAX_FINDINGS} calls; the rest is not read"
+        reason = f"a turn has at most {MAX_CALLS} calls; the rest is not read"
         self.add(reason, start, len(self.text))
         return True
 
     def turn(self) -> ParsedTurn:
-        """What was found."""
+        """The collected turn."""
         return ParsedTurn(tuple(self.calls), tuple(self.malformed))
 
 
@@ -87,14 +86,14 @@ _ARGUMENT_KEYS = ("arguments", "parameters")
 
 
 class Decoded(NamedTuple):
-    """A JSON value and where its text ends."""
+    """A JSON value and the end of its text."""
 
     value: JsonValue
     end: int
 
 
 def decode_at(text: str, start: int) -> Decoded | str:
-    """The JSON value that begins at ``start``, or why there is none. Text may follow it."""
+    """The JSON value at ``start``, or why there is none. Text may follow it."""
     try:
         value, end, fault = StrictDecoder().scan(text, start)
     except json.JSONDecodeError as error:
@@ -105,9 +104,9 @@ def decode_at(text: str, start: int) -> Decoded | str:
 
 
 def call_of(value: JsonValue) -> ParsedCall | str:
-    """The call that a value states, or why it is none.
+    """The call in a value, or why it is not one.
 
-    Arguments that are missing are none at all; written as JSON text they are read.
+    Missing arguments mean none; arguments as JSON text are decoded.
     """
     if not isinstance(value, dict):
         return f"is {shown(value)}, not an object with name and arguments"
@@ -120,7 +119,7 @@ def call_of(value: JsonValue) -> ParsedCall | str:
 
 
 def has_arguments(value: JsonValue) -> bool:
-    """Whether an object has arguments, of whatever kind."""
+    """Whether a value is an object with an arguments key."""
     return isinstance(value, dict) and any(key in value for key in _ARGUMENT_KEYS)
 
 

@@ -12,7 +12,7 @@ _BLANKS = re.compile(r"\s*")
 
 
 class HermesParser:
-    """One call a pair of tags; a tag inside a JSON text is text."""
+    """One call per pair of tags; a tag inside a JSON string is text."""
 
     def parse(self, text: str, _tools: Sequence[JsonObject] = (), /) -> ParsedTurn:
         findings = CallCollector(text)
@@ -24,7 +24,7 @@ class HermesParser:
 
 
 def _read(text: str, start: int) -> tuple[ParsedCall | str, int]:
-    """The call behind the tag at ``start`` or why there is none, and where to go on."""
+    """The call after the tag at ``start``, or why there is none, and where to continue."""
     body = start + len(_OPEN)
     decoded = decode_at(text, _blanks_end(text, body))
     if isinstance(decoded, str):
@@ -41,7 +41,7 @@ def _blanks_end(text: str, start: int) -> int:
 
 
 def _next_tag(text: str, start: int) -> int:
-    """The end of the next closing tag, or the beginning of an opening one before it."""
+    """The end of the next closing tag, or the start of an opening tag before it."""
     tag = _TAG.search(text, start)
     if tag is None:
         return len(text)

@@ -20,7 +20,7 @@ _BEGINNING = re.compile(r'\{\s*"(?:name|type|function|parameters)"')
 
 
 class Llama3JsonParser:
-    """Every object with a name and parameters is a call; one without them is an answer."""
+    """Every object with a name and parameters is a call; others are text."""
 
     def parse(self, text: str, _tools: Sequence[JsonObject] = (), /) -> ParsedTurn:
         findings = CallCollector(text)
@@ -37,7 +37,7 @@ class Llama3JsonParser:
 
 
 def _read(findings: CallCollector, start: int, *, marked: bool) -> int:
-    """Read the object at ``start``; returns where to go on."""
+    """Read the object at ``start``; returns where to continue."""
     text = findings.text
     decoded = decode_at(text, start)
     if isinstance(decoded, str):

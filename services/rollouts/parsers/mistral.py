@@ -10,7 +10,7 @@ _TAG = "[TOOL_CALLS]"
 
 
 class MistralParser:
-    """All calls of a turn stand in one list."""
+    """All calls of a turn are in one list."""
 
     def parse(self, text: str, _tools: Sequence[JsonObject] = (), /) -> ParsedTurn:
         findings = CallCollector(text)
@@ -27,7 +27,7 @@ class MistralParser:
 
 
 def call_ids(text: str) -> Iterator[str | None]:
-    """The ids that the model gave to the calls of a turn, in their order; null without one."""
+    """The ids that the model gave the calls of a turn, in order; None for a call without one."""
     tag = text.find(_TAG)
     calls: list[JsonValue] | str = _list_behind(text, tag) if tag >= 0 else []
     for value in [] if isinstance(calls, str) else calls:

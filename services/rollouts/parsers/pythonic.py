@@ -1,6 +1,6 @@
 """The format of Llama 4 and others: a Python list of calls, as in [add(a=1, b=2), now()].
 
-The text is parsed and never run: names, keyword arguments and literals are all that is read.
+The text is parsed, never executed: only names, keyword arguments and literals are accepted.
 """
 
 import ast
@@ -21,8 +21,7 @@ _MAX_DEPTH = 50
 
 
 class PythonicParser:
-    """The turn is one list of calls, or holds none; what ends it, such as a special token, may
-    stand behind the list."""
+    """The turn is a single list of calls; an end token or other text may follow it."""
 
     def parse(self, text: str, _tools: Sequence[JsonObject] = (), /) -> ParsedTurn:
         findings = CallCollector(text)
@@ -42,60 +41,60 @@ class PythonicParser:
         return findings.turn()
 
 
-class _NotRead(Exception):
-    """Why something in a call is not taken."""
+class _Rejected(Exception):
+    """Why a part of a call is not accepted."""
 
 
 def _elements(source: str) -> list[ast.expr] | str:
-    """The elements of a list, or why the text is none."""
+    """The elements of the list, or why the text is not one."""
     if len(source) > _MOST_CHARACTERS:
         return f"is longer than {_MOST_CHARACTERS:,} characters"
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of what a model writes nobody is to be warned
+            warnings.simplefilter("ignore")  # the model's code is not ours to warn about
             tree = ast.parse(source, mode="eval").body
     except SyntaxError as error:
-        return f"is no Python list of calls: {error.msg}"
+        return f"is not a Python list of calls: {error.msg}"
     except (ValueError, MemoryError, RecursionError) as error:
-        return f"is no Python list of calls: {error or type(error).__name__}"
-    return tree.elts if isinstance(tree, ast.List) else "is no Python list of calls"
+        return f"is not a Python list of calls: {error or type(error).__name__}"
+    return tree.elts if isinstance(tree, ast.List) else "is not a Python list of calls"
 
 
 def _call(node: ast.expr) -> ParsedCall | str:
     if not isinstance(node, ast.Call):
-        return "an element of the list is no call"
+        return "an element of the list is not a call"
     try:
         name = _name(node.func)
         arguments: JsonObject = {}
         if node.args:
-            raise _NotRead("has an argument without a name")
+            raise _Rejected("has an argument without a name")
         for keyword in node.keywords:
             if keyword.arg is None or keyword.arg in arguments:
-                raise _NotRead("has arguments by ** or twice by one name")
+                raise _Rejected("has arguments by ** or twice by one name")
             arguments[keyword.arg] = _literal(keyword.value, _MAX_DEPTH)
-    except _NotRead as error:
+    except _Rejected as error:
         return str(error)
     return ParsedCall(name, arguments)
 
 
 def _name(node: ast.expr) -> str:
-    """A name, with dots or without."""
+    """A plain or dotted name."""
     parts: list[str] = []
     while isinstance(node, ast.Attribute):
         parts.append(node.attr)
         node = node.value
     if not isinstance(node, ast.Name):
-        raise _NotRead("calls something else than a name")
+        raise _Rejected("calls something other than a name")
     name = ".".join((node.id, *reversed(parts)))
     if len(name) > MAX_NAME:
-        raise _NotRead(f"has a name of more than {MAX_NAME} characters")
+        raise _Rejected(f"has a name of more than {MAX_NAME} characters")
     return name
 
 
 def _literal(node: ast.expr, depth: int) -> JsonValue:
-    """The JSON value of a literal; tuples are lists, and JSON's own names are known too."""
+    """The JSON value of a literal; tuples become lists, and true, false and null are accepted."""
     if depth == 0:
-        raise _NotRead(f"has an argument nested more than {_MAX_DEPTH} levels deep")
+        raise _Rejected(f"has an argument nested more than {_MAX_DEPTH} levels deep")
     match node:
         case ast.Constant(value=value):
             return _constant(value)
@@ -111,23 +110,23 @@ def _literal(node: ast.expr, depth: int) -> JsonValue:
             }
         case ast.Name(id=name) if name in _NAMES:
             return _NAMES[name]
-    raise _NotRead("has an argument that is no literal")
+    raise _Rejected("has an argument that is not a literal")
 
 
 def _constant(value: object) -> JsonValue:
     if isinstance(value, float) and not math.isfinite(value):
-        raise _NotRead("has a number that is too large")
+        raise _Rejected("has a number that is too large")
     if isinstance(value, str) and not _is_text(value):
-        raise _NotRead("has a text with half of a surrogate pair")
+        raise _Rejected("has a string with half of a surrogate pair")
     if value is None or isinstance(value, str | int | float):
         return value
-    raise _NotRead("has an argument that is no literal of JSON")
+    raise _Rejected("has an argument that is not a literal of JSON")
 
 
 def _key(node: ast.expr | None) -> str:
     if isinstance(node, ast.Constant) and isinstance(node.value, str) and _is_text(node.value):
         return node.value
-    raise _NotRead("has a dictionary with a key that is no text")
+    raise _Rejected("has a dictionary key that is not a string")
 
 
 def _is_text(value: str) -> bool:

@@ -1,7 +1,7 @@
 """The format of Qwen3-Coder: <function=NAME><parameter=KEY>VALUE</parameter></function>.
 
-The call may stand between tags of tool calls. Values are bare text: the schema of the tool says
-which of them are numbers, truth values, lists or objects.
+Calls may be wrapped in <tool_call> tags. Values are bare text: the tool's schema says which are
+numbers, booleans, lists or objects.
 """
 
 import re
@@ -19,7 +19,7 @@ _PARAMETER_END = "</parameter>"
 _FUNCTION_END = re.compile(r"\s*</function>")
 
 _TYPE_NAMES: tuple[tuple[type, set[str]], ...] = (
-    (bool, {"boolean"}),  # before numbers: in Python a truth value is one
+    (bool, {"boolean"}),  # before numbers: bool is a subclass of int
     (int, {"integer", "number"}),
     (float, {"number"}),
     (str, {"string"}),
@@ -29,7 +29,7 @@ _TYPE_NAMES: tuple[tuple[type, set[str]], ...] = (
 
 
 class Qwen3CoderParser:
-    """One call a pair of function tags."""
+    """One call per pair of function tags."""
 
     def parse(self, text: str, tools: Sequence[JsonObject] = (), /) -> ParsedTurn:
         findings = CallCollector(text)
@@ -47,7 +47,7 @@ class Qwen3CoderParser:
 
 
 class _Malformed(Exception):
-    """Why a call breaks off, and at which place of the text."""
+    """Why a call is malformed, and where."""
 
     def __init__(self, reason: str, place: int) -> None:
         super().__init__(reason)
@@ -55,10 +55,10 @@ class _Malformed(Exception):
 
 
 def _read(text: str, start: int, tools: Sequence[JsonObject]) -> tuple[ParsedCall, int]:
-    """The call at ``start`` and where it ends."""
+    """The call at ``start`` and its end."""
     opening = _FUNCTION.match(text, start)
     if opening is None:
-        raise _Malformed("has no name of a function", start)
+        raise _Malformed("has no function name", start)
     name, place = opening.group(1), opening.end()
     properties = _properties(tools, name)
     arguments: JsonObject = {}
@@ -71,12 +71,12 @@ def _read(text: str, start: int, tools: Sequence[JsonObject]) -> tuple[ParsedCal
         place = end + len(_PARAMETER_END)
     closing = _FUNCTION_END.match(text, place)
     if closing is None:
-        raise _Malformed("has neither a parameter nor </function> where one is due", place)
+        raise _Malformed("has neither a parameter nor </function> where one is expected", place)
     return ParsedCall(name, arguments), closing.end()
 
 
 def _properties(tools: Sequence[JsonObject], name: str) -> Mapping[str, JsonValue]:
-    """The schemas of a tool's arguments; none for an unknown tool."""
+    """The schemas of a tool's arguments; empty for an unknown tool."""
     for tool in tools:
         function = tool.get("function")
         if isinstance(function, dict) and function.get("name") == name:
@@ -87,7 +87,7 @@ def _properties(tools: Sequence[JsonObject], name: str) -> Mapping[str, JsonValu
 
 
 def _value(written: str, schema: JsonValue) -> JsonValue:
-    """A value as its schema has it: text unless another type is named and fits."""
+    """A value with the type of its schema: text unless another type is named and fits."""
     text = written.removeprefix("\n").removesuffix("\n")
     types = _types(schema)
     if not types - {"string"}:
@@ -103,7 +103,7 @@ def _value(written: str, schema: JsonValue) -> JsonValue:
 
 
 def _types(schema: JsonValue) -> set[str]:
-    """The types that a schema names, itself or in its alternatives."""
+    """The types that a schema names, directly or in anyOf and oneOf."""
     if not isinstance(schema, dict):
         return set()
     named = schema.get("type")
@@ -117,7 +117,7 @@ def _types(schema: JsonValue) -> set[str]:
 
 
 def _type_of(value: JsonValue) -> set[str]:
-    """The names that JSON schemas have for the type of a value."""
+    """The JSON Schema names of a value's type."""
     if value is None:
         return {"null"}
     return next(names for kind, names in _TYPE_NAMES if isinstance(value, kind))

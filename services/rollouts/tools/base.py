@@ -11,12 +11,11 @@ from services.inference.clients.json_service import FailureKind, ServiceFailed
 
 @dataclass(frozen=True)
 class ToolReply:
-    """What came of one call.
+    """The outcome of one call.
 
-    ``text`` is what the model is to read, of at most 8 MiB characters and sanitize as UTF-8: the
-    tool's reply, or what went wrong in words that help a model. ``error`` says it to a person,
-    null where the tool answered. ``attempts`` counts requests, 0 where none was made;
-    ``seconds`` include the wait for a free place of the tool.
+    ``text`` is what the model reads, at most 8 Mi characters of valid UTF-8: the tool's reply, or
+    an error phrased for a model. ``error`` is phrased for a person, None if the tool answered.
+    ``attempts`` counts requests; ``seconds`` includes the wait for a free slot of the tool.
     """
 
     outcome: CallOutcome
@@ -27,31 +26,31 @@ class ToolReply:
 
 
 class Toolbox(Protocol):
-    """The tools of a job; safe to ask from many tasks at once."""
+    """The tools of a job; safe for concurrent use."""
 
     @property
     def schemas(self) -> tuple[JsonObject, ...]:
-        """What the model reads of each tool: {type: function, function: {name, ...}}."""
+        """The schemas shown to the model: {type: function, function: {name, ...}}."""
         ...
 
     async def call(self, name: str, arguments: JsonObject | None) -> ToolReply:
-        """Call a tool; ``arguments`` is null where the model wrote none that could be read.
+        """Call a tool; ``arguments`` is None if the model's were unreadable.
 
-        Whatever goes wrong is a reply: nothing is raised but ``CancelledError``.
+        Failures become replies: only ``CancelledError`` is raised.
         """
         ...
 
 
 @dataclass(frozen=True)
 class ToolResult:
-    """A tool's reply, and how many requests it took."""
+    """A tool's reply, and the number of requests it took."""
 
     text: str
     attempts: int
 
 
 class ToolBackend(Protocol):
-    """One tool, ready to be called."""
+    """One tool, ready for calls."""
 
     async def run(self, arguments: JsonObject) -> ToolResult:
         """Call it once; raises `ToolError`."""
@@ -63,7 +62,7 @@ SHOWN_CHARACTERS = 500
 
 
 class ToolError(Exception):
-    """A call came to nothing. ``text`` is for the model, ``error`` for a person."""
+    """A call failed. ``text`` is for the model, ``error`` for a person."""
 
     def __init__(self, outcome: CallOutcome, text: str, error: str, attempts: int) -> None:
         super().__init__(error)
@@ -74,12 +73,12 @@ class ToolError(Exception):
 
 
 def bad_arguments(problem: str) -> ToolError:
-    """The model's arguments cannot be used; nothing was asked."""
+    """The model's arguments are unusable; no request was made."""
     return ToolError(CallOutcome.INVALID_ARGUMENTS, f"Error: {problem}", problem, 0)
 
 
 def service_error(failed: ServiceFailed) -> ToolError:
-    """The service gave no answer. The model reads what it can learn from: its own mistakes."""
+    """The service failed. The model reads details only of its own mistakes."""
     outcome, text = CallOutcome.FAILED, "Error: the tool could not be reached."
     is_refusal = failed.kind in (FailureKind.STATUS, FailureKind.FINAL)
     if is_refusal and failed.status in BAD_ARGUMENTS:
@@ -99,6 +98,5 @@ def service_error(failed: ServiceFailed) -> ToolError:
 
 
 def sanitize(text: str) -> str:
-    """The text with surrogates put together to the characters that they mean, and U+FFFD for
-    those that mean none."""
+    """The text with surrogate pairs combined and lone surrogates replaced by U+FFFD."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")

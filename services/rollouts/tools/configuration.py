@@ -13,7 +13,7 @@ from services.contracts.sandbox import Language
 
 
 class ToolKind(StrEnum):
-    """What a tool does with its arguments; the values are our own class names."""
+    """What a tool does with its arguments; the values are our class names."""
 
     SANDBOX = "sandbox"  # runs its code
     RETOOL = "retool"  # the same, with the value of the last expression shown
@@ -29,11 +29,11 @@ PUBLISHED = {
     "retool.CustomSandboxFusionTool": ToolKind.RETOOL,  # verl's recipe
     "search_tool.SearchTool": ToolKind.SEARCH,
 }
-"""By the last module and the class of a dotted class name, whatever package it is in."""
+"""By the last module and the class of a dotted name, in any package."""
 
 
 def kind_of(class_name: str, param: str) -> ToolKind:
-    """The kind that a class name means; raises `InvalidRequest` for an unknown one."""
+    """The kind of a class name; raises `InvalidRequest` for an unknown one."""
     try:
         return ToolKind(class_name)
     except ValueError:
@@ -41,29 +41,28 @@ def kind_of(class_name: str, param: str) -> ToolKind:
     kind = PUBLISHED.get(".".join(class_name.split(".")[-2:]))
     if kind is None:
         known = ", ".join([*ToolKind, *PUBLISHED])
-        raise InvalidRequest(f"{class_name!r} is no known tool; known are {known}", param=param)
+        raise InvalidRequest(f"{class_name!r} is not a known tool; known are {known}", param=param)
     return kind
 
 
-Places = Annotated[StrictInt, Field(ge=1, le=4096)]
+Slots = Annotated[StrictInt, Field(ge=1, le=4096)]
 Seconds = Annotated[Number, Field(gt=0.0, le=3600.0)]
 
 
 class ToolConfig(Request):
-    """What all kinds share: how many calls may be in flight.
+    """Common to all kinds: the limit of calls in flight.
 
-    One process makes all calls of a job, so the smaller of the two numbers holds. Each tool
-    counts its own calls.
+    One process makes all calls of a job, so the smaller of the two limits applies, per tool.
     """
 
     type: Literal["native"] = "native"
-    num_workers: Places = 10
+    num_workers: Slots = 10
     enable_global_rate_limit: StrictBool = True
-    rate_limit: Places = 10
+    rate_limit: Slots = 10
 
     @property
-    def places(self) -> int:
-        """Calls in flight."""
+    def max_in_flight(self) -> int:
+        """Maximum number of concurrent calls."""
         if not self.enable_global_rate_limit:
             return self.num_workers
         return min(self.num_workers, self.rate_limit)
@@ -73,50 +72,52 @@ class SandboxConfig(ToolConfig):
     """A tool that runs code."""
 
     sandbox_fusion_url: AnyHttpUrl | None = Field(
-        default=None, description="Up to and including /run_code; null: the operator's sandbox."
+        default=None, description="URL including /run_code; null: the operator's sandbox."
     )
-    default_timeout: Seconds = Field(default=30, description="Of compiling, and of running.")
+    default_timeout: Seconds = Field(
+        default=30, description="Seconds for compiling, and for running."
+    )
     default_language: Language = Language.PYTHON
     memory_limit_mb: Annotated[StrictInt, Field(ge=1, le=1 << 20)] = 1024
     upstream_replies: StrictBool = Field(
         default=False,
-        description="Say 'no stdout here' of a program that did not end, instead of what happened.",
+        description="Reply 'no stdout here' for a program that did not finish, not the reason.",
     )
 
 
 class SearchConfig(ToolConfig):
-    """A tool that searches passages."""
+    """A tool that retrieves passages."""
 
     retrieval_service_url: AnyHttpUrl | None = Field(
-        default=None, description="Up to and including /retrieve; null: the operator's service."
+        default=None, description="URL including /retrieve; null: the operator's service."
     )
     index: IndexName | None = Field(
-        default=None, description="Of our own service; null: its default index."
+        default=None, description="An index of our retrieval service; null: its default."
     )
-    num_workers: Places = 120
-    rate_limit: Places = 120
+    num_workers: Slots = 120
+    rate_limit: Slots = 120
     timeout: Seconds = 30
     topk: Annotated[StrictInt, Field(ge=1, le=MAX_TOPK)] = 3
 
 
 class HttpConfig(ToolConfig):
-    """A tool that gets its arguments as the JSON body of a POST, and whose answer is the reply."""
+    """A tool that receives its arguments as a POSTed JSON body and replies with the answer."""
 
     url: AnyHttpUrl
-    num_workers: Places = 32
-    rate_limit: Places = 32
+    num_workers: Slots = 32
+    rate_limit: Slots = 32
     timeout: Seconds = 30
     idempotent: StrictBool = Field(
-        default=False, description="A call may be sent again when its outcome is not known."
+        default=False, description="A call may be retried when its outcome is unknown."
     )
 
 
 class CallableConfig(ToolConfig):
-    """A Python function that gets the arguments by name; what it returns is the reply."""
+    """A Python function called with the arguments by name; its return value is the reply."""
 
     callable: Annotated[str, Field(min_length=3, max_length=300)]
     num_workers: Annotated[StrictInt, Field(ge=1, le=64)] = Field(
         default=4, description="Processes that run it."
     )
-    rate_limit: Places = 64
+    rate_limit: Slots = 64
     timeout: Seconds = 30

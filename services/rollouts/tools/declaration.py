@@ -35,12 +35,12 @@ USED = {
     ToolKind.RETOOL: "code",
     ToolKind.SEARCH: "query_list",
 }
-"""The argument without which a tool of a kind can do nothing."""
+"""The argument that a kind requires."""
 
 
 @dataclass(frozen=True)
 class Declaration:
-    """A tool that is declared well; ``param`` is where."""
+    """A valid declaration; ``param`` is its request field."""
 
     config: ToolConfig
     kind: ToolKind
@@ -49,7 +49,7 @@ class Declaration:
 
     @property
     def name(self) -> str:
-        """What models call it."""
+        """The name that models call."""
         return str(self.schema["function"]["name"])
 
     @property
@@ -59,13 +59,13 @@ class Declaration:
 
 
 def declarations(tools: Sequence[Tool], param: str) -> list[Declaration]:
-    """Read tools; raises `InvalidRequest` naming the field below ``param``."""
+    """Check declared tools; raises `InvalidRequest` naming the field below ``param``."""
     read = [_declaration(tool, f"{param}[{index}]") for index, tool in enumerate(tools)]
     names: set[str] = set()
     for declaration in read:
         if declaration.name in names:
             raise InvalidRequest(
-                f"{declaration.name!r} is the name of an earlier tool, too",
+                f"{declaration.name!r} is already the name of an earlier tool",
                 param=f"{declaration.param}.tool_schema.function.name",
             )
         names.add(declaration.name)
@@ -76,7 +76,7 @@ def _declaration(tool: Tool, param: str) -> Declaration:
     kind = kind_of(tool.class_name, f"{param}.class_name")
     schema = tool.tool_schema if tool.tool_schema is not None else _OWN_SCHEMAS.get(kind)
     if schema is None:
-        message = f"a tool of class {kind} must say what its arguments are"
+        message = f"a tool of class {kind} must declare its arguments in tool_schema"
         raise InvalidRequest(message, param=f"{param}.tool_schema")
     declaration = Declaration(
         config=_config(kind, tool.config, f"{param}.config"),
@@ -87,7 +87,7 @@ def _declaration(tool: Tool, param: str) -> Declaration:
     used = USED.get(kind)
     if used is not None and used not in declaration.parameters.get("properties", {}):
         raise InvalidRequest(
-            f"a tool of class {kind} reads the argument {used!r}, which models are not told of",
+            f"the schema of a tool of class {kind} must declare the argument {used!r}",
             param=f"{param}.tool_schema.function.parameters.properties",
         )
     return declaration
@@ -127,9 +127,9 @@ _OWN_SCHEMAS = {
 
 
 def read_tool_file(path: Path) -> list[Tool]:
-    """The tools that a file declares; raises `InvalidRequest` that names file and field.
+    """The tools in a file; raises `InvalidRequest` naming file and field.
 
-    What the tools are is not looked at: `check_tools` does.
+    Does not check the tools themselves: see `check_tools`.
     """
     try:
         with open(path, encoding="utf-8") as file:
@@ -138,5 +138,5 @@ def read_tool_file(path: Path) -> list[Tool]:
         message = f"{path} cannot be read: {error.strerror}"
         raise InvalidRequest(message, param="tools") from error
     except UnicodeDecodeError as error:
-        raise InvalidRequest(f"{path} is no UTF-8: {error}", param="tools") from error
+        raise InvalidRequest(f"{path} is not UTF-8: {error}", param="tools") from error
     return parse_tool_file(text, str(path))

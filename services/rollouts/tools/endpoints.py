@@ -24,7 +24,7 @@ RETRIEVE = "/retrieve"
 
 @dataclass(frozen=True)
 class Endpoint:
-    """An address, and the key that is shown there. ``own`` is a service of the operator's."""
+    """An address and the key sent to it; ``own`` marks the operator's services."""
 
     url: str
     api_key: str | None = field(repr=False)
@@ -32,7 +32,7 @@ class Endpoint:
 
 
 def sandbox_endpoint(config: SandboxConfig, environment: ToolEnvironment) -> Endpoint:
-    """Where code is run."""
+    """The sandbox that runs a tool's code."""
     url = config.sandbox_fusion_url
     if url is None or _is_own(url, RUN_CODE, environment.gateway_origins):
         return Endpoint(environment.sandbox_url + RUN_CODE, environment.sandbox_api_key, own=True)
@@ -40,7 +40,7 @@ def sandbox_endpoint(config: SandboxConfig, environment: ToolEnvironment) -> End
 
 
 def search_endpoint(config: SearchConfig, environment: ToolEnvironment) -> Endpoint:
-    """Where passages are searched."""
+    """The retrieval service that a tool queries."""
     url = config.retrieval_service_url
     if url is None or _is_own(url, RETRIEVE, environment.gateway_origins):
         return Endpoint(
@@ -50,14 +50,14 @@ def search_endpoint(config: SearchConfig, environment: ToolEnvironment) -> Endpo
 
 
 def plain_endpoint(url: AnyHttpUrl, environment: ToolEnvironment) -> Endpoint:
-    """An address as it is written, with the operator's key for its origin."""
+    """The address as given, with the operator's key for its origin."""
     return Endpoint(str(url), environment.endpoint_keys.get(origin_of(url)))
 
 
 def check_endpoint(
     declaration: Declaration, allowed_origins: Collection[str], gateway_origins: Collection[str]
 ) -> None:
-    """Raise `InvalidRequest` or `PermissionDenied` for a URL that is not to be asked."""
+    """Raise `InvalidRequest` or `PermissionDenied` for a URL that is not allowed."""
     found = _url(declaration)
     if found is None:
         return
@@ -74,7 +74,7 @@ def check_endpoint(
 
 
 def _url(declaration: Declaration) -> tuple[str, AnyHttpUrl, str | None] | None:
-    """The field with a tool's URL, the URL, and the path that it would have on the gateway."""
+    """The field with a tool's URL, the URL, and its path on the gateway."""
     config = declaration.config
     if isinstance(config, SandboxConfig) and config.sandbox_fusion_url is not None:
         return "sandbox_fusion_url", config.sandbox_fusion_url, RUN_CODE
@@ -97,12 +97,11 @@ def check_tools(
     gateway_origins: Collection[str] = GATEWAY_ORIGINS,
     param: str = "tools",
 ) -> None:
-    """Raise `InvalidRequest` for a tool that could never be called, and `PermissionDenied` for one
-    that the operator's settings do not allow; its ``param`` is like
-    ``tools[1].config.sandbox_fusion_url``.
+    """Raise `InvalidRequest` for an unusable tool and `PermissionDenied` for one that the
+    operator's settings forbid; ``param`` is like ``tools[1].config.sandbox_fusion_url``.
 
-    Nothing is contacted or imported. ``gateway_origins`` with /run_code or /retrieve stand for
-    the operator's own sandbox and retrieval service, and need no permission.
+    Contacts and imports nothing. ``gateway_origins`` with /run_code or /retrieve mean the
+    operator's own services and need no permission.
     """
     for declaration in declarations(tools, param):
         check_endpoint(declaration, allowed_origins, gateway_origins)

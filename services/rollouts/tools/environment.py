@@ -1,4 +1,4 @@
-"""What the operator has set for tools, and how it reaches the process that calls them."""
+"""The operator's settings for tools, and how they reach the process that calls them."""
 
 from collections.abc import MutableMapping
 from pathlib import Path
@@ -12,11 +12,11 @@ if TYPE_CHECKING:  # the gateway checks tools, and has nothing of a worker
     from services.core.worker.settings import WorkerSettings
 
 VARIABLE = "TEMPER_TOOL_ENVIRONMENT"
-"""Of a child's environment. It carries keys, which are in no file of a job."""
+"""Environment variable of a child. It carries keys, which never go into a job's files."""
 
 
 class ToolEnvironment(BaseModel):
-    """Where the tool services are, what they are shown, and which functions may be called."""
+    """Addresses and keys of the tool services, and the functions that may be called."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -31,7 +31,7 @@ class ToolEnvironment(BaseModel):
 
     @classmethod
     def of(cls, settings: "WorkerSettings") -> "ToolEnvironment":
-        """What a worker's settings say."""
+        """From a worker's settings."""
         sandbox_key, retrieval_key = settings.sandbox_api_key, settings.retrieval_api_key
         return cls(
             sandbox_url=settings.sandbox_url,
@@ -46,11 +46,11 @@ class ToolEnvironment(BaseModel):
 
     @classmethod
     def take_from(cls, environ: MutableMapping[str, str]) -> "ToolEnvironment":
-        """What a worker has passed to this process, taken out of its environment: programs that
-        it starts are shown no key. Defaults where nothing was passed."""
+        """Take the worker's value out of the environment, so that child programs see no key;
+        defaults if there is none."""
         text = environ.pop(VARIABLE, None)
         return cls() if text is None else cls.model_validate_json(text)
 
     def variables(self) -> dict[str, str]:
-        """Variables of the environment of a child, for `take_from` there."""
+        """Environment variables for a child, read by `take_from`."""
         return {VARIABLE: self.model_dump_json()}

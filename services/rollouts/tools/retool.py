@@ -1,4 +1,4 @@
-"""Code as models write it for ReTool, made such that the value of its last expression is shown."""
+"""Prepares a model's code for ReTool: the value of its last expression is printed."""
 
 import ast
 import re
@@ -8,12 +8,12 @@ import warnings
 _FENCE = re.compile(r"```py(?:thon)?\b")
 _SHOW = "\nif _ is not None: print(_)\n"
 LONGEST_PARSED = 65_536
-"""Characters. Longer code is run as it is: reading it would hold up every other rollout."""
+"""Characters. Longer code runs unchanged: parsing it would block every other rollout."""
 
 
 def runnable(text: str) -> str:
-    """The first fenced block of Python in a text, or the text where there is none; printing the
-    value of the last statement, where that is an expression with a value."""
+    """The first fenced Python block of a text, or the whole text, extended to print the value of
+    its last statement if that is an expression."""
     code = _unfenced(text)
     return code if len(code) > LONGEST_PARSED else _showing(code)
 
@@ -27,7 +27,7 @@ def _unfenced(text: str) -> str:
 
 
 def _showing(code: str) -> str:
-    # Places in the syntax tree are counted in lines as Python ends them, and bytes of UTF-8.
+    # The syntax tree counts Python's line ends and UTF-8 bytes.
     code = code.replace("\r\n", "\n").replace("\r", "\n")
     last = _last_statement(code)
     if not isinstance(last, ast.Expr) or _prints(last.value):
@@ -41,7 +41,7 @@ def _showing(code: str) -> str:
 
 
 def _last_statement(code: str) -> ast.stmt | None:
-    """Null for what Python does not take: it is for the sandbox to say why."""
+    """None for invalid Python: the sandbox reports the reason."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:

@@ -24,13 +24,13 @@ from services.rollouts.tools.configuration import SandboxConfig
 from services.rollouts.tools.endpoints import Endpoint
 
 GRACE_SECONDS = 10.0
-"""What clients of the contract wait beyond the time for compiling and running."""
+"""Clients wait this much longer than the limits of compiling and running."""
 NO_OUTPUT = "no stdout here"
 
 
 def sandbox_service(target: Endpoint, config: SandboxConfig) -> JsonService:
-    """The connection to a sandbox. Running a program twice changes nothing, so whatever passes by
-    itself is tried again; a sandbox that does not answer in time is not."""
+    """The connection to a sandbox. Programs can safely run twice, so transient failures are
+    retried, but not timeouts."""
     limit = 2 * config.default_timeout + GRACE_SECONDS
     retries = Retries(
         attempts=3,
@@ -43,16 +43,16 @@ def sandbox_service(target: Endpoint, config: SandboxConfig) -> JsonService:
         target.api_key,
         timeout=limit,
         retries=retries,
-        connections=config.places,
+        connections=config.max_in_flight,
         direct=target.own,
     )
 
 
 class SandboxTool:
-    """Runs the argument ``code``, as ``prepare`` has made it.
+    """Runs the argument ``code`` after ``prepare``.
 
-    ``declared`` are the arguments of its schema: language and timeout are the model's to choose
-    where they are among them, the time within the configured one.
+    ``declared`` are the arguments in its schema: if among them, the model chooses language and
+    timeout, the latter up to the configured one.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class SandboxTool:
         self._prepare = prepare
 
     async def run(self, arguments: JsonObject) -> ToolResult:
-        """What the program printed; raises `ToolError`."""
+        """The program's output; raises `ToolError`."""
         timeout = self._timeout(arguments)
         body = self._body(arguments, timeout)
         try:
@@ -104,7 +104,7 @@ class SandboxTool:
         if chosen is None:
             return self._config.default_language
         if chosen not in list(Language):
-            raise bad_arguments("the argument 'language' names no language that is known.")
+            raise bad_arguments("the argument 'language' names an unknown language.")
         return str(chosen)
 
     def _timeout(self, arguments: JsonObject) -> float:
@@ -135,7 +135,7 @@ class SandboxTool:
 
 
 def _response(body: bytes) -> RunCodeResponse:
-    # Programs print bytes that are no text, and not every sandbox hides that.
+    # Programs print invalid UTF-8, which some sandboxes pass on.
     text = sanitize(json.dumps(json.loads(body), ensure_ascii=False))
     return RunCodeResponse.model_validate_json(text)
 
@@ -145,7 +145,7 @@ def _printed(result: CommandResult) -> str:
 
 
 def _end(result: CommandResult) -> str | None:
-    """How a program ended, where its output does not tell."""
+    """How a program ended, if its output does not say."""
     code = result.return_code
     if result.out_of_memory:
         return "killed: out of memory"

@@ -1,7 +1,7 @@
-"""What a model reads of a tool, and whether arguments are as it says.
+"""Tool schemas, and the validation of arguments against them.
 
-Schemas come from clients and arguments from models, so matching them fetches nothing, and their
-patterns are RE2's: matching takes linear time.
+Schemas come from clients and arguments from models: matching fetches nothing, and patterns are
+RE2's, which match in linear time.
 """
 
 import json
@@ -41,9 +41,9 @@ class _Schema(Resource):
 
 
 def checked_schema(schema: JsonObject, param: str) -> JsonObject:
-    """A tool's schema as a model is to read it: published misspellings are put right.
+    """A tool's schema as shown to the model, with published misspellings corrected.
 
-    Raises `InvalidRequest` naming the part at fault.
+    Raises `InvalidRequest` naming the field at fault.
     """
     if len(json.dumps(schema)) > LARGEST_SCHEMA:
         raise InvalidRequest(f"is larger than {LARGEST_SCHEMA} bytes", param=param)
@@ -61,7 +61,7 @@ def checked_schema(schema: JsonObject, param: str) -> JsonObject:
 
 
 def argument_check(parameters: JsonObject) -> Callable[[JsonObject], None]:
-    """A function that raises `ToolError` for arguments that do not fit ``parameters``."""
+    """A function that raises `ToolError` for arguments that do not match ``parameters``."""
     validator = _validator(parameters)
 
     def check(arguments: JsonObject) -> None:
@@ -81,7 +81,7 @@ def _told(problem: ValidationError) -> str:
 
 
 def _with_items(node: Any, param: str, depth: int) -> Any:
-    """Spell ``items`` right in arrays: a published file has ``item``."""
+    """Correct ``item`` to ``items`` in arrays, a misspelling of a published file."""
     if depth > DEEPEST_SCHEMA:
         raise InvalidRequest(f"is nested deeper than {DEEPEST_SCHEMA} levels", param=param)
     if isinstance(node, list):
@@ -98,18 +98,18 @@ def _check_parameters(parameters: JsonObject, param: str) -> None:
     try:
         Draft202012Validator.check_schema(parameters)
     except SchemaError as error:
-        message = f"is no JSON schema: {error.message[:300]}"
+        message = f"is not a JSON schema: {error.message[:300]}"
         raise InvalidRequest(message, param=param) from None
     for node in _nodes(parameters):
         for keyword in ("$ref", "$dynamicRef"):
             target = node.get(keyword)
             if isinstance(target, str) and not target.startswith("#"):
                 raise InvalidRequest(f"refers to {target[:100]!r} outside itself", param=param)
-        if "patternProperties" in node:  # they are matched without a bound on time
-            raise InvalidRequest("patternProperties are not taken", param=param)
+        if "patternProperties" in node:  # matched with Python's re, in unbounded time
+            raise InvalidRequest("patternProperties is not supported", param=param)
         pattern = node.get("pattern")
         if isinstance(pattern, str) and not _compiles(pattern):
-            message = f"has a pattern that RE2 does not know: {pattern[:100]!r}"
+            message = f"has a pattern that RE2 does not support: {pattern[:100]!r}"
             raise InvalidRequest(message, param=param)
 
 
@@ -137,7 +137,7 @@ def _compiles(pattern: str) -> bool:
 
 def _pattern(_: Validator, pattern: str, text: Any, __: JsonObject) -> Iterator[ValidationError]:
     if isinstance(text, str):
-        # Texts of models may hold what UTF-8 cannot.
+        # A model's text may contain surrogates.
         sanitize = text.encode("utf-8", "replace").decode()
         if re2.compile(pattern, _options()).search(sanitize) is None:
             yield ValidationError(f"{text!r} does not match {pattern!r}")

@@ -16,8 +16,8 @@ ATTEMPTS = 6
 
 
 def search_service(target: Endpoint, config: SearchConfig) -> JsonService:
-    """The connection to a retrieval service. Searching changes nothing: all passing trouble is
-    tried again, for three times as long as one search may take."""
+    """The connection to a retrieval service. Searching is idempotent: transient failures are
+    retried for up to three timeouts."""
     retries = Retries(
         attempts=ATTEMPTS,
         deadline_seconds=3 * config.timeout,
@@ -29,7 +29,7 @@ def search_service(target: Endpoint, config: SearchConfig) -> JsonService:
         target.api_key,
         timeout=config.timeout,
         retries=retries,
-        connections=config.places,
+        connections=config.max_in_flight,
         direct=target.own,
     )
 
@@ -37,7 +37,7 @@ def search_service(target: Endpoint, config: SearchConfig) -> JsonService:
 class SearchTool:
     """Searches for each query of the argument ``query_list``.
 
-    The reply, an error too, is a JSON object with the text as its ``result``.
+    The reply, errors included, is a JSON object with the text in ``result``.
     """
 
     def __init__(self, service: JsonService, config: SearchConfig) -> None:
@@ -75,7 +75,7 @@ def _is_list_of_texts(queries: object) -> TypeGuard[list[str]]:
 
 
 def _hits(queries: int, body: bytes) -> list[list[JsonObject]]:
-    """The documents of each query; raises ``ValueError`` for an answer of another form."""
+    """The documents of each query; raises ``ValueError`` for a malformed answer."""
     answer: Any = json.loads(body)
     result = answer.get("result") if isinstance(answer, dict) else None
     if not isinstance(result, list) or not all(isinstance(hits, list) for hits in result):

@@ -1,4 +1,4 @@
-"""The tools of a job, ready to be called."""
+"""The toolbox of a job: opens its tools and dispatches calls."""
 
 import asyncio
 import logging
@@ -40,25 +40,25 @@ logger = logging.getLogger(__name__)
 
 LONGEST_TEXT = 8 * 2**20
 """Characters."""
-PLACE_SECONDS = 900.0
-"""How long a call waits until fewer calls of its tool are in flight than it allows."""
+SLOT_TIMEOUT = 900.0
+"""Seconds that a call waits for a free slot of its tool."""
 
 
 @asynccontextmanager
 async def open_toolbox(
     tools: Sequence[Tool], environment: ToolEnvironment
 ) -> AsyncIterator[Toolbox]:
-    """The tools, with their connections and processes for the length of the block.
+    """The tools, with connections and processes that live as long as the block.
 
-    Nothing is contacted before a call. Raises `InvalidRequest` for a tool that can never be
-    called and `PermissionDenied` for a function that the operator has not allowed.
+    Nothing is contacted before a call. Raises `InvalidRequest` for an unusable tool and
+    `PermissionDenied` for a function that the operator has not allowed.
     """
     async with AsyncExitStack() as stack:
         opened = [
             _OpenTool(
                 declaration,
-                await _caller(declaration, environment, stack),
-                asyncio.Semaphore(declaration.config.places),
+                await _backend(declaration, environment, stack),
+                asyncio.Semaphore(declaration.config.max_in_flight),
                 _check(declaration),
             )
             for declaration in declarations(tools, "tools")
@@ -69,60 +69,60 @@ async def open_toolbox(
 @dataclass(frozen=True)
 class _OpenTool:
     declaration: Declaration
-    caller: ToolBackend
-    places: asyncio.Semaphore
+    backend: ToolBackend
+    slots: asyncio.Semaphore
     check: Callable[[JsonObject], None] | None
 
 
 class _Tools:
-    """The tools by their names."""
+    """The open tools by name."""
 
     def __init__(self, opened: Sequence[_OpenTool]) -> None:
         self._tools = {tool.declaration.name: tool for tool in opened}
 
     @property
     def schemas(self) -> tuple[JsonObject, ...]:
-        """What the model reads of each tool."""
+        """The schemas shown to the model."""
         return tuple(tool.declaration.schema for tool in self._tools.values())
 
     async def call(self, name: str, arguments: JsonObject | None) -> ToolReply:
-        """Call a tool; nothing is raised but ``CancelledError``."""
+        """Call a tool; raises only ``CancelledError``."""
         begun = time.monotonic()
         try:
-            said = await self._said(name, arguments)
+            result = await self._run(name, arguments)
         except ToolError as fault:
             return _reply(fault.outcome, fault.text, sanitize(fault.error), fault.attempts, begun)
         except Exception as error:
-            # A fault of ours costs the call it concerns; the trace is for whoever mends it.
+            # A bug of ours fails this call only; the log has the traceback.
             logger.exception("tool %.100r", name)
             text, message = "Error: the tool failed.", f"internal error: {type(error).__name__}"
             return _reply(CallOutcome.FAILED, text, message, 0, begun)
-        return _reply(CallOutcome.ANSWERED, said.text, None, said.attempts, begun)
+        return _reply(CallOutcome.ANSWERED, result.text, None, result.attempts, begun)
 
-    async def _said(self, name: str, arguments: JsonObject | None) -> ToolResult:
+    async def _run(self, name: str, arguments: JsonObject | None) -> ToolResult:
         tool = self._tools.get(name)
         if tool is None:
             known = ", ".join(self._tools) or "none"
             text = f"Error: there is no tool {name[:100]!r}; the tools are: {known}."
             raise ToolError(CallOutcome.UNKNOWN_TOOL, text, f"no tool is named {name[:100]!r}", 0)
         if arguments is None:
-            raise bad_arguments("the arguments are no JSON object.")
+            raise bad_arguments("the arguments are not a JSON object.")
         if tool.check is not None:
             tool.check(arguments)
-        await _take_place(tool.places)
+        await _acquire_slot(tool.slots)
         try:
-            return await tool.caller.run(arguments)
+            return await tool.backend.run(arguments)
         finally:
-            tool.places.release()
+            tool.slots.release()
 
 
-async def _take_place(places: asyncio.Semaphore) -> None:
+async def _acquire_slot(slots: asyncio.Semaphore) -> None:
     try:
-        async with asyncio.timeout(PLACE_SECONDS):
-            await places.acquire()
+        async with asyncio.timeout(SLOT_TIMEOUT):
+            await slots.acquire()
     except TimeoutError:
         text = "Error: the tool was too busy."
-        error = f"no place of the tool was free within {PLACE_SECONDS:.0f} s"
+        error = f"no slot of the tool was free within {SLOT_TIMEOUT:.0f} s"
         raise ToolError(CallOutcome.TIMED_OUT, text, error, 0) from None
 
 
@@ -139,13 +139,13 @@ def _reply(
 
 
 def _check(declaration: Declaration) -> Callable[[JsonObject], None] | None:
-    """Our own kinds check what they use; of the others only their schema knows."""
+    """Kinds with fixed arguments check them on use; the others need their schema."""
     if declaration.kind in {ToolKind.HTTP, ToolKind.CALLABLE}:
         return argument_check(declaration.parameters)
     return None
 
 
-async def _caller(
+async def _backend(
     declaration: Declaration, environment: ToolEnvironment, stack: AsyncExitStack
 ) -> ToolBackend:
     match declaration.config:

@@ -11,12 +11,12 @@ from services.rollouts.tools.configuration import CallableConfig, HttpConfig
 from services.rollouts.tools.endpoints import Endpoint
 
 UNTOUCHED = frozenset({429, 503})
-"""Answers of a service that has not begun with the request."""
+"""Statuses that mean the service did not start the request."""
 
 
 def http_service(target: Endpoint, config: HttpConfig) -> JsonService:
-    """The connection to an endpoint; a request that it may have acted on is sent again only where
-    the endpoint is idempotent."""
+    """The connection to an endpoint; requests with unknown outcome are retried only if the endpoint
+    is idempotent."""
     again = {FailureKind.BROKEN_OFF, FailureKind.TIMED_OUT, FailureKind.UNREADABLE}
     retries = Retries(
         attempts=3,
@@ -29,20 +29,20 @@ def http_service(target: Endpoint, config: HttpConfig) -> JsonService:
         target.api_key,
         timeout=config.timeout,
         retries=retries,
-        connections=config.places,
+        connections=config.max_in_flight,
         keep_alive=config.idempotent,
     )
 
 
 class HttpTool:
     """Posts the arguments as a JSON object. The reply is the body: a JSON string's value, or the
-    text as it is."""
+    raw text."""
 
     def __init__(self, service: JsonService) -> None:
         self._service = service
 
     async def run(self, arguments: JsonObject) -> ToolResult:
-        """What the endpoint answered; raises `ToolError`."""
+        """The endpoint's answer; raises `ToolError`."""
         try:
             answer = await self._service.post(arguments, _text)
         except ServiceFailed as failed:
@@ -62,15 +62,15 @@ def _text(body: bytes) -> str:
 
 
 class FunctionTool:
-    """Calls a function with the arguments by name. The reply is the text that it returns, or its
-    value as JSON."""
+    """Calls a function with the arguments by name. The reply is the returned string, or the value
+    as JSON."""
 
     def __init__(self, processes: FunctionPool, config: CallableConfig) -> None:
         self._processes = processes
         self._timeout = config.timeout
 
     async def run(self, arguments: JsonObject) -> ToolResult:
-        """What the function returned; raises `ToolError`."""
+        """The function's return value; raises `ToolError`."""
         try:
             value = await self._processes.call(arguments, self._timeout)
         except FunctionTimedOut as error:

@@ -118,7 +118,7 @@ def test_a_published_file_loads_as_it_is(
 
     assert declaration.kind is kind
     assert declaration.name == name
-    assert declaration.config.places == places
+    assert declaration.config.max_in_flight == places
 
 
 @pytest.mark.parametrize("text", [MINDSPEED_RETOOL, MINDSPEED_SEARCH])

@@ -27,7 +27,7 @@ def test_a_byte_order_mark_is_skipped(read: Read) -> None:
         (b'{"a": NaN}', "holds NaN, which is not JSON"),
         (b'{"a": 1e999}', "holds a number that is too large: 1e999"),
         (b'{"a": %s}' % (b"9" * 5000), "holds an integer with too many digits"),
-        (b'{"a": "\\ud83d"}', "holds half of a surrogate pair (\\ud83d), which is no text"),
+        (b'{"a": "\\ud83d"}', "contains half of a surrogate pair (\\ud83d), which is not text"),
         (b'{"a": %s%s}' % (b"[" * 100, b"]" * 100), "is nested more than 100 levels deep"),
         (b'{"a": %s' % (b"[" * 100_000), "is nested more than 100 levels deep"),
     ],

@@ -193,7 +193,7 @@ def test_an_adapter_that_cannot_be_served_is_refused(tmp_path: Path, config: obj
 
 
 def test_a_folder_that_is_not_there_is_refused_before_anything_starts(tmp_path: Path) -> None:
-    with pytest.raises(InvalidRequest, match="there is no model folder"):
+    with pytest.raises(InvalidRequest, match=r"model folder .* does not exist"):
         plan(ModelSource(path=tmp_path / "missing"))
 
 

@@ -60,7 +60,7 @@ def test_what_is_no_continuation_of_the_prompt_is_refused(families: dict[str, Op
     """Mistral's tools move to the last question."""
     asked_again = [_ANSWER, {"role": "user", "content": "And?"}, _ANSWER]
 
-    with pytest.raises(InvalidRequest, match="does not go on from the prompt"):
+    with pytest.raises(InvalidRequest, match="does not continue the prompt"):
         families["mistral"].chat.demonstration([QUESTION], TOOLS, asked_again)
 
 
@@ -70,12 +70,12 @@ def test_a_template_that_rewrites_the_prompt_is_refused(template: Template) -> N
         "{% endfor %}"
     )
 
-    with pytest.raises(InvalidRequest, match="does not go on from the prompt"):
+    with pytest.raises(InvalidRequest, match="does not continue the prompt"):
         chat.demonstration([QUESTION], (), [_ANSWER])
 
 
 def test_an_answer_that_melts_into_the_prompt_is_refused(families: dict[str, Opened]) -> None:
     answer = {"role": "assistant", "content": "\n\nIt is."}
 
-    with pytest.raises(InvalidRequest, match="melts into the prompt"):
+    with pytest.raises(InvalidRequest, match="merges with the prompt"):
         families["qwen2_5"].chat.demonstration([QUESTION], (), [answer])

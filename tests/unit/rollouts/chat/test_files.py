@@ -37,8 +37,8 @@ def prompt_text(folder: Path, tools: list[dict[str, object]] | None = None) -> s
         ("tokenizer.json", "{}", "tokenizer.json cannot be used"),
         ("tokenizer.json", "\x00", "tokenizer.json cannot be used"),
         ("chat_template.jinja", None, "has no chat template"),
-        ("chat_template.jinja", "{% if %}", "no valid Jinja"),
-        ("tokenizer_config.json", "[]", "tokenizer_config.json is no JSON object"),
+        ("chat_template.jinja", "{% if %}", "not valid Jinja"),
+        ("tokenizer_config.json", "[]", "tokenizer_config.json is not a JSON object"),
         ("generation_config.json", "{", "generation_config.json is not valid JSON"),
     ],
 )

@@ -59,7 +59,7 @@ def test_what_a_template_refuses_is_an_error_of_the_model(template: Template, so
 
 @pytest.mark.parametrize(
     ("for_tools", "reason"),
-    [("", "it leaves them out"), ("{{ raise_exception('No tools here.') }}", "No tools here.")],
+    [("", "it omits them"), ("{{ raise_exception('No tools here.') }}", "No tools here.")],
 )
 def test_tools_are_refused_where_the_template_cannot_write_their_replies(
     template: Template, for_tools: str, reason: str
@@ -67,7 +67,7 @@ def test_tools_are_refused_where_the_template_cannot_write_their_replies(
     written = f"{{% if message.role == 'tool' %}}{for_tools}{{% else %}}{{{{ message.content }}}}"
     chat = template(_LOOP + written + "{% endif %}" + _END)
 
-    with pytest.raises(InvalidRequest, match=f"cannot write the replies of tools: .*{reason}"):
+    with pytest.raises(InvalidRequest, match=f"cannot render tool replies: .*{reason}"):
         chat.prompt([QUESTION], TOOLS)
     assert chat.prompt([QUESTION], ())
 

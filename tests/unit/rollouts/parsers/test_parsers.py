@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from services.contracts.errors import InvalidRequest
 from services.rollouts.parsers import PARSERS, parser_of
-from services.rollouts.parsers.base import MAX_FINDINGS
+from services.rollouts.parsers.base import MAX_CALLS
 
 _ONE_CALL = {
     "hermes": '<tool_call>{"name": "f"}</tool_call>',
@@ -57,9 +57,9 @@ def test_no_text_is_an_error_and_every_finding_has_its_text(name: str, text: str
 def test_calls_beyond_the_bound_are_noted_as_unread(name: str) -> None:
     parsed = PARSERS[name].parse(f"{_ONE_CALL[name]}\n" * 1_000)
 
-    assert len(parsed.calls) == MAX_FINDINGS
+    assert len(parsed.calls) == MAX_CALLS
     assert [found.reason for found in parsed.malformed] == [
-        f"a turn has at most {MAX_FINDINGS} calls; the rest is not read"
+        f"a turn has at most {MAX_CALLS} calls; the rest is not read"
     ]
 
 
@@ -72,7 +72,7 @@ def test_a_long_turn_is_read_with_bounded_records(name: str, piece: str) -> None
 
     parsed = PARSERS[name].parse(begin + piece * (2_000_000 // len(piece)) + "]")
 
-    assert len(parsed.calls) + len(parsed.malformed) <= MAX_FINDINGS + 1
+    assert len(parsed.calls) + len(parsed.malformed) <= MAX_CALLS + 1
     assert all(len(found.text) <= 500 for found in parsed.malformed)
 
 

@@ -71,11 +71,11 @@ def test_without_a_usable_schema_values_stay_text(schemas: list[dict[str, Any]])
 @pytest.mark.parametrize(
     ("bad", "reason"),
     [
-        ("<function=>\n</function>", "no name"),
-        ("<function=f", "no name"),
+        ("<function=>\n</function>", "no function name"),
+        ("<function=f", "no function name"),
         ("<function=f>\n<parameter=a>\n1\n", "parameter 'a' is not closed"),
-        ("<function=f>\nwords\n</function>", "where one is due"),
-        ("<function=f>\n<parameter=a>\n1\n</parameter>\n", "where one is due"),
+        ("<function=f>\nwords\n</function>", "where one is expected"),
+        ("<function=f>\n<parameter=a>\n1\n</parameter>\n", "where one is expected"),
     ],
 )
 def test_a_malformed_call_is_recorded_and_the_others_are_kept(bad: str, reason: str) -> None:

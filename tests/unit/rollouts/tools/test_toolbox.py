@@ -96,7 +96,7 @@ def test_a_place_is_free_again_after_a_call_was_cancelled(server: ScriptedServer
 
 
 def test_waiting_for_a_place_ends(server: ScriptedServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(toolbox, "PLACE_SECONDS", 0.1)
+    monkeypatch.setattr(toolbox, "SLOT_TIMEOUT", 0.1)
     server.script = [hang]
 
     async def wait(box: Toolbox) -> ToolReply:
