@@ -1,6 +1,6 @@
-"""Settings of online training: reinforcement, PPO and distillation.
+"""Settings of online training: reinforcement learning, PPO and distillation.
 
-Names and defaults follow the papers and the published settings of DAPO; each docstring says which.
+Names and defaults follow the papers; each docstring names its source.
 """
 
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ Fraction = Annotated[Number, Field(ge=0.0, le=1.0)]
 
 
 class Renamed(Request):
-    """Settings with retired names: a request that uses one learns the new name."""
+    """Settings with retired names, which are refused with the new name."""
 
     retired_names: ClassVar[Mapping[str, str]] = {}
 
@@ -36,36 +36,39 @@ class Renamed(Request):
 
 
 class AdvantageEstimator(StrEnum):
-    """How rewards of a prompt's samples become advantages."""
+    """How the rewards of a prompt's samples become advantages."""
 
     GRPO = "grpo"  # (R - mean) / (std + 1e-6), in the group
     DR_GRPO = "dr_grpo"  # R - mean
 
 
 class Aggregation(StrEnum):
-    """How losses of tokens become one."""
+    """How token losses are aggregated."""
 
-    MEAN_OF_TOKENS = "token-mean"  # over all trained tokens of the global batch (DAPO)
-    MEAN_OF_SEQUENCE_MEANS = "seq-mean-token-mean"  # mean of the sequences' means (GRPO)
-    MEAN_OF_SEQUENCE_SUMS = "seq-mean-token-sum-norm"  # sums by a constant length (Dr.GRPO)
+    MEAN_OF_TOKENS = "token-mean"  # mean over all trained tokens of the batch (DAPO)
+    MEAN_OF_SEQUENCE_MEANS = "seq-mean-token-mean"  # mean of sequence means (GRPO)
+    MEAN_OF_SEQUENCE_SUMS = (
+        "seq-mean-token-sum-norm"  # sequence sums over a constant length (Dr. GRPO)
+    )
 
 
 class RatioLevel(StrEnum):
-    """What an importance ratio is of."""
+    """The level of importance ratios."""
 
     TOKENWISE = "token"
     SEQUENCE = "sequence"  # GSPO
 
 
 class OverlongPenalty(Request):
-    """DAPO's soft punishment: 0 up to ``max_response_length - buffer``, falling to -``factor``."""
+    """Soft overlong penalty (DAPO, arXiv:2503.14476): 0 up to ``max_response_length - buffer``,
+    then linear down to -``factor``."""
 
     buffer: Tokens = 512
     factor: Annotated[Number, Field(gt=0.0, le=1e6)] = 1.0
 
 
 class DynamicSampling(Request):
-    """DAPO's group filter: groups whose rewards are all alike are replaced by new prompts."""
+    """Dynamic sampling (DAPO): groups whose rewards are all equal are replaced by new prompts."""
 
     max_batches: PositiveInt = Field(
         default=10, description="BatchBuilder of prompts to draw for one step at most."
@@ -73,21 +76,21 @@ class DynamicSampling(Request):
 
 
 class KlTo(StrEnum):
-    """Where the KL to the reference goes."""
+    """Where the KL penalty is applied."""
 
     LOSS = "loss"  # coefficient * k3, beside the policy loss
     REWARD = "reward"  # coefficient * (log-prob - reference) taken off each token's reward (PPO)
 
 
 class KlPenalty(Request):
-    """KL to the model that training began with (under LoRA: the base with the adapter off)."""
+    """KL penalty to the initial model."""
 
     coefficient: Annotated[Number, Field(gt=0.0)]
     to: KlTo = KlTo.LOSS
 
 
 class OptimizerSettings(Request):
-    """The optimizer (AdamW) and what is held in memory at once."""
+    """AdamW, and what is held in memory at once."""
 
     training_type: TrainingType = TrainingType.FULL
     lora: LoraSettings = Field(default_factory=LoraSettings)
@@ -98,36 +101,36 @@ class OptimizerSettings(Request):
     max_grad_norm: Annotated[Number, Field(gt=0.0)] = 1.0
     warmup_steps: Annotated[StrictInt, Field(ge=0, le=10**9)] = 0
     micro_batch_tokens: Tokens = Field(
-        default=16_384, description="Tokens of one forward pass, padding included."
+        default=16_384, description="Tokens of one forward pass, including padding."
     )
     gradient_checkpointing: StrictBool = False
     dtype: Literal["auto", "float32", "bfloat16"] = Field(
-        default="auto", description="Of the forward pass; auto: bfloat16 on a GPU that has it."
+        default="auto", description="Of the forward pass; auto: bfloat16 where the GPU supports it."
     )
     strategy: Literal["ddp", "fsdp", "deepspeed"] = Field(
         default="ddp",
-        description="How several trainer processes share the model; one has it for itself. "
-        "deepspeed (ZeRO) takes one gradient norm of policy and critic.",
+        description="How several trainer processes share the model. deepspeed (ZeRO) clips one "
+        "gradient norm over policy and critic.",
     )
     zero_stage: Literal[1, 2, 3] | None = Field(
         default=None,
-        description="What DeepSpeed cuts over the processes: 1 the optimizer's state, 2 gradients "
-        "too, 3 weights too; null: 2.",
+        description="What DeepSpeed shards: 1 optimizer state, 2 also gradients, 3 also weights; "
+        "null: 2.",
     )
 
     @model_validator(mode="after")
     def _check_stage(self) -> Self:
         if self.zero_stage is not None and self.strategy != "deepspeed":
-            raise ValueError("zero_stage belongs to the strategy deepspeed")
+            raise ValueError("zero_stage requires the strategy deepspeed")
         return self
 
 
 class PlacementMode(StrEnum):
-    """Which devices the engine and the trainer use."""
+    """How engine and trainer share the devices."""
 
-    AUTO = "auto"  # split from two GPUs on
-    COLOCATED = "colocated"  # the same
-    SPLIT = "split"  # each its own
+    AUTO = "auto"  # split with two or more GPUs
+    COLOCATED = "colocated"  # on the same devices
+    SPLIT = "split"  # on separate devices
 
 
 class OnlinePlacement(Request):
@@ -135,16 +138,17 @@ class OnlinePlacement(Request):
 
     mode: PlacementMode = PlacementMode.AUTO
     trainer_gpus: PositiveInt | None = Field(
-        default=None, description="Of a split; null: half, rounded down."
+        default=None, description="With split; null: half, rounded down."
     )
     gpus_per_engine: PositiveInt = Field(
-        default=1, description="GPUs that share one engine; the others make more engines."
+        default=1,
+        description="GPUs per engine (tensor parallelism); remaining GPUs form more engines.",
     )
     engine_memory: Annotated[Number, Field(gt=0.0, lt=1.0)] = Field(
-        default=0.45, description="Share of each GPU's memory that a colocated engine takes."
+        default=0.45, description="Fraction of each GPU's memory that a colocated engine takes."
     )
     sleep: StrictBool = Field(
-        default=False, description="A colocated engine gives its memory back while updating."
+        default=False, description="A colocated engine releases its memory during updates."
     )
 
 
@@ -153,7 +157,7 @@ class OnlineSettings(Renamed):
 
     retired_names: ClassVar = {"optimisation": "optimizer"}
 
-    steps: Steps = Field(default=100, description="Updates of the policy.")
+    steps: Steps = Field(default=100, description="Steps of the training loop.")
     prompts_per_step: PositiveInt = 32
     optimizer: OptimizerSettings = Field(default_factory=OptimizerSettings)
     sampling: RolloutSampling = Field(default_factory=RolloutSampling)
@@ -161,23 +165,25 @@ class OnlineSettings(Renamed):
     tools: list[Tool] = Field(default_factory=list, max_length=32)
     prompt_type: PromptType = "plain"
     max_prompt_length: Tokens = Field(
-        default=2048, description="Tokens; longer prompts are left out."
+        default=2048, description="Tokens; longer prompts are skipped."
     )
     max_staleness: StrictInt = Field(
         default=0,
         ge=0,
         le=64,
-        description="Updates that may happen while a rollout is played; 0: strictly on-policy.",
+        description="Updates that may happen during a rollout; 0: strictly on-policy.",
     )
-    max_concurrency: StrictInt = Field(default=256, ge=1, le=4096, description="Rollouts at once.")
-    checkpoint_steps: Steps = Field(default=20, description="Updates between checkpoints.")
+    max_concurrency: StrictInt = Field(
+        default=256, ge=1, le=4096, description="Concurrent rollouts."
+    )
+    checkpoint_steps: Steps = Field(default=20, description="Steps between checkpoints.")
     eval_interval: Steps = Field(
         default=20,
-        description="Updates between evaluations on the validation file; there is one before the "
-        "first update and one after the last, too.",
+        description="Steps between evaluations on the validation file; it is also evaluated before "
+        "the first and after the last step.",
     )
     eval_samples: Annotated[StrictInt, Field(ge=1, le=1024)] = Field(
-        default=1, description="Samples of each prompt of the validation file."
+        default=1, description="Samples per prompt of the validation file."
     )
     keep_checkpoints: PositiveInt = 2
     placement: OnlinePlacement = Field(default_factory=OnlinePlacement)
@@ -192,24 +198,24 @@ class PolicyLoss(Renamed):
     clip_low: Annotated[Number, Field(gt=0.0, lt=1.0)] = 0.2
     clip_high: Annotated[Number, Field(gt=0.0)] = 0.28
     dual_clip: Annotated[Number, Field(gt=1.0)] | None = Field(
-        default=None, description="With A < 0 the loss is at most -A times this."
+        default=None, description="With a negative advantage A the loss is at most -A times this."
     )
     ratio: RatioLevel = RatioLevel.TOKENWISE
     aggregation: Aggregation = Aggregation.MEAN_OF_TOKENS
     tis_cap: Annotated[Number, Field(gt=0.0)] | None = Field(
         default=2.0,
-        description="Cap of the truncated importance weight between sampler and trainer; "
-        "null: no weight.",
+        description="Truncated importance sampling: cap of the weight p_trainer / p_sampler; "
+        "null: no correction.",
     )
     entropy_bonus: Annotated[Number, Field(ge=0.0)] = 0.0
     kl: KlPenalty | None = None
 
 
 class ReinforcementHyperparameters(OnlineSettings):
-    """GRPO, DAPO, Dr.GRPO and GSPO; the defaults are DAPO's published ones."""
+    """GRPO, DAPO, Dr. GRPO and GSPO."""
 
     samples_per_prompt: Annotated[StrictInt, Field(ge=2, le=1024)] = 8
-    mini_batches: PositiveInt = Field(default=1, description="Optimiser steps an update.")
+    mini_batches: PositiveInt = Field(default=1, description="Optimizer steps per update.")
     advantage: AdvantageEstimator = AdvantageEstimator.GRPO
     loss: PolicyLoss = Field(default_factory=PolicyLoss)
     overlong: OverlongPenalty | None = None
@@ -217,26 +223,26 @@ class ReinforcementHyperparameters(OnlineSettings):
 
 
 class Critic(Request):
-    """Who estimates values."""
+    """The value model of PPO."""
 
     kind: Literal["shared", "separate"] = Field(
-        default="separate", description="A value head on the policy's trunk, or a model of its own."
+        default="separate", description="A value head on the policy's trunk, or a separate model."
     )
     learning_rate: Annotated[Number, Field(gt=0.0, le=1.0)] = 1e-5
     coefficient: Annotated[Number, Field(gt=0.0)] = Field(
-        default=0.5, description="Of the value loss, with a shared trunk."
+        default=0.5, description="Weight of the value loss; with a shared trunk only."
     )
     clip: Annotated[Number, Field(gt=0.0)] | None = Field(
-        default=0.2, description="How far a value may move from its old one, in the loss."
+        default=0.2, description="Clip range of the value loss; null: no clipping."
     )
 
 
 class PpoHyperparameters(OnlineSettings):
-    """PPO with generalised advantage estimation over the tokens of the model."""
+    """PPO with generalized advantage estimation over the tokens that the model wrote."""
 
     samples_per_prompt: Annotated[StrictInt, Field(ge=1, le=1024)] = 1
     mini_batches: PositiveInt = 1
-    epochs: PositiveInt = Field(default=1, description="Passes over each batch.")
+    epochs: PositiveInt = Field(default=1, description="Epochs over each batch.")
     gamma: Fraction = 1.0
     gae_lambda: Fraction = 0.95
     whiten_advantages: StrictBool = True
@@ -246,7 +252,7 @@ class PpoHyperparameters(OnlineSettings):
 
 
 class TeacherModel(Request):
-    """A registered model, loaded beside the policy: full distributions."""
+    """A registered model, loaded next to the policy: full distributions."""
 
     type: Literal["model"] = "model"
     model: str = Field(min_length=1, max_length=300)
@@ -262,21 +268,23 @@ class TeacherUrl(Request):
 
 
 class DistillationHyperparameters(OnlineSettings):
-    """Generalised knowledge distillation (GKD): ``beta`` 0 is KL(teacher || student), 1 the
-    reverse; with probability ``lmbda`` a prompt is answered by the student, else by the teacher
-    (``seq_kd``) or by the data."""
+    """Generalized knowledge distillation (GKD, arXiv:2306.13649).
+
+    ``beta`` 0 is KL(teacher || student), 1 the reverse. With probability ``lmbda`` the student
+    answers a prompt, otherwise the teacher (``seq_kd``) or the data.
+    """
 
     teacher: Annotated[TeacherModel | TeacherUrl, Field(discriminator="type")]
     lmbda: Fraction = 0.5
     beta: Fraction = 0.5
     seq_kd: StrictBool = False
     temperature: Annotated[Number, Field(gt=0.0, le=10.0)] = Field(
-        default=1.0, description="That both distributions are softened by."
+        default=1.0, description="Softens both distributions."
     )
 
 
 class ReinforcementMethod(Request):
-    """Learning from rewards of the policy's own samples."""
+    """Reinforcement learning from rewards of the policy's own samples."""
 
     rewards: list[WeightedReward] = Field(min_length=1, max_length=16)
     hyperparameters: ReinforcementHyperparameters = Field(
@@ -285,13 +293,13 @@ class ReinforcementMethod(Request):
 
 
 class PpoMethod(Request):
-    """Learning from rewards, with a critic."""
+    """Reinforcement learning with a critic."""
 
     rewards: list[WeightedReward] = Field(min_length=1, max_length=16)
     hyperparameters: PpoHyperparameters = Field(default_factory=PpoHyperparameters)
 
 
 class DistillationMethod(Request):
-    """Learning a teacher's distribution."""
+    """Distillation from a teacher's distribution."""
 
     hyperparameters: DistillationHyperparameters

@@ -1,4 +1,4 @@
-"""What went wrong with a training run, as a code and one line for a person."""
+"""Training failures as a code and a one-line message."""
 
 from dataclasses import dataclass
 
@@ -18,20 +18,20 @@ _OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "cannot allocate mem
 
 
 class TrainingFailure(TemperError):
-    """A training run that cannot go on, with the code of its job's error."""
+    """A training that cannot continue, with its job's error code."""
 
     code = "training_failed"
 
 
 class Diverged(TrainingFailure):
-    """The loss is no longer a number."""
+    """The loss or the gradient is not finite."""
 
     code = "diverged"
 
 
 @dataclass(frozen=True)
 class Failure:
-    """The error that a job shows."""
+    """A job's error."""
 
     code: str
     message: str
@@ -39,7 +39,7 @@ class Failure:
 
 
 def explain(error: BaseException, phase: str) -> Failure:
-    """Explain an exception that ended a run while it was in ``phase``."""
+    """Explain an exception that ended a run during ``phase``."""
     if isinstance(error, TemperError):
         code = _CODES.get(error.code, error.code)
         return Failure(code, _one_line(error.message), error.param)

@@ -1,4 +1,4 @@
-"""A fine-tuning request with everything it names looked up."""
+"""A fine-tuning request with its model and files looked up."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +21,7 @@ from services.core.models.registry import ResolvedModel, resolve_model
 
 @dataclass(frozen=True)
 class FineTune:
-    """A request with everything it names looked up."""
+    """A request with its model and files looked up."""
 
     job: Job
     request: CreateFineTuningJob

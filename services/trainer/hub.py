@@ -1,9 +1,7 @@
-"""Models of a hub: they are downloaded before anything slow begins, so that a wrong name fails in
-seconds.
+"""Hub models: downloaded before anything slow starts, so that a wrong name fails in seconds.
 
-The training itself gets a folder: given a name, PEFT compares the vocabulary with that of the
-newest revision instead of the one it trains, and then stores embeddings that make an adapter
-impossible to serve.
+Training itself gets a folder: given a name, PEFT would compare the vocabulary with that of the
+newest revision instead of the trained one, and store embeddings that make an adapter unservable.
 """
 
 import json
@@ -35,12 +33,12 @@ _WEIGHTS_INDEX = "model.safetensors.index.json"
 def model_folder(
     model: ModelSource, job_dir: Path, enter: Callable[[str], None], param: str = "model"
 ) -> Path:
-    """The folder of a model; one of a hub is downloaded first, unless the cache holds it.
+    """The folder of a model; a hub model is downloaded unless it is cached.
 
-    All attempts of the job whose folder is ``job_dir`` get the commit that the first one found: a
-    checkpoint must not go on from other weights because a branch has moved.
+    All attempts of a job use the commit that the first attempt found: a checkpoint must not resume
+    from other weights because a branch has moved.
 
-    Raises TrainingFailure that names the repository, and ``param`` as the part of the request.
+    Raises TrainingFailure naming the repository and ``param``, the request field.
     """
     if model.path is not None:
         return model.path
@@ -71,7 +69,7 @@ def _read_commits(job_dir: Path) -> dict[str, str]:
 
 
 def _write_commits(job_dir: Path, commits: dict[str, str]) -> None:
-    """Complete or not at all; each of several processes writes the same."""
+    """Write atomically; several processes write the same content."""
     partial = job_dir / f"{COMMITS}.{os.getpid()}"
     partial.write_text(json.dumps(commits))
     partial.replace(job_dir / COMMITS)
@@ -85,7 +83,7 @@ def _download(hub_id: str, revision: str | None, names: tuple[str, ...]) -> Path
 
 
 def _weight_files(folder: Path) -> tuple[str, ...]:
-    """What transformers would load; a repository may hold the weights in other forms as well."""
+    """The weight files that transformers would load; a repository may have others as well."""
     index = folder / _WEIGHTS_INDEX
     if not index.exists():
         return (_WEIGHTS,)
@@ -95,7 +93,7 @@ def _weight_files(folder: Path) -> tuple[str, ...]:
 
 @contextmanager
 def explained(what: str, revision: str | None, **failure: Any) -> Iterator[None]:
-    """Turn what the hub's library raises into a TrainingFailure that names ``what``."""
+    """Turn the hub library's exceptions into a TrainingFailure that names ``what``."""
     try:
         yield
     except Exception as error:  # the library lets some of its HTTP client's own through

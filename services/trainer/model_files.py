@@ -1,4 +1,4 @@
-"""The finished model: its own folder, holding what serving reads and nothing else."""
+"""The finished model: a folder with what serving reads and nothing else."""
 
 import json
 import shutil
@@ -60,7 +60,7 @@ def collect_model(output_dir: Path, stop_token_ids: list[int]) -> FinishedModel:
 
 
 def name_base(directory: Path, base: ModelSource) -> None:
-    """Have an adapter name the hub repository of its base, not the copy in this host's cache."""
+    """Make an adapter name its base's hub repository instead of this host's cache folder."""
     path = directory / _ADAPTER_CONFIG
     if base.hub_id is None or not path.exists():
         return

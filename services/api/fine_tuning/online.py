@@ -1,4 +1,4 @@
-"""Checking a request for online training: what can be known before any process is started."""
+"""Checks a request for online training before any process is started."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -25,14 +25,14 @@ from services.rollouts.tools import check_tools
 RewardedMethod = ReinforcementMethod | PpoMethod
 
 MAX_SAMPLES = 262_144
-"""RolloutStats or waiting at once; each is held in memory."""
+"""In flight or waiting at once; each is held in memory."""
 MIN_TEMPERATURE = 0.01
-"""Below it engines sample greedily, whatever the trainer makes of its probabilities."""
+"""Below it engines sample greedily, whatever the trainer computes."""
 
 
 def check_online(session: Session, request: CreateFineTuningJob, settings: ApiSettings) -> None:
-    """Raise `InvalidRequest` with the field at fault, and `PermissionDenied` for what the
-    operator's settings do not allow; nothing for a method that is not online."""
+    """Raise `InvalidRequest` naming the field, or `PermissionDenied` where the operator's settings
+    forbid something; methods that are not online pass."""
     method = request.method
     if method is None or method.online is None:
         return
@@ -54,7 +54,7 @@ def check_online(session: Session, request: CreateFineTuningJob, settings: ApiSe
 
 @contextmanager
 def _below(place: str) -> Iterator[None]:
-    """Put the place of a field before the names that errors inside have for it."""
+    """Prefix the field names of errors raised in the block."""
     try:
         yield
     except (InvalidRequest, PermissionDenied) as error:
@@ -88,36 +88,40 @@ def _check_conversation(hyperparameters: OnlineSettings, settings: ApiSettings) 
     check_tools(hyperparameters.tools, settings.allowed_endpoints, settings.allowed_callables)
     if hyperparameters.tools and not hyperparameters.multi_turn.multi_turn_enable:
         raise InvalidRequest(
-            "tools are called in several turns only: set multi_turn.multi_turn_enable",
+            "tools require several turns: set multi_turn.multi_turn_enable",
             param="multi_turn.multi_turn_enable",
         )
 
 
 def _check_sampling(hyperparameters: OnlineSettings) -> None:
-    """What is learned from must be sampled from the model's own distribution."""
+    """Training data must be sampled from the unmodified distribution."""
     sampling = hyperparameters.sampling
     whole = {"top_p": 1.0, "top_k": -1, "min_p": 0.0}
     for name, value in whole.items():
         if getattr(sampling, name) != value:
             raise InvalidRequest(
-                f"training needs samples of the whole distribution: {name} must be {value}",
+                f"training needs samples from the full distribution: {name} must be {value}",
                 param=f"sampling.{name}",
             )
     if sampling.temperature < MIN_TEMPERATURE:
-        message = f"training needs samples that differ: must be at least {MIN_TEMPERATURE}"
+        message = f"training needs diverse samples: must be at least {MIN_TEMPERATURE}"
         raise InvalidRequest(message, param="sampling.temperature")
     if hyperparameters.optimizer.lora.dropout > 0.0:
-        message = "must be 0: the engine that samples has no dropout, and ratios would differ"
+        message = (
+            "must be 0: the engine samples without dropout, so importance ratios would be wrong"
+        )
         raise InvalidRequest(message, param="optimizer.lora.dropout")
 
 
 def _check_placement(hyperparameters: OnlineSettings, gpus: int | None) -> None:
     placement = hyperparameters.placement
     if placement.sleep and hyperparameters.max_staleness > 0:
-        message = "an engine that sleeps while updating cannot play ahead: needs max_staleness 0"
+        message = (
+            "an engine that sleeps during updates cannot sample ahead: requires max_staleness 0"
+        )
         raise InvalidRequest(message, param="placement.sleep")
     if placement.trainer_gpus is not None and gpus is not None and placement.trainer_gpus >= gpus:
-        message = f"leaves none of the {gpus} GPUs for the engine"
+        message = f"leaves no GPU of {gpus} for the engine"
         raise InvalidRequest(message, param="placement.trainer_gpus")
 
 
@@ -161,5 +165,5 @@ def _check_teacher(
         error.param = "teacher.base_url"
         raise
     if hyperparameters.temperature != 1.0:
-        message = "must be 1 with a teacher elsewhere, whose whole distribution is not known"
+        message = "must be 1 with a remote teacher, whose full distribution is unknown"
         raise InvalidRequest(message, param="temperature")

@@ -1,9 +1,9 @@
-"""The child that trains online.
+"""The coordinator process of an online training job.
 
-``python -m services.trainer.rl <job_dir>`` in the core environment. It reads
-``spec.json``, starts a learner and an engine in their runtimes, writes ``trajectories.jsonl`` and
-checkpoints, and ends with a model in ``output/model``. It may be killed at any time and started
-again on the same folder.
+``python -m services.trainer.rl JOB_DIR`` in the core environment. Reads ``spec.json``, starts the
+learner and the engine in their runtimes, writes ``trajectories.jsonl`` and checkpoints, and
+finishes with a model in ``output/model``. Safe to kill at any time: started again on the same
+folder, it resumes.
 """
 
 import asyncio
@@ -33,8 +33,8 @@ MODEL = f"{OUTPUT}/model"
 
 
 def main(job_dir: Path) -> None:
-    """Train as the job directory asks; the outcome is in its result.json."""
-    # Taken out, so that no process started for the job inherits a key.
+    """Train as the job directory asks; the outcome goes to its result.json."""
+    # Removed from os.environ, so that no child process inherits a key.
     environments = OperatorEnvironment(
         ToolEnvironment.take_from(os.environ), RewardEnvironment.take_from(os.environ)
     )
@@ -66,7 +66,7 @@ async def _train(
 ) -> Position:
     task = asyncio.current_task()
     assert task is not None  # noqa: S101 - this is a coroutine of a running loop
-    # Ends in order: trajectories are synced, learner and engine are stopped.
+    # Cancellation unwinds in order: trajectories are synced, learner and engine stopped.
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
     async with open_training(spec, job_dir, reporter, environments) as opened:
         await opened.training.begin(opened.position.version)
@@ -78,7 +78,7 @@ async def _train(
 
 
 async def _run_training(opened: OpenTraining) -> Position:
-    """Train while rollouts are played; what ends either ends both."""
+    """Train while rollouts run in the background; whichever fails first ends both."""
     training = opened.training
     async with asyncio.TaskGroup() as tasks:
         beside = [
@@ -93,7 +93,7 @@ async def _run_training(opened: OpenTraining) -> Position:
 
 
 async def _export(training: Training, folder: Path) -> None:
-    shutil.rmtree(folder, ignore_errors=True)  # of an attempt that was killed
+    shutil.rmtree(folder, ignore_errors=True)  # left by a killed attempt
     await training.learner.export(folder)
     training.sync.clear()
     training.checkpoints.keep_models()
@@ -121,8 +121,8 @@ def _result(spec: OnlineSpec, position: Position) -> dict[str, Any]:
 
 
 def cause_of(error: BaseException) -> BaseException:
-    """The first error on purpose in a group of errors, else the first of all; an error that is
-    no group is its own cause."""
+    """The first `TemperError` in a group of errors, else the first error; an error outside a group
+    is its own cause."""
     leaves = _leaves(error)
     return next((leaf for leaf in leaves if isinstance(leaf, TemperError)), leaves[0])
 

@@ -13,28 +13,31 @@ from services.trainer.rl.groups import Group
 from services.trainer.rl.sequences import Batch, TopK, TrainingSequence
 
 TRUNCATED = frozenset({FinishReason.LENGTH, FinishReason.REPLY_TOO_LONG})
-"""Endings at which a response had more to say."""
+"""Finish reasons of truncated responses: the model had not finished."""
 
 
 class TopKTeacher(Protocol):
-    """A teacher that says how probable tokens are."""
+    """A remote teacher that returns its most probable tokens."""
 
     async def top(self, token_ids: Sequence[int]) -> TopK:
-        """The most probable tokens at each place but the first."""
+        """The most probable tokens at every position but the first."""
         ...
 
 
 @dataclass(frozen=True)
 class BatchBuilder:
-    """Makes batches. ``max_length`` is the budget of a response, which ``overlong`` refers to;
-    ``teacher`` is a teacher elsewhere, whose distribution travels with each sequence."""
+    """Builds batches.
+
+    ``max_length`` is the response budget in tokens, which ``overlong`` refers to; ``teacher`` is a
+    remote teacher, whose top-k distribution travels with each sequence.
+    """
 
     max_length: int
     overlong: OverlongPenalty | None = None
     teacher: TopKTeacher | None = None
 
     async def of(self, groups: Sequence[Group]) -> Batch:
-        """The batch of all usable samples of the groups; raises what the teacher does."""
+        """A batch of all usable samples of the groups; raises what the teacher raises."""
         samples = [(group, sample) for group in groups for sample in group.usable]
         taught = await self._taught([sample for _, sample in samples])
         return Batch(
@@ -45,7 +48,7 @@ class BatchBuilder:
         )
 
     def penalty(self, sample: Trajectory) -> float:
-        """What the length of a response costs, 0 or less."""
+        """The overlong penalty of a sample, 0 or negative."""
         if self.overlong is None:
             return 0.0
         length = len(sample.response_token_ids)
@@ -77,9 +80,10 @@ class BatchBuilder:
 
 
 def overlong_penalty(length: int, max_length: int, buffer: int, factor: float = 1.0) -> float:
-    """What is added to the reward of a response of ``length`` tokens.
+    """Soft overlong penalty (DAPO, Yu et al. 2025, arXiv:2503.14476, eq. 13).
 
-    0 up to ``max_length - buffer``, falling in a line to -``factor`` at ``max_length``.
+    Added to the reward of a response of ``length`` tokens: 0 up to ``max_length - buffer``, then
+    linear down to ``-factor`` at ``max_length``.
     """
     excess = length - (max_length - buffer)
     return -factor * min(max(excess / buffer, 0.0), 1.0)

@@ -1,4 +1,4 @@
-"""From a fine-tuning request to what the children of an online training are told."""
+"""Build the specs of the online-training children from a fine-tuning request."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -27,11 +27,11 @@ from services.trainer.rl.spec import (
 Resolve = Callable[[str], ResolvedModel]
 
 MAX_EVALUATED = 262_144
-"""Samples of one evaluation: they are held in memory until its metrics are known."""
+"""Samples of one evaluation: all are held in memory until it ends."""
 
 
 def prompts_spec(tune: FineTune, artifacts: Artifacts) -> PromptFilesSpec:
-    """What to validate before training."""
+    """What the validation child checks before training."""
     online = online_method(tune.method)
     return PromptFilesSpec(
         training_file=_prompts(tune.training_file, "training_file", artifacts),
@@ -44,7 +44,7 @@ def prompts_spec(tune: FineTune, artifacts: Artifacts) -> PromptFilesSpec:
 
 
 def learns_from_data(online: Online) -> bool:
-    """Whether answers of the data are learned from."""
+    """Whether the answers in the data are trained on (distillation without seq_kd)."""
     if not isinstance(online, DistillationMethod):
         return False
     return online.hyperparameters.lmbda < 1.0 and not online.hyperparameters.seq_kd
@@ -57,7 +57,8 @@ def online_task(
     runtimes: tuple[Runtime, Runtime],
     gpus: list[str],
 ) -> OnlineTask:
-    """What the training child is asked to do. ``runtimes`` are those of training and of vLLM."""
+    """What the coordinator process is asked to do. ``runtimes`` are those of training and of
+    vLLM."""
     online = online_method(tune.method)
     training, vllm = runtimes
     lora = online.hyperparameters.optimizer.training_type is TrainingType.LORA
@@ -83,7 +84,7 @@ def online_task(
 
 
 def reward_model_folder(model: ResolvedModel) -> Path:
-    """Where a reward model lies; raises `InvalidRequest` where it is no folder of its own."""
+    """The folder of a reward model; raises `InvalidRequest` for adapters and hub repositories."""
     param = "method.rewards"
     if model.adapter is not None:
         message = f"reward model {model.id!r} is an adapter, not a whole model"

@@ -1,8 +1,8 @@
-"""Checkpoints of an online training: the learner's, and where everything else stood.
+"""Checkpoints of an online training: the learner's state and the coordinator's position.
 
-A checkpoint counts when its marker lies in it, which is written after everything else. Going on
-from one, training meets every prompt that it would have met: groups that were finished but not
-used are in it, and those that were being played are played again where they missed samples.
+A checkpoint is complete once its ``state.json`` exists, which is written last. Resuming from one,
+training sees every prompt exactly as it would have without the interruption: groups that were
+finished but not yet trained on are part of the checkpoint, and groups in flight are completed.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ STATE = "state.json"
 SAMPLES = "samples.jsonl"
 LEARNER = "learner"
 MODEL = "model"
-"""What of the learner's part can be used as a model."""
+"""The subfolder of the learner's part that is usable as a model."""
 _PREFIX = "checkpoint-"
 
 
@@ -32,15 +32,16 @@ class _Record(BaseModel):
 
 
 class PendingGroup(_Record):
-    """A group that was drawn but not used: the number of its draw, the version it began under."""
+    """A group that was drawn but not trained on: its draw number and the policy version it began
+    under."""
 
     number: int
     started: int
 
 
 class Position(_Record):
-    """How far training has come. ``step`` counts rounds, ``version`` updates of the policy,
-    ``prompts`` prompts; ``trajectories`` those that were recorded by then."""
+    """Progress of a training. ``step`` counts steps of the loop, ``version`` policy updates,
+    ``prompts_drawn`` draws from the prompts, ``trajectories`` the records written so far."""
 
     step: int = 0
     version: int = 0
@@ -52,7 +53,7 @@ class Position(_Record):
 
 
 class PendingSample(_Record):
-    """A sample of a pending group."""
+    """A finished sample of a pending group."""
 
     group: int
     trajectory: Trajectory
@@ -60,7 +61,7 @@ class PendingSample(_Record):
 
 @dataclass(frozen=True)
 class Snapshot:
-    """All that the coordinator keeps of one moment."""
+    """The coordinator's state at one moment."""
 
     position: Position
     samples: Sequence[PendingSample]
@@ -74,22 +75,22 @@ class Checkpoint:
 
     @property
     def learner(self) -> Path:
-        """What the learner saved."""
+        """The learner's part."""
         return self.folder / LEARNER
 
     def position(self) -> Position:
-        """How far training had come."""
+        """Progress at the time of the checkpoint."""
         return Position.model_validate_json((self.folder / STATE).read_bytes())
 
     def samples(self) -> Iterator[PendingSample]:
-        """The samples of pending groups."""
+        """The finished samples of pending groups."""
         with (self.folder / SAMPLES).open("rb") as file:
             for line in file:
                 yield PendingSample.model_validate_json(line)
 
 
 class Checkpoints:
-    """The checkpoints of a job in a folder; the newest ``keep`` stay."""
+    """The checkpoints of a job in a folder; the newest ``keep`` are kept."""
 
     def __init__(self, folder: Path, keep: int) -> None:
         self._folder = folder
@@ -106,8 +107,11 @@ class Checkpoints:
     async def write(
         self, step: int, save: Callable[[Path], Awaitable[None]], snapshot: Callable[[], Snapshot]
     ) -> Path:
-        """Write a checkpoint and return the folder of its model. ``save`` writes the learner's
-        part, the model in it; ``snapshot`` is taken at one moment after that."""
+        """Write a checkpoint and return the folder of its model.
+
+        ``save`` writes the learner's part, including the model; ``snapshot`` is taken atomically
+        after that.
+        """
         folder = self._folder / f"{_PREFIX}{step}"
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
@@ -118,7 +122,8 @@ class Checkpoints:
         return folder / LEARNER / MODEL
 
     def keep_models(self) -> None:
-        """Reduce the checkpoints to their models: training goes on from none of them any more."""
+        """Reduce all checkpoints to their models: training is finished and resumes from none of
+        them."""
         for folder in self._complete():
             for part in (folder / LEARNER).iterdir():
                 if part.name != MODEL:
@@ -135,7 +140,7 @@ class Checkpoints:
 
 
 def truncate_metrics(job_dir: Path, step: int) -> None:
-    """Drop the metrics of steps that are about to be taken again; all before the first."""
+    """Drop the metrics of steps that will be repeated."""
     path = job_dir / METRICS
     if step == 0:
         path.unlink(missing_ok=True)
@@ -153,7 +158,7 @@ def _step_of(line: bytes) -> int:
     try:
         return int(json.loads(line)["step"])
     except (ValueError, TypeError, KeyError):
-        return 0  # what a kill tore is kept as it is: readers skip it
+        return 0  # a line torn by a kill: readers skip it
 
 
 def _write(folder: Path, snapshot: Snapshot) -> None:

@@ -1,4 +1,4 @@
-"""How the policy does on prompts that it is not trained on."""
+"""Evaluation of the policy on held-out prompts."""
 
 import asyncio
 from collections.abc import Sequence
@@ -16,19 +16,20 @@ from services.trainer.rl.prompts import SampledPrompt
 PREFIX = "eval_"
 BATCH = "evaluation.npz"
 TELL_SECONDS = 30.0
-"""An evaluation that takes longer says how far it has come."""
+"""Progress is reported at this interval."""
 
 
 @dataclass(frozen=True)
 class DivergenceEvaluation:
-    """Lets the learner tell how far the policy is from its teacher, where nothing is rewarded."""
+    """Measures the divergence from the teacher on evaluation samples (distillation has no
+    rewards)."""
 
     batches: BatchBuilder
     learner: Learner
     job_dir: Path
 
     async def of(self, groups: Sequence[Group]) -> dict[str, float]:
-        """The loss on samples, as a step of training has it; nothing where none can be used."""
+        """The training loss on the samples, without an update; empty if no sample is usable."""
         batch = await self.batches.of(groups)
         if not batch.sequences:
             return {}
@@ -41,7 +42,7 @@ class DivergenceEvaluation:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Answers each of ``prompts`` ``samples`` times, with the same seeds each time, so that two
+    """Samples every prompt ``samples`` times, with the same seeds each time, so that two
     evaluations differ by the policy alone.
 
     A sample passes at ``pass_threshold``; without rewards ``divergence`` is measured instead.
@@ -56,7 +57,7 @@ class Evaluation:
     divergence: DivergenceEvaluation | None = None
 
     async def metrics(self) -> dict[str, float]:
-        """Evaluate the policy that the engine and the learner have; may take long."""
+        """Evaluate the current policy; the names start with ``eval_``. May take long."""
         self.reporter.phase("evaluating")
         groups = await self._play()
         played = [sample for group in groups for sample in group.samples.values()]
@@ -98,7 +99,7 @@ class Evaluation:
         return groups
 
     def _warn_if_empty(self, groups: Sequence[Group]) -> None:
-        """Say it where an evaluation found nothing out: its metrics would be missing silently."""
+        """Warn if no prompt could be evaluated; otherwise the metrics would be missing silently."""
         if any(group.usable for group in groups):
             return
         reason = next(filter(None, (group.failure for group in groups)), "no samples")

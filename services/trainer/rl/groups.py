@@ -1,4 +1,4 @@
-"""The samples of one prompt."""
+"""Groups: the samples of one prompt, which GRPO compares with each other."""
 
 from dataclasses import dataclass, field
 
@@ -12,10 +12,10 @@ from services.trainer.rl.spec import Online
 
 @dataclass(frozen=True)
 class GroupConfig:
-    """What makes a group: ``samples`` of a prompt, at least ``usable`` of them good.
+    """The shape of a group: ``samples`` per prompt, of which at least ``usable`` must be trainable.
 
-    ``rewarded``: a good one has a reward. ``filtered``: a group whose rewards are all alike is
-    dropped.
+    ``rewarded``: a sample is usable only with a reward. ``filtered``: groups whose rewards are all
+    equal are dropped (dynamic sampling, DAPO, arXiv:2503.14476).
     """
 
     samples: int
@@ -25,7 +25,7 @@ class GroupConfig:
 
 
 def group_config(online: Online) -> GroupConfig:
-    """What makes a group of samples."""
+    """The group shape of a method."""
     match online:
         case ReinforcementMethod(hyperparameters=settings):
             filtered = settings.dynamic_sampling is not None
@@ -37,15 +37,15 @@ def group_config(online: Online) -> GroupConfig:
 
 
 REWARD_TOLERANCE = 1e-9
-"""Rewards that differ by less are alike."""
+"""Rewards that differ by less count as equal."""
 
 
 @dataclass
 class Group:
     """Samples of one prompt, by their index.
 
-    ``number`` is that of its draw from the prompts; ``started`` the policy version under which
-    it began; ``rewarded`` says that a sample without a reward is none.
+    ``number`` is the number of its draw; ``started`` the policy version under which it began;
+    ``rewarded`` says that a sample needs a reward to be usable.
     """
 
     number: int
@@ -57,12 +57,12 @@ class Group:
 
     @property
     def missing(self) -> list[int]:
-        """Indexes of the samples that are still to be played."""
+        """Indexes of the samples that are not finished."""
         return [index for index in range(self.size) if index not in self.samples]
 
     @property
     def usable(self) -> list[Trajectory]:
-        """The samples that can be learned from."""
+        """The samples that can be trained on."""
         return [self.samples[index] for index in sorted(self.samples) if self._is_usable(index)]
 
     def _is_usable(self, index: int) -> bool:
@@ -73,7 +73,7 @@ class Group:
 
     @property
     def failure(self) -> str | None:
-        """Why its first failed sample failed; None where none has."""
+        """Why the first unusable sample failed; None if none has."""
         for index in sorted(self.samples):
             if not self._is_usable(index):
                 sample = self.samples[index]
@@ -83,7 +83,7 @@ class Group:
 
     @property
     def has_signal(self) -> bool:
-        """Whether the rewards differ, so that there is something to learn from them."""
+        """Whether the rewards differ; otherwise every advantage is 0."""
         rewards = [sample.reward or 0.0 for sample in self.usable]
         return bool(rewards) and max(rewards) - min(rewards) > REWARD_TOLERANCE
 
@@ -91,7 +91,7 @@ class Group:
 def restored_groups(
     checkpoint: Checkpoint | None, prompts: PromptSampler, rules: GroupConfig
 ) -> list[Group]:
-    """The groups, with the samples that they had."""
+    """The pending groups of a checkpoint, with the samples they had."""
     if checkpoint is None:
         return []
     groups = {

@@ -1,4 +1,4 @@
-"""Who the loop works with: the learner that has the weights, and the engine that samples."""
+"""Interfaces between the loop, the sources of samples, the learner and the engine."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,25 +11,25 @@ from services.trainer.rl.prompts import SampledPrompt
 
 
 class Source(Protocol):
-    """Answers prompts; safe to ask from many tasks at once."""
+    """Answers prompts; safe for concurrent use."""
 
     async def sample(self, draw: SampledPrompt, index: int) -> Trajectory:
         """Answer a prompt, as its sample ``index``.
 
-        A sample that failed says so in its record: nothing is raised but ``CancelledError``.
+        A failure is recorded in the trajectory; nothing but ``CancelledError`` is raised.
         """
         ...
 
 
 class Learner(Protocol):
-    """Holds and updates the policy; asked one thing at a time."""
+    """Holds and updates the policy; one request at a time."""
 
     async def update(self, step: int, batch: Path) -> dict[str, float]:
-        """Learn from a batch; return the metrics of the update."""
+        """Train on a batch; return the metrics of the update."""
         ...
 
     async def measure(self, batch: Path) -> dict[str, float]:
-        """The metrics that the batch has under the present weights; nothing is learned."""
+        """The metrics of a batch under the current weights, without an update."""
         ...
 
     async def publish(self, folder: Path) -> None:
@@ -41,7 +41,7 @@ class Learner(Protocol):
         ...
 
     async def save(self, folder: Path) -> None:
-        """Write all that training goes on from."""
+        """Write everything that resuming needs."""
         ...
 
     async def export(self, folder: Path) -> None:
@@ -50,15 +50,15 @@ class Learner(Protocol):
 
 
 class Engine(TokenEngine, Protocol):
-    """Samples with the weights that were loaded last, whose number each token carries."""
+    """Samples with the most recently loaded weights; every token carries their version."""
 
     async def load(self, version: int, folder: Path, expect: LogprobReference) -> SyncReport:
-        """Sample with published weights from now on; turns that are being sampled go on with
-        them. Raises where the engine does not compute what the learner does."""
+        """Sample with published weights from now on; turns in progress continue with them. Raises
+        if the engine does not compute what the learner computes."""
         ...
 
     async def sleep(self) -> None:
-        """Give back the memory of its devices; nothing may be asked until it wakes."""
+        """Release the memory of its devices; no requests until it wakes."""
         ...
 
     async def wake(self) -> None:
@@ -66,5 +66,5 @@ class Engine(TokenEngine, Protocol):
         ...
 
     async def watch(self) -> None:
-        """Raise once it has ended by itself and cannot be brought back; else never return."""
+        """Never return; raise once the engine has died and cannot be restarted."""
         ...

@@ -1,11 +1,11 @@
-"""The loop of online training, whatever is learned from and however.
+"""The training loop, the same for all methods.
 
-    wait for the groups of a step -> make their batch -> update the policy -> bring its weights to
-    the engine -> evaluate it now and then -> report -> write a checkpoint now and then
+    wait for the groups of a step -> build their batch -> update the policy -> sync its weights to
+    the engine -> evaluate (at intervals) -> report -> write a checkpoint (at intervals)
 
-The scheduler plays beside it: with ``max_staleness`` 0 it rests from the moment a batch is taken
-until the engine has the new weights; else it goes on with the next prompts, and rollouts that are
-under way go on under the new weights.
+The rollout scheduler runs beside it: with ``max_staleness`` 0 it pauses from the moment a batch is
+taken until the engine has the new weights; otherwise it continues with the next prompts, and
+rollouts in flight continue under the new weights.
 """
 
 import asyncio
@@ -36,8 +36,8 @@ from services.trainer.rl.weight_sync import WeightSync, probes_of
 
 @dataclass(frozen=True)
 class Training:
-    """The parts of a training. ``first_probes`` are token sequences to compare learner and engine
-    by before anything was sampled; ``pass_threshold`` is the reward that passes."""
+    """The parts of a training. ``first_probes`` are token sequences on which learner and engine are
+    compared before anything was sampled; a sample passes at ``pass_threshold``."""
 
     settings: OnlineSettings
     prompts: PromptSampler
@@ -56,7 +56,7 @@ class Training:
     sleeps: bool = False
 
     async def run(self, position: Position) -> Position:
-        """Train from a position to the last step; return where that is."""
+        """Train from a position to the last step; return the final position."""
         if self.evaluation is not None and position.step == 0:
             self.reporter.metrics(0, **await self.evaluation.metrics())
         clock = StepClock()
@@ -78,7 +78,7 @@ class Training:
         return position
 
     async def begin(self, version: int) -> None:
-        """Let the engine sample with what the learner begins with."""
+        """Sync the learner's initial weights to the engine."""
         await self._load(version, self.first_probes)
 
     async def _load(self, version: int, probes: Sequence[Sequence[int]]) -> SyncReport:
@@ -109,7 +109,7 @@ class Training:
         }
 
     async def _skip(self, step: int) -> None:
-        text = "all groups had the same rewards in all their samples; nothing was learned"
+        text = "the rewards of every group were all equal; nothing was learned"
         self.reporter.message(f"Step {step}: {text}", "warn", step=step)
         await self.scheduler.skip()
 

@@ -14,14 +14,14 @@ Result = TypeVar("Result")
 
 
 class StepClock:
-    """Where the time of a step goes."""
+    """Splits the wall-clock time of a step into its parts."""
 
     def __init__(self) -> None:
         self._begun = time.monotonic()
         self._parts: dict[str, float] = {}
 
     async def time(self, part: str, work: Awaitable[Result]) -> Result:
-        """Wait for a part of the step."""
+        """Await a part of the step and record its time."""
         begun = time.monotonic()
         try:
             return await work
@@ -30,7 +30,7 @@ class StepClock:
 
     @property
     def seconds(self) -> float:
-        """Since the step began."""
+        """Seconds since the step began."""
         return time.monotonic() - self._begun
 
     def metrics(self) -> dict[str, float]:
@@ -40,9 +40,9 @@ class StepClock:
 
 
 def rollout_metrics(played: RolloutStats, pass_threshold: float | None) -> dict[str, float]:
-    """What the policy did since the last step, groups that were dropped included.
+    """What was sampled since the last step, dropped groups included.
 
-    ``pass_threshold`` is the reward that passes; None without rewards.
+    A sample passes at ``pass_threshold``; None without rewards.
     """
     tokens = sum(s.sampled_tokens for s in played.samples if not s.finish_reason.is_failure)
     metrics = {
@@ -56,7 +56,8 @@ def rollout_metrics(played: RolloutStats, pass_threshold: float | None) -> dict[
 
 
 def sample_metrics(played: Sequence[Trajectory], pass_threshold: float | None) -> dict[str, float]:
-    """What samples are like: their rewards, lengths and calls, those that failed left out."""
+    """Rewards, lengths and tool calls of samples; failed samples count only in
+    ``sample_failure_rate``."""
     samples = [sample for sample in played if not sample.finish_reason.is_failure]
     metrics: dict[str, float] = {}
     if played:
@@ -82,9 +83,9 @@ def sample_metrics(played: Sequence[Trajectory], pass_threshold: float | None) -
 
 
 def batch_metrics(groups: Sequence[Group], version: int, batches: BatchBuilder) -> dict[str, float]:
-    """What was learned from: its size, what its lengths cost, and how old it is.
+    """The batch that was trained on: its size, overlong penalties and staleness.
 
-    The staleness of a sample is how many updates were made since its oldest token was sampled.
+    The staleness of a sample is the number of updates since its oldest token was sampled.
     """
     samples = [sample for group in groups for sample in group.usable]
     metrics: dict[str, float] = {"batch_groups": len(groups), "batch_samples": len(samples)}

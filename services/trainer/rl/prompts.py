@@ -1,4 +1,4 @@
-"""The rows of a training's prompts: what to ask and, in distillation, what the data answer."""
+"""Training prompts: reading the rows of a file, and sampling them in a reproducible order."""
 
 import random
 from collections.abc import Callable, Sequence
@@ -14,20 +14,21 @@ from services.datasets.record import JsonValue, Problem, RowError, UnreadableFil
 from services.rollouts.prompts import Prompt, prompt_of_row
 
 MAX_ROWS = 1_000_000
-"""They are all held in memory, so that every pass can shuffle them."""
+"""All rows are held in memory, so that every epoch can shuffle them."""
 
 
 @dataclass(frozen=True, slots=True)
 class PromptRow:
-    """A prompt, and the messages behind it that demonstrate an answer; empty where none do."""
+    """A prompt, and the messages that demonstrate an answer to it; empty where the data has
+    none."""
 
     prompt: Prompt
     answers: tuple[JsonObject, ...] = ()
 
 
 def read_row(row: JsonValue, index: int, prompt_type: PromptType) -> PromptRow:
-    """A row as it stands: ``messages`` may end with what the data answer, and where a row has a
-    question instead, its first gold is the answer. Raises RowError."""
+    """Read a row: ``messages`` may end with a demonstration; a row with a question instead is
+    answered by its first gold. Raises RowError."""
     if isinstance(row, dict) and isinstance(row.get("messages"), list):
         asked, answers = _split(check_messages(row["messages"]))
         return PromptRow(prompt_of_row({**row, "messages": asked}, index, prompt_type), answers)
@@ -37,7 +38,7 @@ def read_row(row: JsonValue, index: int, prompt_type: PromptType) -> PromptRow:
 
 
 def read_rows(path: Path, prompt_type: PromptType) -> list[PromptRow]:
-    """All rows of a file; raises UnreadableFile at the first that is no prompt."""
+    """All rows of a file; raises UnreadableFile at the first invalid one."""
     rows: list[PromptRow] = []
     for record in open_records(path):
         if len(rows) == MAX_ROWS:
@@ -54,9 +55,9 @@ def read_rows(path: Path, prompt_type: PromptType) -> list[PromptRow]:
 
 
 def _split(messages: list[JsonObject]) -> tuple[list[JsonObject], tuple[JsonObject, ...]]:
-    """The messages up to the last that is not behind an answer, and those behind it.
+    """Split messages into the prompt and the demonstrated answer.
 
-    The answer begins behind the last message of a user, where an assistant's is the last of all.
+    The answer is what follows the last user message, if the last message is from the assistant.
     """
     if messages[-1]["role"] != "assistant":
         return messages, ()
@@ -69,7 +70,7 @@ def _split(messages: list[JsonObject]) -> tuple[list[JsonObject], tuple[JsonObje
 
 
 class EpochShuffle:
-    """Maps the number of a draw, counted from 0, to a row; the same for the same seed."""
+    """Maps a draw number to a row: each epoch is a full shuffle, determined by the seed."""
 
     def __init__(self, rows: int, seed: int) -> None:
         self._rows = rows
@@ -79,7 +80,7 @@ class EpochShuffle:
 
     @property
     def rows(self) -> int:
-        """How many prompts there are."""
+        """The number of prompts."""
         return self._rows
 
     def row(self, draw: int) -> int:
@@ -94,23 +95,23 @@ class EpochShuffle:
 
 @dataclass(frozen=True)
 class SampledPrompt:
-    """A prompt that was drawn; ``number`` counts all prompts from 0."""
+    """A prompt that was drawn; ``number`` counts all draws from 0."""
 
     number: int
     row: PromptRow
 
     @property
     def prompt(self) -> Prompt:
-        """What is asked."""
+        """The prompt itself."""
         return self.row.prompt
 
 
 class PromptSampler:
-    """PromptSampler rows in the order of the seed; ``position`` is the number of the next draw.
+    """Draws prompts in a reproducible order; ``position`` is the number of the next draw.
 
-    ``length_of`` counts the tokens of a prompt; one longer than ``max_length``, or that the chat
-    template refuses, is left out. ``skipped`` counts such prompts. ``param`` is the field of the
-    request that names the file.
+    ``length_of`` counts the tokens of a prompt; prompts longer than ``max_length``, or refused by
+    the chat template, are skipped and counted in ``skipped``. ``param`` is the request field that
+    names the file.
     """
 
     def __init__(
@@ -132,11 +133,11 @@ class PromptSampler:
         self.skipped = 0
 
     def at(self, number: int) -> SampledPrompt:
-        """The draw of a number, as it was before a restart."""
+        """The prompt of a draw number, as before a restart."""
         return SampledPrompt(number, self._rows[self._order.row(number)])
 
     def next(self) -> SampledPrompt:
-        """The next prompt that can be used; raises `JobFailed` when there is none at all."""
+        """The next usable prompt; raises `JobFailed` if there is none at all."""
         while len(self._refused) < len(self._rows):
             draw = self.at(self.position)
             self.position += 1
@@ -146,8 +147,8 @@ class PromptSampler:
         raise self._none_usable()
 
     def usable(self) -> list[SampledPrompt]:
-        """Every prompt that can be used, once, whatever was drawn. Raises `JobFailed` when there
-        is none."""
+        """Every usable prompt once, independent of the position. Raises `JobFailed` if there is
+        none."""
         prompts = [self.at(number) for number in range(len(self._rows))]
         found = [draw for draw in prompts if self._is_usable(draw.prompt)]
         if not found:
@@ -157,7 +158,7 @@ class PromptSampler:
     def _none_usable(self) -> JobFailed:
         reason = next(iter(self._refused.values()))
         return JobFailed(
-            f"no prompt can be used: {reason}", code="no_usable_prompt", param=self._param
+            f"no prompt is usable: {reason}", code="no_usable_prompt", param=self._param
         )
 
     def _is_usable(self, prompt: Prompt) -> bool:

@@ -1,9 +1,8 @@
-"""Which groups of rollouts may begin, and which make the next batch.
+"""Which groups may start (`StalenessScheduler`), and rolling them out (`RolloutScheduler`).
 
-A group that begins under policy version v must be trained on when the policy has version v +
-``max_staleness`` at the latest. It is never dropped for being slow: the update that would make it
-older than that waits for it. So many groups begin at most that this wait always ends with a batch
-of the usual size.
+A group that starts under policy version v must be trained on at version v + ``max_staleness`` at
+the latest: its deadline. A slow group is never dropped; the update that would make it too old waits
+for it. The number of groups in flight is bounded so that this wait always ends with a full batch.
 """
 
 import asyncio
@@ -22,15 +21,15 @@ from services.trainer.rl.spec import Online
 
 @dataclass
 class _Slot:
-    deadline: int  # the last version that may be trained with it
-    finished: int | None = None  # its rank among those that finished
+    deadline: int  # the last version at which it may be trained on
+    finished: int | None = None  # its rank in the order of finishing
 
 
 class StalenessScheduler:
-    """Counts groups, each known by its number; knows nothing of time or tokens.
+    """Tracks groups by number; knows nothing of time or tokens.
 
-    ``size`` groups make a batch, of which ``batches`` are still to be made; None: any number.
-    ``replacements`` bounds how many groups may be dropped for one batch; None: any number.
+    A batch has ``size`` groups; ``batches`` are still to be trained (None: unbounded).
+    ``replacements`` bounds how many groups may be dropped for one batch (None: unbounded).
     """
 
     def __init__(
@@ -54,12 +53,12 @@ class StalenessScheduler:
 
     @property
     def version(self) -> int:
-        """The policy version that begins groups now."""
+        """The policy version under which groups start now."""
         return self._version
 
     @property
     def free_slots(self) -> int:
-        """How many groups may begin now."""
+        """How many groups may start now."""
         if self._exhausted:
             return 0
         batches = self._staleness if self._taken else self._staleness + 1
@@ -69,11 +68,11 @@ class StalenessScheduler:
 
     @property
     def _exhausted(self) -> bool:
-        """Whether so many groups were dropped that the batch is to be made of what there is."""
+        """Whether too many groups were dropped: the batch is made of what there is."""
         return self._replacements is not None and self._dropped > self._replacements
 
     def begin(self, number: int, version: int | None = None) -> None:
-        """A group begins; under an earlier ``version`` where it was begun before a restart."""
+        """Start a group; under an earlier ``version`` if it started before a restart."""
         started = self._version if version is None else version
         self._slots[number] = _Slot(started + self._staleness)
 
@@ -83,13 +82,13 @@ class StalenessScheduler:
         self._ranks += 1
 
     def drop(self, number: int) -> None:
-        """A group is of no use; another may begin in its place."""
+        """A group is unusable; another may start in its place."""
         del self._slots[number]
         self._dropped += 1
 
     def ready(self) -> list[int] | None:
-        """The groups of the next batch, those with the earliest deadline first; None while it has
-        to wait. Fewer than a batch, or none, only when too many were dropped."""
+        """The groups of the next batch, earliest deadline first; None while it has to wait. Fewer
+        than a batch, or none, only if too many were dropped."""
         finished = sorted(
             (place.deadline, place.finished, number)
             for number, place in self._slots.items()
@@ -102,7 +101,7 @@ class StalenessScheduler:
         return chosen if self._leaves_nothing_late(chosen) else None
 
     def _leaves_nothing_late(self, chosen: Sequence[int]) -> bool:
-        """Whether the groups left can all be trained on in time, a batch at each version."""
+        """Whether the remaining groups can all meet their deadlines, one batch per version."""
         left = sorted(
             place.deadline for number, place in self._slots.items() if number not in set(chosen)
         )
@@ -112,7 +111,7 @@ class StalenessScheduler:
         )
 
     def consume(self, numbers: Iterable[int]) -> None:
-        """The batch is made; until `advance_version` the policy is being updated with it."""
+        """Take a batch; until `advance_version` the policy is being updated with it."""
         for number in numbers:
             del self._slots[number]
         if self._batches is not None:
@@ -126,17 +125,17 @@ class StalenessScheduler:
         self._taken = False
 
     def skip(self) -> None:
-        """There was nothing to learn from: the policy keeps its version."""
+        """There was nothing to train on: the policy keeps its version."""
         self._taken = False
 
 
 MAX_CONSECUTIVE_FAILURES = 64
-"""So many groups, one after the other, of which no sample succeeded end the job."""
+"""The job fails after this many consecutive groups without a usable sample."""
 
 
 @dataclass
 class RolloutStats:
-    """What was played since it was last asked for; ``seconds`` with at least one sample in play."""
+    """What was sampled since the last call; ``seconds`` with at least one sample in flight."""
 
     samples: list[Trajectory] = field(default_factory=list)
     groups: int = 0
@@ -146,10 +145,10 @@ class RolloutStats:
 
 
 class RolloutScheduler:
-    """Plays groups of samples; `batch` waits for those of the next update.
+    """Keeps rollouts in flight; `batch` waits for the groups of the next update.
 
-    ``keep`` is called with each sample when it has been played. `run` must run beside whoever
-    waits; what it raises ends the job.
+    ``keep`` is called with every finished sample. `run` must run concurrently with the consumer; an
+    error in it ends the job.
     """
 
     def __init__(
@@ -176,16 +175,16 @@ class RolloutScheduler:
 
     @property
     def groups(self) -> list[Group]:
-        """The groups that are being played or wait to be trained on, in the order of drawing."""
+        """The groups in flight or waiting to be trained on, in draw order."""
         return [self._groups[number] for number in sorted(self._groups)]
 
     @property
     def in_flight(self) -> int:
-        """Samples that are being played."""
+        """The number of samples in flight."""
         return self._in_flight
 
     async def run(self, restored: Iterable[Group] = ()) -> None:
-        """Play for ever; first what ``restored`` groups still miss."""
+        """Run until cancelled, completing restored groups first."""
         async with asyncio.TaskGroup() as tasks:
             for group in restored:
                 self._begin(group)
@@ -197,8 +196,8 @@ class RolloutScheduler:
                     await self._changed.wait_for(lambda: self._staleness.free_slots)
 
     async def batch(self) -> list[Group]:
-        """Wait for the groups of the next update and consume them. Fewer than usual, or none, only
-        when too many were dropped for being alike."""
+        """Wait for the groups of the next update and take them. Fewer than usual, or none, only if
+        too many groups were dropped by the filter."""
         async with self._changed:
             await self._changed.wait_for(lambda: self._staleness.ready() is not None)
             numbers = self._staleness.ready() or []
@@ -207,15 +206,15 @@ class RolloutScheduler:
         return [self._groups.pop(number) for number in numbers]
 
     async def advance_version(self) -> None:
-        """The engine samples with the next version of the policy."""
+        """The engine samples with the next policy version."""
         await self._tell(self._staleness.advance_version)
 
     async def skip(self) -> None:
-        """There was nothing to learn from; the version stays."""
+        """There was nothing to train on; the version stays."""
         await self._tell(self._staleness.skip)
 
     def played(self) -> RolloutStats:
-        """What was played since the last call."""
+        """The statistics since the last call."""
         self._count_time()
         played, self._played = self._played, RolloutStats()
         return played
@@ -252,7 +251,7 @@ class RolloutScheduler:
         async with self._slots:
             with self._counted():
                 trajectory = await self._source.sample(draw, index)
-        # Without a pause between them: a checkpoint finds the sample in both or in neither.
+        # No await in between: a checkpoint finds the sample in both or in neither.
         self._keep(trajectory)
         group.samples[index] = trajectory
         self._played.samples.append(trajectory)
@@ -274,7 +273,7 @@ class RolloutScheduler:
         self._consecutive_failures += 1
         if self._consecutive_failures >= MAX_CONSECUTIVE_FAILURES:
             raise JobFailed(
-                f"{MAX_CONSECUTIVE_FAILURES} prompts in a row could not be played; "
+                f"no usable sample in {MAX_CONSECUTIVE_FAILURES} consecutive prompts; "
                 f"the last: {group.failure or 'too few samples'}",
                 code="rollouts_failed",
             )
@@ -302,7 +301,7 @@ class RolloutScheduler:
 
 
 def staleness_scheduler(online: Online, step: int, version: int) -> StalenessScheduler:
-    """Which groups may begin, from a step and a policy version on."""
+    """The scheduler of a method, from a step and a policy version on."""
     settings = online.hyperparameters
     size = settings.prompts_per_step
     replacements = None

@@ -1,4 +1,4 @@
-"""Token sequences to learn from, and the files in which a batch reaches the learner."""
+"""Token sequences to train on, and the batch file through which they reach the learner."""
 
 import io
 from collections.abc import Sequence
@@ -14,8 +14,8 @@ FORMAT = 1
 
 @dataclass(frozen=True)
 class TopK:
-    """A teacher's most probable tokens at each place: ``ids`` and natural ``log_probs``, both
-    (n - 1, k); row i is the distribution of token i + 1."""
+    """A teacher's most probable tokens at each position: ``ids`` and natural ``log_probs``, both (n
+    - 1, k); row i is the distribution of token i + 1."""
 
     ids: NDArray[np.int32]
     log_probs: NDArray[np.float32]
@@ -25,11 +25,10 @@ class TopK:
 class TrainingSequence:
     """Prompt and response of one sample; all arrays have shape (n,).
 
-    ``mask`` is true on the tokens to learn from, which the policy (or a teacher, or the data)
-    wrote; never on the first. ``sampler_log_probs`` are 0 and ``policy_versions`` -1 where the
-    policy sampled nothing. ``reward`` is that of the whole, penalties included. Samples of one
-    prompt have one ``group``. ``final`` says that the response ended by itself, so that no value
-    lies behind its end.
+    ``mask`` is true on the tokens to train on, written by the policy (or a teacher, or the data);
+    never on the first. ``sampler_log_probs`` are 0 and ``policy_versions`` -1 where the policy
+    sampled nothing. ``reward`` is the whole reward, penalties included. Samples of one prompt share
+    a ``group``. ``final`` is false for truncated responses.
     """
 
     token_ids: NDArray[np.int32]
@@ -49,7 +48,7 @@ class Batch:
     sequences: tuple[TrainingSequence, ...]
 
     def save(self, path: Path) -> None:
-        """Write the batch, complete or not at all."""
+        """Write the batch atomically."""
         arrays = {
             "format": np.int64(FORMAT),
             "lengths": np.array([len(s.token_ids) for s in self.sequences], np.int64),
@@ -73,7 +72,7 @@ class Batch:
 
     @classmethod
     def load(cls, path: Path) -> Self:
-        """Read a batch; raises ValueError for a file of another format."""
+        """Read a batch; raises ValueError for another format."""
         with np.load(path, allow_pickle=False) as arrays:
             if int(arrays["format"]) != FORMAT:
                 raise ValueError(f"{path} has format {int(arrays['format'])}, not {FORMAT}")

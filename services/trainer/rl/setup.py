@@ -1,4 +1,4 @@
-"""Opens all parts of an online training, from its spec to a `Training` that can run."""
+"""Build a `Training` from its spec: start the learner and the engine, open tools and files."""
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -46,7 +46,7 @@ WEIGHTS = "weights"
 
 @dataclass(frozen=True)
 class OperatorEnvironment:
-    """What the operator has set for tools and rewards; it carries keys."""
+    """The operator's settings for tools and rewards, including their keys."""
 
     tools: ToolEnvironment
     rewards: RewardEnvironment
@@ -54,7 +54,7 @@ class OperatorEnvironment:
 
 @dataclass(frozen=True)
 class OpenTraining:
-    """A training that can run, where it goes on from, and the groups it plays on with."""
+    """A training that is ready to run, its position, and the groups to complete first."""
 
     training: Training
     position: Position
@@ -65,8 +65,8 @@ class OpenTraining:
 async def open_training(
     spec: OnlineSpec, job_dir: Path, reporter: Reporter, environments: OperatorEnvironment
 ) -> AsyncIterator[OpenTraining]:
-    """Start the learner and the engine and get everything else ready, for the length of the
-    block. Raises `TemperError` for what cannot be started."""
+    """Start the learner and the engine and prepare the rest, for the duration of the block. Raises
+    `TemperError` for what cannot be started."""
     online = online_method(spec.method)
     settings = online.hyperparameters
     budget = response_budget(settings)
@@ -131,7 +131,7 @@ async def open_training(
 
 
 def _position(checkpoint: Checkpoint | None, job_dir: Path, reporter: Reporter) -> Position:
-    """Where to go on, with what was reported behind it dropped."""
+    """Where to resume; metrics beyond it are dropped."""
     position = checkpoint.position() if checkpoint else Position()
     truncate_metrics(job_dir, position.step)
     if checkpoint is not None:
@@ -145,7 +145,7 @@ def _learner_spec(spec: OnlineSpec, checkpoint: Checkpoint | None, budget: int) 
         adapter=spec.adapter,
         teacher=spec.teacher if isinstance(spec.teacher, Path) else None,
         checkpoint=checkpoint.learner if checkpoint else None,
-        socket=Path(),  # the learner's process has its own place for it
+        socket=Path(),  # set by the learner's client
         seed=spec.seed,
         method=spec.method,
         max_response_length=budget,
@@ -155,7 +155,7 @@ def _learner_spec(spec: OnlineSpec, checkpoint: Checkpoint | None, budget: int) 
 def _evaluation(
     playing: RolloutContext, source: Source, reporter: Reporter, divergence: DivergenceEvaluation
 ) -> Evaluation | None:
-    """The evaluation on the validation file; None where there is no such file."""
+    """The evaluation on the validation file; None without one."""
     spec, settings = playing.spec, playing.settings
     if spec.validation is None:
         return None
@@ -179,7 +179,7 @@ def _evaluation(
 
 
 def _first_probes(rows: Sequence[PromptRow], playing: RolloutContext) -> list[list[int]]:
-    """Some prompts, before there is anything else to compare learner and engine by."""
+    """Some prompts, to compare learner and engine on before anything was sampled."""
     probes: list[list[int]] = []
     refusal = ""
     for row in rows:
@@ -187,7 +187,7 @@ def _first_probes(rows: Sequence[PromptRow], playing: RolloutContext) -> list[li
             tokens = playing.chat.prompt(row.prompt.messages, playing.schemas)
         except InvalidRequest as error:
             refusal = error.message
-            continue  # left out when it is drawn, too
+            continue  # skipped by the sampler, too
         probes.append(tokens[:PROBE_TOKENS])
         if len(probes) == PROBES:
             return probes
@@ -211,9 +211,9 @@ async def build_policy_engine(
     job_dir: Path,
     reporter: Reporter,
 ) -> PolicyEngine:
-    """The engine of the policy, not started yet.
+    """The policy's engine, not started yet.
 
-    Whole weights are published first, so that it starts with them; adapters it loads once it
+    Full weights are published first, so that it starts with them; adapters are loaded once it
     serves the base.
     """
 
@@ -243,14 +243,14 @@ class _AdapterConfig(BaseModel):
 
 
 def _lora_rank(spec: OnlineSpec, settings: OnlineSettings) -> int | None:
-    """The rank of what is trained; None where all weights are."""
-    optimisation = settings.optimizer
-    if optimisation.training_type is not TrainingType.LORA:
+    """The rank of the trained adapter; None for full fine-tuning."""
+    optimizer = settings.optimizer
+    if optimizer.training_type is not TrainingType.LORA:
         return None
     if spec.adapter is None:
-        return optimisation.lora.rank
+        return optimizer.lora.rank
     try:
         return _AdapterConfig.model_validate_json((spec.adapter / ADAPTER_CONFIG).read_bytes()).r
     except (OSError, ValidationError) as error:
-        message = f"{spec.adapter} is no LoRA adapter: {error}"
+        message = f"{spec.adapter} is not a LoRA adapter: {error}"
         raise InvalidRequest(message, param="model") from error

@@ -1,4 +1,4 @@
-"""Opens the sources that a method learns from."""
+"""Sources of samples: the policy, a teacher, or the data."""
 
 import hashlib
 import random
@@ -35,18 +35,18 @@ TEACHER = "teacher"
 
 
 def trajectory_id(draw: SampledPrompt, index: int) -> str:
-    """The id of a sample's trajectory; no two samples of a job have the same."""
+    """A sample's trajectory id, unique within a job."""
     return f"traj-{draw.number}-{index}"
 
 
 def prompt_seed(seed: int, draw: SampledPrompt) -> int:
-    """A seed of 31 bits for the samples of a draw: other ones in each pass over the prompts."""
+    """A 31-bit seed for the samples of a draw, different in every epoch."""
     digest = hashlib.sha256(f"{seed}:{draw.number}".encode()).digest()
     return int.from_bytes(digest[:4]) >> 1
 
 
 class RolloutSource:
-    """Plays rollouts and, where there is a scorer, rewards them."""
+    """Rolls out prompts and, given a scorer, scores the result."""
 
     def __init__(self, rollouts: Rollouts, scorer: Scorer | None, seed: int) -> None:
         self._rollouts = rollouts
@@ -54,7 +54,7 @@ class RolloutSource:
         self._seed = seed
 
     async def sample(self, draw: SampledPrompt, index: int) -> Trajectory:
-        """One rollout, rewarded."""
+        """One scored rollout."""
         trajectory = await self._rollouts.play(
             draw.prompt,
             sample_index=index,
@@ -67,7 +67,7 @@ class RolloutSource:
 
 
 class DataSource:
-    """Renders each row's own answer, of at most ``max_tokens`` tokens, as a trajectory."""
+    """Renders each row's own answer, at most ``max_tokens`` tokens, as a trajectory."""
 
     def __init__(self, chat: ChatTokens, tools: Sequence[JsonObject], max_tokens: int) -> None:
         self._chat = chat
@@ -75,7 +75,7 @@ class DataSource:
         self._max_tokens = max_tokens
 
     async def sample(self, draw: SampledPrompt, index: int) -> Trajectory:
-        """The answer of the row; a failed sample where it has none or cannot be rendered."""
+        """The answer of the row; a failed sample if it has none or cannot be rendered."""
         prompt = draw.prompt
         common = {
             "id": trajectory_id(draw, index),
@@ -113,13 +113,13 @@ class DataSource:
 
 
 class TeacherSource:
-    """Plays rollouts with a teacher's engine; their log-probabilities are not the policy's."""
+    """Rolls out prompts with a teacher's engine; its log-probabilities are not the policy's."""
 
     def __init__(self, rollouts: Source) -> None:
         self._rollouts = rollouts
 
     async def sample(self, draw: SampledPrompt, index: int) -> Trajectory:
-        """One rollout of the teacher; no policy version is named for its tokens."""
+        """One rollout of the teacher; its tokens carry no policy version."""
         trajectory = await self._rollouts.sample(draw, index)
         length = len(trajectory.response_token_ids)
         return trajectory.model_copy(
@@ -128,21 +128,21 @@ class TeacherSource:
 
 
 class RemoteTopK:
-    """The ``top_k`` most probable tokens of a server elsewhere."""
+    """The ``top_k`` most probable tokens of a remote server."""
 
     def __init__(self, engine: CompletionsTokenEngine, top_k: int) -> None:
         self._engine = engine
         self._top_k = top_k
 
     async def top(self, token_ids: Sequence[int]) -> TopK:
-        """Ask for a whole sequence; raises `EngineFailed`."""
+        """Score a whole sequence; raises `EngineFailed`."""
         given = await self._engine.prompt_log_probs(token_ids, self._top_k)
         return TopK(given.top_ids, given.top_log_probs)
 
 
 class MixtureSource:
-    """Lets the student answer a prompt with probability ``lmbda``, and ``others`` else; the same
-    prompt of the same draw is always answered by the same."""
+    """Samples from the student with probability ``lmbda``, otherwise from ``others`` (GKD, Agarwal
+    et al. 2024, arXiv:2306.13649); the choice is determined by the draw."""
 
     def __init__(self, student: Source, others: Source, lmbda: float, seed: int) -> None:
         self._student = student
@@ -151,7 +151,7 @@ class MixtureSource:
         self._seed = seed
 
     async def sample(self, draw: SampledPrompt, index: int) -> Trajectory:
-        """An answer of who was chosen."""
+        """Sample from the source chosen for this draw."""
         chance = random.Random(f"{self._seed}:{draw.number}:source").random()  # noqa: S311
         chosen = self._student if chance < self._lmbda else self._others
         return await chosen.sample(draw, index)
@@ -159,7 +159,7 @@ class MixtureSource:
 
 @dataclass(frozen=True)
 class Sources:
-    """Who answers, and a teacher elsewhere that says how probable the tokens are."""
+    """The source of samples, and the remote teacher that scores their tokens, if any."""
 
     samples: Source
     teacher: TopKTeacher | None = None
@@ -167,7 +167,7 @@ class Sources:
 
 @dataclass(frozen=True)
 class RolloutContext:
-    """What rollouts of any engine are played with."""
+    """What rollouts on any engine need."""
 
     spec: OnlineSpec
     online: Online
@@ -183,11 +183,12 @@ class RolloutContext:
 
     @property
     def schemas(self) -> Sequence[JsonObject]:
-        """The tools that the model reads of."""
+        """The tools that the model is told about."""
         return self.toolbox.schemas if self.settings.multi_turn.multi_turn_enable else ()
 
     def prompt_length(self, prompt: Prompt) -> int:
-        """Tokens of a prompt, with the tools; raises `InvalidRequest` where the template does."""
+        """Tokens of a prompt, including tool schemas; raises `InvalidRequest` if the chat template
+        does."""
         return len(self.chat.prompt(prompt.messages, self.schemas))
 
     def rollouts(self, engine: TokenEngine, context_length: int | None = None) -> Rollouts:
@@ -207,7 +208,7 @@ class RolloutContext:
 async def open_sources(
     playing: RolloutContext, policy: PolicyEngine, rewards: RewardEnvironment
 ) -> AsyncIterator[Sources]:
-    """The sources of a method, for the length of the block. Raises `TemperError` for what cannot
+    """The sources of a method, for the duration of the block. Raises `TemperError` for what cannot
     be started."""
     online, seed = playing.online, playing.spec.seed
     async with AsyncExitStack() as stack:
@@ -226,7 +227,7 @@ async def open_sources(
             others = TeacherSource(RolloutSource(playing.rollouts(engine), None, seed))
         teacher = playing.spec.teacher
         top = (
-            # A vLLM that is asked for more tokens than there are does not survive it.
+            # vLLM crashes if it is asked for more tokens than the vocabulary has.
             RemoteTopK(remote, min(teacher.top_k, playing.chat.vocabulary))
             if remote is not None and isinstance(teacher, RemoteTeacher)
             else None
@@ -247,7 +248,7 @@ async def _remote_teacher(
 
 
 async def _served_teacher(playing: RolloutContext, stack: AsyncExitStack) -> VllmTokenEngine:
-    """The engine of a local teacher, beside the policy's."""
+    """A local teacher's engine, next to the policy's."""
     spec = playing.spec
     assert isinstance(spec.teacher, Path)  # noqa: S101 - there is one of the two
     folder = playing.job_dir / TEACHER

@@ -1,6 +1,6 @@
-"""What the child of an online training is asked to do: the content of its ``spec.json``.
+"""The specs of online training: ``spec.json`` of the coordinator and what follows from the method.
 
-Keys of services are not in it: they travel by environment alone.
+Secrets are never part of it: they travel by environment only.
 """
 
 from collections.abc import Callable
@@ -24,7 +24,7 @@ from services.datasets.validate import ValidationSpec
 SPEC = "spec.json"
 
 TEACHER = "method.distillation.hyperparameters.teacher.model"
-"""The field of a request that names a local teacher."""
+"""The request field that names a local teacher."""
 
 
 class PromptFilesSpec(ValidationSpec):
@@ -52,7 +52,7 @@ class RemoteTeacher(_Part):
 
 
 class RuntimeSpec(_Part):
-    """A runtime: its Python, and what is installed in it."""
+    """A runtime: its Python and its version."""
 
     python: Path
     version: str
@@ -72,11 +72,11 @@ class _Training(_Part):
 
 
 class OnlineSpec(_Training):
-    """One online training whose models are all here; ``method`` has the settings.
+    """An online training whose models are all local; ``method`` has the settings.
 
-    ``adapter`` is trained further where it is given. ``validation`` are prompts to evaluate the
-    policy on. ``teacher`` is the folder of a local model,
-    or a server. ``gpus`` are the devices of the job, as CUDA_VISIBLE_DEVICES names them.
+    ``adapter`` is trained further if given. ``validation`` holds prompts for evaluation.
+    ``teacher`` is a local folder or a server. ``gpus`` are the devices of the job, as in
+    CUDA_VISIBLE_DEVICES.
     """
 
     model: Path
@@ -84,13 +84,13 @@ class OnlineSpec(_Training):
 
 
 class OnlineTask(_Training):
-    """The same, as the worker asks for it: models may still have to come from a hub."""
+    """The same, as the worker requests it: models may have to be downloaded from a hub."""
 
     model: ModelSource
     teacher: ModelSource | RemoteTeacher | None = None
 
     def located(self, folder_of: Callable[[ModelSource, str], Path]) -> OnlineSpec:
-        """With the folders that ``folder_of`` gives for a model and the field that names it."""
+        """With local folders; ``folder_of`` takes a model and the request field that names it."""
         teacher = self.teacher
         return OnlineSpec(
             **{name: getattr(self, name) for name in _Training.model_fields},
@@ -103,28 +103,28 @@ Online = ReinforcementMethod | PpoMethod | DistillationMethod
 
 
 def online_method(method: Method) -> Online:
-    """The settings of an online method; ValueError for another."""
+    """The settings of an online method; ValueError for another method."""
     if method.online is None:
-        raise ValueError(f"{method.type.value} is no online method")
+        raise ValueError(f"{method.type.value} is not an online method")
     return method.online
 
 
 def response_budget(settings: OnlineSettings) -> int:
-    """Tokens that a response may have, replies of tools included."""
+    """Tokens that a response may have, tool results included."""
     return settings.multi_turn.max_total_response_length or settings.sampling.max_tokens
 
 
 def rewards_of(online: Online) -> list[WeightedReward]:
-    """What samples are rewarded for; nothing in distillation."""
+    """The weighted rewards; none in distillation."""
     return [] if isinstance(online, DistillationMethod) else online.rewards
 
 
 def pass_threshold(online: Online) -> float | None:
-    """The reward of a sample that gets 1 from every reward that counts in its favour."""
+    """Maximum reward: every positively weighted component scores 1 (minus 1e-6 slack)."""
     rewards = rewards_of(online)
     return sum(max(reward.weight, 0.0) for reward in rewards) - 1e-6 if rewards else None
 
 
 def overlong_penalty_of(online: Online) -> OverlongPenalty | None:
-    """The punishment of long responses, where there is one."""
+    """The overlong penalty of the method, if any."""
     return None if isinstance(online, DistillationMethod) else online.hyperparameters.overlong

@@ -22,7 +22,7 @@ def check_prompts(spec: PromptFilesSpec, file: FileValidation) -> JsonObject:
         nonlocal rows
         rows += 1
         if rows > limit:
-            raise RowError(f"is one more than the {limit:,} that the file can have")
+            raise RowError(f"exceeds the limit of {limit:,} rows")
         row = read_row(value, rows - 1, spec.prompt_type)
         if spec.needs_gold and not row.prompt.gold:
             raise RowError("gold is missing (or answer): the rewards compare with it")

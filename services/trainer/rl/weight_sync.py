@@ -1,4 +1,4 @@
-"""Brings the learner's weights to the engine, and shows it what they must compute."""
+"""Publish the learner's weights, load them into the engine, and verify the result."""
 
 import shutil
 from collections.abc import Sequence
@@ -9,13 +9,13 @@ from services.trainer.rl.interfaces import Engine, Learner
 from services.trainer.rl.policy_server import LogprobReference, SyncReport
 
 KEPT = 2
-"""Published weights that stay: the engine may need those before again until it has the next."""
+"""Published versions that are kept: the engine may have to reload the previous one."""
 PROBES = 3
 PROBE_TOKENS = 1024
 
 
 class WeightSync:
-    """Publishes weights below a folder and has the engine load them."""
+    """Publishes weights below a folder and loads them into the engine."""
 
     def __init__(self, learner: Learner, folder: Path) -> None:
         self._learner = learner
@@ -23,10 +23,10 @@ class WeightSync:
         self._published: dict[int, Path] = {}
 
     async def publish(self, version: int) -> Path:
-        """The folder with what the learner holds, as ``version``."""
+        """The folder with the learner's current weights, as ``version``."""
         if version not in self._published:
             target = self._folder / f"version-{version}"
-            shutil.rmtree(target, ignore_errors=True)  # of an attempt that was killed
+            shutil.rmtree(target, ignore_errors=True)  # left by a killed attempt
             self._folder.mkdir(parents=True, exist_ok=True)
             await self._learner.publish(target)
             self._published[version] = target
@@ -35,10 +35,10 @@ class WeightSync:
     async def load(
         self, engine: Engine, version: int, probes: Sequence[Sequence[int]]
     ) -> SyncReport:
-        """Let an engine sample with what the learner holds, as ``version``.
+        """Load the learner's current weights into an engine, as ``version``.
 
-        Raises what learner and engine do: the engine must give the tokens of ``probes`` the
-        log-probabilities that the learner gives them.
+        The engine must reproduce the learner's log-probabilities on ``probes``. Raises what learner
+        and engine raise.
         """
         target = await self.publish(version)
         reference = LogprobReference(probes, await self._learner.probe(probes))
@@ -59,6 +59,6 @@ class WeightSync:
 
 
 def probes_of(groups: Sequence[Group]) -> list[list[int]]:
-    """Some sequences of a batch, the longest of its first groups."""
+    """Probe sequences from a batch: the longest sample of each of its first groups."""
     samples = [max(g.usable, key=lambda s: len(s.response_token_ids)) for g in groups[:PROBES]]
     return [(s.prompt_token_ids + s.response_token_ids)[:PROBE_TOKENS] for s in samples]

@@ -82,7 +82,7 @@ def settings(teacher: Mapping[str, Any], **changes: Any) -> dict[str, Any]:
     return {"hyperparameters": {**SETTINGS, "teacher": teacher, **changes}}
 
 
-def test_its_whole_distribution_teaches_what_the_model_itself_would(
+def test_full_top_k_teaches_the_same_as_the_local_model(
     server: VllmServer, student: Path, teacher: Path, tmp_path: Path
 ) -> None:
     by_model = settings({"type": "model", "model": NAME})
@@ -111,7 +111,7 @@ def test_its_whole_distribution_teaches_what_the_model_itself_would(
         assert found["loss"] > 0
 
 
-def test_it_answers_prompts_and_its_best_tokens_are_learned(
+def test_remote_teacher_samples_and_top_k_are_trained_on(
     server: VllmServer, student: Path, tmp_path: Path
 ) -> None:
     url = {"type": "url", "base_url": server.base_url, "model": NAME, "top_k": 20}
@@ -128,7 +128,7 @@ def test_it_answers_prompts_and_its_best_tokens_are_learned(
     assert versions == {-1}
 
 
-def test_a_teacher_that_is_not_there_ends_the_job_with_the_words_of_its_server(
+def test_missing_teacher_fails_the_job_with_the_server_error(
     server: VllmServer, student: Path, tmp_path: Path
 ) -> None:
     url = {"type": "url", "base_url": server.base_url, "model": "another", "top_k": 20}

@@ -113,7 +113,7 @@ async def refused(root: str) -> dict[str, int]:
         return {route: (await client.request("GET", route)).status_code for route in routes}
 
 
-def test_whole_weights_are_exchanged_under_turns(
+def test_full_weights_are_swapped_during_turns(
     vllm: Runtime, published: Published, tmp_path: Path
 ) -> None:
     prompt = published.probes[0]
@@ -171,7 +171,7 @@ def test_whole_weights_are_exchanged_under_turns(
     asyncio.run(asyncio.wait_for(run(), 500))
 
 
-def test_adapters_are_exchanged_and_outlive_the_server(
+def test_adapters_are_swapped_and_survive_a_server_restart(
     vllm: Runtime, published: Published, tmp_path: Path
 ) -> None:
     prompt = published.probes[0]

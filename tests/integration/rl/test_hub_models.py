@@ -59,7 +59,7 @@ def reinforcement(folder: Path, model: ModelSource, environment: dict[str, str])
     return OnlineJob(folder, model, "reinforcement", environment=environment, **settings)
 
 
-def test_a_model_that_the_hub_does_not_have_fails_the_job_by_name(
+def test_unknown_hub_model_fails_the_job_and_is_named(
     environment: dict[str, str], tmp_path: Path
 ) -> None:
     error = reinforcement(tmp_path / "job", MISSING, environment).fail()
@@ -68,7 +68,9 @@ def test_a_model_that_the_hub_does_not_have_fails_the_job_by_name(
     assert "has no model 'lab/none'" in error["message"]
 
 
-def test_so_does_a_teacher(environment: dict[str, str], model: Path, tmp_path: Path) -> None:
+def test_unknown_hub_teacher_fails_the_job_and_is_named(
+    environment: dict[str, str], model: Path, tmp_path: Path
+) -> None:
     hyperparameters = {**SETTINGS, "teacher": {"type": "model", "model": "none"}}
     job = OnlineJob(
         tmp_path / "job",
@@ -105,7 +107,7 @@ def found_by(job_dir: Path, environment: dict[str, str]) -> Path:
     return Path(ended.stdout.splitlines()[-1])
 
 
-def test_later_attempts_go_on_from_the_commit_of_the_first(
+def test_retries_use_the_commit_of_the_first_attempt(
     environment: dict[str, str], model: Path, tmp_path: Path
 ) -> None:
     moved = Path(shutil.copytree(model, tmp_path / "moved"))
@@ -119,7 +121,7 @@ def test_later_attempts_go_on_from_the_commit_of_the_first(
 
 
 @pytest.mark.long
-def test_a_model_of_the_hub_is_trained_and_named_by_its_adapter(
+def test_adapter_names_the_hub_repository_of_its_base(
     environment: dict[str, str], hub: Hub, tmp_path: Path
 ) -> None:
     job = reinforcement(tmp_path / "job", MODEL, environment)

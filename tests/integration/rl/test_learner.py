@@ -118,19 +118,19 @@ def assert_same_weights(one: Path, other: Path) -> None:
         assert found[name] == pytest.approx(weights, abs=1e-3), name
 
 
-def test_a_learner_publishes_and_exports_models(alone: Run, folder: Path) -> None:
+def test_learner_publishes_and_exports_models(alone: Run, folder: Path) -> None:
     for name in ("published", "exported"):
         files = {path.name for path in (folder / name).iterdir()}
         assert {"model.safetensors", "config.json", "tokenizer.json"} <= files
 
 
-def test_a_learner_that_fails_tells_why_and_ends(alone: Run) -> None:
+def test_failed_learner_reports_why_and_exits(alone: Run) -> None:
     assert isinstance(alone.last, Failed)
     assert "missing.npz" in alone.last.message
     assert alone.returncode == 1
 
 
-def test_two_processes_take_the_steps_of_one_and_end_with_the_connection(
+def test_two_processes_match_one_and_exit_with_the_connection(
     alone: Run, python: Path, base: Path, folder: Path
 ) -> None:
     spec = spec_in(folder / "ddp", base)
@@ -152,7 +152,7 @@ def test_two_processes_take_the_steps_of_one_and_end_with_the_connection(
     ],
     ids=["fsdp", "zero-1", "zero-2", "zero-3"],
 )
-def test_sharded_processes_take_the_steps_of_one_across_a_restart(
+def test_sharded_processes_match_one_across_a_restart(
     alone: Run, python: Path, base: Path, folder: Path, settings: Mapping[str, Any]
 ) -> None:
     own = Path(tempfile.mkdtemp(dir=folder))

@@ -41,7 +41,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_tiny_model(tmp_path_factory.mktemp("models") / "tiny")
 
 
-def test_a_killed_training_goes_on_and_ends_with_a_model(tmp_path: Path, model: Path) -> None:
+def test_killed_training_resumes_and_finishes_with_a_model(tmp_path: Path, model: Path) -> None:
     job = OnlineJob(
         tmp_path / "job",
         model,

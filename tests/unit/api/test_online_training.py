@@ -128,7 +128,7 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("method", "hyperparameters", "field"), REFUSED)
-def test_what_cannot_work_is_refused_by_the_name_of_its_field(
+def test_invalid_settings_are_refused_naming_the_field(
     registry: Database, method: str, hyperparameters: dict[str, Any], field: str
 ) -> None:
     with pytest.raises(InvalidRequest) as raised:
@@ -174,7 +174,7 @@ def test_what_cannot_work_is_refused_by_the_name_of_its_field(
         ),
     ],
 )
-def test_origins_that_the_operator_has_not_allowed_are_refused(
+def test_origins_not_allowed_by_the_operator_are_refused(
     registry: Database, method: str, fields: dict[str, Any], param: str
 ) -> None:
     with pytest.raises(PermissionDenied) as raised:
@@ -190,7 +190,7 @@ def test_a_validation_file_may_be_any_uploaded_file(registry: Database) -> None:
     assert raised.value.param == "validation_file"
 
 
-def test_the_data_are_an_uploaded_file_of_prompts_alone(registry: Database) -> None:
+def test_hub_datasets_are_refused(registry: Database) -> None:
     for field in ("training_file", "validation_file"):
         with pytest.raises(TemperError) as raised:
             create(registry, "reinforcement", **{field: "hf://datasets/owner/name"})
@@ -200,7 +200,7 @@ def test_the_data_are_an_uploaded_file_of_prompts_alone(registry: Database) -> N
 @pytest.mark.parametrize(
     "settings", [{"prompts_per_step": 10**9}, {"steps": 10**30}, {"max_prompt_length": 10**30}]
 )
-def test_numbers_that_nothing_could_hold_are_no_settings(settings: dict[str, int]) -> None:
+def test_absurdly_large_numbers_are_refused(settings: dict[str, int]) -> None:
     with pytest.raises(ValidationError):
         ReinforcementHyperparameters.model_validate(settings)
 
@@ -212,16 +212,14 @@ def test_numbers_that_nothing_could_hold_are_no_settings(settings: dict[str, int
         ({"loss": {"importance_cap": 2.0}}, "importance_cap has been renamed to tis_cap"),
     ],
 )
-def test_a_retired_name_is_answered_with_the_new_one(
-    settings: dict[str, Any], message: str
-) -> None:
+def test_retired_name_is_refused_with_the_new_name(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(ValidationError, match=message):
         ReinforcementHyperparameters.model_validate(settings)
 
 
 @pytest.mark.parametrize("strategy", ["ddp", "fsdp"])
-def test_a_zero_stage_without_deepspeed_is_refused(strategy: str) -> None:
-    with pytest.raises(ValidationError, match="zero_stage belongs to the strategy deepspeed"):
+def test_zero_stage_without_deepspeed_is_refused(strategy: str) -> None:
+    with pytest.raises(ValidationError, match="zero_stage requires the strategy deepspeed"):
         OptimizerSettings.model_validate({"strategy": strategy, "zero_stage": 3})
 
 
@@ -243,7 +241,7 @@ def test_more_gpus_for_the_trainer_than_there_are_is_refused(registry: Database)
     ],
     ids=["teacher", "reward model"],
 )
-def test_a_model_stays_while_a_job_learns_from_it(
+def test_teacher_cannot_be_deleted_during_a_job(
     registry: Database, tmp_path: Path, method: str, fields: dict[str, Any]
 ) -> None:
     with registry.write() as session:

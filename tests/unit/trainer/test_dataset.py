@@ -102,7 +102,7 @@ def test_a_named_template_gets_roles_and_tools(tmp_path: Path) -> None:
     assert json.loads(written["tools"]) == [{"type": "function", "function": {"name": "add"}}]
 
 
-def test_a_bad_row_is_named(tmp_path: Path) -> None:
+def test_bad_row_is_named(tmp_path: Path) -> None:
     rows = [*ROWS, {"messages": [{"role": "user"}]}]
 
     with pytest.raises(UnreadableFile, match=r"row 4: messages\[0\]\.content is missing"):

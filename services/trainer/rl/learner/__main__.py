@@ -4,7 +4,7 @@
 
 in the training runtime, or through ``torch.distributed.run`` with several devices. It connects to
 the coordinator, loads what ``learner.json`` names, and answers requests until `Finish`, the end of
-the connection, or a failure, which it tells.
+the connection, or a failure, which it reports.
 """
 
 import os
@@ -63,8 +63,8 @@ def main() -> int:
 
 
 def _prepare_environment() -> None:
-    """Keep the libraries from the network, as everything is in the folders that the spec names,
-    and from drawing progress bars into the log."""
+    """Keep the libraries offline (the spec names local folders) and progress bars out of the
+    log."""
     os.environ["HF_HUB_OFFLINE"] = "1"
     os.environ["HF_HUB_DISABLE_PROGRESS_BARS"] = "1"
     os.environ["HF_HUB_DISABLE_TELEMETRY"] = "1"
@@ -75,14 +75,14 @@ Share = Callable[[Callable[[], bytes]], bytes]
 
 CONNECT_SECONDS = 30.0
 HEARTBEAT_SECONDS = 60.0
-"""ProcessGroup that only listen hear this often that there is nothing to do yet."""
+"""How often the other processes are told that there is no request yet."""
 
 
 class Coordinator:
-    """The connection of the leading process; the others hear through it."""
+    """The main process's connection to the coordinator; the other processes receive through it."""
 
     def __init__(self, path: Path, *, is_main: bool, share: Share) -> None:
-        """Connect, in the leading process; ``share`` gives what it reads to all processes."""
+        """Connect, in the main process; ``share`` broadcasts what it reads to all processes."""
         self._leads = is_main
         self._share = share
         self._received = b""
@@ -104,18 +104,18 @@ class Coordinator:
         self._socket.close()
 
     def requests(self) -> Iterator[Request]:
-        """What the coordinator asks, until it closes the connection."""
+        """The coordinator's requests, until it closes the connection."""
         while (line := self._share(self._line)) != b"":
             if line != b"\n":
                 yield REQUEST.validate_json(line)
 
     def tell(self, answer: Answer) -> None:
-        """Send an answer, from the leading process."""
+        """Send an answer, from the main process."""
         if self._leads:
             self._socket.sendall(ANSWER.dump_json(answer) + b"\n")
 
     def _line(self) -> bytes:
-        """The next line; an empty one when nothing came for a while, b"" at the end."""
+        """The next line; an empty one at a heartbeat, b"" at the end."""
         while b"\n" not in self._received:
             try:
                 received = self._socket.recv(1 << 20)

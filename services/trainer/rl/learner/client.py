@@ -1,5 +1,5 @@
-"""The learner as the coordinator sees it: processes in the training runtime, asked one thing at
-a time over a Unix socket."""
+"""The learner as the coordinator sees it: processes in the training runtime that answer one request
+at a time over a Unix socket."""
 
 import asyncio
 import os
@@ -48,7 +48,7 @@ TAIL_BYTES = 16_384
 
 
 class LearnerFailed(JobFailed):
-    """The learner could not do what it was asked to, or ended; ``log_tail`` ends its log."""
+    """The learner failed or died; ``log_tail`` holds the last lines of its log."""
 
     code = "learner_failed"
 
@@ -65,11 +65,11 @@ class LearnerFailed(JobFailed):
 
 
 class LearnerClient:
-    """``async with LearnerClient(...) as learner`` starts it and waits until it has its weights.
+    """``async with LearnerClient(...) as learner`` starts the learner and waits until its weights
+    are loaded.
 
-    Its processes use ``gpus``, one each, or the CPU; at the end of the block none is left. Its
-    output is appended to ``learner.log`` in ``job_dir``. All methods and entering raise
-    `LearnerFailed`.
+    One process per GPU in ``gpus``, or one on the CPU; at the end of the block none is left. Output
+    is appended to ``learner.log`` in ``job_dir``. All methods and entering raise `LearnerFailed`.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class LearnerClient:
 
     async def __aenter__(self) -> Self:
         self._streams = asyncio.get_running_loop().create_future()
-        # The path of a socket must be short: not the job's folder.
+        # Socket paths are limited to about 100 bytes, too short for the job's folder.
         self._scratch = Path(tempfile.mkdtemp(prefix="temper-learner-"))
         socket = self._scratch / "socket"
         spec = self._spec.model_copy(update={"socket": socket})
@@ -118,8 +118,8 @@ class LearnerClient:
     def _environment(self) -> dict[str, str]:
         extra = {"CUDA_VISIBLE_DEVICES": ",".join(self._gpus)}
         if not self._gpus:
-            # The engine works beside it, on a core at least: threads that wait for each other, and
-            # spin while they do, then make an update take three times as long.
+            # Leave a core to the engine: oversubscribed spinning threads make an update take
+            # three times as long.
             spare = max(1, len(os.sched_getaffinity(0)) - 1)
             extra["OMP_NUM_THREADS"] = os.environ.get("OMP_NUM_THREADS") or str(spare)
             extra["OMP_WAIT_POLICY"] = os.environ.get("OMP_WAIT_POLICY") or "PASSIVE"
@@ -134,11 +134,11 @@ class LearnerClient:
         await asyncio.shield(self._stop())
 
     async def update(self, step: int, batch: Path) -> dict[str, float]:
-        """Learn from a batch; return the metrics of the update."""
+        """Train on a batch; return the metrics of the update."""
         return (await self._ask(Update(step=step, batch=batch))).metrics
 
     async def measure(self, batch: Path) -> dict[str, float]:
-        """The metrics that the batch has under the present weights; nothing is learned."""
+        """The metrics of a batch under the current weights, without an update."""
         return (await self._ask(Measure(batch=batch))).metrics
 
     async def publish(self, folder: Path) -> None:
@@ -150,7 +150,7 @@ class LearnerClient:
         return (await self._ask(Probe(token_ids=[list(ids) for ids in token_ids]))).log_probs
 
     async def save(self, folder: Path) -> None:
-        """Write all that training goes on from."""
+        """Write everything that resuming needs."""
         await self._ask(Save(folder=folder))
 
     async def export(self, folder: Path) -> None:
@@ -166,16 +166,16 @@ class LearnerClient:
 
     def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if self._streams.done():
-            writer.close()  # there is one learner
+            writer.close()  # only one learner may connect
         else:
             self._streams.set_result((reader, writer))
 
     async def _ask(self, request: Request) -> Done:
         if not self._healthy:
-            raise self._failure("the learner has failed before")
-        self._healthy = False  # until it has answered, nothing else may be asked
+            raise self._failure("the learner failed earlier")
+        self._healthy = False  # no other request until it has answered
         _, writer = await self._streams
-        with suppress(ConnectionError):  # that it has ended is told by the missing answer
+        with suppress(ConnectionError):  # a dead learner is reported by the missing answer
             writer.write(request.model_dump_json().encode() + b"\n")
             await writer.drain()
         answer = await self._answer(request.type, ANSWER_SECONDS)
@@ -185,7 +185,7 @@ class LearnerClient:
         return answer
 
     async def _answer(self, what: str, seconds: float) -> Answer:
-        """The next line; raises where it is a failure, or none comes in time."""
+        """The next answer; raises if it is a failure or does not come in time."""
         try:
             async with asyncio.timeout(seconds):
                 line = await self._line()
@@ -217,14 +217,14 @@ class LearnerClient:
         return self._streams.result()
 
     async def _ending(self) -> str:
-        """How it ended, in words; its end may be a moment behind that of its connection."""
+        """How the process ended, in words; its exit may lag behind the end of the connection."""
         code = await self._ended(GRACE_SECONDS)
         if code is None:
             return "closed its connection"
         return f"was ended by signal {-code}" if code < 0 else f"ended with code {code}"
 
     async def _ended(self, seconds: float) -> int | None:
-        """Its exit code, None while it still runs after these seconds."""
+        """The exit code; None if it still runs after these seconds."""
         last = time.monotonic() + seconds
         while True:
             code = self._running.returncode()
@@ -255,7 +255,7 @@ class LearnerClient:
             shutil.rmtree(self._scratch, ignore_errors=True)
 
     async def _finish(self) -> None:
-        """Let it end by itself, so that several processes leave each other in order."""
+        """Let it exit on its own, so that several processes leave their group in order."""
         self._healthy = False
         _, writer = self._streams.result()
         with suppress(ConnectionError):

@@ -1,4 +1,7 @@
-"""Learning a teacher's distribution (GKD)."""
+"""Generalized knowledge distillation (GKD): local and remote teachers, and the objective.
+
+Agarwal et al. 2024, On-Policy Distillation of Language Models, arXiv:2306.13649.
+"""
 
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -16,37 +19,37 @@ from services.trainer.rl.losses.distillation import generalized_jsd, with_remain
 
 
 class Teacher(Protocol):
-    """Measures how far a student is from it."""
+    """Measures the divergence of a student."""
 
     def begin(self, tokens: TrainedTokens) -> None:
-        """Look at a new batch."""
+        """Start a new batch."""
         ...
 
     def reader(self, micro: MicroBatch, beta: float) -> Reader:
-        """What reads the divergence of a student's logits, as the first of the readings."""
+        """A reader of the student's logits whose first result is the divergence."""
         ...
 
 
 class LocalTeacher:
-    """A model in this process: whole distributions."""
+    """A model in this process: full distributions."""
 
     def __init__(self, model: LanguageModel, temperature: float) -> None:
-        """``temperature`` softens the teacher's distribution and the student's."""
+        """``temperature`` softens both distributions."""
         self._model = model
         self._temperature = temperature
 
     def begin(self, tokens: TrainedTokens) -> None:
-        """Nothing is to be looked up."""
+        """Nothing to prepare."""
 
     def reader(self, micro: MicroBatch, beta: float) -> Reader:
-        """Run the teacher on a micro-batch; its logits are computed when they are needed."""
+        """Run the teacher on a micro-batch; its logits are computed on demand."""
         with torch.no_grad():
             states = self._model.hidden(micro.token_ids)[micro.states]
 
         def read(logits: Tensor, part: slice) -> Readings:
             with torch.no_grad():
                 taught = self._model.logits(states[part])
-            # Models of one family pad their vocabularies differently.
+            # Models of one family pad their vocabularies to different sizes.
             common = min(logits.shape[-1], taught.shape[-1])
             teacher = (taught[:, :common] / self._temperature).log_softmax(-1)
             student = (logits[:, :common] / self._temperature).log_softmax(-1)
@@ -57,24 +60,24 @@ class LocalTeacher:
 
 @dataclass(frozen=True)
 class TopKTargets:
-    """The most probable tokens at each trained token, and their log-probabilities: (m, k)."""
+    """The most probable tokens for each trained token, and their log-probabilities: (m, k)."""
 
     ids: Tensor
     log_probs: Tensor
 
 
-class DistantTeacher:
-    """A model elsewhere: each sequence brings its `TopK`, and all other tokens are one."""
+class RemoteTopKTeacher:
+    """A remote model: each sequence carries its `TopK`; all other tokens form one outcome."""
 
     def __init__(self) -> None:
         self._top = _no_tokens()
 
     def begin(self, tokens: TrainedTokens) -> None:
-        """Take what the sequences bring; raises ValueError where one brings nothing."""
+        """Collect what the sequences carry; raises ValueError if one carries nothing."""
         self._top = top_tokens(tokens)
 
     def reader(self, micro: MicroBatch, beta: float) -> Reader:
-        """Look up what the teacher said of a micro-batch."""
+        """Look up the teacher's distribution for a micro-batch."""
         device = micro.tokens.device
         chosen = micro.tokens.cpu()
         ids = self._top.ids[chosen].to(device)
@@ -88,15 +91,15 @@ class DistantTeacher:
 
 
 def top_tokens(tokens: TrainedTokens) -> TopKTargets:
-    """What teachers said of the trained tokens of a batch."""
+    """The teacher's top-k for the trained tokens of a batch."""
     ids, log_probs = [], []
-    for sequence, places in zip(tokens.sequences, tokens.places, strict=True):
-        if not len(places):
+    for sequence, positions in zip(tokens.sequences, tokens.positions, strict=True):
+        if not len(positions):
             continue
         if sequence.teacher is None:
             raise ValueError("a sequence has no probabilities of its teacher")
-        ids.append(sequence.teacher.ids[places.numpy() - 1])
-        log_probs.append(sequence.teacher.log_probs[places.numpy() - 1])
+        ids.append(sequence.teacher.ids[positions.numpy() - 1])
+        log_probs.append(sequence.teacher.log_probs[positions.numpy() - 1])
     if not ids:
         return _no_tokens()
     return TopKTargets(
@@ -109,7 +112,7 @@ def _no_tokens() -> TopKTargets:
 
 
 class Distillation:
-    """The mean of the generalised divergence from a teacher, over all trained tokens."""
+    """The mean generalized JSD to a teacher over all trained tokens."""
 
     passes = Passes()
     aggregation = Aggregation.MEAN_OF_TOKENS
@@ -120,14 +123,14 @@ class Distillation:
         self._beta = beta
 
     def begin(self, tokens: TrainedTokens, metrics: dict[str, float]) -> Loss:  # noqa: ARG002
-        """Let the teacher look at the batch."""
+        """Let the teacher prepare the batch."""
         self._teacher.begin(tokens)
         return _BatchLoss(self._model, self._teacher, self._beta)
 
 
 @dataclass(frozen=True)
 class _BatchLoss:
-    """The loss of a batch, micro-batch by micro-batch."""
+    """The loss of a batch, one micro-batch at a time."""
 
     model: Any
     teacher: Teacher

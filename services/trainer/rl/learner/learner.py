@@ -1,4 +1,4 @@
-"""The learner: what it holds, and what it does with each request."""
+"""The learner: its models and optimizer, and how it answers each request."""
 
 import time
 from pathlib import Path
@@ -9,11 +9,10 @@ from torch import Tensor
 from services.contracts.adaptation import TrainingType
 from services.contracts.errors import InvalidRequest
 from services.contracts.online import DistillationHyperparameters, PpoHyperparameters
-from services.trainer.rl.learner import state as states
 from services.trainer.rl.learner.distillation import (
-    DistantTeacher,
     Distillation,
     LocalTeacher,
+    RemoteTopKTeacher,
     Teacher,
 )
 from services.trainer.rl.learner.micro_batches import TrainedTokens
@@ -39,22 +38,28 @@ from services.trainer.rl.learner.protocol import (
     Update,
 )
 from services.trainer.rl.learner.scoring import BatchScorer, Reference, sequence_log_probs
-from services.trainer.rl.learner.state import atomic_folder, write_model
+from services.trainer.rl.learner.state import (
+    atomic_folder,
+    gather_policy_weights,
+    gather_state,
+    restore_state,
+    write_model,
+)
 from services.trainer.rl.learner.update import Objective, Updater
 from services.trainer.rl.sequences import Batch
 
 MODEL = "model"
 TRAINER = "trainer"
-"""In a checkpoint: the policy as a model that can be served, and what training goes on from."""
+"""Subfolders of a checkpoint: the servable policy, and what resuming needs."""
 
 
 class Learner:
-    """A policy that learns from batches. Of several processes each answers every request."""
+    """A policy that learns from batches. With several processes, each answers every request."""
 
     def __init__(self, spec: LearnerSpec, processes: ProcessGroup) -> None:
-        """Load the models, and go on from the checkpoint if there is one."""
+        """Load the models, and restore the checkpoint if there is one."""
         settings = spec.settings
-        optimisation = settings.optimizer
+        optimizer_settings = settings.optimizer
         self._spec = spec
         self._processes = processes
         self._plain = load_learner_model(spec, bf16=processes.computes_in_bf16)
@@ -64,28 +69,28 @@ class Learner:
         critic = settings.critic if isinstance(settings, PpoHyperparameters) else None
         critic_rate = critic.learning_rate if critic is not None else None
         self._model, optimizer = processes.prepare(
-            self._plain, lambda model: build_optimizer(model, optimisation, critic_rate)
+            self._plain, lambda model: build_optimizer(model, optimizer_settings, critic_rate)
         )
         if spec.checkpoint is not None:
-            states.restore(spec.checkpoint / TRAINER, self._plain, processes.strategy)
-        self._scorer = BatchScorer(self._model, processes, optimisation.micro_batch_tokens)
+            restore_state(spec.checkpoint / TRAINER, self._plain, processes.strategy)
+        self._scorer = BatchScorer(self._model, processes, optimizer_settings.micro_batch_tokens)
         self.updater = Updater(
             self._model,
             optimizer,
             build_objective(spec, self._model, self._plain, processes),
             processes,
-            optimisation,
+            optimizer_settings,
             seed=spec.seed,
             max_response_length=spec.max_response_length,
         )
 
     @property
     def vocabulary(self) -> int:
-        """How many tokens the model knows."""
+        """The model's vocabulary size."""
         return int(self._plain.causal.config.get_text_config().vocab_size)
 
     def answer(self, request: Request) -> Done:
-        """Do what is asked."""
+        """Answer a request."""
         began = time.perf_counter()
         metrics: dict[str, float] = {}
         log_probs: list[list[float]] = []
@@ -110,14 +115,14 @@ class Learner:
         return self._scorer.score(tokens, temperature=1.0).log_probs
 
     def _write(self, folder: Path) -> None:
-        weights = states.policy_weights(self._plain, self._processes.strategy)
+        weights = gather_policy_weights(self._plain, self._processes.strategy)
         if self._processes.is_main:
             dtype = stored_dtype(self._spec.model)
             write_model(self._plain.model, weights, dtype, self._spec.model, folder)
 
     def _save(self, folder: Path) -> None:
-        state = states.snapshot(self._plain, self._processes.strategy)
-        weights = states.policy_weights(self._plain, self._processes.strategy)
+        state = gather_state(self._plain, self._processes.strategy)
+        weights = gather_policy_weights(self._plain, self._processes.strategy)
         if self._processes.is_main:
             dtype = stored_dtype(self._spec.model)
             with atomic_folder(folder) as partial:
@@ -130,7 +135,7 @@ def build_objective(
 ) -> Objective:
     """The objective of the spec's method, with the frozen models that it needs.
 
-    ``model`` is the wrapped one, ``plain`` what it wraps.
+    ``model`` is the wrapped model, ``plain`` the one inside.
     """
     settings = spec.settings
     bf16 = processes.computes_in_bf16
@@ -156,7 +161,7 @@ def _teacher(
         return LocalTeacher(processes.prepare_frozen(model), settings.temperature)
     if settings.temperature != 1.0:
         raise InvalidRequest(
-            "must be 1 with a teacher by URL, whose distribution is known in part",
+            "must be 1 with a remote teacher, whose full distribution is unknown",
             param="method.distillation.hyperparameters.temperature",
         )
-    return DistantTeacher()
+    return RemoteTopKTeacher()

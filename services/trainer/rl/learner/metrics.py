@@ -1,4 +1,4 @@
-"""Figures of an update, collected over micro-batches and processes."""
+"""Metrics of an update, accumulated over micro-batches and processes."""
 
 import torch
 from torch import Tensor
@@ -7,10 +7,10 @@ from services.trainer.rl.learner.parallel import ProcessGroup
 
 
 class MetricAccumulator:
-    """Sums that stay on the device until the update is over.
+    """Sums that stay on the device until the update ends.
 
-    While not ``counting`` nothing changes but that names become known: all processes must know
-    the same.
+    While not ``counting``, values are ignored but names are registered: all processes must reduce
+    the same names.
     """
 
     def __init__(self, device: torch.device) -> None:
@@ -20,17 +20,17 @@ class MetricAccumulator:
         self._maxima: dict[str, Tensor] = {}
 
     def mean(self, name: str, values: Tensor) -> None:
-        """Take ``values`` (m,) into the mean over all tokens."""
+        """Add ``values`` (m,) to a mean over all tokens."""
         total = values.detach().sum(dtype=torch.float64)
         self._add(name, total, torch.full_like(total, values.numel()))
 
     def part(self, name: str, value: Tensor) -> None:
-        """Take a part of a loss: parts are added, and the mean of all optimizer steps is shown."""
+        """Add a part of a loss: parts are summed, and averaged over optimizer steps."""
         value = value.detach().double()
         self._add(name, value, torch.zeros_like(value))
 
     def largest(self, name: str, values: Tensor) -> None:
-        """Take ``values`` (m,) into the maximum."""
+        """Add ``values`` (m,) to a maximum."""
         before = self._maxima.setdefault(
             name, torch.full((), -torch.inf, dtype=torch.float64, device=self.device)
         )
@@ -38,7 +38,7 @@ class MetricAccumulator:
             self._maxima[name] = torch.maximum(before, values.detach().max().double())
 
     def collect(self, processes: ProcessGroup, steps: int) -> dict[str, float]:
-        """The metrics of all processes, after ``steps`` optimizer steps."""
+        """The metrics over all processes, after ``steps`` optimizer steps."""
         metrics: dict[str, float] = {}
         if self._sums:
             sums = processes.sum(torch.stack([self._sums[name] for name in sorted(self._sums)]))

@@ -1,4 +1,4 @@
-"""A batch as tensors over its trained tokens."""
+"""A batch as tensors over its trained tokens, and its split into micro-batches."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -12,14 +12,15 @@ from services.trainer.rl.sequences import Batch, TrainingSequence
 
 @dataclass(frozen=True)
 class TrainedTokens:
-    """The trained tokens of all sequences one after the other: m of s sequences.
+    """The trained tokens of all sequences, concatenated: m tokens of s sequences.
 
     ``lengths`` (s,) and ``sequence_of`` (m,) say which belong to which sequence, ``starts`` (s,)
-    where each begins; ``sampler_log_probs`` (m,). All on the CPU.
+    where each begins; ``positions`` are their positions in the sequences; ``sampler_log_probs``
+    (m,). All on the CPU.
     """
 
     sequences: tuple[TrainingSequence, ...]
-    places: tuple[Tensor, ...]
+    positions: tuple[Tensor, ...]
     lengths: Tensor
     starts: Tensor
     sequence_of: Tensor
@@ -27,17 +28,17 @@ class TrainedTokens:
 
     @classmethod
     def of(cls, batch: Batch) -> "TrainedTokens":
-        """Lay out a batch; raises ValueError where the first token of a sequence is to be
-        learned, which nothing predicts."""
+        """Lay out a batch; raises ValueError if the first token of a sequence is masked in, as
+        nothing predicts it."""
         sequences = batch.sequences
         if any(len(each.mask) and each.mask[0] for each in sequences):
             raise ValueError("the first token of a sequence cannot be trained on")
-        places = tuple(torch.from_numpy(np.flatnonzero(each.mask)) for each in sequences)
-        lengths = torch.tensor([len(each) for each in places], dtype=torch.long)
+        positions = tuple(torch.from_numpy(np.flatnonzero(each.mask)) for each in sequences)
+        lengths = torch.tensor([len(each) for each in positions], dtype=torch.long)
         sampled = [torch.from_numpy(each.sampler_log_probs[each.mask]) for each in sequences]
         return cls(
             sequences=sequences,
-            places=places,
+            positions=positions,
             lengths=lengths,
             starts=lengths.cumsum(0) - lengths,
             sequence_of=torch.arange(len(sequences)).repeat_interleave(lengths),
@@ -50,20 +51,19 @@ class TrainedTokens:
         return len(self.sequence_of)
 
     def indices(self, sequence: int) -> Tensor:
-        """Where the tokens of a sequence lie among all, in order."""
+        """The indices of the tokens of a sequence, in order."""
         start = int(self.starts[sequence])
         return torch.arange(start, start + int(self.lengths[sequence]))
 
 
 @dataclass(frozen=True)
 class MicroBatch:
-    """Rows padded on the right to one length, on the device of the model.
+    """Right-padded rows on the device of the model.
 
-    ``token_ids`` (b, n). Of the m trained tokens in them: ``targets`` (m,) their ids; ``states``
-    (m,) the places before them, where they are predicted, in the flattened rows; ``row_of`` (m,);
-    ``tokens`` (m,) their places among all trained tokens of the batch. ``ends`` (b,) are the last
-    places of the rows, flattened; ``sequences`` (b,) their numbers in the batch. One that is not
-    ``real`` keeps a process busy that has nothing to do while others compute.
+    ``token_ids`` (b, n). For the m trained tokens in them: ``targets`` (m,), their ids; ``states``
+    (m,), the flattened positions that predict them; ``row_of`` (m,); ``tokens`` (m,), their indices
+    among all trained tokens of the batch. ``sequences`` (b,) are the numbers of the rows in the
+    batch. A micro-batch that is not ``real`` only keeps a process in step with the others.
     """
 
     token_ids: Tensor
@@ -85,22 +85,20 @@ def micro_batches(
     processes: int,
     device: torch.device,
 ) -> Iterator[MicroBatch]:
-    """The share of a process in the sequences ``chosen``, as many micro-batches for each process.
+    """A process's share of the sequences ``chosen``; every process gets the same number.
 
-    ``limit`` is the most tokens of one, padding included. Sequences without a trained token are
-    left out.
+    ``limit`` bounds the tokens of a micro-batch, padding included. Sequences without a trained
+    token are skipped.
     """
     lengths = [len(each.token_ids) for each in tokens.sequences]
-    plan = cut([each for each in chosen if tokens.lengths[each] > 0], lengths, limit)
+    plan = pack([each for each in chosen if tokens.lengths[each] > 0], lengths, limit)
     for sequences, real in balance(plan, processes)[rank::processes]:
-        yield _assembled(tokens, sequences, real, device)
+        yield _assemble(tokens, sequences, real, device)
 
 
-def cut(chosen: Sequence[int], lengths: Sequence[int], limit: int) -> list[list[int]]:
-    """Group sequences of like length, so that each group padded has at most ``limit`` tokens.
-
-    A sequence that is longer by itself is a group of its own.
-    """
+def pack(chosen: Sequence[int], lengths: Sequence[int], limit: int) -> list[list[int]]:
+    """Group sequences of similar length so that each padded group has at most ``limit`` tokens; a
+    longer sequence is a group of its own."""
     groups: list[list[int]] = []
     for sequence in sorted(chosen, key=lambda each: -lengths[each]):
         if groups and (len(groups[-1]) + 1) * lengths[groups[-1][0]] <= limit:
@@ -111,10 +109,10 @@ def cut(chosen: Sequence[int], lengths: Sequence[int], limit: int) -> list[list[
 
 
 def balance(groups: Sequence[list[int]], processes: int) -> list[tuple[list[int], bool]]:
-    """Make the number of groups a multiple of ``processes``, which wait for each other.
+    """Make the number of groups a multiple of ``processes``, which proceed in lockstep.
 
-    Groups are split as long as there is one of two rows; then some are computed again and not
-    counted (false). Neighbours, which are computed at the same time, are of like size.
+    Groups are split while one has two rows; then some are repeated without being counted (false).
+    Neighbors, which are computed at the same time, are of similar size.
     """
     plan = list(groups)
     while plan and len(plan) % processes:
@@ -127,14 +125,14 @@ def balance(groups: Sequence[list[int]], processes: int) -> list[tuple[list[int]
     return [(group, True) for group in plan] + [(group, False) for group in plan[-1:]] * missing
 
 
-def _assembled(
+def _assemble(
     tokens: TrainedTokens, sequences: list[int], real: bool, device: torch.device
 ) -> MicroBatch:
     rows = [torch.from_numpy(tokens.sequences[each].token_ids) for each in sequences]
     padded = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True).long()
     width = padded.shape[1]
-    places = [tokens.places[each] + row * width for row, each in enumerate(sequences)]
-    flat = torch.cat(places)
+    positions = [tokens.positions[each] + row * width for row, each in enumerate(sequences)]
+    flat = torch.cat(positions)
     ends = torch.tensor([row * width + len(each) - 1 for row, each in enumerate(rows)])
     parts = MicroBatch(
         token_ids=padded,

@@ -1,4 +1,4 @@
-"""A language model that computes logits only where they are needed, some at a time."""
+"""The models of the learner: loading them, and reading logits and values where needed."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,22 +17,22 @@ from services.contracts.online import OptimizerSettings, PpoHyperparameters
 from services.trainer.rl.learner.protocol import LearnerSpec
 
 MAX_LOGITS = 2**27
-"""Elements: 512 MiB in float32. Beyond it logits are computed again for the gradient."""
+"""Elements: 512 MiB in float32. Beyond that, logits are recomputed for the gradient."""
 
 Readings = tuple[Tensor, ...]
 Reader = Callable[[Tensor, slice], Readings]
-"""Takes logits (c, v) of some of the states, and which these are; returns tensors (c,)."""
+"""Takes logits (c, v) of some of the states and the slice they are; returns tensors (c,)."""
 
 
 class LanguageModel(nn.Module):  # type: ignore[misc]
-    """A causal model of transformers, with or without an adapter of PEFT, and perhaps a critic.
+    """A causal transformers model, with or without a PEFT adapter and a critic.
 
-    Rows are padded on the right and given without an attention mask: no token attends to what
-    follows it, so that padding changes nothing.
+    Rows are right-padded and given without an attention mask: under causal attention the padding
+    changes nothing.
     """
 
     def __init__(self, model: Any, critic: nn.Module | None = None, *, bf16: bool = False) -> None:
-        """``bf16``: forward passes compute in bfloat16, whatever the weights are stored in."""
+        """``bf16``: forward passes autocast to bfloat16, whatever the dtype of the weights."""
         super().__init__()
         self.bf16 = bf16
         self.model = model
@@ -40,12 +40,12 @@ class LanguageModel(nn.Module):  # type: ignore[misc]
 
     @property
     def causal(self) -> Any:
-        """The model of transformers; an adapter lies within its layers."""
+        """The transformers model; an adapter is inside its layers."""
         get_base_model = getattr(self.model, "get_base_model", None)
         return self.model if get_base_model is None else get_base_model()
 
     def is_layer(self, module: nn.Module) -> bool:
-        """Whether a module is one of the layers of the model, or of its critic."""
+        """Whether a module is a layer of the model or of its critic."""
         return type(module).__name__ in (self.causal._no_split_modules or ())
 
     def forward(
@@ -64,7 +64,7 @@ class LanguageModel(nn.Module):  # type: ignore[misc]
         return readings, values[: len(states)], values[len(states) :]
 
     def hidden(self, token_ids: Tensor) -> Tensor:
-        """The states of the last layer, of all rows one after the other: (b * n, h)."""
+        """Last hidden states of all rows, flattened: (b * n, h)."""
         return last_states(self.causal.base_model, token_ids)
 
     def logits(self, states: Tensor) -> Tensor:
@@ -72,7 +72,7 @@ class LanguageModel(nn.Module):  # type: ignore[misc]
         return self.causal.get_output_embeddings()(states).float()
 
     def read(self, states: Tensor, read: Reader) -> Readings:
-        """Read the logits of ``states`` (m, h), never more than `MAX_LOGITS`."""
+        """Read the logits of ``states`` (m, h), at most `MAX_LOGITS` at once."""
         step = max(1, MAX_LOGITS // self.causal.config.get_text_config().vocab_size)
         if len(states) <= step:
             return read(self.logits(states), slice(0, len(states)))
@@ -88,12 +88,12 @@ class LanguageModel(nn.Module):  # type: ignore[misc]
 
 
 def last_states(trunk: Any, token_ids: Tensor) -> Tensor:
-    """The states of the last layer of a model without its head, flattened: (b * n, h)."""
+    """Last hidden states of a model without its head, flattened: (b * n, h)."""
     return trunk(input_ids=token_ids, use_cache=False).last_hidden_state.flatten(0, 1)
 
 
 def check_head(model: LanguageModel) -> None:
-    """Refuse a model that does more to its logits than its output layer; raises
+    """Refuse a model whose logits are not just its output layer (scaling, soft-capping); raises
     `InvalidRequest`."""
     device = model.causal.get_input_embeddings().weight.device
     token_ids = torch.arange(1, 5, device=device)[None]
@@ -110,9 +110,9 @@ def check_head(model: LanguageModel) -> None:
 
 @dataclass(frozen=True)
 class LogprobReader:
-    """Reads the log-probabilities of ``targets`` (m,) and the entropies, at a temperature.
+    """Reads the log-probabilities of ``targets`` (m,) and the entropies in nats, at a temperature.
 
-    Entropies have a gradient only where there is a bonus for them.
+    Entropies have a gradient only with an entropy bonus.
     """
 
     targets: Tensor
@@ -131,9 +131,9 @@ class LogprobReader:
 
 
 class ValueModel(nn.Module):  # type: ignore[misc]
-    """A value head on a trunk of its own, or on the policy's.
+    """A value head, on its own trunk or on the policy's.
 
-    The head begins at zero, so that the first values are 0 whatever the trunk says.
+    The head is initialized to zero, so that the first values are 0.
     """
 
     def __init__(self, hidden_size: int, trunk: Any | None = None) -> None:
@@ -143,16 +143,16 @@ class ValueModel(nn.Module):  # type: ignore[misc]
         nn.init.zeros_(self.head.weight)
         nn.init.zeros_(self.head.bias)
 
-    def forward(self, token_ids: Tensor, policy_states: Tensor, places: Tensor) -> Tensor:
-        """Values at ``places`` (p,) of the flattened rows; ``policy_states`` (b * n, h)."""
+    def forward(self, token_ids: Tensor, policy_states: Tensor, positions: Tensor) -> Tensor:
+        """Values at ``positions`` (p,) of the flattened rows; ``policy_states`` (b * n, h)."""
         states = policy_states if self.trunk is None else last_states(self.trunk, token_ids)
-        return self.head(states[places].float())[:, 0].float()
+        return self.head(states[positions].float())[:, 0].float()
 
 
 def load_learner_model(spec: LearnerSpec, *, bf16: bool) -> LanguageModel:
-    """The policy with what is trained beside it, on the CPU; ``bf16`` tells how it computes.
+    """The policy with its critic, on the CPU; ``bf16``: forward passes use bfloat16.
 
-    What is trained is float32; a base under an adapter is bfloat16 where that is computed in.
+    Trained weights are float32; a frozen base under an adapter is bfloat16 with ``bf16``.
     """
     settings = spec.settings
     policy = _load_policy(spec, settings.optimizer, bf16=bf16)
@@ -165,7 +165,7 @@ def load_learner_model(spec: LearnerSpec, *, bf16: bool) -> LanguageModel:
 
 
 def load_frozen(folder: Path, adapter: Path | None, *, bf16: bool) -> LanguageModel:
-    """A model that is only asked: a reference, or a teacher."""
+    """A model that is only evaluated: a reference or a teacher."""
     dtype = torch.bfloat16 if bf16 else torch.float32
     model = _merged(_load(folder, dtype), adapter)
     model.requires_grad_(False)
@@ -175,7 +175,7 @@ def load_frozen(folder: Path, adapter: Path | None, *, bf16: bool) -> LanguageMo
 
 
 def stored_dtype(folder: Path) -> torch.dtype:
-    """The precision in which a model's weights are stored."""
+    """The dtype of a model's stored weights."""
     dtype = AutoConfig.from_pretrained(str(folder), trust_remote_code=False).dtype
     return dtype if isinstance(dtype, torch.dtype) else torch.float32
 
@@ -199,7 +199,8 @@ def _load_policy(spec: LearnerSpec, settings: OptimizerSettings, *, bf16: bool) 
 def _load_critic(
     spec: LearnerSpec, settings: PpoHyperparameters, policy: Any, *, bf16: bool
 ) -> ValueModel:
-    """Separate: begun as another copy of what the policy began as, and adapted as it is."""
+    """A separate critic starts as another copy of the initial policy, and is adapted in the same
+    way."""
     hidden_size = policy.config.get_text_config().hidden_size
     if settings.critic.kind == "shared":
         return ValueModel(hidden_size)
@@ -208,7 +209,7 @@ def _load_critic(
 
 
 def lora_config(settings: LoraSettings) -> LoraConfig:
-    """An adapter as the settings describe it."""
+    """The PEFT configuration of the settings."""
     return LoraConfig(
         r=settings.rank,
         lora_alpha=settings.alpha or 2 * settings.rank,

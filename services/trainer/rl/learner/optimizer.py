@@ -1,4 +1,5 @@
-"""The optimizer: AdamW with one rate for the policy and one for its critic."""
+"""AdamW (Loshchilov and Hutter 2019, arXiv:1711.05101), with separate learning rates for policy and
+critic."""
 
 from typing import Any
 
@@ -16,7 +17,7 @@ CRITIC = "critic_grad_norm"
 def build_optimizer(
     model: LanguageModel, settings: OptimizerSettings, critic_rate: float | None
 ) -> torch.optim.Optimizer:
-    """AdamW over what can be trained; the groups are named for the metric of their gradient."""
+    """AdamW over the trainable parameters; groups are named after their gradient-norm metric."""
     critic = [] if model.critic is None else list(model.critic.parameters())
     of_critic = {id(parameter) for parameter in critic}
     policy = [p for p in model.parameters() if p.requires_grad and id(p) not in of_critic]
@@ -35,27 +36,27 @@ def build_optimizer(
 
 
 def set_learning_rates(optimizer: Any, step: int, warmup_steps: int) -> None:
-    """Set the learning rates of update ``step``: rising in a line, then constant."""
+    """Set the learning rates of update ``step``: linear warmup, then constant."""
     share = min(1.0, (step + 1) / max(1, warmup_steps))
     for group in optimizer.param_groups:
         group["lr"] = group["peak"] * share
 
 
 def clip_gradients(optimizer: Any, max_norm: float) -> dict[str, float]:
-    """Scale the gradients of each group to at most ``max_norm``; return their norms before.
+    """Clip the gradient of each group to ``max_norm``; return the norms before.
 
-    Raises `Diverged` when one is no number: the weights are still good then.
+    Raises `Diverged` for a non-finite norm: the weights are still intact then.
     """
     norms: dict[str, float] = {}
     for group in optimizer.param_groups:
         norm = torch.nn.utils.clip_grad_norm_(group["params"], max_norm)
         norms[group["name"]] = _whole(norm).item()
     if not all(torch.isfinite(torch.tensor(list(norms.values())))):
-        raise Diverged(f"the gradient is no longer a number: {norms}")
+        raise Diverged(f"the gradient norm is not finite: {norms}")
     return norms
 
 
 def _whole(norm: Tensor) -> Tensor:
-    """The value of a norm, also where it is spread over processes."""
+    """The value of a norm, sharded or not."""
     full_tensor = getattr(norm, "full_tensor", None)
     return norm if full_tensor is None else full_tensor()

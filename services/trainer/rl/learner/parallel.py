@@ -1,4 +1,4 @@
-"""The processes that train together, and the devices they compute on."""
+"""The learner's processes, and how they share a model and its optimizer (DDP, FSDP2, ZeRO)."""
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -19,13 +19,13 @@ from services.trainer.rl.learner.model import LanguageModel
 from services.trainer.rl.learner.optimizer import clip_gradients
 
 TIMEOUT = timedelta(minutes=30)
-"""For processes that wait for each other in the midst of a computation."""
+"""For processes that wait for each other in the middle of a computation."""
 
 Build = Callable[[LanguageModel], torch.optim.Optimizer]
 
 
 class ParameterState(NamedTuple):
-    """A parameter, its gather value, and what the optimizer keeps for it, by name."""
+    """A parameter, its full value, and its optimizer state by name."""
 
     parameter: Tensor
     value: Tensor
@@ -33,43 +33,43 @@ class ParameterState(NamedTuple):
 
 
 class ParallelStrategy(Protocol):
-    """What differs between the ways of sharing. All processes call every method at once."""
+    """What differs between the ways of sharing. Every method is collective."""
 
     def prepare(self, model: LanguageModel, build: Build) -> tuple[Any, Any]:
-        """Bring a model to the devices and build its optimizer; returns what is called in the
-        model's prepare, and the optimizer, whose groups tell and take the learning rates."""
+        """Move a model to the devices and build its optimizer; returns the callable in place of the
+        model, and the optimizer, whose groups hold the learning rates."""
         ...
 
     def sync_gradients(self, *, enabled: bool) -> AbstractContextManager[None]:
-        """Within it gradients are computed; only if ``enabled`` they are exchanged."""
+        """A context for backward passes; gradients are synced only if ``enabled``."""
         ...
 
     def backward(self, loss: Tensor) -> None:
-        """Add a gradient, of which the mean over all processes is taken."""
+        """Add a gradient; syncing averages over all processes."""
         ...
 
     def step(self) -> Mapping[str, float]:
-        """Take an optimizer step with gradients of limited norm, and forget them.
+        """Take an optimizer step with clipped gradients, and zero them.
 
-        Returns their norms before, by what they are called as a metric. Raises `Diverged`.
+        Returns their norms before clipping, by metric name. Raises `Diverged`.
         """
         ...
 
     def gather(self, parameter: Tensor) -> Tensor:
-        """A copy on the CPU of a parameter that is trained, in the precision of the optimizer."""
+        """A CPU copy of a trained parameter, in the optimizer's precision."""
         ...
 
     def optimizer_state(self, parameter: Tensor) -> Mapping[str, Tensor]:
-        """Copies on the CPU of what the optimizer keeps for a parameter; empty at the start."""
+        """CPU copies of a parameter's optimizer state; empty before the first step."""
         ...
 
     def restore(self, states: Sequence[ParameterState]) -> None:
-        """Set parameters and their optimizer_state to what `gather` and `optimizer_state` gave."""
+        """Set parameters and optimizer state to what `gather` and `optimizer_state` returned."""
         ...
 
 
 class DataParallel:
-    """A gather copy in each process (DDP); one process alone has just its copy."""
+    """A full copy in each process (DDP); a single process has the only copy."""
 
     def __init__(self, accelerator: Accelerator, max_norm: float) -> None:
         self._accelerator = accelerator
@@ -112,7 +112,7 @@ class DataParallel:
 
 
 class FullySharded(DataParallel):
-    """A part of each layer in each process (FSDP2); layers are gathered when they compute."""
+    """A shard of each layer in each process (FSDP2); layers are gathered while they compute."""
 
     def prepare(self, model: LanguageModel, build: Build) -> tuple[Any, Any]:
         model.to(self._accelerator.device)
@@ -130,88 +130,85 @@ class FullySharded(DataParallel):
 
 
 def cpu_copy(tensor: Tensor) -> Tensor:
-    """A copy on the CPU, also of a tensor that is spread over processes."""
-    gather = tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
-    return gather.detach().to("cpu", copy=True).contiguous()
+    """A full CPU copy of a tensor, sharded or not."""
+    full = tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
+    return full.detach().to("cpu", copy=True).contiguous()
 
 
-def _distribute_like(tensor: Tensor, gather: Tensor) -> Tensor:
-    """A gather tensor, on the device of another one and spread as it is."""
-    placed = gather.to(tensor.device)
+def _distribute_like(tensor: Tensor, full: Tensor) -> Tensor:
+    """Move a full tensor to the device of another one and shard it alike."""
+    placed = full.to(tensor.device)
     if isinstance(tensor, DTensor):
         return distribute_tensor(placed, tensor.device_mesh, tensor.placements)
     return placed
 
 
 class ProcessGroup:
-    """This process among those that train together; a single one is all of them."""
+    """The processes that train together, seen from one of them; a single process is a group of
+    one."""
 
     def __init__(self, settings: OptimizerSettings) -> None:
-        """Meet the others, whom the environment of torch's launcher names."""
+        """Join the group that torch's launcher describes in the environment."""
         group = InitProcessGroupKwargs(timeout=TIMEOUT)
         self._accelerator = Accelerator(kwargs_handlers=[group])
         self._wire = dist.new_group(backend="gloo") if self.world_size > 1 else None
-        self.computes_in_bf16 = _computes_in_half(settings)
+        self.computes_in_bf16 = _computes_in_bf16(settings)
         """Whether forward passes run in bfloat16."""
         self.strategy = self._strategy(settings)
         """How they share a model and its optimizer."""
 
     @property
     def rank(self) -> int:
-        """Which this process is, from 0."""
+        """This process's rank."""
         return int(self._accelerator.process_index)
 
     @property
     def world_size(self) -> int:
-        """How many there are."""
+        """The number of processes."""
         return int(self._accelerator.num_processes)
 
     @property
     def is_main(self) -> bool:
-        """Whether this process speaks with the coordinator and writes files."""
+        """Whether this process talks to the coordinator and writes files."""
         return self.rank == 0
 
     @property
     def device(self) -> torch.device:
-        """Where this process computes."""
+        """This process's device."""
         return self._accelerator.device
 
     def prepare(self, model: LanguageModel, build: Build) -> tuple[Any, Any]:
-        """Bring a model that is trained to the devices; returns what is called in its prepare, and
-        its optimizer."""
+        """Place a trained model; returns the callable in its place, and its optimizer."""
         return self.strategy.prepare(model, build)
 
     def prepare_frozen(self, model: LanguageModel) -> LanguageModel:
-        """Move a model that is not trained to this process's device."""
+        """Move a frozen model to this process's device."""
         model.to(self.device)
         model.eval()
         return model
 
     def sum(self, tensor: Tensor) -> Tensor:
-        """The sum over all processes, for each of them; in prepare."""
+        """All-reduce with sum, in place."""
         if self.world_size > 1:
             dist.all_reduce(tensor)
         return tensor
 
     def maximum(self, tensor: Tensor) -> Tensor:
-        """The maximum over all processes, for each of them; in prepare."""
+        """All-reduce with maximum, in place."""
         if self.world_size > 1:
             dist.all_reduce(tensor, op=dist.ReduceOp.MAX)
         return tensor
 
     def gradients(self, *, last: bool) -> AbstractContextManager[None]:
-        """Within it gradients are computed; only the ``last`` ones are exchanged."""
+        """A context for backward passes; only the ``last`` one syncs gradients."""
         return self.strategy.sync_gradients(enabled=last)
 
     def backward(self, loss: Tensor) -> None:
-        """Add the gradient of this process's part of a sum: exchanging takes the mean."""
+        """Add the gradient of this process's part of a sum (syncing averages, hence the factor)."""
         self.strategy.backward(loss * self.world_size)
 
     def step(self) -> Mapping[str, float]:
-        """Take an optimizer step; returns the norms of the gradients before they were clipped.
-
-        Raises `Diverged`.
-        """
+        """Take an optimizer step; returns the gradient norms before clipping. Raises `Diverged`."""
         return self.strategy.step()
 
     def barrier(self) -> None:
@@ -220,7 +217,7 @@ class ProcessGroup:
             dist.barrier()
 
     def broadcast(self, read: Callable[[], bytes]) -> bytes:
-        """What the leading process reads, for each process."""
+        """What the main process reads, in every process."""
         if self._wire is None:
             return read()
         content = read() if self.is_main else b""
@@ -237,13 +234,13 @@ class ProcessGroup:
             return DataParallel(self._accelerator, settings.max_grad_norm)
         if settings.strategy == "fsdp":
             return FullySharded(self._accelerator, settings.max_grad_norm)
-        # Imported late: it takes seconds, and starts compilers to see what there is.
+        # Imported late: it takes seconds and probes for compilers.
         zero = import_module("services.trainer.rl.learner.zero").ZeroStrategy
         strategy: ParallelStrategy = zero(self.device, settings, bf16=self.computes_in_bf16)
         return strategy
 
 
-def _computes_in_half(settings: OptimizerSettings) -> bool:
+def _computes_in_bf16(settings: OptimizerSettings) -> bool:
     if settings.dtype != "auto":
         return settings.dtype == "bfloat16"
     return bool(torch.cuda.is_available() and torch.cuda.is_bf16_supported())

@@ -1,4 +1,4 @@
-"""What is known of each trained token before the weights change."""
+"""Learning from rewards: GRPO and relatives, and PPO."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -34,7 +34,7 @@ from services.trainer.rl.losses.value import explained_variance, terminal_reward
 
 @dataclass(frozen=True)
 class ValueTargets:
-    """For a critic: its values before the update, and what it is to learn, both (m,)."""
+    """The critic's values before the update and its regression targets, both (m,)."""
 
     old_values: Tensor
     returns: Tensor
@@ -42,10 +42,10 @@ class ValueTargets:
 
 @dataclass(frozen=True)
 class TokenTargets:
-    """What the policy loss needs of each trained token; tensors (m,).
+    """What the policy loss needs for each trained token; tensors (m,).
 
-    ``old_log_probs`` is None when the first gradient is the only one: then they are those of the
-    pass itself. ``reference_log_probs`` is None without a reference.
+    ``old_log_probs`` is None if the update takes a single optimizer step: the log-probabilities of
+    that pass are the old ones. ``reference_log_probs`` is None without a reference.
     """
 
     advantages: Tensor
@@ -55,7 +55,7 @@ class TokenTargets:
     value_targets: ValueTargets | None = None
 
     def metrics(self) -> dict[str, float]:
-        """Their metrics."""
+        """Metrics of the targets."""
         if not len(self.advantages):
             return {}
         metrics = {
@@ -76,7 +76,7 @@ def group_targets(
     old: Scores | None,
     reference: Tensor | None,
 ) -> TokenTargets:
-    """Each token has the advantage of its sequence, which is compared with its group."""
+    """Each token gets its sequence's advantage within the group."""
     device = sampler.device
     sequence_of = tokens.sequence_of.to(device)
     per_token = _token_rewards(tokens, settings.loss.kl, old, reference, device)
@@ -95,7 +95,7 @@ def critic_targets(
     old: Scores,
     reference: Tensor | None,
 ) -> TokenTargets:
-    """Each token is compared with what the critic expected before it."""
+    """Each token's advantage is relative to the critic's value before it (GAE)."""
     device = sampler.device
     final = torch.tensor([each.final for each in tokens.sequences], device=device)
     advantages, returns = gae_advantages(
@@ -119,7 +119,7 @@ def _token_rewards(
     reference: Tensor | None,
     device: torch.device,
 ) -> Tensor:
-    """The rewards of sequences at their ends, less the KL penalty of each token; float64."""
+    """The terminal reward of each sequence, less the KL penalty of each token; float64."""
     rewards = torch.tensor([each.reward for each in tokens.sequences], dtype=torch.float64)
     spread = terminal_rewards(rewards, tokens.lengths).to(device)
     if kl is None or kl.to is not KlTo.REWARD or old is None or reference is None:
@@ -128,7 +128,7 @@ def _token_rewards(
 
 
 class PolicyGradient:
-    """The clipped surrogate, with advantages of groups or of a critic."""
+    """The clipped surrogate, with group-relative advantages or a critic."""
 
     def __init__(
         self,
@@ -137,7 +137,7 @@ class PolicyGradient:
         scorer: BatchScorer,
         reference: Reference | None,
     ) -> None:
-        """``scorer`` is that of ``model``; ``reference`` is needed for a KL penalty."""
+        """``scorer`` scores with ``model``; a KL penalty needs a ``reference``."""
         self._settings = settings
         self._model = model
         self._scorer = scorer
@@ -148,7 +148,7 @@ class PolicyGradient:
         self.aggregation: Aggregation = settings.loss.aggregation
 
     def begin(self, tokens: TrainedTokens, metrics: dict[str, float]) -> Loss:
-        """Compute what the weights of now say of the batch, and its advantages."""
+        """Score a batch under the current weights and compute its advantages."""
         token_targets = self._token_targets(tokens)
         metrics |= token_targets.metrics()
         critic = self._settings.critic if isinstance(self._settings, PpoHyperparameters) else None
@@ -173,7 +173,7 @@ class PolicyGradient:
 
 @dataclass(frozen=True)
 class _BatchLoss:
-    """The loss of a batch, micro-batch by micro-batch."""
+    """The loss of a batch, one micro-batch at a time."""
 
     settings: PolicyLoss
     critic: Critic | None
@@ -204,7 +204,7 @@ class _BatchLoss:
     def _policy_losses(
         self, micro: MicroBatch, log_probs: Tensor, accumulator: MetricAccumulator
     ) -> Tensor:
-        """Losses (m,) of the tokens."""
+        """The policy losses (m,)."""
         token_targets, settings = self.token_targets, self.settings
         old = log_probs.detach()
         if token_targets.old_log_probs is not None:
@@ -230,7 +230,7 @@ class _BatchLoss:
     def _penalty(
         self, micro: MicroBatch, log_probs: Tensor, weights: Tensor, accumulator: MetricAccumulator
     ) -> Tensor | float:
-        """The part of the KL to the reference in the loss."""
+        """The KL penalty term of the loss."""
         reference, kl = self.token_targets.reference_log_probs, self.settings.kl
         if kl is None or reference is None:
             return 0.0
@@ -247,7 +247,7 @@ def _value_part(
     weights: Tensor,
     accumulator: MetricAccumulator,
 ) -> Tensor:
-    """The part of the critic in the loss; scaled where it pulls at the policy's trunk."""
+    """The critic's term of the loss; scaled if it shares the policy's trunk."""
     old_values, returns = targets.old_values[micro.tokens], targets.returns[micro.tokens]
     fit = value_loss(values, old_values, returns, critic.clip)
     loss = (weights * fit.losses).sum()

@@ -1,5 +1,8 @@
-"""What the coordinator asks the learner, and what it answers: a JSON object a line, over a Unix
-socket that the process of rank 0 connects to. One request at a time; each is answered."""
+"""The protocol between coordinator and learner, and the learner's spec.
+
+One JSON object per line over a Unix socket that the rank-0 process connects to; one request at a
+time, each answered.
+"""
 
 from pathlib import Path
 from typing import Annotated, Literal
@@ -19,7 +22,7 @@ class _Message(BaseModel):
 
 
 class Update(_Message):
-    """Learn from a batch file; ``step`` counts updates from 0."""
+    """Train on a batch file; ``step`` counts updates from 0."""
 
     type: Literal["update"] = "update"
     step: int
@@ -27,14 +30,14 @@ class Update(_Message):
 
 
 class Measure(_Message):
-    """Compute the metrics of a batch file under the current weights, and learn nothing."""
+    """Compute the metrics of a batch file under the current weights, without an update."""
 
     type: Literal["measure"] = "measure"
     batch: Path
 
 
 class Publish(_Message):
-    """Write the policy's weights, for an engine to load, into a folder that is not there yet."""
+    """Write the policy's weights for an engine into a new folder."""
 
     type: Literal["publish"] = "publish"
     folder: Path
@@ -48,23 +51,23 @@ class Probe(_Message):
 
 
 class Save(_Message):
-    """Write a checkpoint into a folder that is not there yet: in ``model`` the policy, as it can
-    be served, and in ``trainer`` what training goes on from. What is random in an update is drawn
-    from the seed and its number, so that no random state is kept."""
+    """Write a checkpoint into a new folder: ``model`` is the servable policy, ``trainer`` what
+    resuming needs. Randomness is derived from the seed and the update's number, so no random state
+    is saved."""
 
     type: Literal["save"] = "save"
     folder: Path
 
 
 class Export(_Message):
-    """Write the trained model as it is to be kept: full weights, or an adapter."""
+    """Write the final model: full weights or an adapter."""
 
     type: Literal["export"] = "export"
     folder: Path
 
 
 class Finish(_Message):
-    """End the process."""
+    """Exit."""
 
     type: Literal["finish"] = "finish"
 
@@ -75,7 +78,7 @@ Request = Annotated[
 
 
 class Ready(_Message):
-    """The first line: the weights are loaded; ``resumed`` says that a checkpoint was."""
+    """The first line: the weights are loaded; ``resumed`` from a checkpoint or not."""
 
     type: Literal["ready"] = "ready"
     resumed: bool
@@ -83,8 +86,8 @@ class Ready(_Message):
 
 
 class Done(_Message):
-    """The answer to a request. ``metrics`` are those of an update or a measurement, ``log_probs``
-    of a probe."""
+    """The answer to a request: ``metrics`` of an update or measurement, ``log_probs`` of a
+    probe."""
 
     type: Literal["done"] = "done"
     seconds: float
@@ -93,8 +96,8 @@ class Done(_Message):
 
 
 class Failed(_Message):
-    """The request failed, and the process ends: ``code``, ``message`` and ``param``, the field
-    at fault, are for the user."""
+    """The request failed and the process exits; ``code``, ``message`` and ``param`` (the request
+    field) are for the user."""
 
     type: Literal["failed"] = "failed"
     code: str
@@ -112,10 +115,10 @@ SPEC = "learner.json"
 
 
 class LearnerSpec(BaseModel):
-    """The models, the method's settings, and where the coordinator listens.
+    """The models, the method's settings, and the coordinator's socket.
 
-    ``checkpoint`` is a folder that an earlier learner saved; it wins over ``model`` and
-    ``adapter``. ``teacher`` is a local teacher of a distillation.
+    ``checkpoint``, a folder that an earlier learner saved, overrides ``model`` and ``adapter``.
+    ``teacher`` is the local teacher of a distillation.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -133,7 +136,7 @@ class LearnerSpec(BaseModel):
     def settings(
         self,
     ) -> ReinforcementHyperparameters | PpoHyperparameters | DistillationHyperparameters:
-        """The hyperparameters of the method; ValueError for one that is not online."""
+        """The hyperparameters of the method; ValueError if it is not an online method."""
         if self.method.online is None:
             raise ValueError(f"the method {self.method.type.value} is not one of online training")
         return self.method.online.hyperparameters

@@ -1,4 +1,4 @@
-"""What a model says of a whole batch, without learning from it."""
+"""Scoring a whole batch without a gradient."""
 
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
@@ -26,21 +26,21 @@ class Scores:
 
 
 class BatchScorer:
-    """Computes with a wrapped model, each process its share."""
+    """Scores with a wrapped model; each process computes its share."""
 
     def __init__(self, model: Any, processes: ProcessGroup, limit: int) -> None:
-        """``limit`` is the most tokens of a forward pass."""
+        """``limit`` bounds the tokens of a forward pass."""
         self._model = model
         self._processes = processes
         self._limit = limit
 
     @property
     def device(self) -> torch.device:
-        """Where scores lie."""
+        """The device of the scores."""
         return self._processes.device
 
     def score(self, tokens: TrainedTokens, temperature: float) -> Scores:
-        """Score the tokens of a batch under the present weights."""
+        """Score the tokens of a batch under the current weights."""
         processes = self._processes
         scores = torch.zeros(3, tokens.count + len(tokens.sequences), device=processes.device)
         own = micro_batches(
@@ -75,7 +75,7 @@ class BatchScorer:
 def sequence_log_probs(
     score: Callable[[TrainedTokens], Tensor], token_ids: Sequence[Sequence[int]]
 ) -> list[list[float]]:
-    """The log-probability of every token after the first, by a function that scores."""
+    """The log-probability of every token after the first, given a scoring function."""
     tokens = TrainedTokens.of(Batch(tuple(_all_trained(each) for each in token_ids)))
     flat = score(tokens)
     return [part.tolist() for part in flat.split(tokens.lengths.tolist())]
@@ -92,10 +92,11 @@ def _all_trained(token_ids: Sequence[int]) -> TrainingSequence:
 
 
 class Reference:
-    """Scores a batch with a frozen copy, or with the policy while its adapter is off."""
+    """The frozen model that the KL penalty refers to: a copy, or the policy with its adapter
+    disabled."""
 
     def __init__(self, scorer: BatchScorer, adapted: Any | None = None) -> None:
-        """``scorer`` is the copy's, or with ``adapted``, a model of PEFT, the policy's own."""
+        """``scorer`` is the copy's; or, with the PEFT model ``adapted``, the policy's own."""
         self._scorer = scorer
         self._adapted = adapted
 

@@ -1,4 +1,5 @@
-"""PolicyWeights and the optimizer's state as whole tensors by name, however they lie in memory."""
+"""Saving and restoring the learner: full tensors by name, independent of sharding, and model
+folders for engines."""
 
 import json
 import os
@@ -27,7 +28,7 @@ _OF = "/"
 
 @dataclass(frozen=True)
 class LearnerState:
-    """What is trained, in full precision, and the moments of the optimizer."""
+    """The trained weights in full precision, and the optimizer state."""
 
     weights: dict[str, Tensor]
     moments: dict[str, Tensor]
@@ -40,8 +41,8 @@ class LearnerState:
         (folder / DESCRIPTION).write_text(json.dumps({"format": FORMAT}) + "\n")
 
 
-def snapshot(model: LanguageModel, strategy: ParallelStrategy) -> LearnerState:
-    """The present state; all processes call this at once."""
+def gather_state(model: LanguageModel, strategy: ParallelStrategy) -> LearnerState:
+    """The current state; collective."""
     weights, moments = {}, {}
     for name, parameter in model.named_parameters():
         if parameter.requires_grad:
@@ -51,9 +52,9 @@ def snapshot(model: LanguageModel, strategy: ParallelStrategy) -> LearnerState:
     return LearnerState(weights, moments)
 
 
-def restore(folder: Path, model: LanguageModel, strategy: ParallelStrategy) -> None:
-    """Go on from a snapshot; raises ValueError for one of another format, KeyError for one of
-    another model. All processes call this at once."""
+def restore_state(folder: Path, model: LanguageModel, strategy: ParallelStrategy) -> None:
+    """Restore a state; raises ValueError for another format, KeyError for another model.
+    Collective."""
     description = json.loads((folder / DESCRIPTION).read_bytes())
     if description["format"] != FORMAT:
         raise ValueError(f"{folder} has format {description['format']}, not {FORMAT}")
@@ -71,9 +72,8 @@ def restore(folder: Path, model: LanguageModel, strategy: ParallelStrategy) -> N
     )
 
 
-def policy_weights(model: LanguageModel, strategy: ParallelStrategy) -> dict[str, Tensor]:
-    """The weights of the policy, of one with an adapter the adapter's; all processes call this
-    at once."""
+def gather_policy_weights(model: LanguageModel, strategy: ParallelStrategy) -> dict[str, Tensor]:
+    """The policy's weights, or only its adapter's; collective."""
     policy = model.model
     parameters = dict(policy.named_parameters(remove_duplicate=False))
     names = list(policy.state_dict())
@@ -96,20 +96,20 @@ GENERATION_CONFIG = "generation_config.json"
 def write_model(
     model: Any, state: dict[str, Tensor], dtype: torch.dtype, base: Path, folder: Path
 ) -> None:
-    """Write a model of transformers, or the adapter of one of PEFT, into a new folder.
+    """Write a transformers model, or a PEFT adapter, into a new folder.
 
-    ``state`` are its weights by name, stored as ``dtype`` when it is a whole one. What else
-    belongs to a model, its tokenizer and its template, comes from the folder ``base``.
+    ``state`` holds its weights by name; full weights are stored as ``dtype``. Tokenizer, chat
+    template and generation settings are copied from the folder ``base``.
     """
     with atomic_folder(folder) as partial:
         if hasattr(model, "peft_config"):
             model.save_pretrained(str(partial), state_dict=state, save_embedding_layers=False)
-            (partial / "README.md").unlink(missing_ok=True)  # a card without a word in it
+            (partial / "README.md").unlink(missing_ok=True)  # an empty model card
         else:
             # That of the base is cpu_copy as it is: one that transformers finds fault with too.
             model.generation_config = GenerationConfig()
             model.save_pretrained(str(partial), state_dict=_stored(model, state, dtype))
-            model.config.dtype = dtype  # what it computes in was just written there
+            model.config.dtype = dtype  # save_pretrained wrote the compute dtype
             model.config.to_json_file(str(partial / "config.json"))
         for name in (*TOKENIZER_FILES, GENERATION_CONFIG):
             if (base / name).is_file():
@@ -117,7 +117,7 @@ def write_model(
 
 
 def _stored(model: Any, state: dict[str, Tensor], dtype: torch.dtype) -> dict[str, Tensor]:
-    """PolicyWeights in the precision they are stored in; of tied ones the first alone."""
+    """Weights in their stored dtype; of tied weights only the first."""
     return {
         name: tensor.to(dtype) if tensor.is_floating_point() else tensor
         for name, tensor in state.items()
@@ -127,12 +127,12 @@ def _stored(model: Any, state: dict[str, Tensor], dtype: torch.dtype) -> dict[st
 
 @contextmanager
 def atomic_folder(folder: Path) -> Iterator[Path]:
-    """Give a new folder to write into; it becomes ``folder``, durably, when all went well.
+    """Yield a new folder to write into; it becomes ``folder``, durably, on success.
 
-    Raises FileExistsError when ``folder`` is there.
+    Raises FileExistsError if ``folder`` exists.
     """
     if folder.exists():
-        raise FileExistsError(f"{folder} is there already")
+        raise FileExistsError(f"{folder} already exists")
     partial = folder.with_name(folder.name + ".partial")
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)

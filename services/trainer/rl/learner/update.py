@@ -1,4 +1,4 @@
-"""What an update needs of the method that is trained by."""
+"""One update of the weights from one batch."""
 
 import time
 from collections.abc import Iterator
@@ -19,14 +19,14 @@ from services.trainer.rl.losses.policy import token_weights
 
 @dataclass(frozen=True)
 class Passes:
-    """How often an update goes over its batch, and in how many optimizer steps each time."""
+    """Epochs over a batch, and optimizer steps in each."""
 
     epochs: int = 1
     mini_batches: int = 1
 
     @property
     def steps(self) -> int:
-        """Optimiser steps of an update."""
+        """Optimizer steps per update."""
         return self.epochs * self.mini_batches
 
 
@@ -36,26 +36,26 @@ class Loss(Protocol):
     def __call__(
         self, micro: MicroBatch, weights: Tensor, accumulator: MetricAccumulator
     ) -> Tensor:
-        """The part of a micro-batch in the loss: its tokens' losses times ``weights`` (m,)."""
+        """A micro-batch's term of the loss: its token losses times ``weights`` (m,), summed."""
         ...
 
 
 class Objective(Protocol):
-    """A way of learning."""
+    """A training objective."""
 
     passes: Passes
     aggregation: Aggregation
 
     def begin(self, tokens: TrainedTokens, metrics: dict[str, float]) -> Loss:
-        """Look at a new batch, before the weights change; adds to its ``metrics``."""
+        """Prepare a batch under the current weights; adds to its ``metrics``."""
         ...
 
 
 class Updater:
     """Turns batches into optimizer steps.
 
-    What is random in update ``n`` is drawn from the seed and ``n`` alone, so that training goes
-    on after a stop as it would have without.
+    Randomness in update ``n`` depends on the seed and ``n`` only, so that resumed training
+    continues identically.
     """
 
     def __init__(
@@ -78,9 +78,9 @@ class Updater:
         self._max_response_length = max_response_length
 
     def update(self, tokens: TrainedTokens, step: int) -> dict[str, float]:
-        """Learn from a batch; ``step`` counts updates from 0. Returns its metrics.
+        """Train on a batch; ``step`` counts updates from 0. Returns its metrics.
 
-        Raises `Diverged` rather than go on from weights that are spoiled.
+        Raises `Diverged` instead of continuing from corrupt weights.
         """
         began = time.perf_counter()
         entropy = np.random.SeedSequence([self._seed, step, self._processes.rank])
@@ -102,7 +102,7 @@ class Updater:
         return metrics | self._times(tokens, began, scored)
 
     def measure(self, tokens: TrainedTokens) -> dict[str, float]:
-        """The metrics of a batch that no weights are changed for, its loss among them."""
+        """The metrics of a batch without an update, including its loss."""
         metrics: dict[str, float] = {}
         loss = self._objective.begin(tokens, metrics)
         accumulator = MetricAccumulator(self._processes.device)
@@ -116,7 +116,8 @@ class Updater:
         return metrics | accumulator.collect(self._processes, steps=1)
 
     def _mini_batches(self, tokens: TrainedTokens, step: int) -> Iterator[list[int]]:
-        """The sequences of each optimizer step; those of all processes, with tokens to learn."""
+        """The sequences of each optimizer step, over all processes; only those with trained
+        tokens."""
         trained = np.flatnonzero(tokens.lengths.numpy())
         passes = self._objective.passes
         for epoch in range(passes.epochs):
@@ -128,7 +129,7 @@ class Updater:
     def _accumulate(
         self, tokens: TrainedTokens, chosen: list[int], loss: Loss, accumulator: MetricAccumulator
     ) -> None:
-        """Leave the gradient of a mini-batch in the parameters."""
+        """Accumulate the gradient of a mini-batch."""
         weights = self._weights(tokens, chosen)
         own = list(self._micro_batches(tokens, chosen))
         for number, micro in enumerate(own):

@@ -1,7 +1,7 @@
-"""DeepSpeed's ZeRO: what the optimizer keeps, gradients and weights cut over the processes.
+"""DeepSpeed ZeRO: optimizer state, gradients and weights sharded over the processes.
 
-Rajbhandari et al., ZeRO: Memory Optimizations Toward Training Trillion Parameter Models,
-arXiv:1910.02054. Stage 1 cuts the optimizer's state, 2 the gradients as well, 3 the weights too.
+Rajbhandari et al. 2020, ZeRO: Memory Optimizations Toward Training Trillion Parameter Models,
+arXiv:1910.02054. Stage 1 shards the optimizer state, 2 also gradients, 3 also weights.
 """
 
 import math
@@ -30,14 +30,14 @@ DEFAULT_STAGE = 2
 
 
 class ZeroStrategy:
-    """The optimizer works on parts in float32, whatever the model computes in.
+    """The optimizer works on float32 shards, whatever the compute dtype.
 
-    One norm is taken over all gradients, those of a critic too. That they are no numbers is found
-    after the step: the weights are spoiled then.
+    One norm covers all gradients, a critic's included. Non-finite gradients are detected only after
+    the step, when the weights are already corrupt.
     """
 
     def __init__(self, device: torch.device, settings: OptimizerSettings, *, bf16: bool) -> None:
-        """``bf16``: the model is stored in bfloat16, and computed in."""
+        """``bf16``: the model is stored and computed in bfloat16."""
         self._device = device
         self._settings = settings
         self._bf16 = bf16
@@ -63,7 +63,7 @@ class ZeroStrategy:
         self._engine.step()
         norm = float(self._engine.get_global_grad_norm())
         if not math.isfinite(norm):
-            raise Diverged(f"the gradient is no longer a number: {norm}")
+            raise Diverged(f"the gradient norm is not finite: {norm}")
         return {POLICY: norm}
 
     def gather(self, parameter: Tensor) -> Tensor:
@@ -81,10 +81,10 @@ class ZeroStrategy:
 
     def restore(self, states: Sequence[ParameterState]) -> None:
         if any(state.optimizer_state for state in states):
-            self._make_moments()
+            self._allocate_moments()
         for parameter, value, optimizer_state in states:
             safe_set_full_fp32_param(parameter, value.to(self._device))
-            if parameter.shape == value.shape:  # up to stage 2 it lies beside the optimizer's
+            if parameter.shape == value.shape:  # up to stage 2 the model has its own copy
                 with torch.no_grad():
                     parameter.copy_(value)
             for name, moment in optimizer_state.items():
@@ -94,7 +94,7 @@ class ZeroStrategy:
                 for part in self._adam.state.values():
                     part[_COUNT].copy_(moment)
 
-    def _make_moments(self) -> None:
+    def _allocate_moments(self) -> None:
         """Take a zero-learning-rate step: DeepSpeed allocates its moments in the first step."""
         rates = [group["lr"] for group in self._adam.param_groups]
         for group in self._adam.param_groups:

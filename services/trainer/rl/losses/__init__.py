@@ -1,6 +1,6 @@
-"""What online training minimises: functions of tensors, without models or files.
+"""Losses and advantages: pure functions of tensors.
 
-Tokens are ragged: a tensor over tokens has shape (m,) and holds the trained tokens of all sequences
-one after the other, those of tools and prompts left out; ``sequence_of`` (m,) names the sequence
-of each, counted from 0. Log-probabilities are natural logarithms.
+Tokens are ragged: a tensor over tokens has shape (m,) and concatenates the trained tokens of all
+sequences, without prompts and tool results; ``sequence_of`` (m,) is the sequence of each, from 0.
+Log-probabilities, entropies and divergences are in nats.
 """

@@ -9,10 +9,12 @@ EPSILON = 1e-6
 
 
 def group_advantages(rewards: Tensor, groups: Tensor, estimator: AdvantageEstimator) -> Tensor:
-    """Compare each sample with the others of its prompt.
+    """Group-relative advantages.
 
-    ``rewards`` (s,), ``groups`` (s,) with one number for the samples of a prompt. A sample that is
-    alone in its group, or not better or worse than the others, has advantage 0. Returns (s,).
+    GRPO (Shao et al. 2024, arXiv:2402.03300): (r - mean) / (std + 1e-6), with the unbiased standard
+    deviation (n - 1). Dr. GRPO (Liu et al. 2025, arXiv:2503.20783): r - mean. ``rewards`` (s,);
+    ``groups`` (s,), equal for samples of one prompt. A sample alone in its group has advantage 0.
+    Returns (s,).
     """
     names, group_of = torch.unique(groups, return_inverse=True)
     counts = torch.bincount(group_of, minlength=len(names)).to(rewards.dtype)
@@ -26,7 +28,7 @@ def group_advantages(rewards: Tensor, groups: Tensor, estimator: AdvantageEstima
 
 
 def whiten(values: Tensor) -> Tensor:
-    """Shift and scale to mean 0 and variance 1; a single value, or equal ones, become 0."""
+    """Shift and scale to mean 0 and unbiased variance 1; constant values become 0."""
     if len(values) < 2:
         return torch.zeros_like(values)
     return (values - values.mean()) / (values.std() + EPSILON)
@@ -41,12 +43,12 @@ def gae_advantages(
     gamma: float,
     lambda_: float,
 ) -> tuple[Tensor, Tensor]:
-    """Generalised advantage estimation over the tokens that the policy wrote.
+    """Generalized advantage estimation (Schulman et al. 2016, arXiv:1506.02438).
 
-    What tools inserted lies between two of its tokens like nothing at all: a token's successor is
-    the next trained one. ``rewards`` and ``values`` (m,) are those of each token and of the state
-    before it; ``last_values`` (s,) are what is still to be expected after the end: 0 where the
-    sequence ended by itself. Returns advantages and returns, both (m,).
+    The recursion runs over trained tokens only: tool results between two of them are skipped, and a
+    token's successor is the next trained one. ``rewards`` and ``values`` (m,) are the reward of
+    each token and the value of the state before it; ``last_values`` (s,) is the value after the
+    end: 0 for a terminated sequence. Returns advantages and returns (value targets), both (m,).
     """
     rows, columns, shape = _grid(sequence_of, len(last_values))
     padded_rewards, padded_values = rewards.new_zeros(shape), values.new_zeros(shape)
@@ -59,8 +61,8 @@ def gae_advantages(
     for column in range(shape[1] - 1, -1, -1):
         inside = column < lengths
         value = padded_values[:, column]
-        surprise = padded_rewards[:, column] + gamma * next_values - value
-        following = torch.where(inside, surprise + gamma * lambda_ * following, following)
+        delta = padded_rewards[:, column] + gamma * next_values - value
+        following = torch.where(inside, delta + gamma * lambda_ * following, following)
         next_values = torch.where(inside, value, next_values)
         advantages[:, column] = following
     ragged = advantages[rows, columns]
@@ -68,7 +70,7 @@ def gae_advantages(
 
 
 def _grid(sequence_of: Tensor, sequences: int) -> tuple[Tensor, Tensor, tuple[int, int]]:
-    """The row and column of each token in a table of one row a sequence, and the table's shape."""
+    """Row and column of each token in a table with one row per sequence, and its shape."""
     lengths = torch.bincount(sequence_of, minlength=sequences)
     starts = lengths.cumsum(0) - lengths
     columns = torch.arange(len(sequence_of), device=sequence_of.device) - starts[sequence_of]

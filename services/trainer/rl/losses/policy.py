@@ -1,4 +1,5 @@
-"""The clipped surrogate loss of PPO, GRPO, DAPO and GSPO."""
+"""Policy losses: the clipped surrogate of PPO, GRPO, DAPO and GSPO, truncated importance sampling,
+KL penalties, and how token losses are aggregated."""
 
 from dataclasses import dataclass
 
@@ -10,8 +11,8 @@ from services.contracts.online import Aggregation, RatioLevel
 
 @dataclass(frozen=True)
 class Clipping:
-    """Ratios count from 1 - ``low`` to 1 + ``high``; with a negative advantage the loss is at
-    most -A * ``dual``."""
+    """Clip ratios to [1 - ``low``, 1 + ``high``]; with a negative advantage, ``dual`` bounds the
+    loss by -A * ``dual`` (dual-clip PPO, Ye et al. 2020, arXiv:1912.09729)."""
 
     low: float
     high: float
@@ -20,7 +21,7 @@ class Clipping:
 
 @dataclass(frozen=True)
 class Surrogate:
-    """Losses (m,), and where the clipping cut the gradient off (m,), as truth values."""
+    """Losses (m,), and boolean masks (m,): tokens whose gradient is clipped."""
 
     losses: Tensor
     clipped_low: Tensor
@@ -29,7 +30,11 @@ class Surrogate:
 
 
 def clipped_surrogate_loss(ratios: Tensor, advantages: Tensor, clipping: Clipping) -> Surrogate:
-    """max(-A r, -A clip(r, 1 - low, 1 + high)), token by token; all tensors (m,)."""
+    """max(-A r, -A clip(r, 1 - low, 1 + high)) per token; all tensors (m,).
+
+    Schulman et al. 2017, arXiv:1707.06347; separate bounds: DAPO (clip-higher), Yu et al. 2025,
+    arXiv:2503.14476.
+    """
     free = -advantages * ratios
     clipped = -advantages * ratios.clamp(1.0 - clipping.low, 1.0 + clipping.high)
     losses = torch.maximum(free, clipped)
@@ -45,9 +50,10 @@ def clipped_surrogate_loss(ratios: Tensor, advantages: Tensor, clipping: Clippin
 def importance_ratios(
     log_probs: Tensor, old_log_probs: Tensor, sequence_of: Tensor, level: RatioLevel
 ) -> Tensor:
-    """How much more probable tokens have become, one by one or as sequences; all tensors (m,).
+    """exp(log p - log p_old), per token or per sequence; all tensors (m,).
 
-    The ratio of a sequence is the geometric mean over its tokens, given to each of them.
+    A sequence ratio is the geometric mean over its tokens, assigned to each of them (GSPO, Zheng et
+    al. 2025, arXiv:2507.18071).
     """
     log_ratios = log_probs - old_log_probs
     if level is RatioLevel.SEQUENCE:
@@ -59,17 +65,19 @@ def importance_ratios(
 
 
 def tis_weights(old_log_probs: Tensor, sampler_log_probs: Tensor, cap: float) -> Tensor:
-    """min(exp(old - sampler), cap), without a gradient; all tensors (m,).
+    """Truncated importance sampling: min(exp(old - sampler), cap), detached; all tensors (m,).
 
-    Corrects for a sampler that is not quite the policy that learns: another implementation, or
-    older weights.
+    Corrects for a sampler that is not exactly the old policy: another implementation, or older
+    weights (Ionides 2008; Yao et al. 2025, "Your Efficient RL Framework Secretly Brings You
+    Off-Policy RL Training").
     """
     return (old_log_probs - sampler_log_probs).detach().exp().clamp(max=cap)
 
 
 def k3(log_probs: Tensor, reference_log_probs: Tensor) -> Tensor:
-    """exp(ref - lp) - (ref - lp) - 1, an estimate of KL(policy || reference) that is never
-    negative; all tensors (m,)."""
+    """exp(d) - 1 - d with d = log p_ref - log p: an unbiased, non-negative estimate of KL(policy ||
+    reference) on samples of the policy, in nats (Schulman 2020, "Approximating KL Divergence"). All
+    tensors (m,)."""
     difference = reference_log_probs - log_probs
     return difference.exp() - difference - 1.0
 
@@ -77,16 +85,19 @@ def k3(log_probs: Tensor, reference_log_probs: Tensor) -> Tensor:
 def kl_penalized_rewards(
     rewards: Tensor, log_probs: Tensor, reference_log_probs: Tensor, coefficient: float
 ) -> Tensor:
-    """Take coefficient * (log-prob - reference) off the reward of each token; all (m,)."""
+    """Subtract coefficient * (log p - log p_ref) from the reward of each token (k1 estimator, as in
+    InstructGPT, Ouyang et al. 2022, arXiv:2203.02155); all (m,)."""
     return rewards - coefficient * (log_probs - reference_log_probs)
 
 
 def token_weights(lengths: Tensor, aggregation: Aggregation, max_length: int) -> Tensor:
-    """The weight of each trained token of a global batch.
+    """The weight of each trained token of a global batch in the loss.
 
-    ``lengths`` (s,) counts the trained tokens of its sequences; those without any do not count as
-    sequences. ``max_length`` is the constant of `Aggregation.MEAN_OF_SEQUENCE_SUMS`. Returns (m,),
-    float32.
+    The loss is the weighted sum of token losses; as the weights cover the whole batch, it does not
+    depend on how the batch is split into micro-batches and processes. token-mean: 1 / tokens
+    (DAPO); seq-mean-token-mean: 1 / (length * sequences) (GRPO); seq-mean-token-sum-norm: 1 /
+    (sequences * ``max_length``) (Dr. GRPO). ``lengths`` (s,) counts the trained tokens of the
+    sequences; empty ones are not counted. Returns (m,), float32.
     """
     tokens = lengths.sum().clamp(min=1)
     sequences = (lengths > 0).sum().clamp(min=1)

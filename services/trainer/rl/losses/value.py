@@ -1,4 +1,4 @@
-"""The loss of a critic."""
+"""The value loss of a critic."""
 
 from dataclasses import dataclass
 
@@ -8,7 +8,7 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class ValueLoss:
-    """Losses (m,), and where the clipped value was the worse one (m,), as truth values."""
+    """Losses (m,), and a boolean mask (m,): tokens whose clipped error was the larger one."""
 
     losses: Tensor
     clipped: Tensor
@@ -17,10 +17,9 @@ class ValueLoss:
 def value_loss(
     values: Tensor, old_values: Tensor, returns: Tensor, clip: float | None
 ) -> ValueLoss:
-    """Half the squared error; that of a value kept within ``clip`` of its old one, if larger.
-
-    All tensors (m,).
-    """
+    """Half the squared error, clipped as in PPO (Schulman et al. 2017, arXiv:1707.06347): the
+    larger of the error and that of the value clipped to within ``clip`` of its old one. All tensors
+    (m,)."""
     free = (values - returns).square()
     if clip is None:
         return ValueLoss(0.5 * free, torch.zeros_like(free, dtype=torch.bool))
@@ -30,9 +29,9 @@ def value_loss(
 
 
 def terminal_rewards(rewards: Tensor, lengths: Tensor) -> Tensor:
-    """Give each sequence's reward to its last trained token.
+    """Assign each sequence's reward to its last trained token.
 
-    ``rewards`` and ``lengths`` (s,); a sequence without trained tokens gives nothing. Returns
+    ``rewards`` and ``lengths`` (s,); sequences without trained tokens contribute nothing. Returns
     (m,).
     """
     spread = rewards.new_zeros(int(lengths.sum()))
@@ -42,8 +41,8 @@ def terminal_rewards(rewards: Tensor, lengths: Tensor) -> Tensor:
 
 
 def explained_variance(values: Tensor, returns: Tensor) -> float:
-    """Of the variance of returns (m,), the part that values (m,) told before; 1 is all, and less
-    than 0 is worse than a constant. 0 when returns are all alike."""
+    """1 - Var(returns - values) / Var(returns), population variances; 0 if the returns are
+    constant. Below 0 is worse than a constant prediction."""
     variance = returns.var(correction=0)
     if variance == 0:
         return 0.0

@@ -1,8 +1,8 @@
-"""vLLM's routes that swap_weights weights: nothing of its stable interface.
+"""vLLM's control routes for weights, adapters and sleep; not part of its stable API.
 
-They are those of vLLM 0.32, tried on a CPU: a pause that keeps requests also drops what the prefix
-cache holds and what the requests have computed; they go on from their tokens, under the new
-weights, and tell which version sampled which token.
+Written for vLLM 0.32. A pause with mode=keep also discards the prefix cache and the KV cache of
+running requests; they continue from their tokens under the new weights and report which version
+sampled which token.
 """
 
 from http import HTTPStatus
@@ -15,24 +15,23 @@ import httpx
 from services.contracts.base import JsonObject
 from services.inference.token_engine.interface import EngineFailed
 
-SECONDS = 600.0
-"""Longest wait for one call; loading tens of gigabytes from a slow disk takes minutes."""
-KEPT_REASON = 500
+TIMEOUT_SECONDS = 600.0
+"""Timeout of one call; loading tens of gigabytes from a slow disk takes minutes."""
+MAX_REASON = 500
 
 
 class VllmControl:
-    """Asks one server that was started with `Routes.weights`, `adapters` or `sleep`.
+    """A client for a server that was started with `Routes.weights`, `adapters` or `sleep`.
 
-    ``base_url`` goes up to and including /v1. All calls raise `EngineFailed`. Use it as an async
-    context manager.
+    ``base_url`` includes /v1. All calls raise `EngineFailed`. Use it as an async context manager.
     """
 
     def __init__(self, base_url: str, api_key: str) -> None:
         self._http = httpx.AsyncClient(
             base_url=base_url.removesuffix("/v1"),
             headers={"Authorization": f"Bearer {api_key}"},
-            timeout=SECONDS,
-            # A proxy of the environment must not be asked for a loopback address.
+            timeout=TIMEOUT_SECONDS,
+            # Loopback requests must not go through a proxy from the environment.
             trust_env=False,
         )
 
@@ -48,48 +47,48 @@ class VllmControl:
         await self._http.aclose()
 
     async def pause(self) -> None:
-        """Freeze what is running and what comes."""
+        """Freeze running requests and hold new ones."""
         await self._post("/pause?mode=keep")
 
     async def resume(self) -> None:
-        """Let everything go on."""
+        """Continue."""
         await self._post("/resume")
 
     async def reload(self, folder: Path) -> None:
-        """Take all weights from a folder."""
+        """Load all weights from a folder."""
         arguments = {"weights_path": str(folder)}
         await self._post("/collective_rpc", {"method": "reload_weights", "kwargs": arguments})
 
     async def reset_prefix_cache(self) -> None:
-        """Forget what was computed with the old weights."""
+        """Discard what was computed with the old weights."""
         answer = await self._post("/reset_prefix_cache?reset_running_requests=true")
         if not answer.json()["success"]:
             raise EngineFailed("vLLM did not reset its prefix cache")
 
-    async def name_version(self, version: int) -> None:
-        """Say which version of the weights samples from now on."""
+    async def set_version(self, version: int) -> None:
+        """Set the weight version that sampled tokens are labeled with."""
         await self._post("/update_weight_version", {"new_version": str(version)})
 
     async def load_adapter(self, name: str, folder: Path) -> None:
-        """Serve an adapter under a name that was not in use before."""
+        """Serve an adapter under a new name."""
         await self._post("/v1/load_lora_adapter", {"lora_name": name, "lora_path": str(folder)})
 
     async def unload_adapter(self, name: str) -> None:
-        """Serve an adapter no longer."""
+        """Stop serving an adapter."""
         await self._post("/v1/unload_lora_adapter", {"lora_name": name})
 
     async def sleep(self) -> None:
-        """Freeze what is running, and give the GPU's memory back: weights go to the host's."""
+        """Freeze running requests and release GPU memory: weights move to host memory."""
         await self._post("/sleep?level=1&mode=keep")
 
     async def wake(self) -> None:
-        """Take the memory again and go on."""
+        """Reacquire the memory and continue."""
         await self._post("/wake_up")
         if (await self._get("/is_sleeping")).json()["is_sleeping"]:
             raise EngineFailed("vLLM did not wake up")
 
     async def healthy(self) -> bool:
-        """Whether the server answers, and its engine runs."""
+        """Whether the server answers and its engine is running."""
         try:
             await self._get("/health")
         except EngineFailed:
@@ -97,7 +96,7 @@ class VllmControl:
         return True
 
     async def context_length(self) -> int:
-        """Tokens of prompt and answer together."""
+        """Maximum tokens of prompt and response together."""
         return int((await self._get("/v1/models")).json()["data"][0]["max_model_len"])
 
     async def _post(self, path: str, body: JsonObject | None = None) -> httpx.Response:
@@ -113,6 +112,6 @@ class VllmControl:
             what = str(error) or type(error).__name__
             raise EngineFailed(f"vLLM did not answer {path}: {what}") from error
         if answer.status_code != HTTPStatus.OK:
-            reason = " ".join(answer.text.split())[:KEPT_REASON]
+            reason = " ".join(answer.text.split())[:MAX_REASON]
             raise EngineFailed(f"vLLM answered {answer.status_code} to {path}: {reason}")
         return answer

@@ -1,4 +1,4 @@
-"""The policy as it is sampled, on one server or several."""
+"""The policy as a token engine, on one vLLM server or several."""
 
 import asyncio
 import itertools
@@ -26,11 +26,11 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True)
 class SyncReport:
-    """How the engine took a version of the weights.
+    """How a weight sync went.
 
-    ``seconds`` is the whole of it; during ``paused_seconds`` nothing was sampled. Differences are
-    absolute log-probabilities between the engine and the learner. ``restarted`` says why a server
-    had to be started anew, null if none had.
+    Nothing was sampled for ``paused_seconds`` of ``seconds``. Differences are absolute
+    log-probability differences (nats) between engine and learner. ``restarted`` is the reason if a
+    server had to be restarted, else None.
     """
 
     version: int
@@ -44,16 +44,15 @@ class SyncReport:
 class PolicyEngine:
     """A `TokenEngine` whose weights follow the learner's.
 
-    It starts one server for each set of ``devices`` (GPUs by index or UUID, which a server shares
-    by tensor parallelism; None: one server, on all that are visible, or on the CPU). A request
-    goes to the server that has the fewest; turns of one session stay together.
+    Starts one server per set of ``devices`` (GPUs by index or UUID, shared by tensor parallelism;
+    None: one server on all visible GPUs, or on the CPU). Requests are balanced by load; turns of
+    one session stay on one server, for prefix-cache affinity.
 
-    ``model`` is the folder of the weights that are sampled from at first, as version ``version``.
-    With ``lora_rank`` what is loaded are adapters over it, of that rank at most, of which
-    ``adapters`` can be in use at once. ``tokenizer`` is the folder of the tokenizer, else
-    ``model``. ``sleep`` makes `sleep` possible on GPUs.
+    ``model`` is the folder of the initial weights, labeled ``version``. With ``lora_rank`` the
+    policy is an adapter over it, of at most that rank, ``adapters`` of which can be loaded at once.
+    ``tokenizer`` defaults to ``model``. ``sleep`` enables `sleep` on GPUs.
 
-    Entering raises `VllmFailed`. Leaving ends every process.
+    Entering raises `VllmFailed`. Leaving stops every process.
     """
 
     def __init__(
@@ -99,7 +98,7 @@ class PolicyEngine:
 
     async def __aenter__(self) -> Self:
         try:
-            await _all([self._start(spec) for spec in self._specs])
+            await _gather_all([self._start(spec) for spec in self._specs])
             self.context_length = await self._servers[0].context_length()
         except BaseException:
             await self._stop()
@@ -115,37 +114,36 @@ class PolicyEngine:
         await self._stop()
 
     async def generate(self, token_ids: Sequence[int], sampling: TurnSampling) -> SampledTokens:
-        """Sample what follows ``token_ids``; raises `EngineFailed`.
+        """Sample a continuation of ``token_ids``; raises `EngineFailed`.
 
-        A token has the version of the weights that sampled it: within a turn it changes where
-        whole weights were loaded, and between turns where adapters were.
+        Each token carries the version of the weights that sampled it: with full weights it can
+        change within a turn, with adapters between turns.
         """
         server = self._sessions.route(sampling.session, self._servers)
         return await server.generate(token_ids, sampling)
 
     async def prompt_log_probs(self, token_ids: Sequence[int], top_k: int = 1) -> PromptLogProbs:
-        """What the current weights say of ``token_ids``; raises `EngineFailed`."""
+        """Log-probabilities of ``token_ids`` under the current weights; raises `EngineFailed`."""
         server = self._sessions.route(None, self._servers)
         return await server.prompt_log_probs(token_ids, top_k)
 
     async def load(self, version: int, folder: Path, expect: LogprobReference) -> SyncReport:
-        """Sample from the weights in ``folder`` from now on, and call them ``version``.
+        """Sample from the weights in ``folder`` from now on, labeled ``version``.
 
-        What the servers then say of the learner's probes is compared with what the learner says;
-        a server that differs, or fails, is started anew from ``folder``. Results that came in
-        between are discarded and sampled again. Raises `EngineOutOfSync` when it differs still,
-        `VllmFailed` or `EngineFailed` when it does not start.
+        Every server is compared with the learner's ``expect``; one that differs or fails is
+        restarted from ``folder``. Results sampled in between are discarded and sampled again.
+        Raises `EngineOutOfSync` if a server still differs, `VllmFailed` or `EngineFailed` if it
+        does not start.
 
-        A folder of whole weights must stay until the next `load` has returned; of an adapter a
-        copy is kept here.
+        A folder of full weights must stay until the next `load` returns; adapters are copied.
         """
         begun = time.monotonic()
         weights = PolicyWeights(version, folder)
         if self._adapters is not None:
-            weights = self._adapters.take(version, folder)
+            weights = self._adapters.add(version, folder)
         expect = expect.cut(self.context_length - GENERATED)
         loads = [server.load(weights, expect, self._tolerance) for server in self._servers]
-        done = await _all(loads)
+        done = await _gather_all(loads)
         self.version = version
         if self._adapters is not None:
             await self._adapters.drop_unused(self._servers)
@@ -159,20 +157,18 @@ class PolicyEngine:
         )
 
     async def sleep(self) -> None:
-        """Give the GPUs' memory back until `wake` or `load`. Requests wait; those under way go on
-        afterwards. Without a GPU this is a pause. Raises `EngineFailed`."""
-        await _all([server.sleep() for server in self._servers])
+        """Release GPU memory until `wake` or `load`; requests wait and continue afterwards. A pause
+        on CPUs. Raises `EngineFailed`."""
+        await _gather_all([server.sleep() for server in self._servers])
 
     async def wake(self) -> None:
-        """Go on, which a real request verifies: a server that does not answer it is started anew.
-
-        Raises `VllmFailed`.
-        """
-        await _all([server.wake() for server in self._servers])
+        """Continue, verified by a real request: a server that does not answer it is restarted.
+        Raises `VllmFailed`."""
+        await _gather_all([server.wake() for server in self._servers])
 
     async def watch(self) -> None:
-        """Return never; raises `VllmFailed` or `EngineFailed` when a server ended by itself, again
-        and again, or could not be replaced."""
+        """Never return; raises `VllmFailed` or `EngineFailed` once a server has died too often or
+        cannot be restarted."""
         watches = [asyncio.create_task(server.watch()) for server in self._servers]
         try:
             ended, _ = await asyncio.wait(watches, return_when=asyncio.FIRST_COMPLETED)
@@ -186,11 +182,11 @@ class PolicyEngine:
         self._servers.append(await PolicyServer.start(spec, PolicyWeights(self.version)))
 
     async def _stop(self) -> None:
-        await _all([server.stop() for server in self._servers])
+        await _gather_all([server.stop() for server in self._servers])
 
 
-async def _all(works: Iterable[Coroutine[Any, Any, Result]]) -> list[Result]:
-    """Do all of it, to the end; then raise the first error if there was one."""
+async def _gather_all(works: Iterable[Coroutine[Any, Any, Result]]) -> list[Result]:
+    """Run all to completion; then raise the first error, if any."""
     done = await asyncio.gather(*works, return_exceptions=True)
     for each in done:
         if isinstance(each, BaseException):
@@ -204,33 +200,34 @@ def _in_float32(model: Path, options: VllmOptions) -> bool:
     return options.dtype == "float32"
 
 
-REMEMBERED = 65_536
-"""StickyRouter whose server is known; the one that was asked longest ago is forgotten first."""
+MAX_SESSIONS = 65_536
+"""Sessions with a known server; the least recently used is forgotten first."""
 
 
 class StickyRouter:
-    """Spreads requests, and keeps a session on the server that has its beginning in its cache."""
+    """Sticky routing: balances sessions, and keeps each on the server that has its prefix
+    cached."""
 
     def __init__(self) -> None:
         self._servers: OrderedDict[str, PolicyServer] = OrderedDict()
 
     def route(self, session: str | None, servers: Sequence[PolicyServer]) -> PolicyServer:
-        """The server of the session; the one with the fewest requests when it has none yet."""
+        """The session's server; the least loaded for a new session."""
         known = self._servers.get(session) if session is not None else None
-        server = known or min(servers, key=lambda each: each.under_way)
+        server = known or min(servers, key=lambda each: each.in_flight)
         if session is not None:
             self._servers[session] = server
             self._servers.move_to_end(session)
-            if len(self._servers) > REMEMBERED:
+            if len(self._servers) > MAX_SESSIONS:
                 self._servers.popitem(last=False)
         return server
 
 
 class AdapterStore:
-    """Keeps a copy of each adapter that is in use, under a name and a path of its own.
+    """Keeps a copy of each adapter that is in use, under a unique name and path.
 
-    vLLM keys its caches by both, and reads an adapter again when it has pushed it out of memory
-    while a long turn still samples from it.
+    vLLM keys its caches by both, and re-reads an adapter that was evicted from memory while a long
+    turn still samples from it.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -238,18 +235,18 @@ class AdapterStore:
         self._kept: dict[str, Path] = {}
         self._numbers = itertools.count()
 
-    def take(self, version: int, folder: Path) -> PolicyWeights:
-        """Copy an adapter; the copy is what is to be served."""
+    def add(self, version: int, folder: Path) -> PolicyWeights:
+        """Copy an adapter; the copy is what is served."""
         name = f"policy-{version}-{next(self._numbers)}"
         copy = self._folder / name
-        if copy.exists():  # of a process that was killed
+        if copy.exists():  # left by a killed process
             shutil.rmtree(copy)
         shutil.copytree(folder, copy)
         self._kept[name] = copy
         return PolicyWeights(version, copy, name)
 
     async def drop_unused(self, servers: Sequence[PolicyServer]) -> None:
-        """Forget the adapters that no server samples from any more."""
+        """Unload and delete the adapters that no server samples from."""
         for name, copy in list(self._kept.items()):
             if any(server.samples_from(name) for server in servers):
                 continue

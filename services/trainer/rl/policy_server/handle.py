@@ -1,4 +1,4 @@
-"""What the servers of a policy have in common, and how one is started."""
+"""A vLLM server process of the policy: its specification, and a handle on the running process."""
 
 from collections.abc import Callable
 from contextlib import AsyncExitStack
@@ -15,13 +15,13 @@ from services.inference.vllm.server import StartupProgress, VllmServer
 from services.trainer.rl.policy_server.control import VllmControl
 
 BASE = "policy"
-"""The name that the model itself, without an adapter, is served under."""
+"""The served name of the model without an adapter."""
 
 
 @dataclass(frozen=True)
 class PolicyWeights:
-    """A version of the policy. ``folder`` holds all its weights, or those of an adapter that is
-    served under the name ``adapter``; null: the model that training began with."""
+    """A version of the policy. ``folder`` holds full weights, or those of the adapter served as
+    ``adapter``; None: the initial model."""
 
     version: int
     folder: Path | None = None
@@ -29,15 +29,16 @@ class PolicyWeights:
 
     @property
     def served_name(self) -> str:
-        """What requests for this version ask for."""
+        """The model name that requests for this version use."""
         return self.adapter or BASE
 
 
 @dataclass(frozen=True)
 class ServerSpec:
-    """How a server is started; ``devices`` None: with all GPUs that are visible.
+    """How to start a server; ``devices`` None: all visible GPUs.
 
-    ``slots`` make the policy an adapter over ``model``; ``tokenizer`` is a folder that has one.
+    With ``slots`` the policy is an adapter over ``model``; ``tokenizer`` is a folder with a
+    tokenizer.
     """
 
     runtime_python: Path
@@ -52,7 +53,7 @@ class ServerSpec:
     on_progress: Callable[[StartupProgress], None] | None
 
     def server(self, weights: PolicyWeights) -> VllmServer:
-        """A server that starts with ``weights``, but for an adapter, which is loaded later."""
+        """A server that starts with ``weights``; adapters are loaded after the start."""
         whole = None if self.slots else weights.folder
         return VllmServer(
             self.runtime_python,
@@ -69,12 +70,11 @@ class ServerSpec:
 
 
 LOCAL_RETRIES = model_retries(attempts=3, deadline_seconds=7200.0, first_wait_seconds=0.1)
-"""A server of this host that cannot be reached has ended: asking on would only keep its requests
-from its successor."""
+"""A local server that cannot be reached has died; long retries would only delay its replacement."""
 
 
 class ServerHandle:
-    """A running server with its clients; made by `start`."""
+    """A running server with its clients; created by `start`."""
 
     def __init__(
         self,
@@ -93,7 +93,7 @@ class ServerHandle:
     async def start(cls, spec: ServerSpec, weights: PolicyWeights) -> Self:
         """Start a server that samples from ``weights``.
 
-        Raises `VllmFailed`, or `EngineFailed` when it does not take an adapter.
+        Raises `VllmFailed`, or `EngineFailed` if it rejects an adapter.
         """
         async with AsyncExitStack() as stack:
             server = await stack.enter_async_context(spec.server(weights))
@@ -104,7 +104,7 @@ class ServerHandle:
             if weights.adapter is not None and weights.folder is not None:
                 await handle.load_adapter(weights.adapter, weights.folder)
             elif spec.slots is None:
-                await control.name_version(weights.version)
+                await control.set_version(weights.version)
             handle._stack = stack.pop_all()
             return handle
 
@@ -114,19 +114,19 @@ class ServerHandle:
         self._adapters.add(name)
 
     async def unload(self, name: str) -> None:
-        """Serve an adapter no longer, if it is served; raises `EngineFailed`."""
+        """Stop serving an adapter, if it is served; raises `EngineFailed`."""
         if name in self._adapters:
             self._adapters.remove(name)
             await self.control.unload_adapter(name)
 
     async def kill(self) -> None:
-        """End the process; requests that were under way fail."""
+        """Kill the process; requests in flight fail."""
         await self.server.__aexit__(None, None, None)
 
     async def close(self) -> None:
-        """End the process and the clients; nothing may be under way."""
+        """Stop the process and the clients; no request may be in flight."""
         await self._stack.aclose()
 
     async def ended(self) -> bool:
-        """Whether the process has ended, or is about to."""
+        """Whether the process has ended or is unhealthy."""
         return self.server.ended or not await self.control.healthy()

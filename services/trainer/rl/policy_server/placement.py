@@ -1,4 +1,4 @@
-"""Who computes on which of the leased GPUs."""
+"""Which of the leased GPUs the learner and the engines use."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,10 +14,10 @@ FIELD = "placement"
 
 @dataclass(frozen=True)
 class Devices:
-    """The learner's GPUs, and a set for each of the engines; null: no engine has a GPU.
+    """The learner's GPUs, and one set per engine; None: engines have no GPU.
 
-    ``engine_memory`` is the share of each GPU's memory that engines take, null: as much as a
-    server takes by itself. ``sleep`` says that they give it back while the learner computes.
+    ``engine_memory`` is the fraction of GPU memory that engines take, None: vLLM's default.
+    ``sleep``: engines release it while the learner computes.
     """
 
     trainer: tuple[str, ...] = ()
@@ -27,9 +27,9 @@ class Devices:
 
 
 def divide(gpus: Sequence[str], placement: OnlinePlacement, *, gpus_per_engine: int = 1) -> Devices:
-    """Share out ``gpus``, by data parallelism: as many engines as there are sets for.
+    """Divide ``gpus`` between the learner and as many engines as there are sets for.
 
-    Raises `InvalidRequest` when there are too few.
+    Raises `InvalidRequest` if there are too few.
     """
     if not gpus:
         if placement.mode is PlacementMode.SPLIT:
@@ -41,20 +41,20 @@ def divide(gpus: Sequence[str], placement: OnlinePlacement, *, gpus_per_engine: 
     if not split:
         return Devices(
             tuple(gpus),
-            _sets(gpus, gpus_per_engine),
+            _split(gpus, gpus_per_engine),
             placement.engine_memory,
             placement.sleep,
         )
     trainers = placement.trainer_gpus or len(gpus) // 2
     if not 0 < trainers < len(gpus):
         raise _too_few(
-            f"{trainers} of {len(gpus)} GPUs for the trainer leave none for one of the two",
+            f"{trainers} of {len(gpus)} GPUs for the trainer must leave at least one for each side",
             "trainer_gpus",
         )
-    return Devices(tuple(gpus[:trainers]), _sets(gpus[trainers:], gpus_per_engine))
+    return Devices(tuple(gpus[:trainers]), _split(gpus[trainers:], gpus_per_engine))
 
 
-def _sets(gpus: Sequence[str], size: int) -> tuple[tuple[str, ...], ...]:
+def _split(gpus: Sequence[str], size: int) -> tuple[tuple[str, ...], ...]:
     if len(gpus) < size:
         raise _too_few(f"an engine needs {size} GPUs, and there are {len(gpus)}", "mode")
     return tuple(tuple(gpus[i : i + size]) for i in range(0, len(gpus) - size + 1, size))
@@ -65,7 +65,8 @@ def _too_few(message: str, field: str) -> InvalidRequest:
 
 
 def engine_options(online: Online, spec: OnlineSpec, devices: Devices) -> VllmOptions:
-    """How each engine of the job is started: they share the memory that is not the trainer's."""
+    """vLLM options of each engine of the job: engines share the memory that is not the
+    learner's."""
     options = online.hyperparameters.engine
     share = devices.engine_memory or options.gpu_memory_utilization
     engines = 2 if serves_teacher(online, spec) else 1
@@ -73,7 +74,7 @@ def engine_options(online: Online, spec: OnlineSpec, devices: Devices) -> VllmOp
 
 
 def serves_teacher(online: Online, spec: OnlineSpec) -> bool:
-    """Whether a local teacher writes samples, for which it needs an engine of its own."""
+    """Whether a local teacher samples, and so needs an engine."""
     if not isinstance(online, DistillationMethod) or not isinstance(spec.teacher, Path):
         return False
     return online.hyperparameters.seq_kd and online.hyperparameters.lmbda < 1.0

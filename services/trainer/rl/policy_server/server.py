@@ -1,4 +1,4 @@
-"""One of the policy's servers: its weights, and what becomes of requests when they change."""
+"""One of the policy's servers: its weights, and its requests while they change."""
 
 import asyncio
 import time
@@ -29,7 +29,7 @@ WAKE_SECONDS = 300.0
 
 @dataclass(frozen=True)
 class ServerSync:
-    """How a server took new weights; ``restarted`` says why it had to be started anew."""
+    """How a server took new weights; ``restarted`` is the reason for a restart, if any."""
 
     paused_seconds: float
     difference: Difference
@@ -37,11 +37,11 @@ class ServerSync:
 
 
 class PolicyServer:
-    """Samples with the weights that it loaded last; made by `start`.
+    """Samples with the weights that were loaded last; created by `start`.
 
-    Requests wait while weights are exchanged and verified, and while the process is started anew;
-    what was under way at a new start is sampled again, from its beginning. A process that ends by
-    itself is replaced, `MAX_RECOVERIES` times.
+    Requests wait while weights are swapped and verified and while the process restarts; requests in
+    flight at a restart are sampled again from their beginning. A process that dies is replaced up
+    to `MAX_RECOVERIES` times.
     """
 
     def __init__(self, spec: ServerSpec, weights: PolicyWeights, handle: ServerHandle) -> None:
@@ -49,7 +49,7 @@ class PolicyServer:
         self._weights = weights
         self._handle = handle
         self._gate = Gate()
-        self._under_way: Counter[str] = Counter()
+        self._in_flight: Counter[str] = Counter()
         self._idle = asyncio.Event()
         self._idle.set()
         self._recoveries = 0
@@ -62,37 +62,37 @@ class PolicyServer:
         return cls(spec, weights, await ServerHandle.start(spec, weights))
 
     async def stop(self) -> None:
-        """End the process; nothing may be under way."""
-        self._gate.shut()
+        """Stop the process; no request may be in flight."""
+        self._gate.close()
         self._watching.cancel()
         await asyncio.wait([self._watching])
         if not self._watching.cancelled():
-            self._watching.exception()  # whoever asked `watch` has heard of it
+            self._watching.exception()  # already raised by `watch`
         await self._handle.close()
 
     @property
-    def under_way(self) -> int:
-        """Requests that were not answered yet."""
-        return self._under_way.total()
+    def in_flight(self) -> int:
+        """Requests in flight."""
+        return self._in_flight.total()
 
     def samples_from(self, adapter: str) -> bool:
-        """Whether an adapter is the current one, or requests for it are under way."""
-        return self._weights.adapter == adapter or self._under_way[adapter] > 0
+        """Whether an adapter is current or has requests in flight."""
+        return self._weights.adapter == adapter or self._in_flight[adapter] > 0
 
     async def unload(self, adapter: str) -> None:
-        """Serve an adapter no longer."""
-        # A process that has ended knows none; whoever asks it next finds out and replaces it.
+        """Stop serving an adapter."""
+        # A dead process serves none; the next request replaces it.
         with suppress(EngineFailed):
             await self._handle.unload(adapter)
 
     async def context_length(self) -> int:
-        """Tokens of prompt and answer together."""
+        """Maximum tokens of prompt and response together."""
         return await self._handle.control.context_length()
 
     async def generate(self, token_ids: Sequence[int], sampling: TurnSampling) -> SampledTokens:
-        """Sample what follows ``token_ids``; raises `EngineFailed`."""
+        """Sample a continuation of ``token_ids``; raises `EngineFailed`."""
         while True:
-            await self._gate.passed()
+            await self._gate.wait()
             handle = self._handle
             try:
                 sampled = await self._sample(handle, token_ids, sampling)
@@ -100,13 +100,13 @@ class PolicyServer:
                 if not await self._replaced(handle):
                     raise
                 continue
-            await self._gate.passed()  # else it may come from weights that are found to be wrong
+            await self._gate.wait()  # a failed verification discards the sample
             if handle is self._handle:
                 return sampled
 
     async def prompt_log_probs(self, token_ids: Sequence[int], top_k: int) -> PromptLogProbs:
         """See `VllmTokenEngine.prompt_log_probs`."""
-        await self._gate.passed()
+        await self._gate.wait()
         name = self._weights.served_name
         return await self._handle.engine.prompt_log_probs(token_ids, top_k, model=name)
 
@@ -114,41 +114,42 @@ class PolicyServer:
         self, weights: PolicyWeights, reference: LogprobReference, tolerance: Tolerance
     ) -> ServerSync:
         """Sample from ``weights`` from now on, verified; see `PolicyEngine.load`."""
-        async with self._gate.closed():
+        async with self._gate.exclusive():
             if self._asleep:
                 await self._wake()
-            paused, trouble = 0.0, None
+            paused, problem = 0.0, None
             try:
                 paused = await swap_weights(self._handle, weights, reference)
                 difference = await compare(self._handle.engine, weights.served_name, reference)
                 if not difference.within(tolerance):
-                    trouble = f"its {difference}"
+                    problem = f"its {difference}"
             except EngineFailed as error:
-                trouble = error.message
+                problem = error.message
             self._weights = weights
-            if trouble is not None:
+            if problem is not None:
                 await self._restart()
                 difference = await compare(self._handle.engine, weights.served_name, reference)
             if not difference.within(tolerance):
                 raise EngineOutOfSync(
-                    f"version {weights.version} of the weights: the engine was started anew "
-                    f"because of {trouble}; then still its {difference}"
+                    f"version {weights.version} of the weights: the engine was restarted "
+                    f"because of {problem}; then still its {difference}"
                 )
-            return ServerSync(paused, difference, trouble)
+            return ServerSync(paused, difference, problem)
 
     async def sleep(self) -> None:
-        """Give the GPU's memory back until `wake` or `load`; requests wait."""
-        async with self._gate.closed():
+        """Release GPU memory until `wake` or `load`; requests wait."""
+        async with self._gate.exclusive():
             await self._handle.control.sleep()
             self._asleep = True
 
     async def wake(self) -> None:
-        """Go on, as a real request shows; else the process is started anew."""
-        async with self._gate.closed():
+        """Continue, verified by a real request; otherwise restart the process."""
+        async with self._gate.exclusive():
             await self._wake()
 
     async def watch(self) -> None:
-        """Return never; raises `VllmFailed` or `EngineFailed` when replacing was in vain."""
+        """Never return; raises `VllmFailed` or `EngineFailed` once the process cannot be
+        replaced."""
         await asyncio.shield(self._watching)
 
     async def _watch(self) -> None:
@@ -162,28 +163,28 @@ class PolicyServer:
         self, handle: ServerHandle, token_ids: Sequence[int], sampling: TurnSampling
     ) -> SampledTokens:
         name, version = self._weights.served_name, self._weights.version
-        self._under_way[name] += 1
+        self._in_flight[name] += 1
         self._idle.clear()
         try:
             return await handle.engine.generate_as(name, version, token_ids, sampling)
         finally:
-            self._under_way[name] -= 1
-            if not self.under_way:
+            self._in_flight[name] -= 1
+            if not self.in_flight:
                 self._idle.set()
 
     async def _replaced(self, handle: ServerHandle) -> bool:
-        """After a request failed: whether another process is there to ask."""
-        await self._gate.passed()
+        """After a request failed: whether there is a new process to ask."""
+        await self._gate.wait()
         if handle is self._handle and await handle.ended():
             await self._recover(handle)
         return handle is not self._handle
 
     async def _recover(self, handle: ServerHandle) -> None:
-        async with self._gate.closed():
+        async with self._gate.exclusive():
             if handle is not self._handle:
                 return
             if self._recoveries == MAX_RECOVERIES:
-                raise EngineFailed(f"vLLM ended {MAX_RECOVERIES + 1} times by itself")
+                raise EngineFailed(f"vLLM died {MAX_RECOVERIES + 1} times")
             self._recoveries += 1
             await self._restart()
 
@@ -213,9 +214,9 @@ async def swap_weights(
 ) -> float:
     """Let the server sample from ``weights``; return for how many seconds it was paused.
 
-    An adapter comes under a name of its own, beside the one before: requests that run finish with
-    theirs. Whole weights replace those before: requests that run go on from their tokens with the
-    new ones. Raises `EngineFailed`.
+    An adapter is loaded under a new name, beside the previous one: requests in flight finish with
+    theirs. Full weights replace the previous ones: requests in flight continue from their tokens
+    with the new ones. Raises `EngineFailed`.
     """
     if weights.folder is None:
         return 0.0
@@ -227,7 +228,7 @@ async def swap_weights(
     await handle.control.pause()
     await handle.control.reload(weights.folder)
     await handle.control.reset_prefix_cache()
-    await handle.control.name_version(weights.version)
+    await handle.control.set_version(weights.version)
     await handle.control.resume()
     return time.monotonic() - paused
 
@@ -236,7 +237,8 @@ STOPPED = "the engine was stopped"
 
 
 class Gate:
-    """Open at first. One change at a time closes it; one that fails breaks it for good."""
+    """Holds requests while the server changes: open at first, closed by one change at a time,
+    broken for good by a failed one."""
 
     def __init__(self) -> None:
         self._changing = asyncio.Lock()
@@ -244,20 +246,20 @@ class Gate:
         self._open.set()
         self._broken: str | None = None
 
-    async def passed(self) -> None:
-        """Wait until no change is under way; raises `EngineFailed` after one that failed."""
+    async def wait(self) -> None:
+        """Wait until no change is in progress; raises `EngineFailed` after a failed one."""
         await self._open.wait()
         if self._broken is not None:
             raise EngineFailed(self._broken)
 
-    def shut(self) -> None:
-        """There is nothing behind it any more."""
+    def close(self) -> None:
+        """Fail all requests from now on."""
         self._broken = self._broken or STOPPED
         self._open.set()
 
     @asynccontextmanager
-    async def closed(self) -> AsyncIterator[None]:
-        """Change the server in the block; waits for the change under way."""
+    async def exclusive(self) -> AsyncIterator[None]:
+        """Change the server in the block; waits for the change in progress."""
         async with self._changing:
             if self._broken is not None:
                 raise EngineFailed(self._broken)
@@ -265,7 +267,7 @@ class Gate:
             try:
                 yield
             except TemperError as error:
-                self._broken = f"the engine is given up: {error.message}"
+                self._broken = f"the engine has failed: {error.message}"
                 raise
             except BaseException:
                 self._broken = STOPPED

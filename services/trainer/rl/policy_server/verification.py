@@ -1,7 +1,7 @@
-"""Whether an engine samples from the weights that the learner has.
+"""Verification after a weight sync: does the engine compute what the learner computes?
 
-An engine can take new weights and go on with old ones in part: where embeddings are tied, where
-a cache outlives the weights that filled it. Nothing fails then but the training.
+An engine can accept new weights and keep old ones in part, e.g. with tied embeddings or a cache
+that outlives the weights that filled it. No request fails then; only the training does.
 """
 
 import asyncio
@@ -17,20 +17,23 @@ from services.inference.token_engine import VllmTokenEngine
 from services.inference.token_engine.interface import TurnSampling
 
 GENERATED = 8
-"""Tokens that are generated after each probe's beginning."""
+"""Tokens generated after the beginning of each probe."""
 
 
 class EngineOutOfSync(TemperError):
-    """The engine's log-probabilities are not the learner's, also after a fresh start."""
+    """The engine's log-probabilities differ from the learner's even after a restart."""
 
     code = "engine_out_of_sync"
 
 
 @dataclass(frozen=True)
 class LogprobReference:
-    """What the learner says of probes: ``log_probs[i][j]`` is that of token j + 1 of probe i, at
-    temperature 1. Only what fills a block of the prefix cache tests it (16 tokens on a GPU, 128
-    on a CPU), so a probe should have some hundred tokens."""
+    """The learner's log-probabilities of probes: ``log_probs[i][j]`` is that of token j + 1 of
+    probe i, at temperature 1, in nats.
+
+    The prefix cache is tested only by full blocks (16 tokens on a GPU, 128 on a CPU), so a probe
+    should have hundreds of tokens.
+    """
 
     token_ids: Sequence[Sequence[int]]
     log_probs: Sequence[Sequence[float]]
@@ -41,7 +44,7 @@ class LogprobReference:
             raise ValueError("each probe needs two tokens, and a log-probability for all but one")
 
     def cut(self, length: int) -> "LogprobReference":
-        """The same of no more than ``length`` tokens of each probe."""
+        """The same, at most ``length`` tokens of each probe."""
         return LogprobReference(
             [probe[:length] for probe in self.token_ids],
             [said[: length - 1] for said in self.log_probs],
@@ -50,20 +53,20 @@ class LogprobReference:
 
 @dataclass(frozen=True)
 class Tolerance:
-    """How far log-probabilities of two programs with the same weights may be apart."""
+    """Allowed log-probability differences between two implementations with the same weights."""
 
     mean: float
     largest: float
 
     @classmethod
     def of(cls, *, float32: bool) -> Self:
-        """What rounding explains, in float32 or in bfloat16."""
+        """The rounding differences of float32 or bfloat16."""
         return cls(mean=1e-3, largest=2e-2) if float32 else cls(mean=0.1, largest=5.0)
 
 
 @dataclass(frozen=True)
 class Difference:
-    """How far an engine is from the learner, in absolute log-probability."""
+    """Absolute log-probability difference between engine and learner, in nats."""
 
     mean: float
     largest: float
@@ -72,22 +75,24 @@ class Difference:
         return f"log-probabilities differ by {self.mean:.2g} on average, {self.largest:.2g} at most"
 
     def within(self, tolerance: Tolerance) -> bool:
-        """Whether rounding explains it; not a number is never within."""
+        """Whether rounding explains it; NaN never does."""
         return self.mean <= tolerance.mean and self.largest <= tolerance.largest
 
 
 async def prefill(engine: VllmTokenEngine, model: str, reference: LogprobReference) -> None:
-    """Fill the prefix cache with the probes, as trajectories under way do."""
+    """Fill the prefix cache with the probes, as trajectories in flight do."""
     await asyncio.gather(
         *[_generate(engine, model, probe, tokens=1) for probe in reference.token_ids]
     )
 
 
 async def compare(engine: VllmTokenEngine, model: str, reference: LogprobReference) -> Difference:
-    """Compare what the engine says of the probes with the learner, and what it generates after
-    their beginnings with what it then says of it. Raises `EngineFailed`."""
+    """Compare the engine's log-probabilities of the probes with the learner's, and those of tokens
+    that it generates with its own rescoring of them. Raises `EngineFailed`."""
     pairs = zip(reference.token_ids, reference.log_probs, strict=True)
-    gaps = await asyncio.gather(*[_gaps(engine, model, probe, said) for probe, said in pairs])
+    gaps = await asyncio.gather(
+        *[_differences(engine, model, probe, said) for probe, said in pairs]
+    )
     kinds = [np.concatenate(kind) for kind in zip(*gaps, strict=True)]
     return Difference(
         mean=max(float(kind.mean()) for kind in kinds),  # the few generated tokens count as much
@@ -95,14 +100,14 @@ async def compare(engine: VllmTokenEngine, model: str, reference: LogprobReferen
     )
 
 
-Gaps = NDArray[np.float64]
+Differences = NDArray[np.float64]
 
 
-async def _gaps(
+async def _differences(
     engine: VllmTokenEngine, model: str, probe: Sequence[int], said: Sequence[float]
-) -> tuple[Gaps, Gaps]:
-    """Of the probe's tokens to what the learner says, and of generated ones to what the engine
-    says when it is asked: a generation reads the prefix cache, a question computes all anew."""
+) -> tuple[Differences, Differences]:
+    """Differences on the probe's tokens (engine vs. learner) and on generated tokens (generation
+    vs. rescoring): generation reads the prefix cache, rescoring recomputes everything."""
     generated, log_probs = await _generate(engine, model, probe, tokens=GENERATED)
     asked, again = await asyncio.gather(
         engine.prompt_log_probs(probe, model=model),

@@ -26,7 +26,7 @@ def write(checkpoints: Checkpoints, step: int) -> Path:
     return asyncio.run(checkpoints.write(step, save, lambda: Snapshot(position, [])))
 
 
-def test_the_newest_complete_one_counts(tmp_path: Path) -> None:
+def test_newest_complete_checkpoint_is_used(tmp_path: Path) -> None:
     checkpoints = Checkpoints(tmp_path, keep=5)
     for step in (2, 10):
         write(checkpoints, step)
@@ -38,14 +38,14 @@ def test_the_newest_complete_one_counts(tmp_path: Path) -> None:
     assert not (tmp_path / "checkpoint-11").exists()
 
 
-def test_only_as_many_as_wanted_are_kept(tmp_path: Path) -> None:
+def test_only_the_newest_checkpoints_are_kept(tmp_path: Path) -> None:
     checkpoints = Checkpoints(tmp_path, keep=2)
     for step in (1, 2, 3):
         assert write(checkpoints, step).is_dir()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["checkpoint-2", "checkpoint-3"]
 
 
-def test_afterwards_only_the_models_stay(tmp_path: Path) -> None:
+def test_finished_training_keeps_only_models(tmp_path: Path) -> None:
     checkpoints = Checkpoints(tmp_path, keep=2)
     model = write(checkpoints, 1)
     checkpoints.keep_models()
@@ -54,11 +54,11 @@ def test_afterwards_only_the_models_stay(tmp_path: Path) -> None:
     assert [path.name for path in model.parent.iterdir()] == [MODEL]
 
 
-def test_without_any_training_begins_anew(tmp_path: Path) -> None:
+def test_without_a_checkpoint_training_starts_over(tmp_path: Path) -> None:
     assert Checkpoints(tmp_path / "none", keep=1).newest() is None
 
 
-def test_figures_behind_the_checkpoint_are_dropped(tmp_path: Path) -> None:
+def test_metrics_beyond_the_checkpoint_are_dropped(tmp_path: Path) -> None:
     file = tmp_path / METRICS
     file.write_text("".join(json.dumps({"step": step}) + "\n" for step in (1, 2, 3)))
     truncate_metrics(tmp_path, 2)

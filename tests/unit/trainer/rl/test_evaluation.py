@@ -61,7 +61,7 @@ def rewards_by_step(folder: Path) -> dict[int, float]:
 
 
 @pytest.mark.parametrize("staleness", [0, 2])
-def test_each_evaluation_is_of_the_policy_of_its_step(tmp_path: Path, staleness: int) -> None:
+def test_each_evaluation_uses_the_policy_of_its_step(tmp_path: Path, staleness: int) -> None:
     online = method(steps=5, eval_interval=2, max_staleness=staleness)
     engine, learner = SteadyEngine(answer), CountingLearner(seconds=3.0)
     run(Run(tmp_path, online, engine, questions(6), judge, learner, held_out=held_out(3)).play())
@@ -88,7 +88,7 @@ class SeedKeeper(SteadyEngine):
         return await super().generate(token_ids, sampling)
 
 
-def test_evaluations_differ_by_the_policy_alone(tmp_path: Path) -> None:
+def test_evaluations_differ_by_the_policy_only(tmp_path: Path) -> None:
     engine = SeedKeeper()
     online = method(steps=2, eval_interval=1, eval_samples=3)
     run(Run(tmp_path, online, engine, questions(4), judge, held_out=held_out(4)).play())
@@ -100,7 +100,7 @@ def test_evaluations_differ_by_the_policy_alone(tmp_path: Path) -> None:
 
 @settings(max_examples=8)
 @given(kills=st.lists(st.floats(0.5, 40.0), max_size=4))
-def test_a_killed_training_reports_each_evaluation_once(
+def test_killed_training_reports_each_evaluation_once(
     tmp_path_factory: pytest.TempPathFactory, kills: list[float]
 ) -> None:
     folder = tmp_path_factory.mktemp("killed")
@@ -113,7 +113,7 @@ def test_a_killed_training_reports_each_evaluation_once(
     assert sorted(figures_of(folder)) == list(range(6))
 
 
-def test_an_evaluation_that_finds_nothing_out_says_why(tmp_path: Path) -> None:
+def test_evaluation_without_usable_samples_warns(tmp_path: Path) -> None:
     def unkind(trajectory: Trajectory) -> float | None:
         return None if is_held_out(trajectory) else float(trajectory.sample_index)
 
@@ -131,7 +131,7 @@ def test_an_evaluation_that_finds_nothing_out_says_why(tmp_path: Path) -> None:
     assert figures_of(tmp_path)[1]["reward"] == 0.5
 
 
-def test_a_long_evaluation_says_how_far_it_has_come(tmp_path: Path) -> None:
+def test_long_evaluation_reports_progress(tmp_path: Path) -> None:
     online = method(steps=1, eval_samples=4, max_concurrency=2)
     engine = SteadyEngine(lambda _: "x" * 19 + END_TEXT)
     run(Run(tmp_path, online, engine, questions(4), judge, held_out=held_out(2)).play())
@@ -159,7 +159,7 @@ class Answering:
         )
 
 
-def test_without_rewards_the_learner_measures_the_loss(tmp_path: Path) -> None:
+def test_evaluation_without_rewards_measures_the_loss(tmp_path: Path) -> None:
     learner = CountingLearner(updates=7)
     evaluation = Evaluation(
         prompts=[SampledPrompt(number, row) for number, row in enumerate(held_out(3))],
@@ -178,7 +178,7 @@ def test_without_rewards_the_learner_measures_the_loss(tmp_path: Path) -> None:
     assert not (tmp_path / BATCH).exists()
 
 
-def test_prompts_that_cannot_be_used_are_left_out_or_name_their_file() -> None:
+def test_unusable_evaluation_prompts_are_skipped_or_name_their_file() -> None:
     def drawn(longest: int) -> list[SampledPrompt]:
         rows = held_out(3)
         rows[1].prompt.messages[0]["content"] = "h" * 100

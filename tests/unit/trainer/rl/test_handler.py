@@ -102,9 +102,7 @@ def spec_of(database: Database, settings: WorkerSettings, job: Job, *gpus: str) 
     return OnlineTask.model_validate_json(text)
 
 
-def test_the_child_is_told_everything_but_the_keys(
-    database: Database, settings: WorkerSettings
-) -> None:
+def test_spec_holds_everything_but_secrets(database: Database, settings: WorkerSettings) -> None:
     job = job_of(database, "reinforcement", rewards=REWARDS)
     spec = spec_of(database, settings, job, "GPU-1", "GPU-2")
     assert spec.model == ModelSource(path=settings.models_folder / "base")
@@ -114,7 +112,7 @@ def test_the_child_is_told_everything_but_the_keys(
     assert (spec.training.version, spec.vllm.version) == ("training-1", "vllm-1")
 
 
-def test_the_validation_file_is_checked_and_given_to_the_child(
+def test_validation_file_is_checked_and_passed_on(
     database: Database, settings: WorkerSettings
 ) -> None:
     hyperparameters = {"eval_samples": 16}
@@ -136,20 +134,18 @@ def test_the_validation_file_is_checked_and_given_to_the_child(
     assert spec.validation_rows == 262_144 // 16
 
 
-def test_a_cpu_slot_is_no_gpu(database: Database, settings: WorkerSettings) -> None:
+def test_cpu_slot_is_not_passed_as_a_gpu(database: Database, settings: WorkerSettings) -> None:
     assert spec_of(database, settings, job_of(database, "ppo", rewards=REWARDS)).gpus == []
 
 
-def test_a_teacher_is_a_folder_or_a_server(database: Database, settings: WorkerSettings) -> None:
+def test_teacher_is_a_folder_or_a_server(database: Database, settings: WorkerSettings) -> None:
     local = {"teacher": {"type": "model", "model": "teacher"}}
     job = job_of(database, "distillation", hyperparameters=local)
     asked = ModelSource(path=settings.models_folder / "teacher")
     assert spec_of(database, settings, job).teacher == asked
 
 
-def test_a_teacher_elsewhere_is_asked_for_its_top_tokens(
-    database: Database, settings: WorkerSettings
-) -> None:
+def test_remote_teacher_spec_has_top_k(database: Database, settings: WorkerSettings) -> None:
     remote = {"type": "url", "base_url": "http://127.0.0.1:9/v1", "model": "t", "top_k": 20}
     job = job_of(database, "distillation", hyperparameters={"teacher": remote})
     teacher = spec_of(database, settings, job).teacher
@@ -166,7 +162,7 @@ def test_a_teacher_elsewhere_is_asked_for_its_top_tokens(
         ("distillation", {"lmbda": 0.5, "seq_kd": True}, False, False),
     ],
 )
-def test_prompts_are_validated_for_what_the_method_needs(
+def test_prompts_are_validated_for_the_needs_of_the_method(
     database: Database,
     settings: WorkerSettings,
     method: str,
@@ -184,7 +180,7 @@ def test_prompts_are_validated_for_what_the_method_needs(
     assert (spec.needs_gold, spec.needs_answer) == (gold, answer)
 
 
-def test_models_of_a_hub_are_left_to_the_child(
+def test_hub_models_are_downloaded_by_the_child(
     database: Database, settings: WorkerSettings
 ) -> None:
     teacher = {"teacher": {"type": "model", "model": "hub"}}
@@ -193,7 +189,7 @@ def test_models_of_a_hub_are_left_to_the_child(
     assert spec.model == spec.teacher == ModelSource(hub_id="owner/name")
 
 
-def test_the_trained_model_is_registered(database: Database, settings: WorkerSettings) -> None:
+def test_trained_model_is_registered(database: Database, settings: WorkerSettings) -> None:
     job = job_of(database, "reinforcement", rewards=REWARDS)
     result = {
         "status": "succeeded",

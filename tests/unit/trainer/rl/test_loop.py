@@ -36,7 +36,7 @@ def sampler_of(learner: CountingLearner) -> list[list[int]]:
     return [sorted({sequence.group for sequence in each.sequences}) for each in learner.batches]
 
 
-def test_without_staleness_every_token_is_of_the_policy_that_it_trains(tmp_path: Path) -> None:
+def test_without_staleness_training_is_strictly_on_policy(tmp_path: Path) -> None:
     engine = SteadyEngine(lambda text: LONG if "q1" in text else SHORT)
     job = Run(tmp_path, method(), engine, questions(5))
     position = run(job.play())
@@ -49,7 +49,7 @@ def test_without_staleness_every_token_is_of_the_policy_that_it_trains(tmp_path:
     assert engine.running_while_loading == [0] * 5
 
 
-def test_a_slow_rollout_goes_on_across_updates_with_the_version_of_each_token(
+def test_slow_rollout_continues_across_updates_with_per_token_versions(
     tmp_path: Path,
 ) -> None:
     engine = SteadyEngine(lambda text: LONG if "q1" in text else SHORT)
@@ -73,7 +73,7 @@ def test_a_slow_rollout_goes_on_across_updates_with_the_version_of_each_token(
     assert len(job.learner.batches) == 6
 
 
-def test_the_engine_plays_ahead_while_the_policy_is_updated(tmp_path: Path) -> None:
+def test_rollouts_run_ahead_during_updates(tmp_path: Path) -> None:
     seconds = {}
     for staleness in (0, 1):
         folder = tmp_path / str(staleness)
@@ -94,7 +94,7 @@ def test_the_engine_plays_ahead_while_the_policy_is_updated(tmp_path: Path) -> N
 
 @settings(max_examples=12, deadline=None)
 @given(kills=st.lists(st.floats(0.5, 60.0), max_size=5), staleness=st.integers(0, 3))
-def test_a_killed_training_meets_no_prompt_twice_and_leaves_none_out(
+def test_killed_training_neither_repeats_nor_skips_prompts(
     kills: list[float], staleness: int
 ) -> None:
     online = method(max_staleness=staleness, steps=9, checkpoint_steps=2)
@@ -116,7 +116,7 @@ def test_a_killed_training_meets_no_prompt_twice_and_leaves_none_out(
     assert len(ids) == len(set(ids)) >= 36
 
 
-def test_every_figure_of_a_step_is_reported(tmp_path: Path) -> None:
+def test_step_reports_all_metrics(tmp_path: Path) -> None:
     run(Run(tmp_path, method(steps=1), SteadyEngine(lambda _: SHORT), questions(3)).play())
     metrics = lines(tmp_path / METRICS)[0]
     assert metrics["reward"] == 0.5
@@ -133,7 +133,7 @@ def test_every_figure_of_a_step_is_reported(tmp_path: Path) -> None:
         assert metrics[f"{part}_seconds"] >= 0.0
 
 
-def test_groups_with_equal_rewards_are_replaced(tmp_path: Path) -> None:
+def test_dynamic_sampling_replaces_groups_with_equal_rewards(tmp_path: Path) -> None:
     def judge(trajectory: Trajectory) -> float:
         return float(trajectory.sample_index) if trajectory.prompt_index % 2 else 1.0
 
@@ -146,7 +146,7 @@ def test_groups_with_equal_rewards_are_replaced(tmp_path: Path) -> None:
     assert sum(line["group_filter_rate"] for line in lines(tmp_path / METRICS)) > 0
 
 
-def test_a_step_without_anything_to_learn_is_skipped_and_says_so(tmp_path: Path) -> None:
+def test_step_without_signal_is_skipped_with_a_warning(tmp_path: Path) -> None:
     online = method(dynamic_sampling={"max_batches": 2}, steps=2)
     engine = SteadyEngine(lambda _: SHORT)
     job = Run(tmp_path, online, engine, questions(8), judge=lambda _: 1.0)
@@ -159,7 +159,7 @@ def test_a_step_without_anything_to_learn_is_skipped_and_says_so(tmp_path: Path)
     assert sum(1 for _ in read_indexed(tmp_path)) == 2 * 4 * 2
 
 
-def test_failed_samples_leave_their_group_to_the_others(tmp_path: Path) -> None:
+def test_group_is_trained_without_its_failed_samples(tmp_path: Path) -> None:
     def judge(trajectory: Trajectory) -> float | None:
         return None if trajectory.sample_index == 0 else float(trajectory.sample_index)
 
@@ -170,7 +170,7 @@ def test_failed_samples_leave_their_group_to_the_others(tmp_path: Path) -> None:
     assert lines(tmp_path / METRICS)[0]["unrewarded_rate"] == pytest.approx(1 / 3)
 
 
-def test_a_training_whose_every_rollout_fails_ends_with_the_reason(tmp_path: Path) -> None:
+def test_training_fails_with_the_reason_when_every_rollout_fails(tmp_path: Path) -> None:
     job = Run(tmp_path, method(), SteadyEngine(lambda _: SHORT), questions(3), lambda _: None)
     with pytest.raises(ExceptionGroup) as raised:
         run(job.play())
@@ -180,7 +180,7 @@ def test_a_training_whose_every_rollout_fails_ends_with_the_reason(tmp_path: Pat
     assert "no judge" in cause.message
 
 
-def test_prompts_that_are_too_long_are_left_out(tmp_path: Path) -> None:
+def test_too_long_prompts_are_skipped(tmp_path: Path) -> None:
     rows = questions(6)
     rows[2].prompt.messages[0]["content"] = "q" * 100
     job = Run(tmp_path, method(max_prompt_length=30), SteadyEngine(lambda _: SHORT), rows)
@@ -189,14 +189,14 @@ def test_prompts_that_are_too_long_are_left_out(tmp_path: Path) -> None:
     assert lines(tmp_path / METRICS)[-1]["prompts_skipped"] >= 1
 
 
-def test_without_a_prompt_that_can_be_used_the_training_says_why(tmp_path: Path) -> None:
+def test_training_without_usable_prompts_says_why(tmp_path: Path) -> None:
     job = Run(tmp_path, method(max_prompt_length=5), SteadyEngine(lambda _: SHORT), questions(2))
     with pytest.raises(ExceptionGroup) as raised:
         run(job.play())
     assert "tokens; max_prompt_length is 5" in str(cause_of(raised.value))
 
 
-def test_long_responses_are_punished_softly(tmp_path: Path) -> None:
+def test_overlong_penalty_lowers_rewards(tmp_path: Path) -> None:
     online = method(sampling={"max_tokens": 12}, overlong={"buffer": 4}, steps=1)
     engine = SteadyEngine(lambda _: "x" * 9 + END_TEXT)
     job = Run(tmp_path, online, engine, questions(3))
@@ -205,7 +205,7 @@ def test_long_responses_are_punished_softly(tmp_path: Path) -> None:
     assert lines(tmp_path / METRICS)[0]["overlong_penalty"] == -0.5
 
 
-def test_an_engine_that_sleeps_is_awake_when_it_is_asked(tmp_path: Path) -> None:
+def test_sleeping_engine_is_awake_when_sampling(tmp_path: Path) -> None:
     engine = SteadyEngine(lambda _: SHORT)
     position = run(Run(tmp_path, method(), engine, questions(3), sleeps=True).play())
     assert position is not None

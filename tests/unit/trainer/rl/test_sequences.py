@@ -9,7 +9,7 @@ from tests.support.learning import drawn_batch
 
 
 @pytest.mark.parametrize("top_k", [None, 3])
-def test_a_batch_is_read_as_it_was_written(top_k: int | None, tmp_path: Path) -> None:
+def test_batch_round_trip(top_k: int | None, tmp_path: Path) -> None:
     batch = drawn_batch(top_k=top_k)
     batch.save(tmp_path / "batch.npz")
     read = Batch.load(tmp_path / "batch.npz")
@@ -24,7 +24,7 @@ def test_a_batch_is_read_as_it_was_written(top_k: int | None, tmp_path: Path) ->
             np.testing.assert_array_equal(one.teacher.log_probs, two.teacher.log_probs)
 
 
-def test_a_batch_of_another_format_is_refused(tmp_path: Path) -> None:
+def test_batch_of_another_format_is_refused(tmp_path: Path) -> None:
     with open(tmp_path / "batch.npz", "wb") as file:
         np.savez(file, format=np.int64(99))
     with pytest.raises(ValueError, match="format 99"):
@@ -35,6 +35,6 @@ def test_a_batch_of_another_format_is_refused(tmp_path: Path) -> None:
     ("length", "penalty"),
     [(100, 0.0), (1536, 0.0), (1537, -0.001953125), (1792, -0.5), (2048, -1.0), (4000, -1.0)],
 )
-def test_long_answers_are_punished_softly(length: int, penalty: float) -> None:
+def test_overlong_penalty_is_piecewise_linear(length: int, penalty: float) -> None:
     assert overlong_penalty(length, 2048, 512) == penalty
     assert overlong_penalty(length, 2048, 512, factor=2.0) == 2 * penalty

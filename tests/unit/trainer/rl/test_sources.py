@@ -60,7 +60,7 @@ def draw(number: int, **row: Any) -> SampledPrompt:
     return SampledPrompt(number, read_row({"question": "q", **row}, 0, "plain"))
 
 
-def test_answers_of_the_data_become_trajectories_that_nobody_sampled() -> None:
+def test_demonstrations_become_trajectories_without_sampler_logprobs() -> None:
     source = DataSource(DemonstratingChat(), (), max_tokens=10)
     sample = asyncio.run(source.sample(draw(0, gold="yes"), 0))
     assert sample.response_token_ids == [*map(ord, "yes"), END]
@@ -68,21 +68,21 @@ def test_answers_of_the_data_become_trajectories_that_nobody_sampled() -> None:
     assert sample.finish_reason is FinishReason.ANSWERED
 
 
-def test_a_long_answer_of_the_data_is_cut() -> None:
+def test_long_demonstration_is_truncated() -> None:
     source = DataSource(DemonstratingChat(), (), max_tokens=2)
     sample = asyncio.run(source.sample(draw(0, gold="yes"), 0))
     assert sample.response_token_ids == [*map(ord, "ye")]
     assert sample.finish_reason is FinishReason.LENGTH
 
 
-def test_a_row_without_an_answer_is_a_failed_sample() -> None:
+def test_row_without_demonstration_is_a_failed_sample() -> None:
     sample = asyncio.run(DataSource(DemonstratingChat(), (), max_tokens=2).sample(draw(0), 0))
     assert sample.finish_reason.is_failure
     assert sample.error == "row 1: the row has no answer to learn from"
 
 
 @pytest.mark.parametrize(("lmbda", "share"), [(0.0, 0.0), (0.3, 0.3), (1.0, 1.0)])
-def test_the_student_answers_with_its_probability(lmbda: float, share: float) -> None:
+def test_student_is_chosen_with_probability_lmbda(lmbda: float, share: float) -> None:
     mixture = MixtureSource(Named("student"), Named("other"), lmbda, seed=1)
 
     async def answers() -> list[str]:
@@ -93,13 +93,13 @@ def test_the_student_answers_with_its_probability(lmbda: float, share: float) ->
     assert asyncio.run(answers()) == first
 
 
-def test_samples_of_a_teacher_have_no_probability_of_the_policy() -> None:
+def test_teacher_samples_carry_no_policy_logprobs() -> None:
     sample = asyncio.run(TeacherSource(Named("teacher")).sample(draw(0), 0))
     assert sample.log_probs == [0.0] * 3
     assert sample.policy_versions == [-1] * 3
 
 
-def test_each_draw_has_a_seed_of_its_own() -> None:
+def test_each_draw_has_its_own_seed() -> None:
     seeds = {prompt_seed(1, draw(number)) for number in range(1000)}
     assert len(seeds) == 1000
     assert all(0 <= seed < 2**31 for seed in seeds)
@@ -119,7 +119,7 @@ def group_of(*samples: Trajectory) -> Group:
     return group
 
 
-def test_a_trajectory_becomes_a_sequence_token_by_token() -> None:
+def test_trajectory_becomes_an_aligned_sequence() -> None:
     batch = asyncio.run(BatchBuilder(8, teacher=CountingTeacher()).of([group_of(trajectory())]))
     (sequence,) = batch.sequences
     assert sequence.token_ids.tolist() == [7, 8, 1, 2, 3]
@@ -131,13 +131,13 @@ def test_a_trajectory_becomes_a_sequence_token_by_token() -> None:
     assert sequence.teacher.ids.shape == (4, 2)
 
 
-def test_a_response_that_was_cut_off_is_not_final() -> None:
+def test_truncated_response_is_not_terminated() -> None:
     cut = trajectory(finish_reason=FinishReason.LENGTH)
     batch = asyncio.run(BatchBuilder(8).of([group_of(cut)]))
     assert not batch.sequences[0].final
 
 
-def test_only_samples_that_can_be_used_are_learned_from() -> None:
+def test_batch_holds_only_usable_samples() -> None:
     failed = trajectory(finish_reason=FinishReason.ENGINE_FAILED, error="gone")
     unrewarded = trajectory(reward=None, reward_error="no judge")
     silent = trajectory(response_token_ids=[], response_mask=[], log_probs=[], policy_versions=[])
@@ -146,7 +146,7 @@ def test_only_samples_that_can_be_used_are_learned_from() -> None:
     assert group.failure == "gone"
 
 
-def test_the_penalty_of_length_is_part_of_the_reward() -> None:
+def test_overlong_penalty_is_part_of_the_reward() -> None:
     batches = BatchBuilder(4, OverlongPenalty(buffer=2, factor=1.0))
     batch = asyncio.run(batches.of([group_of(trajectory())]))
     assert batch.sequences[0].reward == 0.5

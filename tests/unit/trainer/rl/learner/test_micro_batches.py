@@ -1,20 +1,20 @@
-"""How a batch is cut, for any lengths and any number of processes."""
+"""How a batch is pack, for any lengths and any number of processes."""
 
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.trainer.rl.learner.micro_batches import TrainedTokens, balance, cut, micro_batches
+from services.trainer.rl.learner.micro_batches import TrainedTokens, balance, micro_batches, pack
 from services.trainer.rl.sequences import Batch
 from tests.support.learning import drawn_batch
 
 
 @given(st.lists(st.integers(1, 60), max_size=20), st.integers(1, 100), st.integers(1, 5))
-def test_each_sequence_counts_once_and_all_processes_are_as_often_busy(
+def test_each_sequence_counts_once_and_processes_get_equal_shares(
     lengths: list[int], limit: int, processes: int
 ) -> None:
-    plan = balance(cut(range(len(lengths)), lengths, limit), processes)
+    plan = balance(pack(range(len(lengths)), lengths, limit), processes)
     counted = sorted(each for group, real in plan if real for each in group)
     assert counted == list(range(len(lengths)))
     assert len(plan) % processes == 0
@@ -24,7 +24,7 @@ def test_each_sequence_counts_once_and_all_processes_are_as_often_busy(
 
 
 @given(st.integers(0, 5), st.integers(1, 3), st.integers(20, 200))
-def test_micro_batches_hold_the_trained_tokens_and_what_predicts_them(
+def test_micro_batches_hold_trained_tokens_and_their_predicting_states(
     seed: int, processes: int, limit: int
 ) -> None:
     tokens = TrainedTokens.of(drawn_batch(seed))
@@ -48,7 +48,7 @@ def test_micro_batches_hold_the_trained_tokens_and_what_predicts_them(
     assert torch.equal(found, expected)
 
 
-def test_a_first_token_that_is_to_be_learned_is_refused() -> None:
+def test_training_on_the_first_token_is_refused() -> None:
     batch = drawn_batch(sequences=1)
     batch.sequences[0].mask[0] = True
     with pytest.raises(ValueError, match="first token"):

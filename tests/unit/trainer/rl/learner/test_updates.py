@@ -44,7 +44,7 @@ def changed(batch: Batch, **changes: Any) -> Batch:
     return Batch(tuple(TrainingSequence(**{**vars(s), **changes}) for s in batch.sequences))
 
 
-def test_a_dapo_step_is_the_one_that_is_written_plainly(base: Path, learn: Any) -> None:
+def test_dapo_step_matches_a_plain_implementation(base: Path, learn: Any) -> None:
     batch = drawn_batch()
     learner, metrics = learn("reinforcement", batch)
 
@@ -84,21 +84,21 @@ def test_a_dapo_step_is_the_one_that_is_written_plainly(base: Path, learn: Any) 
         ("distillation", {"beta": 0.5, "temperature": 2.0}),
     ],
 )
-def test_a_step_is_the_same_however_the_batch_is_cut(
+def test_step_does_not_depend_on_micro_batches(
     method: str, settings: dict[str, Any], base: Path, learn: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if method == "distillation":
         settings = settings | {"teacher": base}
     whole, at_once = learn(method, drawn_batch(), **settings)
     monkeypatch.setattr(language_model, "MAX_LOGITS", 270 * 7)
-    cut, in_parts = learn(method, drawn_batch(), micro_batch_tokens=64, **settings)
+    pack, in_parts = learn(method, drawn_batch(), micro_batch_tokens=64, **settings)
     for name in at_once.keys() - {"tokens_per_second", "forward_backward_seconds"}:
         if not name.endswith("seconds"):
             assert in_parts[name] == pytest.approx(at_once[name], rel=1e-3, abs=1e-5), name
-    torch.testing.assert_close(weights(whole), weights(cut), rtol=0, atol=1e-4)
+    torch.testing.assert_close(weights(whole), weights(pack), rtol=0, atol=1e-4)
 
 
-def test_what_tools_wrote_is_not_learned(learn: Any) -> None:
+def test_tool_tokens_are_not_trained_on(learn: Any) -> None:
     batch = drawn_batch()
     noise = [
         np.where(s.mask, s.sampler_log_probs, -9.0).astype(np.float32) for s in batch.sequences
@@ -127,18 +127,18 @@ def test_rewarded_tokens_become_more_probable(learn: Any, tmp_path: Path) -> Non
     assert sum(after[1]) < sum(before[1])
 
 
-def test_a_batch_without_differences_teaches_nothing(learn: Any) -> None:
+def test_equal_rewards_give_no_gradient(learn: Any) -> None:
     _, metrics = learn("reinforcement", changed(drawn_batch(), reward=1.0))
     assert metrics["policy_loss"] == 0
     assert metrics["grad_norm"] == 0
 
 
-def test_a_short_batch_makes_fewer_steps_than_mini_batches(learn: Any) -> None:
+def test_short_batch_takes_fewer_steps_than_mini_batches(learn: Any) -> None:
     _, metrics = learn("reinforcement", drawn_batch(sequences=2), mini_batches=4)
     assert metrics["ratio_mean"] == pytest.approx(1.0, abs=0.5)
 
 
-def test_weights_are_spared_when_the_loss_is_no_number(learn: Any, tmp_path: Path) -> None:
+def test_weights_stay_intact_when_the_loss_is_nan(learn: Any, tmp_path: Path) -> None:
     learner, _ = learn("reinforcement", drawn_batch())
     before = weights(learner)
     with pytest.raises(Diverged):
@@ -146,7 +146,7 @@ def test_weights_are_spared_when_the_loss_is_no_number(learn: Any, tmp_path: Pat
     torch.testing.assert_close(weights(learner), before, rtol=0, atol=0)
 
 
-def test_a_critic_learns_what_rewards_are_to_be_expected(learn: Any, tmp_path: Path) -> None:
+def test_critic_learns_the_expected_reward(learn: Any, tmp_path: Path) -> None:
     for kind in ("shared", "separate"):
         critic = {"kind": kind, "learning_rate": 3e-2, "clip": None}
         batch = changed(drawn_batch(), reward=1.0, final=True)
@@ -157,7 +157,7 @@ def test_a_critic_learns_what_rewards_are_to_be_expected(learn: Any, tmp_path: P
         assert last["value_mean"] > 0.3, kind
 
 
-def test_a_student_comes_closer_to_its_teacher(base: Path, learn: Any, tmp_path: Path) -> None:
+def test_student_approaches_its_teacher(base: Path, learn: Any, tmp_path: Path) -> None:
     _, itself = learn("distillation", drawn_batch(), teacher=base)
     assert itself["loss"] == pytest.approx(0.0, abs=1e-6)
     learner, first = learn("distillation", drawn_batch(top_k=3), beta=0.0)
@@ -167,7 +167,7 @@ def test_a_student_comes_closer_to_its_teacher(base: Path, learn: Any, tmp_path:
 
 
 @pytest.mark.parametrize("teacher", ["itself", "elsewhere"])
-def test_what_is_measured_is_the_loss_of_a_step_that_is_not_taken(
+def test_measure_returns_the_loss_without_an_update(
     base: Path, learn: Any, tmp_path: Path, teacher: str
 ) -> None:
     batch = drawn_batch() if teacher == "itself" else drawn_batch(top_k=3)
@@ -184,7 +184,7 @@ def test_what_is_measured_is_the_loss_of_a_step_that_is_not_taken(
         assert measured[0][name] == pytest.approx(after[name], rel=1e-4, abs=1e-6)
 
 
-def test_the_reference_under_an_adapter_is_the_base(learn: Any, tmp_path: Path) -> None:
+def test_reference_of_a_new_adapter_is_the_base(learn: Any, tmp_path: Path) -> None:
     learner, first = learn(
         "reinforcement", drawn_batch(), training_type="lora", loss={"kl": {"coefficient": 0.1}}
     )

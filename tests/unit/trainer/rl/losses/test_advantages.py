@@ -9,7 +9,7 @@ def tensor(*values: float) -> torch.Tensor:
     return torch.tensor(values, dtype=torch.float64)
 
 
-def test_group_advantages_are_normalised_by_the_unbiased_deviation() -> None:
+def test_group_advantages_use_the_unbiased_standard_deviation() -> None:
     groups = torch.zeros(4, dtype=torch.long)
     grpo = group_advantages(tensor(1, 0, 0, 1), groups, AdvantageEstimator.GRPO)
     dr_grpo = group_advantages(tensor(1, 0, 0, 1), groups, AdvantageEstimator.DR_GRPO)
@@ -19,7 +19,7 @@ def test_group_advantages_are_normalised_by_the_unbiased_deviation() -> None:
     torch.testing.assert_close(dr_grpo, tensor(0.5, -0.5, -0.5, 0.5))
 
 
-def test_samples_are_compared_within_their_own_group_in_any_order() -> None:
+def test_group_advantages_do_not_depend_on_order() -> None:
     rewards = tensor(1, 5, 0, 7, 0, 1)
     groups = torch.tensor([8, 3, 8, 3, 8, 8])
     advantages = group_advantages(rewards, groups, AdvantageEstimator.GRPO)
@@ -30,14 +30,14 @@ def test_samples_are_compared_within_their_own_group_in_any_order() -> None:
     )
 
 
-def test_samples_that_are_alike_or_alone_teach_nothing() -> None:
+def test_equal_rewards_or_single_samples_have_zero_advantage() -> None:
     rewards, groups = tensor(0.3, 0.3, 0.3, 9), torch.tensor([0, 0, 0, 1])
     for estimator in AdvantageEstimator:
         advantages = group_advantages(rewards, groups, estimator)
         torch.testing.assert_close(advantages, torch.zeros(4, dtype=torch.float64))
 
 
-def test_generalised_advantages_of_one_response() -> None:
+def test_gae_of_one_response() -> None:
     advantages, returns = gae_advantages(
         tensor(0, 0, 1),
         tensor(0.5, 0.6, 0.7),
@@ -50,7 +50,7 @@ def test_generalised_advantages_of_one_response() -> None:
     torch.testing.assert_close(returns, tensor(0.96575, 0.985, 1.0))
 
 
-def test_responses_of_different_lengths_do_not_mix() -> None:
+def test_gae_of_ragged_responses() -> None:
     one, _ = gae_advantages(
         tensor(0, 2), tensor(0.1, 0.4), torch.tensor([0, 0]), tensor(0.9), gamma=0.9, lambda_=0.8
     )
@@ -66,7 +66,7 @@ def test_responses_of_different_lengths_do_not_mix() -> None:
     torch.testing.assert_close(both[0], tensor(2)[0])
 
 
-def test_what_is_expected_behind_a_cut_counts() -> None:
+def test_gae_bootstraps_from_last_values() -> None:
     place = torch.zeros(1, dtype=torch.long)
     advantages, _ = gae_advantages(
         tensor(0), tensor(0.5), place, tensor(0.8), gamma=0.5, lambda_=1.0
@@ -81,7 +81,7 @@ def test_whitened_values_have_mean_0_and_variance_1() -> None:
     torch.testing.assert_close(whiten(tensor(4)), tensor(0))
 
 
-def test_a_reward_goes_to_the_last_trained_token() -> None:
+def test_reward_goes_to_the_last_trained_token() -> None:
     spread = terminal_rewards(tensor(3, 9, -1), torch.tensor([2, 0, 1]))
     torch.testing.assert_close(spread, tensor(0, 3, -1))
 

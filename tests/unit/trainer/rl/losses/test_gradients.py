@@ -26,7 +26,7 @@ def drawn(*shape: int, seed: int = 0) -> Tensor:
 
 @pytest.mark.parametrize("level", list(RatioLevel))
 @pytest.mark.parametrize("clipping", [Clipping(0.2, 0.28), Clipping(0.2, 0.28, dual=2.0)])
-def test_policy_loss(level: RatioLevel, clipping: Clipping) -> None:
+def test_policy_loss_gradient(level: RatioLevel, clipping: Clipping) -> None:
     old = drawn(6, seed=1).detach()
 
     def loss(log_probs: Tensor) -> Tensor:
@@ -36,19 +36,19 @@ def test_policy_loss(level: RatioLevel, clipping: Clipping) -> None:
     assert torch.autograd.gradcheck(loss, (drawn(6),))
 
 
-def test_divergence_from_a_reference() -> None:
+def test_k3_gradient() -> None:
     reference = drawn(6, seed=1).detach()
     assert torch.autograd.gradcheck(lambda x: (WEIGHTS * k3(x, reference)).sum(), (drawn(6),))
 
 
 @pytest.mark.parametrize("clip", [None, 0.2])
-def test_value_loss(clip: float | None) -> None:
+def test_value_loss_gradient(clip: float | None) -> None:
     old, returns = drawn(6, seed=1).detach(), drawn(6, seed=2).detach()
     assert torch.autograd.gradcheck(lambda x: value_loss(x, old, returns, clip).losses, (drawn(6),))
 
 
 @pytest.mark.parametrize("beta", [0.0, 0.1, 0.5, 0.9, 1.0])
-def test_distillation_from_whole_distributions(beta: float) -> None:
+def test_jsd_gradient_of_full_distributions(beta: float) -> None:
     teacher = drawn(4, 5, seed=1).detach().log_softmax(-1)
 
     def loss(logits: Tensor) -> Tensor:
@@ -58,7 +58,7 @@ def test_distillation_from_whole_distributions(beta: float) -> None:
 
 
 @pytest.mark.parametrize("beta", [0.0, 0.5, 1.0])
-def test_distillation_from_the_most_probable_tokens(beta: float) -> None:
+def test_jsd_gradient_of_top_k_distributions(beta: float) -> None:
     top = drawn(4, 5, seed=1).detach().log_softmax(-1).topk(2)
 
     def loss(logits: Tensor) -> Tensor:

@@ -30,7 +30,7 @@ def test_clipped_losses(advantage: float, ratio: float, loss: float) -> None:
     torch.testing.assert_close(surrogate.losses, torch.tensor([loss]))
 
 
-def test_clipping_is_counted_where_it_cuts_the_gradient_off() -> None:
+def test_clip_masks_mark_tokens_without_gradient() -> None:
     ratios = torch.tensor([1.5, 0.5, 1.5, 0.5], requires_grad=True)
     advantages = torch.tensor([1.0, 1.0, -1.0, -1.0])
     surrogate = clipped_surrogate_loss(ratios, advantages, DAPO)
@@ -41,7 +41,7 @@ def test_clipping_is_counted_where_it_cuts_the_gradient_off() -> None:
     assert (gradient == 0).tolist() == clipped.tolist()
 
 
-def test_dual_clipping_bounds_the_loss_of_bad_samples_alone() -> None:
+def test_dual_clip_bounds_the_loss_of_negative_advantages_only() -> None:
     clipping = Clipping(low=0.2, high=0.28, dual=3.0)
     ratios = torch.tensor([5.0, 2.0, 5.0, 0.1])
     surrogate = clipped_surrogate_loss(ratios, torch.tensor([-2.0, -2.0, 2.0, -2.0]), clipping)
@@ -57,7 +57,7 @@ def test_token_ratios() -> None:
     torch.testing.assert_close(ratios, torch.tensor([0.5, -1.0]).exp())
 
 
-def test_sequence_ratios_are_the_mean_over_the_tokens_of_each_sequence() -> None:
+def test_sequence_ratios_are_geometric_means() -> None:
     old = torch.zeros(5)
     log_probs = torch.tensor([0.1, 0.2, 0.6, -0.4, 0.2])
     sequence_of = torch.tensor([0, 0, 0, 1, 1])
@@ -65,7 +65,7 @@ def test_sequence_ratios_are_the_mean_over_the_tokens_of_each_sequence() -> None
     torch.testing.assert_close(ratios, torch.tensor([0.3, 0.3, 0.3, -0.1, -0.1]).exp())
 
 
-def test_importance_weights_are_truncated_and_have_no_gradient() -> None:
+def test_tis_weights_are_truncated_and_detached() -> None:
     old = torch.tensor([-1.0, 0.1, 0.69, 1.5], requires_grad=True)
     weights = tis_weights(old, torch.zeros(4), cap=2.0)
     expected = torch.tensor([0.36788, 1.10517, 1.99372, 2.0])
@@ -81,48 +81,48 @@ def test_importance_weights_are_truncated_and_have_no_gradient() -> None:
         (Aggregation.MEAN_OF_SEQUENCE_SUMS, 0.0625),
     ],
 )
-def test_a_short_sequence_beside_a_long_one(aggregation: Aggregation, loss: float) -> None:
+def test_aggregation_of_short_and_long_sequences(aggregation: Aggregation, loss: float) -> None:
     weights = token_weights(torch.tensor([2, 8]), aggregation, max_length=16)
     losses = torch.tensor([1.0] * 2 + [0.0] * 8)
     torch.testing.assert_close((weights * losses).sum(), torch.tensor(loss))
 
 
 @given(st.lists(st.integers(0, 9), max_size=8))
-def test_weights_of_means_add_up_to_one(lengths: list[int]) -> None:
+def test_mean_weights_sum_to_one(lengths: list[int]) -> None:
     for aggregation in (Aggregation.MEAN_OF_TOKENS, Aggregation.MEAN_OF_SEQUENCE_MEANS):
         weights = token_weights(torch.tensor(lengths, dtype=torch.long), aggregation, 16)
         assert len(weights) == sum(lengths)
         assert float(weights.sum()) == pytest.approx(1.0 if sum(lengths) else 0.0)
 
 
-def test_sequences_without_tokens_do_not_count() -> None:
+def test_sequences_without_tokens_are_not_counted() -> None:
     for aggregation in Aggregation:
         with_empty = token_weights(torch.tensor([0, 2, 0, 8]), aggregation, 16)
         without = token_weights(torch.tensor([2, 8]), aggregation, 16)
         torch.testing.assert_close(with_empty, without)
 
 
-def test_k3_is_never_negative_and_zero_between_equals() -> None:
+def test_k3_is_non_negative_and_zero_for_equal_policies() -> None:
     log_probs, reference = torch.tensor([-1.0, -2.0, -0.5]), torch.tensor([-1.0, -1.0, -3.0])
     expected = torch.tensor([0.0, 2.718281828 - 2.0, 0.082084999 + 1.5])
     torch.testing.assert_close(k3(log_probs, reference), expected)
 
 
-def test_k3_estimates_the_divergence_of_the_policy_from_the_reference() -> None:
+def test_k3_estimates_the_kl_divergence() -> None:
     policy = torch.tensor([0.7, 0.2, 0.1], dtype=torch.float64)
     reference = torch.tensor([0.3, 0.4, 0.3], dtype=torch.float64)
     exact = (policy * (policy / reference).log()).sum()
     torch.testing.assert_close((policy * k3(policy.log(), reference.log())).sum(), exact)
 
 
-def test_each_token_pays_for_its_distance_from_the_reference() -> None:
+def test_kl_penalty_lowers_token_rewards() -> None:
     rewards = kl_penalized_rewards(
         torch.tensor([0.0, 1.0]), torch.tensor([-1.0, -2.0]), torch.tensor([-2.0, -1.5]), 0.1
     )
     torch.testing.assert_close(rewards, torch.tensor([-0.1, 1.05]))
 
 
-def test_the_worse_of_a_value_and_its_clipped_self_counts() -> None:
+def test_value_loss_takes_the_larger_error() -> None:
     values, old = torch.tensor([1.0, 1.0, 0.1]), torch.tensor([0.0, 0.0, 0.0])
     returns = torch.tensor([1.0, 0.0, 1.0])
     clipped = value_loss(values, old, returns, clip=0.2)
@@ -140,13 +140,13 @@ STUDENT = torch.tensor([[0.3, 0.4, 0.3]], dtype=torch.float64).log()
     ("beta", "divergence"),
     [(0.0, 0.3446178), (0.1, 0.0307158), (0.5, 0.0842938), (0.9, 0.0312532), (1.0, 0.3526532)],
 )
-def test_divergences(beta: float, divergence: float) -> None:
+def test_generalized_jsd(beta: float, divergence: float) -> None:
     found = generalized_jsd(TEACHER, STUDENT, beta)
     expected = torch.tensor([divergence], dtype=torch.float64)
     torch.testing.assert_close(found, expected, rtol=0, atol=5e-8)
 
 
-def test_tokens_that_the_teacher_excludes_count_nothing_for_it() -> None:
+def test_tokens_impossible_for_the_teacher_contribute_nothing() -> None:
     teacher = torch.tensor([[0.5, 0.5, 0.0]], dtype=torch.float64).log()
     found = generalized_jsd(teacher, STUDENT, 0.0)
     expected = 0.5 * torch.tensor([0.5 / 0.3, 0.5 / 0.4], dtype=torch.float64).log().sum()
@@ -157,7 +157,7 @@ LOGITS = st.lists(st.floats(-20, 20), min_size=5, max_size=5)
 
 
 @given(teacher=LOGITS, student=LOGITS, beta=st.floats(0, 1), k=st.integers(1, 4))
-def test_the_most_probable_tokens_give_a_lower_bound(
+def test_top_k_divergence_is_a_lower_bound(
     teacher: list[float], student: list[float], beta: float, k: int
 ) -> None:
     whole_teacher = torch.tensor([teacher], dtype=torch.float64).log_softmax(-1)
@@ -170,7 +170,7 @@ def test_the_most_probable_tokens_give_a_lower_bound(
     assert -1e-5 <= float(bound) <= float(whole) + 1e-4
 
 
-def test_a_remainder_completes_a_distribution() -> None:
+def test_remainder_completes_a_distribution() -> None:
     completed = with_remainder(torch.tensor([[0.7, 0.2], [0.1, 0.1]], dtype=torch.float64).log())
     expected = torch.tensor([[0.7, 0.2, 0.1], [0.1, 0.1, 0.8]], dtype=torch.float64)
     torch.testing.assert_close(completed.exp(), expected)

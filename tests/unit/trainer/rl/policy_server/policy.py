@@ -34,7 +34,7 @@ class Policy:
     def folder_of(self, number: float) -> Path:
         return weights(self.folder / f"published-{number}", number)
 
-    async def under_way(self, count: int) -> None:
+    async def in_flight(self, count: int) -> None:
         """Wait until so many requests are being served by the newest server."""
         while self.servers[-1].generating < count:  # noqa: ASYNC110
             await asyncio.sleep(0.001)

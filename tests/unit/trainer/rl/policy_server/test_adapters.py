@@ -16,7 +16,7 @@ def kept(given: Policy) -> list[str]:
     return sorted(each.name for each in (given.folder / "adapters").iterdir())
 
 
-def test_a_turn_finishes_with_the_adapter_that_it_began_with(
+def test_turn_finishes_with_the_adapter_it_started_with(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def play() -> None:
@@ -24,7 +24,7 @@ def test_a_turn_finishes_with_the_adapter_that_it_began_with(
             await given.engine.load(1, given.folder_of(2.0), says(2.0))
             given.pace.hold(2)
             slow = asyncio.create_task(given.engine.generate(PROMPT, TURN))
-            await given.under_way(1)
+            await given.in_flight(1)
             loading = asyncio.create_task(given.engine.load(2, given.folder_of(3.0), says(3.0)))
             given.pace.release()
             await loading
@@ -39,7 +39,7 @@ def test_a_turn_finishes_with_the_adapter_that_it_began_with(
     asyncio.run(play())
 
 
-def test_an_adapter_is_kept_as_long_as_a_turn_needs_it(
+def test_adapter_is_kept_while_a_turn_needs_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def play() -> None:
@@ -54,7 +54,7 @@ def test_an_adapter_is_kept_as_long_as_a_turn_needs_it(
     asyncio.run(play())
 
 
-def test_a_version_that_comes_again_gets_another_name(
+def test_reloaded_version_gets_a_new_adapter_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def play() -> None:
@@ -69,7 +69,7 @@ def test_a_version_that_comes_again_gets_another_name(
     asyncio.run(play())
 
 
-def test_a_server_that_is_replaced_has_the_adapter_again(
+def test_restarted_server_reloads_the_adapter(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def play() -> None:

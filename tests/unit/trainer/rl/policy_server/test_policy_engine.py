@@ -13,7 +13,7 @@ PROMPT = [1, 2, 3]
 TURN = TurnSampling(max_tokens=4)
 
 
-def test_weights_that_were_loaded_are_sampled_from_under_their_version(
+def test_loaded_weights_are_sampled_under_their_version(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def play() -> None:
@@ -31,14 +31,14 @@ def test_weights_that_were_loaded_are_sampled_from_under_their_version(
     asyncio.run(play())
 
 
-def test_a_turn_under_way_goes_on_with_new_weights_and_says_where(
+def test_turn_in_progress_continues_with_new_weights_and_labels_tokens(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def play() -> None:
         async with policy(tmp_path, monkeypatch) as given:
             given.pace.hold(3)
             turn = asyncio.create_task(given.engine.generate(PROMPT, TurnSampling(max_tokens=9)))
-            await given.under_way(1)
+            await given.in_flight(1)
             loading = asyncio.create_task(given.engine.load(1, given.folder_of(2.0), says(2.0)))
             given.pace.release()
             await loading
@@ -53,7 +53,7 @@ def test_a_turn_under_way_goes_on_with_new_weights_and_says_where(
 
 
 @pytest.mark.parametrize("fault", ["reload_ignored", "cache_kept"])
-def test_an_engine_that_kept_something_old_is_started_anew(
+def test_engine_with_stale_state_is_restarted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str
 ) -> None:
     async def play() -> None:
@@ -73,7 +73,7 @@ def test_an_engine_that_kept_something_old_is_started_anew(
 
 
 @pytest.mark.parametrize("route", ["/pause", "/collective_rpc", "/reset_prefix_cache", "/resume"])
-def test_an_exchange_that_breaks_off_is_repaired_by_a_new_start(
+def test_interrupted_weight_swap_restarts_the_server(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, route: str
 ) -> None:
     async def play() -> None:
@@ -96,7 +96,7 @@ def _sent(route: str) -> str:
     return route + queries.get(route, "")
 
 
-def test_an_engine_that_stays_out_of_step_ends_the_training(
+def test_engine_that_stays_out_of_sync_fails_the_training(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def play() -> None:
@@ -104,22 +104,22 @@ def test_an_engine_that_stays_out_of_step_ends_the_training(
             with pytest.raises(EngineOutOfSync, match=r"version 1 .* differ by 1 on average"):
                 await given.engine.load(1, given.folder_of(2.0), says(3.0))
 
-            with pytest.raises(EngineFailed, match="given up"):
+            with pytest.raises(EngineFailed, match="has failed"):
                 await given.engine.generate(PROMPT, TURN)
-            with pytest.raises(EngineFailed, match="given up"):
+            with pytest.raises(EngineFailed, match="has failed"):
                 await given.engine.watch()
 
     asyncio.run(play())
 
 
-def test_no_token_of_weights_that_are_found_wrong_is_returned(
+def test_tokens_of_unverified_weights_are_not_returned(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def play() -> None:
         async with policy(tmp_path, monkeypatch) as given:
             given.pace.hold(2)
             turns = [asyncio.create_task(given.engine.generate(PROMPT, TURN)) for _ in range(3)]
-            await given.under_way(3)
+            await given.in_flight(3)
             given.faults.cache_kept = True
             loading = asyncio.create_task(given.engine.load(1, given.folder_of(2.0), says(2.0)))
             given.pace.release()
@@ -132,7 +132,7 @@ def test_no_token_of_weights_that_are_found_wrong_is_returned(
     asyncio.run(play())
 
 
-def test_a_server_that_ends_is_replaced_under_its_requests(
+def test_dead_server_is_replaced_and_requests_survive(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def play() -> None:
@@ -140,7 +140,7 @@ def test_a_server_that_ends_is_replaced_under_its_requests(
             await given.engine.load(1, given.folder_of(2.0), says(2.0))
             given.pace.hold(2)
             turns = [asyncio.create_task(given.engine.generate(PROMPT, TURN)) for _ in range(3)]
-            await given.under_way(3)
+            await given.in_flight(3)
             await given.servers[0].die()
             given.pace.release()
 
@@ -151,7 +151,7 @@ def test_a_server_that_ends_is_replaced_under_its_requests(
     asyncio.run(play())
 
 
-def test_a_server_that_ends_again_and_again_ends_the_training(
+def test_server_that_keeps_dying_fails_the_training(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def play() -> None:
@@ -161,13 +161,13 @@ def test_a_server_that_ends_again_and_again_ends_the_training(
                 await given.engine.generate(PROMPT, TURN)
             await given.servers[-1].die()
 
-            with pytest.raises(EngineFailed, match="ended 4 times"):
+            with pytest.raises(EngineFailed, match="died 4 times"):
                 await given.engine.watch()
 
     asyncio.run(play())
 
 
-def test_a_request_that_is_refused_is_not_taken_for_a_dead_server(
+def test_refused_request_does_not_restart_the_server(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def play() -> None:
@@ -189,7 +189,7 @@ def test_requests_wait_while_the_engine_sleeps(
         async with policy(tmp_path, monkeypatch) as given:
             await given.engine.sleep()
             turn = asyncio.create_task(given.engine.generate(PROMPT, TURN))
-            await given.under_way(1)
+            await given.in_flight(1)
             assert not turn.done()
 
             await given.engine.wake()
@@ -201,7 +201,7 @@ def test_requests_wait_while_the_engine_sleeps(
 
 
 @pytest.mark.parametrize("way", ["wake", "load"])
-def test_an_engine_that_does_not_wake_up_is_started_anew(
+def test_engine_that_does_not_wake_up_is_restarted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
     async def play() -> None:

@@ -16,7 +16,7 @@ TURN = TurnSampling(max_tokens=2)
 GPUS = ["a", "b", "c", "d", "e"]
 
 
-def test_requests_go_to_the_least_busy_and_sessions_stay(
+def test_requests_are_balanced_and_sessions_are_sticky(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def play() -> None:
@@ -37,7 +37,7 @@ def test_requests_go_to_the_least_busy_and_sessions_stay(
     asyncio.run(play())
 
 
-def test_all_servers_take_new_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_servers_load_new_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def play() -> None:
         async with policy(tmp_path, monkeypatch, devices=[["a"], ["b"]]) as given:
             await given.engine.load(1, given.folder_of(2.0), says(2.0))
@@ -66,11 +66,11 @@ def test_all_servers_take_new_weights(tmp_path: Path, monkeypatch: pytest.Monkey
         ),
     ],
 )
-def test_gpus_are_shared_out(gpus: list[str], placement: object, expected: Devices) -> None:
+def test_gpus_are_divided(gpus: list[str], placement: object, expected: Devices) -> None:
     assert divide(gpus, OnlinePlacement.model_validate(placement)) == expected
 
 
-def test_an_engine_of_several_gpus_leaves_none_half_used() -> None:
+def test_engines_use_complete_sets_of_gpus() -> None:
     devices = divide(GPUS, OnlinePlacement(trainer_gpus=1), gpus_per_engine=2)
 
     assert devices.engines == (("b", "c"), ("d", "e"))
@@ -84,7 +84,9 @@ def test_an_engine_of_several_gpus_leaves_none_half_used() -> None:
         (["a", "b"], {"trainer_gpus": 2}, "placement.trainer_gpus"),
     ],
 )
-def test_too_few_gpus_are_refused_by_field(gpus: list[str], placement: object, field: str) -> None:
+def test_too_few_gpus_are_refused_naming_the_field(
+    gpus: list[str], placement: object, field: str
+) -> None:
     with pytest.raises(InvalidRequest) as refused:
         divide(gpus, OnlinePlacement.model_validate(placement, strict=False))
 

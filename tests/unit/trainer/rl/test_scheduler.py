@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from services.trainer.rl.scheduler import StalenessScheduler
 
 
-def test_without_staleness_nothing_begins_while_the_policy_is_updated() -> None:
+def test_without_staleness_nothing_starts_during_an_update() -> None:
     schedule = StalenessScheduler(size=2, max_staleness=0)
     assert schedule.free_slots == 2
     for number in (0, 1):
@@ -19,7 +19,7 @@ def test_without_staleness_nothing_begins_while_the_policy_is_updated() -> None:
     assert schedule.free_slots == 2
 
 
-def test_a_slow_group_holds_the_update_that_would_make_it_too_old() -> None:
+def test_update_waits_for_a_group_that_would_become_too_stale() -> None:
     schedule = StalenessScheduler(size=1, max_staleness=1)
     schedule.begin(0)
     schedule.begin(1)
@@ -35,7 +35,7 @@ def test_a_slow_group_holds_the_update_that_would_make_it_too_old() -> None:
     assert schedule.ready() == [0]
 
 
-def test_an_update_that_need_not_wait_takes_what_has_finished() -> None:
+def test_update_takes_finished_groups_when_none_is_due() -> None:
     schedule = StalenessScheduler(size=2, max_staleness=1)
     for number in range(4):
         schedule.begin(number)
@@ -45,7 +45,7 @@ def test_an_update_that_need_not_wait_takes_what_has_finished() -> None:
     assert schedule.ready() == [3, 1]
 
 
-def test_a_dropped_group_makes_room_for_another() -> None:
+def test_dropped_group_frees_its_slot() -> None:
     schedule = StalenessScheduler(size=2, max_staleness=0, replacements=1)
     schedule.begin(0)
     schedule.begin(1)
@@ -53,7 +53,7 @@ def test_a_dropped_group_makes_room_for_another() -> None:
     assert schedule.free_slots == 1
 
 
-def test_beyond_the_replacements_the_batch_is_what_there_is() -> None:
+def test_batch_is_partial_when_replacements_run_out() -> None:
     schedule = StalenessScheduler(size=2, max_staleness=0, replacements=1)
     for number in range(3):
         schedule.begin(number)
@@ -68,7 +68,7 @@ def test_beyond_the_replacements_the_batch_is_what_there_is() -> None:
     assert schedule.free_slots == 2
 
 
-def test_when_all_replacements_are_dropped_too_the_batch_is_empty() -> None:
+def test_batch_is_empty_when_all_replacements_are_dropped() -> None:
     schedule = StalenessScheduler(size=1, max_staleness=0, replacements=0)
     schedule.begin(0)
     schedule.drop(0)
@@ -78,7 +78,7 @@ def test_when_all_replacements_are_dropped_too_the_batch_is_empty() -> None:
     assert (schedule.version, schedule.free_slots) == (0, 1)
 
 
-def test_no_more_groups_begin_than_will_be_trained_on() -> None:
+def test_no_more_groups_start_than_will_be_trained_on() -> None:
     schedule = StalenessScheduler(size=2, max_staleness=3, batches=2)
     assert schedule.free_slots == 4
     schedule.begin(0)
@@ -96,7 +96,7 @@ def test_no_more_groups_begin_than_will_be_trained_on() -> None:
     order=st.lists(st.integers(0, 2**30), min_size=20, max_size=120),
     dropping=st.integers(0, 4),
 )
-def test_in_any_order_of_finishing_nothing_gets_too_old_and_training_never_stalls(
+def test_no_group_becomes_stale_and_training_never_stalls(
     size: int, staleness: int, order: list[int], dropping: int
 ) -> None:
     schedule = StalenessScheduler(size, staleness)

@@ -65,9 +65,7 @@ def stored(request: pytest.FixtureRequest, base: Path, tmp_path: Path) -> Path:
     return tmp_path / "stored"
 
 
-def test_published_weights_are_the_policy_in_the_precision_of_its_base(
-    stored: Path, tmp_path: Path
-) -> None:
+def test_published_weights_have_the_dtype_of_the_base(stored: Path, tmp_path: Path) -> None:
     learner = updated(started(learner_spec(stored, "ppo", tmp_path)), tmp_path, 0)
     learner.answer(Publish(folder=tmp_path / "published"))
 
@@ -82,15 +80,17 @@ def test_published_weights_are_the_policy_in_the_precision_of_its_base(
     assert (tmp_path / "published" / "chat_template.jinja").read_text() == "{{ messages }}"
 
 
-def test_weights_that_lie_apart_are_published_as_the_tied_ones_they_are(
+def test_tied_weights_are_published_once(
     stored: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As weights come from a GPU, each cpu_copy by itself."""
     from services.trainer.rl.learner import state as states
 
-    whole = states.policy_weights
+    whole = states.gather_policy_weights
     monkeypatch.setattr(
-        states, "policy_weights", lambda *which: {n: t.clone() for n, t in whole(*which).items()}
+        states,
+        "gather_policy_weights",
+        lambda *which: {n: t.clone() for n, t in whole(*which).items()},
     )
     started(learner_spec(stored, "reinforcement", tmp_path)).answer(
         Publish(folder=tmp_path / "published")
@@ -99,9 +99,7 @@ def test_weights_that_lie_apart_are_published_as_the_tied_ones_they_are(
     assert weights.keys() == load_file(stored / "model.safetensors").keys()
 
 
-def test_an_adapter_is_published_as_peft_reads_it_and_trained_further(
-    base: Path, tmp_path: Path
-) -> None:
+def test_published_adapter_loads_in_peft_and_trains_further(base: Path, tmp_path: Path) -> None:
     lora = {"rank": 4}
     spec = learner_spec(base, "reinforcement", tmp_path, training_type="lora", lora=lora)
     learner = updated(started(spec), tmp_path, 0)
@@ -127,7 +125,7 @@ def test_an_adapter_is_published_as_peft_reads_it_and_trained_further(
         ("ppo", {"critic": {"kind": "shared"}, "training_type": "lora"}),
     ],
 )
-def test_training_goes_on_from_a_checkpoint_bit_by_bit(
+def test_resuming_from_a_checkpoint_is_bitwise_exact(
     method: str, settings: dict[str, Any], base: Path, tmp_path: Path
 ) -> None:
     spec = learner_spec(base, method, tmp_path, **settings)
@@ -144,7 +142,7 @@ def test_training_goes_on_from_a_checkpoint_bit_by_bit(
         assert all(torch.equal(one[each], two[each]) for each in one)
 
 
-def test_a_checkpoint_holds_the_policy_as_a_model(base: Path, tmp_path: Path) -> None:
+def test_checkpoint_contains_a_servable_model(base: Path, tmp_path: Path) -> None:
     learner = updated(started(learner_spec(base, "ppo", tmp_path)), tmp_path, 0)
     learner.answer(Save(folder=tmp_path / "checkpoint"))
     model = AutoModelForCausalLM.from_pretrained(tmp_path / "checkpoint" / MODEL)
@@ -152,7 +150,7 @@ def test_a_checkpoint_holds_the_policy_as_a_model(base: Path, tmp_path: Path) ->
     assert (tmp_path / "checkpoint" / MODEL / "tokenizer.json").exists()
 
 
-def test_a_folder_is_complete_or_not_there(tmp_path: Path) -> None:
+def test_atomic_folder_is_complete_or_absent(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError), atomic_folder(tmp_path / "new") as partial:
         (partial / "bf16").write_text("bf16")
         raise RuntimeError
@@ -164,7 +162,7 @@ def test_a_folder_is_complete_or_not_there(tmp_path: Path) -> None:
         pass
 
 
-def test_a_model_that_treats_its_logits_is_refused(tmp_path: Path) -> None:
+def test_model_that_postprocesses_logits_is_refused(tmp_path: Path) -> None:
     config = Gemma2Config(
         vocab_size=64,
         hidden_size=32,
@@ -181,7 +179,7 @@ def test_a_model_that_treats_its_logits_is_refused(tmp_path: Path) -> None:
     assert caught.value.param == "model"
 
 
-def test_a_distant_teacher_has_no_temperature(base: Path, tmp_path: Path) -> None:
+def test_remote_teacher_refuses_a_temperature(base: Path, tmp_path: Path) -> None:
     with pytest.raises(InvalidRequest) as caught:
         started(learner_spec(base, "distillation", tmp_path, temperature=2.0))
     assert caught.value.param == "method.distillation.hyperparameters.temperature"

@@ -29,27 +29,27 @@ REPLY = {"role": "tool", "tool_call_id": "c", "content": "4"}
 ANSWER = {"role": "assistant", "content": "four"}
 
 
-def test_what_stands_behind_the_last_question_demonstrates_the_answer() -> None:
+def test_messages_after_the_last_question_demonstrate_the_answer() -> None:
     row = read_row({"messages": [USER, ANSWER, USER, CALL, REPLY, ANSWER]}, 0, "plain")
     assert [message["role"] for message in row.prompt.messages] == ["user", "assistant", "user"]
     assert [message["role"] for message in row.answers] == ["assistant", "tool", "assistant"]
 
 
-def test_a_question_is_answered_by_its_first_gold() -> None:
+def test_question_is_answered_by_its_first_gold() -> None:
     row = read_row({"question": "2+2?", "gold": ["4", "four"]}, 0, "plain")
     assert row.answers == ({"role": "assistant", "content": "4"},)
 
 
-def test_a_prompt_need_not_be_answered() -> None:
+def test_prompt_without_answer_is_valid() -> None:
     assert read_row({"messages": [USER]}, 0, "plain").answers == ()
 
 
-def test_an_answer_to_nothing_is_refused() -> None:
+def test_answer_without_question_is_refused() -> None:
     with pytest.raises(RowError, match="no user before it"):
         read_row({"messages": [{"role": "system", "content": "s"}, ANSWER]}, 0, "plain")
 
 
-def test_a_bad_row_is_named(tmp_path: Path) -> None:
+def test_bad_row_is_named(tmp_path: Path) -> None:
     path = tmp_path / "prompts.jsonl"
     path.write_text('{"question": "q"}\n{"question": 3}\n')
     with pytest.raises(UnreadableFile, match="row 2: question"):
@@ -57,7 +57,7 @@ def test_a_bad_row_is_named(tmp_path: Path) -> None:
 
 
 @given(rows=st.integers(1, 50), seed=st.integers(0, 2**31 - 1), passes=st.integers(1, 3))
-def test_every_pass_draws_every_row_once(rows: int, seed: int, passes: int) -> None:
+def test_every_epoch_draws_every_row_once(rows: int, seed: int, passes: int) -> None:
     order = EpochShuffle(rows, seed)
     drawn = [order.row(draw) for draw in range(rows * passes)]
     for each in range(passes):
@@ -66,7 +66,7 @@ def test_every_pass_draws_every_row_once(rows: int, seed: int, passes: int) -> N
     assert [again.row(draw) for draw in reversed(range(len(drawn)))] == drawn[::-1]
 
 
-def test_passes_and_seeds_differ_in_their_order() -> None:
+def test_epochs_and_seeds_have_different_orders() -> None:
     one, other = EpochShuffle(100, 1), EpochShuffle(100, 2)
     first = [one.row(draw) for draw in range(100)]
     assert first != [one.row(draw) for draw in range(100, 200)]
@@ -92,7 +92,7 @@ def findings(tmp_path: Path, rows: Sequence[object], **needs: int) -> list[str]:
     return [error.removeprefix("prompts.jsonl: ") for error in errors]
 
 
-def test_rows_are_checked_for_what_the_method_needs(tmp_path: Path) -> None:
+def test_rows_are_checked_for_the_needs_of_the_method(tmp_path: Path) -> None:
     rows = [{"question": "q", "gold": "g"}, {"question": "q"}]
     assert findings(tmp_path, rows) == []
     (gold,) = findings(tmp_path, rows, needs_gold=True)
@@ -121,7 +121,7 @@ def validated(folder: Path, training: Sequence[object], held_out: Sequence[objec
     return json.loads((folder / RESULT).read_text())
 
 
-def test_the_validation_file_is_checked_too(tmp_path: Path) -> None:
+def test_validation_file_is_checked_too(tmp_path: Path) -> None:
     good, bad = {"question": "q", "gold": "g"}, {"question": "q"}
     assert validated(tmp_path, [good] * 3, [good])["training_file"] == {"prompts": 3}
     error = validated(tmp_path, [good], [good, bad])["error"]
@@ -129,9 +129,9 @@ def test_the_validation_file_is_checked_too(tmp_path: Path) -> None:
     assert error["message"].startswith("validation_file.jsonl: row 2: gold is missing")
     error = validated(tmp_path, [good], [good] * 3)["error"]
     assert error["param"] == "validation_file"
-    assert "row 3: is one more than the 2 that the file can have" in error["message"]
+    assert "row 3: exceeds the limit of 2 rows" in error["message"]
     assert validated(tmp_path, [bad], [bad])["error"]["param"] == "training_file"
 
 
-def test_all_bad_rows_are_told(tmp_path: Path) -> None:
+def test_all_bad_rows_are_reported(tmp_path: Path) -> None:
     assert len(findings(tmp_path, [{"question": ""}, {"prompt": "p"}, {"x": 1}])) == 2

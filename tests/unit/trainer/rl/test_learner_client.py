@@ -47,7 +47,7 @@ def nothing_left() -> Iterator[None]:
     assert children() <= before
 
 
-def test_it_answers_and_ends_in_order(learner: LearnerClient, tmp_path: Path) -> None:
+def test_learner_answers_and_exits_in_order(learner: LearnerClient, tmp_path: Path) -> None:
     length = 3
     sequence = TrainingSequence(
         token_ids=np.zeros(length, np.int32),
@@ -85,7 +85,7 @@ def ask(learner: LearnerClient) -> LearnerFailed:
         ("garbage", "the learner's answer to probe cannot be read"),
     ],
 )
-def test_its_end_is_an_error_with_the_end_of_its_log(
+def test_dead_learner_is_an_error_with_its_log_tail(
     learner: LearnerClient, tmp_path: Path, behavior: str, message: str
 ) -> None:
     (tmp_path / BEHAVIOR).write_text(behavior)
@@ -94,7 +94,7 @@ def test_its_end_is_an_error_with_the_end_of_its_log(
     assert error.log_tail[-1] == "the learner says something"
 
 
-def test_its_own_words_for_a_failure_are_kept(learner: LearnerClient, tmp_path: Path) -> None:
+def test_error_reported_by_the_learner_is_kept(learner: LearnerClient, tmp_path: Path) -> None:
     (tmp_path / BEHAVIOR).write_text("fail")
     error = ask(learner)
     assert (error.code, error.message) == ("diverged", "the loss is nan")
