@@ -8,10 +8,11 @@ from services.contracts.base import JsonObject, Number, Page, Request, Resource
 from services.contracts.indexes import IndexMode, IndexName, IndexSummary
 
 MAX_BODY_BYTES = 16 << 20
-MAX_QUERIES = 1024
+MAX_QUERIES = 65_536
+"""Of one request; the service sets a lower limit."""
 MAX_TOPK = 1000
 MAX_QUERY_CHARACTERS = 32_768
-MAX_HITS = 20_000
+MAX_HITS = 100_000
 """Limit of queries times topk of a request."""
 MAX_WORKED_HITS = 1_000
 """The same for requests with highlights or reranking, which cost work per hit."""

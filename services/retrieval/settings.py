@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from services.contracts.indexes import IndexMode
-from services.contracts.retrieval import MAX_BODY_BYTES, MAX_TOPK
+from services.contracts.retrieval import MAX_BODY_BYTES, MAX_QUERIES, MAX_TOPK
 from services.core.web.auth import AccessSettings
 from services.retrieval.index_settings import IndexSettings
 
@@ -41,7 +41,7 @@ class RetrievalSettings(IndexSettings, AccessSettings):
         "null: everything the index supports.",
     )
     retrieval_seconds: float = Field(
-        default=30.0,
+        default=120.0,
         gt=0,
         le=3600.0,
         description="Time limit of requests that set none, in seconds.",
@@ -53,8 +53,11 @@ class RetrievalSettings(IndexSettings, AccessSettings):
         default=2.0,
         description="Maximum delay, in milliseconds, to encode a query in a batch with others.",
     )
+    retrieval_request_queries: int = Field(
+        default=8192, ge=1, le=MAX_QUERIES, description="Queries in one request; more get 422."
+    )
     retrieval_max_queries: int = Field(
-        default=4096,
+        default=16_384,
         ge=1,
         description="Queries in flight per process; more get 503.",
     )

@@ -20,6 +20,7 @@ from services.core.web.json_body import documented_body, read_body
 from services.retrieval.context import Retrieval, RetrievalContext
 from services.retrieval.engine.admission import Overloaded
 from services.retrieval.engine.engine import Search, SearchResults
+from services.retrieval.routes.queries import check_count
 
 QUERIES: dict[str, Example] = {
     "queries": {
@@ -62,6 +63,7 @@ async def retrieve(request: Request, retrieval: Retrieval, _principal: ToolPrinc
 
 async def _retrieved(retrieval: RetrievalContext, asked: RetrieveRequest) -> bytes:
     settings = retrieval.settings
+    check_count(asked.queries, settings, "queries")
     search = Search(asked.queries, asked.topk or settings.retrieval_topk)
     write = scored_answer if asked.return_scores else plain_answer
     return await retrieval.engine.answer(asked.index, search, settings.retrieval_seconds, write)

@@ -21,6 +21,7 @@ from services.core.web.json_body import documented_body, read_body
 from services.retrieval.context import Retrieval, RetrievalContext
 from services.retrieval.engine.admission import Overloaded
 from services.retrieval.engine.engine import Search, SearchResults
+from services.retrieval.routes.queries import check_count
 from services.retrieval.store.highlights import highlight
 from services.retrieval.store.query import Hit
 from services.retrieval.store.tokens import Analyzer
@@ -68,6 +69,7 @@ async def search(request: Request, retrieval: Retrieval, _principal: ToolPrincip
 async def _searched(retrieval: RetrievalContext, asked: SearchRequest) -> bytes:
     settings = retrieval.settings
     queries = [asked.query] if isinstance(asked.query, str) else asked.query
+    check_count(queries, settings, "query")
     search = Search(
         queries,
         asked.topk or settings.retrieval_topk,

@@ -3,12 +3,13 @@
 import socket
 from pathlib import Path
 
+import httpx
 import pytest
 
 from services.retrieval.store.store import IndexStore
 from tests.support.indexes import build_index, passage
-from tests.support.processes import Process, free_port
-from tests.support.retrieval import Retrieval, running_retrieval
+from tests.support.processes import Process, free_port, running_gateway
+from tests.support.retrieval import ANSWER_SECONDS, Retrieval, running_retrieval
 from tests.support.waiting import wait_for
 
 PASSAGES = [passage("lists", "A list is sorted in place."), passage("files", "A file is closed.")]
@@ -75,3 +76,15 @@ def test_a_client_that_disconnects_mid_request_leaves_nothing(tmp_path: Path, se
 
         assert service.found("list") == ["lists"]
         wait_for(lambda: under_way(service) == 0, "its place is free")
+
+
+def test_a_search_r1_rollout_batch_passes_through_the_gateway(tmp_path: Path) -> None:
+    body = {"queries": ["list sorted", "file closed"] * 1280, "topk": 3, "return_scores": True}
+    with running_retrieval(tmp_path, indexes_in(tmp_path), "main") as service:
+        env = {"TEMPER_HOME": str(tmp_path / "gateway"), "TEMPER_RETRIEVAL_URL": service.url}
+        with running_gateway(env, tmp_path / "gateway.log") as url:
+            answer = httpx.post(f"{url}/retrieve", json=body, timeout=ANSWER_SECONDS)
+
+    assert answer.status_code == 200, answer.text
+    first = [hits[0]["document"]["id"] for hits in answer.json()["result"]]
+    assert first == ["lists", "files"] * 1280

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from services.contracts.retrieval import MAX_QUERIES, MAX_QUERY_CHARACTERS, MAX_TOPK
+from services.contracts.retrieval import MAX_QUERY_CHARACTERS, MAX_TOPK
 from services.retrieval.store.store import IndexStore
 from tests.support.indexes import build_index, passage
 from tests.unit.retrieval.service.conftest import Serve
@@ -62,6 +62,25 @@ def test_more_queries_than_a_chunk_keep_their_order(client: TestClient) -> None:
     assert [ids(hits) for hits in found] == [["sockets"], ["lists"], ["files"]] * 50
 
 
+def test_a_search_r1_rollout_batch_fits_in_one_request(client: TestClient) -> None:
+    queries = ["socket", "list", "file", "xyzzy"] * 640  # 2,560, as its GRPO scripts send
+
+    found = retrieve(client, *queries, topk=3, return_scores=True)
+
+    first = [hits[0]["document"]["id"] if hits else None for hits in found]
+    assert first == ["sockets", "lists", "files", None] * 640
+
+
+def test_the_number_of_queries_in_a_request_is_a_setting(serve: Serve) -> None:
+    client = serve(retrieval_request_queries=2)
+
+    refused = client.post("/retrieve", json={"queries": ["list"] * 3})
+
+    assert len(retrieve(client, "list", "list")) == 2
+    assert refused.status_code == 422
+    assert "TEMPER_RETRIEVAL_REQUEST_QUERIES allows 2" in refused.json()["error"]["message"]
+
+
 def test_fewer_hits_than_topk_give_a_shorter_list(client: TestClient) -> None:
     assert ids(retrieve(client, "sorted", topk=100)[0]) == ["lists"]
     assert retrieve(client, "nothing has this word: xyzzy") == [[]]
@@ -103,11 +122,11 @@ def test_a_very_long_query_is_searched(client: TestClient) -> None:
         ({}, "queries"),
         ({"queries": "one"}, "queries"),
         ({"queries": [1]}, "queries[0]"),
-        ({"queries": ["q"] * (MAX_QUERIES + 1)}, "queries"),
+        ({"queries": ["q"] * 8193}, "queries"),
         ({"queries": ["q" * (MAX_QUERY_CHARACTERS + 1)]}, "queries[0]"),
         ({"queries": ["q"], "topk": MAX_TOPK + 1}, "topk"),
         ({"queries": ["q"], "topk": -1}, "topk"),
-        ({"queries": ["q"] * MAX_QUERIES, "topk": MAX_TOPK}, "topk"),
+        ({"queries": ["q"] * 1024, "topk": MAX_TOPK}, "topk"),
         ({"queries": ["q"], "return_scores": "perhaps"}, "return_scores"),
     ],
 )
