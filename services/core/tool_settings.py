@@ -3,9 +3,10 @@
 from typing import Annotated
 
 from pydantic import BeforeValidator, Field, SecretStr
+from pydantic_settings import NoDecode
 
 from services.contracts.models import RemoteModel
-from services.contracts.origins import Origin
+from services.contracts.origins import GATEWAY_ORIGINS, Origin
 from services.core.settings import CommaSeparated, Folder, ProcessSettings, split_commas
 
 
@@ -39,4 +40,9 @@ class ToolSettings(ProcessSettings):
     )
     callables_folder: Folder | None = Field(
         default=None, description="Folder with the modules of those functions, if not installed."
+    )
+    gateway_origins: Annotated[list[Origin], NoDecode, BeforeValidator(split_commas)] = Field(
+        default=list(GATEWAY_ORIGINS),
+        description="Gateway addresses in tool files, comma-separated: their /run_code is the "
+        "sandbox and their /retrieve the retrieval service.",
     )

@@ -2,11 +2,9 @@
 
 from services.contracts.published_rewards import published_rewards
 from services.rewards.check import check_rewards, named_reward_models, needs_gold
-from services.rewards.environment import RewardEnvironment
 from services.rewards.scorer import Scorer, open_scorer
 
 __all__ = [
-    "RewardEnvironment",
     "Scorer",
     "check_rewards",
     "named_reward_models",

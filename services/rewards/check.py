@@ -72,6 +72,8 @@ def check_rewards(
             raise InvalidRequest(message, param=f"{place}.name")
         names.add(component.name)
         check_reward(component.reward, permissions, f"{place}.reward")
+    if rewards and not any(component.weight for component in rewards):
+        raise InvalidRequest("at least one weight must not be 0", param=param)
 
 
 def check_reward(reward: Reward, permissions: Permissions, param: str) -> None:

@@ -28,12 +28,12 @@ from services.contracts.rewards import (
     RewardModelReward,
     SearchEmReward,
 )
+from services.core.operator_environment import OperatorEnvironment
 from services.core.user_functions.pool import FunctionPool, check_function_allowed
 from services.inference.clients.json_service import FailureKind, JsonService, Retries
 from services.rewards.check import check_judge_name
 from services.rewards.code_tests import COMPILE_SECONDS, LONGEST_SECONDS, CodeTests
 from services.rewards.code_tests import ROUTE as RUN_CASES
-from services.rewards.environment import RewardEnvironment
 from services.rewards.functions import FunctionScore, ServiceScore
 from services.rewards.graders.gold import GoldMatch
 from services.rewards.graders.model_graders import LabelModel, ScoreModel
@@ -59,7 +59,7 @@ RETRIED_KINDS = frozenset({FailureKind.BROKEN_OFF, FailureKind.TIMED_OUT})
 class RewardFactory:
     """Builds components; their connections and processes are closed with ``stack``."""
 
-    def __init__(self, environment: RewardEnvironment, stack: AsyncExitStack) -> None:
+    def __init__(self, environment: OperatorEnvironment, stack: AsyncExitStack) -> None:
         self._environment = environment
         self._stack = stack
 

@@ -114,10 +114,10 @@ def final_box(texts: Sequence[str], characters: int) -> str | None:
 def last_answer(texts: Sequence[str]) -> str | None:
     """The content of the last <answer>...</answer> that lies within one text; null without one."""
     for text in reversed(texts):
-        end = text.rfind(_CLOSE)
-        start = text.rfind(_OPEN, 0, end) if end >= 0 else -1
+        start = text.rfind(_OPEN, 0, max(0, text.rfind(_CLOSE)))
         if start >= 0:
-            return text[start + len(_OPEN) : end]
+            start += len(_OPEN)
+            return text[start : text.index(_CLOSE, start)]
     return None
 
 

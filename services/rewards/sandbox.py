@@ -5,8 +5,8 @@ from typing import TypeVar
 from pydantic import ValidationError
 
 from services.contracts.base import JsonObject, Resource
+from services.core.operator_environment import OperatorEnvironment
 from services.inference.clients.json_service import FailureKind, JsonService, Retries
-from services.rewards.environment import RewardEnvironment
 
 CONNECTIONS = 64
 # Running the same code again does no harm.
@@ -18,7 +18,7 @@ QUEUE_SECONDS = 60.0
 Response = TypeVar("Response", bound=Resource)
 
 
-def connect_sandbox(environment: RewardEnvironment, path: str, seconds: float) -> JsonService:
+def connect_sandbox(environment: OperatorEnvironment, path: str, seconds: float) -> JsonService:
     """A client of one route, for programs that may run for ``seconds`` together."""
     limit = seconds + QUEUE_SECONDS
     return JsonService(

@@ -10,7 +10,7 @@ from typing import Protocol
 
 from services.contracts.rewards import WeightedReward
 from services.contracts.trajectories import Trajectory
-from services.rewards.environment import RewardEnvironment
+from services.core.operator_environment import OperatorEnvironment
 from services.rewards.factory import RewardFactory
 from services.rewards.interface import Component, RewardFailed, Sample, Score
 
@@ -32,7 +32,7 @@ class Scorer(Protocol):
 
 @asynccontextmanager
 async def open_scorer(
-    rewards: Sequence[WeightedReward], environment: RewardEnvironment
+    rewards: Sequence[WeightedReward], environment: OperatorEnvironment
 ) -> AsyncIterator[Scorer]:
     """A scorer with its connections and processes for the length of the block.
 

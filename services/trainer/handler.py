@@ -21,12 +21,12 @@ from services.core.models.registry import (
     register_trained,
     resolve_model,
 )
+from services.core.operator_environment import OperatorEnvironment
 from services.core.process.runtimes import find_runtime
 from services.core.worker.handler import Launch
 from services.core.worker.settings import WorkerSettings
 from services.datasets.validate import validation_command
-from services.rewards import RewardEnvironment, named_reward_models
-from services.rollouts.tools import ToolEnvironment
+from services.rewards import named_reward_models
 from services.trainer.fine_tune import FineTune, look_up
 from services.trainer.rl.build_spec import online_task, prompts_spec, reward_model_folder
 from services.trainer.rl.spec import SPEC as ONLINE_SPEC
@@ -110,10 +110,7 @@ class FineTuningHandler:
         (job_dir / ONLINE_SPEC).write_text(task.model_dump_json())
         names = named_reward_models(rewards_of(online_method(tune.method)))
         models = {name: reward_model_folder(resolve(name)) for name in names}
-        environment = {
-            **ToolEnvironment.of(self._settings).variables(),
-            **RewardEnvironment.of(self._settings, models).variables(),
-        }
+        environment = OperatorEnvironment.of(self._settings, models).variables()
         return Launch([sys.executable, "-m", ONLINE_CHILD, str(job_dir)], environment)
 
     def complete(self, session: Session, job: Job, result: dict[str, Any]) -> dict[str, Any]:

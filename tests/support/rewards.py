@@ -14,7 +14,8 @@ from services.contracts.trajectories import (
     Trajectory,
     Turn,
 )
-from services.rewards import RewardEnvironment, open_scorer
+from services.core.operator_environment import OperatorEnvironment
+from services.rewards import open_scorer
 from tests.support.virtual_time import run_hurried
 
 _REWARDS = TypeAdapter(list[WeightedReward])
@@ -55,7 +56,7 @@ def weighted(*rewards: dict[str, Any]) -> list[WeightedReward]:
 def rewarded(
     sample: Trajectory,
     *rewards: dict[str, Any],
-    environment: RewardEnvironment | None = None,
+    environment: OperatorEnvironment | None = None,
     moments: Sequence[Callable[[], object]] = (),
 ) -> Trajectory:
     """The trajectory as a scorer gives it back; an hour passes at each of the ``moments``."""
@@ -65,20 +66,20 @@ def rewarded(
 def rewarded_all(
     samples: Sequence[Trajectory],
     *rewards: dict[str, Any],
-    environment: RewardEnvironment | None = None,
+    environment: OperatorEnvironment | None = None,
     moments: Sequence[Callable[[], object]] = (),
 ) -> list[Trajectory]:
     """Trajectories rewarded at once by one scorer; an hour passes at each of the ``moments``."""
 
     async def judge() -> list[Trajectory]:
-        async with open_scorer(weighted(*rewards), environment or RewardEnvironment()) as scorer:
+        async with open_scorer(weighted(*rewards), environment or OperatorEnvironment()) as scorer:
             return await asyncio.gather(*map(scorer.score, samples))
 
     return run_hurried(judge(), *moments)
 
 
 def score(
-    sample: Trajectory, reward: dict[str, Any], environment: RewardEnvironment | None = None
+    sample: Trajectory, reward: dict[str, Any], environment: OperatorEnvironment | None = None
 ) -> float:
     """The one score of a trajectory, which must be given."""
     answer = rewarded(sample, reward, environment=environment)
@@ -89,7 +90,7 @@ def score(
 def failure(
     sample: Trajectory,
     reward: dict[str, Any],
-    environment: RewardEnvironment | None = None,
+    environment: OperatorEnvironment | None = None,
     *moments: Callable[[], object],
 ) -> str:
     """Why there is no score; an hour passes at each of the ``moments``."""

@@ -85,7 +85,12 @@ def _check_rewards(session: Session, online: RewardedMethod, settings: ApiSettin
 
 def _check_conversation(hyperparameters: OnlineSettings, settings: ApiSettings) -> None:
     validate_multi_turn(hyperparameters.multi_turn, hyperparameters.sampling)
-    check_tools(hyperparameters.tools, settings.allowed_endpoints, settings.allowed_callables)
+    check_tools(
+        hyperparameters.tools,
+        settings.allowed_endpoints,
+        settings.allowed_callables,
+        gateway_origins=settings.gateway_origins,
+    )
     if hyperparameters.tools and not hyperparameters.multi_turn.multi_turn_enable:
         raise InvalidRequest(
             "tools require several turns: set multi_turn.multi_turn_enable",

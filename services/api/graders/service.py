@@ -20,9 +20,9 @@ from services.contracts.grading import (
     ValidateGrader,
 )
 from services.contracts.rewards import Reward
+from services.core.operator_environment import OperatorEnvironment
 from services.datasets.record import RowError
 from services.rewards.check import Permissions, check_reward
-from services.rewards.environment import RewardEnvironment
 from services.rewards.factory import RewardFactory
 from services.rewards.interface import RewardFailed, RewardFailureKind, Sample, Score
 from services.rollouts.prompts import prompt_of_row
@@ -52,7 +52,9 @@ async def run_grader(settings: ApiSettings, body: RunGrader) -> GraderRun:
         outcome: Score | RewardFailed
         try:
             async with asyncio.timeout(RUN_SECONDS), AsyncExitStack() as stack:
-                factory = RewardFactory(_environment(settings), stack)
+                # One attempt: somebody trying a grader wants to see its failures.
+                environment = OperatorEnvironment.of(settings, attempts=1)
+                factory = RewardFactory(environment, stack)
                 component = await factory.component(body.grader, PARAM)
                 outcome = await component.score(sample)
         except RewardFailed as error:
@@ -68,19 +70,6 @@ def check_grader(grader: Reward, settings: ApiSettings) -> None:
         settings.allowed_endpoints, settings.allowed_callables, settings.judge_models
     )
     check_reward(grader, permissions, PARAM)
-
-
-def _environment(settings: ApiSettings) -> RewardEnvironment:
-    key = settings.sandbox_api_key
-    return RewardEnvironment(
-        sandbox_url=settings.sandbox_url,
-        sandbox_api_key=key.get_secret_value() if key is not None else None,
-        endpoint_keys=settings.endpoint_keys,
-        judge_models=settings.judge_models,
-        allowed_callables=tuple(settings.allowed_callables),
-        callables_folder=settings.callables_folder,
-        attempts=1,  # somebody trying a grader wants to see its failures
-    )
 
 
 @contextmanager

@@ -97,7 +97,12 @@ def _check_readable(rows: Sequence[JsonObject]) -> None:
 
 def _check_conversation(body: CreateRollout, settings: ApiSettings) -> None:
     validate_multi_turn(body.multi_turn, body.sampling)
-    check_tools(body.tools, settings.allowed_endpoints, settings.allowed_callables)
+    check_tools(
+        body.tools,
+        settings.allowed_endpoints,
+        settings.allowed_callables,
+        gateway_origins=settings.gateway_origins,
+    )
     if body.tools and not body.multi_turn.multi_turn_enable:
         raise InvalidRequest(
             "tools are called in several turns only: set multi_turn.multi_turn_enable",

@@ -1,12 +1,8 @@
 """Settings of a worker process."""
 
-from typing import Annotated
+from pydantic import Field
 
-from pydantic import BeforeValidator, Field
-from pydantic_settings import NoDecode
-
-from services.contracts.origins import GATEWAY_ORIGINS, Origin
-from services.core.settings import Settings, split_commas
+from services.core.settings import Settings
 from services.core.tool_settings import ToolSettings
 
 
@@ -22,9 +18,4 @@ class WorkerSettings(Settings, ToolSettings):
     )
     validation_slots: int = Field(
         default=2, ge=1, le=64, description="Files that one worker validates concurrently."
-    )
-    gateway_origins: Annotated[list[Origin], NoDecode, BeforeValidator(split_commas)] = Field(
-        default=list(GATEWAY_ORIGINS),
-        description="Gateway addresses in tool files, comma-separated: their /run_code is the "
-        "sandbox and their /retrieve the retrieval service.",
     )

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from services.contracts.errors import InvalidRequest, TemperError
 from services.contracts.evaluations import EvaluationMetrics
+from services.core.operator_environment import OperatorEnvironment
 from services.core.process.reporter import Reporter
 from services.datasets.append_log import AppendLog
 from services.datasets.record import UnreadableFile
@@ -32,7 +33,6 @@ from services.evaluator.evaluation.samples import EvaluationSample, gold_matcher
 from services.evaluator.evaluation.spec import SPEC, EvaluationSpec
 from services.evaluator.progress import GenerationProgress, seconds_of_earlier_attempts
 from services.evaluator.serving import ENDPOINT_KEY
-from services.rewards import RewardEnvironment
 from services.rewards.factory import RewardFactory
 
 
@@ -40,7 +40,7 @@ async def evaluate(
     spec: EvaluationSpec,
     job_dir: Path,
     engine: AbstractAsyncContextManager[ChatModel],
-    environment: RewardEnvironment,
+    environment: OperatorEnvironment,
     reporter: Reporter,
 ) -> EvaluationMetrics:
     """Ask and grade every sample without a grade in ``results.jsonl``, and sum up all of them.
@@ -100,7 +100,7 @@ def main(job_dir: Path) -> None:
     """Run the evaluation in a job directory; the outcome is in its result.json."""
     # Keys are removed from the environment, so that a server started for the job inherits none.
     endpoint_key = os.environ.pop(ENDPOINT_KEY, None)
-    environment = RewardEnvironment.take_from(os.environ)
+    environment = OperatorEnvironment.take_from(os.environ)
     reporter = Reporter(job_dir)
     spec = EvaluationSpec.model_validate_json((job_dir / SPEC).read_bytes())
     try:
@@ -116,7 +116,7 @@ def main(job_dir: Path) -> None:
 async def _run(
     spec: EvaluationSpec,
     job_dir: Path,
-    environment: RewardEnvironment,
+    environment: OperatorEnvironment,
     reporter: Reporter,
     endpoint_key: str | None,
 ) -> EvaluationMetrics:

@@ -13,13 +13,13 @@ from services.core.db.engine import Database
 from services.core.jobs.claims import Claim
 from services.core.jobs.job import Job
 from services.core.models.files import get_source_file
+from services.core.operator_environment import OperatorEnvironment
 from services.core.worker.handler import Launch
 from services.core.worker.settings import WorkerSettings
 from services.datasets.validate import validation_command
 from services.evaluator.evaluation.spec import SPEC as EVALUATION_SPEC
 from services.evaluator.evaluation.spec import EvaluationFileSpec, EvaluationSpec
 from services.evaluator.models import endpoint_key, model_of
-from services.rewards import RewardEnvironment
 
 EVALUATION_CHILD = "services.evaluator.evaluation.child"
 VALIDATION_CHILD = "services.evaluator.evaluation.validation"
@@ -64,7 +64,7 @@ class EvaluationHandler:
         command = [sys.executable, "-m", EVALUATION_CHILD, str(job_dir)]
         environment = {
             **endpoint_key(request.model, settings),
-            **RewardEnvironment.of(settings).variables(),
+            **OperatorEnvironment.of(settings).variables(),
         }
         return Launch(command, environment)
 

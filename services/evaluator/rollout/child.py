@@ -12,7 +12,6 @@ import signal
 import sys
 from collections.abc import Iterator
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
@@ -20,6 +19,7 @@ from services.contracts.errors import InvalidRequest, JobFailed, TemperError
 from services.contracts.rollouts import RolloutStatistics
 from services.contracts.trajectories import FinishReason
 from services.core.artifacts import ModelSource
+from services.core.operator_environment import OperatorEnvironment
 from services.core.process.reporter import Reporter
 from services.evaluator.progress import GenerationProgress, seconds_of_earlier_attempts
 from services.evaluator.rollout.engine import WatchedEngine, open_engine
@@ -27,31 +27,23 @@ from services.evaluator.rollout.runner import PlannedRollout, RolloutRunner
 from services.evaluator.rollout.spec import SPEC, RolloutSpec
 from services.evaluator.rollout.totals import RolloutTotals
 from services.evaluator.serving import ENDPOINT_KEY
-from services.rewards import RewardEnvironment, open_scorer
+from services.rewards import open_scorer
 from services.rollouts.chat import open_chat_tokens
 from services.rollouts.chat.interface import ChatTokens
 from services.rollouts.log.log import IndexedLog, read_indexed
 from services.rollouts.log.parquet import write_parquet
 from services.rollouts.loop import Rollouts
 from services.rollouts.prompts import Prompt, read_prompts
-from services.rollouts.tools import ToolEnvironment, open_toolbox
+from services.rollouts.tools import open_toolbox
 
 PARQUET = "trajectories.parquet"
-
-
-@dataclass(frozen=True)
-class Environment:
-    """What the operator has set for the job's tools and rewards."""
-
-    tools: ToolEnvironment
-    rewards: RewardEnvironment
 
 
 async def play(
     spec: RolloutSpec,
     job_dir: Path,
     engine: AbstractAsyncContextManager[WatchedEngine],
-    environment: Environment,
+    environment: OperatorEnvironment,
     reporter: Reporter,
 ) -> RolloutStatistics:
     """Play every sample that has no trajectory yet, and sum up all of them.
@@ -81,7 +73,7 @@ async def play(
 async def _play_missing(
     spec: RolloutSpec,
     engine: AbstractAsyncContextManager[WatchedEngine],
-    environment: Environment,
+    environment: OperatorEnvironment,
     reporter: Reporter,
     log: IndexedLog,
     totals: RolloutTotals,
@@ -90,8 +82,8 @@ async def _play_missing(
 ) -> None:
     chat = await asyncio.to_thread(load_chat_tokens, spec.tokenizer)
     async with (
-        open_toolbox(spec.tools, environment.tools) as toolbox,
-        open_scorer(spec.rewards, environment.rewards) as scorer,
+        open_toolbox(spec.tools, environment) as toolbox,
+        open_scorer(spec.rewards, environment) as scorer,
         engine as model,
     ):
         rollouts = Rollouts(
@@ -159,9 +151,7 @@ def main(job_dir: Path) -> None:
     """Play what the job directory asks for; the outcome is in its result.json."""
     # Keys are taken out, so that a server started for the job does not inherit them.
     endpoint_key = os.environ.pop(ENDPOINT_KEY, None)
-    environment = Environment(
-        ToolEnvironment.take_from(os.environ), RewardEnvironment.take_from(os.environ)
-    )
+    environment = OperatorEnvironment.take_from(os.environ)
     reporter = Reporter(job_dir)
     spec = RolloutSpec.model_validate_json((job_dir / SPEC).read_bytes())
     try:
@@ -177,7 +167,7 @@ def main(job_dir: Path) -> None:
 async def _run(
     spec: RolloutSpec,
     job_dir: Path,
-    environment: Environment,
+    environment: OperatorEnvironment,
     reporter: Reporter,
     endpoint_key: str | None,
 ) -> RolloutStatistics:

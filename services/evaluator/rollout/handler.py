@@ -16,6 +16,7 @@ from services.core.jobs.claims import Claim
 from services.core.jobs.job import Job
 from services.core.models.files import get_source_file
 from services.core.models.registry import resolve_model
+from services.core.operator_environment import OperatorEnvironment
 from services.core.worker.handler import Launch
 from services.core.worker.settings import WorkerSettings
 from services.datasets.validate import validation_command
@@ -26,8 +27,7 @@ from services.evaluator.rollout.spec import (
     PromptFileSpec,
     RolloutSpec,
 )
-from services.rewards import RewardEnvironment, named_reward_models, needs_gold
-from services.rollouts.tools import ToolEnvironment
+from services.rewards import named_reward_models, needs_gold
 
 CHILD = "services.evaluator.rollout.child"
 VALIDATION_CHILD = "services.evaluator.rollout.validation"
@@ -85,8 +85,7 @@ class RolloutHandler:
         (job_dir / SPEC).write_text(spec.model_dump_json())
         environment = {
             **endpoint_key(request.model, settings),
-            **ToolEnvironment.of(settings).variables(),
-            **RewardEnvironment.of(settings, reward_models).variables(),
+            **OperatorEnvironment.of(settings, reward_models).variables(),
         }
         return Launch([sys.executable, "-m", CHILD, str(job_dir)], environment)
 

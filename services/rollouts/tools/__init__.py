@@ -3,11 +3,9 @@
 from services.rollouts.tools.base import Toolbox, ToolReply
 from services.rollouts.tools.declaration import read_tool_file
 from services.rollouts.tools.endpoints import check_tools
-from services.rollouts.tools.environment import ToolEnvironment
 from services.rollouts.tools.toolbox import open_toolbox
 
 __all__ = [
-    "ToolEnvironment",
     "ToolReply",
     "Toolbox",
     "check_tools",

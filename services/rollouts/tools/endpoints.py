@@ -8,6 +8,7 @@ from pydantic import AnyHttpUrl
 from services.contracts.errors import InvalidRequest, PermissionDenied
 from services.contracts.multi_turn import Tool
 from services.contracts.origins import GATEWAY_ORIGINS, origin_of
+from services.core.operator_environment import OperatorEnvironment
 from services.core.user_functions.pool import check_function_allowed
 from services.rollouts.tools.configuration import (
     CallableConfig,
@@ -16,7 +17,6 @@ from services.rollouts.tools.configuration import (
     SearchConfig,
 )
 from services.rollouts.tools.declaration import Declaration, declarations
-from services.rollouts.tools.environment import ToolEnvironment
 
 RUN_CODE = "/run_code"
 RETRIEVE = "/retrieve"
@@ -31,7 +31,7 @@ class Endpoint:
     own: bool = False
 
 
-def sandbox_endpoint(config: SandboxConfig, environment: ToolEnvironment) -> Endpoint:
+def sandbox_endpoint(config: SandboxConfig, environment: OperatorEnvironment) -> Endpoint:
     """The sandbox that runs a tool's code."""
     url = config.sandbox_fusion_url
     if url is None or _is_own(url, RUN_CODE, environment.gateway_origins):
@@ -39,7 +39,7 @@ def sandbox_endpoint(config: SandboxConfig, environment: ToolEnvironment) -> End
     return plain_endpoint(url, environment)
 
 
-def search_endpoint(config: SearchConfig, environment: ToolEnvironment) -> Endpoint:
+def search_endpoint(config: SearchConfig, environment: OperatorEnvironment) -> Endpoint:
     """The retrieval service that a tool queries."""
     url = config.retrieval_service_url
     if url is None or _is_own(url, RETRIEVE, environment.gateway_origins):
@@ -49,7 +49,7 @@ def search_endpoint(config: SearchConfig, environment: ToolEnvironment) -> Endpo
     return plain_endpoint(url, environment)
 
 
-def plain_endpoint(url: AnyHttpUrl, environment: ToolEnvironment) -> Endpoint:
+def plain_endpoint(url: AnyHttpUrl, environment: OperatorEnvironment) -> Endpoint:
     """The address as given, with the operator's key for its origin."""
     return Endpoint(str(url), environment.endpoint_keys.get(origin_of(url)))
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from services.contracts.base import JsonObject
 from services.contracts.multi_turn import Tool
 from services.contracts.trajectories import CallOutcome
+from services.core.operator_environment import OperatorEnvironment
 from services.core.user_functions.pool import FunctionPool, check_function_allowed
 from services.rollouts.tools.base import (
     ToolBackend,
@@ -29,7 +30,6 @@ from services.rollouts.tools.configuration import (
 )
 from services.rollouts.tools.declaration import Declaration, declarations
 from services.rollouts.tools.endpoints import plain_endpoint, sandbox_endpoint, search_endpoint
-from services.rollouts.tools.environment import ToolEnvironment
 from services.rollouts.tools.retool import runnable
 from services.rollouts.tools.sandbox import SandboxTool, sandbox_service
 from services.rollouts.tools.schema import argument_check
@@ -46,7 +46,7 @@ SLOT_TIMEOUT = 900.0
 
 @asynccontextmanager
 async def open_toolbox(
-    tools: Sequence[Tool], environment: ToolEnvironment
+    tools: Sequence[Tool], environment: OperatorEnvironment
 ) -> AsyncIterator[Toolbox]:
     """The tools, with connections and processes that live as long as the block.
 
@@ -146,7 +146,7 @@ def _check(declaration: Declaration) -> Callable[[JsonObject], None] | None:
 
 
 async def _backend(
-    declaration: Declaration, environment: ToolEnvironment, stack: AsyncExitStack
+    declaration: Declaration, environment: OperatorEnvironment, stack: AsyncExitStack
 ) -> ToolBackend:
     match declaration.config:
         case SandboxConfig() as config:

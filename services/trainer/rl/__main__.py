@@ -16,17 +16,16 @@ from pathlib import Path
 from typing import Any
 
 from services.contracts.errors import TemperError
+from services.core.operator_environment import OperatorEnvironment
 from services.core.process.reporter import Reporter
 from services.inference.vllm.server import VllmFailed
-from services.rewards import RewardEnvironment
 from services.rollouts.chat import open_chat_tokens
-from services.rollouts.tools import ToolEnvironment
 from services.trainer.hub import model_folder
 from services.trainer.model_files import name_base
 from services.trainer.rl.checkpoints import Position
 from services.trainer.rl.learner.client import LearnerFailed
 from services.trainer.rl.loop import Training
-from services.trainer.rl.setup import OUTPUT, OpenTraining, OperatorEnvironment, open_training
+from services.trainer.rl.setup import OUTPUT, OpenTraining, open_training
 from services.trainer.rl.spec import SPEC, OnlineSpec, OnlineTask, online_method
 
 MODEL = f"{OUTPUT}/model"
@@ -35,16 +34,14 @@ MODEL = f"{OUTPUT}/model"
 def main(job_dir: Path) -> None:
     """Train as the job directory asks; the outcome goes to its result.json."""
     # Removed from os.environ, so that no child process inherits a key.
-    environments = OperatorEnvironment(
-        ToolEnvironment.take_from(os.environ), RewardEnvironment.take_from(os.environ)
-    )
+    environment = OperatorEnvironment.take_from(os.environ)
     reporter = Reporter(job_dir)
     asked = OnlineTask.model_validate_json((job_dir / SPEC).read_bytes())
     try:
         spec = asked.located(
             lambda model, param: model_folder(model, job_dir, reporter.phase, param)
         )
-        position = asyncio.run(_train(spec, job_dir, reporter, environments))
+        position = asyncio.run(_train(spec, job_dir, reporter, environment))
         name_base(job_dir / MODEL, asked.model)
     except asyncio.CancelledError:
         sys.exit(128 + signal.SIGTERM)
@@ -62,13 +59,13 @@ def main(job_dir: Path) -> None:
 
 
 async def _train(
-    spec: OnlineSpec, job_dir: Path, reporter: Reporter, environments: OperatorEnvironment
+    spec: OnlineSpec, job_dir: Path, reporter: Reporter, environment: OperatorEnvironment
 ) -> Position:
     task = asyncio.current_task()
     assert task is not None  # noqa: S101 - this is a coroutine of a running loop
     # Cancellation unwinds in order: trajectories are synced, learner and engine stopped.
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
-    async with open_training(spec, job_dir, reporter, environments) as opened:
+    async with open_training(spec, job_dir, reporter, environment) as opened:
         await opened.training.begin(opened.position.version)
         reporter.phase("training")
         position = await _run_training(opened)

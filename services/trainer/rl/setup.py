@@ -10,12 +10,12 @@ from pydantic import BaseModel, ValidationError
 from services.contracts.adaptation import TrainingType
 from services.contracts.errors import InvalidRequest
 from services.contracts.online import OnlineSettings
+from services.core.operator_environment import OperatorEnvironment
 from services.core.process.reporter import Reporter
 from services.inference.vllm.server import StartupProgress
-from services.rewards import RewardEnvironment
 from services.rollouts.chat import open_chat_tokens
 from services.rollouts.log.log import IndexedLog
-from services.rollouts.tools import ToolEnvironment, open_toolbox
+from services.rollouts.tools import open_toolbox
 from services.trainer.rl.batch import BatchBuilder
 from services.trainer.rl.checkpoints import Checkpoint, Checkpoints, Position, truncate_metrics
 from services.trainer.rl.evaluation import DivergenceEvaluation, Evaluation
@@ -45,14 +45,6 @@ WEIGHTS = "weights"
 
 
 @dataclass(frozen=True)
-class OperatorEnvironment:
-    """The operator's settings for tools and rewards, including their keys."""
-
-    tools: ToolEnvironment
-    rewards: RewardEnvironment
-
-
-@dataclass(frozen=True)
 class OpenTraining:
     """A training that is ready to run, its position, and the groups to complete first."""
 
@@ -63,7 +55,7 @@ class OpenTraining:
 
 @asynccontextmanager
 async def open_training(
-    spec: OnlineSpec, job_dir: Path, reporter: Reporter, environments: OperatorEnvironment
+    spec: OnlineSpec, job_dir: Path, reporter: Reporter, environment: OperatorEnvironment
 ) -> AsyncIterator[OpenTraining]:
     """Start the learner and the engine and prepare the rest, for the duration of the block. Raises
     `TemperError` for what cannot be started."""
@@ -78,7 +70,7 @@ async def open_training(
     placement = settings.placement
     devices = divide(spec.gpus, placement, gpus_per_engine=placement.gpus_per_engine)
     async with AsyncExitStack() as stack:
-        toolbox = await stack.enter_async_context(open_toolbox(settings.tools, environments.tools))
+        toolbox = await stack.enter_async_context(open_toolbox(settings.tools, environment))
         log = stack.enter_context(IndexedLog(job_dir, keep=position.trajectories))
         reporter.phase("loading_model")
         asked = _learner_spec(spec, checkpoint, budget)
@@ -93,9 +85,7 @@ async def open_training(
             )
         )
         playing = RolloutContext(spec, online, chat, toolbox, job_dir, devices)
-        sources = await stack.enter_async_context(
-            open_sources(playing, engine, environments.rewards)
-        )
+        sources = await stack.enter_async_context(open_sources(playing, engine, environment))
         prompts = PromptSampler(
             rows,
             spec.seed,

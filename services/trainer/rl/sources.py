@@ -14,11 +14,12 @@ from services.contracts.online import DistillationMethod, OnlineSettings
 from services.contracts.origins import origin_of
 from services.contracts.trajectories import FinishReason, Trajectory
 from services.core.artifacts import ModelSource
+from services.core.operator_environment import OperatorEnvironment
 from services.inference.token_engine import CompletionsTokenEngine, VllmTokenEngine
 from services.inference.token_engine.interface import TokenEngine
 from services.inference.vllm.launch import Routes
 from services.inference.vllm.server import VllmServer
-from services.rewards import RewardEnvironment, Scorer, open_scorer
+from services.rewards import Scorer, open_scorer
 from services.rollouts.chat.interface import ChatTokens
 from services.rollouts.loop import Rollouts
 from services.rollouts.prompts import Prompt
@@ -206,7 +207,7 @@ class RolloutContext:
 
 @asynccontextmanager
 async def open_sources(
-    playing: RolloutContext, policy: PolicyEngine, rewards: RewardEnvironment
+    playing: RolloutContext, policy: PolicyEngine, rewards: OperatorEnvironment
 ) -> AsyncIterator[Sources]:
     """The sources of a method, for the duration of the block. Raises `TemperError` for what cannot
     be started."""
@@ -236,7 +237,7 @@ async def open_sources(
 
 
 async def _remote_teacher(
-    spec: OnlineSpec, rewards: RewardEnvironment, stack: AsyncExitStack
+    spec: OnlineSpec, rewards: OperatorEnvironment, stack: AsyncExitStack
 ) -> CompletionsTokenEngine | None:
     teacher = spec.teacher
     if not isinstance(teacher, RemoteTeacher):

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from services.core.operator_environment import OperatorEnvironment
 from services.core.process.runtimes import child_environment
-from services.rewards import RewardEnvironment
 from services.rewards.interface import Sample
 from tests.support.rewards import rewarded_all, trajectory
 from tests.support.runtimes import installed_runtime
@@ -47,7 +47,7 @@ def scores(folder: Path) -> dict[str, list[float]]:
 def test_batches_are_scored_as_conversations_alone_are(
     folder: Path, scores: dict[str, list[float]], runtime: str, name: str
 ) -> None:
-    environment = RewardEnvironment(
+    environment = OperatorEnvironment(
         reward_models={"rm": folder / name}, model_python=installed_runtime(runtime).python
     )
     reward = {"type": "reward_model", "model": "rm", "batch_size": 3}

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from services.rewards import RewardEnvironment
+from services.core.operator_environment import OperatorEnvironment
 from tests.support.rewards import failure, rewarded_all, score, trajectory
 from tests.support.sandbox import running_sandbox
 
@@ -15,16 +15,16 @@ ASSERTS = ["assert add(1, 2) == 3", "assert add(0, 0) == 0\nassert add(-1, 1) ==
 
 
 @pytest.fixture(scope="module")
-def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RewardEnvironment]:
+def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OperatorEnvironment]:
     with running_sandbox(tmp_path_factory.mktemp("sandbox")) as sandbox:
-        yield RewardEnvironment(sandbox_url=sandbox.url)
+        yield OperatorEnvironment(sandbox_url=sandbox.url)
 
 
 def program(code: str, tests: Any = CASES) -> Any:
     return trajectory(f"So:\n```python\n{code}\n```\n", extra={"tests": tests})
 
 
-def test_programs_are_judged_by_what_they_print(environment: RewardEnvironment) -> None:
+def test_programs_are_judged_by_what_they_print(environment: OperatorEnvironment) -> None:
     codes = ["print(int(input()) + 1)", "print(2)", "print("]
 
     judged = rewarded_all([program(code) for code in codes], CODE, environment=environment)
@@ -32,7 +32,7 @@ def test_programs_are_judged_by_what_they_print(environment: RewardEnvironment) 
     assert [each.reward for each in judged] == [1.0, 0.5, 0.0]
 
 
-def test_a_program_that_does_not_end_passes_nothing(environment: RewardEnvironment) -> None:
+def test_a_program_that_does_not_end_passes_nothing(environment: OperatorEnvironment) -> None:
     assert score(program("while True: pass"), CODE | {"run_timeout": 1}, environment) == 0.0
 
 
@@ -56,7 +56,7 @@ def test_a_program_that_does_not_end_passes_nothing(environment: RewardEnvironme
     ],
 )
 def test_tests_that_are_code_must_be_gone_through(
-    environment: RewardEnvironment, code: str, expected: float
+    environment: OperatorEnvironment, code: str, expected: float
 ) -> None:
     assert score(program(code, ASSERTS), CODE, environment) == expected
 
@@ -65,7 +65,7 @@ def grader(source: str) -> dict[str, Any]:
     return {"type": "python", "name": "p", "source": source}
 
 
-def test_a_grader_of_python_reads_the_sample_and_the_row(environment: RewardEnvironment) -> None:
+def test_a_grader_of_python_reads_the_sample_and_the_row(environment: OperatorEnvironment) -> None:
     source = (
         "import json\n"
         "print('noise')\n"
@@ -88,7 +88,7 @@ def test_a_grader_of_python_reads_the_sample_and_the_row(environment: RewardEnvi
     ],
 )
 def test_a_grader_that_gives_no_score_is_told_of(
-    environment: RewardEnvironment, body: str, told: str
+    environment: OperatorEnvironment, body: str, told: str
 ) -> None:
     source = f"def grade(sample, item):\n    {body}\n"
 

@@ -13,9 +13,9 @@ from pydantic import AnyHttpUrl
 from services.contracts.engine import VllmOptions
 from services.contracts.origins import origin_of
 from services.core.artifacts import ModelSource
+from services.core.operator_environment import OperatorEnvironment
 from services.inference.vllm.launch import Routes
 from services.inference.vllm.server import VllmServer
-from services.rewards import RewardEnvironment
 from services.rollouts.log.log import read_indexed
 from services.trainer.rl.spec import RemoteTeacher
 from tests.integration.rl.training_job import OnlineJob
@@ -73,7 +73,7 @@ def server(teacher: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 def distant(server: VllmServer, top_k: int) -> dict[str, Any]:
     """The server as a job's teacher, with the operator's key for it."""
     url = AnyHttpUrl(server.base_url)
-    keys = RewardEnvironment(endpoint_keys={origin_of(url): server.api_key})
+    keys = OperatorEnvironment(endpoint_keys={origin_of(url): server.api_key})
     teacher = RemoteTeacher(base_url=url, model=NAME, top_k=top_k)
     return {"teacher": teacher, "environment": keys.variables()}
 

@@ -6,7 +6,8 @@ from itertools import islice
 
 import pytest
 
-from services.rollouts.tools import ToolEnvironment, ToolReply, open_toolbox
+from services.core.operator_environment import OperatorEnvironment
+from services.rollouts.tools import ToolReply, open_toolbox
 from temper.demo.tool_use.tasks import INDEX, Arithmetic, Facts, Question, Task, corpus_rows
 from tests.support.corpora.passage import Passage
 from tests.support.library import LIBRARY
@@ -15,7 +16,7 @@ from tests.support.sandbox import running_sandbox
 
 
 @pytest.fixture(scope="module")
-def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ToolEnvironment]:
+def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OperatorEnvironment]:
     folder = tmp_path_factory.mktemp("demo")
     build_index(folder / "indexes", "library", LIBRARY)
     corpus = [Passage(**row) for row in corpus_rows()]
@@ -24,11 +25,13 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ToolEnviro
         running_sandbox(folder) as sandbox,
         running_retrieval(folder, folder / "indexes", "library") as retrieval,
     ):
-        yield ToolEnvironment(sandbox_url=sandbox.url, retrieval_url=retrieval.url)
+        yield OperatorEnvironment(sandbox_url=sandbox.url, retrieval_url=retrieval.url)
 
 
 @pytest.mark.parametrize("task", [Arithmetic(), Facts()], ids=lambda task: task.name)
-def test_tool_results_in_the_data_match_the_tools(task: Task, environment: ToolEnvironment) -> None:
+def test_tool_results_in_the_data_match_the_tools(
+    task: Task, environment: OperatorEnvironment
+) -> None:
     questions = list(islice(task.questions(1000, seed=7), 40))
 
     replies = asyncio.run(_asked(task, questions, environment))
@@ -48,7 +51,7 @@ def test_questions_are_distinct_and_deterministic(task: Task) -> None:
 
 
 async def _asked(
-    task: Task, questions: Sequence[Question], environment: ToolEnvironment
+    task: Task, questions: Sequence[Question], environment: OperatorEnvironment
 ) -> list[ToolReply]:
     async with open_toolbox([task.tool], environment) as toolbox:
         name = toolbox.schemas[0]["function"]["name"]

@@ -12,9 +12,10 @@ import pytest
 from services.contracts.base import JsonObject
 from services.contracts.multi_turn import MultiTurn, OnToolError, RolloutSampling, Tool
 from services.contracts.trajectories import CallOutcome, FinishReason, ToolCallRecord, Trajectory
+from services.core.operator_environment import OperatorEnvironment
 from services.datasets.append_log import AppendLog, read_records
 from services.rollouts.loop import Rollouts
-from services.rollouts.tools import ToolEnvironment, open_toolbox, sandbox
+from services.rollouts.tools import open_toolbox, sandbox
 from tests.support.rollouts import END_TEXT, CharacterChat, ScriptedEngine, hermes, question
 from tests.unit.inference.scripted_server import (
     Behaviour,
@@ -114,7 +115,7 @@ async def play(
     multi_turn = MultiTurn.model_validate(
         {"multi_turn_enable": True, "max_total_response_length": 100_000, **settings}
     )
-    environment = ToolEnvironment(allowed_callables=(DOUBLE,))
+    environment = OperatorEnvironment(allowed_callables=(DOUBLE,))
     async with open_toolbox(offered, environment) as toolbox:
         rollouts = Rollouts(
             ScriptedEngine(speak), CharacterChat(), toolbox, multi_turn, RolloutSampling()

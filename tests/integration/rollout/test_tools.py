@@ -9,8 +9,9 @@ import pytest
 
 from services.contracts.multi_turn import Tool
 from services.contracts.trajectories import CallOutcome
+from services.core.operator_environment import OperatorEnvironment
 from services.core.web.auth import hash_key
-from services.rollouts.tools import Toolbox, ToolEnvironment, ToolReply, open_toolbox
+from services.rollouts.tools import Toolbox, ToolReply, open_toolbox
 from tests.support.library import LIBRARY
 from tests.support.processes import running_gateway
 from tests.support.retrieval import build_index, running_retrieval
@@ -28,7 +29,7 @@ SEARCH = Tool(
 
 
 @pytest.fixture(scope="module")
-def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ToolEnvironment]:
+def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OperatorEnvironment]:
     """Both services, found as a worker's settings say."""
     folder = tmp_path_factory.mktemp("tools")
     build_index(folder / "indexes", "library", LIBRARY)
@@ -36,11 +37,11 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ToolEnviro
         running_sandbox(folder) as sandbox,
         running_retrieval(folder, folder / "indexes", "library") as retrieval,
     ):
-        yield ToolEnvironment(sandbox_url=sandbox.url, retrieval_url=retrieval.url)
+        yield OperatorEnvironment(sandbox_url=sandbox.url, retrieval_url=retrieval.url)
 
 
 def replies(
-    environment: ToolEnvironment, tool: Tool, *arguments: Mapping[str, object]
+    environment: OperatorEnvironment, tool: Tool, *arguments: Mapping[str, object]
 ) -> list[ToolReply]:
     """What comes of calls that are made at once."""
 
@@ -66,13 +67,13 @@ async def _called(toolbox: Toolbox, arguments: Mapping[str, object]) -> ToolRepl
         ("x = 5", ""),
     ],
 )
-def test_code_is_run(environment: ToolEnvironment, code: str, text: str) -> None:
+def test_code_is_run(environment: OperatorEnvironment, code: str, text: str) -> None:
     (reply,) = replies(environment, RETOOL, {"code": code})
 
     assert (reply.outcome, reply.text, reply.attempts) == (CallOutcome.ANSWERED, text, 1)
 
 
-def test_a_traceback_shows_the_models_own_line(environment: ToolEnvironment) -> None:
+def test_a_traceback_shows_the_models_own_line(environment: OperatorEnvironment) -> None:
     (reply,) = replies(environment, RETOOL, {"code": "numbers = []\nnumbers[3]"})
 
     assert reply.outcome is CallOutcome.ANSWERED
@@ -80,7 +81,7 @@ def test_a_traceback_shows_the_models_own_line(environment: ToolEnvironment) -> 
     assert "IndexError" in reply.text
 
 
-def test_a_program_without_end_is_told_to_the_model(environment: ToolEnvironment) -> None:
+def test_a_program_without_end_is_told_to_the_model(environment: OperatorEnvironment) -> None:
     # Long enough that the program has printed before, on a busy machine too.
     endless = RETOOL.model_copy(update={"config": {"default_timeout": 5}})
     code = "import time\nprint('a', flush=True)\nwhile True:\n    time.sleep(1)"
@@ -93,14 +94,14 @@ def test_a_program_without_end_is_told_to_the_model(environment: ToolEnvironment
     )
 
 
-def test_five_megabytes_come_whole(environment: ToolEnvironment) -> None:
+def test_five_megabytes_come_whole(environment: OperatorEnvironment) -> None:
     (reply,) = replies(environment, RETOOL, {"code": "print('x' * 5_000_000)"})
 
     assert reply.outcome is CallOutcome.ANSWERED
     assert reply.text.startswith("x" * 1_000_000)
 
 
-def test_many_calls_at_once_are_all_answered(environment: ToolEnvironment) -> None:
+def test_many_calls_at_once_are_all_answered(environment: OperatorEnvironment) -> None:
     many = RETOOL.model_copy(update={"config": {"num_workers": 64, "rate_limit": 64}})
 
     answered = replies(environment, many, *({"code": f"{n} * 2"} for n in range(64)))
@@ -109,7 +110,7 @@ def test_many_calls_at_once_are_all_answered(environment: ToolEnvironment) -> No
 
 
 def test_services_are_reached_through_a_gateway_that_asks_for_a_key(
-    environment: ToolEnvironment, tmp_path: Path
+    environment: OperatorEnvironment, tmp_path: Path
 ) -> None:
     settings = {
         "TEMPER_HOME": str(tmp_path / "home"),
@@ -119,8 +120,8 @@ def test_services_are_reached_through_a_gateway_that_asks_for_a_key(
     }
     with running_gateway(settings, tmp_path / "gateway.log") as url:
         through = {"sandbox_url": url, "retrieval_url": url}
-        known = ToolEnvironment(sandbox_api_key=KEY, retrieval_api_key=KEY, **through)
-        unknown = ToolEnvironment(sandbox_api_key="sk-wrong", **through)
+        known = OperatorEnvironment(sandbox_api_key=KEY, retrieval_api_key=KEY, **through)
+        unknown = OperatorEnvironment(sandbox_api_key="sk-wrong", **through)
         (ran,) = replies(known, RETOOL, {"code": "6 * 7"})
         (found,) = replies(known, SEARCH, {"query_list": ["longest river"]})
         (refused,) = replies(unknown, RETOOL, {"code": "6 * 7"})
@@ -132,7 +133,7 @@ def test_services_are_reached_through_a_gateway_that_asks_for_a_key(
     assert "sk-wrong" not in str(refused)
 
 
-def test_passages_are_found(environment: ToolEnvironment) -> None:
+def test_passages_are_found(environment: OperatorEnvironment) -> None:
     queries = ["longest river", "steam ships of the Atlantic"]
     (reply,) = replies(environment, SEARCH, {"query_list": queries})
 
@@ -141,7 +142,7 @@ def test_passages_are_found(environment: ToolEnvironment) -> None:
     assert second.startswith('Doc 1 (Title: "Great Western")\n')
 
 
-def test_a_refused_search_is_the_models_mistake(environment: ToolEnvironment) -> None:
+def test_a_refused_search_is_the_models_mistake(environment: OperatorEnvironment) -> None:
     (reply,) = replies(environment, SEARCH, {"query_list": ["a"] * 2000})
 
     assert reply.outcome is CallOutcome.INVALID_ARGUMENTS

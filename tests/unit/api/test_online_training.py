@@ -40,7 +40,8 @@ def registry(database: Database) -> Database:
 
 
 def create(database: Database, method: str, **fields: Any) -> Job:
-    """Create a job of a method; fields of its own are ``hyperparameters`` and ``rewards``."""
+    """Create a job of a method, whose ``hyperparameters`` and ``rewards`` may be given."""
+    api = fields.pop("api", SETTINGS)
     settings: dict[str, Any] = {"hyperparameters": fields.pop("hyperparameters", {})}
     if method != "distillation":
         settings["rewards"] = fields.pop("rewards", REWARDS)
@@ -52,7 +53,7 @@ def create(database: Database, method: str, **fields: Any) -> Job:
     }
     body = CreateFineTuningJob.model_validate(request)
     with database.write() as session:
-        return create_fine_tuning_job(session, body, SETTINGS)
+        return create_fine_tuning_job(session, body, api)
 
 
 @pytest.mark.parametrize(
@@ -253,3 +254,32 @@ def test_teacher_cannot_be_deleted_during_a_job(
         remove_model(session, Artifacts(tmp_path), "other")
     with registry.write() as session:
         remove_model(session, Artifacts(tmp_path), "another")
+
+
+def test_tools_at_the_configured_gateway_origins_need_no_permission(
+    registry: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tool = {"class_name": "sandbox", "config": {"sandbox_fusion_url": "http://gw:80/run_code"}}
+    fields = {
+        "tools": [tool],
+        "multi_turn": {"multi_turn_enable": True, "max_total_response_length": 2048},
+    }
+
+    with pytest.raises(PermissionDenied):
+        create(registry, "reinforcement", hyperparameters=fields)
+
+    monkeypatch.setenv("TEMPER_GATEWAY_ORIGINS", "http://gw,http://localhost:8080")
+    create(registry, "reinforcement", api=ApiSettings(), hyperparameters=fields)
+
+
+def test_rewards_that_all_weigh_nothing_are_refused(registry: Database) -> None:
+    rewards = [
+        {"name": name, "weight": 0, "reward": {"type": "retool"}} for name in ("one", "other")
+    ]
+
+    with pytest.raises(InvalidRequest, match="weight") as caught:
+        create(registry, "reinforcement", rewards=rewards)
+    assert caught.value.param == "method.reinforcement.rewards"
+
+    rewards[1]["weight"] = 1
+    create(registry, "reinforcement", rewards=rewards)

@@ -9,11 +9,11 @@ from pydantic import TypeAdapter
 
 from services.contracts.evaluations import CreateEvaluation
 from services.contracts.graders import Grader
+from services.core.operator_environment import OperatorEnvironment
 from services.evaluator.evaluation.endpoint import Answer
 from services.evaluator.evaluation.generation import Grading
 from services.evaluator.evaluation.results import ResultRow, RunningTotals
 from services.evaluator.evaluation.samples import EvaluationSample
-from services.rewards import RewardEnvironment
 from services.rewards.factory import RewardFactory
 from tests.unit.evaluator.chat_server import ChatServer, Reply
 
@@ -30,11 +30,11 @@ def grade(
     grader: dict[str, Any],
     text: str,
     pass_threshold: float = 1.0,
-    environment: RewardEnvironment | None = None,
+    environment: OperatorEnvironment | None = None,
 ) -> ResultRow:
     async def run() -> ResultRow:
         async with AsyncExitStack() as stack:
-            factory = RewardFactory(environment or RewardEnvironment(attempts=1), stack)
+            factory = RewardFactory(environment or OperatorEnvironment(attempts=1), stack)
             component = await factory.component(_GRADER.validate_python(grader), "grader")
             answer = Answer(text, "stop", 1, 1, 1, 0.1)
             return await Grading(component, pass_threshold).row(SAMPLE, answer)
@@ -107,7 +107,7 @@ def test_graders_see_the_text_after_the_reasoning(grader: dict[str, Any], text: 
 
     async def run() -> ResultRow:
         async with AsyncExitStack() as stack:
-            component = await RewardFactory(RewardEnvironment(), stack).component(
+            component = await RewardFactory(OperatorEnvironment(), stack).component(
                 _GRADER.validate_python(grader), "grader"
             )
             answer = Answer(text.replace("{}", gold), "stop", 1, 1, 1, 0.1)

@@ -57,3 +57,16 @@ def test_a_long_text_of_openings_is_searched_to_its_end(piece: str) -> None:
 )
 def test_only_tokens_that_end_a_turn_are_taken_off(written: str, text: str) -> None:
     assert without_turn_end(written) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("<answer>x</answer></answer>", "x"),
+        ("<answer>x</answer> or </answer>", "x"),
+        ("<answer>x</answer><answer>y</answer></answer>", "y"),
+        ("<answer>x</answer> and <answer>y", "x"),
+    ],
+)
+def test_a_stray_closing_tag_is_not_part_of_the_answer(text: str, answer: str) -> None:
+    assert last_answer([text]) == answer

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from services.contracts.sandbox import Language
-from services.rewards import RewardEnvironment
+from services.core.operator_environment import OperatorEnvironment
 from services.rewards.code_tests import last_block, read_tests
 from services.rewards.interface import RewardFailed
 from tests.support.rewards import failure, score, trajectory
@@ -23,8 +23,8 @@ def sandbox() -> Iterator[ScriptedServer]:
         yield scripted
 
 
-def at(sandbox: ScriptedServer, **fields: Any) -> RewardEnvironment:
-    return RewardEnvironment(sandbox_url=sandbox.url.removesuffix("/v1"), **fields)
+def at(sandbox: ScriptedServer, **fields: Any) -> OperatorEnvironment:
+    return OperatorEnvironment(sandbox_url=sandbox.url.removesuffix("/v1"), **fields)
 
 
 def ran(*statuses: str, **fields: Any) -> dict[str, Any]:

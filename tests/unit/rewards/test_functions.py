@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from services.rewards import RewardEnvironment
+from services.core.operator_environment import OperatorEnvironment
 from tests.support.rewards import failure, score, trajectory
 from tests.unit.inference.scripted_server import (
     Behaviour,
@@ -28,9 +28,9 @@ def server() -> Iterator[ScriptedServer]:
         yield scripted
 
 
-def called(name: str, **fields: Any) -> tuple[dict[str, Any], RewardEnvironment]:
+def called(name: str, **fields: Any) -> tuple[dict[str, Any], OperatorEnvironment]:
     function = f"{MODULE}.{name}"
-    environment = RewardEnvironment(allowed_callables=(function,))
+    environment = OperatorEnvironment(allowed_callables=(function,))
     return {"type": "callable", "function": function, **fields}, environment
 
 
@@ -68,7 +68,7 @@ def test_a_function_that_gives_no_score_is_told_of(name: str, told: str) -> None
 
 def test_a_function_is_found_in_the_operators_folder(tmp_path: Path) -> None:
     (tmp_path / "house_rules.py").write_text("def score(trajectory):\n    return 0.5\n")
-    environment = RewardEnvironment(
+    environment = OperatorEnvironment(
         allowed_callables=("house_rules.score",), callables_folder=tmp_path
     )
 
@@ -83,7 +83,7 @@ def test_a_service_judges_the_record_of_a_rollout(server: ScriptedServer) -> Non
     server.script = [answer(body={"score": 0.25, "why": "short"})]
     origin = server.url.removesuffix("/v1")
 
-    given = score(SAMPLE, http(server), RewardEnvironment(endpoint_keys={origin: "sk-1"}))
+    given = score(SAMPLE, http(server), OperatorEnvironment(endpoint_keys={origin: "sk-1"}))
 
     headers, body = server.requests[0]
     assert given == 0.25
@@ -129,7 +129,7 @@ def test_a_service_that_hangs_costs_its_time_and_no_more(server: ScriptedServer)
     server.script = [hang]
     moments = [lambda n=n: len(server.requests) == n for n in (1, 2)]
 
-    told = failure(SAMPLE, http(server), RewardEnvironment(attempts=2), *moments)
+    told = failure(SAMPLE, http(server), OperatorEnvironment(attempts=2), *moments)
 
     assert "did not answer" in told
     assert len(server.requests) == 2

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from services.contracts.models import RemoteModel
-from services.rewards import RewardEnvironment
+from services.core.operator_environment import OperatorEnvironment
 from services.rewards.interface import RewardFailed, RewardFailureKind
 from services.rewards.judge import read_label, read_number
 from tests.support.rewards import failure, score, trajectory
@@ -58,7 +58,7 @@ def test_a_judge_is_asked_with_the_prompt_filled_in(server: ScriptedServer) -> N
     key = {server.url.removesuffix("/v1"): "sk-judge"}
     reward = judge(server, system_prompt="You grade.", max_tokens=9)
 
-    assert score(SAMPLE, reward, RewardEnvironment(endpoint_keys=key)) == 0.75
+    assert score(SAMPLE, reward, OperatorEnvironment(endpoint_keys=key)) == 0.75
 
     headers, body = server.requests[0]
     assert headers["authorization"] == "Bearer sk-judge"
@@ -82,7 +82,7 @@ def test_a_judge_is_found_by_the_name_that_the_operator_gave_it(server: Scripted
     server.script = [says("1")]
     known = {"gpt": RemoteModel.model_validate(by_url(server))}
 
-    assert score(SAMPLE, judge(server, model="gpt"), RewardEnvironment(judge_models=known)) == 1.0
+    assert score(SAMPLE, judge(server, model="gpt"), OperatorEnvironment(judge_models=known)) == 1.0
     assert server.requests[0][1]["model"] == "judge-7b"
 
 

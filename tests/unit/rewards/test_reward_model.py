@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from services.core.operator_environment import OperatorEnvironment
 from services.core.process.worker_pool import WorkerPool
-from services.rewards import RewardEnvironment, open_scorer, reward_model
+from services.rewards import open_scorer, reward_model
 from services.rewards.reward_models.messages import told_to_user
 from tests.support.rewards import failure, rewarded_all, trajectory, weighted
 
@@ -22,7 +23,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def environment_with(folder: Path, program: str) -> RewardEnvironment:
+def environment_with(folder: Path, program: str) -> OperatorEnvironment:
     """An environment whose runtime has a Python that only knows this program.
 
     ``starts`` is how often it was started before; it scores by the length of the last message.
@@ -52,7 +53,7 @@ note("start")
 """
     )
     python.chmod(0o755)
-    return RewardEnvironment(reward_models={"rm": folder}, model_python=python)
+    return OperatorEnvironment(reward_models={"rm": folder}, model_python=python)
 
 
 def log(folder: Path) -> list[str]:
@@ -117,7 +118,7 @@ def test_a_hanging_process_is_killed(folder: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_a_missing_runtime_is_reported(folder: Path) -> None:
-    environment = RewardEnvironment(reward_models={"rm": folder}, model_python=folder / "absent")
+    environment = OperatorEnvironment(reward_models={"rm": folder}, model_python=folder / "absent")
 
     assert "could not be started" in failure(trajectory("a"), REWARD, environment)
 
@@ -182,7 +183,9 @@ def test_the_process_starts_with_the_first_trajectory(folder: Path) -> None:
 
 def test_a_runtime_without_torch_is_reported(folder: Path) -> None:
     (folder / "config.json").write_text(json.dumps({}))
-    environment = RewardEnvironment(reward_models={"rm": folder}, model_python=Path(sys.executable))
+    environment = OperatorEnvironment(
+        reward_models={"rm": folder}, model_python=Path(sys.executable)
+    )
 
     assert "torch" in failure(trajectory("a"), REWARD, environment)
 

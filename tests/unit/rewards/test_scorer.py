@@ -9,14 +9,15 @@ import pytest
 from services.contracts.errors import InvalidRequest, PermissionDenied
 from services.contracts.models import RemoteModel
 from services.contracts.trajectories import FinishReason
+from services.core.operator_environment import OperatorEnvironment
 from services.core.worker.settings import WorkerSettings
-from services.rewards import RewardEnvironment, open_scorer
+from services.rewards import open_scorer
 from tests.support.rewards import rewarded, rewarded_all, trajectory, weighted
 
 RETOOL = {"name": "right", "weight": 0.75, "reward": {"type": "retool"}}
 SEARCH = {"name": "match", "weight": -2, "reward": {"type": "search_em", "format_score": 0.5}}
 PYTHON = {"type": "python", "name": "p", "source": "def grade(sample, item): return 1"}
-NOWHERE = RewardEnvironment(sandbox_url="http://127.0.0.1:9", attempts=1)
+NOWHERE = OperatorEnvironment(sandbox_url="http://127.0.0.1:9", attempts=1)
 
 
 def test_the_reward_is_the_weighted_sum_of_its_parts() -> None:
@@ -95,7 +96,7 @@ def test_many_trajectories_are_judged_at_once() -> None:
     assert [each.reward for each in judged] == [-1.0, 1.0] * 50
 
 
-def opened(*rewards: dict[str, Any], environment: RewardEnvironment) -> None:
+def opened(*rewards: dict[str, Any], environment: OperatorEnvironment) -> None:
     async def try_it() -> None:
         async with open_scorer(weighted(*rewards), environment):
             pass
@@ -107,7 +108,7 @@ def test_a_function_is_not_called_unless_the_operator_allows_it() -> None:
     reward = {"type": "callable", "function": "os.getcwd"}
 
     with pytest.raises(PermissionDenied) as caught:
-        opened(RETOOL, reward, environment=RewardEnvironment(allowed_callables=("os.getpid",)))
+        opened(RETOOL, reward, environment=OperatorEnvironment(allowed_callables=("os.getpid",)))
 
     assert caught.value.param == "rewards[1].reward.function"
 
@@ -121,7 +122,7 @@ def test_a_function_is_not_called_unless_the_operator_allows_it() -> None:
 )
 def test_a_model_that_is_not_there_is_named(reward: dict[str, Any]) -> None:
     with pytest.raises(InvalidRequest, match="absent") as caught:
-        opened(reward, environment=RewardEnvironment())
+        opened(reward, environment=OperatorEnvironment())
 
     assert caught.value.param == "rewards[0].reward.model"
 
@@ -135,13 +136,13 @@ def test_the_environment_reaches_a_child_and_its_keys_go_no_further(tmp_path: Pa
         judge_models={"j": judge},
         allowed_callables=["a.b"],
     )
-    variables = RewardEnvironment.of(settings).variables()
+    variables = OperatorEnvironment.of(settings).variables()
 
-    received = RewardEnvironment.take_from(variables)
+    received = OperatorEnvironment.take_from(variables)
 
-    assert received == RewardEnvironment.of(settings)
+    assert received == OperatorEnvironment.of(settings)
     assert received.key_of("http://j.example:80") == "sk-1"
     assert received.judge_models == {"j": judge}
     assert variables == {}
     assert "sk-" not in repr(received)
-    assert RewardEnvironment.take_from({}) == RewardEnvironment()
+    assert OperatorEnvironment.take_from({}) == OperatorEnvironment()

@@ -8,7 +8,8 @@ import pytest
 
 from services.contracts.base import JsonObject
 from services.contracts.multi_turn import Tool
-from services.rollouts.tools import Toolbox, ToolEnvironment, ToolReply, open_toolbox
+from services.core.operator_environment import OperatorEnvironment
+from services.rollouts.tools import Toolbox, ToolReply, open_toolbox
 from tests.unit.inference.scripted_server import ScriptedServer, running_server
 
 Result = TypeVar("Result")
@@ -17,12 +18,12 @@ Result = TypeVar("Result")
 def with_tools(
     tools: Sequence[Tool],
     work: Callable[[Toolbox], Awaitable[Result]],
-    environment: ToolEnvironment | None = None,
+    environment: OperatorEnvironment | None = None,
 ) -> Result:
     """What ``work`` makes of a toolbox."""
 
     async def run() -> Result:
-        async with open_toolbox(tools, environment or ToolEnvironment()) as toolbox:
+        async with open_toolbox(tools, environment or OperatorEnvironment()) as toolbox:
             return await work(toolbox)
 
     return asyncio.run(run())
@@ -31,7 +32,7 @@ def with_tools(
 def call(
     tool: Tool,
     arguments: JsonObject | None,
-    environment: ToolEnvironment | None = None,
+    environment: OperatorEnvironment | None = None,
     name: str | None = None,
 ) -> ToolReply:
     """What comes of one call of one tool."""

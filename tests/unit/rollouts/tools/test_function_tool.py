@@ -8,7 +8,8 @@ from services.contracts.base import JsonObject
 from services.contracts.errors import PermissionDenied
 from services.contracts.multi_turn import Tool
 from services.contracts.trajectories import CallOutcome
-from services.rollouts.tools import ToolEnvironment, ToolReply
+from services.core.operator_environment import OperatorEnvironment
+from services.rollouts.tools import ToolReply
 from tests.unit.rollouts.tools.opened import call, function
 
 HERE = "tests.unit.rollouts.tools.test_function_tool"
@@ -30,7 +31,7 @@ def use(name: str, arguments: JsonObject, **config: Any) -> ToolReply:
         config={"callable": path, **config},
         tool_schema=function("double", value={}),
     )
-    return call(tool, arguments, ToolEnvironment(allowed_callables=(path,)))
+    return call(tool, arguments, OperatorEnvironment(allowed_callables=(path,)))
 
 
 @pytest.mark.parametrize(("value", "text"), [("é", "éé"), (2, "4"), ([None], "[null, null]")])

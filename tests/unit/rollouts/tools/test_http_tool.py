@@ -7,7 +7,8 @@ import pytest
 from services.contracts.base import JsonObject
 from services.contracts.multi_turn import Tool
 from services.contracts.trajectories import CallOutcome
-from services.rollouts.tools import ToolEnvironment, ToolReply
+from services.core.operator_environment import OperatorEnvironment
+from services.rollouts.tools import ToolReply
 from tests.unit.inference.scripted_server import ScriptedServer, answer, hang, reset
 from tests.unit.rollouts.tools.opened import call, function
 
@@ -124,6 +125,6 @@ def test_the_operators_key_for_the_origin_is_shown(server: ScriptedServer) -> No
     origin = server.url.removesuffix("/v1")
     tool = Tool(class_name="http", config={"url": server.url}, tool_schema=SCHEMA)
 
-    call(tool, {"city": "B"}, ToolEnvironment(endpoint_keys={origin: "sk-1"}))
+    call(tool, {"city": "B"}, OperatorEnvironment(endpoint_keys={origin: "sk-1"}))
 
     assert server.requests[0][0]["authorization"] == "Bearer sk-1"

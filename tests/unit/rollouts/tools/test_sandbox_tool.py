@@ -7,7 +7,8 @@ import pytest
 from services.contracts.base import JsonObject
 from services.contracts.multi_turn import Tool
 from services.contracts.trajectories import CallOutcome
-from services.rollouts.tools import ToolEnvironment, ToolReply, sandbox
+from services.core.operator_environment import OperatorEnvironment
+from services.rollouts.tools import ToolReply, sandbox
 from tests.unit.inference.scripted_server import ScriptedServer, answer, hang, reset
 from tests.unit.rollouts.tools.opened import call, function
 
@@ -201,7 +202,7 @@ def test_retool_shows_the_last_value(server: ScriptedServer) -> None:
 
 def test_the_operators_sandbox_is_asked_with_its_key(server: ScriptedServer) -> None:
     origin = server.url.removesuffix("/v1")
-    environment = ToolEnvironment(sandbox_url=origin, sandbox_api_key="sk-own")
+    environment = OperatorEnvironment(sandbox_url=origin, sandbox_api_key="sk-own")
     server.script = [answer(body=ran(stdout="own"))]
 
     for config in ({}, {"sandbox_fusion_url": "http://localhost:8080/run_code"}):
@@ -214,7 +215,7 @@ def test_the_operators_sandbox_is_asked_with_its_key(server: ScriptedServer) -> 
 def test_no_other_sandbox_sees_that_key(server: ScriptedServer) -> None:
     server.script = [answer(body=ran())]
     config = {"sandbox_fusion_url": f"{server.url}/run_code"}
-    environment = ToolEnvironment(sandbox_api_key="sk-own", endpoint_keys={})
+    environment = OperatorEnvironment(sandbox_api_key="sk-own", endpoint_keys={})
 
     call(Tool(class_name="sandbox", config=config), {"code": "1"}, environment)
 

@@ -8,7 +8,8 @@ import pytest
 from services.contracts.base import JsonObject
 from services.contracts.multi_turn import Tool
 from services.contracts.trajectories import CallOutcome
-from services.rollouts.tools import ToolEnvironment, ToolReply
+from services.core.operator_environment import OperatorEnvironment
+from services.rollouts.tools import ToolReply
 from tests.unit.inference.scripted_server import ScriptedServer, answer, hang, reset
 from tests.unit.rollouts.tools.opened import call
 
@@ -108,7 +109,7 @@ def test_a_service_that_hangs_costs_the_call(server: ScriptedServer) -> None:
 
 def test_the_operators_service_is_asked_with_its_key(server: ScriptedServer) -> None:
     origin = server.url.removesuffix("/v1")
-    environment = ToolEnvironment(retrieval_url=origin, retrieval_api_key="sk-own")
+    environment = OperatorEnvironment(retrieval_url=origin, retrieval_api_key="sk-own")
     server.script = [answer(body={"result": [[]]})]
 
     for config in ({}, {"retrieval_service_url": "http://localhost:8080/retrieve"}):

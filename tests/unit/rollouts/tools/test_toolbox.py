@@ -8,8 +8,9 @@ import pytest
 
 from services.contracts.multi_turn import Tool
 from services.contracts.trajectories import CallOutcome
+from services.core.operator_environment import OperatorEnvironment
 from services.core.worker.settings import WorkerSettings
-from services.rollouts.tools import Toolbox, ToolEnvironment, ToolReply, toolbox
+from services.rollouts.tools import Toolbox, ToolReply, toolbox
 from tests.support.waiting import wait_for
 from tests.unit.inference.scripted_server import Exchange, ScriptedServer, answer, hang
 from tests.unit.rollouts.tools.opened import call, function, with_tools
@@ -155,10 +156,10 @@ def test_an_environment_reaches_a_child_whole(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setenv("TEMPER_SANDBOX_API_KEY", "sk-sandbox")
     monkeypatch.setenv("TEMPER_ENDPOINT_KEYS", '{"https://a.example": "sk-a"}')
     monkeypatch.setenv("TEMPER_ALLOWED_CALLABLES", "a.b, c.d")
-    environment = ToolEnvironment.of(WorkerSettings())
+    environment = OperatorEnvironment.of(WorkerSettings())
     variables = environment.variables()
 
-    assert ToolEnvironment.take_from(variables) == environment
+    assert OperatorEnvironment.take_from(variables) == environment
     assert variables == {}
     assert environment.sandbox_url == "http://sandbox:80"
     assert environment.allowed_callables == ("a.b", "c.d")
