@@ -42,7 +42,12 @@ class RetoolReward(Request):
     )
     plain: StrictBool = Field(default=False, description="As the paper: what is wrong is -1.")
     equivalence: Literal["exact", "math"] = Field(
-        default="exact", description="math: expressions that mean the same are equal."
+        default="exact",
+        description="math: expressions that mean the same are equal, but an unevaluated "
+        "expression does not equal a number.",
+    )
+    ordered: StrictBool = Field(
+        default=False, description="With math: the order of a list matters, as in a tuple."
     )
     strict: StrictBool = Field(
         default=False,
@@ -53,6 +58,8 @@ class RetoolReward(Request):
     def _consistent(self) -> Self:
         if self.cap and self.plain:
             raise ValueError("cap and plain exclude each other")
+        if self.ordered and self.equivalence != "math":
+            raise ValueError("ordered is an option of equivalence math")
         if self.strict and self.equivalence != "exact":
             raise ValueError("strict compares exactly: equivalence must be exact")
         return self

@@ -43,7 +43,7 @@ class Retool:
             return True
         if self._mathematics is None:
             return False
-        return await self._mathematics.any_equal(sample.gold, box)
+        return await self._mathematics.any_equal(sample.gold, box, ordered=self._settings.ordered)
 
 
 _ARTICLES = frozenset({"a", "an", "the"})

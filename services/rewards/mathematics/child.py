@@ -1,4 +1,4 @@
-"""The function that a process of its own calls to compare expressions."""
+"""The function that worker processes call to compare expressions."""
 
 import functools
 import math
@@ -7,32 +7,30 @@ import time
 
 from services.rewards.mathematics.expressions import are_equal
 
-LARGEST_BYTES = 4 << 30
-COMPUTING_SECONDS = 5
-"""Of the processor, not of a clock: on a busy machine a right answer is right, too."""
+MAX_MEMORY_BYTES = 4 << 30
+CPU_SECONDS = 5
+"""CPU time, not wall time, so that a busy machine does not make a correct answer wrong."""
 
 
-def any_equal(golds: list[str], answer: str) -> bool:
-    """Whether an answer means the same as one of the golds; what cannot be read does not.
+def any_equal(golds: list[str], answer: str, *, ordered: bool = False) -> bool:
+    """Whether an answer equals one of the golds; an unreadable one does not.
 
-    The kernel ends the process when comparing takes too much.
+    The kernel kills the process when a comparison exceeds its CPU time or memory.
     """
     _limit_memory()
     _, most = resource.getrlimit(resource.RLIMIT_CPU)
-    resource.setrlimit(
-        resource.RLIMIT_CPU, (math.ceil(time.process_time()) + COMPUTING_SECONDS, most)
-    )
-    return any(_are_equal(gold, answer) for gold in golds)
+    resource.setrlimit(resource.RLIMIT_CPU, (math.ceil(time.process_time()) + CPU_SECONDS, most))
+    return any(_are_equal(gold, answer, ordered=ordered) for gold in golds)
 
 
-def _are_equal(gold: str, answer: str) -> bool:
+def _are_equal(gold: str, answer: str, *, ordered: bool) -> bool:
     try:
-        return are_equal(gold, answer)
-    except (Exception, RecursionError):  # sympy raises whatever it likes for what it cannot do
+        return are_equal(gold, answer, ordered=ordered)
+    except (Exception, RecursionError):  # sympy raises all kinds of errors
         return False
 
 
 @functools.cache
 def _limit_memory() -> None:
-    resource.setrlimit(resource.RLIMIT_AS, (LARGEST_BYTES, LARGEST_BYTES))
+    resource.setrlimit(resource.RLIMIT_AS, (MAX_MEMORY_BYTES, MAX_MEMORY_BYTES))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

@@ -1,0 +1,167 @@
+"""Reads numbers written without arithmetic: ``-1,234.5``, ``\\frac{3}{4}``, ``6.02e23``.
+
+Expressions that need evaluation (``81 + 535``, ``2^{10}``, ``\\sum_{i=1}^{3} i``) are not read.
+"""
+
+import re
+from dataclasses import dataclass
+from fractions import Fraction
+
+MAX_EXPONENT = 5000
+"""Of a power of ten; a number with a larger one is not read."""
+_MIN_PLACES = 6
+"""Decimals that a rounded number must show to equal a fraction that has no finite decimal form."""
+
+_DIGITS = r"(?:\d{1,3}(?:,\d{3})+|\d+)"
+_DECIMAL = rf"(?:{_DIGITS}(?:\.\d*)?|\.\d+)"
+_POWER = r"(?:[eE](?P<e>[+-]?\d+)|(?:\\times|\\cdot|\*|\u00d7)10\^\{?(?P<power>[+-]?\d+)\}?)"
+_SCIENTIFIC = re.compile(rf"(?P<sign>[+-]?)(?P<decimal>{_DECIMAL}){_POWER}?")
+_TEN = re.compile(r"(?P<sign>[+-]?)10\^\{?(?P<power>[+-]?\d+)\}?")
+_REPEATING = re.compile(r"(?P<sign>[+-]?)(?P<whole>\d*)\.(?P<head>\d*)\\overline\{(?P<tail>\d+)\}")
+_PART = rf"[+-]?{_DECIMAL}"
+_FRACTION = re.compile(
+    rf"(?P<sign>[+-]?)(?P<whole>\d*)\\[dt]?frac(?:\{{(?P<over>{_PART})\}}|(?P<digit>\d))"
+    rf"(?:\{{(?P<under>{_PART})\}}|(?P<last>\d))"
+    rf"|(?P<left>{_PART})/(?P<right>{_PART})"
+)
+_NAME = re.compile(r"[^=<>]*[A-Za-z][^=<>]*=")
+_COMMAND = re.compile(r"\\[A-Za-z]+")
+_LAYOUT = re.compile(r"\\(?:left|right|displaystyle|[,;:! ])|[\s~$]|\\\$")
+_NUMBER_IN_TEXT = re.compile(r"\\(?:text|mathrm|textbf|mathbf)\s*\{\s*([-\d.,]+)\s*\}")
+_BAD_GROUPS = re.compile(r"\d(?:\s|\\[,;:! ]|~)+(?!\d{3}(?!\d))\d")
+_UNIT = re.compile(
+    r"(?P<number>.*?[\d}.)])\s*(?:"
+    r"\\(?:text|textrm|mathrm|mbox|rm)\s*\{(?P<text>[^{}\d]*)\}|\s(?P<word>[^\W\d_]+(?:\s[^\W\d_]+)*))"
+    r"\s*\.?(?:\^\s*\{?(?P<dimension>[23])\}?)?|(?P<angle>.*\d)\s*\^\s*\{?\s*\\circ\s*\}?"
+)
+_UNITS = {
+    **dict.fromkeys(("mm", "millimeter"), "mm"),
+    **dict.fromkeys(("cm", "centimeter"), "cm"),
+    **dict.fromkeys(("m", "meter", "metre"), "m"),
+    **dict.fromkeys(("km", "kilometer"), "km"),
+    **dict.fromkeys(("in", "inch", "inche"), "in"),
+    **dict.fromkeys(("ft", "foot", "feet"), "ft"),
+    **dict.fromkeys(("mi", "mile"), "mi"),
+    **dict.fromkeys(("s", "sec", "second"), "s"),
+    **dict.fromkeys(("min", "minute"), "min"),
+    **dict.fromkeys(("h", "hr", "hour"), "h"),
+    **dict.fromkeys(("day",), "day"),
+    **dict.fromkeys(("mg", "milligram"), "mg"),
+    **dict.fromkeys(("g", "gram"), "g"),
+    **dict.fromkeys(("kg", "kilogram"), "kg"),
+    **dict.fromkeys(("ml", "milliliter"), "ml"),
+    **dict.fromkeys(("l", "liter", "litre"), "l"),
+    **dict.fromkeys(("cent",), "cent"),
+    **dict.fromkeys(("dollar",), "dollar"),
+    **dict.fromkeys(("degree",), "degree"),
+    **dict.fromkeys(("rad", "radian"), "radian"),
+}
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """A number and what is known of how it was written.
+
+    ``places`` counts its decimals, None for a fraction. ``unit`` is a physical unit in a canonical
+    form, None without one.
+    """
+
+    value: Fraction
+    places: int | None
+    is_percent: bool
+    unit: str | None
+
+    def equals(self, other: "Quantity") -> bool:
+        """Whether both are the same number in the same unit; a missing unit fits any other.
+
+        A percentage also equals its number without the sign. A fraction equals a decimal number
+        that is cut or rounded to at least six places.
+        """
+        if self.unit and other.unit and self.unit != other.unit:
+            return False
+        if self.is_percent == other.is_percent:
+            return self._matches(other, Fraction(1))
+        scale = Fraction(1, 100) if self.is_percent else Fraction(100)
+        return self._matches(other, Fraction(1)) or self._matches(other, scale)
+
+    def _matches(self, other: "Quantity", scale: Fraction) -> bool:
+        value = self.value * scale
+        if value == other.value:
+            return True
+        if (self.places is None) == (other.places is None):
+            return False
+        places = max(self.places or 0, other.places or 0)
+        return places >= _MIN_PLACES and abs(value - other.value) <= Fraction(1, 10**places)
+
+
+def read_quantity(text: str) -> Quantity | None:
+    """The number that a text is, after an optional ``x =``; None for anything else."""
+    text = _NUMBER_IN_TEXT.sub(r"\1", text.strip().replace("\u2212", "-"))
+    if _NAME.match(_COMMAND.sub("", text)) and text.count("=") == 1:
+        text = text.partition("=")[2]
+    number, unit = _without_unit(text.strip())
+    if _BAD_GROUPS.search(number):
+        return None
+    number = _LAYOUT.sub("", number).removesuffix("\\%").removesuffix("%")
+    is_percent = _LAYOUT.sub("", text).endswith("%")
+    while number.startswith(("(", "{")) and number.endswith((")", "}")):
+        number = number[1:-1]
+    read = _read(number.removesuffix(".") if number.count(".") == 1 else number)
+    return None if read is None else Quantity(*read, is_percent, unit)
+
+
+def _without_unit(text: str) -> tuple[str, str | None]:
+    match = _UNIT.fullmatch(text)
+    if match is None:
+        return text, None
+    if match["angle"] is not None:
+        return match["angle"], "degree"
+    words = " ".join((match["text"] or match["word"] or "").casefold().strip(" .").split())
+    if {"or", "and"} & set(words.split()):
+        return text, None
+    square = words.startswith(("square ", "sq ")) or match["dimension"] == "2"
+    cube = words.startswith("cubic ") or match["dimension"] == "3"
+    unit = words.split(" ")[-1]
+    unit = _UNITS.get(unit) or _UNITS.get(unit.removesuffix("s")) or ""
+    if not unit and match["word"] is not None and len(words) < 3:  # a variable, not a word
+        return text, None
+    power = "^2" if square else "^3" if cube else ""
+    return match["number"], unit + power if unit else None
+
+
+def _read(number: str) -> tuple[Fraction, int | None] | None:
+    if match := _SCIENTIFIC.fullmatch(number):
+        exponent = int(match["e"] or match["power"] or 0)
+        if abs(exponent) > MAX_EXPONENT:
+            return None
+        decimals = match["decimal"].replace(",", "")
+        value = Fraction(decimals) * Fraction(10) ** exponent
+        return _signed(value, match["sign"]), len(decimals.partition(".")[2])
+    if match := _TEN.fullmatch(number):
+        exponent = int(match["power"])
+        if abs(exponent) > MAX_EXPONENT:
+            return None
+        return _signed(Fraction(10) ** exponent, match["sign"]), 0
+    if match := _REPEATING.fullmatch(number):
+        head, tail = match["head"], match["tail"]
+        value = Fraction(f"{match['whole'] or 0}.{head or 0}")
+        value += Fraction(int(tail), (10 ** len(tail) - 1) * 10 ** len(head))
+        return _signed(value, match["sign"]), None
+    return _read_fraction(number)
+
+
+def _read_fraction(number: str) -> tuple[Fraction, int | None] | None:
+    match = _FRACTION.fullmatch(number)
+    if match is None:
+        return None
+    over = match["left"] or match["over"] or match["digit"]
+    under = match["right"] or match["under"] or match["last"]
+    divisor = Fraction(under.replace(",", ""))
+    if not divisor:
+        return None
+    value = int(match["whole"] or 0) + Fraction(over.replace(",", "")) / divisor
+    return _signed(value, match["sign"] or ""), None
+
+
+def _signed(value: Fraction, sign: str) -> Fraction:
+    return -value if sign == "-" else value
