@@ -11,7 +11,8 @@ export TEMPER_HOME ?= $(CURDIR)/.temper
 # What one target installs the next one uses.
 .NOTPARALLEL:
 
-demo: core runtimes
+demo: core
+	@$(PY) infra/runtimes/install.py training vllm
 	@$(PY) -m temper demo addition
 
 # Every change: linters, types, all services on SQLite and files, one whole path through the runtimes.

@@ -16,16 +16,17 @@ from infra.core.stamp import (
     write_stamp,
 )
 from infra.debian import PackagesUnavailable, install_packages
-from infra.runtimes.installer.pip import Packages, Pip, count_requirements
+from infra.runtimes.installer.byte_code import compile_command
 from infra.runtimes.installer.process import CommandFailed, run_logged
 from infra.runtimes.installer.progress import Progress
+from infra.runtimes.installer.uv import Packages, Uv, count_requirements, provide_uv
 
 STEP_SECONDS = 600.0
 PYTHON = f"python{sys.version_info.major}.{sys.version_info.minor}"
 
 
 class CoreEnvironment:
-    """The environment of one checkout in ``folder``; ``log`` takes everything that pip writes."""
+    """The environment of one checkout in ``folder``; ``log`` receives all output."""
 
     def __init__(self, repository: Path, folder: Path, log: Path, progress: Progress) -> None:
         self._repository = repository
@@ -53,11 +54,11 @@ class CoreEnvironment:
             self._create(lock)
         requirements = self._repository / "infra" / "requirements"
         locks = [requirements / f"{step}.txt" for step in (Step.CORE, Step.DEV) if step in steps]
-        pip = self._pip(lock, sum(count_requirements(path) for path in locks))
+        uv = self._uv(lock, sum(count_requirements(path) for path in locks))
         for path in locks:
-            pip.install("--requirement", str(path))
+            uv.install("--requirements", str(path))
         if Step.PROJECT in steps:
-            pip.install("--editable", str(self._repository))
+            uv.install("--editable", str(self._repository))
         self._compile(lock)
         kept = found.dev if found is not None and Step.CREATE not in steps else None
         dev = self._wanted.dev if Step.DEV in steps else kept
@@ -87,8 +88,9 @@ class CoreEnvironment:
                 f"and {error}"
             ) from None
 
-    def _pip(self, lock: int, packages: int) -> Pip:
-        return Pip(
+    def _uv(self, lock: int, packages: int) -> Uv:
+        return Uv(
+            provide_uv(self._python, self._log, lock, self._progress),
             self._python,
             self._site_packages,
             self._log,
@@ -100,8 +102,8 @@ class CoreEnvironment:
     def _compile(self, lock: int) -> None:
         # Some packages ship files of another Python's syntax; they stay uncompiled.
         with suppress(CommandFailed):
-            command = ("-m", "compileall", "-q", "-j", "0", str(self._site_packages))
-            self._run(lock, "compiling to byte code", str(self._python), *command)
+            command = compile_command(self._python, self._site_packages)
+            self._run(lock, "compiling to byte code", *command)
 
     def _run(self, lock: int, phase: str, *command: str) -> None:
         run_logged(

@@ -10,22 +10,24 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from infra.debian import PackagesUnavailable, install_packages
+from infra.runtimes.installer.byte_code import compile_command
 from infra.runtimes.installer.declaration import GIGABYTE, Declaration, IndexedRequirement
-from infra.runtimes.installer.pip import Packages, Pip, count_requirements
 from infra.runtimes.installer.process import CommandFailed, run_logged
 from infra.runtimes.installer.progress import Progress
+from infra.runtimes.installer.uv import Packages, Uv, count_requirements, provide_uv
 
 STAMP = "runtime.json"
 """Written as the last step: an environment without it is half-made."""
 
 STEP_SECONDS = 900.0
-# pip asks an unreachable host six times, with its own waits and time limit; this is half a minute.
-ONE_TRY = ("--retries", "1", "--timeout", "15")
+# An unreachable index is known after half a minute.
+ONE_TRY = {"UV_HTTP_RETRIES": "1", "UV_HTTP_TIMEOUT": "15"}
+
 IMPORT = "import importlib, sys; [importlib.import_module(name) for name in sys.argv[1:]]"
 
 
 class InstallFailed(Exception):
-    """A runtime could not be made; the message says why, ``log`` has everything pip wrote."""
+    """A runtime could not be made; the message says why, ``log`` has the installer's output."""
 
     def __init__(self, message: str, log: Path) -> None:
         super().__init__(message)
@@ -91,12 +93,13 @@ class Installation:
         self._run(lock, "creating the environment", sys.executable, "-m", "venv", str(self._folder))
         total = count_requirements(declaration.lock) + len(declaration.no_deps)
         packages = Packages(total + (declaration.torch is not None))
-        pip = Pip(self._python, self._site_packages, self._log, lock, self._progress, packages)
+        program = provide_uv(self._python, self._log, lock, self._progress)
+        uv = Uv(
+            program, self._python, self._site_packages, self._log, lock, self._progress, packages
+        )
         if declaration.torch is not None:
-            self._install_indexed(pip, declaration.torch)
-        pip.install("-r", str(declaration.lock))
-        if declaration.no_deps:
-            pip.install(*declaration.no_deps)
+            self._install_indexed(uv, declaration.torch)
+        uv.install("--requirements", str(declaration.lock), *declaration.no_deps)
         for name, version in declaration.metadata_only:
             self._write_metadata(name, version)
         self._compile(lock)
@@ -104,17 +107,16 @@ class Installation:
             command = (str(self._python), "-P", "-c", IMPORT, *declaration.modules)
             self._run(lock, "trying the imports", *command)
 
-    def _install_indexed(self, pip: Pip, package: IndexedRequirement) -> None:
+    def _install_indexed(self, uv: Uv, package: IndexedRequirement) -> None:
         """Prefer pip's own configuration: a mirror or a folder of wheels may have the package.
 
         Only the exact requirement is ever accepted, so a CPU build cannot become a CUDA build.
         """
         with suppress(CommandFailed):
-            pip.install(package.requirement)
+            uv.install(package.requirement)
             return
-        pip.packages.fetched = 0
         try:
-            pip.install(*ONE_TRY, "--index-url", package.index, package.requirement)
+            uv.install("--index", package.index, package.requirement, variables=ONE_TRY)
         except CommandFailed as error:
             raise CommandFailed(
                 f"{error} (asked: the indexes of pip's configuration, then {package.index})"
@@ -123,8 +125,8 @@ class Installation:
     def _compile(self, lock: int) -> None:
         # Some packages ship files of another Python's syntax; they stay uncompiled.
         with suppress(CommandFailed):
-            command = ("-m", "compileall", "-q", "-j", "0", str(self._site_packages))
-            self._run(lock, "compiling to byte code", str(self._python), *command)
+            command = compile_command(self._python, self._site_packages)
+            self._run(lock, "compiling to byte code", *command)
 
     def _write_metadata(self, name: str, version: str) -> None:
         folder = self._site_packages / f"{name.replace('-', '_')}-{version}.dist-info"

@@ -1,18 +1,21 @@
-"""Running one command of an install: its output to the log, its whole tree ended with us."""
+"""Running one command of an installation: output to the log, no process outlives us."""
 
 import os
 import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
 TICK_SECONDS = 0.2
 GRACE_SECONDS = 5.0
 # Another environment's modules must not leak into the one that is made.
-NOT_INHERITED = ("PYTHONPATH", "PYTHONHOME", "PIP_TARGET", "PIP_PREFIX", "PIP_USER")
+NOT_INHERITED = (
+    *("PYTHONPATH", "PYTHONHOME", "PIP_TARGET", "PIP_PREFIX", "PIP_USER"),
+    *("UV_TARGET", "UV_PREFIX", "UV_SYSTEM_PYTHON", "UV_PROJECT_ENVIRONMENT", "VIRTUAL_ENV"),
+)
 
 
 class CommandFailed(Exception):
@@ -31,13 +34,16 @@ def run_logged(
     limit: float,
     tick: Callable[[], None],
     line: Callable[[str], None] | None = None,
+    variables: Mapping[str, str] | None = None,
 ) -> None:
     """Run ``command`` with its output appended to ``log``; raises `CommandFailed`.
 
     ``line`` is given every line of output, from a thread; ``tick`` is called several times a
-    second. The command inherits ``lock`` and is killed after ``limit`` seconds.
+    second. The command inherits ``lock`` and is killed after ``limit`` seconds. ``variables`` are
+    added to its environment.
     """
     environment = {k: v for k, v in os.environ.items() if k not in NOT_INHERITED}
+    environment |= variables or {}
     process = subprocess.Popen(
         command,
         stdin=subprocess.DEVNULL,
