@@ -5,14 +5,16 @@ PY := .venv/bin/python
 # Tests of one xdist group share a server; the largest groups begin first, so that no core idles at the end.
 PYTEST := $(PY) -m pytest --numprocesses=logical --maxprocesses=4 --dist=loadgroup
 TEST := (fast or service or smoke) and not variant and not long
+DEMO_RUNTIMES := training vllm
 export TEMPER_HOME ?= $(CURDIR)/.temper
 
 .PHONY: demo test test-rest test-full test-long core dev languages runtimes lint format lock
 # What one target installs the next one uses.
 .NOTPARALLEL:
 
-demo: core
-	@$(PY) infra/runtimes/install.py training vllm
+demo:
+	@$(PYTHON) infra/environment.py --announce $(DEMO_RUNTIMES)
+	@$(PY) infra/runtimes/install.py $(DEMO_RUNTIMES)
 	@$(PY) -m temper demo addition
 
 # Every change: linters, types, all services on SQLite and files, one whole path through the runtimes.

@@ -17,6 +17,9 @@ FOLDERS = {
     "tests/e2e": "runtime",
     "tests/integration": "service",
     "tests/unit": "fast",
+    # These install environments.
+    "tests/unit/infra/test_core_environment.py": "runtime",
+    "tests/unit/runtimes/test_install.py": "service",
 }
 
 SPREAD = ("tests/integration/sandbox/test_python_programs.py",)

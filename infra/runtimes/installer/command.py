@@ -41,6 +41,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
+def announcement(names: Sequence[str]) -> list[str]:
+    """A line for each of these runtimes that would be installed, with its size."""
+    accelerator = _accelerator("auto")
+    lines = []
+    for name in names:
+        declaration = read_declaration(DECLARATIONS / name, accelerator)
+        progress = Progress(f"runtime {name}", sys.stdout)
+        if not Installation(declaration, _runtimes(None) / name, progress).is_current():
+            lines.append(
+                f"runtime {name}: {declaration.package_count} packages, "
+                f"about {declaration.download_megabytes} MB to download: {declaration.summary}"
+            )
+    return lines
+
+
 def _install(name: str, accelerator: str, runtimes: Path, progress: Progress) -> str:
     declaration = read_declaration(DECLARATIONS / name, accelerator)
     runtimes.mkdir(parents=True, exist_ok=True)

@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from infra.runtimes.installer.uv import count_requirements
+
 DECLARATION = "runtime.toml"
 FORMAT = b"1"
 """Changed when the installer builds something else from the same declaration."""
 
 TOP_KEYS = frozenset({"summary", "modules", "cpu", "cuda"})
-PART_KEYS = frozenset({"disk_gb", "libraries", "no_deps", "metadata_only", "torch"})
+PART_KEYS = frozenset({"disk_gb", "download_mb", "libraries", "no_deps", "metadata_only", "torch"})
 GIGABYTE = 1_000_000_000
 
 
@@ -37,6 +39,7 @@ class Declaration:
     """
 
     name: str
+    summary: str
     accelerator: str
     version: str
     python: str
@@ -47,6 +50,13 @@ class Declaration:
     libraries: tuple[tuple[str, str], ...]
     modules: tuple[str, ...]
     disk_bytes: int
+    download_megabytes: int
+
+    @property
+    def package_count(self) -> int:
+        """How many packages are installed."""
+        locked = count_requirements(self.lock)
+        return locked + len(self.no_deps) + (self.torch is not None)
 
 
 def declared(folder: Path) -> list[str]:
@@ -78,6 +88,7 @@ def read_declaration(folder: Path, accelerator: str) -> Declaration:
         fingerprint.update(len(item).to_bytes(8, "big") + item)
     return Declaration(
         name=folder.name,
+        summary=top.text("summary"),
         accelerator=accelerator,
         version=fingerprint.hexdigest()[:16],
         python=python,
@@ -88,6 +99,7 @@ def read_declaration(folder: Path, accelerator: str) -> Declaration:
         libraries=_libraries(part),
         modules=top.texts("modules"),
         disk_bytes=int(part.number("disk_gb") * GIGABYTE),
+        download_megabytes=int(part.number("download_mb")),
     )
 
 

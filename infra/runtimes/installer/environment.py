@@ -14,7 +14,7 @@ from infra.runtimes.installer.byte_code import compile_command
 from infra.runtimes.installer.declaration import GIGABYTE, Declaration, IndexedRequirement
 from infra.runtimes.installer.process import CommandFailed, run_logged
 from infra.runtimes.installer.progress import Progress
-from infra.runtimes.installer.uv import Packages, Uv, count_requirements, provide_uv
+from infra.runtimes.installer.uv import Packages, Uv, has_uv, provide_uv
 
 STAMP = "runtime.json"
 """Written as the last step: an environment without it is half-made."""
@@ -90,9 +90,10 @@ class Installation:
             self._progress.show("removing what was there")
             (self._folder / STAMP).unlink(missing_ok=True)
             shutil.rmtree(self._folder)
-        self._run(lock, "creating the environment", sys.executable, "-m", "venv", str(self._folder))
-        total = count_requirements(declaration.lock) + len(declaration.no_deps)
-        packages = Packages(total + (declaration.torch is not None))
+        options = ("--without-pip",) if has_uv() else ()
+        command = (sys.executable, "-m", "venv", *options, str(self._folder))
+        self._run(lock, "creating the environment", *command)
+        packages = Packages(declaration.package_count)
         program = provide_uv(self._python, self._log, lock, self._progress)
         uv = Uv(
             program, self._python, self._site_packages, self._log, lock, self._progress, packages
@@ -106,6 +107,9 @@ class Installation:
         if declaration.modules:
             command = (str(self._python), "-P", "-c", IMPORT, *declaration.modules)
             self._run(lock, "trying the imports", *command)
+        if not has_uv():  # it was only needed here, in the build of an image for example
+            command = (str(self._python), "-m", "pip", "uninstall", "--yes", "uv")
+            self._run(lock, "removing uv", *command)
 
     def _install_indexed(self, uv: Uv, package: IndexedRequirement) -> None:
         """Prefer pip's own configuration: a mirror or a folder of wheels may have the package.

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from infra.runtimes.installer.process import CommandFailed, run_logged
@@ -20,8 +21,10 @@ CONFIGURATION_SECONDS = 60.0
 # A lock is complete, so nothing is resolved. Every package may come from every index, as with pip.
 INSTALL = ("pip", "install", "--no-deps", "--no-config", "--index-strategy=unsafe-best-match")
 
+_BESIDE = Path(sys.executable).with_name("uv")
 _DOWNLOADED = re.compile(r"\s*Downloading \S+ \(([\d.]+)([KMG]iB)\)")
 _MEGABYTES = {"KiB": 1.024e-3, "MiB": 1.048576, "GiB": 1073.74}
+_ELSEWHERE = re.compile(r"sys_platform == '(?:win32|darwin)'")
 _OPTIONS = {
     "index-url": "--default-index",
     "extra-index-url": "--index",
@@ -71,7 +74,7 @@ class Uv:
 
     def install(self, *arguments: str, variables: Mapping[str, str] | None = None) -> None:
         """Install without dependencies; raises `CommandFailed` with uv's complaint."""
-        options, environment = pip_configuration()
+        options, environment = pip_configuration(self.program.with_name("python"))
         command = [str(self.program), *INSTALL, "--python", str(self.python), *options, *arguments]
         before = self._distributions() - self.packages.installed
         try:
@@ -96,11 +99,15 @@ class Uv:
         return sum(1 for _ in self.site_packages.glob("*.dist-info"))
 
 
+def has_uv() -> bool:
+    """Whether there is a uv beside the running Python, as in the core environment."""
+    return _BESIDE.exists()
+
+
 def provide_uv(python: Path, log: Path, lock: int, progress: Progress) -> Path:
     """The uv beside the running Python, or else one installed beside ``python`` with pip."""
-    beside = Path(sys.executable).with_name("uv")
-    if beside.exists():
-        return beside
+    if has_uv():
+        return _BESIDE
     command = (str(python), "-m", "pip", "install", "--no-deps", "--no-input", REQUIREMENT)
     run_logged(
         command,
@@ -112,9 +119,10 @@ def provide_uv(python: Path, log: Path, lock: int, progress: Progress) -> Path:
     return python.with_name("uv")
 
 
-def pip_configuration() -> tuple[list[str], dict[str, str]]:
+@cache
+def pip_configuration(python: Path) -> tuple[list[str], dict[str, str]]:
     """The options and environment variables with which uv finds packages where pip would."""
-    command = [sys.executable, "-m", "pip", "--disable-pip-version-check", "config", "list"]
+    command = [str(python), "-m", "pip", "--disable-pip-version-check", "config", "list"]
     listed = subprocess.run(
         command, capture_output=True, text=True, timeout=CONFIGURATION_SECONDS, check=False
     )

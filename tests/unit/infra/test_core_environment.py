@@ -24,7 +24,7 @@ def _modules(checkout: Path) -> set[str]:
     return {path.stem for path in checkout.glob(".venv/lib/*/site-packages/*.py")}
 
 
-def test_it_is_made_once_reused_and_extended(
+def test_it_is_created_once_reused_and_extended(
     checkout: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main([], checkout) == 0
@@ -38,7 +38,7 @@ def test_it_is_made_once_reused_and_extended(
     assert capsys.readouterr().out.endswith("core environment: ready, reused\n")
 
 
-def test_a_half_made_one_is_made_anew(checkout: Path) -> None:
+def test_an_incomplete_environment_is_replaced(checkout: Path) -> None:
     assert main([], checkout) == 0
     (checkout / ".venv" / STAMP).unlink()
     leftover = checkout / ".venv" / "leftover"
@@ -47,19 +47,19 @@ def test_a_half_made_one_is_made_anew(checkout: Path) -> None:
     assert not leftover.exists()
 
 
-def test_a_failure_leaves_it_unfinished_and_shows_what_pip_said(
+def test_a_failure_leaves_it_incomplete_and_shows_the_cause(
     checkout: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     lock = checkout / "infra" / "requirements" / "core.txt"
     lock.write_text(f"absent @ {(checkout / 'absent-1.0-py3-none-any.whl').as_uri()}\n")
     assert main([], checkout) == 1
     shown = capsys.readouterr().out
-    assert "core environment: not installed: pip" in shown
+    assert "core environment: not installed: uv" in shown
     assert "absent-1.0-py3-none-any.whl" in shown
     assert not (checkout / ".venv" / STAMP).exists()
 
 
-def test_two_at_once_make_one(checkout: Path) -> None:
+def test_concurrent_installations_create_one_environment(checkout: Path) -> None:
     script = (
         "import sys; from pathlib import Path; from infra.core.command import main; "
         "sys.exit(main([], Path(sys.argv[1])))"

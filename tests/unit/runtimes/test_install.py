@@ -17,6 +17,7 @@ summary = "a toy"
 modules = ["core_toy"]
 [cpu]
 disk_gb = 0.01
+download_mb = 1
 """
 IMPORT_FAILS = TOML.replace("core_toy", "nowhere_to_be_found")
 
@@ -124,7 +125,8 @@ def test_an_install_that_fails_says_why_and_shows_the_log(toys: Toys) -> None:
     code, output = toys.install("toy")
 
     assert code == 1
-    assert "runtime toy: not installed: pip: No matching distribution found" in output
+    assert "runtime toy: not installed: uv: No solution found" in output
+    assert "you require missing-toy==1.0" in output
     log = toys.home / "runtimes" / "toy.log"
     assert f"--- end of {log}" in output
     assert "missing-toy" in log.read_text()
