@@ -15,11 +15,15 @@ from services.contracts.rewards import (
     WeightedReward,
 )
 
+_VERIFIERS = ("acc_for_dapo", "acc_for_ppo", "base_acc", "math_17k_acc", "math_verify_reward")
+"""Accuracy rewards of MindSpeed-RL and verl. They score what is wrong 0 or -1: in a group, where
+advantages are normalized, the two are the same."""
+
 _NAMED: Mapping[str, Callable[[], Reward]] = {
     "retool_reward": RetoolReward,
     "retool": RetoolReward,
     "search_em": SearchEmReward,
-    "acc_for_dapo": lambda: RetoolReward(plain=True, equivalence="math"),
+    **dict.fromkeys(_VERIFIERS, lambda: RetoolReward(plain=True, equivalence="math")),
 }
 _UNFIT = re.compile(r"[^\w.-]+")
 
@@ -27,7 +31,7 @@ _UNFIT = re.compile(r"[^\w.-]+")
 def published_rewards(functions: Sequence[str], weights: Sequence[float]) -> list[WeightedReward]:
     """The rewards that the names stand for.
 
-    A name is one of ours (retool_reward, search_em), acc_for_dapo of MindSpeed-RL (1 or -1), a
+    A name is one of ours (retool_reward, search_em), a published accuracy reward (1 or -1), a
     dotted path of a Python function or a URL. Raises `InvalidRequest` for an unknown one and for
     lists of different lengths.
     """

@@ -1,12 +1,12 @@
 """Read run files published for MindSpeed-RL and verl as rollout settings."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
 import yaml
-from pydantic import BaseModel, Field, StrictInt, ValidationError
+from pydantic import BaseModel, Field, StrictInt, ValidationError, field_validator
 
 from services.contracts.base import Number
 from services.contracts.errors import InvalidRequest
@@ -39,7 +39,7 @@ class PublishedRun:
     verifier_weights: tuple[float, ...] = ()
 
 
-class _MindSpeed(BaseModel):
+class MindSpeedRollout(BaseModel):
     n_samples_per_prompt: StrictInt | None = Field(default=None, ge=1)
     max_prompt_length: StrictInt | None = Field(default=None, ge=1)
     tool_config_path: str | None = None
@@ -47,18 +47,18 @@ class _MindSpeed(BaseModel):
     verifier_weight: list[Number] = []
 
 
-class _VerlData(BaseModel):
+class VerlData(BaseModel):
     max_prompt_length: StrictInt | None = Field(default=None, ge=1)
     max_response_length: StrictInt | None = Field(default=None, ge=1)
 
 
-class _VerlRollout(BaseModel):
+class VerlRollout(BaseModel):
     n: StrictInt | None = Field(default=None, ge=1)
     prompt_length: StrictInt | None = Field(default=None, ge=1)
     response_length: StrictInt | None = Field(default=None, ge=1)
 
 
-class _VerlTurns(BaseModel):
+class VerlTurns(BaseModel):
     max_turns: StrictInt | None = Field(default=None, ge=1)
     max_assistant_turns: StrictInt | None = Field(default=None, ge=1)
     max_user_turns: StrictInt | None = Field(default=None, ge=1)
@@ -75,10 +75,15 @@ class _VerlTurns(BaseModel):
 class _Prompts(BaseModel):
     prompt_type: PromptType | None = None
 
+    @field_validator("prompt_type", mode="before")
+    @classmethod
+    def _without_template(cls, value: Any) -> Any:
+        return "plain" if value == "empty" else value  # MindSpeed-RL's name
+
 
 def is_published(settings: Section) -> bool:
     """Whether `read_published` can read a file with this content."""
-    return "rl_config" in settings or "actor_rollout_ref" in settings or _is_verl(settings)
+    return "rl_config" in settings or "actor_rollout_ref" in settings or is_bare_rollout(settings)
 
 
 def read_published(path: Path) -> PublishedRun:
@@ -89,7 +94,7 @@ def read_published(path: Path) -> PublishedRun:
     the file and the key.
     """
     try:
-        settings = _mapping(_text(path))
+        settings = read_run_file(path)
         if "rl_config" in settings:
             return _of_mindspeed(settings, path)
         return _of_verl(settings, path)
@@ -100,7 +105,7 @@ def read_published(path: Path) -> PublishedRun:
 def _of_mindspeed(settings: Section, path: Path) -> PublishedRun:
     rl = section_of(settings, "rl_config")
     run, multi_turn = (
-        read_section(_MindSpeed, rl, "rl_config"),
+        read_section(MindSpeedRollout, rl, "rl_config"),
         read_section(MultiTurn, rl, "rl_config"),
     )
     return PublishedRun(
@@ -121,12 +126,14 @@ def _of_mindspeed(settings: Section, path: Path) -> PublishedRun:
 
 def _of_verl(settings: Section, path: Path) -> PublishedRun:
     section = (
-        settings if _is_verl(settings) else section_of(settings, "actor_rollout_ref", "rollout")
+        settings
+        if is_bare_rollout(settings)
+        else section_of(settings, "actor_rollout_ref", "rollout")
     )
     block = section_of(section, "multi_turn")
-    data = read_section(_VerlData, section_of(settings, "data"), "data")
-    rollout = read_section(_VerlRollout, section, "rollout")
-    turns = read_section(_VerlTurns, block, "multi_turn")
+    data = read_section(VerlData, section_of(settings, "data"), "data")
+    rollout = read_section(VerlRollout, section, "rollout")
+    turns = read_section(VerlTurns, block, "multi_turn")
     length = rollout.response_length or data.max_response_length
     own = {
         "multi_turn_enable": given(block, "enable"),
@@ -148,7 +155,18 @@ def _of_verl(settings: Section, path: Path) -> PublishedRun:
     )
 
 
-def _is_verl(settings: Section) -> bool:
+def read_prompt_type(path: Path) -> PromptType | None:
+    """The prompt type in a dataset file of MindSpeed-RL; raises InvalidRequest."""
+    settings = _parsed(path)
+    if not isinstance(settings, Mapping):
+        raise InvalidRequest(f"{path.name}: not a mapping of names to values")
+    try:
+        return _prompt_type(settings)
+    except InvalidRequest as error:
+        raise InvalidRequest(f"{path.name}: {error.message}", param=error.param) from None
+
+
+def is_bare_rollout(settings: Section) -> bool:
     """Whether this is verl's rollout section alone."""
     block = settings.get("multi_turn")
     return isinstance(block, Mapping) and "enable" in block
@@ -179,14 +197,19 @@ def _text(path: Path) -> str:
         raise InvalidRequest(f"{path} cannot be read: {error}") from None
 
 
-def _mapping(text: str) -> Section:
-    try:
-        settings = parse_yaml(text)
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise InvalidRequest(f"not YAML: {' '.join(str(error).split())[:300]}") from None
+def read_run_file(path: Path) -> Section:
+    """The settings in a run file; raises InvalidRequest for any other file."""
+    settings = _parsed(path)
     if not isinstance(settings, dict) or not is_published(settings):
         raise InvalidRequest("has neither an rl_config (MindSpeed-RL) nor a rollout section (verl)")
     return settings
+
+
+def _parsed(path: Path) -> Any:
+    try:
+        return parse_yaml(_text(path))
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise InvalidRequest(f"not YAML: {' '.join(str(error).split())[:300]}") from None
 
 
 def section_of(settings: Section, *names: str) -> Section:
@@ -216,3 +239,59 @@ def read_section(kind: type[Settings], section: Section, place: str) -> Settings
         problem = error.errors()[0]
         key = ".".join(filter(None, [place, *map(str, problem["loc"])]))
         raise InvalidRequest(f"{key}: {problem['msg']}", param=key) from None
+
+
+class RunSettings:
+    """The settings of a run file by dotted key; remembers which were read."""
+
+    def __init__(self, settings: Section) -> None:
+        self._settings = settings
+        self._read: set[str] = set()
+
+    def mark(self, section: str, *names: str) -> None:
+        """Count keys of a section as read."""
+        self._read |= {".".join(filter(None, [section, name])) for name in names}
+
+    def value(self, key: str) -> Any:
+        """A value; None if it is missing, null or interpolated."""
+        *sections, name = key.split(".")
+        section: Any = self._settings
+        for each in sections:
+            section = section.get(each) if isinstance(section, Mapping) else None
+        value = given(section, name) if isinstance(section, Mapping) else None
+        if value is not None:
+            self._read.add(key)
+        return value
+
+    def number(self, key: str) -> float | None:
+        """A number; raises InvalidRequest for another value."""
+        value = self.value(key)
+        if value is None or (isinstance(value, int | float) and not isinstance(value, bool)):
+            return value
+        raise InvalidRequest(f"{key} is {str(value)[:80]!r}, not a number", param=key)
+
+    def integer(self, key: str) -> int | None:
+        """A whole number; raises InvalidRequest for another value."""
+        value = self.number(key)
+        if value is None or value == int(value):
+            return None if value is None else int(value)
+        raise InvalidRequest(f"{key} is {value}, not a whole number", param=key)
+
+    def flag(self, key: str) -> bool:
+        """A boolean, False if missing; raises InvalidRequest for another value."""
+        value = self.value(key)
+        if value is None or isinstance(value, bool):
+            return bool(value)
+        raise InvalidRequest(f"{key} is {str(value)[:80]!r}, not true or false", param=key)
+
+    def unread(self) -> tuple[str, ...]:
+        """The keys with a value that was never read, in order."""
+        return tuple(key for key in _leaves(self._settings) if key not in self._read)
+
+
+def _leaves(settings: Section, prefix: str = "") -> Iterator[str]:
+    for name, value in settings.items():
+        if isinstance(value, Mapping):
+            yield from _leaves(value, f"{prefix}{name}.")
+        elif value is not None:
+            yield f"{prefix}{name}"

@@ -80,10 +80,11 @@ def _own(path: Path, content: Mapping[str, Any]) -> Submission:
     if kind not in REQUESTS:
         raise SubmissionError(f"{path}: kind is {kind!r}, not one of {', '.join(REQUESTS)}")
     body = {name: value for name, value in content.items() if name != "kind"}
+    notes: tuple[str, ...] = ()
     if kind == JobKind.ROLLOUT:
         body = with_published(path, body)
     elif kind == JobKind.FINE_TUNING:
-        body = with_published_training(path, body)
+        body, notes = with_published_training(path, body)
     try:
         request = REQUESTS[kind].model_validate(body)
     except ValidationError as error:
@@ -92,7 +93,7 @@ def _own(path: Path, content: Mapping[str, Any]) -> Submission:
         raise SubmissionError(f"{path}: {field}: {fault['msg']}") from error
     if isinstance(request, CreateFineTuningJob):
         _check_llamafactory(request, path)
-    return Submission(request, tuple(_local_files(request, path)))
+    return Submission(request, tuple(_local_files(request, path)), notes)
 
 
 def _check_llamafactory(request: CreateFineTuningJob, job_file: Path) -> None:

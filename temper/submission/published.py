@@ -5,14 +5,21 @@ from pathlib import Path
 from typing import Any
 
 from services.contracts.errors import InvalidRequest
-from services.contracts.fine_tuning import MethodType
 from services.contracts.published_rewards import published_rewards
 from services.contracts.rollouts import CreateRollout
-from temper.formats.published_runs import PublishedRun, is_published, read_published
+from temper.formats.published_runs import (
+    PublishedRun,
+    is_published,
+    read_prompt_type,
+    read_published,
+)
+from temper.formats.published_training import read_published_training
 from temper.submission.submission import SubmissionError
 
 PUBLISHED = "published"
 """The field of a job file that names a published run file."""
+PUBLISHED_DATASET = "published_dataset"
+"""The field of a fine-tuning file that names a dataset file published with it."""
 
 
 def with_published(path: Path, body: Mapping[str, Any]) -> dict[str, Any]:
@@ -29,36 +36,73 @@ def with_published(path: Path, body: Mapping[str, Any]) -> dict[str, Any]:
     if named is None:
         source, own = path, {name: value for name, value in own.items() if _is_ours(name, value)}
     else:
-        source = path.parent / Path(str(named)).expanduser()
+        source = _beside(path, named)
     run, rewards = _read(path, source)
     return {**_rollout_fields(run), "rewards": rewards, **own}
 
 
-def with_published_training(path: Path, body: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of a fine-tuning job, completed from the run file that ``published`` names.
+def with_published_training(
+    path: Path, body: Mapping[str, Any]
+) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """Return the fields of a fine-tuning job completed from a published run file, and notes.
 
-    The method is then reinforcement; what the job file says about it takes precedence. Raises
-    `SubmissionError`.
+    ``published`` names the run file, whose estimator decides between reinforcement and PPO;
+    ``published_dataset`` may name a dataset file with its prompt type. The job file's own settings
+    take precedence, key by key. The note lists the run file's settings that have no counterpart.
+    Raises `SubmissionError`.
     """
     own = _own_fields(body)
     if PUBLISHED not in body:
-        return own
-    run, rewards = _read(path, path.parent / Path(str(body[PUBLISHED])).expanduser())
-    hyperparameters = _rollout_fields(run)
+        return own, ()
+    source = _beside(path, body[PUBLISHED])
+    run, rewards = _read(path, source)
+    try:
+        training = read_published_training(source)
+        dataset = body.get(PUBLISHED_DATASET)
+        prompt_type = None if dataset is None else read_prompt_type(_beside(path, dataset))
+    except InvalidRequest as error:
+        raise SubmissionError(f"{path}: {error.message}") from error
+    hyperparameters = {**_rollout_fields(run), **training.hyperparameters}
     if run.max_prompt_length is not None:
         hyperparameters["max_prompt_length"] = run.max_prompt_length
-    given = _mapping(_mapping(own.get("method")).get(MethodType.REINFORCEMENT))
+    if prompt_type is not None:
+        hyperparameters["prompt_type"] = prompt_type
+    name = training.method.value
+    chosen = _mapping(own.get("method"))
+    if chosen.get("type", name) != name:
+        raise SubmissionError(f"{path}: method.type: {source.name} trains with {name}")
+    given = _mapping(chosen.get(name))
     settings = {
         **({"rewards": rewards} if rewards else {}),
         **given,
-        "hyperparameters": {**hyperparameters, **_mapping(given.get("hyperparameters"))},
+        "hyperparameters": _merged(hyperparameters, _mapping(given.get("hyperparameters"))),
     }
-    method = {"type": MethodType.REINFORCEMENT.value, MethodType.REINFORCEMENT.value: settings}
-    return {**own, "method": method}
+    if training.seed is not None:
+        own = {"seed": training.seed, **own}
+    notes: tuple[str, ...] = ()
+    if training.ignored:
+        notes = (f"{source.name}: settings without a counterpart: {', '.join(training.ignored)}",)
+    return {**own, "method": {"type": name, name: settings}}, notes
 
 
 def _own_fields(body: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in body.items() if name != PUBLISHED}
+    return {
+        name: value for name, value in body.items() if name not in {PUBLISHED, PUBLISHED_DATASET}
+    }
+
+
+def _beside(job_file: Path, named: object) -> Path:
+    return job_file.parent / Path(str(named)).expanduser()
+
+
+def _merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """``over`` takes precedence; mappings in both are merged."""
+    both = {
+        name: _merged(base[name], value)
+        for name, value in over.items()
+        if isinstance(value, Mapping) and isinstance(base.get(name), Mapping)
+    }
+    return {**base, **over, **both}
 
 
 def _is_ours(name: str, value: Any) -> bool:

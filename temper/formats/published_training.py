@@ -1,0 +1,300 @@
+"""The training settings in run files of MindSpeed-RL and verl, as hyperparameters of an online job.
+
+Every setting is mapped, refused by name if it would train something else, or listed as ignored.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from services.contracts.errors import InvalidRequest
+from services.contracts.fine_tuning import MethodType
+from services.contracts.multi_turn import MultiTurn, RolloutSampling
+from services.contracts.online import Aggregation
+from temper.formats.published_runs import (
+    MindSpeedRollout,
+    RunSettings,
+    VerlData,
+    VerlRollout,
+    VerlTurns,
+    is_bare_rollout,
+    read_run_file,
+)
+
+CLIP, CLIP_HIGH = 0.2, 0.28
+"""Both libraries' defaults for a clip range, and MindSpeed-RL's for a raised upper one."""
+MOST_BATCHES = 65_536
+"""The limit of generated batches that stands for the libraries' "no limit"."""
+
+_VERL_ESTIMATORS = {"grpo": MethodType.REINFORCEMENT, "gae": MethodType.PPO}
+_MINDSPEED_ESTIMATORS = {"group_norm": MethodType.REINFORCEMENT, "gae": MethodType.PPO}
+
+
+@dataclass(frozen=True)
+class PublishedTraining:
+    """How a run file trains; ``ignored`` are the keys that have no counterpart here."""
+
+    method: MethodType
+    hyperparameters: dict[str, Any]
+    seed: int | None
+    ignored: tuple[str, ...]
+
+
+def read_published_training(path: Path) -> PublishedTraining:
+    """Read how a run file trains; raises InvalidRequest with the file and the key."""
+    try:
+        settings = read_run_file(path)
+        run = RunSettings(settings)
+        if "rl_config" in settings:
+            run.mark("rl_config", *MultiTurn.model_fields, *MindSpeedRollout.model_fields)
+            run.mark("generate_config.sampling_config", *RolloutSampling.model_fields)
+            run.mark("", "prompt_type", "rl_config.prompt_type")
+            return mindspeed_training(run)
+        rollout = "" if is_bare_rollout(settings) else "actor_rollout_ref.rollout"
+        turns = f"{rollout}.multi_turn".strip(".")
+        run.mark(rollout, *RolloutSampling.model_fields, *VerlRollout.model_fields)
+        run.mark(turns, "enable", *MultiTurn.model_fields, *VerlTurns.model_fields)
+        run.mark("data", *VerlData.model_fields)
+        run.mark("", "prompt_type")
+        return verl_training(run)
+    except InvalidRequest as error:
+        raise InvalidRequest(f"{path.name}: {error.message}", param=error.param) from None
+
+
+def mindspeed_training(run: RunSettings) -> PublishedTraining:
+    """The training settings of a MindSpeed-RL file; raises InvalidRequest naming the key."""
+    estimator, key = run.value("rl_config.adv_estimator") or "group_norm", "rl_config.adv_estimator"
+    method = _method(estimator, key, _MINDSPEED_ESTIMATORS)
+    steps = run.integer("megatron_training.train_iters")
+    batch = run.integer("megatron_training.global_batch_size")
+    higher = run.flag("rl_config.clip_higher_enable")
+    both = _or(run.number("rl_config.clip_ratio"), CLIP)
+    low, high = run.number("rl_config.clip_ratio_low"), run.number("rl_config.clip_ratio_high")
+    tokens = run.flag("rl_config.token_level_loss")
+    loss = {
+        "clip_low": _or(low, CLIP) if higher else both,
+        "clip_high": _or(high, CLIP_HIGH) if higher else both,
+        "aggregation": (
+            Aggregation.MEAN_OF_TOKENS if tokens else Aggregation.MEAN_OF_SEQUENCE_MEANS
+        ).value,
+        "entropy_bonus": run.number("rl_config.entropy_coeff"),
+        "kl": _kl(run, "rl_config.use_kl_loss", "rl_config.use_kl_in_reward", *_MINDSPEED_KL),
+    }
+    hyperparameters = {
+        "steps": steps,
+        "prompts_per_step": batch,
+        "mini_batches": _mini_batches(run, batch, "rl_config.mini_batch_size"),
+        "checkpoint_steps": run.integer("megatron_training.save_interval"),
+        "optimizer": _mindspeed_optimizer(run, steps),
+        "loss": loss,
+        "overlong": _overlong(
+            run,
+            "rl_config.overlong_buffer_enable",
+            "rl_config.overlong_buffer",
+            "rl_config.overlong_buffer_penalty_factor",
+        ),
+        **_of_method(
+            run,
+            method,
+            filter_keys=(
+                "rl_config.filter_groups_enable",
+                "rl_config.filter_groups_max_batches",
+            ),
+            discount_keys=("rl_config.gamma", "rl_config.lam", "rl_config.epochs"),
+            critic_keys=("critic_config.lr", "rl_config.cliprange_value"),
+        ),
+    }
+    seed = run.integer("megatron_training.seed")
+    return PublishedTraining(method, _compact(hyperparameters), seed, run.unread())
+
+
+def verl_training(run: RunSettings) -> PublishedTraining:
+    """The training settings of a verl file; raises InvalidRequest naming the key."""
+    actor, algorithm = "actor_rollout_ref.actor", "algorithm"
+    estimator, key = run.value(f"{algorithm}.adv_estimator"), f"{algorithm}.adv_estimator"
+    method = _method(estimator or "grpo", key, _VERL_ESTIMATORS)
+    steps = run.integer("trainer.total_training_steps")
+    batch = run.integer("data.train_batch_size")
+    both = _or(run.number(f"{actor}.clip_ratio"), CLIP)
+    loss = {
+        "clip_low": _or(run.number(f"{actor}.clip_ratio_low"), both),
+        "clip_high": _or(run.number(f"{actor}.clip_ratio_high"), both),
+        "dual_clip": run.number(f"{actor}.clip_ratio_c"),
+        "aggregation": _aggregation(run, f"{actor}.loss_agg_mode"),
+        "entropy_bonus": run.number(f"{actor}.entropy_coeff"),
+        "kl": _kl(
+            run,
+            f"{actor}.use_kl_loss",
+            f"{algorithm}.use_kl_in_reward",
+            (f"{actor}.kl_loss_coef",),
+            (f"{algorithm}.kl_ctrl.kl_coef",),
+        ),
+    }
+    hyperparameters = {
+        "steps": steps,
+        "prompts_per_step": batch,
+        "mini_batches": _mini_batches(run, batch, f"{actor}.ppo_mini_batch_size"),
+        "checkpoint_steps": _interval(run.integer("trainer.save_freq")),
+        "eval_interval": _interval(run.integer("trainer.test_freq")),
+        "optimizer": _verl_optimizer(run, actor, steps),
+        "loss": loss,
+        "overlong": _overlong(
+            run,
+            "reward_model.overlong_buffer.enable",
+            "reward_model.overlong_buffer.len",
+            "reward_model.overlong_buffer.penalty_factor",
+        ),
+        **_of_method(
+            run,
+            method,
+            filter_keys=(
+                f"{algorithm}.filter_groups.enable",
+                f"{algorithm}.filter_groups.max_num_gen_batches",
+            ),
+            discount_keys=(f"{algorithm}.gamma", f"{algorithm}.lam", f"{actor}.ppo_epochs"),
+            critic_keys=("critic.optim.lr", "critic.cliprange_value"),
+        ),
+    }
+    if method is MethodType.REINFORCEMENT:
+        by_std = run.value(f"{algorithm}.norm_adv_by_std_in_grpo")
+        hyperparameters["advantage"] = "dr_grpo" if by_std is False else None
+    return PublishedTraining(method, _compact(hyperparameters), None, run.unread())
+
+
+_MINDSPEED_KL = (("rl_config.kl_coef", "rl_config.init_kl_coef"),) * 2
+
+
+def _method(estimator: Any, key: str, known: Mapping[str, MethodType]) -> MethodType:
+    if estimator not in known:
+        message = f"{key} {str(estimator)[:80]!r} is not supported; known are {', '.join(known)}"
+        raise InvalidRequest(message, param=key)
+    return known[estimator]
+
+
+def _mindspeed_optimizer(run: RunSettings, steps: int | None) -> dict[str, Any]:
+    return {
+        "learning_rate": run.number("actor_config.lr"),
+        "weight_decay": run.number("actor_config.weight_decay"),
+        "adam_beta1": run.number("actor_config.adam_beta1"),
+        "adam_beta2": run.number("actor_config.adam_beta2"),
+        "max_grad_norm": run.number("actor_config.clip_grad"),
+        "warmup_steps": _warmup(
+            run.integer("actor_config.lr_warmup_iters"),
+            run.number("actor_config.lr_warmup_fraction"),
+            steps,
+        ),
+    }
+
+
+def _verl_optimizer(run: RunSettings, actor: str, steps: int | None) -> dict[str, Any]:
+    betas, key = run.value(f"{actor}.optim.betas"), f"{actor}.optim.betas"
+    if betas is not None and not (isinstance(betas, list) and len(betas) == 2):
+        raise InvalidRequest(f"{key} is not a list of two numbers", param=key)
+    beta1, beta2 = betas or (None, None)
+    return {
+        "learning_rate": run.number(f"{actor}.optim.lr"),
+        "weight_decay": run.number(f"{actor}.optim.weight_decay"),
+        "adam_beta1": beta1,
+        "adam_beta2": beta2,
+        "max_grad_norm": run.number(f"{actor}.grad_clip"),
+        "warmup_steps": _warmup(
+            run.integer(f"{actor}.optim.lr_warmup_steps"),
+            run.number(f"{actor}.optim.lr_warmup_steps_ratio"),
+            steps,
+        ),
+    }
+
+
+def _of_method(
+    run: RunSettings,
+    method: MethodType,
+    *,
+    filter_keys: tuple[str, str],
+    discount_keys: tuple[str, str, str],
+    critic_keys: tuple[str, str],
+) -> dict[str, Any]:
+    """Settings that only one of the methods has; those without effect count as read."""
+    filters, limit = run.flag(filter_keys[0]), run.integer(filter_keys[1])
+    gamma, lam = run.number(discount_keys[0]), run.number(discount_keys[1])
+    epochs = run.integer(discount_keys[2])
+    if method is MethodType.PPO:
+        if filters:
+            raise InvalidRequest(f"{filter_keys[0]}: PPO has no group filter", param=filter_keys[0])
+        critic = {"learning_rate": run.number(critic_keys[0]), "clip": run.number(critic_keys[1])}
+        return {"gamma": gamma, "gae_lambda": lam, "epochs": epochs, "critic": critic}
+    if _or(epochs, 1) != 1:
+        message = f"{discount_keys[2]} must be 1 without a critic: a batch is passed over once"
+        raise InvalidRequest(message, param=discount_keys[2])
+    batches = limit if limit is not None and limit > 0 else MOST_BATCHES
+    return {"dynamic_sampling": {"max_batches": batches} if filters else None}
+
+
+def _kl(
+    run: RunSettings,
+    in_loss: str,
+    in_reward: str,
+    loss_keys: tuple[str, ...],
+    reward_keys: tuple[str, ...],
+) -> dict[str, Any] | None:
+    loss, reward = run.flag(in_loss), run.flag(in_reward)
+    coefficients = {key: run.number(key) for key in dict.fromkeys((*loss_keys, *reward_keys))}
+    if loss and reward:
+        message = f"{in_loss} and {in_reward} are both true; choose one"
+        raise InvalidRequest(message, param=in_reward)
+    if not (loss or reward):
+        return None
+    keys = loss_keys if loss else reward_keys
+    coefficient = next((coefficients[key] for key in keys if coefficients[key] is not None), None)
+    if coefficient is None:
+        raise InvalidRequest(f"{keys[0]} is missing", param=keys[0])
+    return {"coefficient": coefficient, "to": "loss" if loss else "reward"} if coefficient else None
+
+
+def _aggregation(run: RunSettings, key: str) -> str:
+    mode = run.value(key) or Aggregation.MEAN_OF_TOKENS.value
+    known = [each.value for each in Aggregation]
+    if mode not in known:
+        message = f"{key} {str(mode)[:80]!r} is not supported; known are {', '.join(known)}"
+        raise InvalidRequest(message, param=key)
+    return str(mode)
+
+
+def _overlong(run: RunSettings, enable: str, buffer: str, factor: str) -> dict[str, Any] | None:
+    values = {"buffer": run.integer(buffer), "factor": run.number(factor)}
+    return values if run.flag(enable) else None
+
+
+def _mini_batches(run: RunSettings, batch: int | None, key: str) -> int | None:
+    """Optimizer steps per update: how many mini-batches of prompts a batch has."""
+    size = run.integer(key)
+    if size is None or batch is None:
+        return None
+    if size < 1 or batch % size:
+        raise InvalidRequest(f"{key} {size} does not divide a batch of {batch}", param=key)
+    return batch // size
+
+
+def _warmup(steps: int | None, share: float | None, total: int | None) -> int | None:
+    if steps is not None and steps >= 0:
+        return steps
+    return None if share is None or total is None else round(share * total)
+
+
+def _interval(steps: int | None) -> int | None:
+    """None for verl's -1, "never", which has no counterpart."""
+    return steps if steps is not None and steps > 0 else None
+
+
+def _or(value: float | None, default: float) -> float:
+    return default if value is None else value
+
+
+def _compact(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Without missing values, at any depth."""
+    compacted = {
+        name: _compact(value) if isinstance(value, Mapping) else value
+        for name, value in values.items()
+        if value is not None
+    }
+    return {name: value for name, value in compacted.items() if value != {}}
