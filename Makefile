@@ -8,7 +8,7 @@ TEST := (fast or service or smoke) and not variant and not long
 DEMO_RUNTIMES := training vllm
 export TEMPER_HOME ?= $(CURDIR)/.temper
 
-.PHONY: demo test test-rest test-full test-long core dev languages runtimes lint format lock
+.PHONY: demo test test-rest test-full test-long core dev languages runtimes lint format lock docs
 # What one target installs the next one uses.
 .NOTPARALLEL:
 
@@ -51,6 +51,10 @@ lint: dev
 	@.venv/bin/ruff format --check --quiet .
 	@.venv/bin/mypy services temper infra tests benchmarks
 	@.venv/bin/lint-imports
+
+# The pages under docs/ as a site, with warnings and dead links as errors.
+docs: dev
+	@$(PY) infra/docs/build.py
 
 format: dev
 	@.venv/bin/ruff check --fix .

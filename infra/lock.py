@@ -33,7 +33,7 @@ LEFT_OUT = {"vllm/cpu": ("torchvision", "torchaudio", "torchcodec", "triton")}
 
 
 def sources() -> dict[str, Path]:
-    """Files of direct requirements by their names: core, dev, training/cpu, ...
+    """Files of direct requirements by their names: core, dev, docs, training/cpu, ...
 
     The order matters: dev.in is constrained by the lock of core.in.
     """
@@ -41,6 +41,7 @@ def sources() -> dict[str, Path]:
     return {
         "core": INFRA / "requirements" / "core.in",
         "dev": INFRA / "requirements" / "dev.in",
+        "docs": INFRA / "requirements" / "docs.in",
         **{f"{path.parent.name}/{path.stem}": path for path in sorted(runtimes.glob("*/*.in"))},
     }
 

@@ -1,4 +1,4 @@
-"""Writes the table of settings into README.md; `--check` only says whether it is current."""
+"""Write the table of settings into docs/operations/settings.md; `--check` only compares."""
 
 import re
 import sys
@@ -12,7 +12,7 @@ from services.retrieval.settings import RetrievalSettings
 from services.retrieval.worker import IndexerSettings
 from services.sandbox.settings import SandboxSettings
 
-README = Path(__file__).resolve().parents[1] / "README.md"
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "operations" / "settings.md"
 MARK = "<!-- settings -->"
 _TABLE = re.compile(f"{MARK}.*?{MARK}", re.DOTALL)
 
@@ -52,12 +52,12 @@ def _row(settings: type[BaseSettings], name: str, reader: str, meaning: str) -> 
 
 
 def main() -> int:
-    """Update the README, or with --check return 1 when it is out of date."""
-    text = README.read_text()
+    """Update the page, or with --check return 1 when it is out of date."""
+    text = PAGE.read_text()
     updated = _TABLE.sub(lambda _: f"{MARK}\n{table()}\n{MARK}", text)
     if "--check" in sys.argv[1:]:
         return int(updated != text)
-    README.write_text(updated)
+    PAGE.write_text(updated)
     return 0
 
 

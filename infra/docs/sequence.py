@@ -1,7 +1,8 @@
-"""Draw sequence diagrams: ``python infra/docs/sequence.py [--check]`` renders ``docs/**/*.seq`` to SVG.
+"""Draw sequence diagrams: ``python infra/docs/sequence.py [--check]``.
 
-A source has one statement per line: ``actors A | B | C``, ``A -> B: text`` for a message, ``B --> A: text``
-for a reply, ``A: text`` for work inside one process, and ``== text`` for a section.
+Renders ``docs/**/*.seq`` to SVG. A source has one statement per line: ``actors A | B | C``,
+``A -> B: text`` for a message, ``B --> A: text`` for a reply, ``A: text`` for work inside one
+process, and ``== text`` for a section.
 """
 
 import sys
@@ -46,8 +47,10 @@ def parse(text: str) -> tuple[list[str], list[Step]]:
         head, colon, said = line.partition(": ")
         source, arrow, target = head.partition(" -")
         step = Step(said, source, target.lstrip("->").strip(), target.startswith("->"))
-        if not colon or not {source, step.target or source} <= set(actors) or bool(arrow) != bool(
-            step.target
+        if (
+            not colon
+            or not {source, step.target or source} <= set(actors)
+            or bool(arrow) != bool(step.target)
         ):
             raise ValueError(f"not a statement: {line}")
         steps.append(step)
@@ -59,7 +62,8 @@ def svg(actors: Sequence[str], steps: Sequence[Step]) -> str:
     width, height = COLUMN * len(actors) + 20, TOP + ROW * len(steps) + 20
     middle = {name: 10 + COLUMN * place + COLUMN // 2 for place, name in enumerate(actors)}
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}">',
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}"',
+        f' width="{width}" height="{height}">',
         f"<style>{STYLE}</style>",
         '<defs><marker id="tip" markerWidth="9" markerHeight="9" refX="8" refY="4" orient="auto">'
         '<path d="M0,0 L8,4 L0,8 z" fill="#1f2933"/></marker></defs>',
@@ -68,7 +72,9 @@ def svg(actors: Sequence[str], steps: Sequence[Step]) -> str:
     for name, x in middle.items():
         parts.append(f'<line class="life" x1="{x}" y1="46" x2="{x}" y2="{height - 10}"/>')
         parts.append(f'<rect class="box" x="{x - 80}" y="16" width="160" height="30" rx="5"/>')
-        parts.append(f'<text class="actor" x="{x}" y="36" text-anchor="middle">{escape(name)}</text>')
+        parts.append(
+            f'<text class="actor" x="{x}" y="36" text-anchor="middle">{escape(name)}</text>'
+        )
     for row, step in enumerate(steps):
         parts += _row(step, TOP + ROW * row + 10, middle, width)
     return "\n".join([*parts, "</svg>", ""])
@@ -83,13 +89,15 @@ def _row(step: Step, y: int, middle: dict[str, int], width: int) -> Iterator[str
     x = middle[step.source]
     if not step.target:
         half = min(4 * len(step.text) + 10, x - 4, width - x - 4)
-        yield f'<rect class="work" x="{x - half}" y="{y - 13}" width="{2 * half}" height="24" rx="4"/>'
+        box = f'x="{x - half}" y="{y - 13}" width="{2 * half}" height="24" rx="4"'
+        yield f'<rect class="work" {box}/>'
         yield f'<text x="{x}" y="{y + 4}" text-anchor="middle">{text}</text>'
         return
     end = middle[step.target]
     center = (x + end) // 2
     kind = "reply" if step.is_reply else "call"
-    yield f'<line class="{kind}" x1="{x}" y1="{y + 8}" x2="{end}" y2="{y + 8}" marker-end="url(#tip)"/>'
+    line = f'x1="{x}" y1="{y + 8}" x2="{end}" y2="{y + 8}"'
+    yield f'<line class="{kind}" {line} marker-end="url(#tip)"/>'
     yield (
         f'<text x="{center}" y="{y + 2}" text-anchor="middle" paint-order="stroke" '
         f'stroke="#ffffff" stroke-width="4">{text}</text>'
