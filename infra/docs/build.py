@@ -35,12 +35,12 @@ def install(environment: Path) -> Path:
     return python
 
 
-def build(python: Path, target: Path) -> int:
-    """Build the site into ``target``; return Sphinx's exit code."""
+def build(python: Path, source: Path, target: Path) -> int:
+    """Build the site of ``source`` into ``target``; return Sphinx's exit code."""
     sphinx = [str(python), "-m", "sphinx", "--quiet", "--builder", "html"]
     strict = ["--fail-on-warning", "--keep-going", "--fresh-env"]
     target.parent.mkdir(parents=True, exist_ok=True)
-    command = [*sphinx, *strict, str(SOURCE), str(target)]
+    command = [*sphinx, *strict, str(source), str(target)]
     return subprocess.run(command, check=False, timeout=BUILD_SECONDS).returncode
 
 
@@ -48,7 +48,7 @@ def main() -> int:
     """Install and build; return 0, or another code with the reason printed."""
     home = Path(os.environ.get("TEMPER_HOME") or REPOSITORY / ".temper") / "docs"
     try:
-        code = build(install(home / "environment"), home / "html")
+        code = build(install(home / "environment"), SOURCE, home / "html")
     except (OSError, subprocess.SubprocessError) as error:
         print(f"documentation not built: {error}", file=sys.stderr)
         return 1

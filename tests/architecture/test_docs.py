@@ -1,0 +1,78 @@
+"""The documentation matches the tree: links, paths, generated parts and example files."""
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from services.core.process.runtimes import REPOSITORY
+from tests.support.doc_blocks import without_code_blocks
+
+PAGES = [
+    REPOSITORY / "README.md",
+    REPOSITORY / "CONTRIBUTING.md",
+    *sorted((REPOSITORY / "docs").rglob("*.md")),
+]
+MAX_README_BYTES = 6 * 1024
+
+_LINK = re.compile(r"\[[^\]]*\]\((?!https?://|mailto:)([^)\s]+)\)")
+_PATH = re.compile(
+    r"(?<![\w/.$-])((?:services|temper|infra|tests|benchmarks|examples|docs)/[\w./*-]*[\w*/])"
+)
+_MODULE = re.compile(r"python -m (benchmarks[\w.]*)")
+_HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
+
+
+def ids_of(path: Path) -> str:
+    return path.relative_to(REPOSITORY).as_posix()
+
+
+def anchor(heading: str) -> str:
+    """The anchor that GitHub and MyST give a heading."""
+    kept = re.sub(r"[^\w\- ]", "", heading.replace("`", "").lower())
+    return kept.strip().replace(" ", "-")
+
+
+def leads_somewhere(page: Path, link: str) -> bool:
+    path, _, fragment = link.partition("#")
+    target = page.parent / path if path else page
+    if not target.exists():
+        return False
+    return not fragment or fragment in map(anchor, _HEADING.findall(target.read_text()))
+
+
+def mentioned_paths(text: str) -> Iterator[str]:
+    yield from (match[1].rstrip(".") for match in _PATH.finditer(text))
+    for module in _MODULE.findall(text):
+        path = module.replace(".", "/")
+        yield path if (REPOSITORY / path).is_dir() else f"{path}.py"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=ids_of)
+def test_every_link_leads_to_a_page_and_a_heading(page: Path) -> None:
+    links = _LINK.findall(without_code_blocks(page.read_text()))
+
+    dead = [link for link in links if not leads_somewhere(page, link)]
+
+    assert dead == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=ids_of)
+def test_every_mentioned_path_exists(page: Path) -> None:
+    paths = set(mentioned_paths(page.read_text()))
+
+    assert sorted(path for path in paths if not list(REPOSITORY.glob(path))) == []
+
+
+def test_the_readme_is_short() -> None:
+    assert len((REPOSITORY / "README.md").read_bytes()) <= MAX_README_BYTES
+
+
+@pytest.mark.parametrize("script", ["infra/settings_table.py", "infra/docs/sequence.py"])
+def test_generated_parts_are_current(script: str) -> None:
+    command = [sys.executable, script, "--check"]
+
+    assert subprocess.run(command, cwd=REPOSITORY, check=False).returncode == 0

@@ -1,0 +1,34 @@
+"""`make docs`: the pages build without a warning, and a dead link is one."""
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from infra.docs import build
+from services.core.process.runtimes import REPOSITORY
+
+pytestmark = [pytest.mark.runtime, pytest.mark.timeout(900)]
+
+
+@pytest.fixture(scope="module")
+def python() -> Path:
+    """The generator's Python, in the environment that `make docs` uses."""
+    home = Path(os.environ.get("TEMPER_HOME") or REPOSITORY / ".temper")
+    return build.install(home / "docs" / "environment")
+
+
+def test_the_site_builds_without_a_warning(python: Path, tmp_path: Path) -> None:
+    assert build.build(python, build.SOURCE, tmp_path / "html") == 0
+    assert (tmp_path / "html" / "operations" / "settings.html").is_file()
+
+
+@pytest.mark.parametrize("link", ["nowhere.md", "quickstart.md#no-such-heading"])
+def test_a_dead_link_fails_the_build(python: Path, tmp_path: Path, link: str) -> None:
+    source = tmp_path / "docs"
+    shutil.copytree(build.SOURCE, source)
+    with open(source / "sandbox.md", "a") as page:
+        page.write(f"\n[dead]({link})\n")
+
+    assert build.build(python, source, tmp_path / "html") != 0
