@@ -1,11 +1,11 @@
-"""How much faster training is when rollouts are played while the policy is updated.
+"""Speedup from overlapping rollouts with updates (max_staleness 1 against 0).
 
     python -m benchmarks.rl.overlap [--steps 12] [--model FOLDER]
 
 Trains a tiny model (a real learner; FOLDER is a model as temper/demo/addition/model.py makes it) on
 conversations with tools whose latencies are drawn log-normally. The words of the model are the
 benchmark's, sampled at a fixed rate, so that nothing but waiting differs. Latencies are scaled
-until playing a batch takes as long as updating with it; then it trains strictly on-policy, with
+until rolling a batch takes as long as updating with it; then it trains strictly on-policy, with
 ``max_staleness`` 1, and on-policy again, in one run, and prints steps an hour and their ratio.
 """
 
@@ -182,16 +182,16 @@ async def train(
             pass_threshold=1.0,
         )
         await training.begin(0)
-        playing = asyncio.create_task(scheduler.run())
+        rolling = asyncio.create_task(scheduler.run())
         await training.run(Position())
-        playing.cancel()
+        rolling.cancel()
         with suppress(asyncio.CancelledError):
-            await playing
+            await rolling
         return Measured.of(folder / METRICS)
 
 
 def calibrated(measured: Measured, latency: float) -> float:
-    """The latency at which playing a batch takes as long as updating, if it grows with it."""
+    """The latency at which rolling a batch takes as long as updating, if it grows with it."""
     return latency * measured.update / measured.rollout
 
 

@@ -2,7 +2,7 @@
 
 The plain step computes all logits of the padded batch, their log-softmax and the same loss, and
 takes an AdamW step; ours is what `Update` calls: micro-batches, logits where tokens are trained
-alone, metrics, clipping. Both take turns, so that whatever else the machine does meets both alike;
+alone, metrics, clipping. Both take turns, so that other load on the machine affects both alike;
 without a GPU the time is that of the processor, which others do not get.
 Run from the repository root, with the Python of the training runtime:
 

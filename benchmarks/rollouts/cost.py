@@ -5,13 +5,13 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from benchmarks.rollouts.conversations import Conversation, drawn
 from benchmarks.rollouts.engines import AtOnce, Pace
-from benchmarks.rollouts.playing import Played, Stage, complete, play
+from benchmarks.rollouts.playing import Stage, Timing, complete, play
 
 SEED = 6
 ROUNDS = 4
 GOAL = 0.10
 
-Way = Callable[[Sequence[Conversation], Stage, Pace], Awaitable[Played]]
+Way = Callable[[Sequence[Conversation], Stage, Pace], Awaitable[Timing]]
 
 
 async def measure(stage: Stage, count: int, pace: Pace, what: str, rounds: int = ROUNDS) -> None:
@@ -20,7 +20,7 @@ async def measure(stage: Stage, count: int, pace: Pace, what: str, rounds: int =
     both alike."""
     costs, cpu_costs = [], []
     for round_ in range(rounds):
-        runs: dict[Way, Played] = {}
+        runs: dict[Way, Timing] = {}
         for position, way in enumerate((complete, play) if round_ % 2 else (play, complete)):
             runs[way] = await way(_at_once(count, 2 * round_ + position), stage, pace)
         ours, raw = runs[play], runs[complete]
@@ -44,8 +44,8 @@ async def measure(stage: Stage, count: int, pace: Pace, what: str, rounds: int =
         )
 
 
-def _cpu(played: Played) -> str:
-    return f"{played.cpu_seconds:.1f}+{played.engine_cpu_seconds:.0f} s"
+def _cpu(timing: Timing) -> str:
+    return f"{timing.cpu_seconds:.1f}+{timing.engine_cpu_seconds:.0f} s"
 
 
 async def warm_up(stage: Stage, pace: Pace) -> None:

@@ -26,7 +26,7 @@ Item = TypeVar("Item")
 
 @dataclass(frozen=True)
 class Stage:
-    """Where conversations are played: a model's chat tokens and their folder, how many at once,
+    """Where conversations are timing: a model's chat tokens and their folder, how many at once,
     and a file for what our loop records."""
 
     chat: ChatTokens
@@ -36,7 +36,7 @@ class Stage:
 
 
 @dataclass(frozen=True)
-class Played:
+class Timing:
     """What it took; ``cpu_seconds`` are this process's, ``engine_cpu_seconds`` the engine's, and
     ``model_seconds`` what each conversation waited for the model."""
 
@@ -57,7 +57,7 @@ class Played:
         return self.tokens / (self.cpu_seconds + self.engine_cpu_seconds)
 
 
-async def play(conversations: Sequence[Conversation], stage: Stage, pace: Pace) -> Played:
+async def play(conversations: Sequence[Conversation], stage: Stage, pace: Pace) -> Timing:
     """Our loop, with each trajectory appended to a file as jobs do."""
     engine = ScriptedEngine(conversations, stage.tokenizer, pace)
     rollouts = Rollouts(engine, stage.chat, DrawnLatency(conversations), SETTINGS, SAMPLING)
@@ -71,13 +71,13 @@ async def play(conversations: Sequence[Conversation], stage: Stage, pace: Pace) 
             assert len(trajectory.turns) == len(conversation.turns)
             log.append(trajectory)
 
-        played = await _timed(_each(conversations, one, stage.in_flight), pace)
-    return replace(played, model_seconds=dict(engine.model_seconds))
+        timing = await _timed(_each(conversations, one, stage.in_flight), pace)
+    return replace(timing, model_seconds=dict(engine.model_seconds))
 
 
 async def play_in_lock_step(
     conversations: Sequence[Conversation], stage: Stage, pace: Pace
-) -> Played:
+) -> Timing:
     """All conversations of a batch write a turn, then all wait for the slowest tool."""
     engine = ScriptedEngine(conversations, stage.tokenizer, pace)
     toolbox, parser = DrawnLatency(conversations), parser_of(SETTINGS.tool_parser_format)
@@ -113,7 +113,7 @@ async def play_in_lock_step(
     return await _timed(batches(), pace)
 
 
-async def complete(conversations: Sequence[Conversation], stage: Stage, pace: Pace) -> Played:
+async def complete(conversations: Sequence[Conversation], stage: Stage, pace: Pace) -> Timing:
     """The requests of the same conversations, and nothing else."""
     engine = ScriptedEngine(conversations, stage.tokenizer, pace)
     requests = [_requests(each, stage.chat, engine) for each in conversations]
@@ -150,11 +150,11 @@ async def _each(
             group.create_task(worker())
 
 
-async def _timed(work: Awaitable[None], pace: Pace) -> Played:
+async def _timed(work: Awaitable[None], pace: Pace) -> Timing:
     tokens, engine_cpu = pace.sampled, pace.cpu_seconds()
     begun, cpu = time.perf_counter(), time.process_time()
     await work
-    return Played(
+    return Timing(
         seconds=time.perf_counter() - begun,
         cpu_seconds=time.process_time() - cpu,
         engine_cpu_seconds=pace.cpu_seconds() - engine_cpu,

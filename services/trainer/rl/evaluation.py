@@ -15,7 +15,7 @@ from services.trainer.rl.prompts import SampledPrompt
 
 PREFIX = "eval_"
 BATCH = "evaluation.npz"
-TELL_SECONDS = 30.0
+REPORT_SECONDS = 30.0
 """Progress is reported at this interval."""
 
 
@@ -59,38 +59,38 @@ class Evaluation:
     async def metrics(self) -> dict[str, float]:
         """Evaluate the current policy; the names start with ``eval_``. May take long."""
         self.reporter.phase("evaluating")
-        groups = await self._play()
-        played = [sample for group in groups for sample in group.samples.values()]
-        metrics = sample_metrics(played, self.pass_threshold)
+        groups = await self._sample_all()
+        rollouts = [sample for group in groups for sample in group.samples.values()]
+        metrics = sample_metrics(rollouts, self.pass_threshold)
         if self.divergence is not None:
             metrics |= await self.divergence.of(groups)
         self._warn_if_empty(groups)
         self.reporter.phase("training")
         return {PREFIX + name: value for name, value in metrics.items()}
 
-    async def _play(self) -> list[Group]:
+    async def _sample_all(self) -> list[Group]:
         places = asyncio.Semaphore(self.max_concurrency)
         clock = asyncio.get_running_loop()
-        done, told = 0, clock.time()
+        done, reported_at = 0, clock.time()
 
         async def sample(draw: SampledPrompt, index: int) -> Trajectory:
-            nonlocal done, told
+            nonlocal done, reported_at
             async with places:
                 trajectory = await self.source.sample(draw, index)
             done += 1
-            if clock.time() - told >= TELL_SECONDS:
-                told = clock.time()
+            if clock.time() - reported_at >= REPORT_SECONDS:
+                reported_at = clock.time()
                 everything = len(self.prompts) * self.samples
                 self.reporter.message(f"Evaluated {done:,} of {everything:,} samples")
             return trajectory
 
         groups = []
         async with asyncio.TaskGroup() as tasks:
-            played = [
+            rollouts = [
                 [tasks.create_task(sample(draw, index)) for index in range(self.samples)]
                 for draw in self.prompts
             ]
-        for draw, samples in zip(self.prompts, played, strict=True):
+        for draw, samples in zip(self.prompts, rollouts, strict=True):
             group = Group(
                 draw.number, draw.prompt, self.samples, 0, self.pass_threshold is not None
             )

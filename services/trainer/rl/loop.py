@@ -135,7 +135,7 @@ class Training:
     ) -> None:
         trained_on = position.version - bool(groups)
         values = {
-            **rollout_metrics(self.scheduler.played(), self.pass_threshold),
+            **rollout_metrics(self.scheduler.take_stats(), self.pass_threshold),
             **batch_metrics(groups, trained_on, self.batches),
             **metrics,
             **clock.metrics(),

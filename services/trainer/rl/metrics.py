@@ -39,29 +39,31 @@ class StepClock:
         return {**parts, "step_seconds": self.seconds}
 
 
-def rollout_metrics(played: RolloutStats, pass_threshold: float | None) -> dict[str, float]:
+def rollout_metrics(stats: RolloutStats, pass_threshold: float | None) -> dict[str, float]:
     """What was sampled since the last step, dropped groups included.
 
     A sample passes at ``pass_threshold``; None without rewards.
     """
-    tokens = sum(s.sampled_tokens for s in played.samples if not s.finish_reason.is_failure)
+    tokens = sum(s.sampled_tokens for s in stats.samples if not s.finish_reason.is_failure)
     metrics = {
-        "group_filter_rate": played.filtered / played.groups if played.groups else 0.0,
-        "group_failure_rate": played.failed / played.groups if played.groups else 0.0,
-        **sample_metrics(played.samples, pass_threshold),
+        "group_filter_rate": stats.filtered / stats.groups if stats.groups else 0.0,
+        "group_failure_rate": stats.failed / stats.groups if stats.groups else 0.0,
+        **sample_metrics(stats.samples, pass_threshold),
     }
-    if played.seconds:
-        metrics["generation_tokens_per_second"] = tokens / played.seconds
+    if stats.seconds:
+        metrics["generation_tokens_per_second"] = tokens / stats.seconds
     return metrics
 
 
-def sample_metrics(played: Sequence[Trajectory], pass_threshold: float | None) -> dict[str, float]:
+def sample_metrics(
+    rollouts: Sequence[Trajectory], pass_threshold: float | None
+) -> dict[str, float]:
     """Rewards, lengths and tool calls of samples; failed samples count only in
     ``sample_failure_rate``."""
-    samples = [sample for sample in played if not sample.finish_reason.is_failure]
+    samples = [sample for sample in rollouts if not sample.finish_reason.is_failure]
     metrics: dict[str, float] = {}
-    if played:
-        metrics["sample_failure_rate"] = 1.0 - len(samples) / len(played)
+    if rollouts:
+        metrics["sample_failure_rate"] = 1.0 - len(samples) / len(rollouts)
     if not samples:
         return metrics
     if pass_threshold is not None:

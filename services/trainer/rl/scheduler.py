@@ -171,7 +171,7 @@ class RolloutScheduler:
         self._consecutive_failures = 0
         self._in_flight = 0
         self._busy_since = 0.0
-        self._played = RolloutStats()
+        self._stats = RolloutStats()
 
     @property
     def groups(self) -> list[Group]:
@@ -213,11 +213,11 @@ class RolloutScheduler:
         """There was nothing to train on; the version stays."""
         await self._tell(self._staleness.skip)
 
-    def played(self) -> RolloutStats:
+    def take_stats(self) -> RolloutStats:
         """The statistics since the last call."""
         self._count_time()
-        played, self._played = self._played, RolloutStats()
-        return played
+        stats, self._stats = self._stats, RolloutStats()
+        return stats
 
     async def _tell(self, change: Callable[[], None]) -> None:
         async with self._changed:
@@ -254,22 +254,22 @@ class RolloutScheduler:
         # No await in between: a checkpoint finds the sample in both or in neither.
         self._keep(trajectory)
         group.samples[index] = trajectory
-        self._played.samples.append(trajectory)
+        self._stats.samples.append(trajectory)
 
     def _end(self, group: Group) -> None:
-        self._played.groups += 1
+        self._stats.groups += 1
         if len(group.usable) < self._rules.usable:
             self._fail(group)
         elif self._rules.filtered and not group.has_signal:
             self._consecutive_failures = 0
-            self._played.filtered += 1
+            self._stats.filtered += 1
             self._drop(group)
         else:
             self._consecutive_failures = 0
             self._staleness.finish(group.number)
 
     def _fail(self, group: Group) -> None:
-        self._played.failed += 1
+        self._stats.failed += 1
         self._consecutive_failures += 1
         if self._consecutive_failures >= MAX_CONSECUTIVE_FAILURES:
             raise JobFailed(
@@ -296,7 +296,7 @@ class RolloutScheduler:
     def _count_time(self) -> None:
         now = asyncio.get_running_loop().time()
         if self._in_flight:
-            self._played.seconds += now - self._busy_since
+            self._stats.seconds += now - self._busy_since
         self._busy_since = now
 
 

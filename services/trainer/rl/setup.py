@@ -84,12 +84,12 @@ async def open_training(
                 spec, online, devices, sync, position.version, job_dir, reporter
             )
         )
-        playing = RolloutContext(spec, online, chat, toolbox, job_dir, devices)
-        sources = await stack.enter_async_context(open_sources(playing, engine, environment))
+        context = RolloutContext(spec, online, chat, toolbox, job_dir, devices)
+        sources = await stack.enter_async_context(open_sources(context, engine, environment))
         prompts = PromptSampler(
             rows,
             spec.seed,
-            playing.prompt_length,
+            context.prompt_length,
             settings.max_prompt_length,
             position.prompts_drawn,
         )
@@ -110,10 +110,10 @@ async def open_training(
             checkpoints=checkpoints,
             reporter=reporter,
             job_dir=job_dir,
-            first_probes=_first_probes(rows, playing),
+            first_probes=_first_probes(rows, context),
             pass_threshold=pass_threshold(online),
             evaluation=_evaluation(
-                playing, sources.samples, reporter, DivergenceEvaluation(batches, learner, job_dir)
+                context, sources.samples, reporter, DivergenceEvaluation(batches, learner, job_dir)
             ),
             sleeps=devices.sleep,
         )
@@ -143,20 +143,20 @@ def _learner_spec(spec: OnlineSpec, checkpoint: Checkpoint | None, budget: int) 
 
 
 def _evaluation(
-    playing: RolloutContext, source: Source, reporter: Reporter, divergence: DivergenceEvaluation
+    context: RolloutContext, source: Source, reporter: Reporter, divergence: DivergenceEvaluation
 ) -> Evaluation | None:
     """The evaluation on the validation file; None without one."""
-    spec, settings = playing.spec, playing.settings
+    spec, settings = context.spec, context.settings
     if spec.validation is None:
         return None
     prompts = PromptSampler(
         read_rows(spec.validation.path, settings.prompt_type),
         spec.seed,
-        playing.prompt_length,
+        context.prompt_length,
         settings.max_prompt_length,
         param="validation_file",
     )
-    rewards_to_pass = pass_threshold(playing.online)
+    rewards_to_pass = pass_threshold(context.online)
     return Evaluation(
         prompts=prompts.usable(),
         source=source,
@@ -168,13 +168,13 @@ def _evaluation(
     )
 
 
-def _first_probes(rows: Sequence[PromptRow], playing: RolloutContext) -> list[list[int]]:
+def _first_probes(rows: Sequence[PromptRow], context: RolloutContext) -> list[list[int]]:
     """Some prompts, to compare learner and engine on before anything was sampled."""
     probes: list[list[int]] = []
     refusal = ""
     for row in rows:
         try:
-            tokens = playing.chat.prompt(row.prompt.messages, playing.schemas)
+            tokens = context.chat.prompt(row.prompt.messages, context.schemas)
         except InvalidRequest as error:
             refusal = error.message
             continue  # skipped by the sampler, too

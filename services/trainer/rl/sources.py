@@ -207,29 +207,29 @@ class RolloutContext:
 
 @asynccontextmanager
 async def open_sources(
-    playing: RolloutContext, policy: PolicyEngine, rewards: OperatorEnvironment
+    context: RolloutContext, policy: PolicyEngine, rewards: OperatorEnvironment
 ) -> AsyncIterator[Sources]:
     """The sources of a method, for the duration of the block. Raises `TemperError` for what cannot
     be started."""
-    online, seed = playing.online, playing.spec.seed
+    online, seed = context.online, context.spec.seed
     async with AsyncExitStack() as stack:
         if not isinstance(online, DistillationMethod):
             scorer = await stack.enter_async_context(open_scorer(rewards_of(online), rewards))
             yield Sources(
-                RolloutSource(playing.rollouts(policy, policy.context_length), scorer, seed)
+                RolloutSource(context.rollouts(policy, policy.context_length), scorer, seed)
             )
             return
         settings = online.hyperparameters
-        remote = await _remote_teacher(playing.spec, rewards, stack)
-        student = RolloutSource(playing.rollouts(policy, policy.context_length), None, seed)
-        others: Source = DataSource(playing.chat, playing.schemas, response_budget(settings))
+        remote = await _remote_teacher(context.spec, rewards, stack)
+        student = RolloutSource(context.rollouts(policy, policy.context_length), None, seed)
+        others: Source = DataSource(context.chat, context.schemas, response_budget(settings))
         if settings.seq_kd and settings.lmbda < 1.0:
-            engine = remote or await _served_teacher(playing, stack)
-            others = TeacherSource(RolloutSource(playing.rollouts(engine), None, seed))
-        teacher = playing.spec.teacher
+            engine = remote or await _served_teacher(context, stack)
+            others = TeacherSource(RolloutSource(context.rollouts(engine), None, seed))
+        teacher = context.spec.teacher
         top = (
             # vLLM crashes if it is asked for more tokens than the vocabulary has.
-            RemoteTopK(remote, min(teacher.top_k, playing.chat.vocabulary))
+            RemoteTopK(remote, min(teacher.top_k, context.chat.vocabulary))
             if remote is not None and isinstance(teacher, RemoteTeacher)
             else None
         )
@@ -248,11 +248,11 @@ async def _remote_teacher(
     )
 
 
-async def _served_teacher(playing: RolloutContext, stack: AsyncExitStack) -> VllmTokenEngine:
+async def _served_teacher(context: RolloutContext, stack: AsyncExitStack) -> VllmTokenEngine:
     """A local teacher's engine, next to the policy's."""
-    spec = playing.spec
+    spec = context.spec
     assert isinstance(spec.teacher, Path)  # noqa: S101 - there is one of the two
-    folder = playing.job_dir / TEACHER
+    folder = context.job_dir / TEACHER
     folder.mkdir(exist_ok=True)
     server = await stack.enter_async_context(
         VllmServer(
@@ -261,9 +261,9 @@ async def _served_teacher(playing: RolloutContext, stack: AsyncExitStack) -> Vll
             TEACHER,
             [],
             folder,
-            engine_options(playing.online, spec, playing.devices),
+            engine_options(context.online, spec, context.devices),
             routes=Routes(tokens=True),
-            devices=playing.devices.engines[0] if playing.devices.engines else None,
+            devices=context.devices.engines[0] if context.devices.engines else None,
         )
     )
     return await stack.enter_async_context(

@@ -1,4 +1,4 @@
-"""Distillation from a teacher by its URL: a real vLLM with a key and weights of its own."""
+"""Distillation from a remote teacher: a real vLLM server with a key."""
 
 import subprocess
 from collections.abc import Iterator, Mapping

@@ -106,7 +106,7 @@ async def gaps(
 
 
 async def refused(root: str) -> dict[str, int]:
-    """What the server answers to who has no key, or another."""
+    """The status for a missing or a wrong key."""
     routes = ["/health", "/pause", "/collective_rpc", "/sleep", "/v1/models", "/metrics"]
     headers = {"Authorization": "Bearer another"}
     async with httpx.AsyncClient(base_url=root, headers=headers, trust_env=False) as client:
@@ -134,7 +134,7 @@ def test_full_weights_are_swapped_during_turns(
             assert engine.context_length == 2048
             assert (await load(0, "first")).restarted is None
 
-            # A turn goes on with new weights, and what it had computed is computed anew.
+            # A turn continues with new weights; its KV cache is recomputed.
             turns = await turns_under_way(engine, prompt)
             report = await load(1, "second")
             sampled = max(await turns, key=lambda each: each.policy_versions.count(1))
@@ -146,7 +146,7 @@ def test_full_weights_are_swapped_during_turns(
             difference = await gaps(engine, prompt, sampled)
             assert difference[split:].max() < LARGEST_DIFFERENCE < difference[:split].mean()
 
-            # Asleep, it answers nobody; awake, it goes on where it was.
+            # Asleep, it answers no request; awake, it continues.
             turns = await turns_under_way(engine, prompt)
             await engine.sleep()
             late = asyncio.create_task(engine.generate(prompt, SHORT))

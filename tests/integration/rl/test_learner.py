@@ -33,7 +33,7 @@ COMPILES = pytest.mark.skipif(
     shutil.which("c++") is None, reason="DeepSpeed compiles a part of itself for CPUs, with c++"
 )
 PROBE = Probe(token_ids=[[1, 2, 3, 4, 5], [9, 8, 7]])
-FIGURES = ("loss", "grad_norm", "entropy", "kl", "ratio_mean", "trained_tokens")
+METRICS = ("loss", "grad_norm", "entropy", "kl", "ratio_mean", "trained_tokens")
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ def learned(child: LearnerChild, folder: Path, *steps: int) -> tuple[list[Done],
 
 def assert_alike(one: Run, updates: list[Done], log_probs: list[list[float]]) -> None:
     for left, right in zip(one.updates, updates, strict=True):
-        for name in FIGURES:
+        for name in METRICS:
             assert right.metrics[name] == pytest.approx(left.metrics[name], rel=1e-3), name
     for expected, found in zip(one.log_probs, log_probs, strict=True):
         assert found == pytest.approx(expected, abs=1e-3)

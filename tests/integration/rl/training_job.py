@@ -64,7 +64,7 @@ class OnlineJob:
         return result
 
     def run_until_checkpoint(self, step: int, seconds: float = 300.0) -> None:
-        """Work until a checkpoint of ``step`` or later is told of, then be killed."""
+        """Run until a checkpoint of ``step`` or later is reported, then kill the job."""
         process = self._start()
         try:
             wait_for(lambda: self._has_checkpoint(step, process), "a checkpoint", seconds)

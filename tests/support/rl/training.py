@@ -141,9 +141,9 @@ class Run:
             )
             await training.begin(position.version)
             restored = restored_groups(checkpoint, prompts, rules)
-            playing = asyncio.create_task(scheduler.run(restored))
+            rolling = asyncio.create_task(scheduler.run(restored))
             running = asyncio.create_task(training.run(position))
-            everything: set[asyncio.Task[Any]] = {playing, running}
+            everything: set[asyncio.Task[Any]] = {rolling, running}
             done, _ = await asyncio.wait(
                 everything, timeout=killed_after, return_when=asyncio.FIRST_COMPLETED
             )

@@ -105,7 +105,7 @@ class DataParallel:
             with torch.no_grad():
                 parameter.copy_(_distribute_like(parameter, value))
             for name, moment in optimizer_state.items():
-                # The world_size of steps is a number, which optimisers keep on the CPU.
+                # The step count is a scalar, which optimizers keep on the CPU.
                 is_number = moment.shape != parameter.shape
                 laid = moment if is_number else _distribute_like(parameter, moment)
                 self._optimiser.state[parameter][name] = laid

@@ -63,7 +63,7 @@ def test_slow_rollout_continues_across_updates_with_per_token_versions(
         if len(sequence.token_ids) > 41
     ]
     spanning = [each for each in slow if len(versions_of(each[1])) > 1]
-    assert spanning, "no trajectory was played under two versions"
+    assert spanning, "no trajectory spans two versions"
     for step, sequence in slow:
         versions = [int(version) for version in sequence.policy_versions if version >= 0]
         assert versions == sorted(versions)

@@ -1,4 +1,4 @@
-"""When groups of rollouts may begin and be trained on, whatever their speeds."""
+"""When groups may start and be trained on, at any rollout speed."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -111,7 +111,7 @@ def test_no_group_becomes_stale_and_training_never_stalls(
             number += 1
         batch = schedule.ready()
         if batch is None:
-            assert under_way, "waits, but nothing is being played"
+            assert under_way, "waits with nothing in flight"
             ended = under_way.pop(choice % len(under_way))
             if dropping and choice % 5 < dropping:
                 schedule.drop(ended)

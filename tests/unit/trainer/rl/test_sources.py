@@ -1,4 +1,4 @@
-"""Who answers a prompt, and what becomes of the answer in a batch."""
+"""Sources of samples, and how samples become batches."""
 
 import asyncio
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""What the learner writes, and goes on from."""
+"""What the learner saves, publishes and resumes from."""
 
 import json
 from pathlib import Path
@@ -83,7 +83,7 @@ def test_published_weights_have_the_dtype_of_the_base(stored: Path, tmp_path: Pa
 def test_tied_weights_are_published_once(
     stored: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As weights come from a GPU, each cpu_copy by itself."""
+    """Copy each weight separately, as weights arrive from a GPU."""
     from services.trainer.rl.learner import state as states
 
     whole = states.gather_policy_weights

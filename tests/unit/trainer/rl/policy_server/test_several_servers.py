@@ -1,4 +1,4 @@
-"""Engines side by side, and who computes where."""
+"""Several engines, and the division of GPUs."""
 
 import asyncio
 from dataclasses import replace
