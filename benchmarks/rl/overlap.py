@@ -3,9 +3,9 @@
     python -m benchmarks.rl.overlap [--steps 12] [--model FOLDER]
 
 Trains a tiny model (a real learner; FOLDER is a model as temper/demo/addition/model.py makes it) on
-conversations with tools whose latencies are drawn log-normally. The words of the model are the
-benchmark's, sampled at a fixed rate, so that nothing but waiting differs. Latencies are scaled
-until rolling a batch takes as long as updating with it; then it trains strictly on-policy, with
+conversations with tools whose latencies are drawn log-normally. The model's output is scripted
+and arrives at a fixed rate, so that only waiting differs. Latencies are scaled
+until rolling out a batch takes as long as an update; then it trains strictly on-policy, with
 ``max_staleness`` 1, and on-policy again, in one run, and prints steps an hour and their ratio.
 """
 
@@ -191,7 +191,7 @@ async def train(
 
 
 def calibrated(measured: Measured, latency: float) -> float:
-    """The latency at which rolling a batch takes as long as updating, if it grows with it."""
+    """The latency at which rolling out a batch takes as long as an update."""
     return latency * measured.update / measured.rollout
 
 

@@ -19,7 +19,7 @@ import psutil
 
 from benchmarks.rollouts import cost, overlap, served
 from benchmarks.rollouts.engines import FixedRate
-from benchmarks.rollouts.playing import Stage
+from benchmarks.rollouts.runner import Stage
 from services.rollouts.chat import open_chat_tokens
 from tests.support.chat_templates.families import FAMILIES
 

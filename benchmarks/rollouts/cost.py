@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from benchmarks.rollouts.conversations import Conversation, drawn
 from benchmarks.rollouts.engines import AtOnce, Pace
-from benchmarks.rollouts.playing import Stage, Timing, complete, play
+from benchmarks.rollouts.runner import Stage, Timing, complete, play
 
 SEED = 6
 ROUNDS = 4

@@ -3,7 +3,7 @@
 from benchmarks.rollouts.bound import greedy_seconds, least_seconds
 from benchmarks.rollouts.conversations import drawn
 from benchmarks.rollouts.engines import FixedRate
-from benchmarks.rollouts.playing import Stage, play, play_in_lock_step
+from benchmarks.rollouts.runner import Stage, play, play_in_lock_step
 
 TOKENS_PER_SECOND = 400.0
 SEED = 5

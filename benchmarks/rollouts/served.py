@@ -6,7 +6,7 @@ from pathlib import Path
 
 from benchmarks.rollouts import cost
 from benchmarks.rollouts.engines import Served
-from benchmarks.rollouts.playing import Stage
+from benchmarks.rollouts.runner import Stage
 from services.contracts.engine import VllmOptions
 from services.core.artifacts import ModelSource
 from services.core.process.runtimes import REPOSITORY, find_runtime
