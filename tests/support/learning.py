@@ -15,14 +15,14 @@ TEACHER = {"type": "model", "model": "teacher"}
 
 
 def learner_spec(model: Path, method: str, folder: Path, **settings: Any) -> LearnerSpec:
-    """A spec with the hyperparameters ``settings`` of a method; those of the optimisation too."""
+    """A spec with the hyperparameters ``settings`` of a method; those of the optimizer too."""
     names = (
         *("learning_rate", "micro_batch_tokens", "training_type", "lora", "dtype"),
         *("strategy", "zero_stage"),
     )
-    optimisation = {name: settings.pop(name) for name in names if name in settings}
+    optimizer = {name: settings.pop(name) for name in names if name in settings}
     spec = {name: settings.pop(name) for name in ("checkpoint", "teacher") if name in settings}
-    hyperparameters = {"optimizer": {"learning_rate": 1e-3} | optimisation} | settings
+    hyperparameters = {"optimizer": {"learning_rate": 1e-3} | optimizer} | settings
     content: dict[str, Any] = {"hyperparameters": hyperparameters}
     if method == "distillation":
         hyperparameters.setdefault("teacher", TEACHER)
@@ -56,7 +56,6 @@ def _drawn(generator: np.random.Generator, index: int, top_k: int | None) -> Tra
         policy_versions=np.where(mask, 0, -1).astype(np.int32),
         reward=float(index % 4 == 0),
         group=index // 4,
-        final=index % 3 != 0,
         teacher=None if top_k is None else _top(generator, length, top_k),
     )
 

@@ -74,7 +74,6 @@ class BatchBuilder:
             policy_versions=np.array([-1] * prompt + sample.policy_versions, np.int32),
             reward=(sample.reward or 0.0) + self.penalty(sample),
             group=group,
-            final=sample.finish_reason not in TRUNCATED,
             teacher=teacher,
         )
 

@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-FORMAT = 1
+FORMAT = 2
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class TrainingSequence:
     ``mask`` is true on the tokens to train on, written by the policy (or a teacher, or the data);
     never on the first. ``sampler_log_probs`` are 0 and ``policy_versions`` -1 where the policy
     sampled nothing. ``reward`` is the whole reward, penalties included. Samples of one prompt share
-    a ``group``. ``final`` is false for truncated responses.
+    a ``group``.
     """
 
     token_ids: NDArray[np.int32]
@@ -37,7 +37,6 @@ class TrainingSequence:
     policy_versions: NDArray[np.int32]
     reward: float = 0.0
     group: int = 0
-    final: bool = True
     teacher: TopK | None = None
 
 
@@ -58,7 +57,6 @@ class Batch:
             "policy_versions": _joined([s.policy_versions for s in self.sequences], np.int32),
             "rewards": np.array([s.reward for s in self.sequences], np.float64),
             "groups": np.array([s.group for s in self.sequences], np.int64),
-            "final": np.array([s.final for s in self.sequences], np.bool_),
         }
         for index, sequence in enumerate(self.sequences):
             if sequence.teacher is not None:
@@ -84,7 +82,6 @@ class Batch:
                 np.split(arrays["policy_versions"], ends),
                 arrays["rewards"].tolist(),
                 arrays["groups"].tolist(),
-                arrays["final"].tolist(),
                 [_teacher(arrays, index) for index in range(len(arrays["rewards"]))],
                 strict=True,
             )

@@ -148,9 +148,7 @@ class _BatchLoss:
                 metrics = sampled(logits, part)
             return (*divergence(logits, part), *metrics)
 
-        (divergences, log_probs, entropies), _, _ = self.model(
-            micro.token_ids, micro.states, micro.ends, read
-        )
+        (divergences, log_probs, entropies), _ = self.model(micro.token_ids, micro.states, read)
         loss = (weights * divergences).sum()
         accumulator.part("loss", loss)
         accumulator.mean("log_prob_mean", log_probs)

@@ -62,8 +62,8 @@ class MicroBatch:
 
     ``token_ids`` (b, n). For the m trained tokens in them: ``targets`` (m,), their ids; ``states``
     (m,), the flattened positions that predict them; ``row_of`` (m,); ``tokens`` (m,), their indices
-    among all trained tokens of the batch. ``sequences`` (b,) are the numbers of the rows in the
-    batch. A micro-batch that is not ``real`` only keeps a process in step with the others.
+    among all trained tokens of the batch. A micro-batch that is not ``real`` only keeps a process
+    in step with the others.
     """
 
     token_ids: Tensor
@@ -71,8 +71,6 @@ class MicroBatch:
     states: Tensor
     row_of: Tensor
     tokens: Tensor
-    ends: Tensor
-    sequences: Tensor
     real: bool
 
 
@@ -133,15 +131,12 @@ def _assemble(
     width = padded.shape[1]
     positions = [tokens.positions[each] + row * width for row, each in enumerate(sequences)]
     flat = torch.cat(positions)
-    ends = torch.tensor([row * width + len(each) - 1 for row, each in enumerate(rows)])
     parts = MicroBatch(
         token_ids=padded,
         targets=padded.flatten()[flat],
         states=flat - 1,
         row_of=torch.arange(len(rows)).repeat_interleave(tokens.lengths[sequences]),
         tokens=torch.cat([tokens.indices(each) for each in sequences]),
-        ends=ends,
-        sequences=torch.tensor(sequences),
         real=real,
     )
     tensors = {

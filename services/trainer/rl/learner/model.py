@@ -49,19 +49,18 @@ class LanguageModel(nn.Module):  # type: ignore[misc]
         return type(module).__name__ in (self.causal._no_split_modules or ())
 
     def forward(
-        self, token_ids: Tensor, states: Tensor, ends: Tensor, read: Reader
-    ) -> tuple[Readings, Tensor | None, Tensor | None]:
+        self, token_ids: Tensor, states: Tensor, read: Reader
+    ) -> tuple[Readings, Tensor | None]:
         """Read the logits at ``states`` (m,) of the flattened rows ``token_ids`` (b, n).
 
-        Returns what ``read`` gave, and of a critic the values there (m,) and at ``ends`` (b,).
+        Returns what ``read`` returned, and the values (m,) there if there is a critic.
         """
         with torch.autocast(token_ids.device.type, torch.bfloat16, enabled=self.bf16):
             hidden = self.hidden(token_ids)
             readings = self.read(hidden[states], read)
             if self.critic is None:
-                return readings, None, None
-            values = self.critic(token_ids, hidden, torch.cat([states, ends]))
-        return readings, values[: len(states)], values[len(states) :]
+                return readings, None
+            return readings, self.critic(token_ids, hidden, states)
 
     def hidden(self, token_ids: Tensor) -> Tensor:
         """Last hidden states of all rows, flattened: (b * n, h)."""

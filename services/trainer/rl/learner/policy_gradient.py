@@ -97,12 +97,10 @@ def critic_targets(
 ) -> TokenTargets:
     """Each token's advantage is relative to the critic's value before it (GAE)."""
     device = sampler.device
-    final = torch.tensor([each.final for each in tokens.sequences], device=device)
     advantages, returns = gae_advantages(
         _token_rewards(tokens, settings.loss.kl, old, reference, device).float(),
         old.values,
         tokens.sequence_of.to(device),
-        torch.where(final, 0.0, old.last_values),
         gamma=settings.gamma,
         lambda_=settings.gae_lambda,
     )
@@ -186,9 +184,7 @@ class _BatchLoss:
     ) -> Tensor:
         """The weighted sum of the losses of the policy and of its critic."""
         read = LogprobReader(micro.targets, self.temperature, self.settings.entropy_bonus > 0)
-        (log_probs, entropies), values, _ = self.model(
-            micro.token_ids, micro.states, micro.ends, read
-        )
+        (log_probs, entropies), values = self.model(micro.token_ids, micro.states, read)
         loss = (weights * self._policy_losses(micro, log_probs, accumulator)).sum()
         accumulator.part("policy_loss", loss)
         accumulator.mean("entropy", entropies)

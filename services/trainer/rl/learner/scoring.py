@@ -17,12 +17,11 @@ from services.trainer.rl.sequences import Batch, TrainingSequence
 
 @dataclass(frozen=True)
 class Scores:
-    """``log_probs`` of the trained tokens (m,); of a critic the ``values`` before them (m,), and
-    ``last_values`` after the ends of the sequences (s,). On the device, for all processes."""
+    """``log_probs`` of the trained tokens (m,), and the values before them (m,), 0 without a
+    critic. On the device, in all processes."""
 
     log_probs: Tensor
     values: Tensor
-    last_values: Tensor
 
 
 class BatchScorer:
@@ -42,7 +41,7 @@ class BatchScorer:
     def score(self, tokens: TrainedTokens, temperature: float) -> Scores:
         """Score the tokens of a batch under the current weights."""
         processes = self._processes
-        scores = torch.zeros(3, tokens.count + len(tokens.sequences), device=processes.device)
+        scores = torch.zeros(2, tokens.count, device=processes.device)
         own = micro_batches(
             tokens,
             range(len(tokens.sequences)),
@@ -55,21 +54,14 @@ class BatchScorer:
         with torch.no_grad():
             for micro in own:
                 read = LogprobReader(micro.targets, temperature)
-                (log_probs, _), values, last_values = self._model(
-                    micro.token_ids, micro.states, micro.ends, read
-                )
+                (log_probs, _), values = self._model(micro.token_ids, micro.states, read)
                 if not micro.real:
                     continue
                 scores[0, micro.tokens] = log_probs
                 if values is not None:
                     scores[1, micro.tokens] = values
-                    scores[2, micro.sequences] = last_values
         processes.sum(scores)
-        return Scores(
-            scores[0, : tokens.count],
-            scores[1, : tokens.count],
-            scores[2, : len(tokens.sequences)],
-        )
+        return Scores(scores[0], scores[1])
 
 
 def sequence_log_probs(

@@ -101,11 +101,9 @@ class ZeroStrategy:
             group["lr"] = 0.0
         token_ids = torch.zeros((1, 2), dtype=torch.long, device=self._device)
         places = torch.zeros(1, dtype=torch.long, device=self._device)
-        readings, values, last_values = self._engine(
-            token_ids, places, places, lambda logits, _: (logits.sum(-1),)
-        )
+        readings, values = self._engine(token_ids, places, lambda logits, _: (logits.sum(-1),))
         with self.sync_gradients(enabled=True):
-            outputs = [*readings, *(each for each in (values, last_values) if each is not None)]
+            outputs = readings if values is None else (*readings, values)
             self.backward(0.0 * torch.stack([each.sum() for each in outputs]).sum())
         self._engine.step()
         for group, rate in zip(self._adam.param_groups, rates, strict=True):

@@ -38,7 +38,6 @@ def gae_advantages(
     rewards: Tensor,
     values: Tensor,
     sequence_of: Tensor,
-    last_values: Tensor,
     *,
     gamma: float,
     lambda_: float,
@@ -47,17 +46,18 @@ def gae_advantages(
 
     The recursion runs over trained tokens only: tool results between two of them are skipped, and a
     token's successor is the next trained one. ``rewards`` and ``values`` (m,) are the reward of
-    each token and the value of the state before it; ``last_values`` (s,) is the value after the
-    end: 0 for a terminated sequence. Returns advantages and returns (value targets), both (m,).
+    each token and the value of the state before it. The value after the last token is 0, for
+    truncated responses too: the critic is never trained there, so that bootstrapping from it would
+    feed its own error back. Returns advantages and returns (value targets), both (m,).
     """
-    rows, columns, shape = _grid(sequence_of, len(last_values))
+    rows, columns, shape = _grid(sequence_of)
     padded_rewards, padded_values = rewards.new_zeros(shape), values.new_zeros(shape)
     padded_rewards[rows, columns] = rewards
     padded_values[rows, columns] = values
     lengths = torch.bincount(sequence_of, minlength=shape[0])
     advantages = torch.zeros_like(padded_values)
-    following = torch.zeros_like(last_values)
-    next_values = last_values
+    following = values.new_zeros(shape[0])
+    next_values = following
     for column in range(shape[1] - 1, -1, -1):
         inside = column < lengths
         value = padded_values[:, column]
@@ -69,9 +69,9 @@ def gae_advantages(
     return ragged, ragged + values
 
 
-def _grid(sequence_of: Tensor, sequences: int) -> tuple[Tensor, Tensor, tuple[int, int]]:
+def _grid(sequence_of: Tensor) -> tuple[Tensor, Tensor, tuple[int, int]]:
     """Row and column of each token in a table with one row per sequence, and its shape."""
-    lengths = torch.bincount(sequence_of, minlength=sequences)
+    lengths = torch.bincount(sequence_of)
     starts = lengths.cumsum(0) - lengths
     columns = torch.arange(len(sequence_of), device=sequence_of.device) - starts[sequence_of]
-    return sequence_of, columns, (sequences, int(lengths.max()) if len(lengths) else 0)
+    return sequence_of, columns, (len(lengths), int(lengths.max()) if len(lengths) else 0)

@@ -17,7 +17,7 @@ def test_batch_round_trip(top_k: int | None, tmp_path: Path) -> None:
     for one, two in zip(batch.sequences, read.sequences, strict=True):
         for name in ("token_ids", "mask", "sampler_log_probs", "policy_versions"):
             np.testing.assert_array_equal(getattr(one, name), getattr(two, name))
-        assert (one.reward, one.group, one.final) == (two.reward, two.group, two.final)
+        assert (one.reward, one.group) == (two.reward, two.group)
         if one.teacher is not None:
             assert two.teacher is not None
             np.testing.assert_array_equal(one.teacher.ids, two.teacher.ids)

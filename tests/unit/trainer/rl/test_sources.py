@@ -126,15 +126,9 @@ def test_trajectory_becomes_an_aligned_sequence() -> None:
     assert sequence.mask.tolist() == [False, False, True, False, True]
     assert sequence.sampler_log_probs.tolist() == [0.0, 0.0, -0.5, 0.0, -0.25]
     assert sequence.policy_versions.tolist() == [-1, -1, 3, -1, 4]
-    assert (sequence.reward, sequence.group, sequence.final) == (1.0, 5, True)
+    assert (sequence.reward, sequence.group) == (1.0, 5)
     assert sequence.teacher is not None
     assert sequence.teacher.ids.shape == (4, 2)
-
-
-def test_truncated_response_is_not_terminated() -> None:
-    cut = trajectory(finish_reason=FinishReason.LENGTH)
-    batch = asyncio.run(BatchBuilder(8).of([group_of(cut)]))
-    assert not batch.sequences[0].final
 
 
 def test_batch_holds_only_usable_samples() -> None:

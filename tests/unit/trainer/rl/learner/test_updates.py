@@ -149,12 +149,23 @@ def test_weights_stay_intact_when_the_loss_is_nan(learn: Any, tmp_path: Path) ->
 def test_critic_learns_the_expected_reward(learn: Any, tmp_path: Path) -> None:
     for kind in ("shared", "separate"):
         critic = {"kind": kind, "learning_rate": 3e-2, "clip": None}
-        batch = changed(drawn_batch(), reward=1.0, final=True)
+        batch = changed(drawn_batch(), reward=1.0)
         learner, first = learn("ppo", batch, critic=critic, learning_rate=1e-6)
         for step in range(1, 8):
             last = update(learner, tmp_path, batch, step).metrics
         assert last["value_loss"] < first["value_loss"] / 2, kind
         assert last["value_mean"] > 0.3, kind
+
+
+def test_critic_of_truncated_responses_converges_to_their_reward(
+    learn: Any, tmp_path: Path
+) -> None:
+    critic = {"kind": "shared", "learning_rate": 3e-2, "clip": None}
+    batch = changed(drawn_batch(), reward=-1.0)
+    learner, _ = learn("ppo", batch, critic=critic, learning_rate=1e-6)
+    for step in range(1, 40):
+        last = update(learner, tmp_path, batch, step).metrics
+    assert last["value_mean"] == pytest.approx(-1.0, abs=0.15)
 
 
 def test_student_approaches_its_teacher(base: Path, learn: Any, tmp_path: Path) -> None:

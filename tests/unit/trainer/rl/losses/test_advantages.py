@@ -42,7 +42,6 @@ def test_gae_of_one_response() -> None:
         tensor(0, 0, 1),
         tensor(0.5, 0.6, 0.7),
         torch.zeros(3, dtype=torch.long),
-        tensor(0),
         gamma=1.0,
         lambda_=0.95,
     )
@@ -52,26 +51,17 @@ def test_gae_of_one_response() -> None:
 
 def test_gae_of_ragged_responses() -> None:
     one, _ = gae_advantages(
-        tensor(0, 2), tensor(0.1, 0.4), torch.tensor([0, 0]), tensor(0.9), gamma=0.9, lambda_=0.8
+        tensor(0, 2), tensor(0.1, 0.4), torch.tensor([0, 0]), gamma=0.9, lambda_=0.8
     )
     both, _ = gae_advantages(
         tensor(5, 0, 2, 0, 0, 1),
         tensor(3, 0.1, 0.4, 0.5, 0.6, 0.7),
         torch.tensor([0, 2, 2, 3, 3, 3]),
-        tensor(0, 7, 0.9, 0),
         gamma=0.9,
         lambda_=0.8,
     )
     torch.testing.assert_close(both[1:3], one)
     torch.testing.assert_close(both[0], tensor(2)[0])
-
-
-def test_gae_bootstraps_from_last_values() -> None:
-    place = torch.zeros(1, dtype=torch.long)
-    advantages, _ = gae_advantages(
-        tensor(0), tensor(0.5), place, tensor(0.8), gamma=0.5, lambda_=1.0
-    )
-    torch.testing.assert_close(advantages, tensor(0.5 * 0.8 - 0.5))
 
 
 def test_whitened_values_have_mean_0_and_variance_1() -> None:
