@@ -12,9 +12,11 @@ class TemperError(Exception):
     """Base of the errors that Temper raises on purpose.
 
     ``code`` is stable and machine-readable; ``param`` names the request field at fault.
+    ``retryable``: a process died that a job depends on, and another attempt may succeed.
     """
 
     code = "internal_error"
+    retryable = False
 
     def __init__(self, message: str, *, param: str | None = None, code: str | None = None) -> None:
         super().__init__(message)

@@ -97,5 +97,7 @@ async def served(
             await stack.enter_async_context(server)
         except VllmFailed as error:
             reporter.message("The model could not be served", "error", log_tail=error.last_lines)
-            raise JobFailed(error.message, code="engine_start_failed") from error
+            failure = JobFailed(error.message, code="engine_start_failed")
+            failure.retryable = error.retryable
+            raise failure from error
         yield Served(server, adapter.name if adapter else base_name)

@@ -1,4 +1,4 @@
-"""``temper ps``, ``show``, ``logs``, ``cancel`` and ``wait``: jobs of every kind."""
+"""``temper ps``, ``show``, ``logs``, ``cancel``, ``retry`` and ``wait``: jobs of every kind."""
 
 from typing import Annotated
 
@@ -95,6 +95,17 @@ def cancel(job_id: JobId, as_json: JsonOption = False) -> None:
         out.line(f"{job_id} is {job.status.value}")
     else:
         out.line(f"{job_id} is being cancelled")
+
+
+def retry(job_id: JobId, as_json: JsonOption = False) -> None:
+    """Requeue a failed job; it resumes from its last checkpoint."""
+    out = Output(as_json)
+    with connect() as client:
+        job = client.jobs.retry(job_id)
+    if as_json:
+        out.document(job)
+    else:
+        out.line(f"{job_id} is {job.status.value}")
 
 
 def wait(job_id: JobId, timeout: TimeLimit = None, as_json: JsonOption = False) -> None:

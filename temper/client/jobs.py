@@ -59,6 +59,10 @@ class Jobs:
         """Request cancellation; the status becomes final once the job's processes have exited."""
         return self._transport.post(_path(self.path, job_id, "cancel"), Job)
 
+    def retry(self, job_id: str) -> Job:
+        """Requeue a failed job; it resumes from its last checkpoint."""
+        return self._transport.post(_path(self.path, job_id, "retry"), Job)
+
     def events(self, job_id: str, *, most: int = 100) -> Page[Event]:
         """Return up to ``most`` events of a job, newest first."""
         path = _path(self.path, job_id, "events")
@@ -113,6 +117,10 @@ class JobResource(Generic[CreateT, JobT]):
     def cancel(self, job_id: str) -> JobT:
         """Request cancellation; the status becomes final once the job's processes have exited."""
         return self._transport.post(_path(self.path, job_id, "cancel"), self.resource)
+
+    def retry(self, job_id: str) -> JobT:
+        """Requeue a failed job; it resumes from its last checkpoint."""
+        return self._transport.post(_path(self.path, job_id, "retry"), self.resource)
 
 
 class FineTuning(JobResource[CreateFineTuningJob, FineTuningJob]):

@@ -36,6 +36,7 @@ def settings(home: Path) -> dict[str, str]:
         "TEMPER_GRACE_SECONDS": "1",
         "TEMPER_RECONCILE_SECONDS": "0.5",
         "TEMPER_CPU_SLOTS": "4",
+        "TEMPER_RETRY_SECONDS": "0.1",
         "TEMPER_MAX_EVENT_STREAMS": "8",
     }
 

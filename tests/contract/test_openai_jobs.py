@@ -81,7 +81,12 @@ def test_the_older_place_of_hyperparameters_works(submit: Submit) -> None:
     [
         ("fail", "bad_data", "row 3: nothing there", "training_file"),
         ("invalid", "bad_data", "row 3: nothing there", "training_file"),
-        ("crash", "process_killed", "the process was killed by SIGSEGV", None),
+        (
+            "crash",
+            "process_killed",
+            "the process was killed by SIGSEGV; 3 attempts were lost without progress",
+            None,
+        ),
     ],
 )
 def test_a_failed_job_says_why(
@@ -173,6 +178,20 @@ def test_a_finished_job_cannot_be_cancelled(
     with pytest.raises(openai.ConflictError) as caught:
         client.fine_tuning.jobs.cancel(job.id)
     assert caught.value.code == "job_already_final"
+
+
+def test_a_failed_job_is_retried_on_request(
+    http: httpx.Client, submit: Submit, wait_until: Wait
+) -> None:
+    job_id = wait_until(submit("fail").id, "failed").id
+
+    answer = http.post(f"/v1/fine_tuning/jobs/{job_id}/retry")
+
+    assert answer.status_code == 200
+    assert (answer.json()["status"], answer.json()["error"]) == ("queued", None)
+    job = wait_until(job_id, "failed")
+    assert job.to_dict()["attempt"] == 2
+    assert http.post(f"/v1/jobs/{submit('succeed').id}/retry").status_code == 409
 
 
 def test_a_retried_create_gives_the_first_job(client: openai.OpenAI, submit: Submit) -> None:

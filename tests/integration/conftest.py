@@ -54,6 +54,7 @@ def platform(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Platfor
         settings = {
             "TEMPER_HOME": str(tmp_path / "home"),
             "TEMPER_GRACE_SECONDS": str(GRACE_SECONDS),
+            "TEMPER_RETRY_SECONDS": "0.1",
             "TEMPER_RECONCILE_SECONDS": "0.5",
             "TEMPER_HOST_NAME": "test-host",
         }

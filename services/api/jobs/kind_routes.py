@@ -1,4 +1,4 @@
-"""The routes that every kind of job has: list, show, cancel, events."""
+"""The routes that every kind of job has: list, show, cancel, retry, events."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from services.contracts.base import DEFAULT_LIMIT, Page
 from services.contracts.errors import Conflict, InvalidRequest, NotFound
 from services.contracts.jobs import Event, JobKind, JobState, JobStatus
 from services.core.jobs.job import Job
-from services.core.jobs.store import JobFilter, get_job, list_jobs, request_cancel
+from services.core.jobs.store import JobFilter, get_job, list_jobs, request_cancel, retry_job
 from services.core.web.auth import Principal
 from services.core.web.errors import documented_errors
 from services.core.web.paging import After, Limit, page_of
@@ -35,6 +35,7 @@ class KindRoutes(Generic[View]):
         self._add_list(router)
         self._add_show(router)
         self._add_cancel(router)
+        self._add_retry(router)
         self._add_events(router)
 
     def _add_list(self, router: APIRouter) -> None:
@@ -81,6 +82,20 @@ class KindRoutes(Generic[View]):
             """Cancel a waiting job at once; ask the worker of a running one to end it."""
             with gateway.database.write() as session:
                 return self.view(request_cancel(session, job_id, self.kind))
+
+    def _add_retry(self, router: APIRouter) -> None:
+        @router.post(
+            "/{job_id}/retry",
+            summary=f"Retry one failed {self.noun}",
+            response_model=self.shown_as,
+            responses=documented_errors(NotFound, Conflict),
+        )
+        def retry(gateway: Gateway, _principal: Principal, job_id: str) -> View:
+            """Requeue a failed job; it resumes from its last checkpoint."""
+            with gateway.database.write() as session:
+                job = retry_job(session, job_id, self.kind)
+            gateway.dispatcher.nudge()
+            return self.view(job)
 
     def _add_events(self, router: APIRouter) -> None:
         @router.get(

@@ -9,7 +9,7 @@ from services.api.jobs.view import job_view
 from services.contracts.base import DEFAULT_LIMIT, Page
 from services.contracts.errors import AuthenticationFailed, Conflict, InvalidRequest, NotFound
 from services.contracts.jobs import Event, Job, JobKind, JobStatus, Worker
-from services.core.jobs.store import JobFilter, get_job, list_jobs, request_cancel
+from services.core.jobs.store import JobFilter, get_job, list_jobs, request_cancel, retry_job
 from services.core.jobs.workers import live_workers
 from services.core.web.auth import Principal
 from services.core.web.errors import documented_errors
@@ -55,6 +55,19 @@ def cancel(gateway: Gateway, _principal: Principal, job_id: str) -> Job:
     """Cancel a waiting job at once; ask the worker of a running one to end it."""
     with gateway.database.write() as session:
         return job_view(request_cancel(session, job_id))
+
+
+@router.post(
+    "/jobs/{job_id}/retry",
+    summary="Retry a failed job",
+    responses=documented_errors(NotFound, Conflict),
+)
+def retry(gateway: Gateway, _principal: Principal, job_id: str) -> Job:
+    """Requeue a failed job; it resumes from its last checkpoint."""
+    with gateway.database.write() as session:
+        job = retry_job(session, job_id)
+    gateway.dispatcher.nudge()
+    return job_view(job)
 
 
 @router.get(

@@ -48,6 +48,8 @@ class JobRow(Base):
     queue_reason: Mapped[str | None] = mapped_column(Text)
     attempt: Mapped[int] = mapped_column(default=0)
     losses: Mapped[int] = mapped_column(default=0)
+    progress: Mapped[int] = mapped_column(default=0, server_default="0")
+    not_before: Mapped[float | None]
     epoch: Mapped[int] = mapped_column(default=0)
     owner: Mapped[str | None] = mapped_column(String(200))
     lease_expires_at: Mapped[float | None]

@@ -58,6 +58,7 @@ def claim_validation(session: Session, queue: str, claimant: Claimant) -> Claim 
             JobRow.status == JobStatus.VALIDATING_FILES.value,
             JobRow.validation_queue == queue,
             JobRow.owner.is_(None),
+            _may_start(session),
         )
         .order_by(JobRow.priority.desc(), JobRow.seq)
         .limit(1)
@@ -150,11 +151,21 @@ def _claim_from(
 def _queued(session: Session, queue: str, fits: ColumnElement[bool]) -> list[Job]:
     rows = session.scalars(
         select(JobRow)
-        .where(JobRow.status == JobStatus.QUEUED.value, JobRow.queue == queue, fits)
+        .where(
+            JobRow.status == JobStatus.QUEUED.value,
+            JobRow.queue == queue,
+            fits,
+            _may_start(session),
+        )
         .order_by(JobRow.priority.desc(), JobRow.seq)
         .limit(LOOK_AHEAD)
     ).all()
     return [job_from_row(row) for row in rows]
+
+
+def _may_start(session: Session) -> ColumnElement[bool]:
+    """Excludes jobs that wait to be retried."""
+    return or_(JobRow.not_before.is_(None), JobRow.not_before <= now(session))
 
 
 def _still_waits(session: Session, job: Job) -> bool:
@@ -179,6 +190,7 @@ def _take(session: Session, job: Job, claimant: Claimant) -> Job:
         "lease_expires_at": now(session) + claimant.lease_seconds,
         "updated_at": started,
         "queue_reason": None,
+        "not_before": None,
         "phase": "starting" if working else "validating",
     }
     if working:

@@ -18,7 +18,7 @@ EDGES: dict[JobStatus, frozenset[JobStatus]] = {
     ),
     JobStatus.PAUSED: frozenset({JobStatus.QUEUED, JobStatus.CANCELLED}),
     JobStatus.SUCCEEDED: frozenset(),
-    JobStatus.FAILED: frozenset(),
+    JobStatus.FAILED: frozenset({JobStatus.VALIDATING_FILES, JobStatus.QUEUED}),  # retried by hand
     JobStatus.CANCELLED: frozenset(),
 }
 
@@ -82,6 +82,8 @@ class Job:
     queue_reason: str | None
     attempt: int
     losses: int
+    progress: int
+    not_before: float | None
     epoch: int
     owner: str | None
     lease_expires_at: float | None

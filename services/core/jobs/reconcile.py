@@ -1,20 +1,21 @@
 """Repair after crashes. Every function may run at any time, in several processes."""
 
 import time
+from typing import Any
 
-from sqlalchemy import exists, select, update
+from sqlalchemy import exists, func, or_, select, update
 from sqlalchemy.orm import Session
 
 from services.contracts.jobs import JobError, JobStatus
 from services.core.db.engine import now
-from services.core.db.tables import JobRow, OutboxRow, WorkerRow
+from services.core.db.tables import CheckpointRow, JobRow, OutboxRow, WorkerRow
 from services.core.jobs.job import Job, LeaseLost, job_from_row
 from services.core.jobs.queues import add_wake_up
 from services.core.jobs.store import fail_job, move_job, release_validation
 from services.core.jobs.workers import live_workers
 
 MAX_LOSSES = 3
-"""The job fails when it loses this many workers."""
+"""The job fails after this many lost attempts without progress in between."""
 
 ITS_TURN = "waiting for its turn"
 
@@ -36,31 +37,73 @@ def recover_expired(session: Session, grace_seconds: float) -> int:
         )
         .with_for_update(skip_locked=True)
     ).all()
+    alive = {worker.id for worker in live_workers(session)}
     for job in [job_from_row(row) for row in expired]:
+        lost = JobError(code="worker_lost", message=f"worker {job.owner} was lost")
         try:
-            give_up_claim(session, job, f"worker {job.owner} was lost")
+            # A live worker lost its lease to an outage of the database: not the job's fault.
+            give_up_claim(session, job, lost, counts=job.owner not in alive)
         except LeaseLost:
             continue  # its worker has come back
     return len(expired)
 
 
-def give_up_claim(session: Session, job: Job, lost: str) -> None:
-    """End a lost claim: the job is requeued, or fails after `MAX_LOSSES`.
+def give_up_claim(
+    session: Session,
+    job: Job,
+    cause: JobError,
+    *,
+    counts: bool = True,
+    retry_seconds: float = 0.0,
+    data: dict[str, Any] | None = None,
+) -> None:
+    """End a claim whose attempt was lost: requeue the job, or fail it with the ``cause``.
 
-    ``lost`` is a clause that says what was lost. Raises `LeaseLost` when the claim has ended.
+    Losses that ``counts`` are counted since the last progress: a new checkpoint, or further steps
+    of a job without checkpoints. The next attempt waits ``retry_seconds``, doubled
+    with each loss (exponential backoff); ``data`` goes with the event.
+    Raises `LeaseLost` when the claim has ended.
     """
-    losses = job.losses + 1
+    progress = _progress(session, job)
+    losses = (0 if progress > job.progress else job.losses) + counts
     if job.cancel_requested_at is not None:
-        move_job(session, job, JobStatus.CANCELLED, f"Cancelled; its {lost}", phase=None)
-    elif losses >= MAX_LOSSES:
-        message = f"{lost}; that was the job's loss number {losses}"
-        fail_job(session, job, JobError(code="worker_lost", message=message))
-    elif job.status is JobStatus.VALIDATING_FILES:
-        release_validation(session, job, f"The {lost}; validation restarts", losses=losses)
-    else:
-        message = f"The {lost}; the job resumes from its last checkpoint"
-        move_job(session, job, JobStatus.QUEUED, message, level="warn", phase=None, losses=losses)
-        add_wake_up(session, job.queue)
+        move_job(session, job, JobStatus.CANCELLED, f"Cancelled; {cause.message}", phase=None)
+        return
+    if losses >= MAX_LOSSES:
+        message = f"{cause.message}; {losses} attempts were lost without progress"
+        fail_job(session, job, cause.model_copy(update={"message": message}), data)
+        return
+    delay = retry_seconds * 2 ** max(0, losses - 1)
+    again = f"in {delay:.0f} s" if delay else "now"
+    not_before = now(session) + delay if delay else None
+    if job.status is JobStatus.VALIDATING_FILES:
+        message = f"{_sentence(cause)}; validation restarts {again}"
+        release_validation(session, job, message, losses=losses, not_before=not_before)
+        return
+    message = f"{_sentence(cause)}; the job resumes from its last checkpoint {again}"
+    changes: dict[str, Any] = {
+        "phase": None,
+        "losses": losses,
+        "progress": max(progress, job.progress),
+        "not_before": not_before,
+        "queue_reason": "waiting to be retried" if delay else None,
+    }
+    move_job(session, job, JobStatus.QUEUED, message, level="warn", data=data, **changes)
+    add_wake_up(session, job.queue)
+
+
+def _progress(session: Session, job: Job) -> int:
+    """How far a job's durable work has come; a validation always restarts."""
+    if job.status is JobStatus.VALIDATING_FILES:
+        return 0
+    checkpoint = session.scalar(
+        select(func.max(CheckpointRow.step)).where(CheckpointRow.job_id == job.id)
+    )
+    return checkpoint or job.step or 0
+
+
+def _sentence(cause: JobError) -> str:
+    return cause.message[:1].upper() + cause.message[1:]
 
 
 def wake_waiting_queues(session: Session, older_than_seconds: float) -> int:
@@ -84,6 +127,7 @@ def wake_waiting_queues(session: Session, older_than_seconds: float) -> int:
                 JobRow.status == status.value,
                 JobRow.owner.is_(None),
                 JobRow.updated_at < before,
+                or_(JobRow.not_before.is_(None), JobRow.not_before <= now(session)),
                 ~exists().where(OutboxRow.queue == queue),
             )
             .distinct()

@@ -146,7 +146,9 @@ def fail_job(
     )
 
 
-def release_validation(session: Session, job: Job, message: str, *, losses: int) -> None:
+def release_validation(
+    session: Session, job: Job, message: str, *, losses: int, not_before: float | None = None
+) -> None:
     """Release a claimed validation; another worker restarts it."""
     released = session.scalar(
         update(JobRow)
@@ -160,6 +162,7 @@ def release_validation(session: Session, job: Job, message: str, *, losses: int)
             lease_expires_at=None,
             phase=None,
             losses=losses,
+            not_before=not_before,
             updated_at=time.time(),
         )
         .returning(JobRow.id)
@@ -187,6 +190,20 @@ def request_cancel(session: Session, job_id: str, kind: str | None = None) -> Jo
         return move_job(session, job, JobStatus.CANCELLED, "Cancelled before it ran", phase=None)
     append_event(session, job_id, "Cancellation requested")
     return get_job(session, job_id)
+
+
+def retry_job(session: Session, job_id: str, kind: str | None = None) -> Job:
+    """Requeue a failed job: its files are validated again, or its work resumes from the last
+    checkpoint. Raises `Conflict` when the job has not failed."""
+    job = get_job(session, job_id, kind, lock=True)
+    if job.status is not JobStatus.FAILED:
+        raise Conflict(f"job {job_id} is {job.status}, not failed", code="job_not_failed")
+    to = JobStatus.VALIDATING_FILES if job.started_at is None else JobStatus.QUEUED
+    fresh: dict[str, Any] = {"error": None, "finished_at": None, "cancel_requested_at": None}
+    fresh |= {"losses": 0, "progress": 0, "not_before": None}
+    retried = move_job(session, job, to, "Retried on request", **fresh)
+    add_wake_up(session, retried.current_queue)
+    return retried
 
 
 def list_checkpoints(

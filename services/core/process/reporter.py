@@ -63,9 +63,14 @@ class Reporter:
         """Write the result of a successful child, with the fields of its kind of job."""
         self._write_result({"status": "succeeded", **result})
 
-    def fail(self, code: str, message: str, param: str | None = None) -> None:
-        """Write the failure: a machine-readable code, one line for the user, the field at fault."""
-        error = {"code": code, "message": message, "param": param}
+    def fail(
+        self, code: str, message: str, param: str | None = None, *, retryable: bool = False
+    ) -> None:
+        """Write the failure: a machine-readable code, one line for the user, the field at fault.
+
+        ``retryable``: a process that the work depends on died, and another attempt may succeed.
+        """
+        error = {"code": code, "message": message, "param": param, "retryable": retryable}
         self._write_result({"status": "failed", "error": error})
 
     def _report(self, record: dict[str, Any]) -> None:

@@ -43,7 +43,7 @@ class SupervisedProcess:
 
     ``returncode`` is the child's, as in `subprocess` (-N: killed by signal N), or None while the
     tree runs; afterwards no process of it is left. ``expired``: it was stopped because its lease
-    ran out.
+    ran out; ``unsupervised``: its watchdog was killed, so that it was killed too.
     """
 
     def __init__(self, watchdog: "subprocess.Popen[bytes]", tree: str) -> None:
@@ -57,6 +57,7 @@ class SupervisedProcess:
         self.pid: int | None = None
         self.returncode: int | None = None
         self.expired = False
+        self.unsupervised = False
         self._error: str | None = None
         self._ending = False
 
@@ -144,6 +145,7 @@ class SupervisedProcess:
         self._reports.close()
         code = self._watchdog.wait()
         if returncode is None:  # the watchdog itself was killed
+            self.unsupervised = True
             kill_tree(self._tree)
         self.returncode = code if returncode is None else returncode
 

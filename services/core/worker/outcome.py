@@ -28,7 +28,7 @@ class ChildExit:
     """How a child ended. ``result`` is its result.json, None without one.
 
     ``cancelled``, ``stopping`` and ``expired``: it was stopped by the user, by the shutdown of its
-    worker, by the expiry of its lease.
+    worker, by the expiry of its lease. ``unsupervised``: it was killed because its watchdog died.
     """
 
     returncode: int
@@ -37,6 +37,7 @@ class ChildExit:
     stopping: bool
     expired: bool
     log_tail: list[str]
+    unsupervised: bool = False
 
 
 def read_result(job_dir: Path) -> dict[str, Any] | None:
@@ -64,7 +65,9 @@ def _bad_result(reason: str) -> dict[str, Any]:
     return {"status": "failed", "error": {"code": "bad_result", "message": message}}
 
 
-def settle(session: Session, claim: Claim, handler: Handler, child_exit: ChildExit) -> None:
+def settle(
+    session: Session, claim: Claim, handler: Handler, child_exit: ChildExit, retry_seconds: float
+) -> None:
     """Change the job's status and release its devices, in one transaction.
 
     A success counts even after a cancellation, which came too late. A failure does not count when
@@ -83,10 +86,15 @@ def settle(session: Session, claim: Claim, handler: Handler, child_exit: ChildEx
     elif child_exit.stopping:
         _give_back(session, claim, job)
     elif child_exit.expired:
-        give_up_claim(session, job, f"lease of worker {job.owner} ran out")
+        # This worker is alive: it was suspended, or the database was down.
+        lost = JobError(code="worker_lost", message=f"the lease of worker {job.owner} expired")
+        give_up_claim(session, job, lost, counts=False)
     else:
-        cause = _cause(child_exit.result, child_exit.returncode)
-        fail_job(session, job, cause, {"log_tail": child_exit.log_tail})
+        cause, data = _cause(child_exit), {"log_tail": child_exit.log_tail}
+        if _is_retryable(child_exit):
+            give_up_claim(session, job, cause, retry_seconds=retry_seconds, data=data)
+        else:
+            fail_job(session, job, cause, data)
     _free_devices(session, job)
 
 
@@ -105,7 +113,8 @@ def _free_devices(session: Session, job: Job) -> None:
 
 def _queue(session: Session, job: Job) -> None:
     """Queue a job whose files are valid; reports and losses are counted from zero for the work."""
-    fresh: dict[str, Any] = {"reports_offset": 0, "losses": 0, "step": None, "total_steps": None}
+    fresh: dict[str, Any] = {"reports_offset": 0, "losses": 0, "progress": 0}
+    fresh |= {"step": None, "total_steps": None}
     message = "Files are valid; job queued"
     move_job(session, job, JobStatus.QUEUED, message, phase=None, **fresh)
     add_wake_up(session, job.queue)
@@ -127,10 +136,18 @@ def _give_back(session: Session, claim: Claim, job: Job) -> None:
     add_wake_up(session, job.queue)
 
 
-def _cause(result: dict[str, Any] | None, returncode: int) -> JobError:
-    """The cause of a failure: the child's own error, or its exit code."""
-    if result is not None:
-        told = result.get("error")
+def _is_retryable(child_exit: ChildExit) -> bool:
+    """Whether the child, or a process that it depends on, died: another attempt may succeed."""
+    if child_exit.result is None:
+        return True
+    error = child_exit.result.get("error")
+    return isinstance(error, dict) and error.get("retryable") is True
+
+
+def _cause(child_exit: ChildExit) -> JobError:
+    """The cause of a failure: the child's own error, or what its exit code says."""
+    if child_exit.result is not None:
+        told = child_exit.result.get("error")
         error = told if isinstance(told, dict) else {}
         param = error.get("param")
         return JobError(
@@ -138,14 +155,16 @@ def _cause(result: dict[str, Any] | None, returncode: int) -> JobError:
             message=str(error.get("message") or "the process gave no reason"),
             param=str(param) if param is not None else None,
         )
-    if returncode >= 0:
-        return JobError(
-            code="process_crashed", message=f"the process ended with code {returncode}, no result"
-        )
-    number = -returncode
+    if child_exit.unsupervised:
+        message = "the watchdog of the process was killed, and the process with it"
+        return JobError(code="watchdog_killed", message=message)
+    if child_exit.returncode >= 0:
+        message = f"the process ended with code {child_exit.returncode} and no result"
+        return JobError(code="process_crashed", message=message)
+    number = -child_exit.returncode
     try:
         name = signal.Signals(number).name
     except ValueError:
         name = str(number)
-    hint = "; the kernel kills so when memory is short" if number == signal.SIGKILL else ""
+    hint = ", as the kernel does when memory runs out" if number == signal.SIGKILL else ""
     return JobError(code="process_killed", message=f"the process was killed by {name}{hint}")

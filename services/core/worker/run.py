@@ -105,7 +105,7 @@ class ClaimRun:
             while not process.wait(1.0):
                 pass  # devices are free once the last process is gone
         code = process.returncode if process.returncode is not None else -signal.SIGKILL
-        return self._exit(code, expired=process.expired)
+        return self._exit(code, expired=process.expired, unsupervised=process.unsupervised)
 
     def _start(self, launch: Launch) -> SupervisedProcess:
         job = self._claim.job
@@ -121,7 +121,9 @@ class ClaimRun:
             grace_seconds=self._settings.grace_seconds,
         )
 
-    def _exit(self, returncode: int, *, expired: bool = False) -> ChildExit:
+    def _exit(
+        self, returncode: int, *, expired: bool = False, unsupervised: bool = False
+    ) -> ChildExit:
         return ChildExit(
             returncode=returncode,
             result=read_result(self._dir),
@@ -129,6 +131,7 @@ class ClaimRun:
             stopping=self._stopping.is_set(),
             expired=expired,
             log_tail=log_tail(self._dir / LOG),
+            unsupervised=unsupervised,
         )
 
     def _launch(self) -> Launch | None:
@@ -162,11 +165,13 @@ class ClaimRun:
                 process.end()
 
     def _settle(self, child_exit: ChildExit) -> None:
+        retry_seconds = self._settings.retry_seconds
+
         def record() -> None:
             while self._follower.follow():
                 self._lease.renew_if_due()
             with self._database.write() as session:
-                settle(session, self._claim, self._handler, child_exit)
+                settle(session, self._claim, self._handler, child_exit, retry_seconds)
 
         self._retry(record)
 

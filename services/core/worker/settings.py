@@ -19,3 +19,9 @@ class WorkerSettings(Settings, ToolSettings):
     validation_slots: int = Field(
         default=2, ge=1, le=64, description="Files that one worker validates concurrently."
     )
+    retry_seconds: float = Field(
+        default=5.0,
+        ge=0.0,
+        le=3600.0,
+        description="Wait after the death of a job's process; doubled when it dies again.",
+    )

@@ -157,7 +157,7 @@ def main(job_dir: Path) -> None:
     try:
         statistics = asyncio.run(_run(spec, job_dir, environment, reporter, endpoint_key))
     except TemperError as error:
-        reporter.fail(error.code, error.message, error.param)
+        reporter.fail(error.code, error.message, error.param, retryable=error.retryable)
     except asyncio.CancelledError:
         sys.exit(128 + signal.SIGTERM)
     else:

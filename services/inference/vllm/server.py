@@ -216,9 +216,12 @@ class VllmServer:
     def _ended(self, code: int) -> VllmFailed:
         self._last_lines.extend(self._follower.new_lines())
         if code == -signal.SIGKILL:
-            return self._failure("vLLM was killed; the machine may have run out of memory")
-        how = f"was ended by signal {-code}" if code < 0 else f"ended with code {code}"
-        return self._failure(f"vLLM {how}")
+            failure = self._failure("vLLM was killed; the machine may have run out of memory")
+        else:
+            how = f"was killed by signal {-code}" if code < 0 else f"exited with code {code}"
+            failure = self._failure(f"vLLM {how}")
+        failure.retryable = code < 0 or self._phase is StartupPhase.READY
+        return failure
 
     def _failure(self, what: str) -> VllmFailed:
         lines = list(self._last_lines)

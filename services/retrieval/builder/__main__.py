@@ -99,7 +99,7 @@ def main(folder: Path) -> None:
         error.announce(reporter)
         reporter.fail(error.code, error.message, error.param)
     except TemperError as error:
-        reporter.fail(error.code, error.message, error.param)
+        reporter.fail(error.code, error.message, error.param, retryable=error.retryable)
     else:
         reporter.finish(**outcome.model_dump(mode="json"))
 

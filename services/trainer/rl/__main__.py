@@ -53,7 +53,7 @@ def main(job_dir: Path) -> None:
             reporter.message("The learner failed", "error", log_tail=error.log_tail)
         if isinstance(error, VllmFailed):
             reporter.message("The engine failed", "error", log_tail=error.last_lines)
-        reporter.fail(error.code, error.message, error.param)
+        reporter.fail(error.code, error.message, error.param, retryable=error.retryable)
     else:
         reporter.finish(**_result(spec, position))
 

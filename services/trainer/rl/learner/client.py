@@ -206,22 +206,26 @@ class LearnerClient:
         except (ConnectionError, ValueError) as error:
             raise self._failure(f"the connection to the learner broke: {error}") from error
         if not line.endswith(b"\n"):
-            raise self._failure(f"the learner {await self._ending()}")
+            raise await self._death()
         return line
 
     async def _connection(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         while not self._streams.done():
             if self._running.returncode() is not None:
-                raise self._failure(f"the learner {await self._ending()}")
+                raise await self._death()
             await asyncio.sleep(POLL_SECONDS)
         return self._streams.result()
 
-    async def _ending(self) -> str:
-        """How the process ended, in words; its exit may lag behind the end of the connection."""
+    async def _death(self) -> LearnerFailed:
+        """How the process ended; its exit may lag behind the end of the connection."""
         code = await self._ended(GRACE_SECONDS)
         if code is None:
-            return "closed its connection"
-        return f"was ended by signal {-code}" if code < 0 else f"ended with code {code}"
+            how = "closed its connection"
+        else:
+            how = f"was ended by signal {-code}" if code < 0 else f"ended with code {code}"
+        failure = self._failure(f"the learner {how}")
+        failure.retryable = True
+        return failure
 
     async def _ended(self, seconds: float) -> int | None:
         """The exit code; None if it still runs after these seconds."""

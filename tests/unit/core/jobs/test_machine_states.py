@@ -1,5 +1,6 @@
 """The job machine under arbitrary interleavings of users, workers, crashes and repairs."""
 
+import functools
 import tempfile
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from services.core.jobs.claims import Claim, check_claim, renew_lease
 from services.core.jobs.devices import release_devices, release_stale_devices
 from services.core.jobs.job import LeaseLost
 from services.core.jobs.reconcile import recover_expired
-from services.core.jobs.store import fail_job, move_job, request_cancel
+from services.core.jobs.store import fail_job, move_job, request_cancel, retry_job
 from tests.unit.core.jobs.machine import (
     gpu_worker,
     new_job,
@@ -29,14 +30,26 @@ from tests.unit.core.jobs.machine import (
 WORKER = gpu_worker("GPU-a", "GPU-b")
 
 
+@functools.cache
+def empty_database() -> bytes:
+    """The content of a migrated SQLite file."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "temper.db"
+        database = Database(f"sqlite:///{file}")
+        migrate(database)
+        database.close()
+        return file.read_bytes()
+
+
 class JobMachine(RuleBasedStateMachine):
     """Two GPUs, any number of jobs, workers that may hold claims that are long lost."""
 
     def __init__(self) -> None:
         super().__init__()
         self._folder = tempfile.TemporaryDirectory()
-        self.database = Database(f"sqlite:///{Path(self._folder.name) / 'temper.db'}")
-        migrate(self.database)
+        file = Path(self._folder.name) / "temper.db"
+        file.write_bytes(empty_database())
+        self.database = Database(f"sqlite:///{file}")
         self.jobs: list[str] = []
         self.claims: list[Claim] = []
         self.final: dict[str, JobStatus] = {}
@@ -91,6 +104,17 @@ class JobMachine(RuleBasedStateMachine):
                 request_cancel(session, job_id)
         except Conflict:
             assert read(self.database, job_id).status.is_final
+
+    @precondition(lambda self: self.jobs)
+    @rule(data=st.data())
+    def retry(self, data: st.DataObject) -> None:
+        job_id = data.draw(st.sampled_from(self.jobs))
+        try:
+            with self.database.write() as session:
+                retry_job(session, job_id)
+            assert self.final.pop(job_id) is JobStatus.FAILED
+        except Conflict:
+            assert read(self.database, job_id).status is not JobStatus.FAILED
 
     @rule()
     def lose_all_workers(self) -> None:

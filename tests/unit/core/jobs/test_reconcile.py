@@ -81,6 +81,19 @@ def test_a_job_that_keeps_losing_workers_fails(database: Database) -> None:
     assert failed.attempt == MAX_LOSSES
 
 
+def test_a_lease_that_a_live_worker_could_not_renew_is_no_loss(database: Database) -> None:
+    job = queued_job(database)
+    for _ in range(MAX_LOSSES + 1):
+        claim(database, EXPIRED)
+        with database.write() as session:
+            heartbeat(session, EXPIRED.owner, ["training"], EXPIRED.devices)
+        recover(database)
+        with database.write() as session:
+            release_stale_devices(session)
+
+    assert (read(database, job.id).status, read(database, job.id).losses) == (JobStatus.QUEUED, 0)
+
+
 def test_a_cancelled_job_that_loses_its_worker_is_cancelled(database: Database) -> None:
     job = queued_job(database)
     claim(database, EXPIRED)

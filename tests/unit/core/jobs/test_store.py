@@ -11,7 +11,7 @@ from services.core.db.engine import Database
 from services.core.db.tables import OutboxRow
 from services.core.jobs.events import append_event, events_after, events_before
 from services.core.jobs.idempotency import recall_answer, remember_answer
-from services.core.jobs.job import IllegalMove
+from services.core.jobs.job import IllegalMove, Job
 from services.core.jobs.store import (
     JobFilter,
     fail_job,
@@ -19,8 +19,16 @@ from services.core.jobs.store import (
     list_jobs,
     move_job,
     request_cancel,
+    retry_job,
 )
-from tests.unit.core.jobs.machine import claim, cpu_worker, new_job, queued_job, read
+from tests.unit.core.jobs.machine import (
+    claim,
+    cpu_worker,
+    new_job,
+    queued_job,
+    read,
+    try_claim_validation,
+)
 
 
 def test_a_new_job_has_a_wake_up_and_a_first_event(database: Database) -> None:
@@ -89,12 +97,45 @@ def test_cancelling_twice_is_allowed_and_cancelling_a_finished_job_conflicts(
 def test_a_final_status_never_changes(database: Database, to: JobStatus) -> None:
     job = queued_job(database)
     with database.write() as session:
-        failed = fail_job(session, job, JobError(code="x", message="why"))
+        cancelled = move_job(session, job, JobStatus.CANCELLED, "cancelled")
 
     with pytest.raises(IllegalMove), database.write() as session:
-        move_job(session, failed, to, "again")
+        move_job(session, cancelled, to, "again")
 
-    assert read(database, job.id).error == JobError(code="x", message="why")
+    assert read(database, job.id).status is JobStatus.CANCELLED
+
+
+def failed(database: Database, job: Job) -> Job:
+    with database.write() as session:
+        return fail_job(session, job, JobError(code="x", message="why"))
+
+
+def test_a_failed_job_can_be_retried(database: Database) -> None:
+    queued_job(database)
+    job = failed(database, claim(database, cpu_worker(slots=2)).job)
+
+    with database.write() as session:
+        retry_job(session, job.id)
+
+    retried = read(database, job.id)
+    assert (retried.status, retried.error, retried.finished_at) == (JobStatus.QUEUED, None, None)
+    assert claim(database, cpu_worker(slots=2)).job.id == job.id
+
+
+def test_a_job_with_invalid_files_is_validated_again_when_retried(database: Database) -> None:
+    job = failed(database, new_job(database))
+
+    with database.write() as session:
+        assert retry_job(session, job.id).status is JobStatus.VALIDATING_FILES
+
+    assert try_claim_validation(database, cpu_worker()) is not None
+
+
+def test_only_failed_jobs_can_be_retried(database: Database) -> None:
+    job = queued_job(database)
+
+    with pytest.raises(Conflict, match="queued"), database.write() as session:
+        retry_job(session, job.id)
 
 
 def test_jobs_are_listed_newest_first_in_pages_and_by_filter(database: Database) -> None:

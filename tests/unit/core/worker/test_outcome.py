@@ -1,6 +1,7 @@
 """How the exit of a child changes its job."""
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,15 +13,19 @@ from services.contracts.jobs import JobStatus
 from services.core.db.engine import Database
 from services.core.jobs.claims import Claim
 from services.core.jobs.devices import free_devices
+from services.core.jobs.events import events_before
 from services.core.jobs.job import Job
+from services.core.jobs.reconcile import MAX_LOSSES
 from services.core.jobs.store import request_cancel
 from services.core.worker.outcome import MAX_RESULT_BYTES, ChildExit, read_result, settle, succeeded
+from services.core.worker.reports import CheckpointReport, record_reports
 from tests.unit.core.jobs.machine import (
     claim,
     cpu_worker,
     new_job,
     queued_job,
     read,
+    try_claim,
     try_claim_validation,
 )
 
@@ -47,9 +52,9 @@ def ending(
     return ChildExit(returncode, result, cancelled, stopping, expired, ["last line"])
 
 
-def settled(database: Database, held: Claim, end: ChildExit) -> Job:
+def settled(database: Database, held: Claim, end: ChildExit, retry_seconds: float = 0.0) -> Job:
     with database.write() as session:
-        settle(session, held, Handler(), end)
+        settle(session, held, Handler(), end, retry_seconds)
     return read(database, held.job.id)
 
 
@@ -103,21 +108,73 @@ def test_a_shutdown_releases_the_validation(database: Database) -> None:
 @pytest.mark.parametrize(
     ("returncode", "code", "words"),
     [
-        (0, "process_crashed", "ended with code 0, no result"),
+        (0, "process_crashed", "ended with code 0 and no result"),
         (3, "process_crashed", "ended with code 3"),
-        (-9, "process_killed", "killed by SIGKILL; the kernel kills so when memory is short"),
+        (-9, "process_killed", "killed by SIGKILL, as the kernel does when memory runs out"),
         (-11, "process_killed", "killed by SIGSEGV"),
     ],
 )
-def test_an_exit_without_result_is_explained(
-    database: Database, held: Claim, returncode: int, code: str, words: str
+def test_a_job_whose_process_keeps_dying_fails_with_what_died(
+    database: Database, returncode: int, code: str, words: str
 ) -> None:
-    job = settled(database, held, ending(returncode=returncode))
+    queued_job(database)
+    for _ in range(MAX_LOSSES):
+        job = settled(database, claim(database, cpu_worker()), ending(returncode=returncode))
 
-    assert job.status is JobStatus.FAILED
+    assert (job.status, job.attempt) == (JobStatus.FAILED, MAX_LOSSES)
     assert job.error is not None
     assert job.error.code == code
     assert words in job.error.message
+
+
+def test_a_dead_process_costs_an_attempt_and_the_next_one_waits(
+    database: Database, held: Claim
+) -> None:
+    job = settled(database, held, ending(returncode=-9), retry_seconds=5.0)
+
+    assert (job.status, job.losses) == (JobStatus.QUEUED, 1)
+    assert try_claim(database, cpu_worker()) is None
+    other = queued_job(database)
+    assert claim(database, cpu_worker()).job.id == other.id
+    with database.read() as session:
+        event = events_before(session, job.id, None, 1)[0]
+    assert "killed by SIGKILL" in event.message
+    assert "resumes from its last checkpoint in 5 s" in event.message
+    assert event.data == {"log_tail": ["last line"]}
+
+
+@pytest.mark.parametrize(("retryable", "status"), [(True, "queued"), (False, "failed")])
+def test_a_failure_is_retried_if_the_child_says_so(
+    database: Database, held: Claim, retryable: bool, status: str
+) -> None:
+    error = {"code": "engine_died", "message": "the engine died", "retryable": retryable}
+
+    job = settled(database, held, ending({"status": "failed", "error": error}))
+
+    assert job.status == status
+
+
+def test_a_killed_watchdog_is_not_reported_as_a_lack_of_memory(
+    database: Database, held: Claim
+) -> None:
+    job = settled(database, held, replace(ending(returncode=-9), unsupervised=True))
+
+    assert (job.status, job.losses) == (JobStatus.QUEUED, 1)
+    with database.read() as session:
+        message = events_before(session, job.id, None, 1)[0].message
+    assert "watchdog" in message
+    assert "memory" not in message
+
+
+def test_losses_are_counted_since_the_last_progress(database: Database) -> None:
+    queued_job(database)
+    for step in range(1, 3 * MAX_LOSSES):
+        held = claim(database, cpu_worker())
+        report = CheckpointReport(type="checkpoint", step=step, path=f"checkpoint-{step}")
+        with database.write() as session:
+            record_reports(session, held, [report], step)
+        job = settled(database, held, ending(returncode=-9))
+        assert (job.status, job.losses) == (JobStatus.QUEUED, 1)
 
 
 def test_a_result_refused_by_the_handler_raises(database: Database, held: Claim) -> None:
@@ -139,10 +196,10 @@ def test_a_cancellation_during_a_successful_validation_counts(
     assert settled(database, held, ending({"status": "succeeded"})).status is JobStatus.CANCELLED
 
 
-def test_an_expired_lease_costs_an_attempt_not_the_job(database: Database, held: Claim) -> None:
+def test_an_expired_lease_of_a_live_worker_is_no_loss(database: Database, held: Claim) -> None:
     job = settled(database, held, ending(returncode=-15, expired=True))
 
-    assert (job.status, job.losses, job.error) == (JobStatus.QUEUED, 1, None)
+    assert (job.status, job.losses, job.error) == (JobStatus.QUEUED, 0, None)
 
 
 def test_failures_of_a_stopped_child_do_not_count(database: Database, held: Claim) -> None:
