@@ -85,6 +85,7 @@ def _create_context(settings: ApiSettings) -> GatewayContext:
         database,
         create_celery_app(settings),
         reconcile_seconds=settings.reconcile_seconds,
+        lease_seconds=settings.lease_seconds,
         grace_seconds=settings.grace_seconds,
     )
     return GatewayContext(

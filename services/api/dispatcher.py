@@ -13,33 +13,68 @@ from functools import partial
 from celery import Celery
 from sqlalchemy.orm import Session
 
-from services.core.db.engine import Database
+from services.core.db.engine import Database, now
 from services.core.jobs.broker import send_wake_up
 from services.core.jobs.devices import release_stale_devices
 from services.core.jobs.idempotency import forget_old_answers
 from services.core.jobs.queues import pending_wake_ups, remove_wake_ups
 from services.core.jobs.reconcile import explain_waiting, recover_expired, wake_waiting_queues
-from services.core.jobs.workers import remove_dead_workers
+from services.core.jobs.workers import SILENCE_SECONDS, remove_dead_workers
+from services.core.process.supervised import lease_clock
 
 logger = logging.getLogger(__name__)
 
 OUTBOX_SECONDS = 0.5
 """How often the outbox is looked at when nobody says that there is something new."""
 
+CLOCK_JUMP_SECONDS = 5.0
+"""A larger difference between the database's clock and the monotonic one is a clock jump."""
+
 WAKE_UPS_AT_ONCE = 32
 """A woken worker takes all it can, so many messages for one queue only wake more workers."""
+
+
+class _Interruptions:
+    """Notices outages of the database, suspensions and clock jumps, after which leases look
+    expired though their workers are alive: these get time to renew them."""
+
+    def __init__(self, pause_seconds: float, hold_seconds: float) -> None:
+        self._pause_seconds = pause_seconds
+        self._hold_seconds = hold_seconds
+        self._last: tuple[float, float] | None = None
+        self._hold_until = 0.0
+
+    def recent(self, database_time: float) -> bool:
+        """Whether leases cannot be trusted now; called in every successful round."""
+        clock = lease_clock()
+        if self._last is not None:
+            elapsed, passed = clock - self._last[0], database_time - self._last[1]
+            if elapsed > self._pause_seconds or abs(passed - elapsed) > CLOCK_JUMP_SECONDS:
+                self._hold_until = clock + self._hold_seconds
+        self._last = (clock, database_time)
+        return clock < self._hold_until
 
 
 class Dispatcher:
     """Publishes the outbox at once when nudged, and reconciles every few seconds."""
 
     def __init__(
-        self, database: Database, queue: Celery, *, reconcile_seconds: float, grace_seconds: float
+        self,
+        database: Database,
+        queue: Celery,
+        *,
+        reconcile_seconds: float,
+        lease_seconds: float,
+        grace_seconds: float,
     ) -> None:
         self._database = database
         self._queue = queue
         self._reconcile_seconds = reconcile_seconds
         self._grace_seconds = grace_seconds
+        self._interruptions = _Interruptions(
+            pause_seconds=3 * reconcile_seconds + 5.0,
+            hold_seconds=max(SILENCE_SECONDS, lease_seconds / 2),
+        )
         self._news = threading.Event()
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="dispatcher", daemon=True)
@@ -92,7 +127,9 @@ class Dispatcher:
             repair(session)
 
     def _take_from_lost_workers(self, session: Session) -> None:
-        recovered = recover_expired(session, self._grace_seconds)
+        recovered = 0
+        if not self._interruptions.recent(now(session)):
+            recovered = recover_expired(session, self._grace_seconds)
         freed = release_stale_devices(session)
         if freed:
             wake_waiting_queues(session, older_than_seconds=0.0)

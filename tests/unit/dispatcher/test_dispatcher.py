@@ -1,5 +1,6 @@
 """What the dispatcher does when a part of its work cannot be done."""
 
+import time
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from services.core.db.engine import Database
 from services.core.db.tables import OutboxRow
 from services.core.jobs.broker import create_celery_app
 from services.core.jobs.queues import add_wake_up
+from services.core.process.supervised import lease_clock
 from services.core.settings import Settings
 from tests.unit.core.jobs.machine import claim, cpu_worker, queued_job, read
 
@@ -19,7 +21,7 @@ from tests.unit.core.jobs.machine import claim, cpu_worker, queued_job, read
 @pytest.fixture
 def dispatcher(database: Database, tmp_path: Path) -> Dispatcher:
     queue = create_celery_app(Settings(home=tmp_path))
-    return Dispatcher(database, queue, reconcile_seconds=5.0, grace_seconds=0.0)
+    return Dispatcher(database, queue, reconcile_seconds=5.0, lease_seconds=60.0, grace_seconds=0.0)
 
 
 def messages(home: Path) -> int:
@@ -91,3 +93,32 @@ def test_a_lost_job_is_recovered_with_its_devices(
 
     assert read(database, job.id).status is JobStatus.QUEUED
     assert claim(database, cpu_worker("other")).job.id == job.id
+
+
+@pytest.mark.parametrize("interruption", ["an outage of the database", "a clock jump"])
+def test_leases_may_be_renewed_after_an_interruption(
+    database: Database,
+    dispatcher: Dispatcher,
+    monkeypatch: pytest.MonkeyPatch,
+    interruption: str,
+) -> None:
+    clock, time_of_day = lease_clock(), time.time()
+    dispatcher.reconcile()
+    job = queued_job(database)
+    claim(database, cpu_worker("interrupted"))
+
+    elapsed = 1000.0 if interruption == "an outage of the database" else 5.0
+    monkeypatch.setattr("services.api.dispatcher.lease_clock", lambda: clock + elapsed)
+    monkeypatch.setattr(time, "time", lambda: time_of_day + 1000.0)
+    dispatcher.reconcile()
+    assert read(database, job.id).status is JobStatus.RUNNING
+
+    monkeypatch.setattr("services.api.dispatcher.lease_clock", lambda: clock + elapsed + 15.0)
+    monkeypatch.setattr(time, "time", lambda: time_of_day + 1015.0)
+    dispatcher.reconcile()
+    assert read(database, job.id).status is JobStatus.RUNNING
+
+    monkeypatch.setattr("services.api.dispatcher.lease_clock", lambda: clock + elapsed + 31.0)
+    monkeypatch.setattr(time, "time", lambda: time_of_day + 1031.0)
+    dispatcher.reconcile()
+    assert read(database, job.id).status is JobStatus.QUEUED
