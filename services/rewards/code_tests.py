@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from services.contracts.base import JsonObject
 from services.contracts.rewards import CodeTestsReward
 from services.contracts.sandbox import Language, RunStatus
 from services.contracts.sandbox_cases import (
@@ -37,7 +38,7 @@ class CodeTests:
         field, language = self._settings.field, self._settings.language
         if sample.item.get(field) is None:
             raise RewardFailed(f"its row has no tests ({field})")
-        tests = read_tests(sample.item[field], language)
+        tests = read_tests(sample.item[field], language, function_name(sample.item))
         code = last_block(sample.texts)
         if code is None:
             return Score(0.0)
@@ -105,12 +106,21 @@ class Tests:
         return program if self.token is None else _RUNNER.format(program=repr(program))
 
 
-def read_tests(value: Any, language: Language) -> Tests:
-    """The tests that a field of a row holds; raises `RewardFailed` for what holds none."""
+def read_tests(value: Any, language: Language, function: str | None = None) -> Tests:
+    """The tests in a field of a row; raises `RewardFailed` if there are none.
+
+    Functional tests, those of APPS with ``fn_name`` and LiveCodeBench's of testtype ``functional``,
+    call a function of the program: ``fn_name``, or ``function``.
+    """
     if isinstance(value, str):
         value = _decoded(value)
     if isinstance(value, dict) and "inputs" in value and "outputs" in value:
-        value = _paired(value["inputs"], value["outputs"])
+        pairs = _paired(value["inputs"], value["outputs"])
+        if value.get("fn_name") is not None:
+            return _pieces_of_code(_apps_calls(value["fn_name"], pairs), language)
+        value = pairs
+    if isinstance(value, list) and any(map(_is_functional, value)):
+        value = _livecodebench_calls(function, value)
     if not isinstance(value, list) or not value:
         raise RewardFailed("its tests are no list of cases")
     if len(value) > MAX_CASES:
@@ -118,6 +128,71 @@ def read_tests(value: Any, language: Language) -> Tests:
     if all(isinstance(test, str) for test in value):
         return _pieces_of_code(value, language)
     return Tests([_case(test, position) for position, test in enumerate(value)])
+
+
+def function_name(item: JsonObject) -> str | None:
+    """The function that LiveCodeBench's functional tests of a row call, from its metadata."""
+    metadata = item.get("metadata")
+    if isinstance(metadata, str):
+        try:
+            metadata = json.loads(metadata)
+        except (ValueError, RecursionError):
+            return None
+    name = metadata.get("func_name") if isinstance(metadata, dict) else None
+    return name if isinstance(name, str) else None
+
+
+# What a program returns is compared as JSON: a tuple equals the list of its items.
+_CALL = """
+def _plain(value):
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    if isinstance(value, dict):
+        return {{key: _plain(item) for key, item in value.items()}}
+    return value
+
+_call, _accepted = __import__("json").loads({test})
+_owner = globals().get("Solution")
+_function = getattr(_owner(), {name}) if hasattr(_owner, {name}) else globals()[{name}]
+assert _plain(_function(*_call)) in _accepted
+"""
+
+
+def _call(name: Any, arguments: Any, accepted: list[Any], position: int) -> str:
+    """Code that calls a function of the program and fails unless it returns an accepted value."""
+    if not isinstance(name, str) or not name.isidentifier():
+        raise RewardFailed(f"its tests call {str(name)[:80]!r}, which is not a function's name")
+    if not isinstance(arguments, list):
+        raise RewardFailed(f"its test {position} has no list of arguments")
+    return _CALL.format(test=repr(json.dumps([arguments, accepted])), name=repr(name))
+
+
+def _apps_calls(name: Any, pairs: list[Any]) -> list[str]:
+    """APPS lists the arguments of each call, and may wrap what it returns in a list."""
+    calls = []
+    for position, pair in enumerate(pairs):
+        output = pair["output"]
+        unwrapped = output[:1] if isinstance(output, list) else []
+        calls.append(_call(name, pair["input"], [output, *unwrapped], position))
+    return calls
+
+
+def _is_functional(test: Any) -> bool:
+    return isinstance(test, dict) and test.get("testtype") == "functional"
+
+
+def _livecodebench_calls(name: str | None, tests: list[Any]) -> list[str]:
+    """LiveCodeBench writes each argument on a line of the input, as JSON."""
+    if name is None:
+        raise RewardFailed("its tests are functional, but its metadata has no func_name")
+    calls = []
+    for position, test in enumerate(tests):
+        given, wanted = test.get("input"), test.get("output")
+        if not _is_functional(test) or not isinstance(given, str) or not isinstance(wanted, str):
+            raise RewardFailed(f"its test {position} is not functional like the others")
+        arguments = [_decoded(line) for line in given.splitlines() if line.strip()]
+        calls.append(_call(name, arguments, [_decoded(wanted)], position))
+    return calls
 
 
 def _decoded(text: str) -> Any:

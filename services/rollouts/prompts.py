@@ -12,7 +12,8 @@ from typing import get_args
 from services.contracts.base import JsonObject
 from services.contracts.errors import InvalidRequest
 from services.contracts.multi_turn import PromptType
-from services.datasets.messages import check_messages, text_of
+from services.datasets.messages import text_of
+from services.datasets.questions import gold_of, question_of
 from services.datasets.reader import open_records
 from services.datasets.record import JsonValue, Problem, RowError, UnreadableFile, shown
 
@@ -29,8 +30,6 @@ _INSTRUCTIONS: dict[PromptType, str | None] = {
         "\\boxed{}."
     ),
 }
-_QUESTION_KEYS = ("prompt", "question")
-_OWN_KEYS = frozenset({"messages", "prompt_type", *_QUESTION_KEYS})
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,10 +61,18 @@ def prompt_of_row(
     """
     if not isinstance(row, dict):
         raise RowError(f"is {shown(row)}, not an object with messages, prompt or question")
-    messages = _messages(row, prompt_type, system_prompt)
-    gold_key = "gold" if row.get("gold") is not None else "answer"
-    extra = {key: row[key] for key in row if key not in _OWN_KEYS and key != gold_key}
-    return Prompt(index, messages, tuple(_golds(row.get(gold_key), gold_key)), extra)
+    key, question = question_of(row)
+    gold_key, gold = gold_of(row)
+    own = {"messages", "prompt_type", key, gold_key or "answer"}
+    extra = {name: value for name, value in row.items() if name not in own}
+    if isinstance(question, str):
+        kind = _prompt_type(row.get("prompt_type"), prompt_type)
+        return Prompt(index, _asked(question, kind, system_prompt), gold, extra)
+    if row.get("prompt_type") is not None:
+        raise RowError(f"prompt_type is for rows with a question; {key} is a list of messages")
+    begins = question[0]["role"] in {"system", "developer"}
+    messages = (*_system(None if begins else system_prompt), *map(_plain, question))
+    return Prompt(index, messages, gold, extra)
 
 
 def read_prompts(
@@ -105,31 +112,12 @@ def inline_prompts(
     return prompts
 
 
-def _messages(
-    row: JsonObject, prompt_type: PromptType, system_prompt: str | None
+def _asked(
+    question: str, prompt_type: PromptType, system_prompt: str | None
 ) -> tuple[JsonObject, ...]:
-    given = [key for key in ("messages", *_QUESTION_KEYS) if row.get(key) is not None]
-    if not given:
-        raise RowError("messages is missing (or prompt, or question, in its place)")
-    if len(given) > 1:
-        raise RowError(f"has both {given[0]} and {given[1]}; give one of them")
-    if given[0] == "messages":
-        return _own_messages(row, system_prompt)
-    instruction = _INSTRUCTIONS[_prompt_type(row.get("prompt_type"), prompt_type)]
-    system = "\n\n".join(part for part in (system_prompt, instruction) if part)
-    question = _question(row[given[0]], given[0])
+    parts = (system_prompt, _INSTRUCTIONS[prompt_type])
+    system = "\n\n".join(part for part in parts if part)
     return (*_system(system), {"role": "user", "content": question})
-
-
-def _own_messages(row: JsonObject, system_prompt: str | None) -> tuple[JsonObject, ...]:
-    if row.get("prompt_type") is not None:
-        raise RowError("prompt_type is for rows with a prompt or a question; this has messages")
-    checked = check_messages(row["messages"])
-    if checked[-1]["role"] == "assistant":
-        place = f"messages[{len(checked) - 1}]"
-        raise RowError(f"{place}.role is 'assistant'; the last message is one for it to answer")
-    begins = checked[0]["role"] in {"system", "developer"}
-    return (*_system(None if begins else system_prompt), *map(_plain, checked))
 
 
 def _plain(message: JsonObject) -> JsonObject:
@@ -150,30 +138,3 @@ def _prompt_type(value: JsonValue, default: PromptType) -> PromptType:
             return name
     known = ", ".join(get_args(PromptType))
     raise RowError(f"prompt_type is {shown(value)}; known are {known}")
-
-
-def _question(value: JsonValue, key: str) -> str:
-    if not isinstance(value, str):
-        raise RowError(f"{key} is {shown(value)}, not a text")
-    if not value.strip():
-        raise RowError(f"{key} is empty")
-    return value
-
-
-def _golds(gold: JsonValue, key: str) -> Iterator[str]:
-    if gold is None:
-        return
-    if not isinstance(gold, list):
-        yield _gold(gold, key)
-        return
-    for position, item in enumerate(gold):
-        yield _gold(item, f"{key}[{position}]")
-
-
-def _gold(value: JsonValue, place: str) -> str:
-    if isinstance(value, bool) or not isinstance(value, str | int | float):
-        raise RowError(f"{place} is {shown(value)}, not a text or a number")
-    text = value if isinstance(value, str) else repr(value)
-    if "\0" in text:
-        raise RowError(f"{place} holds the character U+0000, which cannot be stored")
-    return text

@@ -7,12 +7,10 @@ from pathlib import Path
 from services.contracts.base import JsonObject
 from services.contracts.errors import InvalidRequest
 from services.contracts.graders import GoldGrader, Grader
-from services.datasets.messages import check_messages
+from services.datasets.questions import gold_of, question_of
 from services.datasets.reader import open_records
 from services.datasets.record import JsonValue, Problem, RowError, UnreadableFile, shown
 from services.rewards.graders.gold import Matcher, matcher
-
-_OWN_KEYS = frozenset({"messages", "prompt", "gold"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,57 +55,30 @@ def parse_sample(row: JsonValue, index: int, golds: Matcher | None = None) -> Ev
     """
     if not isinstance(row, dict):
         raise RowError(f"is {shown(row)}, not an object with prompt or messages, and gold")
-    messages = _messages(row)
-    gold = tuple(_golds(row.get("gold"), golds))
-    extra = {key: value for key, value in row.items() if key not in _OWN_KEYS}
-    return EvaluationSample(index, messages, gold, extra)
-
-
-def _messages(row: JsonObject) -> tuple[JsonObject, ...]:
-    prompt, messages = row.get("prompt"), row.get("messages")
-    if prompt is None and messages is None:
-        raise RowError("messages is missing (or prompt, in its place)")
-    if prompt is not None and messages is not None:
-        raise RowError("has both prompt and messages; give one of them")
-    if messages is None:
-        if not isinstance(prompt, str):
-            raise RowError(f"prompt is {shown(prompt)}, not a text")
-        if not prompt.strip():
-            raise RowError("prompt is empty")
-        return ({"role": "user", "content": prompt},)
-    checked = check_messages(messages)
-    last = checked[-1]["role"]
-    if last == "assistant":
-        place = f"messages[{len(checked) - 1}]"
-        raise RowError(f"{place}.role is 'assistant'; the last message is one for it to answer")
-    return tuple(
-        {key: value for key, value in message.items() if value is not None} for message in checked
+    key, question = question_of(row)
+    messages = [{"role": "user", "content": question}] if isinstance(question, str) else question
+    extra = {name: row[name] for name in row if name not in {"messages", key, gold_of(row)[0]}}
+    return EvaluationSample(
+        index, tuple(map(_without_nulls, messages)), _checked_golds(row, golds), extra
     )
 
 
-def _golds(gold: JsonValue, golds: Matcher | None) -> Iterator[str]:
-    if gold is None:
-        if golds is None:
-            return
+def _without_nulls(message: JsonObject) -> JsonObject:
+    return {key: value for key, value in message.items() if value is not None}
+
+
+def _checked_golds(row: JsonObject, golds: Matcher | None) -> tuple[str, ...]:
+    path, texts = gold_of(row)
+    if golds is None:
+        return texts
+    if not path:
         raise RowError("gold is missing")
-    if not isinstance(gold, list):
-        yield _gold(gold, "gold", golds)
-        return
-    if not gold:
-        raise RowError("gold is an empty list; give at least one text or number")
-    for position, item in enumerate(gold):
-        yield _gold(item, f"gold[{position}]", golds)
-
-
-def _gold(value: JsonValue, place: str, golds: Matcher | None) -> str:
-    if isinstance(value, bool) or not isinstance(value, str | int | float):
-        raise RowError(f"{place} is {shown(value)}, not a text or a number")
-    text = value if isinstance(value, str) else repr(value)
-    if "\0" in text:
-        raise RowError(f"{place} holds the character U+0000, which cannot be stored")
-    if golds is not None:
+    if not texts:
+        raise RowError(f"{path} is an empty list; give at least one text or number")
+    for position, text in enumerate(texts):
         try:
             golds.check_gold(text)
         except InvalidRequest as error:
+            place = path if not isinstance(row.get(path), list) else f"{path}[{position}]"
             raise RowError(f"{place}: {error.message}") from None
-    return text
+    return texts

@@ -9,6 +9,7 @@ from services.contracts.base import JsonObject
 from services.contracts.errors import InvalidRequest, JobFailed
 from services.contracts.multi_turn import PromptType
 from services.datasets.messages import check_messages
+from services.datasets.questions import worked_answer
 from services.datasets.reader import open_records
 from services.datasets.record import JsonValue, Problem, RowError, UnreadableFile, counted
 from services.rollouts.prompts import Prompt, prompt_of_row
@@ -28,13 +29,13 @@ class PromptRow:
 
 def read_row(row: JsonValue, index: int, prompt_type: PromptType) -> PromptRow:
     """Read a row: ``messages`` may end with a demonstration; a row with a question instead is
-    answered by its first gold. Raises RowError."""
+    answered by its first gold, worked solution included. Raises RowError."""
     if isinstance(row, dict) and isinstance(row.get("messages"), list):
         asked, answers = _split(check_messages(row["messages"]))
         return PromptRow(prompt_of_row({**row, "messages": asked}, index, prompt_type), answers)
     prompt = prompt_of_row(row, index, prompt_type)
-    answers = ({"role": "assistant", "content": prompt.gold[0]},) if prompt.gold else ()
-    return PromptRow(prompt, answers)
+    answer = worked_answer(row)
+    return PromptRow(prompt, () if answer is None else ({"role": "assistant", "content": answer},))
 
 
 def read_rows(path: Path, prompt_type: PromptType) -> list[PromptRow]:

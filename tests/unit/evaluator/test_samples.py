@@ -45,8 +45,8 @@ def test_null_keys_are_dropped_from_messages() -> None:
     ("row", "message"),
     [
         ([], "is a list, not an object"),
-        ({"gold": "x"}, "messages is missing (or prompt, in its place)"),
-        ({"prompt": "a", "messages": [], "gold": "x"}, "has both prompt and messages"),
+        ({"gold": "x"}, "messages is missing (or prompt, question or problem"),
+        ({"prompt": "a", "messages": [], "gold": "x"}, "has both messages and prompt"),
         ({"prompt": 3, "gold": "x"}, "prompt is 3, not a text"),
         ({"prompt": " ", "gold": "x"}, "prompt is empty"),
         ({"messages": [{"role": "user"}], "gold": "x"}, "messages[0].content is missing"),
@@ -90,3 +90,12 @@ def test_a_report_counts(tmp_path: Path) -> None:
     assert [str(problem) for problem in scan.report.errors] == [
         "row 2: gold: the gold 'x' contains no number"
     ]
+
+
+def test_rows_of_published_evaluations_are_read() -> None:
+    worked = {"question": "q", "answer": "48 / 2 = 24\n#### 24"}
+    assert parse_sample(worked, 0, NUMERIC).gold == ("24",)
+    math = {"problem": "q", "solution": "s", "answer": "24"}
+    assert parse_sample(math, 0, NUMERIC).messages == ({"role": "user", "content": "q"},)
+    verl = {"prompt": [{"role": "user", "content": "q"}], "reward_model": {"ground_truth": 24}}
+    assert parse_sample(verl, 0, NUMERIC).gold == ("24",)

@@ -1,5 +1,8 @@
 """Which code is tested, with what, and what counts as passing."""
 
+import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -7,7 +10,7 @@ import pytest
 
 from services.contracts.sandbox import Language
 from services.core.operator_environment import OperatorEnvironment
-from services.rewards.code_tests import last_block, read_tests
+from services.rewards.code_tests import Tests, function_name, last_block, read_tests
 from services.rewards.interface import RewardFailed
 from tests.support.rewards import failure, score, trajectory
 from tests.unit.inference.scripted_server import ScriptedServer, answer, running_server
@@ -135,3 +138,59 @@ def test_a_row_without_tests_cannot_be_rewarded(sandbox: ScriptedServer) -> None
     told = failure(trajectory(PROGRAM), CODE | {"field": "cases"}, at(sandbox))
 
     assert "cases" in told
+
+
+APPS = {"fn_name": "add", "inputs": [[1, 2], [[3], [4]]], "outputs": [3, [[3, 4]]]}
+LIVECODEBENCH = [
+    {"input": "1\n2", "output": "3", "testtype": "functional"},
+    {"input": "[3]\n[4]", "output": "[3, 4]", "testtype": "functional"},
+]
+METADATA = {"metadata": '{"func_name": "add"}'}
+SOLUTION = "class Solution:\n    def add(self, a, b):\n        return a + b"
+
+
+def passes(program: str, tests: Tests) -> list[bool]:
+    """Whether each case prints the token last, run as the sandbox would."""
+    code, runs = tests.code(program), []
+    for case in tests.cases:
+        command = [sys.executable, "-I", "-c", code]
+        ran = subprocess.run(command, input=case.stdin, capture_output=True, text=True, check=False)
+        runs.append(ran.returncode == 0 and ran.stdout.strip() == tests.token)
+    return runs
+
+
+@pytest.mark.parametrize("tests", [APPS, json.dumps(LIVECODEBENCH)])
+@pytest.mark.parametrize(
+    ("program", "expected"),
+    [
+        ("def add(a, b):\n    return a + b", [True, True]),
+        (SOLUTION, [True, True]),
+        ("def add(a, b):\n    return (*a, *b) if isinstance(a, list) else 3", [True, True]),
+        ("def add(a, b):\n    return 3", [True, False]),
+        ("def other(a, b):\n    return a + b", [False, False]),
+        ("print(3)", [False, False]),
+    ],
+)
+def test_functional_tests_call_the_programs_function(
+    tests: Any, program: str, expected: list[bool]
+) -> None:
+    read = read_tests(tests, Language.PYTHON, function_name(METADATA))
+    assert passes(program, read) == expected
+
+
+@pytest.mark.parametrize(
+    ("tests", "metadata"),
+    [
+        ({**APPS, "fn_name": "a b"}, {}),
+        ({**APPS, "inputs": [1, 2]}, {}),
+        (LIVECODEBENCH, {}),
+        (LIVECODEBENCH, {"metadata": "{"}),
+        ([LIVECODEBENCH[0], {"input": "1", "output": "1"}], METADATA),
+        ([{**LIVECODEBENCH[0], "input": "{"}], METADATA),
+    ],
+)
+def test_functional_tests_that_cannot_run_are_a_fault_of_the_row(
+    tests: Any, metadata: dict[str, Any]
+) -> None:
+    with pytest.raises(RewardFailed):
+        read_tests(tests, Language.PYTHON, function_name(metadata))

@@ -116,7 +116,7 @@ def test_a_worked_answer_beside_the_gold_is_kept_as_another_field() -> None:
         (7, "is 7, not an object with messages, prompt or question"),
         ({}, "messages is missing"),
         ({"prompt": "a", "question": "b"}, "has both prompt and question"),
-        ({"prompt": ["a"]}, "prompt is a list, not a text"),
+        ({"prompt": ["a"]}, r"prompt\[0\] is 'a', not an object"),
         ({"question": " "}, "question is empty"),
         ({"prompt": "a", "prompt_type": "qwen"}, "prompt_type is 'qwen'; known are plain, "),
         ({"prompt": "a", "prompt_type": ["plain"]}, "prompt_type is a list"),
@@ -182,3 +182,60 @@ def test_any_row_is_a_prompt_of_texts_or_an_error_of_the_row(row: dict[str, Any]
         return
     assert all(isinstance(message.get("content", ""), str) for message in prompt.messages)
     assert "messages" not in prompt.extra
+
+
+VERL = {
+    "data_source": "math",
+    "prompt": [_QUESTION],
+    "reward_model": {"style": "rule", "ground_truth": "34"},
+    "extra_info": {"index": 7},
+}
+
+
+def test_rows_of_verl_and_mindspeed_rl_are_read() -> None:
+    prompt = prompt_of_row(VERL, 0, "qwen_retool", "Be brief.")
+
+    assert prompt.messages == ({"role": "system", "content": "Be brief."}, _QUESTION)
+    assert prompt.gold == ("34",)
+    assert prompt.extra == {name: VERL[name] for name in VERL if name != "prompt"}
+
+
+def test_rows_of_search_r1_are_read() -> None:
+    row = {
+        "question": "Who?",
+        "golden_answers": ["A", "B"],
+        "prompt": [_QUESTION],
+        "reward_model": {"ground_truth": {"target": ["A", "B"]}, "style": "rule"},
+    }
+    prompt = prompt_of_row(row, 0)
+
+    assert prompt.messages == (_QUESTION,)
+    assert prompt.gold == ("A", "B")
+    assert prompt.extra["question"] == "Who?"
+    row.pop("golden_answers")
+    assert prompt_of_row(row, 0).gold == ("A", "B")
+
+
+def test_rows_of_math_500_are_read() -> None:
+    row = {"problem": "1 + 1?", "solution": "It is 2.", "answer": "2", "level": 1}
+    prompt = prompt_of_row(row, 0)
+
+    assert prompt.messages == ({"role": "user", "content": "1 + 1?"},)
+    assert prompt.gold == ("2",)
+    assert prompt.extra == {"solution": "It is 2.", "level": 1}
+
+
+@pytest.mark.parametrize(
+    ("answer", "gold"),
+    [
+        ("48 / 2 = <<48/2=24>>24\n48 + 24 = 72\n#### 72", "72"),
+        ("#### 1,234", "1234"),
+        ("#### $1,234.50", "$1234.50"),
+        ("#### (1,2)", "(1,2)"),
+        ("x\n####  -5 \n", "-5"),
+        ("C #### 72", "C #### 72"),
+        ("#### 1\nand more", "#### 1\nand more"),
+    ],
+)
+def test_the_gold_of_a_worked_solution_is_its_final_answer(answer: str, gold: str) -> None:
+    assert prompt_of_row({"question": "q", "answer": answer}, 0).gold == (gold,)
