@@ -51,6 +51,7 @@ lint: dev
 	@.venv/bin/ruff format --check --quiet .
 	@.venv/bin/mypy services temper infra tests benchmarks
 	@.venv/bin/lint-imports
+	@$(PY) infra/vocabulary.py
 
 # The pages under docs/ as a site, with warnings and dead links as errors.
 docs: dev

@@ -7,7 +7,7 @@ passages are the descriptions of Debian's packages and the glosses of WordNet, a
 headings, or N synthetic ones. Each library runs in its own process on one thread, with the
 tokens of `services.retrieval.store.tokens` and BM25 with k1 = 1.2 and b = 0.75.
 
-What came of it: answers are equally good. Compiled by numba, bm25s answers about as fast (50 times
+Result: answers are equally good. Compiled by numba, bm25s answers about as fast (50 times
 slower without), but it builds in more than twice the time with the whole corpus in memory
 (6 GB for a million passages), takes several times the memory and disk to answer, knows no
 conditions, and is rebuilt for each passage that is added, replaced or deleted. So the words are

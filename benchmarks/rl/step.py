@@ -64,7 +64,7 @@ class PlainStep:
 
     def __init__(self, folder: Path, batch: Batch, device: torch.device, *, bf16: bool) -> None:
         self._model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).to(device)
-        self._optimiser = torch.optim.AdamW(self._model.parameters(), 1e-6, (0.9, 0.95))
+        self._optimizer = torch.optim.AdamW(self._model.parameters(), 1e-6, (0.9, 0.95))
         self._bf16 = bf16
         sequences = batch.sequences
         rows = [torch.from_numpy(each.token_ids).long() for each in sequences]
@@ -84,8 +84,8 @@ class PlainStep:
         losses = torch.maximum(-self._advantages * ratios, -self._advantages * clipped)
         (losses[self._mask].sum() / self._mask.sum()).backward()
         torch.nn.utils.clip_grad_norm_(self._model.parameters(), 1.0)
-        self._optimiser.step()
-        self._optimiser.zero_grad()
+        self._optimizer.step()
+        self._optimizer.zero_grad()
 
 
 def _in_turn(steps: dict[str, Callable[[], object]], rounds: int) -> dict[str, list[float]]:

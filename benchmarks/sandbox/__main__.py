@@ -50,7 +50,7 @@ def _measure_plain(
 ) -> Cell | None:
     if given.only == "ours":
         return None
-    # A server of its own for each cell: it goes on with calls whose clients have given up.
+    # A fresh server for each cell: it keeps working on calls whose clients have given up.
     with plain_server() as server:
         cell = measure(server, program, concurrency, plan)
     _show("plain", cell, given)

@@ -41,7 +41,7 @@ class Request(BaseModel):
 
 
 class Result(BaseModel):
-    """What came of one process."""
+    """The result of one process."""
 
     status: str
     execution_time: float

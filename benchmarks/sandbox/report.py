@@ -68,11 +68,11 @@ def ratios(ours: Cell, plain: Cell) -> str:
         (10, ours.cpu_per_run, plain.cpu_per_run),
         (8, ours.peak_bytes, plain.peak_bytes),
     ]
-    figures = " ".join(
+    ratios = " ".join(
         f"{mine / theirs:>{width}.2f}" if theirs else f"{'-':>{width}}"
         for width, mine, theirs in pairs
     )
-    return f"{'':<10} {'':>3} {'ratio':<6} {figures}"
+    return f"{'':<10} {'':>3} {'ratio':<6} {ratios}"
 
 
 def breakdown(server: str, cell: Cell) -> str:

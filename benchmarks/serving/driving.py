@@ -30,7 +30,7 @@ class Drive:
     def elsewhere(self, client_cpu: float) -> float:
         """The share of the processors that neither the server nor the load generator used.
 
-        Other work falsifies the figures.
+        Other work falsifies the measurement.
         """
         return max(0.0, self.busy - self.cpu.total - client_cpu) / self.available
 

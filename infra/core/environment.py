@@ -45,7 +45,7 @@ class CoreEnvironment:
         """Carry out ``steps`` under the held ``lock``; return a summary.
 
         Raises `CommandFailed` or `PackagesUnavailable`; the environment is then without a stamp,
-        and the next installation makes it anew.
+        and the next installation recreates it.
         """
         self._log.write_bytes(b"")
         found = read_stamp(self._folder)

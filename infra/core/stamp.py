@@ -68,7 +68,7 @@ def missing_steps(found: Stamp | None, wanted: Stamp, *, dev: bool) -> list[Step
     """The steps that make what is ``found`` into what is ``wanted``; none when it is that.
 
     Packages of another lock are never installed over the old ones, which would leave some
-    behind: the environment is made anew, with the tests' tools if it had them.
+    behind: the environment is recreated, with the tests' tools if it had them.
     """
     stale = (
         found is None

@@ -1,7 +1,7 @@
 """Installs what the tests need beyond Python packages: ``python infra/testing/install.py``.
 
-What cannot be had here is named with the reason, and the tests that need it are skipped; under
-CI (the variable is set) that is a failure instead.
+What is not available here is reported with the reason, and the tests that need it are skipped;
+where the variable CI is set, that is a failure instead.
 """
 
 import sys

@@ -87,7 +87,7 @@ def hub(folder: Path) -> Iterator[Hub]:
 
 def reaching(url: str, token: str, cache: Path) -> dict[str, str]:
     """The environment of processes whose hub is at ``url``."""
-    # The stand-in is their proxy too: what is not meant for the loopback comes to nothing there.
+    # The stand-in is their proxy, too: requests that would leave the loopback fail there.
     proxies = {"http_proxy": url, "https_proxy": url, "all_proxy": url, "no_proxy": "127.0.0.1"}
     return {"HF_ENDPOINT": url, "HF_TOKEN": token, "HF_HOME": str(cache), **proxies}
 

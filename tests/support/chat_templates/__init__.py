@@ -1,4 +1,4 @@
 """Chat templates of known families in their published formats, with tiny tokenizers.
 
-The templates are written anew: they give the texts that the published ones give.
+The templates are rewritten; they render the same texts as the published ones.
 """

@@ -1,4 +1,4 @@
-"""A tiny model that knows a few conversations by heart; runs in the training runtime.
+"""A tiny model that has memorized a few conversations; runs in the training runtime.
 
     python -m tests.support.chat_templates.calling_model learn FOLDER < examples
     python -m tests.support.chat_templates.calling_model score FOLDER < sequences > log-probs

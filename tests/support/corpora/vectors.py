@@ -15,7 +15,7 @@ Vectors = NDArray[np.float32]
 
 
 def vectors(count: int) -> Iterator[Vectors]:
-    """So many normalised vectors in chunks of (n, 384)."""
+    """So many normalized vectors in chunks of (n, 384)."""
     for chunk, start in enumerate(range(0, count, CHUNK)):
         yield _drawn(chunk, min(CHUNK, count - start))
 
@@ -43,16 +43,16 @@ def nearest(asked: Vectors, count: int, k: int = 10) -> NDArray[np.int64]:
 
 def _drawn(chunk: int, count: int) -> Vectors:
     random = np.random.default_rng([384, chunk])
-    centres, axes = _space()
+    centers, axes = _space()
     cluster = random.integers(0, CLUSTERS, count)
     within = random.standard_normal((count, FACTORS), dtype=np.float32) @ axes
     noise = random.standard_normal((count, DIMENSION), dtype=np.float32)
-    return _normalised(centres[cluster] + 0.8 * within + 0.25 * noise)
+    return _normalized(centers[cluster] + 0.8 * within + 0.25 * noise)
 
 
 @cache
 def _space() -> tuple[Vectors, Vectors]:
-    """Centres of the clusters, and the directions along which vectors of one differ."""
+    """Centers of the clusters, and the directions along which vectors of one differ."""
     random = np.random.default_rng(384)
     axes = random.standard_normal((FACTORS, DIMENSION), dtype=np.float32) / np.sqrt(FACTORS)
     directions = random.standard_normal((2 * FACTORS, DIMENSION), dtype=np.float32)
@@ -60,5 +60,5 @@ def _space() -> tuple[Vectors, Vectors]:
     return places @ directions / np.float32(np.sqrt(2 * FACTORS)), axes
 
 
-def _normalised(rows: Vectors) -> Vectors:
+def _normalized(rows: Vectors) -> Vectors:
     return np.asarray(rows / np.linalg.norm(rows, axis=1, keepdims=True), dtype=np.float32)

@@ -15,7 +15,7 @@ def passages() -> Iterator[Passage]:
     for part in PARTS:
         with open(DICTIONARY / f"data.{part}", encoding="utf-8") as lines:
             for line in lines:
-                if not line.startswith("  "):  # the licence does
+                if not line.startswith("  "):  # the license does
                     yield _passage(part, line)
 
 

@@ -1,0 +1,132 @@
+"""Finds retired words and names: ``python infra/vocabulary.py``, part of ``make lint``.
+
+The code, its texts and the documentation use American English and the terms of docs/glossary.md.
+A line of output names the file, the line, the word and what to write instead.
+"""
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+
+CHECKED = (
+    *(".ci", "Makefile", "docker-compose.yml", "infra", "benchmarks", "temper", "docs"),
+    *("tests/architecture", "tests/e2e", "tests/support"),
+)
+"""Files and folders, relative to the repository."""
+
+EXEMPT = ("infra/vocabulary.py", "docs/glossary.md")
+"""These name the words."""
+
+STEMS = (
+    "author|custom|final|general|initial|maxim|memor|minim|normal|optim|organ|parallel|quant|random"
+    "|real|recogn|serial|special|synchron|token|util|vector"
+)
+SPELLINGS = {
+    r"behaviour\w*": "behavior",
+    r"colour\w*": "color",
+    r"favour\w*": "favor",
+    r"honour\w*": "honor",
+    r"neighbour\w*": "neighbor",
+    r"judgement\w*": "judgment",
+    r"licence\w*": "license",
+    rf"(?:un)?(?:{STEMS})is(?:e|es|ed|er|ers|ing|ation|ations)": "-ize, -ization",
+    r"analys(?:e|es|ed|ing)(?! of)": "analyze",
+    r"centre[sd]?": "center",
+    r"fulfil(?:s|ment)?": "fulfill",
+    r"modell(?:ed|ing)": "modeled, modeling",
+    r"labell(?:ed|ing)": "labeled, labeling",
+}
+"""British spellings, as regular expressions of whole words in any case."""
+
+PHRASES = {
+    r"anew": "again",
+    r"for ever": "indefinitely, until cancelled, without bound",
+    r"who(?:m|so)?ever": "anyone who, the client that",
+    r"whatever it is": "any",
+    r"(?<!there )is no(?= (?!longer|more|less|better|worse|different|other))": "is not a",
+    r"(?:is not|cannot|can not|not|to) (?:to )?be had": "is not available, cannot be downloaded",
+    r"lies (?:in|under|beside|below|at)\b": "is in, is stored in",
+    r"in vain": "without effect, rejected",
+    r"by hand of": "by",
+    r"by heart": "verbatim",
+    r"figures": "metrics, numbers",
+    r"truth values?": "boolean",
+    r"is asked with": "takes",
+    r"comes to nothing": "fails",
+    r"what came of": "result",
+    r"goes on(?! to)": "continues, resumes",
+}
+"""Idioms that read as translated, as regular expressions in any case."""
+
+NAMES = {
+    "Tally": "MetricAccumulator, RunningTotals",
+    "Player": "RolloutScheduler",
+    "Played": "RolloutStats",
+    "Playing": "RolloutContext",
+    "Draws": "PromptSampler, SampledPrompt",
+    "PromptOrder": "PromptSampler",
+    "GroupRules": "GroupConfig",
+    "Trouble": "FailureKind",
+    "Shelf": "WarmPool",
+    "Keeper": "Supervisor",
+    "Surroundings": "BuildContext, TrainingEnvironment",
+    "Workplace": "TrainingEnvironment",
+    "Findings": "ValidationReport",
+    "Rehearsal": "warmup",
+    "Optimisation": "Optimizer",
+    "EngineOutOfStep": "EngineOutOfSync",
+    "ServerLife": "ServerHandle",
+    "ServerPlan": "ServerSpec",
+    "full_marks": "max_reward, pass_threshold",
+    "importance_cap": "tis_cap",
+}
+"""Retired identifiers, which also match as the beginning of a longer name."""
+
+
+def main() -> int:
+    """Print every retired word in the checked files; return 1 if there is one."""
+    problems = [problem for path in checked_files() for problem in check(path)]
+    print(*problems, sep="\n", end="\n" if problems else "")
+    return 1 if problems else 0
+
+
+def checked_files() -> list[Path]:
+    """Text files under version control, or about to be."""
+    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "--", *CHECKED]
+    listed = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=True)
+    paths = (REPOSITORY / name for name in listed.stdout.splitlines() if name not in EXEMPT)
+    return [path for path in paths if path.is_file()]
+
+
+def check(path: Path) -> Iterator[str]:
+    """The problems of one file, as lines of output."""
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except UnicodeDecodeError:
+        return
+    for number, line in enumerate(lines, 1):
+        for word, better in retired_in(line):
+            yield f"{path.relative_to(REPOSITORY)}:{number}: {word!r}: write {better}"
+
+
+def retired_in(line: str) -> Iterator[tuple[str, str]]:
+    """The retired words of a line, each with what to write instead."""
+    for pattern, better in _PATTERNS:
+        for found in pattern.finditer(line):
+            yield found[0], better
+
+
+_PATTERNS = [
+    *(
+        (re.compile(rf"(?<![A-Za-z]){word}(?![A-Za-z])", re.IGNORECASE), better)
+        for word, better in (SPELLINGS | PHRASES).items()
+    ),
+    *((re.compile(rf"(?<![A-Za-z]){name}(?![a-z])"), better) for name, better in NAMES.items()),
+]
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,25 @@
+import pytest
+
+from infra.vocabulary import retired_in
+
+
+@pytest.mark.parametrize(
+    ("line", "better"),
+    [
+        ("def _optimise(self) -> None:", "-ize, -ization"),
+        ("the behaviours of a queue", "behavior"),
+        ("x is no valid name", "is not a"),
+        ("a tokenizer that cannot be had", "is not available, cannot be downloaded"),
+        ("class TallyOfSteps:", "MetricAccumulator, RunningTotals"),
+    ],
+)
+def test_a_retired_word_is_found_with_its_replacement(line: str, better: str) -> None:
+    assert [written for _, written in retired_in(line)] == [better]
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["there is no job", "it is no longer queued", "optimizer", "the player played on", "promise"],
+)
+def test_other_words_stay(line: str) -> None:
+    assert list(retired_in(line)) == []
