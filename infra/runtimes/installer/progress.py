@@ -6,7 +6,7 @@ import time
 from typing import TextIO
 
 LINE_SECONDS = 10.0
-"""Least time between two lines where the output is no terminal."""
+"""Least time between two lines where the output is not a terminal."""
 
 
 class Progress:

@@ -13,7 +13,7 @@ class CorpusMissing(Exception):
 
 @dataclass(frozen=True)
 class Passage:
-    """One passage; ``heading`` is a line that its authors gave it and that is no part of it.
+    """One passage; ``heading`` is a line that its authors gave it and that is not a part of it.
 
     A heading is what somebody would ask for it by: `queries.heading_queries` are made of them.
     """
