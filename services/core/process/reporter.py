@@ -90,6 +90,18 @@ class Reporter:
         partial.replace(target)
 
 
+def succeeded_before(job_dir: Path) -> bool:
+    """Whether an earlier attempt succeeded; the result of a failed one is removed."""
+    result = job_dir / RESULT
+    try:
+        status = json.loads(result.read_bytes())["status"]
+    except FileNotFoundError:
+        return False
+    if status != "succeeded":
+        result.unlink(missing_ok=True)
+    return bool(status == "succeeded")
+
+
 def _encode(record: dict[str, Any]) -> bytes:
     text = json.dumps(_finite(record), ensure_ascii=False, allow_nan=False)
     return text.encode(errors="replace")

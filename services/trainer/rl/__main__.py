@@ -17,15 +17,15 @@ from typing import Any
 
 from services.contracts.errors import TemperError
 from services.core.operator_environment import OperatorEnvironment
-from services.core.process.reporter import Reporter
+from services.core.process.reporter import Reporter, succeeded_before
 from services.inference.vllm.server import VllmFailed
 from services.rollouts.chat import open_chat_tokens
 from services.trainer.hub import model_folder
 from services.trainer.model_files import name_base
-from services.trainer.rl.checkpoints import Position
+from services.trainer.rl.checkpoints import Position, strip_checkpoints
 from services.trainer.rl.learner.client import LearnerFailed
 from services.trainer.rl.loop import Training
-from services.trainer.rl.setup import OUTPUT, OpenTraining, open_training
+from services.trainer.rl.setup import OUTPUT, WEIGHTS, OpenTraining, open_training
 from services.trainer.rl.spec import SPEC, OnlineSpec, OnlineTask, online_method
 
 MODEL = f"{OUTPUT}/model"
@@ -35,6 +35,9 @@ def main(job_dir: Path) -> None:
     """Train as the job directory asks; the outcome goes to its result.json."""
     # Removed from os.environ, so that no child process inherits a key.
     environment = OperatorEnvironment.take_from(os.environ)
+    if succeeded_before(job_dir):
+        _strip(job_dir)
+        return
     reporter = Reporter(job_dir)
     asked = OnlineTask.model_validate_json((job_dir / SPEC).read_bytes())
     try:
@@ -56,6 +59,13 @@ def main(job_dir: Path) -> None:
         reporter.fail(error.code, error.message, error.param, retryable=error.retryable)
     else:
         reporter.finish(**_result(spec, position))
+        _strip(job_dir)
+
+
+def _strip(job_dir: Path) -> None:
+    """Delete what only resuming needs; without a result, another attempt may still resume."""
+    strip_checkpoints(job_dir / OUTPUT)
+    shutil.rmtree(job_dir / WEIGHTS, ignore_errors=True)
 
 
 async def _train(
@@ -92,8 +102,6 @@ async def _run_training(opened: OpenTraining) -> Position:
 async def _export(training: Training, folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)  # left by a killed attempt
     await training.learner.export(folder)
-    training.sync.clear()
-    training.checkpoints.keep_models()
 
 
 def _result(spec: OnlineSpec, position: Position) -> dict[str, Any]:

@@ -101,7 +101,7 @@ class Checkpoints:
         for path in self._folder.glob(f"{_PREFIX}*"):
             if not (path / STATE).is_file():
                 shutil.rmtree(path)
-        complete = self._complete()
+        complete = _complete(self._folder)
         return Checkpoint(complete[-1]) if complete else None
 
     async def write(
@@ -117,26 +117,28 @@ class Checkpoints:
         folder.mkdir(parents=True)
         await save(folder / LEARNER)
         await asyncio.to_thread(_write, folder, snapshot())
-        for old in self._complete()[: -self._keep]:
+        for old in _complete(self._folder)[: -self._keep]:
             await asyncio.to_thread(shutil.rmtree, old)
         return folder / LEARNER / MODEL
 
-    def keep_models(self) -> None:
-        """Reduce all checkpoints to their models: training is finished and resumes from none of
-        them."""
-        for folder in self._complete():
-            for part in (folder / LEARNER).iterdir():
-                if part.name != MODEL:
-                    shutil.rmtree(part)
-            (folder / SAMPLES).unlink(missing_ok=True)
 
-    def _complete(self) -> list[Path]:
-        found = {
-            int(number): path
-            for path in self._folder.glob(f"{_PREFIX}*")
-            if (number := path.name.removeprefix(_PREFIX)).isdigit() and (path / STATE).is_file()
-        }
-        return [found[step] for step in sorted(found)]
+def strip_checkpoints(folder: Path) -> None:
+    """Reduce the checkpoints of a finished training to their models; resumable if interrupted."""
+    for checkpoint in _complete(folder):
+        for part in (checkpoint / LEARNER).iterdir():
+            if part.name != MODEL:
+                shutil.rmtree(part)
+        (checkpoint / SAMPLES).unlink(missing_ok=True)
+
+
+def _complete(folder: Path) -> list[Path]:
+    """The complete checkpoints, oldest first."""
+    found = {
+        int(number): path
+        for path in folder.glob(f"{_PREFIX}*")
+        if (number := path.name.removeprefix(_PREFIX)).isdigit() and (path / STATE).is_file()
+    }
+    return [found[step] for step in sorted(found)]
 
 
 def truncate_metrics(job_dir: Path, step: int) -> None:

@@ -46,10 +46,6 @@ class WeightSync:
         self._forget(version)
         return report
 
-    def clear(self) -> None:
-        """Remove all published weights."""
-        shutil.rmtree(self._folder, ignore_errors=True)
-
     def _forget(self, version: int) -> None:
         for folder in self._folder.glob("version-*"):
             number = int(folder.name.removeprefix("version-"))

@@ -7,7 +7,6 @@ prepares the data and reports. Resumes from the newest complete checkpoint in th
 leaves ``result.json`` unless it is killed.
 """
 
-import json
 import os
 import sys
 import traceback
@@ -15,7 +14,7 @@ from importlib import import_module
 from pathlib import Path
 
 from services.contracts.llamafactory import check_arguments, check_template
-from services.core.process.reporter import RESULT, Reporter
+from services.core.process.reporter import Reporter, succeeded_before
 from services.trainer.errors import explain
 from services.trainer.sft.job_dir import Context, leads
 from services.trainer.sft.spec import SPEC, TrainingSpec
@@ -25,7 +24,7 @@ _PACKAGE = "services.trainer.sft"
 
 def main() -> int:
     job_dir = Path(sys.argv[1]).resolve()
-    if _succeeded_before(job_dir):
+    if succeeded_before(job_dir):
         return 0
     reporter = Reporter(job_dir)
     phase = "starting"
@@ -56,18 +55,6 @@ def main() -> int:
         reporter.fail(failure.code, failure.message, failure.param)
         return 1
     return 0
-
-
-def _succeeded_before(job_dir: Path) -> bool:
-    """Whether an earlier attempt succeeded; the result of a failed one is removed."""
-    result = job_dir / RESULT
-    try:
-        status = json.loads(result.read_bytes())["status"]
-    except FileNotFoundError:
-        return False
-    if status != "succeeded":
-        result.unlink(missing_ok=True)
-    return bool(status == "succeeded")
 
 
 def _prepare_environment(context: Context) -> None:

@@ -1,0 +1,73 @@
+"""The end of the coordinator process: the exported model, the result, and what is cleaned up."""
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from services.contracts.trajectories import FinishReason, Trajectory
+from services.core.process.reporter import RESULT, Reporter
+from services.trainer.rl import __main__ as coordinator
+from services.trainer.rl.checkpoints import Checkpoints, PendingSample, Position, Snapshot
+from services.trainer.rl.setup import OUTPUT
+from services.trainer.rl.spec import SPEC, OnlineTask
+from tests.support.rl.parts import CountingLearner
+
+
+@pytest.fixture
+def job_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A job whose training takes no time: it writes its last checkpoint and exports."""
+
+    async def train(_: Any, job_dir: Path, *__: Any) -> Position:
+        checkpoints = Checkpoints(job_dir / OUTPUT, keep=1)
+        learner = CountingLearner()
+        await checkpoints.write(3, learner.save, lambda: Snapshot(Position(step=3), [pending]))
+        training: Any = SimpleNamespace(learner=learner, checkpoints=checkpoints)
+        await coordinator._export(training, job_dir / coordinator.MODEL)
+        return Position(step=3)
+
+    trajectory = Trajectory(
+        id="traj-0-0",
+        prompt_index=0,
+        sample_index=0,
+        messages=[],
+        prompt_token_ids=[],
+        finish_reason=FinishReason.ANSWERED,
+        created_at=0.0,
+    )
+    pending = PendingSample(group=0, trajectory=trajectory)
+    monkeypatch.setattr(coordinator, "_train", train)
+    monkeypatch.setattr(coordinator, "_result", lambda *_: {"global_step": 3})
+    task: Any = SimpleNamespace(located=lambda _: None, model=SimpleNamespace(hub_id=None))
+    monkeypatch.setattr(OnlineTask, "model_validate_json", lambda _: task)
+    (tmp_path / SPEC).write_text("")
+    return tmp_path
+
+
+def test_training_killed_before_its_result_can_resume(
+    job_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def killed(*_: Any, **__: Any) -> None:
+        raise SystemExit
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Reporter, "finish", killed)
+        with pytest.raises(SystemExit):
+            coordinator.main(job_dir)
+    checkpoint = Checkpoints(job_dir / OUTPUT, keep=1).newest()
+    assert checkpoint is not None
+    assert [sample.group for sample in checkpoint.samples()] == [0]
+    assert CountingLearner.of(checkpoint.learner).updates == 0
+
+    coordinator.main(job_dir)
+    assert json.loads((job_dir / RESULT).read_text())["status"] == "succeeded"
+
+
+def test_finished_training_is_not_repeated(job_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    coordinator.main(job_dir)
+    result = (job_dir / RESULT).read_bytes()
+    monkeypatch.setattr(coordinator, "_train", None)
+    coordinator.main(job_dir)
+    assert (job_dir / RESULT).read_bytes() == result
