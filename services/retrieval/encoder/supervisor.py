@@ -88,8 +88,9 @@ MAX_LOG_BYTES = 16 << 20
 ENVIRONMENT = {
     # Each encoder thread computes its own batch on one core.
     **{"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"},
-    # Batches have many shapes, and oneDNN builds primitives for each.
-    "ONEDNN_PRIMITIVE_CACHE_CAPACITY": "8192",
+    # oneDNN and ideep cache a primitive per batch shape (ideep: per thread too), and almost every
+    # batch has a new one. At their defaults of 1024 the caches grow by gigabytes in a build.
+    **{"ONEDNN_PRIMITIVE_CACHE_CAPACITY": "16", "LRU_CACHE_CAPACITY": "16"},
 }
 
 

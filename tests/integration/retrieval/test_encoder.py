@@ -2,6 +2,7 @@
 
 import json
 import os
+import random
 import signal
 import subprocess
 import time
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import psutil
 import pytest
 from numpy.typing import NDArray
 
@@ -58,6 +60,10 @@ class RunningEncoder:
 
     def encode(self, texts: Sequence[str], kind: TextKind = TextKind.PASSAGE) -> Vectors:
         return self._client.encode(texts, kind, deadline=time.monotonic() + WAIT)
+
+    @property
+    def resident_bytes(self) -> int:
+        return psutil.Process(self.process.pid).memory_info().rss
 
     def score(self, query: str, passages: Sequence[str]) -> Vectors:
         return self._client.score(query, passages, deadline=time.monotonic() + WAIT)
@@ -147,6 +153,22 @@ def test_a_killed_encoder_restarts_with_the_same_vectors(built_in: RunningEncode
 
     np.testing.assert_allclose(built_in.encode(TEXTS[:1]), before, atol=1e-3)
     assert built_in.process.restarts == restarts + 1
+
+
+@pytest.mark.parametrize("passages", [4_000, pytest.param(40_000, marks=pytest.mark.long)])
+def test_memory_stays_bounded_over_many_batch_shapes(
+    runtime: Runtime, tmp_path: Path, passages: int
+) -> None:
+    chance = random.Random(1)
+    texts = [" ".join(["passage"] * chance.randint(1, 60)) for _ in range(2_000 + passages)]
+    with running(tmp_path) as encoder:
+        encoder.encode(texts[:2_000])
+        warm = encoder.resident_bytes
+
+        for start in range(2_000, len(texts), 2_000):
+            encoder.encode(texts[start : start + 2_000])
+
+        assert encoder.resident_bytes - warm < 100 << 20
 
 
 @pytest.mark.parametrize("name", ["e5-tiny", "bge-tiny"])
