@@ -11,6 +11,7 @@ from services.contracts.indexes import IndexSummary, checked_name
 from services.retrieval.engine.served import ServedIndex
 from services.retrieval.store.errors import IndexUnusable, UnknownIndex
 from services.retrieval.store.index import Index
+from services.retrieval.store.integrity import check_all_files
 from services.retrieval.store.layout import IndexFolder
 from services.retrieval.store.store import IndexStore, OpenedIndex, open_path
 
@@ -25,6 +26,7 @@ class IndexLocator:
     def __init__(self, store: IndexStore, default: str) -> None:
         self._store = store
         self._elsewhere = _folder_of(store, default)
+        self._damaged: dict[str, dict[str, str]] = {}  # reasons by version, by name
         self.default = default if self._elsewhere is None else self._elsewhere.name
 
     def names(self) -> list[str]:
@@ -48,7 +50,11 @@ class IndexLocator:
         folder = self._folder(name)
         if folder.served is None:
             raise UnknownIndex(f"there is no index {name!r}", param="index")
-        return open_path(folder.path, device=device)
+        return open_path(folder.path, device=device, damaged=self._damaged.get(name))
+
+    def mark_damaged(self, name: str, version: str, reason: str) -> None:
+        """Never open this version again."""
+        self._damaged.setdefault(name, {})[version] = reason
 
     def summary(self, name: str) -> IndexSummary:
         """Summarize an index without keeping it open; raises `UnknownIndex`."""
@@ -106,7 +112,7 @@ class IndexBeingBuilt(Unavailable):
 
 
 class Catalog:
-    """Opens indexes on demand and follows their versions.
+    """Opens indexes on demand, follows their versions, and replaces damaged ones.
 
     ``is_building`` tells whether the default index is being built right now.
     """
@@ -126,6 +132,7 @@ class Catalog:
         self._open: dict[str, ServedIndex] = {}
         self._seen: dict[str, str | None] = {}  # marks of the versions last examined
         self._lock = asyncio.Lock()
+        self._checks: set[asyncio.Task[None]] = set()
 
     @property
     def opened(self) -> int:
@@ -170,6 +177,12 @@ class Catalog:
             summary = await asyncio.to_thread(served.index.summary)
         return summary.model_copy(update={"problem": served.problem or summary.problem})
 
+    def check(self, name: str | None, served: ServedIndex) -> None:
+        """Verify all files of an open index in background, and replace it if it is damaged."""
+        task = asyncio.create_task(self._check(name or self.default, served))
+        self._checks.add(task)
+        task.add_done_callback(self._checks.discard)
+
     @asynccontextmanager
     async def following(self) -> AsyncIterator[None]:
         """Within the block, switch to newer versions and open the default index."""
@@ -177,8 +190,9 @@ class Catalog:
         try:
             yield
         finally:
-            following.cancel()
-            await asyncio.gather(following, return_exceptions=True)
+            for task in (following, *self._checks):
+                task.cancel()
+            await asyncio.gather(following, *self._checks, return_exceptions=True)
             for name in tuple(self._open):
                 self._forget(name)
 
@@ -240,7 +254,27 @@ class Catalog:
         if opened.problem:
             logger.error("index %s: %s", name, opened.problem)
         logger.info("serving version %s of index %s", opened.version, name)
+        self.check(name, served)
         return served
+
+    async def _check(self, name: str, served: ServedIndex) -> None:
+        index = served.index
+        try:
+            with served.used():
+                await asyncio.to_thread(check_all_files, index.folder, index.manifest)
+        except IndexUnusable as error:
+            async with self._lock:
+                if self._open.get(name) is served:
+                    logger.error("index %s: %s", name, error.message)
+                    self._locator.mark_damaged(name, index.version, error.message)
+                    await self._replace_damaged(name)
+
+    async def _replace_damaged(self, name: str) -> None:
+        try:
+            await self._opened(name)
+        except TemperError as error:
+            logger.error("index %s cannot be served any longer: %s", name, error.message)
+            self._forget(name)
 
     def _make_room(self, name: str) -> None:
         if len(self._open) >= MAX_OPEN and name not in self._open:

@@ -16,6 +16,7 @@ from services.retrieval.engine.catalog import Catalog, IndexLocator
 from services.retrieval.engine.encoders import CANDIDATES, EncoderClients, FindSocket, reranked
 from services.retrieval.engine.served import EncodeRequest, QueueStats, ServedIndex
 from services.retrieval.settings import RetrievalSettings
+from services.retrieval.store.errors import IndexUnusable
 from services.retrieval.store.index import Index
 from services.retrieval.store.query import Hit, Query
 from services.retrieval.store.store import IndexStore
@@ -102,6 +103,10 @@ class Engine:
                     with served.used():
                         found = await self._found(served, search, deadline)
                         return await _written(found, search, write)
+            except IndexUnusable:
+                if (damaged := self.catalog.get_open(name)) is not None:
+                    self.catalog.check(name, damaged)
+                raise
             except TimeoutError:
                 raise GatewayTimeout(f"no answer within {seconds:g} s") from None
 

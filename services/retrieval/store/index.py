@@ -13,6 +13,7 @@ import tantivy
 from services.contracts.errors import InvalidRequest, NotFound
 from services.contracts.indexes import IndexMode, IndexSummary
 from services.retrieval.store.errors import IndexUnusable
+from services.retrieval.store.integrity import check_small_files
 from services.retrieval.store.layout import VersionFolder, bytes_in
 from services.retrieval.store.manifest import Manifest, read_manifest
 from services.retrieval.store.nearest import Nearest, open_vectors
@@ -57,6 +58,7 @@ class Index:
         if isinstance(version, Path):
             version = VersionFolder(version)
         manifest = read_manifest(version)
+        check_small_files(version, manifest)
         try:
             return cls(version, manifest, open_vectors(version, manifest, device))
         except ValueError as error:

@@ -2,6 +2,7 @@
 
 import os
 import time
+import zlib
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -33,7 +34,7 @@ class Manifest(BaseModel):
     """A version of an index.
 
     ``documents`` counts the passages at build time, ``created_at`` is in Unix seconds, and
-    ``files`` holds the minimum size in bytes of each file.
+    ``files`` holds the minimum size in bytes of each file, ``checksums`` the CRC-32 of as many.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -46,6 +47,7 @@ class Manifest(BaseModel):
     documents: int = Field(ge=0)
     dense: DenseManifest | None = None
     files: dict[str, int] = {}
+    checksums: dict[str, int] = {}
 
 
 def finish_version(version: VersionFolder, manifest: Manifest) -> Manifest:
@@ -54,7 +56,9 @@ def finish_version(version: VersionFolder, manifest: Manifest) -> Manifest:
         for path in sorted(folder.rglob("*")) if folder.exists() else []:
             _sync(path)
     sync_folder(version.path)
-    complete = manifest.model_copy(update={"files": _sizes(version)})
+    files = _sizes(version)
+    checksums = {name: crc32_of(version.path / name, size) for name, size in files.items()}
+    complete = manifest.model_copy(update={"files": files, "checksums": checksums})
     write_atomically(version.manifest, complete.model_dump_json(indent=1).encode())
     return complete
 
@@ -75,6 +79,16 @@ def read_manifest(version: VersionFolder) -> Manifest:
     for name, least in manifest.files.items():
         _check_size(version.path / name, least)
     return manifest
+
+
+def crc32_of(path: Path, size: int) -> int:
+    """CRC-32 of the first ``size`` bytes of a file."""
+    checksum = 0
+    with open(path, "rb") as file:
+        while size > 0 and (piece := file.read(min(size, 1 << 20))):
+            checksum = zlib.crc32(piece, checksum)
+            size -= len(piece)
+    return checksum
 
 
 def _sizes(version: VersionFolder) -> dict[str, int]:

@@ -49,7 +49,7 @@ class Passages:
             raise IndexError(number)
         start, size, checksum = _PLACE.unpack_from(self._places, number * _PLACE.size)
         content = self._documents[start : start + size]
-        if len(content) != size or zlib.crc32(content) != checksum:
+        if not size or len(content) != size or zlib.crc32(content) != checksum:
             raise IndexUnusable(f"{self._path}: passage {number} at byte {start} is damaged")
         return content
 

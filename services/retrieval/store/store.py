@@ -2,7 +2,7 @@
 
 import secrets
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -164,10 +164,13 @@ class IndexStore:
             raise UnknownIndex(f"No index {name[:80]!r}: a name {error}", param="index") from None
 
 
-def open_path(path: Path, *, device: str = "cpu") -> OpenedIndex:
+def open_path(
+    path: Path, *, device: str = "cpu", damaged: Mapping[str, str] | None = None
+) -> OpenedIndex:
     """Open the index in a folder, inside a store or not; raises IndexUnusable.
 
-    Falls back to the newest good version when the current one cannot be opened.
+    Falls back to the newest good version when the current one cannot be opened. ``damaged``
+    are versions known to be bad, with the reasons.
     """
     folder = IndexFolder(path)
     while True:
@@ -175,7 +178,7 @@ def open_path(path: Path, *, device: str = "cpu") -> OpenedIndex:
         if served is None:
             raise IndexUnusable(f"{path} is not an index: it has no file named current")
         try:
-            opened = _newest_good(folder, served, device)
+            opened = _newest_good(folder, served, device, damaged or {})
             if opened.problem is None or folder.served == served:
                 return opened
             opened.index.close()
@@ -185,7 +188,9 @@ def open_path(path: Path, *, device: str = "cpu") -> OpenedIndex:
         # Switched and deleted while we were opening it.
 
 
-def _newest_good(folder: IndexFolder, served: str, device: str) -> OpenedIndex:
+def _newest_good(
+    folder: IndexFolder, served: str, device: str, damaged: Mapping[str, str]
+) -> OpenedIndex:
     problem: IndexUnusable | None = None
     versions = folder.versions
     if served not in versions:
@@ -194,6 +199,8 @@ def _newest_good(folder: IndexFolder, served: str, device: str) -> OpenedIndex:
         if problem is None and version > served:
             continue  # Finished, but its builder was killed before switching to it.
         try:
+            if version in damaged:
+                raise IndexUnusable(damaged[version])
             index = Index.open(folder.version(version), device=device)
         except IndexUnusable as error:
             problem = problem or error

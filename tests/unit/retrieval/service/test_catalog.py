@@ -7,6 +7,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from services.contracts.errors import ConfigurationError
+from services.retrieval.store import integrity
 from services.retrieval.store.layout import IndexFolder, write_atomically
 from services.retrieval.store.store import IndexStore
 from tests.support.indexes import build_index, passage
@@ -21,6 +22,14 @@ def found(client: TestClient, index: str | None = None) -> list[str] | int:
     if answer.status_code != 200:
         return answer.status_code
     return [hit["document"]["id"] for hit in answer.json()["results"][0]]
+
+
+def scramble_words(indexes: IndexStore) -> None:
+    """Damage the served version in a file that tantivy reads without complaint."""
+    version = indexes.version("main")
+    (words,) = (indexes.root / "main" / str(version) / "text").glob("*.fieldnorm")
+    content = words.read_bytes()
+    words.write_bytes(bytes([content[0] ^ 1]) + content[1:])
 
 
 def summary(client: TestClient, name: str = "main") -> dict[str, object]:
@@ -65,6 +74,45 @@ def test_a_broken_version_leaves_the_last_good_one_served(
     assert "manifest.json" in str(problem)
     assert found(client) == ["new"]
     assert client.get("/readyz").status_code == 200
+
+
+def test_damage_found_in_background_falls_back_to_the_last_good_version(
+    serve: Serve, indexes: IndexStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(integrity, "CHECKED_AT_OPEN", -1)  # as for files of gigabytes
+    build_index(indexes, "main", NEW)
+    scramble_words(indexes)
+    client = serve()
+
+    wait_for(lambda: found(client) == ["lists"], "the last good version")
+    assert "checksum mismatch" in str(summary(client)["problem"])
+
+
+def test_damage_without_a_good_version_is_an_error_with_the_reason(
+    serve: Serve, indexes: IndexStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(integrity, "CHECKED_AT_OPEN", -1)
+    scramble_words(indexes)
+    client = serve()
+
+    wait_for(lambda: found(client) == 503, "the damage is found")
+    answer = client.post("/v1/search", json={"query": "list"})
+    assert answer.json()["error"]["code"] == "index_unusable"
+    assert "checksum mismatch" in answer.json()["error"]["message"]
+
+
+def test_damage_found_by_a_search_falls_back_to_the_last_good_version(
+    serve: Serve, indexes: IndexStore
+) -> None:
+    version = build_index(indexes, "main", NEW)
+    client = serve()
+    assert found(client) == ["new"]
+
+    with open(indexes.root / "main" / version / "passages" / "places", "r+b") as file:
+        file.write(bytes(16))
+
+    assert client.post("/v1/search", json={"query": "version"}).status_code == 503
+    wait_for(lambda: found(client) == ["lists"], "the last good version")
 
 
 def test_a_dropped_index_is_gone(client: TestClient, indexes: IndexStore) -> None:

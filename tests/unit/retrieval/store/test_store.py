@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from services.contracts.indexes import IndexMode
+from services.retrieval.store.changes import Changes
 from services.retrieval.store.errors import IndexBusy, IndexUnusable, UnknownIndex
 from services.retrieval.store.index import Index
 from services.retrieval.store.query import Query
@@ -143,12 +144,22 @@ def scribbled(path: Path) -> None:
     path.write_bytes(b"\xff" * path.stat().st_size)
 
 
+def zeroed(path: Path) -> None:
+    path.write_bytes(bytes(path.stat().st_size))
+
+
+def bit_flipped(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[len(content) // 3] ^= 4
+    path.write_bytes(content)
+
+
 def needed(path: Path) -> bool:
     """Whether anything reads the file; that with the places of words in passages has none."""
     return path.suffix != ".pos"
 
 
-@pytest.mark.parametrize("damage", [Path.unlink, cut, emptied, scribbled])
+@pytest.mark.parametrize("damage", [Path.unlink, cut, emptied, scribbled, zeroed])
 def test_a_damaged_version_falls_back_to_the_last_good_one(
     store: IndexStore, tmp_path: Path, damage: Callable[[Path], None]
 ) -> None:
@@ -169,6 +180,38 @@ def test_a_damaged_version_falls_back_to_the_last_good_one(
         assert second in opened.problem
         assert IndexStore(damaged).summary("test").problem == opened.problem
         shutil.rmtree(damaged)
+
+
+def test_a_flipped_bit_falls_back_to_the_last_good_version(
+    store: IndexStore, tmp_path: Path
+) -> None:
+    first = build_index(store, "test", OLD)
+    build_index(store, "test", NEW)
+    folders = (served(store) / "text", served(store) / "passages")
+    parts = [path for folder in folders for path in folder.glob("[!.]*") if path.suffix != ".json"]
+    assert len(parts) > 5
+
+    for part in parts:
+        damaged = shutil.copytree(store.root, tmp_path / "damaged")
+        bit_flipped(damaged / part.relative_to(store.root))
+
+        opened = IndexStore(damaged).open("test")
+
+        assert opened.version == first, part
+        assert part.name in str(opened.problem)
+        shutil.rmtree(damaged)
+
+
+def test_changes_keep_an_index_verifiable(store: IndexStore) -> None:
+    version = build_index(store, "test", NEW)
+    changes = Changes(store.open("test").index)
+    for number in range(3):
+        changes.put([passage(f"added {number}", "An added passage.")])
+    changes.delete(["added 1"])
+
+    opened = store.open("test")
+
+    assert (opened.version, opened.problem) == (version, None)
 
 
 def test_an_index_without_a_good_version_is_refused_with_the_reason(store: IndexStore) -> None:
@@ -201,10 +244,24 @@ def test_a_damaged_pointer_falls_back_to_the_newest_good_version(store: IndexSto
 def test_a_damaged_passage_is_never_returned(store: IndexStore) -> None:
     build_index(store, "test", OLD)
     documents = served(store) / "passages" / "documents.jsonl"
-    documents.write_bytes(documents.read_bytes().replace(b"old", b"odd"))
+    opened = store.open("test").index
+
+    with open(documents, "r+b") as file:
+        file.write(documents.read_bytes().replace(b"old", b"odd"))
 
     with pytest.raises(IndexUnusable, match=r"documents\.jsonl: passage 0 at byte 0 is damaged"):
-        ids(store.open("test").index)
+        ids(opened)
+
+
+def test_a_zeroed_entry_of_the_passages_is_damage(store: IndexStore) -> None:
+    build_index(store, "test", OLD)
+    opened = store.open("test").index
+
+    with open(served(store) / "passages" / "places", "r+b") as file:
+        file.write(bytes(16))
+
+    with pytest.raises(IndexUnusable, match=r"documents\.jsonl: passage 0 at byte 0 is damaged"):
+        ids(opened)
 
 
 def test_a_build_waits_for_one_that_cleans_up(store: IndexStore) -> None:
