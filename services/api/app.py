@@ -1,4 +1,4 @@
-"""The gateway: REST in front, the dispatcher behind."""
+"""The gateway application: the REST API, the tool proxy and the dispatcher."""
 
 import os
 from collections.abc import AsyncIterator, Sequence
@@ -35,7 +35,7 @@ from services.core.web.database_errors import install_database_errors
 
 
 def create_api(settings: ApiSettings) -> FastAPI:
-    """The application; its database is migrated and its dispatcher started with it."""
+    """The gateway application; startup migrates the database and starts the dispatcher."""
     context = _create_context(settings)
     queue = create_celery_app(settings)
     tools = [Upstream(service) for service in tool_services(settings)]
@@ -70,10 +70,10 @@ def create_api(settings: ApiSettings) -> FastAPI:
     )
     install_database_errors(app)
     app.state.context = context
-    for tool in tools:  # first, for routes are looked through in order and these are asked most
+    for tool in tools:  # first: routes are matched in order, and these are the busiest
         app.include_router(tool_router(tool))
-    training, playing = (models, graders, fine_tuning), (evaluations, rollouts, *TRAJECTORIES)
-    for router in (files, *training, *playing, indexing, jobs):
+    training, generation = (models, graders, fine_tuning), (evaluations, rollouts, *TRAJECTORIES)
+    for router in (files, *training, *generation, indexing, jobs):
         app.include_router(router)
     return app
 
@@ -100,11 +100,11 @@ def _create_context(settings: ApiSettings) -> GatewayContext:
 
 
 def _tool_bodies(tools: Sequence[Upstream]) -> dict[str, int]:
-    """The largest body that each route of a tool service may receive."""
+    """The body limit of each proxied route."""
     services = [tool.service for tool in tools]
     return {route.path: each.body_bytes for each in services for route in each.routes}
 
 
 def _check_writable(artifacts: Artifacts) -> None:
     if not os.access(artifacts.root, os.W_OK):
-        raise Unavailable(f"{artifacts.root} cannot be written")
+        raise Unavailable(f"{artifacts.root} is not writable")

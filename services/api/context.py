@@ -1,4 +1,4 @@
-"""What every route works with, as typed dependencies."""
+"""Dependencies that routes share: the gateway's context and the Idempotency-Key header."""
 
 from dataclasses import dataclass
 from threading import BoundedSemaphore
@@ -15,7 +15,7 @@ from services.core.web.auth import Authenticator
 
 @dataclass(frozen=True)
 class GatewayContext:
-    """The parts of one gateway process."""
+    """What one gateway process shares between its routes."""
 
     settings: ApiSettings
     database: Database
@@ -39,6 +39,6 @@ IdempotencyKey = Annotated[
         alias="Idempotency-Key",
         min_length=1,
         max_length=255,
-        description="A retry with the same key and body gets the first answer again.",
+        description="A retry with the same key and body returns the first response.",
     ),
 ]

@@ -25,13 +25,13 @@ from services.core.process.supervised import lease_clock
 logger = logging.getLogger(__name__)
 
 OUTBOX_SECONDS = 0.5
-"""How often the outbox is looked at when nobody says that there is something new."""
+"""Polling interval of the outbox without a `nudge`."""
 
 CLOCK_JUMP_SECONDS = 5.0
 """A larger difference between the database's clock and the monotonic one is a clock jump."""
 
 WAKE_UPS_AT_ONCE = 32
-"""A woken worker takes all it can, so many messages for one queue only wake more workers."""
+"""Per queue: a woken worker claims all it can, so further messages only wake more workers."""
 
 
 class _Interruptions:
@@ -80,26 +80,26 @@ class Dispatcher:
         self._thread = threading.Thread(target=self._run, name="dispatcher", daemon=True)
 
     def start(self) -> None:
-        """Begin in a thread of its own."""
+        """Start the dispatcher thread."""
         self._thread.start()
 
     def stop(self, timeout: float = 10.0) -> None:
-        """End after the step in progress."""
+        """Stop after the current step."""
         self._stopping.set()
         self._news.set()
         self._thread.join(timeout)
 
     def nudge(self) -> None:
-        """Say that the outbox has something new."""
+        """Signal a new outbox entry."""
         self._news.set()
 
     def check(self) -> None:
         """Raise when the thread has died."""
         if not self._thread.is_alive():
-            raise RuntimeError("the dispatcher has ended")
+            raise RuntimeError("the dispatcher thread has died")
 
     def publish(self) -> int:
-        """Give the waiting wake-ups to the broker; return how many there were."""
+        """Publish the pending wake-ups to the broker; return their number."""
         with self._database.read() as session:
             rows = pending_wake_ups(session)
         if not rows:
@@ -112,7 +112,7 @@ class Dispatcher:
         return len(rows)
 
     def reconcile(self) -> None:
-        """Repair what crashes left behind; a repair that fails does not prevent the others."""
+        """Recover from crashes; a failing repair does not prevent the others."""
         for repair in (
             self._take_from_lost_workers,
             self._wake_waiting,
@@ -134,7 +134,9 @@ class Dispatcher:
         if freed:
             wake_waiting_queues(session, older_than_seconds=0.0)
         if recovered or freed:
-            logger.warning("took %d jobs from lost workers, freed %d devices", recovered, freed)
+            logger.warning(
+                "recovered %d jobs from lost workers, freed %d devices", recovered, freed
+            )
 
     def _wake_waiting(self, session: Session) -> None:
         wake_waiting_queues(session, older_than_seconds=self._reconcile_seconds)
@@ -150,9 +152,9 @@ class Dispatcher:
             self._attempt(self.publish)
 
     def _attempt(self, step: Callable[[], object]) -> None:
-        """Do one step; a broker or database that is away is waited for, never fatal."""
+        """Run one step; an unreachable broker or database is retried, never fatal."""
         try:
             step()
         except Exception:
-            logger.exception("dispatcher step failed; it is tried again")
+            logger.exception("dispatcher step failed; retrying")
             self._stopping.wait(1.0)

@@ -1,4 +1,4 @@
-"""Answers that are files."""
+"""File downloads."""
 
 from pathlib import Path
 from typing import Any
@@ -10,11 +10,11 @@ DOWNLOAD: dict[int | str, dict[str, Any]] = {
         "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
     }
 }
-"""What a route that answers with a file declares to OpenAPI."""
+"""OpenAPI responses of a route that returns a file."""
 
 
 def download(path: Path, filename: str) -> FileResponse:
-    """A file that a browser saves under ``filename``, whatever it holds."""
+    """A response that browsers save as ``filename`` and never render."""
     return FileResponse(
         path,
         media_type="application/octet-stream",

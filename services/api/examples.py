@@ -75,7 +75,7 @@ FINE_TUNING: dict[str, Example] = {
         },
     },
     "ppo": {
-        "summary": "PPO with a critic of its own",
+        "summary": "PPO with a value model",
         "value": {
             "model": "tiny-base",
             "training_file": "file-abc123",

@@ -1,4 +1,4 @@
-"""Figures of the platform, read from the database when they are asked for."""
+"""Prometheus metrics of the platform, read from the database on each scrape."""
 
 from collections.abc import Iterator
 
@@ -18,11 +18,11 @@ class PlatformMetrics(Collector):
         self._database = database
 
     def describe(self) -> Iterator[Metric]:
-        """Name the figures without asking the database, which may not be migrated yet."""
+        """Describe nothing: the database may not be migrated yet at registration."""
         yield from ()
 
     def collect(self) -> Iterator[Metric]:
-        """Read the figures."""
+        """Read the metrics from the database."""
         jobs = GaugeMetricFamily(
             "temper_jobs", "Jobs by kind and status", labels=["kind", "status"]
         )
@@ -31,11 +31,11 @@ class PlatformMetrics(Collector):
                 jobs.add_metric([kind, status], number)
             workers = len(live_workers(session))
         yield jobs
-        yield GaugeMetricFamily("temper_workers", "Workers heard of lately", value=workers)
+        yield GaugeMetricFamily("temper_workers", "Workers with a recent heartbeat", value=workers)
 
 
 def create_registry(database: Database) -> CollectorRegistry:
-    """A registry of this process alone, with the platform's figures."""
+    """A registry for this process, including the platform's metrics."""
     registry = CollectorRegistry()
     registry.register(PlatformMetrics(database))
     return registry

@@ -20,10 +20,10 @@ from services.core.web.disconnect import ClientGone, while_connected
 
 @dataclass(frozen=True)
 class ToolRoute:
-    """A POST route of a tool service, which the gateway answers under the same path.
+    """A POST route of a tool service, proxied under the same path.
 
-    ``request``, ``answer`` and the ``examples`` of requests describe it to readers of the API;
-    the service alone checks them.
+    ``request``, ``answer`` and ``examples`` describe it in the OpenAPI document; only the
+    service validates requests.
     """
 
     path: str
@@ -35,11 +35,11 @@ class ToolRoute:
 
 @dataclass(frozen=True)
 class ToolService:
-    """A service behind the gateway. Adding one is adding a value of this in `tools`.
+    """A service behind the gateway; `tool_services` lists them.
 
-    ``url`` is its origin and ``api_key`` what the gateway shows it. ``start`` tells an operator
-    how it is started. One request may bring ``body_bytes`` and take ``seconds``; more than
-    ``calls`` at once are refused.
+    ``url`` is its origin and ``api_key`` the key that the gateway sends. ``start`` tells an
+    operator how to start it. A request may have ``body_bytes`` and take ``seconds``; more than
+    ``calls`` concurrent requests are rejected.
     """
 
     name: str
@@ -56,12 +56,12 @@ logger = logging.getLogger(__name__)
 
 
 class ProxyResponse(Response):
-    """The answer of a tool service to the request.
+    """Streams the response of a tool service.
 
-    Nothing is collected: pieces go on as they come, no faster than the other side takes them.
-    When the client goes away, so does the request to the service. When the service breaks off
-    in the middle of its answer, the connection to the client is cut: a part is never mistaken
-    for the whole.
+    Bodies are streamed in both directions with backpressure, never buffered whole.
+    A client that disconnects cancels the request to the service. If the service breaks off
+    in the middle of its response, the client's connection is aborted, so that a part is never
+    mistaken for the whole.
     """
 
     def __init__(self, upstream: "Upstream", path: str) -> None:
@@ -70,10 +70,10 @@ class ProxyResponse(Response):
         self._path = path
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass on and back; raises the `TemperError` that the client is answered with."""
+        """Proxy the request; raises the `TemperError` to respond with."""
         service = self._upstream.service
         if self._upstream.calls >= service.calls:
-            raise GatewayTimeout(f"{service.calls} calls of the {service.name} are under way")
+            raise GatewayTimeout(f"{service.calls} calls of the {service.name} are in flight")
         self._upstream.calls += 1
         body = _RequestBody(receive)
         try:
@@ -94,8 +94,8 @@ class ProxyResponse(Response):
             if isinstance(body.failure, ClientGone):
                 return
             if started:
-                # The server cuts the connection of an answer that is not brought to its end.
-                logger.warning("%s broke off its answer: %r", self._upstream.service.name, error)
+                # The server aborts the connection of an unfinished response.
+                logger.warning("%s broke off its response: %r", self._upstream.service.name, error)
                 return
             raise body.failure or self._upstream.failure(error) from error
 
@@ -111,7 +111,7 @@ async def _relay(answer: aiohttp.ClientResponse, send: Send) -> None:
 
 
 class _RequestBody:
-    """The body of a request; ``failure`` is what ended its reading early."""
+    """The body of a request; ``failure`` is the error that ended reading it early."""
 
     def __init__(self, receive: Receive) -> None:
         self.failure: Exception | None = None
@@ -119,7 +119,7 @@ class _RequestBody:
         self._is_complete = asyncio.Event()
 
     async def pieces(self) -> AsyncIterator[bytes]:
-        """Its pieces as they come; raises `failure`."""
+        """The chunks as they arrive; raises `failure`."""
         try:
             more = True
             while more:
@@ -135,7 +135,7 @@ class _RequestBody:
         self._is_complete.set()
 
     async def after(self) -> Message:
-        """What comes after it: the end of the connection, whenever that is."""
+        """The message after the body, which is the client's disconnect."""
         await self._is_complete.wait()
         return await self._receive()
 
@@ -143,15 +143,15 @@ class _RequestBody:
 logger = logging.getLogger(__name__)
 
 CONNECT_SECONDS = 5.0
-# Shorter than servers wait before they close: a connection that is used again is never one that
-# the other side is just closing.
+# Shorter than the servers' keep-alive timeout, so that a reused connection is never one that
+# the server is closing.
 IDLE_SECONDS = 4.0
-# The client's own words, or none.
+# Forward the client's values or none.
 SKIPPED_AUTO_HEADERS = ("Accept", "Accept-Encoding", "Content-Type", "User-Agent")
 
 
 class Upstream:
-    """A tool service with its connections. Use in an ``async with``."""
+    """The connections to one tool service. Use as an async context manager."""
 
     def __init__(self, service: ToolService) -> None:
         self.service = service
@@ -181,12 +181,12 @@ class Upstream:
     async def post(
         self, path: str, headers: Sequence[tuple[str, str]], body: AsyncIterator[bytes]
     ) -> aiohttp.ClientResponse:
-        """Send a request and return the answer once its headers are there.
+        """Send a request and return the response once its headers have arrived.
 
         Raises aiohttp's errors; `failure` turns them into ours.
         """
         if self._session is None:
-            raise RuntimeError("used outside of its async with")
+            raise RuntimeError("used outside of async with")
         answer = await self._session.post(
             self.service.url + path,
             headers=[*headers, *self._key],
@@ -194,11 +194,11 @@ class Upstream:
             allow_redirects=False,
         )
         if answer.status == 401:
-            logger.error("the %s refuses the gateway's key", self.service.name)
+            logger.error("the %s rejects the gateway's key", self.service.name)
         return answer
 
     def failure(self, error: Exception) -> TemperError:
-        """What to tell a client whose request failed before an answer began."""
+        """The error for a client whose request failed before a response began."""
         name = self.service.name
         logger.warning("%s at %s: %r", name, self.service.url, error)
         match error:
@@ -212,7 +212,7 @@ class Upstream:
                     f"the {name} did not answer in {self.service.seconds:g} s, the longest that "
                     "TEMPER_TOOL_CALL_SECONDS allows"
                 )
-        return BadGateway(f"the {name} broke off before it answered")
+        return BadGateway(f"the {name} closed the connection before it responded")
 
 
 RawHeaders = list[tuple[bytes, bytes]]
@@ -223,28 +223,28 @@ HOP_BY_HOP = frozenset(
         *(b"transfer-encoding", b"proxy-authenticate", b"proxy-authorization"),
     }
 )
-# What a client shows the gateway, or what is about the gateway's own name, is for it alone.
+# Credentials for the gateway, and headers about its own origin, are not forwarded.
 GATEWAY_ONLY = frozenset({b"authorization", b"cookie", b"host", b"origin", b"referer", b"expect"})
-# The gateway's server and request ids write their own.
+# The gateway sets these itself.
 SET_BY_GATEWAY = frozenset({b"date", b"server", b"x-request-id", b"set-cookie"})
 
 
 def request_headers(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[str, str]]:
-    """The headers of a request as the service gets them."""
+    """The headers forwarded to the service."""
     kept = _without(headers, HOP_BY_HOP | GATEWAY_ONLY)
     return [(name.decode("latin-1"), value.decode("latin-1")) for name, value in kept]
 
 
 def response_headers(headers: Iterable[tuple[bytes, bytes]]) -> RawHeaders:
-    """The headers of an answer as the client gets them."""
+    """The headers returned to the client."""
     return _without(headers, HOP_BY_HOP | SET_BY_GATEWAY)
 
 
 def _without(headers: Iterable[tuple[bytes, bytes]], dropped: frozenset[bytes]) -> RawHeaders:
     lowered = [(name.lower(), value) for name, value in headers]
     for name, value in lowered:
-        if name == b"connection":  # it may name further headers that are for this hop only
+        if name == b"connection":  # it names further hop-by-hop headers
             dropped = dropped | {part.strip().lower() for part in value.split(b",")}
-        elif name == b"transfer-encoding":  # what is said of the length beside it does not count
+        elif name == b"transfer-encoding":  # it overrides any content-length
             dropped = dropped | {b"content-length"}
     return [(name, value) for name, value in lowered if name not in dropped]

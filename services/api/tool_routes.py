@@ -27,7 +27,7 @@ from services.core.web.json_body import documented_body
 
 
 def tool_services(settings: ApiSettings) -> tuple[ToolService, ...]:
-    """Every tool service, as the settings place it."""
+    """All tool services, as configured."""
     return (sandbox(settings), retrieval(settings))
 
 
@@ -84,7 +84,7 @@ ERRORS = (AuthenticationFailed, PayloadTooLarge, BadGateway, Unavailable, Gatewa
 
 
 def tool_router(upstream: Upstream) -> APIRouter:
-    """Routes that pass requests on to a tool service, for whoever has a key of the gateway."""
+    """Routes that proxy a tool service for clients with a key of the gateway."""
     router = APIRouter(tags=[upstream.service.name], responses=documented_errors(*ERRORS))
     for route in upstream.service.routes:
         _add(router, upstream, route)
@@ -101,7 +101,7 @@ def _add(router: APIRouter, upstream: Upstream, route: ToolRoute) -> None:
         methods=["POST"],
         name=route.path.strip("/"),
         summary=route.summary,
-        description=f"Passed on to the {upstream.service.name} as it is.",
+        description=f"Proxied to the {upstream.service.name} unchanged.",
         responses={200: {"model": route.answer}},
         openapi_extra=documented_body(route.request, route.examples),
     )

@@ -88,7 +88,7 @@ def trajectory_routes(prefix: str, tag: str, kind: JobKind) -> APIRouter:
     ) -> Page[TrajectorySummary]:
         """List the trajectories so far, by their end, their reward, their length or their errors.
 
-        A page goes on behind the trajectory ``after``, asked for with the same order.
+        A page continues after the trajectory ``after`` in the same order.
         """
         _check_job(gateway, job_id, kind)
         return list_trajectories(gateway.artifacts.job(job_id), query)
@@ -128,13 +128,13 @@ def list_trajectories(job_dir: Path, query: TrajectoryQuery) -> Page[TrajectoryS
             limit=query.limit,
         )
     except LookupError:
-        message = f"{str(query.after)[:80]!r} is no trajectory of this job"
+        message = f"{str(query.after)[:80]!r} is not a trajectory of this job"
         raise InvalidRequest(message, param="after") from None
     return page_of([summary_view(each) for each in _read(job_dir, places)], has_more)
 
 
 def get_trajectory(job_dir: Path, trajectory_id: str) -> Trajectory:
-    """One trajectory, whole; raises `NotFound`."""
+    """One complete trajectory; raises `NotFound`."""
     place = open_listing(job_dir).place_of(trajectory_id)
     if place is not None:
         (trajectory,) = _read(job_dir, [place])
@@ -148,12 +148,12 @@ def get_trajectory(job_dir: Path, trajectory_id: str) -> Trajectory:
 
 
 def _read(job_dir: Path, places: list[Span]) -> Iterator[Trajectory]:
-    """One after the other: a single one can take megabytes."""
+    """Lazily: a single trajectory can take megabytes."""
     try:
         yield from read_places(job_dir, places)
     except (FileNotFoundError, UnreadableRecord) as error:
-        # A training that resumes cuts off what its checkpoint does not know.
-        raise Unavailable("the trajectories are being written anew; ask again") from error
+        # A resuming training truncates the log to its checkpoint.
+        raise Unavailable("the trajectories are being rewritten; try again") from error
 
 
 SHOWN_CHARACTERS = 300

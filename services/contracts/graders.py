@@ -33,14 +33,14 @@ JudgeModel = Annotated[
 
 
 class ExactGrader(Request):
-    """Right when the answer equals a gold, after stripping outer white space."""
+    """Correct when the answer equals a gold after stripping outer white space."""
 
     type: Literal["exact"] = "exact"
     ignore_case: StrictBool = False
 
 
 class RegexGrader(Request):
-    """Right when the pattern is found in the answer.
+    """Correct when the pattern is found in the answer.
 
     The last match of its group (of the group named ``answer``, if there are several) is compared
     with the gold; without a group, finding the pattern is enough. Patterns are RE2's: matching
@@ -53,7 +53,7 @@ class RegexGrader(Request):
 
 
 class NumericGrader(Request):
-    """Right when the last number of the answer equals the gold within the tolerances."""
+    """Correct when the last number of the answer equals the gold within the tolerances."""
 
     type: Literal["numeric"] = "numeric"
     absolute_tolerance: Number = Field(default=0.0, ge=0.0)
@@ -65,9 +65,9 @@ GoldGrader = ExactGrader | RegexGrader | NumericGrader
 
 
 class StringCheckGrader(Request):
-    """1 when the texts compare as asked, else 0.
+    """1 when the comparison holds, else 0.
 
-    ``like`` asks whether the input holds the reference, ``ilike`` the same without regard to case.
+    ``like`` tests whether the input contains the reference, ``ilike`` the same ignoring case.
     """
 
     type: Literal["string_check"] = "string_check"
@@ -78,7 +78,7 @@ class StringCheckGrader(Request):
 
 
 class TextSimilarityGrader(Request):
-    """How alike two texts are, from 0 to 1."""
+    """The similarity of two texts, from 0 to 1."""
 
     type: Literal["text_similarity"] = "text_similarity"
     name: Name
@@ -106,7 +106,7 @@ class TextPart(Request):
 
 
 class GraderMessage(Request):
-    """A message to the model that judges; of parts only texts are taken."""
+    """A message to the grading model; only text parts are supported."""
 
     role: Literal["user", "assistant", "system", "developer"]
     content: Template | TextPart | Annotated[list[Template | TextPart], Field(max_length=100)]
@@ -117,7 +117,7 @@ Messages = Annotated[list[GraderMessage], Field(min_length=1, max_length=100)]
 
 
 class SamplingParams(Request):
-    """How the model that judges samples; null leaves it to its server."""
+    """Sampling of the grading model; null means its server's default."""
 
     max_completions_tokens: StrictInt | None = Field(default=None, ge=1, le=131_072)
     reasoning_effort: Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"] | None = (
@@ -129,7 +129,7 @@ class SamplingParams(Request):
 
 
 class ScoreModelGrader(Request):
-    """A number that a language model gives; one outside of ``range`` is an error."""
+    """A score given by a language model; one outside ``range`` is an error."""
 
     type: Literal["score_model"] = "score_model"
     name: Name
@@ -167,20 +167,20 @@ class LabelModelGrader(Request):
 
 
 class PythonGrader(Request):
-    """What grade(sample, item) of the source returns; it is run in the sandbox."""
+    """The return value of ``grade(sample, item)`` in the source, run in the sandbox."""
 
     type: Literal["python"] = "python"
     name: Name
     source: str = Field(min_length=1, max_length=MAX_SOURCE)
     image_tag: str | None = Field(
-        default=None, max_length=200, description="Taken, and without effect."
+        default=None, max_length=200, description="Accepted without effect."
     )
 
 
 PartialGrader = (
     StringCheckGrader | TextSimilarityGrader | ScoreModelGrader | LabelModelGrader | PythonGrader
 )
-"""A grader that can be part of another."""
+"""A grader that can be part of a multi grader."""
 
 
 _Partial = Annotated[PartialGrader, Field(discriminator="type")]
@@ -199,8 +199,8 @@ def _shape(graders: Any) -> str | None:
 class MultiGrader(Request):
     """A formula over the scores of other graders, by their variables: ``(a + 2 * b) / 3``.
 
-    It has ``+ - * / ^``, parentheses, and min, max, abs, floor, ceil, exp, sqrt and log. The
-    graders come by variable, or as a list or a single one, whose names are then the variables.
+    Supports ``+ - * / ^``, parentheses, and min, max, abs, floor, ceil, exp, sqrt and log. The
+    graders are given by variable, or as a list or a single one, whose names are the variables.
     """
 
     type: Literal["multi"] = "multi"
@@ -217,7 +217,7 @@ class MultiGrader(Request):
 
     @property
     def by_variable(self) -> dict[str, PartialGrader]:
-        """The graders by the names that the formula has for them."""
+        """The graders by their variables in the formula."""
         if isinstance(self.graders, dict):
             return self.graders
         graders = self.graders if isinstance(self.graders, list) else [self.graders]

@@ -1,4 +1,4 @@
-"""Trying a grader: OpenAI's POST /v1/fine_tuning/alpha/graders/validate and .../run."""
+"""Trying a grader out: OpenAI's POST /v1/fine_tuning/alpha/graders/validate and .../run."""
 
 from pydantic import Field
 
@@ -7,30 +7,30 @@ from services.contracts.rewards import Reward
 
 
 class ValidateGrader(Request):
-    """A grader of OpenAI's, or a reward of ours."""
+    """A grader or a reward to validate."""
 
     grader: Reward
 
 
 class GraderValidation(Resource):
-    """The grader as it was understood."""
+    """The grader as parsed."""
 
     grader: Reward
 
 
 class RunGrader(Request):
-    """A grader, what it is to judge, and the row that this is an answer to."""
+    """A grader or a reward, the text to score, and the row that it answers."""
 
     grader: Reward
     model_sample: str = Field(max_length=1_000_000, description="The text of the model.")
     item: JsonObject = Field(
         default_factory=dict,
-        description="The row; its gold, or answer, are the right answers for rewards of ours.",
+        description="The row; its gold, or answer, is what rewards compare with.",
     )
 
 
 class GraderErrors(Resource):
-    """What went wrong; with any of it the reward is 0."""
+    """Failures of a run; with any of them the reward is 0."""
 
     formula_parse_error: bool = False
     sample_parse_error: bool = False
@@ -53,7 +53,7 @@ class GraderErrors(Resource):
 
 
 class GraderMetadata(Resource):
-    """How the reward came about; ``execution_time`` is in seconds."""
+    """Details of a run; ``execution_time`` is in seconds."""
 
     name: str
     type: str
@@ -65,7 +65,7 @@ class GraderMetadata(Resource):
 
 
 class GraderRun(Resource):
-    """What a grader gave; ``sub_rewards`` are those of the graders that a formula combines."""
+    """The result of a run; ``sub_rewards`` are the scores that a multi grader combines."""
 
     reward: float
     metadata: GraderMetadata

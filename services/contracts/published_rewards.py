@@ -1,4 +1,4 @@
-"""Rewards as published training files give them: names, and weights of the same number."""
+"""Rewards as published training files give them: a list of names and a list of weights."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -31,7 +31,7 @@ _UNFIT = re.compile(r"[^\w.-]+")
 def published_rewards(functions: Sequence[str], weights: Sequence[float]) -> list[WeightedReward]:
     """The rewards that the names stand for.
 
-    A name is one of ours (retool_reward, search_em), a published accuracy reward (1 or -1), a
+    A name is retool_reward, search_em, a published accuracy reward (1 or -1), a
     dotted path of a Python function or a URL. Raises `InvalidRequest` for an unknown one and for
     lists of different lengths.
     """
@@ -54,7 +54,7 @@ def _weighted(function: str, weight: float, taken: set[str], param: str) -> Weig
         return WeightedReward(name=name, weight=weight, reward=reward)
     except ValidationError as error:
         message = error.errors(include_url=False)[0]["msg"]
-        raise InvalidRequest(f"{weight!r} is no weight: {message}", param=param) from None
+        raise InvalidRequest(f"{weight!r} is not a weight: {message}", param=param) from None
 
 
 def _reward(function: str, param: str) -> Reward:

@@ -1,6 +1,6 @@
-"""What a trajectory is rewarded for: rules, code, models and graders, and their weights.
+"""Rewards of trajectories: rules, code tests, models and graders, and their weights.
 
-Only the model's own text is ever judged: what a tool inserted is no answer of the model.
+Only text that the model generated is scored, never text that a tool inserted.
 """
 
 from typing import Annotated, Literal, Self
@@ -19,28 +19,30 @@ FieldName = Annotated[str, Field(min_length=1, max_length=200)]
 
 
 class SearchEmReward(Request):
-    """Exact match after SQuAD normalisation of the last <answer>, or else the last box: 1 or 0."""
+    """Exact match after SQuAD normalization of the last <answer>, or else the last box: 1 or 0."""
 
     type: Literal["search_em"] = "search_em"
     format_score: Number = Field(
-        default=0.0, description="Given for an answer in its form that is not right."
+        default=0.0, description="Score of a well-formed but wrong answer."
     )
 
 
 class RetoolReward(Request):
-    """ReTool's: 1 when the last box of the model's own text is right.
+    """ReTool's reward: 1 when the last box of the model's own text is correct.
 
-    Otherwise it is min(0, -1 + 0.1 for each turn that called a tool). Looked at are the last 300
-    characters, and a box is right when it equals an answer but for outer white space.
+    Otherwise min(0, -1 + 0.1 for each turn that called a tool). Only the last 300 characters count,
+    and a box is correct when it equals a gold after stripping outer white space.
     """
 
     type: Literal["retool"] = "retool"
     cap: StrictBool = Field(
         default=False,
-        description="As verl's recipe: of what is wrong nothing is above -0.6, and half a tenth "
-        "is given for each turn, of the model or of tools, after the first.",
+        description="As in verl's recipe: a wrong answer scores at most -0.6, with 0.05 added "
+        "for each turn, of the model or of tools, after the first.",
     )
-    plain: StrictBool = Field(default=False, description="As the paper: what is wrong is -1.")
+    plain: StrictBool = Field(
+        default=False, description="As in the paper: a wrong answer scores -1."
+    )
     equivalence: Literal["exact", "math"] = Field(
         default="exact",
         description="math: expressions that mean the same are equal, but an unevaluated "
@@ -51,7 +53,7 @@ class RetoolReward(Request):
     )
     strict: StrictBool = Field(
         default=False,
-        description="As published code: the last 100 characters, and every character counts.",
+        description="As the published code: the last 100 characters, compared without stripping.",
     )
 
     @model_validator(mode="after")
@@ -66,9 +68,9 @@ class RetoolReward(Request):
 
 
 class HttpReward(Request):
-    """A score that a service of the user's gives.
+    """A score from a service of the user.
 
-    It is sent {"trajectory": record} as JSON and answers {"score": number}. The record lacks the
+    It receives {"trajectory": record} as JSON and returns {"score": number}. The record omits the
     lists of tokens; its ``response`` is the model's own text.
     """
 
@@ -78,10 +80,10 @@ class HttpReward(Request):
 
 
 class CallableReward(Request):
-    """A score that a Python function gives: function(trajectory=record, **arguments).
+    """A score from a Python function: function(trajectory=record, **arguments).
 
     The record is a dictionary without the lists of tokens; its ``response`` is the model's own
-    text. The function runs in a process of its own, which is killed after ``timeout``.
+    text. The function runs in a separate process, which is killed after ``timeout``.
     """
 
     type: Literal["callable"] = "callable"
@@ -96,14 +98,17 @@ class RewardModelReward(Request):
     type: Literal["reward_model"] = "reward_model"
     model: str = Field(min_length=1, max_length=300, description="A registered model.")
     max_length: StrictInt = Field(
-        default=4096, ge=16, le=1_048_576, description="Tokens; a longer text loses its head."
+        default=4096,
+        ge=16,
+        le=1_048_576,
+        description="Tokens; longer texts are truncated at the start.",
     )
     batch_size: StrictInt = Field(default=8, ge=1, le=256)
     sigmoid: StrictBool = Field(default=False, description="A score between 0 and 1.")
 
 
 class CodeTestsReward(Request):
-    """The share of tests that the last fenced block of code in the model's text passes.
+    """The fraction of tests passed by the last fenced code block in the model's text.
 
     The row's ``field`` holds them: a list of {input, output} or {stdin, expected_output}, an
     object {inputs: [...], outputs: [...]}, or, for Python, a list of texts, each a piece of code
@@ -121,14 +126,14 @@ class CodeTestsReward(Request):
 
 
 class JudgeReward(Request):
-    """A score that a language model gives.
+    """A score from a language model as a judge.
 
     ``prompt`` is a user's message with places like ``{{ item.question }}`` (a field of the row;
     ``item.gold`` is the right answer), ``{{ sample.output_text }}`` (the model's last turn),
     ``{{ sample.response }}`` (all its turns) and ``{{ sample.prompt }}`` (the conversation that
     it began with). Its answer gives the score as JSON, {"score": number}, or as the number behind
     the last "score", or is nothing but a number. One outside of ``range`` is an error. With
-    ``normalise`` the range is mapped to 0 and 1.
+    ``normalize`` the range is mapped to 0 and 1.
     """
 
     type: Literal["judge"] = "judge"
@@ -136,9 +141,16 @@ class JudgeReward(Request):
     prompt: str = Field(min_length=1, max_length=100_000)
     system_prompt: str | None = Field(default=None, max_length=100_000)
     range: tuple[Number, Number] = (0.0, 1.0)
-    normalise: StrictBool = False
+    normalize: StrictBool = False
     max_tokens: StrictInt = Field(default=1024, ge=1, le=131_072)
     temperature: Number = Field(default=0.0, ge=0.0, le=2.0)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _refuse_retired_name(cls, value: object) -> object:
+        if isinstance(value, dict) and "normalise" in value:
+            raise ValueError("normalise has been renamed to normalize")
+        return value
 
     @model_validator(mode="after")
     def _ordered(self) -> Self:
@@ -162,7 +174,7 @@ Reward = Annotated[
 
 
 class WeightedReward(Request):
-    """One component: its share of the reward is ``weight`` times its score."""
+    """A component of the reward, which adds ``weight`` times its score."""
 
     name: str = Field(min_length=1, max_length=64, pattern=r"^[\w.-]+$")
     weight: Number = 1.0

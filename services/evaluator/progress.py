@@ -1,4 +1,4 @@
-"""Telling the worker how far the samples of an evaluation, or the rollouts of a job, have come."""
+"""Reports the progress of an evaluation's samples or a job's rollouts to the worker."""
 
 import asyncio
 import json
@@ -33,15 +33,15 @@ class Totals(Protocol):
         """How many tokens the model wrote for them."""
         ...
 
-    def figures(self) -> dict[str, float]:
-        """What is told of them beside rates."""
+    def metrics_so_far(self) -> dict[str, float]:
+        """Metrics reported besides rates."""
         ...
 
 
 class GenerationProgress:
     """Reports the progress of one attempt and keeps the clock of the totals.
 
-    Rates are those of this attempt; ``generation_seconds`` goes on from earlier ones.
+    Rates are those of this attempt; ``generation_seconds`` continues from earlier ones.
     """
 
     def __init__(self, reporter: Reporter, totals: Totals, total: int) -> None:
@@ -55,7 +55,7 @@ class GenerationProgress:
         self._started = time.monotonic()
 
     async def report_forever(self) -> None:
-        """Report, again and again, until cancelled: progress at most every
+        """Report periodically until cancelled: progress at most every
         ``PROGRESS_SECONDS``, metrics every ``METRICS_SECONDS``."""
         self._progress()
         next_metrics = self._started + METRICS_SECONDS
@@ -88,15 +88,15 @@ class GenerationProgress:
             f"{totals.unit}_per_second": (totals.done - self._done_before) / elapsed,
             "tokens_per_second": (totals.tokens - self._tokens_before) / elapsed,
         }
-        figures = {**rates, **totals.figures(), _SECONDS: totals.seconds}
-        self._reporter.metrics(totals.done, **figures)
+        metrics = {**rates, **totals.metrics_so_far(), _SECONDS: totals.seconds}
+        self._reporter.metrics(totals.done, **metrics)
 
     def _elapsed(self) -> float:
         return max(time.monotonic() - self._started, 1e-9)
 
 
 def seconds_of_earlier_attempts(job_dir: Path) -> float:
-    """How long earlier attempts asked the model, as far as they came to report it."""
+    """Seconds that earlier attempts spent generating, as far as they reported it."""
     path = job_dir / METRICS
     if not path.exists():
         return 0.0

@@ -32,7 +32,7 @@ class Proportion:
 def proportion(correct: int, samples: int) -> Proportion:
     """Describe ``correct`` right answers out of ``samples``; needs at least one sample."""
     if samples < 1 or not 0 <= correct <= samples:
-        raise ValueError(f"{correct} of {samples} is no proportion")
+        raise ValueError(f"{correct} of {samples} is not a proportion")
     mean = correct / samples
     stderr = math.sqrt(mean * (1 - mean) / (samples - 1)) if samples > 1 else 0.0
     return Proportion(mean, stderr, _wilson(correct, samples))

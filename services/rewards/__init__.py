@@ -1,4 +1,4 @@
-"""Rewards of trajectories: checked before a job, given while it runs."""
+"""Rewards of trajectories: validated before a job, computed while it runs."""
 
 from services.contracts.published_rewards import published_rewards
 from services.rewards.check import check_rewards, named_reward_models, needs_gold

@@ -1,4 +1,4 @@
-"""Whether rewards can be given as they are asked for, before a job is made of them."""
+"""Validates rewards and graders before a job is created."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -39,12 +39,12 @@ from services.rewards.graders.python_grader import check_source
 from services.rewards.graders.template import check_template
 
 RECORD = "trajectory"
-"""The argument of functions that holds what is judged."""
+"""The argument of user functions that holds the trajectory."""
 
 
 @dataclass(frozen=True)
 class Permissions:
-    """What the operator allows: origins of URLs, Python functions, and judges by their names."""
+    """What the operator allows: origins of URLs, Python functions, and names of judges."""
 
     origins: Collection[str]
     callables: Collection[str]
@@ -88,7 +88,7 @@ def check_reward(reward: Reward, permissions: Permissions, param: str) -> None:
         case CallableReward():
             check_function_allowed(reward.function, permissions.callables, f"{param}.function")
             if RECORD in reward.arguments:
-                message = f"{RECORD} is the argument that holds what is judged"
+                message = f"{RECORD} is reserved for the trajectory"
                 raise InvalidRequest(message, param=f"{param}.arguments")
         case JudgeReward():
             _check_judge(reward.model, permissions, f"{param}.model")
@@ -107,7 +107,7 @@ def check_reward(reward: Reward, permissions: Permissions, param: str) -> None:
 
 
 def check_judge_name(name: str, known: Collection[str], param: str) -> None:
-    """Raise `InvalidRequest` for a judge that the operator has not named."""
+    """Raise `InvalidRequest` for a judge that the operator has not configured."""
     if name not in known:
         raise InvalidRequest(
             f"no judge {name!r}; the operator names judges in TEMPER_JUDGE_MODELS, and one can "
@@ -118,7 +118,7 @@ def check_judge_name(name: str, known: Collection[str], param: str) -> None:
 
 
 def needs_gold(rewards: Sequence[WeightedReward]) -> bool:
-    """Whether a row without a right answer can get no reward."""
+    """Whether a reward compares with the gold of its row."""
     kinds = (SearchEmReward, RetoolReward, ExactGrader, RegexGrader, NumericGrader)
     return any(isinstance(each.reward, kinds) for each in rewards)
 

@@ -34,7 +34,7 @@ class CodeTests:
         self._sandbox = sandbox
 
     async def score(self, sample: Sample) -> Score:
-        """Judge the program; text without one passes nothing."""
+        """Score the program; a response without one scores 0."""
         field, language = self._settings.field, self._settings.language
         if sample.item.get(field) is None:
             raise RewardFailed(f"its row has no tests ({field})")
@@ -122,7 +122,7 @@ def read_tests(value: Any, language: Language, function: str | None = None) -> T
     if isinstance(value, list) and any(map(_is_functional, value)):
         value = _livecodebench_calls(function, value)
     if not isinstance(value, list) or not value:
-        raise RewardFailed("its tests are no list of cases")
+        raise RewardFailed("its tests are not a list of cases")
     if len(value) > MAX_CASES:
         raise RewardFailed(f"it has {len(value)} tests; {MAX_CASES} are allowed")
     if all(isinstance(test, str) for test in value):
@@ -204,7 +204,7 @@ def _decoded(text: str) -> Any:
 
 def _paired(inputs: Any, outputs: Any) -> list[Any]:
     if not isinstance(inputs, list) or not isinstance(outputs, list) or len(inputs) != len(outputs):
-        raise RewardFailed("inputs and outputs of its tests are no lists of the same length")
+        raise RewardFailed("inputs and outputs of its tests are not lists of the same length")
     return [
         {"input": given, "output": wanted} for given, wanted in zip(inputs, outputs, strict=True)
     ]
@@ -212,7 +212,7 @@ def _paired(inputs: Any, outputs: Any) -> list[Any]:
 
 def _case(test: Any, position: int) -> Case:
     if not isinstance(test, dict):
-        raise RewardFailed(f"its test {position} is no object")
+        raise RewardFailed(f"its test {position} is not an object")
     given = test.get("stdin", test.get("input"))
     wanted = test.get("expected_output", test.get("output"))
     if not isinstance(given, str | None) or not isinstance(wanted, str):
@@ -223,8 +223,8 @@ def _case(test: Any, position: int) -> Case:
 def _pieces_of_code(pieces: list[str], language: Language) -> Tests:
     """Each is run behind the program, from standard input, and then prints a token.
 
-    A program that ends early, or reads the input itself, does not come to that. One that looks
-    through its own process for its judge can find it: what must withstand that compares outputs.
+    A program that exits early, or reads the input itself, never prints it. A program that inspects
+    its own process can find the token: tests that must resist that compare outputs.
     """
     if language is not Language.PYTHON:
         raise RewardFailed(f"tests that are code are for Python, not for {language.value}")

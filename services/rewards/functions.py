@@ -1,4 +1,4 @@
-"""Rewards that a user's function gives, in a process or behind a URL."""
+"""Rewards from a user's function, in a worker process or behind a URL."""
 
 import json
 import math
@@ -11,7 +11,7 @@ from services.rewards.interface import RewardFailed, Sample, Score
 
 
 class FunctionScore:
-    """What a Python function returns."""
+    """The return value of a Python function."""
 
     def __init__(self, settings: CallableReward, processes: FunctionPool) -> None:
         self._settings = settings
@@ -28,14 +28,14 @@ class FunctionScore:
 
 
 class ServiceScore:
-    """What a service answers."""
+    """The response of a service."""
 
     def __init__(self, url: str, service: JsonService) -> None:
         self._url = url
         self._service = service
 
     async def score(self, sample: Sample) -> Score:
-        """Send the trajectory's record."""
+        """Post the trajectory's record."""
         try:
             answer = await self._service.post({"trajectory": sample.record}, json.loads)
         except ServiceFailed as error:
@@ -44,7 +44,7 @@ class ServiceScore:
 
 
 def read_score(value: Any, source: str) -> float:
-    """The number that a function or service gave, plain or as {"score": number}."""
+    """Read a score, given as a number or as {"score": number}."""
     number = value.get("score") if isinstance(value, dict) else value
     if not isinstance(number, int | float):
         raise RewardFailed(f"{source} gave {_shown(value)}, not a score")

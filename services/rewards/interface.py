@@ -14,7 +14,7 @@ from services.contracts.trajectories import CallOutcome, FinishReason, Trajector
 
 
 class RewardFailureKind(StrEnum):
-    """Why there is no score; the names are those of OpenAI's flags, but for their ``_error``."""
+    """Why there is no score, named as OpenAI's error flags without their ``_error``."""
 
     INVALID_VARIABLE = "invalid_variable"
     SAMPLE_PARSE = "sample_parse"
@@ -26,7 +26,7 @@ class RewardFailureKind(StrEnum):
 
 
 class RewardFailed(TemperError):
-    """A score could not be given; the message says why."""
+    """A component could not score a sample; the message says why."""
 
     code = "reward_failed"
 
@@ -37,10 +37,10 @@ class RewardFailed(TemperError):
 
 @dataclass(frozen=True)
 class Score:
-    """A finite number, and what it is made of and has cost.
+    """A finite number, its parts and its cost.
 
-    ``parts`` are the scores of graders that a formula combines, ``tokens`` counts those of each
-    model that was asked.
+    ``parts`` are the scores that a multi grader combines, ``tokens`` counts the tokens of each
+    judge, ``extracted`` is the text that a gold grader compared.
     """
 
     value: float
@@ -50,10 +50,10 @@ class Score:
 
 
 class Component(Protocol):
-    """Judges samples; safe to ask from many tasks at once."""
+    """A reward component: scores samples; safe to use from many tasks concurrently."""
 
     async def score(self, sample: "Sample") -> Score:
-        """Judge one sample; raises `RewardFailed`."""
+        """Score one sample; raises `RewardFailed`."""
         ...
 
 
@@ -69,7 +69,7 @@ _TOKEN_LISTS = {
 
 @dataclass(frozen=True)
 class Sample:
-    """What is judged.
+    """A trajectory as rewards see it.
 
     ``texts`` are the model's own, one a turn, without the special tokens that end a turn: what a
     tool inserted is not among them. ``item`` are the fields of its row, as templates name them.

@@ -14,7 +14,7 @@ from services.inference.clients.chat import (
     InferenceError,
     model_retries,
 )
-from services.rewards.graders.template import fill_in
+from services.rewards.graders.template import render
 from services.rewards.interface import RewardFailed, RewardFailureKind, Sample, Score
 
 ATTEMPT_SECONDS = 300.0
@@ -25,14 +25,14 @@ _FENCED = re.compile(r"\A\s*```(?:json)?\s*\n(.*)\n```\s*\Z", re.DOTALL)
 
 
 class JudgeRequest(ChatRequest):
-    """What a judge is asked, with fields that not every chat completion needs."""
+    """A chat completion request with the extra fields of judges."""
 
     response_format: JsonObject | None = None
     reasoning_effort: str | None = None
 
 
 class Judge:
-    """One model of one server."""
+    """A language model that grades: one model of one server."""
 
     def __init__(self, client: InferenceClient, model: str) -> None:
         self._client = client
@@ -52,7 +52,7 @@ class Judge:
 
 
 def connect_judge(base_url: str, key: str | None, attempts: int) -> InferenceClient:
-    """A client with the patience that judging in the middle of a training has."""
+    """A client with the retries and timeouts of grading during training."""
     retries = model_retries(attempts=attempts, deadline_seconds=2 * ATTEMPT_SECONDS)
     return InferenceClient(
         base_url, key, ATTEMPT_SECONDS, retries=retries, max_connections=CONNECTIONS
@@ -109,7 +109,7 @@ def _fields(answer: str) -> JsonObject:
 
 
 class JudgeScore:
-    """The score in the answer to the filled-in prompt."""
+    """The score in the judge's answer to the rendered prompt."""
 
     def __init__(self, settings: JudgeReward, judge: Judge) -> None:
         self._settings = settings
@@ -118,7 +118,7 @@ class JudgeScore:
     async def score(self, sample: Sample) -> Score:
         """Ask the judge."""
         settings = self._settings
-        messages = [{"role": "user", "content": fill_in(settings.prompt, sample)}]
+        messages = [{"role": "user", "content": render(settings.prompt, sample)}]
         if settings.system_prompt is not None:
             messages.insert(0, {"role": "system", "content": settings.system_prompt})
         answer, tokens = await self._judge.ask(
@@ -131,4 +131,4 @@ class JudgeScore:
         )
         low, high = settings.range
         score = read_number(answer, "score", low, high)
-        return Score((score - low) / (high - low) if settings.normalise else score, tokens=tokens)
+        return Score((score - low) / (high - low) if settings.normalize else score, tokens=tokens)

@@ -14,16 +14,16 @@ MAX_CAPPED = -0.6
 
 
 class Retool:
-    """1 for a right box at the end of what the model wrote; see `RetoolReward` for the rest."""
+    """1 for a correct box at the end of the response; see `RetoolReward`."""
 
     def __init__(self, settings: RetoolReward, mathematics: Equality | None) -> None:
         self._settings = settings
         self._mathematics = mathematics
 
     async def score(self, sample: Sample) -> Score:
-        """Judge the last box of the model's own text."""
+        """Score the last box of the model's own text."""
         if not sample.gold:
-            raise RewardFailed("its row has no right answer (gold)")
+            raise RewardFailed("its row has no gold")
         if await self._is_right(sample):
             return Score(1.0)
         if self._settings.plain:
@@ -51,15 +51,15 @@ _WITHOUT_PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 
 class SearchEm:
-    """1 for a right answer, the format score for another one, 0 without any."""
+    """1 for a correct answer, the format score for a wrong one, 0 without an answer."""
 
     def __init__(self, settings: SearchEmReward) -> None:
         self._format_score = settings.format_score
 
     async def score(self, sample: Sample) -> Score:
-        """Judge the last answer tag, or the last box where there is none."""
+        """Score the last answer tag, or else the last box."""
         if not sample.gold:
-            raise RewardFailed("its row has no right answer (gold)")
+            raise RewardFailed("its row has no gold")
         answer = last_answer(sample.texts)
         if answer is None:
             answer = last_box(sample.texts)
@@ -73,7 +73,7 @@ def _matches(answer: str, gold: str) -> bool:
     normalized = normalize(gold)
     if normalized:
         return normalize(answer) == normalized
-    # "A" and "%" are answers too, although nothing is left of them.
+    # "A" and "%" normalize to nothing but are still answers.
     return answer.strip().lower() == gold.strip().lower()
 
 

@@ -1,4 +1,4 @@
-"""Asking the sandbox to run code for a reward."""
+"""Runs code in the sandbox for rewards."""
 
 from typing import TypeVar
 
@@ -9,17 +9,17 @@ from services.core.operator_environment import OperatorEnvironment
 from services.inference.clients.json_service import FailureKind, JsonService, Retries
 
 CONNECTIONS = 64
-# Running the same code again does no harm.
+# Running the same code again is harmless.
 RETRIED = frozenset({429, 500, 502, 503, 504})
 RETRIED_KINDS = frozenset({FailureKind.BROKEN_OFF, FailureKind.UNREADABLE})
 QUEUE_SECONDS = 60.0
-"""Beyond the time that the programs themselves may take."""
+"""Allowed in addition to the programs' own time."""
 
 Response = TypeVar("Response", bound=Resource)
 
 
 def connect_sandbox(environment: OperatorEnvironment, path: str, seconds: float) -> JsonService:
-    """A client of one route, for programs that may run for ``seconds`` together."""
+    """A client of one route, for programs that may run for ``seconds`` in total."""
     limit = seconds + QUEUE_SECONDS
     return JsonService(
         environment.sandbox_url + path,
@@ -32,7 +32,7 @@ def connect_sandbox(environment: OperatorEnvironment, path: str, seconds: float)
 
 
 async def ask_sandbox(service: JsonService, body: JsonObject, kind: type[Response]) -> Response:
-    """The sandbox's answer; raises `ServiceFailed`."""
+    """The sandbox's response; raises `ServiceFailed`."""
     answer = await service.post(body, lambda text: _read(text, kind))
     return answer.value
 

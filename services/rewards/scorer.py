@@ -1,4 +1,4 @@
-"""Scores of trajectories: every component's, and their weighted sum."""
+"""Scores trajectories: each component, and their weighted sum."""
 
 import asyncio
 import logging
@@ -18,13 +18,13 @@ logger = logging.getLogger(__name__)
 
 
 class Scorer(Protocol):
-    """Rewards trajectories; safe to ask from many tasks at once."""
+    """Scores trajectories; safe to use from many tasks concurrently."""
 
     async def score(self, trajectory: Trajectory) -> Trajectory:
         """A copy with ``reward``, ``reward_components`` and ``reward_error``.
 
-        A component that fails leaves no reward, and its reason; the others' scores are kept. So
-        does a rollout that failed, of which nothing is judged. Nothing is raised but
+        A failing component leaves no reward but its reason; the scores of the others are kept. A
+        failed rollout is not scored and has no reward either. Raises only
         ``CancelledError``.
         """
         ...
@@ -34,11 +34,11 @@ class Scorer(Protocol):
 async def open_scorer(
     rewards: Sequence[WeightedReward], environment: OperatorEnvironment
 ) -> AsyncIterator[Scorer]:
-    """A scorer with its connections and processes for the length of the block.
+    """A scorer whose connections and processes live as long as the block.
 
-    Nothing is contacted or started before the first trajectory. Raises `InvalidRequest` for a
-    reward that can never be given, `PermissionDenied` for what the operator has not allowed.
-    Without rewards a trajectory stays as it is.
+    Contacts and starts nothing before the first trajectory. Raises `InvalidRequest` for a reward
+    that can never be computed, `PermissionDenied` for one that the operator does not allow.
+    Without rewards, trajectories are returned unchanged.
     """
     async with AsyncExitStack() as stack:
         factory = RewardFactory(environment, stack)
@@ -70,16 +70,16 @@ class _WeightedSum:
             return trajectory
         if trajectory.finish_reason.is_failure:
             what = trajectory.error or trajectory.finish_reason.value
-            return _judged(trajectory, {}, None, f"the rollout failed: {what}")
+            return _with_reward(trajectory, {}, None, f"the rollout failed: {what}")
         sample = Sample.of(trajectory)
         answers = await asyncio.gather(*(_ask(part, sample) for part in self._parts))
         scores = {name: answer for name, answer in answers if not isinstance(answer, str)}
         errors = [f"{name}: {answer}" for name, answer in answers if isinstance(answer, str)]
         if errors:
-            return _judged(trajectory, scores, None, "; ".join(errors))
+            return _with_reward(trajectory, scores, None, "; ".join(errors))
         reward = _sum([part.weight * scores[part.name] for part in self._parts])
-        error = None if reward is not None else "the weighted sum is no finite number"
-        return _judged(trajectory, scores, reward, error)
+        error = None if reward is not None else "the weighted sum is not a finite number"
+        return _with_reward(trajectory, scores, reward, error)
 
 
 async def _ask(part: _Weighted, sample: Sample) -> tuple[str, float | str]:
@@ -102,7 +102,7 @@ def _sum(shares: Sequence[float]) -> float | None:
     return total if math.isfinite(total) else None
 
 
-def _judged(
+def _with_reward(
     trajectory: Trajectory, scores: dict[str, float], reward: float | None, error: str | None
 ) -> Trajectory:
     return trajectory.model_copy(

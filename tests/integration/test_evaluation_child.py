@@ -46,7 +46,7 @@ def test_answers_are_graded_and_summed_up(tmp_path: Path) -> None:
     right = next(row for row in job.rows() if row.index == 3)
     assert (right.answer, right.extracted, right.gold) == ("The sum is 7", "7", ["7"])
     assert (right.correct, right.finish_reason, right.status_code) == (True, "stop", 200)
-    assert [report["phase"] for report in job.reports("phase")] == ["generating", "summarising"]
+    assert [report["phase"] for report in job.reports("phase")] == ["generating", "summarizing"]
     assert job.reports("progress")[-1]["step"] == 40
     assert complete_lines(job.folder / METRICS) >= 1
 
@@ -143,7 +143,7 @@ def test_no_more_requests_than_allowed_are_under_way(tmp_path: Path) -> None:
     with ChatServer(held) as server:
         job = job_of(tmp_path / "job", server, 100, max_concurrency=5)
         with job.child() as process:
-            wait_for(lambda: server.peak >= 5, "as many as allowed are under way")
+            wait_for(lambda: server.peak >= 5, "as many as allowed are in flight")
             server.release()
             process.wait(DEADLINE)
         assert server.peak == 5

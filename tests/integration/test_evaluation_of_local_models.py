@@ -43,5 +43,5 @@ def test_a_local_model_is_served_evaluated_and_gone(tmp_path: Path) -> None:
     metrics = job.metrics()
     assert (metrics.samples, metrics.errors) == (20, 0)
     assert 20 <= metrics.completion_tokens <= 80
-    assert phases(job) == ["loading_model", "generating", "summarising"]
+    assert phases(job) == ["loading_model", "generating", "summarizing"]
     assert any("vLLM: ready" in report["message"] for report in job.reports("message"))

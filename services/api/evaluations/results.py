@@ -1,8 +1,8 @@
 """Pages of an evaluation's results, read from its file.
 
-The file grows by whole lines in the order in which samples complete, also while it is read. A
-result's id carries the position behind its line, so that the next page is found without reading
-what was shown before.
+The file is appended to by whole lines while it is read, in the order in which samples finish. A
+result's id encodes the offset after its line, so that the next page starts without reading
+earlier ones.
 """
 
 import json
@@ -21,7 +21,7 @@ _RESULT_ID = re.compile(r"evalres-(?P<position>[0-9]{1,15})")
 
 
 def list_results(job_dir: Path, *, after: str | None, limit: int) -> Page[SampleResult]:
-    """Up to ``limit`` results behind ``after``, oldest first."""
+    """Up to ``limit`` results after ``after``, oldest first."""
     position = _position(after)
     results: list[SampleResult] = []
     try:
@@ -47,7 +47,7 @@ def _position(after: str | None) -> int:
 
 
 def _go_to(file: IO[bytes], position: int) -> None:
-    """Go behind the line that ends at ``position``, if there is one."""
+    """Seek past the line ending at ``position``."""
     if position == 0:
         return
     if position > file.seek(0, SEEK_END):
@@ -58,4 +58,4 @@ def _go_to(file: IO[bytes], position: int) -> None:
 
 
 def _unknown_result() -> InvalidRequest:
-    return InvalidRequest("is no result of this evaluation", param="after")
+    return InvalidRequest("not a result of this evaluation", param="after")

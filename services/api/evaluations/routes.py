@@ -68,7 +68,7 @@ def results(
     after: After = None,
     limit: Limit = DEFAULT_LIMIT,
 ) -> Page[SampleResult]:
-    """List the judged samples so far, in the order in which they completed."""
+    """List the graded samples so far, in the order in which they finished."""
     with gateway.database.read() as session:
         get_job(session, job_id, KIND)
     return list_results(gateway.artifacts.job(job_id), after=after, limit=limit)

@@ -32,7 +32,7 @@ def validate(
     _principal: Principal,
     body: Annotated[ValidateGrader, Body(openapi_examples=VALIDATE_GRADER)],
 ) -> GraderValidation:
-    """Say whether a grader, or a reward, could be used, without using it: nothing is contacted."""
+    """Validate a grader or a reward without running it: nothing is contacted."""
     return validate_grader(gateway.settings, body)
 
 
@@ -48,5 +48,5 @@ async def run(
     _principal: Principal,
     body: Annotated[RunGrader, Body(openapi_examples=RUN_GRADER)],
 ) -> Response:
-    """Judge one text of a model with a grader, or with a reward, as training would."""
+    """Score one text of a model with a grader or a reward, as training would."""
     return await answer_to(request, run_grader(gateway.settings, body))

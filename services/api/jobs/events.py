@@ -48,7 +48,7 @@ def event_number(job_id: str, event_id: str) -> int:
     """The number within its job that an event's id carries."""
     match = _EVENT_ID.fullmatch(event_id)
     if match is None or match["job"] != job_id:
-        raise InvalidRequest(f"{event_id[:80]!r} is no event of job {job_id}", param="after")
+        raise InvalidRequest(f"{event_id[:80]!r} is not an event of job {job_id}", param="after")
     return int(match["number"])
 
 

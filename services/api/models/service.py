@@ -74,7 +74,7 @@ def list_models(session: Session, after: str | None, limit: int) -> tuple[list[M
 
 
 def remove_model(session: Session, artifacts: Artifacts, model_id: str) -> Path | None:
-    """Forget a model; return the folder to remove when a job of ours made it.
+    """Delete a model's row; return the folder to remove if a job created it.
 
     Raises `Conflict` while an unfinished job or an adapter needs it.
     """
@@ -94,7 +94,7 @@ def remove_model(session: Session, artifacts: Artifacts, model_id: str) -> Path 
 
 
 def _needing(session: Session, model_id: str) -> str | None:
-    """An unfinished job whose request names the model: to start from, to learn from, to judge."""
+    """An unfinished job whose request names the model in any role."""
     written = cast(JobRow.request, Text).contains(json.dumps(model_id), autoescape=True)
     jobs = session.execute(
         select(JobRow.id, JobRow.request).where(JobRow.status.in_(_UNFINISHED), written)

@@ -78,7 +78,7 @@ async def evaluate(
                     progress.report_forever(),
                 )
             progress.finish()
-    reporter.phase("summarising")
+    reporter.phase("summarizing")
     return totals.metrics()
 
 

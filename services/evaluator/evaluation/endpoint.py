@@ -23,8 +23,8 @@ from services.inference.vllm.server import VllmServer
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The model answered. ``latency_seconds`` is that of the attempt that succeeded; token counts
-    are the endpoint's own, None where it gives none."""
+    """The model answered. ``latency_seconds`` is that of the successful attempt; token counts are
+    the endpoint's, None if it reports none."""
 
     text: str
     finish_reason: str | None
@@ -44,11 +44,11 @@ class Unanswered:
 
 QUEUE_SECONDS = 600.0
 SLOWEST_TOKENS_PER_SECOND = 10.0
-"""An attempt may wait for its turn and then generate this slowly before it is given up."""
+"""The slowest generation that an attempt waits for, after the time in the queue."""
 
 
 class Endpoint:
-    """Asks one model of one server, with the sampling of the evaluation."""
+    """Asks one model of one server with the sampling of the evaluation."""
 
     def __init__(
         self,
@@ -81,14 +81,14 @@ class Endpoint:
         )
 
     async def watch(self) -> None:
-        """Never return: of a server elsewhere, only asking shows whether it is gone."""
+        """Never return: a remote server has no process to watch."""
         await asyncio.Event().wait()
 
 
 def connect(
     base_url: str, api_key: str | None, sampling: Sampling, connections: int
 ) -> InferenceClient:
-    """A client that is as patient as answers of this length can take."""
+    """A client whose timeouts allow for answers of this length."""
     attempt_seconds = QUEUE_SECONDS + sampling.max_tokens / SLOWEST_TOKENS_PER_SECOND
     patience = model_retries(deadline_seconds=3 * attempt_seconds)
     return InferenceClient(
@@ -99,7 +99,7 @@ def connect(
 def open_engine(
     spec: EvaluationSpec, job_dir: Path, reporter: Reporter, endpoint_key: str | None
 ) -> AbstractAsyncContextManager[Endpoint]:
-    """The model of the evaluation, ready to be asked inside the block.
+    """The model of the evaluation, ready inside the block.
 
     ``endpoint_key`` is sent to a remote endpoint only. Entering raises ``JobFailed`` with the code
     ``engine_start_failed`` when a local model cannot be served.

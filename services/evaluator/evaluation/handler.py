@@ -46,7 +46,7 @@ class EvaluationHandler:
         return Launch(validation_command(VALIDATION_CHILD, spec, job_dir))
 
     def work(self, database: Database, claim: Claim, job_dir: Path) -> Launch:
-        """Ask the model and judge its answers."""
+        """Ask the model and grade its answers."""
         request = CreateEvaluation.model_validate(claim.job.request)
         settings = self._settings
         with database.read() as session:

@@ -63,7 +63,7 @@ def prepare(path: Path, samples: int) -> None:
 
 
 def read_rows(path: Path) -> Iterator[ResultRow]:
-    """The rows of a prepared file, in their order; none when there is no file."""
+    """The rows of a prepared file in order; none without a file."""
     return (row for _, row in read_records(path, ResultRow))
 
 
@@ -77,9 +77,9 @@ def _answered_index(line: bytes) -> int | None:
 
 @dataclass
 class RunningTotals:
-    """Sums over rows. They do not depend on the order in which samples were finished.
+    """Sums over rows, independent of their order.
 
-    ``seconds`` is how long the model was asked in all attempts together.
+    ``seconds`` is the time spent generating, over all attempts.
     """
 
     samples: int = 0
@@ -97,7 +97,7 @@ class RunningTotals:
 
     @property
     def done(self) -> int:
-        """Samples that were asked, whatever came of it."""
+        """Samples that were asked, answered or not."""
         return self.samples
 
     @property
@@ -105,18 +105,18 @@ class RunningTotals:
         """Tokens of all answers."""
         return self.completion_tokens
 
-    def figures(self) -> dict[str, float]:
-        """What is told while samples are asked."""
+    def metrics_so_far(self) -> dict[str, float]:
+        """Metrics reported while samples are asked."""
         return {"accuracy": self.accuracy, "errors": self.errors}
 
     @property
     def answered(self) -> int:
-        """Samples with an answer, right or wrong."""
+        """Samples with a grade, correct or not."""
         return self.samples - self.errors
 
     @property
     def accuracy(self) -> float:
-        """The share of right answers so far; a sample without an answer is a wrong one."""
+        """The fraction of correct answers so far; a sample without a grade is incorrect."""
         return self.correct / self.samples if self.samples else 0.0
 
     def add(self, row: ResultRow) -> None:

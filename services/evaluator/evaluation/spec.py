@@ -26,7 +26,7 @@ class _Strict(BaseModel):
 
 
 class EvaluationSpec(_Strict):
-    """One evaluation: who is asked, what, how, and how the answers are judged."""
+    """One evaluation: the model, the samples, how to sample, and how to grade."""
 
     model: Annotated[LocalModel | RemoteEndpoint, Field(discriminator="type")]
     samples: Path = Field(description="The file of prompts and golds.")
@@ -34,7 +34,7 @@ class EvaluationSpec(_Strict):
     pass_threshold: float = 1.0
     sampling: Sampling
     system_prompt: str | None = Field(
-        default=None, description="Put before every conversation that has none of its own."
+        default=None, description="Prepended to every conversation without a system prompt."
     )
     max_samples: int | None = Field(default=None, ge=1, description="Take the first rows only.")
     max_concurrency: int = Field(default=64, ge=1, le=1024)

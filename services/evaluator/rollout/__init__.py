@@ -1,1 +1,1 @@
-"""The rollout child: plays conversations with tools for every prompt, and rewards them."""
+"""The rollout child: runs multi-turn conversations for every prompt and scores them."""

@@ -46,10 +46,10 @@ async def play(
     environment: OperatorEnvironment,
     reporter: Reporter,
 ) -> RolloutStatistics:
-    """Play every sample that has no trajectory yet, and sum up all of them.
+    """Run every rollout that has no trajectory yet, and sum up all of them.
 
-    ``engine`` is entered only when there is something to play. Safe to call again on the same
-    ``job_dir`` after a kill: what was kept is not played again, unless the engine had failed it.
+    ``engine`` is entered only if rollouts are left. Safe to repeat on the same ``job_dir`` after a
+    kill: stored rollouts are not repeated, except those that the engine failed.
     Raises `TemperError`.
     """
     total = _count(spec) * spec.samples_per_prompt
@@ -58,14 +58,14 @@ async def play(
         kept = _kept(spec, job_dir, total, totals)
         if totals.trajectories:
             reporter.message(
-                f"{totals.trajectories} of {total} rollouts were played in earlier attempts"
+                f"{totals.trajectories} of {total} rollouts were completed in earlier attempts"
             )
         if totals.trajectories < total:
             missing = (sample for sample in _samples(spec) if not kept[_place(spec, sample)])
             await _play_missing(spec, engine, environment, reporter, log, totals, missing, total)
     if totals.failed == totals.trajectories:
-        raise _nothing_played(job_dir)
-    reporter.phase("summarising")
+        raise _all_failed(job_dir)
+    reporter.phase("summarizing")
     await asyncio.to_thread(write_parquet, read_indexed(job_dir), job_dir / PARQUET)
     return totals.statistics()
 
@@ -108,7 +108,7 @@ async def _play_missing(
 
 
 def _kept(spec: RolloutSpec, job_dir: Path, total: int, totals: RolloutTotals) -> bytearray:
-    """Which samples need not be played again; these are counted."""
+    """Flags of the rollouts that need not be repeated; these are added to the totals."""
     kept = bytearray(total)
     for trajectory in read_indexed(job_dir):
         if trajectory.finish_reason not in {
@@ -142,14 +142,14 @@ def _count(spec: RolloutSpec) -> int:
     return count
 
 
-def _nothing_played(job_dir: Path) -> JobFailed:
+def _all_failed(job_dir: Path) -> JobFailed:
     reason = next(read_indexed(job_dir)).error
     return JobFailed(f"no rollout came to an end: {reason}", code="no_rollouts")
 
 
 def main(job_dir: Path) -> None:
-    """Play what the job directory asks for; the outcome is in its result.json."""
-    # Keys are taken out, so that a server started for the job does not inherit them.
+    """Run the rollouts of a job directory; the outcome is in its result.json."""
+    # Keys are removed from the environment, so that a server started for the job inherits none.
     endpoint_key = os.environ.pop(ENDPOINT_KEY, None)
     environment = OperatorEnvironment.take_from(os.environ)
     reporter = Reporter(job_dir)
@@ -173,7 +173,7 @@ async def _run(
 ) -> RolloutStatistics:
     task = asyncio.current_task()
     assert task is not None  # noqa: S101 - this is a coroutine of a running loop
-    # Ends in order: trajectories are synced, and a server of the job is stopped.
+    # Shut down in order: sync the trajectories, stop the server of the job.
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
     engine = open_engine(spec, job_dir, reporter, endpoint_key)
     return await play(spec, job_dir, engine, environment, reporter)
@@ -187,10 +187,10 @@ _WANTED = ("*.json", "*.jinja")
 
 
 def load_chat_tokens(source: ModelSource) -> ChatTokens:
-    """Load from a folder, or fetch from the hub what is not here yet.
+    """Load from a folder, or download from the hub if needed.
 
     Raises `InvalidRequest` for a model without a chat template or a fast tokenizer, and
-    ``JobFailed`` when the hub does not give it.
+    ``JobFailed`` when the download fails.
     """
     return open_chat_tokens(source.path or _fetch(str(source.hub_id), source.revision))
 
@@ -204,5 +204,5 @@ def _fetch(hub_id: str, revision: str | None) -> Path:
     except (OSError, HfHubHTTPError, HFValidationError) as error:
         reason = str(error).strip().partition("\n")[0]
         raise JobFailed(
-            f"the tokenizer of {hub_id!r} is not to be had: {reason}", code="tokenizer_unavailable"
+            f"cannot download the tokenizer of {hub_id!r}: {reason}", code="tokenizer_unavailable"
         ) from error

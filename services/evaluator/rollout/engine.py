@@ -26,14 +26,14 @@ from services.inference.token_engine.interface import (
 from services.inference.vllm.launch import Routes
 
 UNABLE = "engine_without_token_ids"
-"""The code of a server that can never be used: no other turn would end otherwise."""
+"""The code of a server that can never be used."""
 
 
 class WatchedEngine:
-    """Asks an engine, and knows when to go on asking is pointless.
+    """Wraps an engine and detects when further requests are pointless.
 
-    ``context_length`` is what it holds of prompt and response together, if that is known;
-    ``stop_token_ids`` end a turn beside those of the chat template.
+    ``context_length`` bounds prompt and response together, if it is known;
+    ``stop_token_ids`` end a turn in addition to those of the chat template.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class WatchedEngine:
 def open_engine(
     spec: RolloutSpec, job_dir: Path, reporter: Reporter, endpoint_key: str | None
 ) -> AbstractAsyncContextManager[WatchedEngine]:
-    """The engine of a job, ready to be asked inside the block.
+    """The engine of a job, ready inside the block.
 
     ``endpoint_key`` is sent to a remote endpoint only. Entering raises ``JobFailed`` with the code
     ``engine_start_failed`` when a registered model cannot be served.
@@ -127,7 +127,7 @@ async def _remote(
 
 
 async def _never() -> None:
-    """Of a server elsewhere, only asking shows whether it is gone."""
+    """A remote server has no process to watch."""
     await asyncio.Event().wait()
 
 
@@ -145,12 +145,12 @@ class _Cards(BaseModel):
 
 
 async def context_length(base_url: str, key: str | None, model: str | None = None) -> int | None:
-    """How many tokens the server says that it holds; None where it does not say so.
+    """The context length that the server reports, in tokens; None if it reports none.
 
-    With ``model``, what it says of that one.
+    With ``model``, the one of that model.
     """
     headers = {"Authorization": f"Bearer {key}"} if key else {}
-    # A proxy of the environment must not be asked for a loopback address.
+    # Loopback addresses bypass the proxy of the environment.
     proxied = urlsplit(base_url).hostname not in LOOPBACK
     try:
         async with httpx.AsyncClient(
@@ -164,7 +164,7 @@ async def context_length(base_url: str, key: str | None, model: str | None = Non
 
 
 async def _get(client: httpx.AsyncClient, url: str) -> bytes:
-    """The body of an answer, cut where nobody would write one so long."""
+    """The response body, truncated at ``MAX_RESPONSE_BYTES``."""
     body = bytearray()
     async with client.stream("GET", url) as answer:
         async for chunk in answer.aiter_bytes():

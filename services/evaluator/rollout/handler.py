@@ -94,7 +94,7 @@ class RolloutHandler:
         return RolloutResult.model_validate(result).model_dump(mode="json")
 
     def _tokenizer(self, session: Session, request: CreateRollout) -> ModelSource:
-        """The tokenizer lies with the weights: those of an adapter's base."""
+        """The tokenizer is stored with the weights, for an adapter with those of its base."""
         name = request.tokenizer or str(request.model)
         root, artifacts = self._settings.models_folder, self._artifacts
         return resolve_model(session, name, root, artifacts).weights

@@ -18,7 +18,7 @@ from services.rollouts.prompts import Prompt
 
 @dataclass(frozen=True, slots=True)
 class PlannedRollout:
-    """One rollout to play."""
+    """One rollout to run."""
 
     prompt: Prompt
     index: int
@@ -30,7 +30,7 @@ class PlannedRollout:
 
 
 class RolloutRunner:
-    """Turns samples into rewarded trajectories on disk, and counts them."""
+    """Turns planned rollouts into scored trajectories on disk, and keeps their totals."""
 
     def __init__(
         self,
@@ -61,11 +61,11 @@ class RolloutRunner:
             async with asyncio.TaskGroup() as group:
                 around = [group.create_task(task) for task in background]
                 rewarding = _RewardQueue(group, concurrency)
-                players = [
+                workers = [
                     group.create_task(self._play_all(samples, rewarding))
                     for _ in range(concurrency)
                 ]
-                await asyncio.wait(players)
+                await asyncio.wait(workers)
                 await rewarding.done()
                 for task in around:
                     task.cancel()
@@ -94,7 +94,7 @@ class RolloutRunner:
 
 
 class _RewardQueue:
-    """Tasks that reward, at most ``most`` at a time."""
+    """Scoring tasks, at most ``most`` at a time."""
 
     def __init__(self, group: asyncio.TaskGroup, most: int) -> None:
         self._group = group
@@ -123,7 +123,7 @@ class _RewardQueue:
 
 
 def _unstorable(trajectory: Trajectory, reason: str) -> Trajectory:
-    """What is kept of a trajectory that JSON cannot hold."""
+    """The record of a trajectory that JSON cannot represent."""
     return Trajectory(
         id=trajectory.id,
         prompt_index=trajectory.prompt_index,

@@ -9,7 +9,7 @@ from services.contracts.trajectories import CallOutcome, ToolCallRecord, Traject
 from services.evaluator.statistics import reward_spread, spread
 
 UNKNOWN_TOOLS = "(unknown)"
-"""Names that the model made up are counted together: there is no end to them."""
+"""Counts all names that the model invented, whose number is unbounded."""
 
 
 @dataclass
@@ -53,16 +53,16 @@ class _Calls:
         )
 
 
-_FIGURES = (
+_VALUES = (
     *("prompt_tokens", "response_tokens", "sampled_tokens", "turns"),
     *("seconds", "model_seconds", "tool_seconds"),
 )
 
 
 class RolloutTotals:
-    """Sums over trajectories; they do not depend on the order in which these ended.
+    """Sums over trajectories, independent of their order.
 
-    ``seconds`` is how long rollouts were played, in all attempts together.
+    ``seconds`` is the time spent generating, over all attempts.
     """
 
     def __init__(self, seconds: float = 0.0) -> None:
@@ -80,7 +80,7 @@ class RolloutTotals:
         self._components: defaultdict[str, _Rewards] = defaultdict(_Rewards)
         self._tools: defaultdict[str, _Calls] = defaultdict(_Calls)
         self._prompts: set[int] = set()
-        self._figures = {name: array("d") for name in _FIGURES}
+        self._values = {name: array("d") for name in _VALUES}
 
     @property
     def unit(self) -> str:
@@ -97,16 +97,16 @@ class RolloutTotals:
         """Tokens that were sampled."""
         return self.sampled_tokens
 
-    def figures(self) -> dict[str, float]:
-        """What is told while rollouts are played."""
-        figures: dict[str, float] = {"failed": self.failed}
+    def metrics_so_far(self) -> dict[str, float]:
+        """Metrics reported while rollouts run."""
+        metrics: dict[str, float] = {"failed": self.failed}
         if self.rewarded:
-            figures["reward"] = self.reward_sum / self.rewarded
+            metrics["reward"] = self.reward_sum / self.rewarded
         if self.trajectories:
-            figures["calls_per_trajectory"] = self.calls / self.trajectories
+            metrics["calls_per_trajectory"] = self.calls / self.trajectories
         if self.calls:
-            figures["call_failure_rate"] = self.failed_calls / self.calls
-        return figures
+            metrics["call_failure_rate"] = self.failed_calls / self.calls
+        return metrics
 
     @property
     def rewarded(self) -> int:
@@ -131,8 +131,8 @@ class RolloutTotals:
             trajectory.model_seconds,
             trajectory.tool_seconds,
         )
-        for name, value in zip(_FIGURES, values, strict=True):
-            self._figures[name].append(value)
+        for name, value in zip(_VALUES, values, strict=True):
+            self._values[name].append(value)
 
     def _add_reward(self, trajectory: Trajectory) -> None:
         prompt = trajectory.prompt_index
@@ -153,9 +153,9 @@ class RolloutTotals:
                 self._tools[call.name if call.name in known else UNKNOWN_TOOLS].add(call)
 
     def statistics(self) -> RolloutStatistics:
-        """What all of it came to; needs at least one trajectory."""
+        """The statistics; needs at least one trajectory."""
         best = self._best()
-        figures: dict[str, Spread] = {name: spread(each) for name, each in self._figures.items()}
+        spreads: dict[str, Spread] = {name: spread(each) for name, each in self._values.items()}
         return RolloutStatistics(
             prompts=len(self._prompts),
             trajectories=self.trajectories,
@@ -175,7 +175,7 @@ class RolloutTotals:
             malformed_calls=self._malformed,
             generation_seconds=self.seconds,
             tokens_per_second=self.sampled_tokens / self.seconds if self.seconds else 0.0,
-            **figures,
+            **spreads,
         )
 
     def _best(self) -> dict[int, float]:

@@ -1,4 +1,4 @@
-"""Graders that ask a language model for a number or for a label."""
+"""OpenAI's graders that ask a language model for a score or a label."""
 
 from services.contracts.base import JsonObject
 from services.contracts.graders import (
@@ -8,7 +8,7 @@ from services.contracts.graders import (
     ScoreModelGrader,
     TextPart,
 )
-from services.rewards.graders.template import fill_in
+from services.rewards.graders.template import render
 from services.rewards.interface import Sample, Score
 from services.rewards.judge import Judge, JudgeRequest, read_label, read_number
 
@@ -65,7 +65,7 @@ class LabelModel:
 
 
 def texts_of(message: GraderMessage) -> list[str]:
-    """The texts of a message, which have places to fill in."""
+    """The templates of a message."""
     content = message.content if isinstance(message.content, list) else [message.content]
     return [part.text if isinstance(part, TextPart) else part for part in content]
 
@@ -81,13 +81,13 @@ def _request(
     messages = [
         {
             "role": message.role,
-            "content": "".join(fill_in(text, sample) for text in texts_of(message)),
+            "content": "".join(render(text, sample) for text in texts_of(message)),
         }
         for message in settings.input
     ]
     return JudgeRequest(
         model=judge.model,
-        # Said in words too: not every server keeps to a schema.
+        # Also in words: not every server enforces the schema.
         messages=[{"role": "system", "content": wanted}, *messages],
         max_tokens=sampling.max_completions_tokens,
         temperature=sampling.temperature,

@@ -6,7 +6,7 @@
     power   = atom (("^" | "**") factor)?
     atom    = number | name | name "(" formula ("," formula)* ")" | "(" formula ")"
 
-Numbers are floats; nothing else is computed, so that no formula takes long.
+All values are floats, so that no formula takes long.
 """
 
 import asyncio
@@ -48,28 +48,28 @@ _FUNCTIONS: Mapping[str, tuple[Callable[..., float], range]] = {
 
 
 class FormulaError(InvalidRequest):
-    """The text is no formula; the message says where."""
+    """The text is not a formula; the message says where."""
 
     code = "formula_parse_error"
 
 
 @dataclass(frozen=True)
 class Formula:
-    """A formula that was read; ``names`` are its variables."""
+    """A parsed formula; ``names`` are its variables."""
 
     names: frozenset[str]
     expression: Expression
 
     @classmethod
     def parse(cls, text: str) -> "Formula":
-        """Read a formula; raises `FormulaError`."""
+        """Parse a formula; raises `FormulaError`."""
         return _Parser(text).formula()
 
     def evaluate(self, values: Values) -> float:
         """Its value, a finite number; raises `ArithmeticError` or `ValueError` without one."""
         value = float(self.expression(values))
         if not math.isfinite(value):
-            raise ArithmeticError("the result is no finite number")
+            raise ArithmeticError("the result is not a finite number")
         return value
 
 
@@ -152,7 +152,7 @@ class _Parser:
 
     def _call(self, name: str) -> Expression:
         if name not in _FUNCTIONS:
-            raise FormulaError(f"{name!r} is no function; known are {', '.join(_FUNCTIONS)}")
+            raise FormulaError(f"{name!r} is not a function; known are {', '.join(_FUNCTIONS)}")
         function, counts = _FUNCTIONS[name]
         arguments = [self._sum()]
         while self._take(","):
@@ -170,7 +170,7 @@ class _Parser:
 
 
 def _chain(first: Expression, others: Sequence[tuple[Operation, Expression]]) -> Expression:
-    """From the left, in a loop: a long sum must not become a deep recursion."""
+    """Left-associative, in a loop: a long sum must not recurse deeply."""
 
     def value(values: Values) -> float:
         result = first(values)
@@ -194,14 +194,14 @@ def _tokenize(text: str) -> list[str]:
 
 
 class Multi:
-    """The formula's value; the graders that it does not use are asked too."""
+    """The value of a formula over the scores of all graders."""
 
     def __init__(self, formula: Formula, graders: Mapping[str, Component]) -> None:
         self._formula = formula
         self._graders = graders
 
     async def score(self, sample: Sample) -> Score:
-        """Ask all graders at once, and compute."""
+        """Run all graders concurrently and evaluate the formula."""
         async with asyncio.TaskGroup() as group:
             asked = {
                 name: group.create_task(self._ask(name, grader, sample))

@@ -1,4 +1,4 @@
-"""The grader whose source is a function of Python, run in the sandbox."""
+"""OpenAI's python grader: its source runs in the sandbox."""
 
 import ast
 import json
@@ -16,7 +16,7 @@ ROUTE = "/run_code"
 SECONDS = 120.0
 MEMORY_MB = 2048
 LONGEST_CHECKED = 50_000
-"""Characters: a tenth of a second."""
+"""Characters; parsing this many takes a tenth of a second."""
 _FUNCTION = "grade"
 
 _RUNNER = """
@@ -61,9 +61,9 @@ class PythonProgram:
 
 
 def check_source(source: str, param: str) -> None:
-    """Raise `InvalidRequest` for what is no Python, or lacks the function.
+    """Raise `InvalidRequest` for source that is not Python or lacks the function.
 
-    What would take long to read is left to the sandbox to refuse.
+    Very long source is left for the sandbox to reject.
     """
     if len(source) > LONGEST_CHECKED:
         return

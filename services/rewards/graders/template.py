@@ -1,7 +1,7 @@
-"""Texts with places like ``{{ item.reference }}``.
+"""Templates with placeholders like ``{{ item.reference }}``.
 
-A place is ``item`` or ``sample`` and a path below it: names behind dots, numbers in brackets. It
-is only looked up: nothing is computed, and no attribute of an object is reached.
+A placeholder is ``item`` or ``sample`` and a path: names after dots, numbers in brackets. It is
+only looked up: nothing is evaluated, and no attribute of an object is reachable.
 """
 
 import json
@@ -14,7 +14,7 @@ from services.contracts.errors import InvalidRequest
 from services.rewards.interface import RewardFailed, RewardFailureKind, Sample
 
 LARGEST = 4 << 20
-"""Characters of a text whose places are filled in."""
+"""Characters of a rendered template."""
 
 _PLACE = re.compile(r"\{\{([^{}]{0,300})\}\}")
 _PATH = re.compile(r"(item|sample)((?:\.[\w-]+|\[\d{1,6}\])*)")
@@ -22,22 +22,23 @@ _STEP = re.compile(r"\.([\w-]+)|\[(\d+)\]")
 
 
 def check_template(text: str, param: str) -> None:
-    """Raise `InvalidRequest` for a place that can never be filled in."""
+    """Raise `InvalidRequest` for a placeholder that can never be resolved."""
     for place in _PLACE.finditer(text):
         if _PATH.fullmatch(place[1].strip()) is None:
             shown = place[0][:80]
             raise InvalidRequest(
-                f"{shown} is no place like {{{{ item.name }}}} or {{{{ sample.output_text }}}}",
+                f"{shown} is not a placeholder like {{{{ item.name }}}} or "
+                "{{ sample.output_text }}",
                 param=param,
                 code="invalid_variable",
             )
 
 
-def fill_in(text: str, sample: Sample) -> str:
-    """The text with what the places name; raises `RewardFailed` for what is not there.
+def render(text: str, sample: Sample) -> str:
+    """Render the template; raises `RewardFailed` for a placeholder without a value.
 
-    A text is inserted as it is, anything else as JSON; halves of surrogate pairs, which cannot be
-    sent, become question marks.
+    Strings are inserted unchanged, anything else as JSON; lone surrogates, which cannot be
+    encoded, become question marks.
     """
     names = {"item": sample.item, "sample": sample.namespace}
     pieces: list[str] = []
@@ -54,7 +55,7 @@ def fill_in(text: str, sample: Sample) -> str:
 def _look_up(path: str, names: Mapping[str, JsonObject]) -> Any:
     match = _PATH.fullmatch(path)
     if match is None:
-        raise RewardFailed(f"{path[:80]!r} is no path", RewardFailureKind.INVALID_VARIABLE)
+        raise RewardFailed(f"{path[:80]!r} is not a path", RewardFailureKind.INVALID_VARIABLE)
     if path.startswith("sample.output_json") and names["sample"]["output_json"] is None:
         raise RewardFailed(
             "the sample is not JSON, but output_json is used", RewardFailureKind.SAMPLE_PARSE

@@ -6,7 +6,7 @@ from rapidfuzz import fuzz
 
 from services.contracts.graders import StringCheckGrader, TextSimilarityGrader
 from services.rewards.graders.similarity import bleu, gleu, meteor, rouge_l, rouge_n, words_of
-from services.rewards.graders.template import fill_in
+from services.rewards.graders.template import render
 from services.rewards.interface import RewardFailed, Sample, Score
 
 
@@ -17,9 +17,9 @@ class StringCheck:
         self._settings = settings
 
     async def score(self, sample: Sample) -> Score:
-        """Compare the texts, filled in from the sample."""
-        given = fill_in(self._settings.input, sample)
-        reference = fill_in(self._settings.reference, sample)
+        """Render both templates and compare them."""
+        given = render(self._settings.input, sample)
+        reference = render(self._settings.reference, sample)
         match self._settings.operation:
             case "eq":
                 holds = given == reference
@@ -33,7 +33,7 @@ class StringCheck:
 
 
 MAX_CHARACTERS = 100_000
-"""Characters of a text: comparing takes the product of both lengths."""
+"""Per text: the comparison takes time proportional to the product of both lengths."""
 
 
 class TextSimilarity:
@@ -43,17 +43,17 @@ class TextSimilarity:
         self._settings = settings
 
     async def score(self, sample: Sample) -> Score:
-        """Measure the texts, filled in from the sample."""
-        given = fill_in(self._settings.input, sample)
-        reference = fill_in(self._settings.reference, sample)
+        """Render both templates and compare them."""
+        given = render(self._settings.input, sample)
+        reference = render(self._settings.reference, sample)
         if max(len(given), len(reference)) > MAX_CHARACTERS:
-            raise RewardFailed(f"texts of more than {MAX_CHARACTERS} characters are not compared")
+            raise RewardFailed(f"texts longer than {MAX_CHARACTERS} characters are not compared")
         metric = self._settings.evaluation_metric
         return Score(await asyncio.to_thread(similarity, metric, given, reference))
 
 
 def similarity(metric: str, given: str, reference: str) -> float:
-    """How alike the texts are by a metric of `TextSimilarityGrader`, from 0 to 1."""
+    """The similarity of two texts by a metric of `TextSimilarityGrader`, from 0 to 1."""
     if metric == "fuzzy_match":
         return float(fuzz.ratio(given, reference)) / 100
     words, wanted = words_of(given), words_of(reference)

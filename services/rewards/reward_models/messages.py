@@ -1,4 +1,4 @@
-"""Conversations as reward models read them."""
+"""Conversations in the form that reward models read."""
 
 from typing import Any
 

@@ -53,7 +53,7 @@ def test_every_prompt_is_played_with_its_tool_rewarded_and_summed_up(
     assert found["traj-7-1"].turns[1].text == "The sum is \\boxed{15}<|im_end|>"
     parquet = job.folder / "trajectories.parquet"
     assert {each.id: each for each in read_parquet(parquet)} == found
-    assert [report["phase"] for report in job.reports("phase")] == ["playing", "summarising"]
+    assert [report["phase"] for report in job.reports("phase")] == ["playing", "summarizing"]
     assert job.reports("progress")[-1]["step"] == 40
     assert job.reports("metrics")[-1]["metrics"]["reward"] == 1.0
     assert "secret" not in (job.folder / "spec.json").read_text()

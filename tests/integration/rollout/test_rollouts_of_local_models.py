@@ -38,7 +38,7 @@ def test_a_local_model_is_served_played_and_gone(tmp_path: Path) -> None:
     assert [report["phase"] for report in job.reports("phase")] == [
         "loading_model",
         "playing",
-        "summarising",
+        "summarizing",
     ]
     for each in job.trajectories():
         assert each.finish_reason in {FinishReason.LENGTH, FinishReason.ANSWERED}

@@ -51,7 +51,7 @@ def gateway(
 
 @pytest.fixture
 def upstream(shared_upstream: ToolUpstream) -> ToolUpstream:
-    shared_upstream.behaviour = answering()
+    shared_upstream.behavior = answering()
     shared_upstream.received.clear()
     return shared_upstream
 
@@ -87,7 +87,7 @@ def test_request_and_answer_are_the_same_on_both_sides(
 def test_any_status_is_passed_back_with_its_headers(
     upstream: ToolUpstream, http_client: httpx.Client, status: int
 ) -> None:
-    upstream.behaviour = answering(
+    upstream.behavior = answering(
         status, b"why", Retry_After="7", X_Request_Id="not-this", Location="http://127.0.0.1:9/"
     )
 
@@ -103,7 +103,7 @@ def test_any_status_is_passed_back_with_its_headers(
 def test_an_answer_without_a_body_is_passed_back(
     upstream: ToolUpstream, http_client: httpx.Client
 ) -> None:
-    upstream.behaviour = answering(200, b"")
+    upstream.behavior = answering(200, b"")
 
     assert http_client.post("/run_code").content == b""
     assert upstream.received[0].body == b""
@@ -113,7 +113,7 @@ def test_a_compressed_answer_stays_as_it_is(
     upstream: ToolUpstream, http_client: httpx.Client
 ) -> None:
     packed = gzip.compress(b"a" * 1000)
-    upstream.behaviour = answering(200, packed, Content_Encoding="gzip")
+    upstream.behavior = answering(200, packed, Content_Encoding="gzip")
 
     answer = http_client.post("/run_code", headers={"Accept-Encoding": "gzip"})
 
@@ -197,7 +197,7 @@ def test_the_service_reads_a_request_that_still_comes(
             first_came.set()
         exchange.begin(200, content_length="0")
 
-    upstream.behaviour = behave
+    upstream.behavior = behave
     connection.putrequest("POST", "/run_code")
     for name, value in {**BEARER, "Transfer-Encoding": "chunked"}.items():
         connection.putheader(name, value)
@@ -223,7 +223,7 @@ def test_the_client_reads_an_answer_that_still_comes(
             exchange.send_chunk(b"second")
         exchange.send_chunk(b"")
 
-    upstream.behaviour = behave
+    upstream.behavior = behave
     connection.request("POST", "/run_code", b"{}", BEARER)
     answer = connection.getresponse()
 
@@ -234,7 +234,7 @@ def test_the_client_reads_an_answer_that_still_comes(
 
 def test_megabytes_go_both_ways(upstream: ToolUpstream, http_client: httpx.Client) -> None:
     body = bytes(range(256)) * (80 << 10)  # 20 MiB
-    upstream.behaviour = answering(200, body[::-1])
+    upstream.behavior = answering(200, body[::-1])
 
     answer = http_client.post("/run_code", content=body)
 

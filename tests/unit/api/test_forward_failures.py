@@ -76,9 +76,9 @@ def test_a_service_that_is_away_is_named_with_what_starts_it(start: Start) -> No
 def test_a_service_that_comes_back_is_found_again(start: Start, upstream: ToolUpstream) -> None:
     client = start()
     assert client.post("/run_code", json={}).content == ANSWER
-    upstream.behaviour = cut
+    upstream.behavior = cut
     assert client.post("/run_code", json={}).status_code == 502
-    upstream.behaviour = answering()
+    upstream.behavior = answering()
 
     assert client.post("/run_code", json={}).content == ANSWER
 
@@ -90,7 +90,7 @@ def test_a_service_that_dies_before_it_answers_is_a_bad_gateway(
         exchange.read_body()
         cut(exchange)
 
-    upstream.behaviour = behave
+    upstream.behavior = behave
 
     answer = start().post("/run_code", json={})
 
@@ -116,7 +116,7 @@ def test_half_an_answer_is_never_taken_for_a_whole_one(
         seen.wait(STEP_SECONDS)  # the client has the beginning
         cut(exchange)
 
-    upstream.behaviour = behave
+    upstream.behavior = behave
     with start().stream("POST", "/run_code", json={}) as answer:
         assert answer.status_code == 200
         pieces = answer.iter_raw()
@@ -132,7 +132,7 @@ def test_a_service_that_hangs_is_a_timeout(start: Start, upstream: ToolUpstream)
     def behave(_: Exchange) -> None:
         over.wait(STEP_SECONDS)
 
-    upstream.behaviour = behave
+    upstream.behavior = behave
 
     answer = start(tool_call_seconds=0.2).post("/run_code", json={})
 
@@ -151,7 +151,7 @@ def test_a_client_that_leaves_takes_its_request_along(start: Start, upstream: To
         assert exchange.rfile.read(1) == b""  # until the connection ends
         ended.set()
 
-    upstream.behaviour = behave
+    upstream.behavior = behave
     url = start().base_url
     connection = http.client.HTTPConnection(url.host, url.port, timeout=STEP_SECONDS)
     connection.request("POST", "/run_code", b"{}")
@@ -173,7 +173,7 @@ def test_a_client_that_leaves_amid_its_request_takes_it_along(
         assert exchange.rfile.read(1000) == b"the beginning"
         ended.set()
 
-    upstream.behaviour = behave
+    upstream.behavior = behave
     url = start().base_url
     connection = http.client.HTTPConnection(url.host, url.port, timeout=STEP_SECONDS)
     connection.putrequest("POST", "/run_code")
@@ -206,7 +206,7 @@ def test_a_client_that_stops_reading_stops_the_service(
         except TimeoutError:
             stalled.set()
 
-    upstream.behaviour = behave
+    upstream.behavior = behave
     with start().stream("POST", "/run_code", json={}) as answer:
         assert answer.status_code == 200
         assert stalled.wait(STEP_SECONDS)
@@ -222,7 +222,7 @@ def test_more_calls_than_allowed_are_put_off(start: Start, upstream: ToolUpstrea
         over.wait(STEP_SECONDS)
         exchange.begin(200, content_length="0")
 
-    upstream.behaviour = behave
+    upstream.behavior = behave
     client = start(max_tool_calls=1)
     first = threading.Thread(target=lambda: client.post("/run_code", json={}))
     first.start()
@@ -249,5 +249,5 @@ def test_a_request_that_is_too_large_is_refused(
 
     assert answer.status_code == 413
     assert error_of(answer)["code"] == "payload_too_large"
-    upstream.behaviour = answering()
+    upstream.behavior = answering()
     assert client.post("/run_code", json={}).status_code == 200

@@ -19,14 +19,14 @@ STEP_SECONDS = 60.0
 
 
 class Exchange(BaseHTTPRequestHandler):
-    """One connection; the server's behaviour reads and answers each of its requests."""
+    """One connection; the server's behavior reads and answers each of its requests."""
 
     protocol_version = "HTTP/1.1"
     timeout = STEP_SECONDS
     server: "ToolUpstream"
 
     def do_POST(self) -> None:
-        self.server.behaviour(self)
+        self.server.behavior(self)
 
     def log_message(self, *args: object) -> None:
         pass
@@ -80,7 +80,7 @@ def answering(
 
 
 class ToolUpstream(ThreadingHTTPServer):
-    """Answers with ``behaviour``; ``received`` holds what `answering` noted."""
+    """Answers with ``behavior``; ``received`` holds what `answering` noted."""
 
     daemon_threads = True
     request_queue_size = 64
@@ -88,7 +88,7 @@ class ToolUpstream(ThreadingHTTPServer):
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Exchange)
         self.url = f"http://127.0.0.1:{self.server_port}"
-        self.behaviour: Callable[[Exchange], None] = answering()
+        self.behavior: Callable[[Exchange], None] = answering()
         self.received: list[Received] = []
 
     def handle_error(self, request: object, client_address: object) -> None:

@@ -74,7 +74,7 @@ def test_a_judge_is_asked_with_the_prompt_filled_in(server: ScriptedServer) -> N
 def test_a_range_can_be_mapped_to_0_and_1(server: ScriptedServer) -> None:
     server.script = [says("4")]
 
-    assert score(SAMPLE, judge(server, range=[1, 5], normalise=True)) == 0.75
+    assert score(SAMPLE, judge(server, range=[1, 5], normalize=True)) == 0.75
     assert score(SAMPLE, judge(server, range=[1, 5])) == 4.0
 
 

@@ -81,7 +81,7 @@ def test_a_sum_that_no_number_holds_is_told_of(weights: tuple[float, float]) -> 
     judged = rewarded(trajectory("<answer>5</answer>"), *rewards)
 
     assert judged.reward is None
-    assert judged.reward_error == "the weighted sum is no finite number"
+    assert judged.reward_error == "the weighted sum is not a finite number"
 
 
 def test_a_rollout_without_a_turn_is_judged_too() -> None:

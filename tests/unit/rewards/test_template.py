@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from services.contracts.errors import InvalidRequest
-from services.rewards.graders.template import check_template, fill_in
+from services.rewards.graders.template import check_template, render
 from services.rewards.interface import RewardFailed, RewardFailureKind, Sample
 from tests.support.rewards import trajectory
 
@@ -37,11 +37,11 @@ def sample(text: str = "out", item: dict[str, Any] | None = None) -> Sample:
 def test_places_are_filled_in(template: str, expected: str) -> None:
     check_template(template, "p")
 
-    assert fill_in(template, sample()) == expected
+    assert render(template, sample()) == expected
 
 
 def test_fields_of_a_json_answer_are_reached() -> None:
-    text = fill_in("{{ sample.output_json.a[0] }}", sample('{"a": ["é"]}'))
+    text = render("{{ sample.output_json.a[0] }}", sample('{"a": ["é"]}'))
 
     assert text == "é"
 
@@ -49,7 +49,7 @@ def test_fields_of_a_json_answer_are_reached() -> None:
 def test_what_is_filled_in_is_not_filled_in_again() -> None:
     item = {"answer": "{{ item.secret }}", "secret": "x"}
 
-    assert fill_in("{{ item.answer }}", sample(item=item)) == "{{ item.secret }}"
+    assert render("{{ item.answer }}", sample(item=item)) == "{{ item.secret }}"
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_what_is_filled_in_is_not_filled_in_again() -> None:
 )
 def test_what_is_not_there_is_named(template: str, trouble: RewardFailureKind) -> None:
     with pytest.raises(RewardFailed) as caught:
-        fill_in(template, sample("no JSON"))
+        render(template, sample("no JSON"))
 
     assert caught.value.kind is trouble
 
@@ -83,7 +83,7 @@ def test_a_text_does_not_grow_without_bound() -> None:
     item = {"big": "x" * 1_000_000}
 
     with pytest.raises(RewardFailed, match="longer than"):
-        fill_in("{{ item.big }}" * 7000, sample(item=item))
+        render("{{ item.big }}" * 7000, sample(item=item))
 
 
 @given(st.text(alphabet="{} itemsaple.output_x[]0", max_size=60))
@@ -94,7 +94,7 @@ def test_a_checked_text_is_filled_in_or_lacks_a_name(text: str) -> None:
         return
     trouble = None
     try:
-        fill_in(text, sample())
+        render(text, sample())
     except RewardFailed as error:
         trouble = error.kind
     assert trouble in {None, RewardFailureKind.INVALID_VARIABLE, RewardFailureKind.SAMPLE_PARSE}
