@@ -4,6 +4,7 @@ Every name below the root is chosen by Temper, never by a client. Runtimes impor
 it needs nothing but pydantic.
 """
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, Self
@@ -69,3 +70,37 @@ class LoraAdapter(NamedTuple):
 
     name: str
     path: Path
+
+
+STOP_TOKENS = "stop_token_ids.json"
+"""In a training's output folder: the tokens that end a response, for its checkpoints."""
+ADAPTER_CONFIG = "adapter_config.json"
+
+
+@dataclass(frozen=True)
+class ServingNeeds:
+    """What an engine must know to serve a trained model as it was trained."""
+
+    stop_token_ids: tuple[int, ...] = ()
+    needs_merge: bool = False
+
+
+def adapter_needs_merge(folder: Path) -> bool:
+    """Whether an adapter trains more than the LoRA matrices that engines apply."""
+    path = folder / ADAPTER_CONFIG
+    settings = json.loads(path.read_bytes()) if path.exists() else {}
+    return bool(settings.get("modules_to_save") or settings.get("use_dora"))
+
+
+def write_stop_tokens(output_dir: Path, stop_token_ids: list[int]) -> None:
+    """Keep the stop tokens of a training for its checkpoints."""
+    output_dir.mkdir(parents=True, exist_ok=True)
+    (output_dir / STOP_TOKENS).write_text(json.dumps(stop_token_ids))
+
+
+def read_serving_needs(folder: Path, job_dir: Path) -> ServingNeeds:
+    """What serving the checkpoint in ``folder`` needs, from the files of its job."""
+    kept = [parent / STOP_TOKENS for parent in folder.parents if parent.is_relative_to(job_dir)]
+    path = next((path for path in kept if path.exists()), None)
+    stop_token_ids = json.loads(path.read_bytes()) if path is not None else []
+    return ServingNeeds(tuple(stop_token_ids), adapter_needs_merge(folder))

@@ -27,16 +27,12 @@ def model_of(
             "vLLM serves it only merged into its base",
             param="model",
         )
-    stop = list(resolved.stop_token_ids)
     return LocalModel(
         path=resolved.weights.path,
         hub_id=resolved.weights.hub_id,
         revision=resolved.weights.revision,
-        adapter=(
-            Adapter(name=resolved.id, path=resolved.adapter, stop_token_ids=stop)
-            if resolved.adapter
-            else None
-        ),
+        adapter=(Adapter(name=resolved.id, path=resolved.adapter) if resolved.adapter else None),
+        stop_token_ids=list(resolved.stop_token_ids),
         runtime_python=find_runtime(settings.runtimes_folder, RUNTIME).python,
         options=options,
     )

@@ -29,9 +29,6 @@ class Adapter(_Strict):
 
     name: str = Field(min_length=1)
     path: Path
-    stop_token_ids: list[int] = Field(
-        default_factory=list, description="Tokens that end its answers; the base may not know them."
-    )
 
 
 class LocalModel(_Strict):
@@ -42,6 +39,9 @@ class LocalModel(_Strict):
     hub_id: HubName | None = None
     revision: str | None = None
     adapter: Adapter | None = None
+    stop_token_ids: list[int] = Field(
+        default_factory=list, description="Tokens that end a response beside those of the files."
+    )
     runtime_python: Path = Field(description="The interpreter of the vllm runtime.")
     options: VllmOptions = Field(default_factory=VllmOptions)
 

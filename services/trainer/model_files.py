@@ -5,16 +5,15 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from services.core.artifacts import ModelSource
+from services.core.artifacts import ADAPTER_CONFIG, ModelSource, adapter_needs_merge
 
 MODEL_FOLDER = "model"
-_ADAPTER_CONFIG = "adapter_config.json"
 
 # What loaders read. Pickles (training_args.bin), logs and model cards stay outside.
 _MODEL_FILES = (
     "*.safetensors",
     "*.safetensors.index.json",
-    _ADAPTER_CONFIG,
+    ADAPTER_CONFIG,
     "added_tokens.json",
     "chat_template.jinja",
     "config.json",
@@ -50,18 +49,16 @@ def collect_model(output_dir: Path, stop_token_ids: list[int]) -> FinishedModel:
             shutil.move(path, directory / path.name)
     if not any(directory.glob("*.safetensors")):
         raise FileNotFoundError("the trainer saved no weights in safetensors")
-    adapter = directory / _ADAPTER_CONFIG
+    adapter = directory / ADAPTER_CONFIG
     if adapter.exists():
-        settings = json.loads(adapter.read_bytes())
-        needs_merge = bool(settings.get("modules_to_save") or settings.get("use_dora"))
-        return FinishedModel(directory, needs_merge)
+        return FinishedModel(directory, adapter_needs_merge(directory))
     _stop_at(directory / "generation_config.json", stop_token_ids)
     return FinishedModel(directory)
 
 
 def name_base(directory: Path, base: ModelSource) -> None:
     """Make an adapter name its base's hub repository instead of this host's cache folder."""
-    path = directory / _ADAPTER_CONFIG
+    path = directory / ADAPTER_CONFIG
     if base.hub_id is None or not path.exists():
         return
     settings = json.loads(path.read_bytes())

@@ -16,6 +16,7 @@ from services.contracts.jobs import JobStatus
 from services.contracts.models import Lineage, Model, ModelKind, RegisterModel, RemoteModel
 from services.core.artifacts import Artifacts
 from services.core.db.tables import JobRow, ModelRow
+from services.core.models.checkpoints import is_reserved_name
 from services.core.models.registry import get_model_row
 
 _MODEL_FIELDS = ("model", "tokenizer")
@@ -23,7 +24,13 @@ _UNFINISHED = [status.value for status in JobStatus if not status.is_final]
 
 
 def register_model(session: Session, model_root: Path, request: RegisterModel) -> Model:
-    """Add a model; raises `Conflict` when the name is taken."""
+    """Add a model; raises `Conflict` for a taken name and `InvalidRequest` for a reserved one."""
+    if is_reserved_name(request.id):
+        raise InvalidRequest(
+            "names that begin with ft: or ftjob- are reserved for what jobs train",
+            param="id",
+            code="model_name_reserved",
+        )
     if session.scalar(select(ModelRow.seq).where(ModelRow.id == request.id)) is not None:
         raise Conflict(f"model {request.id!r} exists", param="id", code="model_exists")
     folder = inspect_folder(model_root, request.folder) if request.folder is not None else None

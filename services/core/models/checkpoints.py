@@ -13,6 +13,14 @@ from services.core.db.tables import CheckpointRow, JobRow, ModelRow
 _NAME = re.compile(r"(?P<job>ftjob-[0-9a-f]{24}):step-(?P<step>[0-9]{1,9})")
 
 
+_RESERVED = re.compile(r"ft:.*|ftjob-[0-9a-f]{24}(:.*)?", re.DOTALL)
+
+
+def is_reserved_name(name: str) -> bool:
+    """Whether only jobs may give a model this name: trained models and checkpoints."""
+    return _RESERVED.fullmatch(name) is not None
+
+
 def checkpoint_name(job_id: str, step: int) -> str:
     """The model name of a checkpoint."""
     return f"{job_id}:step-{step}"

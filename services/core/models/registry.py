@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 
 from services.contracts.errors import InvalidRequest, NotFound
 from services.contracts.models import Lineage, ModelKind
-from services.core.artifacts import Artifacts, ModelSource
+from services.core.artifacts import Artifacts, ModelSource, ServingNeeds, read_serving_needs
 from services.core.db.tables import ModelRow
 from services.core.models.checkpoints import find_checkpoint
 
@@ -51,22 +51,33 @@ def resolve_model(
     Raises `NotFound` for an unknown name and `InvalidRequest` when its folder is gone.
     """
     row = get_model_row(session, model_id)
+    weights = _weights(row, model_root, artifacts)
+    serving = _serving_needs(row, weights, artifacts)
     if row.kind != ModelKind.ADAPTER:
-        return ResolvedModel(row.id, row.id, _weights(row, model_root, artifacts))
+        return ResolvedModel(row.id, row.id, weights, stop_token_ids=serving.stop_token_ids)
     if row.base is None:
         raise InvalidRequest(f"adapter {model_id!r} has no base model", param="model")
     base = get_model_row(session, row.base)
     if base.kind == ModelKind.ADAPTER:
         raise InvalidRequest(f"the base of {model_id!r} is itself an adapter", param="model")
-    lineage = Lineage.model_validate(row.lineage) if row.lineage else None
     return ResolvedModel(
         id=row.id,
         base=base.id,
         weights=_weights(base, model_root, artifacts),
-        adapter=_weights(row, model_root, artifacts).path,
-        stop_token_ids=tuple(lineage.stop_token_ids) if lineage else (),
-        needs_merge=lineage.needs_merge if lineage else False,
+        adapter=weights.path,
+        stop_token_ids=serving.stop_token_ids,
+        needs_merge=serving.needs_merge,
     )
+
+
+def _serving_needs(row: ModelRow, weights: ModelSource, artifacts: Artifacts) -> ServingNeeds:
+    """From the lineage of a trained model, or from the files of a checkpoint."""
+    if row.lineage:
+        lineage = Lineage.model_validate(row.lineage)
+        return ServingNeeds(tuple(lineage.stop_token_ids), lineage.needs_merge)
+    if row.job_id is None or weights.path is None:
+        return ServingNeeds()
+    return read_serving_needs(weights.path, artifacts.job(row.job_id))
 
 
 def _weights(row: ModelRow, model_root: Path, artifacts: Artifacts) -> ModelSource:

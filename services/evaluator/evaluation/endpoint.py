@@ -137,8 +137,7 @@ class _ServedEndpoint(Endpoint):
         model: LocalModel,
         server: VllmServer,
     ) -> None:
-        stop = model.adapter.stop_token_ids if model.adapter else ()
-        super().__init__(client, name, sampling, stop)
+        super().__init__(client, name, sampling, model.stop_token_ids)
         self._server = server
 
     async def watch(self) -> None:

@@ -110,7 +110,7 @@ async def _own(
                 engine,
                 server.watch,
                 context_length=length,
-                stop_token_ids=model.adapter.stop_token_ids if model.adapter else (),
+                stop_token_ids=model.stop_token_ids,
             )
 
 

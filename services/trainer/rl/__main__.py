@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from services.contracts.errors import TemperError
+from services.core.artifacts import write_stop_tokens
 from services.core.operator_environment import OperatorEnvironment
 from services.core.process.reporter import Reporter, succeeded_before
 from services.inference.vllm.server import VllmFailed
@@ -76,6 +77,7 @@ async def _train(
     # Cancellation unwinds in order: trajectories are synced, learner and engine stopped.
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
     async with open_training(spec, job_dir, reporter, environment) as opened:
+        write_stop_tokens(job_dir / OUTPUT, _stop_token_ids(spec))
         await opened.training.begin(opened.position.version)
         reporter.phase("training")
         position = await _run_training(opened)
@@ -104,14 +106,18 @@ async def _export(training: Training, folder: Path) -> None:
     await training.learner.export(folder)
 
 
+def _stop_token_ids(spec: OnlineSpec) -> list[int]:
+    stop_token_ids = [*open_chat_tokens(spec.model).stop_token_ids, *spec.stop_token_ids]
+    return list(dict.fromkeys(stop_token_ids))
+
+
 def _result(spec: OnlineSpec, position: Position) -> dict[str, Any]:
     settings = online_method(spec.method).hyperparameters
-    stop_token_ids = [*open_chat_tokens(spec.model).stop_token_ids, *spec.stop_token_ids]
     return {
         "kind": settings.optimizer.training_type.value,
         "model_dir": MODEL,
         "needs_merge": False,
-        "stop_token_ids": list(dict.fromkeys(stop_token_ids)),
+        "stop_token_ids": _stop_token_ids(spec),
         "global_step": position.step,
         "max_steps": settings.steps,
         "trained_tokens": position.trained_tokens,

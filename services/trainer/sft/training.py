@@ -15,6 +15,7 @@ from transformers import AutoConfig
 
 from services.contracts.adaptation import TrainingType
 from services.contracts.llamafactory import check_arguments
+from services.core.artifacts import write_stop_tokens
 from services.trainer.errors import TrainingFailure
 from services.trainer.model_files import collect_model, name_base, remove_unfinished
 from services.trainer.sft.arguments import (
@@ -38,6 +39,8 @@ def train(spec: TrainingSpec, preparation: Preparation, context: Context) -> Non
     context.enter("configuring")
     check_arguments(spec.arguments, installed_catalogue())
     arguments = build_arguments(spec, _environment(spec, preparation, context))
+    if context.leads:
+        write_stop_tokens(context.output_dir, preparation.stop_token_ids)
     outcome = _run(arguments, context)
     if context.leads:
         _finish(spec, arguments, outcome, preparation, context)
