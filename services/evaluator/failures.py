@@ -1,72 +1,81 @@
-"""When to give up on an endpoint, instead of asking it every sample of a file."""
+"""Decides when an endpoint is given up, instead of asking it every sample of a file."""
 
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from services.contracts.errors import JobFailed
 
 STREAK = 10
-"""So many samples in a row, none of them answered for the same reason, end the evaluation."""
+"""Consecutive refusals that end a job in which the endpoint never answered."""
+UNAVAILABLE_SECONDS = 600.0
+"""Time without any answer, although samples are asked, after which a job ends."""
 
 _REFUSALS = frozenset({401, 402, 403, 404, 405, 410, 421, 501})
 
 
 @dataclass(frozen=True)
 class RequestFailure:
-    """Why a sample has no answer: the HTTP status, None when there was none, and one line
-    that names it."""
+    """Why a sample has no answer: the HTTP status, None without a response, and one line."""
 
     status_code: int | None
     message: str
 
     @property
     def code(self) -> str:
-        """The code of a job that fails for this reason."""
+        """The error code of a job that fails for this reason."""
         if self.status_code in _REFUSALS:
             return "endpoint_refused"
         return "request_rejected" if self.is_of_the_sample else "endpoint_unavailable"
 
     @property
     def is_of_the_sample(self) -> bool:
-        """Whether the endpoint works and had something against this one request."""
+        """Whether the endpoint works and rejected this one request."""
         status = self.status_code
         return status not in _REFUSALS and status in range(400, 500) and status not in {408, 429}
 
 
 class FailureWatch:
-    """Follows how samples end and raises ``JobFailed`` when to go on is pointless.
+    """Follows how samples end and raises ``JobFailed`` when further requests are pointless.
 
-    An endpoint that refuses (a wrong key, an unknown model) or is unreachable after all retries
-    ends the evaluation at any time. A rejection of single requests (a prompt that is too long)
-    does so only while nothing was ever answered, and only when the reason is word for word
-    the same.
+    Unanswered samples alone end nothing: each is an error of its row. A job ends when the endpoint
+    has only ever refused (a wrong key, an unknown model), and when it has been unavailable for
+    ``UNAVAILABLE_SECONDS``, in which every sample failed after all its retries.
     """
 
-    def __init__(self, *, answered: int) -> None:
+    def __init__(self, *, answered: int, clock: Callable[[], float] = time.monotonic) -> None:
         self._any_answer = answered > 0
-        self._cause: tuple[str, int | None, str] | None = None
-        self._streak = 0
+        self._clock = clock
+        self._refused = 0
+        self._unavailable_since: float | None = None
         self._last: RequestFailure | None = None
 
     def answered(self) -> None:
         """A sample was answered."""
         self._any_answer = True
-        self._cause = None
+        self._unavailable_since = None
 
     def failed(self, failure: RequestFailure) -> None:
         """A sample was not answered, after all retries."""
         self._last = failure
-        words = failure.message if failure.is_of_the_sample else ""
-        cause = (failure.code, failure.status_code, words)
-        self._streak = self._streak + 1 if cause == self._cause else 1
-        self._cause = cause
-        if self._streak < STREAK or (failure.is_of_the_sample and self._any_answer):
-            return
-        raise JobFailed(
-            f"{STREAK} samples in a row got no answer: {failure.message}", code=failure.code
-        )
+        is_refusal = failure.status_code in _REFUSALS
+        self._refused = self._refused + 1 if is_refusal else 0
+        if self._refused >= STREAK and not self._any_answer:
+            raise JobFailed(
+                f"{STREAK} samples in a row were refused: {failure.message}", code=failure.code
+            )
+        if is_refusal or failure.is_of_the_sample:
+            self._unavailable_since = None
+        elif self._unavailable_since is None:
+            self._unavailable_since = self._clock()
+        elif self._clock() - self._unavailable_since > UNAVAILABLE_SECONDS:
+            raise JobFailed(
+                f"no sample was answered in {UNAVAILABLE_SECONDS:.0f} s: {failure.message}",
+                code=failure.code,
+            )
 
     def finish(self) -> None:
-        """All samples have ended; raises when none of them was answered."""
+        """All samples have ended; raises if none of them was answered."""
         if not self._any_answer and self._last is not None:
             raise JobFailed(f"no sample was answered: {self._last.message}", code=self._last.code)
 

@@ -179,19 +179,30 @@ def test_the_request_carries_sampling_and_the_key_and_the_disk_never_does(tmp_pa
 
 
 @pytest.mark.parametrize(
-    ("status", "code"),
-    [(401, "endpoint_refused"), (404, "endpoint_refused"), (400, "request_rejected")],
+    ("status", "code", "requests"),
+    [(401, "endpoint_refused", 30), (404, "endpoint_refused", 30), (400, "request_rejected", 60)],
 )
-def test_an_endpoint_that_refuses_everything_is_given_up(
-    tmp_path: Path, status: int, code: str
+def test_an_endpoint_that_answers_nothing_fails_the_job(
+    tmp_path: Path, status: int, code: str, requests: int
 ) -> None:
     with ChatServer(lambda _text, _times: error(status, "not with me")) as server:
-        job = job_of(tmp_path / "job", server, 500, max_concurrency=4)
+        job = job_of(tmp_path / "job", server, 60, max_concurrency=4)
         job.run()
     assert job.failure()["code"] == code
     assert str(status) in job.failure()["message"]
     assert "not with me" in job.failure()["message"]
-    assert server.asked.total() < 30
+    assert server.asked.total() <= requests
+
+
+def test_ten_unanswered_samples_in_a_row_end_nothing(tmp_path: Path) -> None:
+    def fail_first(text: str, times: int) -> Reply:
+        return error(400, "filtered") if index_of(text) < 15 else add(text, times)
+
+    with ChatServer(fail_first) as server:
+        job = job_of(tmp_path / "job", server, 20, max_concurrency=1)
+        job.run()
+
+    assert (job.metrics().errors, job.metrics().correct) == (15, 5)
 
 
 def test_rejected_samples_count_as_wrong_and_are_asked_again_by_the_next_attempt(

@@ -3,11 +3,25 @@
 import pytest
 
 from services.contracts.errors import JobFailed
-from services.evaluator.failures import STREAK, FailureWatch, RequestFailure
+from services.evaluator.failures import (
+    STREAK,
+    UNAVAILABLE_SECONDS,
+    FailureWatch,
+    RequestFailure,
+)
 
 REFUSED = RequestFailure(401, "wrong key")
 DOWN = RequestFailure(None, "connection refused")
 TOO_LONG = RequestFailure(400, "max_tokens is too large")
+UNAVAILABLE = [DOWN, RequestFailure(503, "overloaded"), RequestFailure(429, "slow down")]
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
 
 
 def fail(watch: FailureWatch, failure: RequestFailure, times: int) -> None:
@@ -15,56 +29,72 @@ def fail(watch: FailureWatch, failure: RequestFailure, times: int) -> None:
         watch.failed(failure)
 
 
-@pytest.mark.parametrize(
-    ("failure", "code"),
-    [
-        (REFUSED, "endpoint_refused"),
-        (RequestFailure(404, "no such model"), "endpoint_refused"),
-        (DOWN, "endpoint_unavailable"),
-        (RequestFailure(503, "overloaded"), "endpoint_unavailable"),
-        (RequestFailure(429, "slow down"), "endpoint_unavailable"),
-        (TOO_LONG, "request_rejected"),
-    ],
-)
-def test_the_same_failure_over_and_over_ends_with_its_cause(
-    failure: RequestFailure, code: str
+@pytest.mark.parametrize("answered", [0, 1])
+@pytest.mark.parametrize("failure", [*UNAVAILABLE, TOO_LONG])
+def test_ten_unanswered_samples_in_a_row_end_nothing(
+    failure: RequestFailure, answered: int
 ) -> None:
+    watch = FailureWatch(answered=answered)
+    fail(watch, failure, 10)
+    watch.answered()
+    fail(watch, failure, 10 * STREAK)
+    watch.finish()
+
+
+@pytest.mark.parametrize("failure", [REFUSED, RequestFailure(404, "no such model")])
+def test_an_endpoint_that_has_only_ever_refused_is_given_up(failure: RequestFailure) -> None:
     watch = FailureWatch(answered=0)
     fail(watch, failure, STREAK - 1)
+
     with pytest.raises(JobFailed, match=failure.message) as error:
         watch.failed(failure)
-    assert error.value.code == code
+
+    assert error.value.code == "endpoint_refused"
 
 
-def test_an_answer_between_failures_ends_the_streak() -> None:
-    watch = FailureWatch(answered=0)
-    for _ in range(5):
-        fail(watch, DOWN, STREAK - 1)
-        watch.answered()
-    watch.finish()
-
-
-def test_different_failures_are_no_streak() -> None:
+def test_refusals_after_an_answer_end_nothing() -> None:
     watch = FailureWatch(answered=1)
-    for _ in range(5):
-        fail(watch, DOWN, STREAK - 1)
-        fail(watch, REFUSED, STREAK - 1)
-
-
-def test_prompts_that_are_rejected_after_others_were_answered_end_nothing() -> None:
-    watch = FailureWatch(answered=3)
-    fail(watch, TOO_LONG, 5 * STREAK)
+    fail(watch, REFUSED, 5 * STREAK)
     watch.finish()
 
 
-def test_rejections_in_different_words_are_no_streak_but_no_outcome_either() -> None:
+@pytest.mark.parametrize("failure", UNAVAILABLE)
+def test_an_endpoint_that_stays_unavailable_is_given_up(failure: RequestFailure) -> None:
+    clock = Clock()
+    watch = FailureWatch(answered=1000, clock=clock)
+    watch.failed(failure)
+    clock.now += UNAVAILABLE_SECONDS
+    watch.failed(failure)
+    clock.now += 1.0
+
+    with pytest.raises(JobFailed, match=failure.message) as error:
+        watch.failed(failure)
+
+    assert error.value.code == "endpoint_unavailable"
+
+
+@pytest.mark.parametrize("between", ["answer", "rejection"])
+def test_any_response_shows_that_the_endpoint_is_available(between: str) -> None:
+    clock = Clock()
+    watch = FailureWatch(answered=1, clock=clock)
+    for _ in range(5):
+        watch.failed(DOWN)
+        clock.now += UNAVAILABLE_SECONDS - 1.0
+        if between == "answer":
+            watch.answered()
+        else:
+            watch.failed(TOO_LONG)
+
+
+@pytest.mark.parametrize(
+    ("failure", "code"),
+    [(DOWN, "endpoint_unavailable"), (TOO_LONG, "request_rejected"), (REFUSED, "endpoint_refused")],
+)
+def test_a_job_without_any_answer_fails_at_its_end(failure: RequestFailure, code: str) -> None:
     watch = FailureWatch(answered=0)
-    for length in range(5 * STREAK):
-        watch.failed(RequestFailure(400, f"{length} tokens are too many"))
-    with pytest.raises(JobFailed, match="no sample was answered: 49 tokens"):
+    watch.failed(failure)
+
+    with pytest.raises(JobFailed, match=f"no sample was answered: {failure.message}") as error:
         watch.finish()
 
-
-def test_an_endpoint_that_goes_away_later_is_given_up_too() -> None:
-    with pytest.raises(JobFailed, match="connection refused"):
-        fail(FailureWatch(answered=1000), DOWN, STREAK)
+    assert error.value.code == code
