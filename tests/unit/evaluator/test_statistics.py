@@ -45,6 +45,6 @@ def test_one_sample_has_no_standard_error() -> None:
 
 
 @pytest.mark.parametrize(("correct", "samples"), [(0, 0), (2, 1), (-1, 3)])
-def test_what_is_no_proportion_is_refused(correct: int, samples: int) -> None:
-    with pytest.raises(ValueError, match="no proportion"):
+def test_an_impossible_proportion_is_rejected(correct: int, samples: int) -> None:
+    with pytest.raises(ValueError, match="not a proportion"):
         proportion(correct, samples)
