@@ -1,5 +1,6 @@
 """Fine-tuning jobs: OpenAI's fields, with Temper's own inside the hyperparameters."""
 
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Annotated, Any, Literal, Self
 
@@ -23,6 +24,22 @@ class DataFormat(StrEnum):
     CHAT = "chat"
     ALPACA = "alpaca"
     SHAREGPT = "sharegpt"
+
+
+_PREFERENCE = "supervised training has no use for preferences"
+_MEDIA = "only text can be trained on"
+_UNUSABLE_COLUMNS = {
+    **dict.fromkeys(("images", "image", "videos", "audios"), _MEDIA),
+    **dict.fromkeys(("chosen", "rejected", "kto_tag"), _PREFERENCE),
+}
+
+
+def unusable_column(row: Mapping[str, Any]) -> str | None:
+    """The column of a training row whose meaning training would lose, and why; None if none."""
+    for name in _UNUSABLE_COLUMNS.keys() & row.keys():
+        if row[name] not in (None, "", []):
+            return f"{name}: {_UNUSABLE_COLUMNS[name]}"
+    return "label is false: an answer not to learn" if row.get("label") is False else None
 
 
 class SupervisedHyperparameters(Request):

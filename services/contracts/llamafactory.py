@@ -80,6 +80,7 @@ def check_arguments(arguments: Mapping[str, JsonValue], known: Catalogue | None 
     for key, value in arguments.items():
         _check_name(key, known)
         _check_value(key, value, known.arguments[key])
+        _check_usable(key, value)
 
 
 def check_template(name: str) -> None:
@@ -138,6 +139,19 @@ def _check_value(key: str, value: JsonValue, argument: Argument) -> None:
         )
 
 
+def _check_usable(key: str, value: JsonValue) -> None:
+    """Refuse values that LLaMA-Factory would only reject once the training begins."""
+    package = _OPTIMIZER_SWITCHES.get(key) if value is True else None
+    if key == "optim" and isinstance(value, str):
+        found = (name for prefix, name in _OPTIMIZER_PACKAGES if value.startswith(prefix))
+        package = next(found, None)
+    if package is not None:
+        message = f"{key} {value} needs {package}, which the training runtime does not have"
+        raise ArgumentRefused(key, ArgumentProblem.UNSAFE, message)
+    if key in _NEVER_ZERO and value == 0:
+        raise ArgumentRefused(key, ArgumentProblem.BAD_CHOICE, f"{key} must not be 0")
+
+
 def _is_a(value: JsonValue, type_name: str) -> bool:
     if type_name == "number":
         return isinstance(value, int | float) and not isinstance(value, bool)
@@ -153,6 +167,30 @@ def _type_name(value: JsonValue) -> str:
 
 # A string for one of these is the path of a file to read; only the object itself is accepted.
 _FILE_OR_OBJECT = {"accelerator_config", "fsdp_config", "generation_config", "lr_scheduler_kwargs"}
+
+_NEVER_ZERO = {"max_samples", "max_steps"}
+_OPTIMIZER_SWITCHES = {
+    "use_adam_mini": "adam-mini",
+    "use_apollo": "apollo-torch",
+    "use_badam": "badam",
+    "use_galore": "galore-torch",
+}
+_OPTIMIZER_PACKAGES = (
+    ("galore_", "galore-torch"),
+    ("apollo_", "apollo-torch"),
+    ("adamw_anyprecision", "torchdistx"),
+    ("adamw_apex", "apex"),
+    ("adamw_torch_4bit", "torchao"),
+    ("adamw_torch_8bit", "torchao"),
+    ("adamw_torch_npu", "torch-npu"),
+    ("adamw_torch_xla", "torch-xla"),
+    ("adalomo", "lomo-optim"),
+    ("lomo", "lomo-optim"),
+    ("grokadamw", "grokadamw"),
+    ("schedule_free_", "schedulefree"),
+    ("stable_adamw", "torch-optimi"),
+)
+"""Optimizers by the beginning of their names, and packages of theirs in none of our locks."""
 
 # Reason -> names; a name ending in * stands for everything that starts so.
 _PLATFORM_OWNED: dict[str, set[str]] = {

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from services.contracts.fine_tuning import DataFormat
+from services.contracts.fine_tuning import DataFormat, unusable_column
 from services.datasets.decoding import decode_within
 from services.datasets.messages import (
     Message,
@@ -20,6 +20,9 @@ from services.datasets.messages import (
     text_of,
 )
 from services.datasets.record import JsonValue, RowError, shown
+
+MAX_IGNORED = 20
+"""Ignored columns that are named; rows with free-form keys must not fill the memory."""
 
 _SHAREGPT_ROLES = {
     "system": "system",
@@ -57,10 +60,14 @@ def detect_format(row: dict[str, Any]) -> DataFormat:
 
 
 class RowReader:
-    """Checks rows of one format; with AUTO the first row with a known key decides which."""
+    """Checks rows of one format; with AUTO the first row with a known key decides which.
+
+    ``ignored`` collects the columns that training does not use.
+    """
 
     def __init__(self, data_format: DataFormat) -> None:
         self._format = data_format
+        self.ignored: set[str] = set()
 
     @property
     def format(self) -> DataFormat | None:
@@ -73,7 +80,13 @@ class RowReader:
             raise RowError(f"is {shown(row)}, not an object")
         if self._format is DataFormat.AUTO:
             self._format = detect_format(row)
-        return _READERS[self._format](row)
+        example = _READERS[self._format](row)
+        if unknown := row.keys() - _USED[self._format]:
+            if (unusable := unusable_column(row)) is not None:
+                raise RowError(unusable)
+            if len(self.ignored) < MAX_IGNORED:
+                self.ignored |= {name for name in unknown if row[name] is not None}
+        return example
 
 
 def read_chat(row: dict[str, Any]) -> Example:
@@ -262,4 +275,10 @@ _READERS: dict[DataFormat, Callable[[dict[str, Any]], Example]] = {
     DataFormat.CHAT: read_chat,
     DataFormat.SHAREGPT: read_sharegpt,
     DataFormat.ALPACA: read_alpaca,
+}
+
+_USED: dict[DataFormat, frozenset[str]] = {
+    DataFormat.CHAT: frozenset({"messages", "tools", "functions", "parallel_tool_calls"}),
+    DataFormat.SHAREGPT: frozenset({"conversations", "system", "tools"}),
+    DataFormat.ALPACA: frozenset({"instruction", "input", "output", "system", "history"}),
 }

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 import ijson
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from services.contracts.errors import InvalidRequest
+from services.contracts.fine_tuning import unusable_column
 
 NAME = "dataset_info.json"
 DEFAULT_FOLDER = "data"
@@ -18,12 +19,17 @@ MAX_BYTES = 8 << 20
 HEAD_BYTES = 4096
 UPLOADABLE = frozenset({".json", ".jsonl", ".parquet"})
 MEDIA = ("images", "videos", "audios")
+FORMAT_KEYS = frozenset(
+    {"messages", "conversations", "instruction", "input", "output", "history", "system", "tools"}
+)
 
 Row = Mapping[str, Any]
 
 
 class Columns(BaseModel):
     """Which key of a row holds what; null: not used."""
+
+    model_config = ConfigDict(extra="forbid")
 
     prompt: str | None = None
     query: str | None = None
@@ -162,6 +168,8 @@ def merge(datasets: Sequence[Dataset], limit: int | None, target: Path) -> Path:
             most = min((n for n in (dataset.entry.num_samples, limit) if n), default=None)
             for number, row in enumerate(islice(_rows(dataset), most)):
                 try:
+                    if isinstance(row, dict) and (unusable := unusable_column(row)) is not None:
+                        raise ValueError(unusable)
                     converted = _convert(dataset, row)
                 except (KeyError, TypeError, ValueError) as error:
                     raise InvalidRequest(
@@ -227,7 +235,10 @@ def _conversation(turns: Sequence[tuple[str, str]], row: Row, columns: Columns) 
         for name, key in (("system", columns.system), ("tools", columns.tools))
         if key is not None and row.get(key)
     }
-    return {"conversations": [{"from": role, "value": text} for role, text in turns], **extras}
+    read = {*FORMAT_KEYS, *columns.model_dump(exclude_none=True).values()}
+    rest = {name: value for name, value in row.items() if name not in read}
+    conversation = [{"from": role, "value": text} for role, text in turns]
+    return {**rest, **extras, "conversations": conversation}
 
 
 def _text(row: Row, key: str | None) -> str:

@@ -120,11 +120,15 @@ def _drop_closed(settings: dict[str, Any]) -> list[str]:
         if closed is None:
             continue
         value = settings.pop(key)
+        if key in _DECISIVE and value is not None:
+            raise InvalidRequest(f"{key} cannot be used: {closed[1]}", param=key)
         if value not in (None, False, "none") and key not in _ALREADY_TRUE:
             notes.append(f"{key} is ignored: {closed[1]}")
     return notes
 
 
+_DECISIVE = {"mixture_of_depths", "tokenized_path"}
+"""Arguments without which another model, or other data, would be trained."""
 _ALREADY_TRUE = {"do_train", "overwrite_cache", "overwrite_output_dir", "stage"}
 
 

@@ -32,11 +32,13 @@ class Counts:
 class TrainingFileReport:
     """The outcome for one file.
 
-    ``layout`` is the rows' format, None if no row told it; ``lengths`` is None without a valid row.
+    ``layout`` is the rows' format, None if no row told it; ``ignored_columns`` are those that
+    training does not use; ``lengths`` is None without a valid row.
     """
 
     scan: ScanReport
     layout: DataFormat | None
+    ignored_columns: tuple[str, ...]
     counts: Counts
     lengths: LengthStatistics | None
 
@@ -69,6 +71,9 @@ def check_training_file(spec: TrainingFilesSpec, file: FileValidation) -> JsonOb
     )
     report.scan.raise_errors(file.filename, code="invalid_training_file", param=file.param)
     file.message(report.summary(), **report.to_json())
+    if report.ignored_columns:
+        names = ", ".join(name[:100] for name in report.ignored_columns)
+        file.message(f"columns that training does not use: {names}", "warn")
     if report.lengths is not None and report.lengths.truncated:
         file.message(
             f"{report.lengths.truncated:,} of {report.scan.rows:,} rows are longer than "
@@ -97,7 +102,8 @@ def scan_training_file(
         with_tools += bool(example.tools)
         lengths.add(example)
     counts = Counts(messages, turns, tool_calls, with_tools)
-    return TrainingFileReport(scan.report, reader.format, counts, lengths.statistics())
+    ignored = tuple(sorted(reader.ignored))
+    return TrainingFileReport(scan.report, reader.format, ignored, counts, lengths.statistics())
 
 
 if __name__ == "__main__":

@@ -189,3 +189,17 @@ def test_a_training_file_without_dataset_info_is_rejected(tmp_path: Path) -> Non
 
     with pytest.raises(SubmissionError, match=r"data/dataset_info\.json"):
         read_job_file(path, tmp_path)
+
+
+def test_merging_refuses_columns_whose_meaning_would_be_lost(repository: Path) -> None:
+    rows = [{**SUMS[0], "label": False}]
+    (repository / "data" / "sums.jsonl").write_text(json.dumps(rows[0]))
+    with pytest.raises(SubmissionError, match=r"row 0 .*label is false"):
+        read(repository, "sums")
+
+
+def test_merging_keeps_other_columns_for_the_validation_to_name(repository: Path) -> None:
+    (repository / "data" / "sums.jsonl").write_text(json.dumps({**SUMS[0], "id": 7}))
+    (row,) = merged(read(repository, "sums"))
+    assert (row["id"], row["system"]) == (7, "add")
+    assert "input" not in row

@@ -166,3 +166,9 @@ def test_an_invalid_value_names_its_field() -> None:
         parse_llamafactory_yaml(FULL + "num_train_epochs: -1\n")
 
     assert raised.value.param == "n_epochs"
+
+
+@pytest.mark.parametrize("line", ["tokenized_path: data/x", "mixture_of_depths: convert"])
+def test_arguments_that_decide_what_is_trained_are_not_ignored(line: str) -> None:
+    with pytest.raises(InvalidRequest, match=line.partition(":")[0]):
+        parse_llamafactory_yaml(f"{FULL}\n{line}\n")

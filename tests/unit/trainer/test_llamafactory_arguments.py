@@ -120,3 +120,36 @@ def test_closed_names_exist_in_the_catalogue() -> None:
         if not any(key == name or key.startswith(name.removesuffix("*")) for key in known)
     }
     assert gone == set()
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("use_adam_mini", True),
+        ("use_apollo", True),
+        ("use_badam", True),
+        ("use_galore", True),
+        ("optim", "galore_adamw"),
+        ("optim", "apollo_adamw_layerwise"),
+        ("optim", "adamw_torch_8bit"),
+        ("optim", "schedule_free_sgd"),
+    ],
+)
+def test_optimizers_whose_packages_are_not_installed_are_refused(
+    key: str, value: JsonValue
+) -> None:
+    assert "the training runtime does not have" in refused(key, value).message
+
+
+@pytest.mark.parametrize("key", ["max_steps", "max_samples"])
+def test_a_training_of_nothing_is_refused(key: str) -> None:
+    assert refused(key, 0).problem is ArgumentProblem.BAD_CHOICE
+
+
+def test_open_optimizers_and_limits_are_accepted() -> None:
+    check_arguments({"max_steps": -1, "max_samples": 5, "use_galore": False, "optim": "sgd"})
+
+
+@pytest.mark.parametrize("key", ["tokenized_path", "mixture_of_depths"])
+def test_arguments_that_decide_what_is_trained_are_refused(key: str) -> None:
+    assert refused(key, "x").key == key

@@ -84,3 +84,28 @@ def test_the_summary_is_one_line(validate: Validate) -> None:
         "1,200 rows, chat; characters per row: mean 5, p95 5, max 5 "
         "(the model has no tokenizer.json yet)"
     )
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "reason"),
+    [
+        ("images", ["a.png"], "images: only text"),
+        ("chosen", "x", "chosen: supervised training"),
+        ("rejected", {"value": "x"}, "rejected: supervised training"),
+        ("kto_tag", True, "kto_tag: supervised training"),
+        ("label", False, "label is false"),
+    ],
+)
+def test_columns_whose_meaning_would_be_lost_are_refused(
+    validate: Validate, column: str, value: object, reason: str
+) -> None:
+    for row in (CHAT, ALPACA, SHAREGPT):
+        (problem,) = validate([{**row, column: value}]).scan.errors
+        assert problem.message.startswith(reason)
+
+
+def test_other_columns_are_named(validate: Validate) -> None:
+    rows = [{**CHAT, "id": 3, "images": [], "label": True}, {**CHAT, "source": "x", "note": None}]
+    report = validate(rows)
+    assert report.scan.errors == ()
+    assert report.ignored_columns == ("id", "images", "label", "source")
