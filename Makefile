@@ -54,7 +54,7 @@ lint: dev
 	@$(PY) infra/vocabulary.py
 
 # The pages under docs/ as a site, with warnings and dead links as errors.
-docs: dev
+docs: core
 	@$(PY) infra/docs/build.py
 
 format: dev
