@@ -8,12 +8,16 @@ from typing import NamedTuple
 
 LONGEST_SECONDS = 1.0
 _LOOK_SECONDS = 0.1
+_SHORTEST_PAUSE, _LONGEST_PAUSE = 0.02, 0.25
 _KIBIBYTE = 1024
 BLOCK = 512
 """Unit of st_blocks, in bytes."""
 _FIRST_PROCESS = "1"
 _REMOVED = b" (deleted)"
 _MORE_THAN_THERE_IS = 1 << 62
+_PAGE_TABLES = (b"VmPTE:",)
+_RESIDENT = (b"RssAnon:", b"RssShmem:", b"VmSwap:", *_PAGE_TABLES)
+_SHARES = (b"Pss_Anon:", b"Pss_Shmem:", b"SwapPss:")
 
 
 class DiskUsage(NamedTuple):
@@ -31,7 +35,7 @@ class UnlinkedFiles(NamedTuple):
 
 
 class Resident(NamedTuple):
-    """Resident bytes of processes, counting shared pages once per process, and their number."""
+    """Bytes of processes, counting shared pages once per process, and number of processes."""
 
     memory: int
     processes: int
@@ -45,7 +49,7 @@ class Resident(NamedTuple):
 
 
 def own_anonymous_memory() -> int:
-    """Anonymous resident bytes of this process."""
+    """Bytes of this process that are no file's."""
     itself = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY)
     try:
         return _resident(itself, "self")[1]
@@ -75,9 +79,15 @@ def private_memory(processes: int, user: int | None, limit: int) -> int:
 
 
 def _share(processes: int, pid: str) -> int:
-    lines = _lines(processes, f"{pid}/smaps_rollup")
-    shares = (line for line in lines if line.startswith((b"Pss_Anon:", b"Pss_Shmem:")))
-    return sum(int(line.split()[1]) * _KIBIBYTE for line in shares)
+    """Bytes of a process with shared pages divided among their users; 0 if it is not dumpable."""
+    shares = _values(_lines(processes, f"{pid}/smaps_rollup"), _SHARES)
+    page_tables = _values(_lines(processes, f"{pid}/status"), _PAGE_TABLES)
+    return sum(shares + page_tables) if shares else 0
+
+
+def pause_after(seconds: float) -> float:
+    """How long to wait after a sample that took so long: the slower, the rarer, within bounds."""
+    return min(_LONGEST_PAUSE, max(_SHORTEST_PAUSE, 10 * seconds))
 
 
 class UnlinkedFileMonitor:
@@ -94,7 +104,7 @@ class UnlinkedFileMonitor:
         if began >= self._next:
             self._found = self._find()
             spent = time.monotonic() - began
-            self._next = time.monotonic() + max(_LOOK_SECONDS, 10 * spent)
+            self._next = time.monotonic() + max(_LOOK_SECONDS, pause_after(spent))
         return self._found
 
 
@@ -191,14 +201,21 @@ def _processes(processes: int, user: int | None) -> Iterator[tuple[str, int]]:
 
 
 def _resident(processes: int, name: str) -> tuple[int | None, int]:
-    """Owner and bytes of a process; owner None if it ended or is a zombie."""
-    values = dict(
-        line.split(b":", 1) for line in _lines(processes, f"{name}/status") if b":" in line
-    )
-    if b"RssAnon" not in values:
+    """Owner and bytes of a process; owner None if it ended or is a zombie.
+
+    Page tables and swap count: a process can fill gigabytes with tables of empty pages.
+    """
+    lines = _lines(processes, f"{name}/status")
+    values = _values(lines, _RESIDENT)
+    if not values:
         return None, 0
-    kibibytes = sum(int(values[kind].split()[0]) for kind in (b"RssAnon", b"RssShmem"))
-    return int(values[b"Uid"].split()[1]), kibibytes * _KIBIBYTE
+    owner = next(int(line.split()[1]) for line in lines if line.startswith(b"Uid:"))
+    return owner, sum(values)
+
+
+def _values(lines: list[bytes], names: tuple[bytes, ...]) -> list[int]:
+    """The values of these lines of a file in /proc, in bytes."""
+    return [int(line.split()[1]) * _KIBIBYTE for line in lines if line.startswith(names)]
 
 
 def _is_others(processes: int, name: str, user: int | None) -> bool:

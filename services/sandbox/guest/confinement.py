@@ -10,6 +10,7 @@ from services.sandbox.guest.layout import Configuration, Layout
 _STACK_BYTES = 64 << 20
 _LOCKED_BYTES = 8 << 20
 _LOWEST_PRIORITY = 19
+_HIGHEST_OOM_SCORE = 1000
 
 
 def limit_resources(configuration: Configuration) -> None:
@@ -32,12 +33,12 @@ def confine(configuration: Configuration, layout: Layout, user: int | None) -> N
     os.setsid()
     if configuration.sampled:
         os.nice(_LOWEST_PRIORITY)  # so that the sampling slot always gets its turn
-    _die_first_when_memory_runs_out()
+    set_oom_score(_HIGHEST_OOM_SCORE)  # for good: from here on /proc is read-only
     resource.setrlimit(resource.RLIMIT_NPROC, (configuration.processes, configuration.processes))
     own = () if user is None else (f"/proc/{os.getpid()}",)
     landlock.restrict(
-        configuration.readable,
-        (*configuration.writable, *layout, *own),
+        (*configuration.readable, *own),
+        (*configuration.writable, *layout),
         scope=configuration.scoped,
         deny_tcp=user is not None,
     )
@@ -52,8 +53,7 @@ def confine(configuration: Configuration, layout: Layout, user: int | None) -> N
     syscalls.install_filter(configuration.seccomp)
 
 
-def _die_first_when_memory_runs_out() -> None:
-    with contextlib.suppress(OSError):
-        score = os.open("/proc/self/oom_score_adj", os.O_WRONLY)
-        os.write(score, b"1000")
-        os.close(score)
+def set_oom_score(score: int) -> None:
+    """Have this process and its future forks killed before others of a lower score."""
+    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "wb", buffering=0) as file:
+        file.write(b"%d" % score)

@@ -12,13 +12,11 @@ import socket
 import time
 from typing import NoReturn
 
-from services.sandbox.guest import files, frames, namespaces, program, stack, syscalls
+from services.sandbox.guest import accounting, files, frames, namespaces, program, stack, syscalls
 from services.sandbox.guest.confinement import limit_resources
 from services.sandbox.guest.container import ContainedRun
 from services.sandbox.guest.layout import Configuration
 from services.sandbox.guest.namespaces import NamespacedRun
-
-_SAMPLE_SECONDS = 0.02
 
 Run = NamespacedRun | ContainedRun
 
@@ -108,7 +106,7 @@ class Slot:
         poll.register(process, select.POLLIN)
         poll.register(self._channel, select.POLLIN)
         end = None if params.seconds is None else params.began + params.seconds
-        pause = _SAMPLE_SECONDS if self._configuration.sampled else None
+        pause = accounting.pause_after(0) if self._configuration.sampled else None
         try:
             while True:
                 left = None if end is None else end - time.monotonic()
@@ -124,8 +122,7 @@ class Slot:
                     began = time.monotonic()
                     if exceeded := self._exceeded(run, params.memory_bytes):
                         return exceeded
-                    # The slower a sample, the less often it is taken.
-                    pause = max(_SAMPLE_SECONDS, 10 * (time.monotonic() - began))
+                    pause = accounting.pause_after(time.monotonic() - began)
         finally:
             os.close(process)
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from services.sandbox.guest import (
+    confinement,
     container,
     frames,
     interpreter,
@@ -30,6 +31,9 @@ from services.sandbox.guest import (
 from services.sandbox.guest.layout import Configuration
 
 _HUGE_PAGE = 2 << 20
+_OOM_SCORE = 500
+"""When memory runs out, the kernel kills programs first, zygotes next, and the service last."""
+
 _IGNORED_BY_OTHERS = (signal.SIGHUP, signal.SIGQUIT, signal.SIGTERM, signal.SIGTSTP)
 """Signals that a parent may have set to be ignored, as shells do for background jobs."""
 
@@ -48,6 +52,7 @@ def main(descriptor: int) -> NoReturn:
 
 def _prepare(channel: socket.socket) -> Configuration:
     """Apply the configuration, preload modules, and report ready."""
+    confinement.set_oom_score(_OOM_SCORE)
     request, _ = frames.receive(channel)
     configuration = Configuration(**request["configuration"])
     configuration = configuration._replace(

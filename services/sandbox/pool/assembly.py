@@ -41,7 +41,7 @@ def create_pool(
         visible=visible,
         readable=["/"] if full else [*visible, *SYSTEM, *PROCESS_INFORMATION],
         # In the minimal root /dev holds only these devices and shared memory.
-        writable=["/dev", "/proc"] if full else usable,
+        writable=["/dev"] if full else usable,
         links=links(),
         files=FILES,
         devices=usable,

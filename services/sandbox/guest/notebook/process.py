@@ -18,8 +18,6 @@ from services.sandbox.guest.notebook import kernel, messages
 
 _PIECE = 1 << 16
 _MOST_PIECES = 16
-_KERNELS_SCORE = 1000
-_DRIVERS_SCORE = 900
 _CHANNEL = 3
 
 
@@ -44,12 +42,10 @@ class KernelProcess:
         self._pipes = {"stdout": os.pipe(), "stderr": os.pipe()}
         self.ready = False
         self._session = Session(key=b"")
-        _set_memory_score(_KERNELS_SCORE)  # inherited, because the kernel may not be able to set it
         self.pid = os.fork()
         if self.pid == 0:
             ends = [*(end for _, end in self._pipes.values()), other_end.detach()]
             _become_kernel(workspace, ends)
-        _set_memory_score(_DRIVERS_SCORE)
         with suppress(PermissionError, ProcessLookupError):  # it has done so itself, or has died
             os.setpgid(self.pid, self.pid)
         self.pidfd = os.pidfd_open(self.pid)
@@ -138,9 +134,3 @@ def _become_kernel(workspace: int, ends: list[int]) -> NoReturn:
     except BaseException:
         os.write(2, traceback.format_exc().encode(errors="replace"))
     os._exit(1)
-
-
-def _set_memory_score(score: int) -> None:
-    """Set the OOM score of this process and its future forks."""
-    with suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
-        file.write(str(score))

@@ -107,3 +107,17 @@ m = mmap.mmap(-1, 8 << 30, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | NO_RESE
 print(len(m))
 """
     assert sandbox.output(code, memory_limit_MB=LIMIT_MB) == f"{8 << 30}\n"
+
+
+def test_a_program_cannot_make_others_die_first(sandbox: Sandbox) -> None:
+    code = """
+import subprocess
+def score():
+    return open('/proc/self/oom_score_adj').read().strip()
+try:
+    open('/proc/self/oom_score_adj', 'w').write('0')
+except OSError as error:
+    print(type(error).__name__)
+print(score())
+"""
+    assert sandbox.output(code) == "PermissionError\n1000\n"

@@ -101,6 +101,25 @@ def test_memory_is_limited_without_control_groups(tier: Tier) -> None:
     assert 30 * MEGABYTE < held.peak_memory_bytes < 100 * MEGABYTE
 
 
+EMPTY_PAGES = """
+import mmap, os, time
+for _ in range(24):
+    if os.fork() == 0:
+        empty = mmap.mmap(-1, 8 << 30, flags=mmap.MAP_PRIVATE | 0x4000, prot=mmap.PROT_READ)
+        for at in range(0, len(empty), 4096 * 64):
+            empty[at]
+        time.sleep(600)
+time.sleep(600)
+"""
+
+
+def test_page_tables_are_limited_without_control_groups(tier: Tier) -> None:
+    with running_pool(tier=tier, groups=False, programs=2) as sandbox:
+        outcome = run(sandbox, python(EMPTY_PAGES, memory_bytes=200 << 20))
+
+    assert outcome.exit_reason is ExitReason.OUT_OF_MEMORY
+
+
 def test_packages_fit_into_a_small_limit(sandbox: PoolInThread) -> None:
     source = "import numpy\nprint(int(numpy.ones((1000, 1000)).sum()))"
     program = python(source, memory_bytes=256 << 20, imports=frozenset({"numpy"}))

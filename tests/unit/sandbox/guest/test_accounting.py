@@ -148,3 +148,35 @@ def test_a_tree_too_deep_to_walk_exceeds_every_bound(deep_tree: Path) -> None:
 
     assert accounting.disk_usage(folder, 100_000).number > 100_000
     os.close(folder)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can start processes of another user")
+def test_page_tables_count_as_memory(processes: int) -> None:
+    user = 1_600_000_000 + os.getpid() % 100_000
+    empty = 4 << 30
+    program = (
+        f"import mmap, os, sys\nos.setresuid({user}, {user}, {user})\n"
+        f"empty = mmap.mmap(-1, {empty}, flags={mmap.MAP_PRIVATE | 0x4000}, prot=mmap.PROT_READ)\n"
+        f"for at in range(0, {empty}, 2048 * 4096): empty[at]\nprint('ready', flush=True)\n"
+        "sys.stdin.read()\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-I", "-S", "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready\n"
+        status = Path(f"/proc/{process.pid}/status").read_text()
+        tables = int(status.split("VmPTE:")[1].split()[0]) << 10
+
+        resident = accounting.resident_memory(processes, user)
+        private = accounting.private_memory(processes, user, limit=1 << 40)
+        process.communicate(b"")
+
+    anonymous = int(status.split("RssAnon:")[1].split()[0]) << 10
+    assert resident.memory >= anonymous + tables
+    assert private >= tables
+
+
+def test_a_slow_sample_is_repeated_within_a_bound() -> None:
+    assert accounting.pause_after(0.0) < accounting.pause_after(0.01)
+    assert accounting.pause_after(3600.0) < 1.0
