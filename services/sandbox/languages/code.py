@@ -37,6 +37,18 @@ _SCALA_WORDS = re.compile(
     rb"|@main\s++def\s++(\w++)"
 )
 _TESTBENCH = re.compile(rb"\bmodule\s++tb\b")
+_GO_FOREIGN_IMPORT = re.compile(rb'^\s*+(?:import\s++)?(?:\w++\s++)?"github\.com/', re.MULTILINE)
+_CSHARP_START = re.compile(
+    rb"(?:\xef\xbb\xbf)?+(?:\s++|//[^\n]*+|/\*(?:[^*]|\*(?!/))*+\*/"
+    rb"|#[ \t]*+(?:define|undef)\b[^\n]*+\n|extern\s++alias\s++\w++\s*+;)*+"
+)
+_IMPLICIT_USINGS = b"".join(
+    b"using %s; " % name
+    for name in (
+        *(b"System", b"System.Collections.Generic", b"System.IO", b"System.Linq"),
+        *(b"System.Threading", b"System.Threading.Tasks"),
+    )
+)
 _PHP_TAG = re.compile(rb"<\?(?:php\b|=)", re.IGNORECASE)
 
 
@@ -126,6 +138,20 @@ def scala_names(code: bytes) -> Mapping[str, str]:
 def verilog_names(code: bytes) -> Mapping[str, str]:
     """``top``: the test bench, if it has the usual name; otherwise every unused module runs."""
     return {"top": "tb"} if _TESTBENCH.search(_seen(code)) else {}
+
+
+def go_names(code: bytes) -> Mapping[str, str]:
+    """``modules`` and ``flags``: packages installed by Debian are found only without modules."""
+    if _GO_FOREIGN_IMPORT.search(code[:_IMPORTS_WITHIN]):
+        return {"modules": "off"}
+    return {"modules": "on", "flags": "-mod=mod"}
+
+
+def with_implicit_usings(code: bytes) -> bytes:
+    """C# source with the implicit usings of .NET's SDK, behind what must come first."""
+    start = _CSHARP_START.match(code)
+    at = start.end() if start else 0
+    return code[:at] + _IMPLICIT_USINGS + code[at:]
 
 
 def with_php_tag(code: bytes) -> bytes:

@@ -1,7 +1,7 @@
 """Languages compiled to machine code or to a small virtual machine."""
 
 from services.sandbox.execution import Executable
-from services.sandbox.languages.code import verilog_names
+from services.sandbox.languages.code import go_names, verilog_names, with_implicit_usings
 from services.sandbox.languages.declaration import Language, Preparation
 
 _PROGRAM = Executable(("./main",))
@@ -59,15 +59,41 @@ RUST = Language(
     debian=("rustc",),
 )
 
+# By default a failed Debug.Assert shows a message to nobody, and the program goes on.
+_FAILING_ASSERT = """\
+public sealed class SandboxAssertions : System.Diagnostics.DefaultTraceListener {
+  public override void Fail(string message, string detail) {
+    System.Console.Out.Flush();
+    System.Console.Error.WriteLine("Assertion failed: " + message + " " + detail);
+    System.Console.Error.WriteLine(new System.Diagnostics.StackTrace(true));
+    System.Environment.Exit(134);
+  }
+}
+"""
+_LISTENERS = """\
+<configuration><system.diagnostics><trace><listeners>
+  <clear/><add name="assertions" type="SandboxAssertions, main"/>
+</listeners></trace></system.diagnostics></configuration>
+"""
+
 CSHARP = Language(
     name="csharp",
     source="main.cs",
-    compile=("mcs", "-optimize", "-r:System.Numerics", "-out:main.exe", "main.cs"),
+    compile=(
+        *("mcs", "-optimize", "-define:DEBUG;TRACE", "-nowarn:105"),
+        *("-r:System.Numerics", "-r:System.Core", "-out:main.exe"),
+        *("main.cs", ".sandbox/Assertions.cs"),
+    ),
     artifacts=("main.exe",),
     run=Executable(("mono", "main.exe")),
+    rewrite=with_implicit_usings,
+    support={".sandbox/Assertions.cs": _FAILING_ASSERT, "main.exe.config": _LISTENERS},
     probe=Executable(("mcs", "--version")),
     environment={"MONO_GC_PARAMS": "max-heap-size={heap}m"},
-    debian=("mono-mcs", "mono-runtime", "libmono-system-numerics4.0-cil"),
+    debian=(
+        *("mono-mcs", "mono-runtime", "libmono-system-numerics4.0-cil"),
+        "libmono-system-core4.0-cil",
+    ),
     visible=("/etc/mono",),
 )
 
@@ -86,7 +112,7 @@ D_UT = Language(
 SWIFT = Language(
     name="swift",
     source="main.swift",
-    compile=("swiftc", "-O", "-o", "main", "main.swift"),
+    compile=("swiftc", "-O", "-assert-config", "Debug", "-o", "main", "main.swift"),
     artifacts=("main",),
     run=_PROGRAM,
     probe=Executable(("swiftc", "--version")),
@@ -129,11 +155,12 @@ CUDA = Language(
 # Programs can only read the prepared cache, which Go tolerates.
 _GO_ENVIRONMENT = {
     "GOCACHE": "{prepared}/cache",
-    "GOFLAGS": "-mod=mod",
+    "GOFLAGS": "{flags}",
     "GOMEMLIMIT": "{heap}MiB",
     "GOPROXY": "off",
     "GOTOOLCHAIN": "local",
-    "GO111MODULE": "on",
+    "GO111MODULE": "{modules}",
+    "GOPATH": "/usr/share/gocode",
 }
 _GO_VERSION = Executable(("go", "version"))
 _GO_COMPILE_TEST = ("go", "test", "-exec", "true", "-o", "main.test")
@@ -159,6 +186,7 @@ GO = Language(
     run=Executable(("./main",)),
     probe=_GO_VERSION,
     environment=_GO_ENVIRONMENT,
+    facts=go_names,
     debian=("golang-go",),
     preparation=_GO_PREPARATION,
 )
@@ -173,7 +201,8 @@ GO_TEST = Language(
     probe=_GO_VERSION,
     environment=_GO_ENVIRONMENT,
     programs=("true",),
-    debian=("golang-go",),
+    facts=go_names,
+    debian=("golang-go", "golang-github-stretchr-testify-dev"),
     preparation=_GO_PREPARATION,
 )
 

@@ -57,7 +57,7 @@ PERL = Language(
     source="main.pl",
     run=Executable(("perl", "main.pl")),
     probe=Executable(("perl", "-e", 'printf "%vd", $^V')),
-    debian=("perl",),
+    debian=("perl", "libdata-compare-perl"),
     visible=("/etc/perl",),
 )
 
@@ -80,7 +80,7 @@ LUA = Language(
 PHP = Language(
     name="php",
     source="main.php",
-    run=Executable(("php", "-f", "main.php")),
+    run=Executable(("php", "-d", "zend.assertions=1", "-f", "main.php")),
     probe=Executable(("php", "--version")),
     rewrite=with_php_tag,
     debian=("php-cli", "php-mbstring"),

@@ -43,16 +43,17 @@ public class Hello {
 }
 """
 
+_CLASS_PATH = ".:*:/usr/share/java/javatuples.jar"
 # `*` matches jars among the program's own files.
 JAVA = Language(
     name="java",
     source="{file}.java",
-    compile=(*_JAVAC, _ARCHIVE, "-encoding", "UTF-8", "-cp", ".:*", "-d", ".", "{file}.java"),
+    compile=(*_JAVAC, _ARCHIVE, "-encoding", "UTF-8", "-cp", _CLASS_PATH, "-d", ".", "{file}.java"),
     artifacts=_CLASSES,
-    run=Executable(("java", *_PROGRAM, "-ea", "-cp", ".:*", "{main}")),
+    run=Executable(("java", *_PROGRAM, "-ea", "-cp", _CLASS_PATH, "{main}")),
     probe=Executable(("javac", "-version")),
     facts=java_names,
-    debian=(_JDK,),
+    debian=(_JDK, "libjavatuples-java"),
     visible=_VISIBLE,
     preparation=Preparation(
         command=("javac", "-J-XX:ArchiveClassesAtExit=javac.jsa", "Hello.java"),
@@ -71,7 +72,9 @@ public class Version {
 }
 """
 _JUNIT_JAR = "java/junit-platform-console-standalone-*.jar"
-_JUNIT_PATH = ".:*:{junit}:/usr/share/java/junit4.jar:/usr/share/java/hamcrest-core.jar"
+_JUNIT_PATH = ":".join(
+    (_CLASS_PATH, "{junit}", "/usr/share/java/junit4.jar", "/usr/share/java/hamcrest-core.jar")
+)
 
 JUNIT = Language(
     name="junit",
@@ -98,7 +101,7 @@ JUNIT = Language(
     facts=java_names,
     programs=("javac",),
     present={"junit": f"/usr/local/share/{_JUNIT_JAR}|/usr/share/{_JUNIT_JAR}"},
-    debian=(_JDK, "junit5", "junit4"),
+    debian=(_JDK, "junit5", "junit4", "libjavatuples-java"),
     visible=_VISIBLE,
     preparation=JAVA.preparation,
 )
@@ -142,7 +145,7 @@ SCALA = Language(
 KOTLIN_SCRIPT = Language(
     name="kotlin_script",
     source="main.kts",
-    run=Executable(("kotlinc", "-script", "main.kts")),
+    run=Executable(("kotlinc", "-Xassertions=always-enable", "-script", "main.kts")),
     probe=Executable(("kotlinc", "-version")),
     # Its launcher passes an option that would print a warning into every program's output.
     environment={"JAVA_OPTS": " ".join((*_COMPILER, "-XX:-PrintWarnings"))},

@@ -5,10 +5,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from services.sandbox.languages.code import (
+    go_names,
     java_names,
     python_imports,
     scala_names,
     verilog_names,
+    with_implicit_usings,
     with_php_tag,
 )
 
@@ -147,3 +149,25 @@ def test_hostile_sources_parse_in_linear_time(piece: bytes) -> None:
     scala_names(code)
     verilog_names(code)
     python_imports(code)
+
+
+@pytest.mark.parametrize(
+    ("code", "head"),
+    [
+        (b"class A {}", b""),
+        (b"\xef\xbb\xbf// text\n#define DEBUG\n#undef X\nclass A {}", b"#undef X\n"),
+        (b"/* a * b */ extern alias X;\nusing System;", b"extern alias X;\n"),
+    ],
+)
+def test_implicit_usings_follow_what_must_come_first(code: bytes, head: bytes) -> None:
+    extended = with_implicit_usings(code)
+    at = extended.index(b"using System; ")
+    assert extended[:at].endswith(head)
+    assert extended.count(b"\n") == code.count(b"\n")
+    assert extended.replace(extended[at : extended.rindex(b"; ") + 2], b"", 1) == code
+
+
+def test_go_with_foreign_imports_is_built_without_modules() -> None:
+    assert go_names(b'package main\nimport "fmt"\n') == {"modules": "on", "flags": "-mod=mod"}
+    code = b'package main\n\nimport (\n\t"testing"\n\n\t"github.com/stretchr/testify/assert"\n)\n'
+    assert go_names(code) == {"modules": "off"}
