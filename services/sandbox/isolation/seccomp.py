@@ -58,6 +58,9 @@ def compile_filter(tier: Tier, *, memory_counted: bool, machine: str | None = No
         **{name: Rule(error(0)) for name in WITHOUT_EFFECT},
         **arguments,
     }
+    if not full:
+        # Space is limited by sampling, which needs it to be taken no faster than it is written.
+        rules["fallocate"] = Rule(error(errno.EOPNOTSUPP))
     return assemble(
         convention.architecture,
         _by_number(rules, convention.architecture),

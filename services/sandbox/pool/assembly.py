@@ -13,6 +13,8 @@ from services.sandbox.network.proxy import Network
 from services.sandbox.pool.pool import Capacity, Pool, make_folder
 
 _BYTES_OF_A_FILE = 8 << 10
+_MOST_FILES = 1 << 15
+_DISK_SHARE = 0.8  # the rest is for what is written between two samples
 
 
 def create_pool(
@@ -35,9 +37,11 @@ def create_pool(
     usable = [*DEVICES, *devices]
     if not full:
         _check_reachable(visible)
+    root = make_folder()
+    disk_bytes = capacity.disk_bytes if full else _disk_share(root, capacity)
     configuration = Configuration(
         tier=isolation.tier.value,
-        root=str(make_folder()),
+        root=str(root),
         visible=visible,
         readable=["/"] if full else [*visible, *SYSTEM, *PROCESS_INFORMATION],
         # In the minimal root /dev holds only these devices and shared memory.
@@ -48,8 +52,8 @@ def create_pool(
         host_user=isolation.first_user,
         seccomp=isolation.seccomp_filter,
         scoped=isolation.scoped,
-        disk_bytes=capacity.disk_bytes,
-        inodes=capacity.disk_bytes // _BYTES_OF_A_FILE,
+        disk_bytes=disk_bytes,
+        inodes=min(_MOST_FILES, disk_bytes // _BYTES_OF_A_FILE),
         processes=capacity.processes,
         open_files=capacity.open_files,
         sampled_memory=not isolation.memory_counted,
@@ -63,6 +67,13 @@ def create_pool(
         capacity=capacity,
         network=network,
     )
+
+
+def _disk_share(folder: Path, capacity: Capacity) -> int:
+    """A program's disk limit where all share one file system: none can take another's space."""
+    system = os.statvfs(folder)
+    share = system.f_bavail * system.f_frsize // capacity.programs
+    return min(capacity.disk_bytes, int(share * _DISK_SHARE))
 
 
 def _check_reachable(paths: Iterable[str]) -> None:

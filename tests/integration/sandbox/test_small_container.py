@@ -53,10 +53,11 @@ def sandbox(
     enter = [
         *("/bin/sh", "-c", f'echo $$ > {group}/cgroup.procs && exec "$@"', "sh"),
         *launcher("container", installed_runtime("sandbox").python),
-        *("/bin/sh", "-c", 'mount -t tmpfs -o size=500m tmp /tmp && exec "$@"', "sh"),
+        *("/bin/sh", "-c", 'mount -t tmpfs -o size=500m tmp /mnt && exec "$@"', "sh"),
     ]
     folder = tmp_path_factory.mktemp("container")
     settings = {"TEMPER_SANDBOX_TIER": request.param, "TEMPER_SANDBOX_MEMORY_MB": "256"}
+    settings["TMPDIR"] = "/mnt"
     try:
         with running_sandbox(folder, launcher=enter, **settings) as sandbox:
             yield sandbox
@@ -74,3 +75,24 @@ def test_the_service_outlives_programs_that_fill_memory(sandbox: Sandbox, code: 
 
     assert [answer["status"] for answer in answers] == ["Failed", "Failed"]
     assert sandbox.output(CODE) == "2\n"
+
+
+FILL_DISK = """
+import itertools
+block = bytes(1 << 20)
+for n in itertools.count():
+    with open(f'{n}', 'wb', buffering=0) as file:
+        for _ in range(32): file.write(block)
+"""
+WRITE_LITTLE = """
+with open('little', 'wb') as file:
+    for _ in range(20): file.write(bytes(1 << 20))
+print('written')
+"""
+
+
+def test_a_program_that_fills_its_disk_leaves_space_to_others(sandbox: Sandbox) -> None:
+    with sandbox.started(FILL_DISK, run_timeout=30) as hog:
+        outputs = [sandbox.output(WRITE_LITTLE) for _ in range(4)]
+        assert outputs == ["written\n"] * 4
+    assert hog()["status"] == "Failed"
