@@ -6,6 +6,8 @@ import time
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+from services.sandbox.guest.files import MOST_DEPTH, walk
+
 LONGEST_SECONDS = 1.0
 _LOOK_SECONDS = 0.1
 _SHORTEST_PAUSE, _LONGEST_PAUSE = 0.02, 0.25
@@ -95,17 +97,17 @@ class UnlinkedFileMonitor:
 
     def __init__(self, find: Callable[[], UnlinkedFiles]) -> None:
         self._find = find
-        self._found = UnlinkedFiles(0, 0)
+        self.latest = UnlinkedFiles(0, 0)
         self._next = 0.0
 
     def found(self) -> UnlinkedFiles:
         """The latest measurement."""
         began = time.monotonic()
         if began >= self._next:
-            self._found = self._find()
+            self.latest = self._find()
             spent = time.monotonic() - began
             self._next = time.monotonic() + max(_LOOK_SECONDS, pause_after(spent))
-        return self._found
+        return self.latest
 
 
 def unlinked_files(processes: int, user: int | None) -> UnlinkedFiles:
@@ -170,24 +172,17 @@ def has_processes(user: int) -> bool:
 
 
 def disk_usage(folder: int, most: int) -> DiskUsage:
-    """Disk usage below an open folder; stops after ``most`` files."""
+    """Disk usage below an open folder; stops after ``most`` files, or in a very deep tree."""
     size, number = 0, 0
-    try:
-        for _, folders, names, opened in os.fwalk(dir_fd=folder):
-            number += len(folders) + len(names)
-            size += sum(_size(name, opened) for name in (*folders, *names))
-            if number > most:
-                break
-    except RecursionError:  # far deeper than any program needs
-        number = most + 1
+    for path, entry in walk(folder):
+        with contextlib.suppress(OSError):  # it was removed in the meantime
+            size += entry.stat(follow_symlinks=False).st_blocks * BLOCK
+        number += 1
+        if path.count("/") == MOST_DEPTH:
+            number = most + 1
+        if number > most:
+            break
     return DiskUsage(size, number)
-
-
-def _size(name: str, folder: int) -> int:
-    try:
-        return os.stat(name, dir_fd=folder, follow_symlinks=False).st_blocks * BLOCK
-    except OSError:
-        return 0  # it was removed in the meantime
 
 
 def _processes(processes: int, user: int | None) -> Iterator[tuple[str, int]]:

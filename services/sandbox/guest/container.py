@@ -6,6 +6,7 @@ only the run's folders through Landlock, and are killed by their user id.
 
 import contextlib
 import os
+import select
 import signal
 import socket
 import subprocess
@@ -19,6 +20,7 @@ from services.sandbox.guest.layout import Configuration, Layout
 
 _SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - swept after each run
 _END_SECONDS = 10.0
+_HELPER_SECONDS = 5.0
 _MOST_SHARED_FILES = 10_000
 
 
@@ -59,7 +61,8 @@ class ContainedRun:
         resident = accounting.resident_memory(self.processes, self.user)
         memory = resident.exclusive(self._inherited)
         if memory is None and resident.memory + in_files > limit:
-            memory = int(self._as_user(lambda: str(self._private_memory(limit))))
+            found = _ask_as(self.user, lambda: str(self._private_memory(limit)))
+            memory = None if found is None else int(found)
         return (resident.memory if memory is None else memory) + in_files
 
     def files(self, most: int) -> accounting.DiskUsage:
@@ -74,28 +77,16 @@ class ContainedRun:
         return ended
 
     def _find_unlinked(self) -> accounting.UnlinkedFiles:
-        found = self._as_user(
-            lambda: "{} {}".format(*accounting.unlinked_files(self.processes, self.user))
+        found = _ask_as(
+            self.user,
+            lambda: "{} {}".format(*accounting.unlinked_files(self.processes, self.user)),
         )
+        if found is None:
+            return self._unlinked.latest
         return accounting.UnlinkedFiles(*map(int, found.split()))
 
     def _private_memory(self, limit: int) -> int:
         return accounting.private_memory(self.processes, self.user, limit)
-
-    def _as_user(self, tell: Callable[[], str]) -> str:
-        """Evaluate in a fork that runs as the user: no other may inspect its processes."""
-        read_end, write_end = os.pipe()
-        child = syscalls.fork()
-        if child == 0:
-            try:
-                become(self.user)
-                os.write(write_end, tell().encode())
-            finally:
-                os._exit(0)
-        os.close(write_end)
-        os.waitpid(child, 0)
-        with open(read_end) as pipe:
-            return pipe.read()
 
     def _end_processes(self) -> program.Ended:
         kill_all(self.user)
@@ -173,17 +164,38 @@ def become(user: int) -> None:
 
 def kill_all(user: int) -> None:
     """Kill every process of the user: only that user can reach them all with one call."""
-    child = os.fork()
+    _ask_as(user, _kill_own)
+
+
+def _kill_own() -> str:
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(-1, signal.SIGKILL)  # spares its sender alone
+    return "killed"
+
+
+def _ask_as(user: int, tell: Callable[[], str]) -> str | None:
+    """Evaluate in a fork that runs as the user: no other may inspect or reach its processes.
+
+    None if it does not answer: before Linux 6.12, processes of the user can stop or kill it.
+    """
+    read_end, write_end = os.pipe()
+    child = syscalls.fork()
     if child == 0:
         try:
             become(user)
-            os.kill(-1, signal.SIGKILL)  # spares its sender alone
-        except ProcessLookupError:
-            pass
+            os.write(write_end, tell().encode())
         finally:
             os._exit(0)
-    with contextlib.suppress(ChildProcessError):  # in a zygote the kernel reaps children
-        os.waitpid(child, 0)
+    os.close(write_end)
+    try:
+        readable, _, _ = select.select([read_end], [], [], _HELPER_SECONDS)
+        return os.read(read_end, 4096).decode() or None if readable else None
+    finally:
+        os.close(read_end)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(child, signal.SIGKILL)
+        with contextlib.suppress(ChildProcessError):  # in a zygote the kernel reaps children
+            os.waitpid(child, 0)
 
 
 def end_user(user: int) -> None:

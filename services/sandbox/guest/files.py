@@ -4,10 +4,10 @@ Fetching happens after every process of the run is dead. Only regular files belo
 are read, and no link is followed.
 """
 
-import contextlib
 import errno
 import fcntl
 import fnmatch
+import itertools
 import json
 import os
 import socket
@@ -20,6 +20,9 @@ from services.sandbox.guest import frames, syscalls
 
 MOST_BYTES = 64 << 20
 MOST_FILES = 1000
+MOST_DEPTH = 200
+"""Folders nested more deeply are not looked into."""
+
 _MOST_SEEN = 100_000
 _CHUNK = 1 << 20
 _PIPE_HOLDS = 1 << 16
@@ -109,18 +112,39 @@ def _names(workspace: int, wanted: list[str]) -> Iterator[str]:
     yield from (name for name in wanted if "*" not in name)
     if not patterns:
         return
-    seen = 0
-    with contextlib.suppress(RecursionError):  # far deeper than any program needs
-        for folder, _, names, _ in os.fwalk(dir_fd=workspace):
-            seen += len(names)
-            paths = (os.path.normpath(f"{folder}/{name}") for name in names)
-            yield from (path for path in paths if any(fnmatch.fnmatch(path, p) for p in patterns))
-            if seen > _MOST_SEEN:
-                return
+    for path, entry in itertools.islice(walk(workspace), _MOST_SEEN):
+        matched = any(fnmatch.fnmatch(path, pattern) for pattern in patterns)
+        if matched and not entry.is_dir(follow_symlinks=False):
+            yield path
+
+
+def walk(folder: int) -> "Iterator[tuple[str, os.DirEntry[str]]]":
+    """Every entry below an open folder with its path, to a depth of `MOST_DEPTH`.
+
+    Safe while a program changes what is walked: it follows no link, and opens nothing but folders
+    (opening a FIFO would block).
+    """
+    pending = [""]
+    while pending:
+        path = pending.pop()
+        try:
+            opened = syscalls.open_beneath(folder, path or ".", os.O_RDONLY | os.O_DIRECTORY)
+        except OSError:  # removed or replaced in the meantime
+            continue
+        try:
+            with os.scandir(opened) as entries:
+                for entry in entries:
+                    inner = f"{path}/{entry.name}" if path else entry.name
+                    yield inner, entry
+                    if entry.is_dir(follow_symlinks=False) and inner.count("/") < MOST_DEPTH:
+                        pending.append(inner)
+        finally:
+            os.close(opened)
 
 
 def _open_regular(workspace: int, name: str) -> int | None:
     try:
+        name.encode()
         # Without O_NONBLOCK, opening a FIFO would block until it has a writer.
         descriptor = syscalls.open_beneath(workspace, name, os.O_RDONLY | os.O_NONBLOCK)
     except (OSError, UnicodeEncodeError):  # missing, a link, or a name that is not UTF-8

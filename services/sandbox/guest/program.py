@@ -77,9 +77,15 @@ def main(
 
 
 def let_begin(program: socket.socket) -> RunParams:
-    """Let the program take its request; return when it starts. Raises `RequestRejected`."""
-    frames.send(program, {"go": True})
-    answer, descriptors = frames.receive(program)
+    """Let the program take its request; return when it starts.
+
+    Raises `RequestRejected`, and OSError if the program is dead.
+    """
+    try:
+        frames.send(program, {"go": True})
+        answer, descriptors = frames.receive(program)
+    except frames.ChannelClosed:
+        raise OSError("the program died before it started") from None
     if "failure" in answer:
         raise RequestRejected(answer["failure"])
     wanted = descriptors[0] if descriptors else None

@@ -28,6 +28,7 @@ def main(channel: socket.socket, configuration: Configuration, user: int | None)
     The first message arrives once this process is in its control group, which all its children
     inherit.
     """
+    slot = None
     try:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         limit_resources(configuration)
@@ -41,15 +42,16 @@ def main(channel: socket.socket, configuration: Configuration, user: int | None)
     except frames.ChannelClosed:
         os._exit(0)
     except program.RequestRejected as refusal:
-        frames.send(channel, {"failure": str(refusal), "final": True})
+        frames.send(channel, {"failure": str(refusal), "final": True, "begun": False})
     except BaseException as error:  # reported; the process exits either way
-        frames.send(channel, {"failure": f"{type(error).__name__}: {error}"})
+        begun = slot is not None and slot.has_begun
+        frames.send(channel, {"failure": f"{type(error).__name__}: {error}", "begun": begun})
     finally:
         os._exit(1)
 
 
 class Slot:
-    """Serves runs; see `main`."""
+    """Serves runs; see `main`. ``has_begun`` once the current run's program has started."""
 
     def __init__(
         self, channel: socket.socket, configuration: Configuration, user: int | None
@@ -59,12 +61,13 @@ class Slot:
         self._user = user
         self._pid_namespace = os.open("/proc/self/ns/pid", os.O_RDONLY)
         self._peak = 0
+        self.has_begun = False
 
     @stack.hide_frames
     def serve(self) -> None:
         """Prepare a run, report ready, let it take its request, wait for its end, answer."""
         run = self._prepare()
-        self._peak = 0
+        self._peak, self.has_begun = 0, False
         try:
             listeners = tuple(run.listeners)
             frames.send(self._channel, run.layout._asdict(), descriptors=listeners)
@@ -72,6 +75,7 @@ class Slot:
                 os.close(listener)
             frames.await_message(self._channel)
             params = program.let_begin(run.control)
+            self.has_begun = True
             ending = self._watch(run, params)
             wall = time.monotonic() - params.began
         except BaseException:

@@ -165,7 +165,7 @@ def install_filter(program: bytes) -> None:
 def open_beneath(folder: int, path: str, flags: int, mode: int = 0) -> int:
     """Open ``path`` below the open ``folder``, following no link and crossing no mount."""
     structure = struct.pack("QQQ", flags | os.O_CLOEXEC, mode, _RESOLVE_BENEATH_WITHOUT_LINKS)
-    opened = _libc.syscall(_OPENAT2, folder, path.encode(), structure, len(structure))
+    opened = _libc.syscall(_OPENAT2, folder, os.fsencode(path), structure, len(structure))
     return _checked(opened, f"open {path}")
 
 

@@ -29,7 +29,6 @@ from services.sandbox.pool.zygote import ALL, BASE, NOTEBOOK, Profile, Zygote, c
 logger = logging.getLogger(__name__)
 
 _PREFIX = "temper-sandbox-"
-_ATTEMPTS = 3
 _SPARE_SLOTS = 2
 _OWN_PROCESSES = 2  # of a slot: itself and the reaper of its run
 _NOT_STARTED = Outcome(
@@ -86,6 +85,7 @@ class Pool:
         self._first_user = first_user
         self._capacity = capacity
         most_slots = capacity.programs + _SPARE_SLOTS
+        self._attempts = most_slots + 1  # all that wait may have been killed
         self._free_numbers = list(range(len(ALL) * most_slots + capacity.sessions))
         self._zygotes = {profile: Zygote(profile, python, configuration) for profile in ALL}
         self._warm_pools = {
@@ -118,21 +118,31 @@ class Pool:
         await asyncio.to_thread(remove_folder, Path(self._configuration.root))
 
     async def run(self, execution: Execution, listener: OutputListener | None = None) -> Outcome:
-        """Run to completion; raises `SandboxFailure`. Cancelling this kills the program."""
+        """Run to completion; raises `SandboxFailure`. Cancelling this kills the program.
+
+        A program that has started is never run again.
+        """
         if execution.limits.seconds <= 0:
             return _NOT_STARTED
         profile = choose_profile(execution.command, execution.imports)
         # Without its warm packages a program still runs, only slower.
         warm_pool = self._warm_pools[BASE if profile in self._unavailable else profile]
-        for attempt in range(1, _ATTEMPTS + 1):
+        for attempt in range(1, self._attempts + 1):
+            slot = await warm_pool.acquire()
             try:
-                return await _run_in_slot(warm_pool, execution, listener)
+                run = await slot.begin(
+                    execution,
+                    execution.command,
+                    seconds=execution.limits.seconds,
+                    listener=listener,
+                )
+                return await run.outcome()
             except SlotLost as lost:
                 logger.warning("a run was lost (attempt %d): %s", attempt, lost)
-                # Output that was streamed cannot be taken back; otherwise a lost run leaves no
-                # trace.
-                if attempt == _ATTEMPTS or listener is not None:
+                if lost.begun or attempt == self._attempts:
                     raise SandboxFailure(f"the sandbox failed: {lost}") from lost
+            finally:
+                warm_pool.release(slot)
         raise AssertionError("unreachable")
 
     async def open_session(self, execution: Execution) -> SessionProcess:
@@ -140,12 +150,12 @@ class Pool:
 
         Its command and time limit are ignored. Raises `SandboxFailure`.
         """
-        for attempt in range(1, _ATTEMPTS + 1):
+        for attempt in range(1, self._attempts + 1):
             try:
                 return await SessionProcess.start(self._warm_pools[NOTEBOOK], execution)
             except SlotLost as lost:
                 logger.warning("a session was lost (attempt %d): %s", attempt, lost)
-                if attempt == _ATTEMPTS:
+                if attempt == self._attempts:
                     raise SandboxFailure(f"no session could be started: {lost}") from lost
         raise AssertionError("unreachable")
 
@@ -197,19 +207,6 @@ class Pool:
             await asyncio.sleep(idle_seconds / 4)
             for warm_pool in self._warm_pools.values():
                 await warm_pool.retire(time.monotonic() - idle_seconds)
-
-
-async def _run_in_slot(
-    warm_pool: WarmPool, execution: Execution, listener: OutputListener | None
-) -> Outcome:
-    slot = await warm_pool.acquire()
-    try:
-        run = await slot.begin(
-            execution, execution.command, seconds=execution.limits.seconds, listener=listener
-        )
-        return await run.outcome()
-    finally:
-        warm_pool.release(slot)
 
 
 def make_folder() -> Path:

@@ -30,6 +30,10 @@ from services.sandbox.guest.layout import PROXY_PORT
 _PIECE = 1 << 16
 
 
+class MessageUnread(ChannelClosed):
+    """The other end closed before it had read everything that was sent to it."""
+
+
 class Channel:
     """Messages to and from one process. Only one task may receive, and one send, at a time."""
 
@@ -115,7 +119,7 @@ class Channel:
                 await self._wait_for_more()
                 continue
             except ConnectionResetError:
-                raise ChannelClosed from None
+                raise MessageUnread from None
             self._descriptors += descriptors
             if not data:
                 raise ChannelClosed

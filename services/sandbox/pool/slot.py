@@ -21,6 +21,7 @@ from services.sandbox.guest.frames import ChannelClosed, Header
 from services.sandbox.isolation.cgroup import Cgroup
 from services.sandbox.network.proxy import Network, Proxy
 from services.sandbox.pool.protocol import (
+    MessageUnread,
     Notebook,
     build_request,
     exit_reason_of,
@@ -41,7 +42,11 @@ _SETTLE_BYTES = 32 << 20
 
 
 class SlotLost(Exception):
-    """The slot's processes died or hang; the program may or may not have run."""
+    """The slot's processes died or hang; ``begun`` unless the program certainly has not started."""
+
+    def __init__(self, reason: str, *, begun: bool = False) -> None:
+        super().__init__(reason)
+        self.begun = begun
 
 
 class Slot:
@@ -108,9 +113,11 @@ class Slot:
         try:
             descriptors = run.ends if channel is None else [*run.ends, channel]
             await self._send(message, execution.files.values(), descriptors)
-        except BaseException:
+        except BaseException as error:
             self.broken = True
             run.discard()
+            if isinstance(error, SlotLost):
+                error.begun = False  # a program starts once it has the whole message
             raise
         run.started()
         return run
@@ -121,14 +128,15 @@ class Slot:
             async with asyncio.timeout(seconds):
                 header, body = await self._process.channel.receive()
         except TimeoutError:
-            raise self._lost(f"no answer within {seconds:.0f} s") from None
-        except ChannelClosed:
-            raise self._lost("its process died") from None
+            raise self._lost(f"no answer within {seconds:.0f} s", begun=True) from None
+        except ChannelClosed as closed:
+            begun = not isinstance(closed, MessageUnread)
+            raise self._lost("its process died", begun=begun) from None
         except BaseException:
             self.broken = True
             raise
         if "failure" in header:
-            lost = self._lost(header["failure"])
+            lost = self._lost(header["failure"], begun=header["begun"])
             raise SandboxFailure(str(lost)) if header.get("final") else lost
         return header, body
 
@@ -216,9 +224,9 @@ class Slot:
             await self.answer(_LAST_WORD_SECONDS)  # the reason, if it could still be sent
             raise self._lost("its process accepts no message") from None
 
-    def _lost(self, reason: str) -> SlotLost:
+    def _lost(self, reason: str, *, begun: bool = False) -> SlotLost:
         self.broken = True
-        return SlotLost(reason)
+        return SlotLost(reason, begun=begun)
 
 
 class Run:

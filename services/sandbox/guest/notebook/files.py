@@ -12,6 +12,7 @@ from contextlib import suppress
 from typing import Any
 
 from services.sandbox.guest import syscalls
+from services.sandbox.guest.files import walk
 
 
 class Folder:
@@ -66,9 +67,8 @@ class Folder:
                 os.mkdir("/".join(parts[:length]), dir_fd=self._descriptor)
 
     def _paths(self) -> Iterator[str]:
-        for place, _, names, _ in os.fwalk(dir_fd=self._descriptor):
-            for name in names:
-                path = os.path.normpath(f"{place}/{name}")
+        for path, entry in walk(self._descriptor):
+            if not entry.is_dir(follow_symlinks=False):
                 with suppress(UnicodeEncodeError):  # no client could name it
                     path.encode()
                     yield path

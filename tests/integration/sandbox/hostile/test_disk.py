@@ -1,5 +1,7 @@
 """Programs that use up what a disk has."""
 
+import errno
+
 from tests.support.sandbox import Sandbox
 
 
@@ -87,3 +89,32 @@ for folder in (*folders, os.path.dirname(os.__file__)):
 print(written)
 """
     assert sandbox.output(code) == "[]\n"
+
+
+def test_folders_swapped_for_fifos_do_not_delay_the_time_limit(sandbox: Sandbox) -> None:
+    code = """
+import os
+for n in range(50):
+    os.mkdir(f'd{n}'); os.mkfifo(f'f{n}')
+while True:
+    for n in range(50):
+        os.rename(f'd{n}', 'x'); os.rename(f'f{n}', f'd{n}'); os.rename('x', f'f{n}')
+"""
+    result = sandbox.run(code, run_timeout=3)["run_result"]
+    assert result["status"] == "TimeLimitExceeded"
+    assert result["execution_time"] < 8
+
+
+def test_space_cannot_be_allocated_faster_than_it_is_watched(
+    sandbox: Sandbox, is_full: bool
+) -> None:
+    code = """
+import ctypes, os
+libc = ctypes.CDLL(None, use_errno=True)
+file = os.open('reserved', os.O_CREAT | os.O_RDWR)
+print(libc.fallocate(file, 0, ctypes.c_long(0), ctypes.c_long(1 << 20)), ctypes.get_errno())
+os.posix_fallocate(file, 0, 1 << 20)
+print(os.fstat(file).st_size)
+"""
+    expected = "0 0" if is_full else f"-1 {errno.EOPNOTSUPP}"
+    assert sandbox.output(code) == f"{expected}\n{1 << 20}\n"

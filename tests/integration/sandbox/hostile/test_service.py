@@ -55,10 +55,13 @@ def test_killed_zygotes_are_replaced(sandbox: Sandbox) -> None:
     wait_for(lambda: are_gone(before), "the killed ones have ended")
 
 
-def test_a_run_whose_zygote_is_killed_is_retried(sandbox: Sandbox) -> None:
-    with sandbox.started("import time; time.sleep(2); print('done')") as answer:
+def test_a_run_whose_zygote_is_killed_is_an_error_of_the_sandbox(sandbox: Sandbox) -> None:
+    mark = f"zygote-killed-{os.getpid()}"
+    code = f"import os\nos.execv('/bin/sleep', ['{mark}', '600'])"
+    with sandbox.started(code) as answer:
+        wait_for(lambda: bool(processes_with(mark)), "the program")
         send(signal.SIGKILL, zygotes(sandbox))
-    assert answer()["run_result"]["stdout"] == "done\n"
+    assert answer()["status"] == "SandboxError"
 
 
 def test_hanging_zygotes_are_replaced(sandbox: Sandbox) -> None:

@@ -59,6 +59,10 @@ async def at_rest(pool: Pool) -> None:
         await asyncio.wait(at_work)
 
 
+def ready_slots(sandbox: PoolInThread) -> list[Slot]:
+    return [slot for pool in sandbox.pool._warm_pools.values() for slot in pool._ready]
+
+
 def a_run_of_each(sandbox: PoolInThread) -> None:
     """More programs than there are slots, so that new ones must be made."""
     started = [start(sandbox, python("print(1)")) for _ in range(12)]
@@ -72,6 +76,7 @@ def test_runs_succeed_after_the_zygotes_were_killed(sandbox: PoolInThread) -> No
     for process in zygotes_of_the_pool():
         with suppress(psutil.NoSuchProcess):  # the second of a pair ends with the first
             process.kill()
+    wait_for(lambda: not any(slot.is_alive() for slot in ready_slots(sandbox)), "slots are dead")
 
     a_run_of_each(sandbox)
 
@@ -113,29 +118,28 @@ def slot_of(program: psutil.Process) -> psutil.Process:
 
 
 @pytest.mark.parametrize("failure", [signal.SIGKILL, signal.SIGSTOP])
-def test_a_run_whose_slot_fails_is_retried(
+def test_a_program_that_has_started_is_never_run_again(
     sandbox: PoolInThread, monkeypatch: pytest.MonkeyPatch, failure: signal.Signals
 ) -> None:
     monkeypatch.setattr(slot, "_ANSWER_SLACK_SECONDS", 1.0)
-    running = start(sandbox, execution(Executable(("sleep", "77004")), seconds=15.0))
-    first = wait_for(lambda: the_one_named("77004"), "the program")
-    slot_of(first).send_signal(failure)
-
-    def again() -> psutil.Process | None:
-        return next((process for process in named("77004") if process != first), None)
-
-    wait_for(again, "the program runs again").terminate()
-
-    assert running.result(120).return_code == -signal.SIGTERM
-    wait_for(lambda: named("77004") == [], "nothing of the first run is left")
-
-
-def test_a_streamed_run_is_not_retried(sandbox: PoolInThread) -> None:
-    running = start(sandbox, execution(Executable(("sleep", "77005"))), lambda *_: None)
-    slot_of(wait_for(lambda: the_one_named("77005"), "the program")).kill()
+    running = start(sandbox, execution(Executable(("sleep", "77004")), seconds=5.0))
+    slot_of(wait_for(lambda: the_one_named("77004"), "the program")).send_signal(failure)
 
     with pytest.raises(SandboxFailure):
         running.result(60)
+    wait_for(lambda: named("77004") == [], "nothing of the run is left")
+    assert run(sandbox, python("print(1)")).stdout == b"1\n"
+
+
+def test_a_run_is_retried_if_its_program_died_before_it_started(sandbox: PoolInThread) -> None:
+    assert run(sandbox, python("print(1)")).stdout == b"1\n"
+    sandbox.call(at_rest(sandbox.pool))
+    for waiting in ready_slots(sandbox):
+        for program in psutil.Process(waiting._process.pid).children():
+            if program.name() != ".reaper":
+                program.kill()
+
+    assert run(sandbox, python("print(2)")).stdout == b"2\n"
 
 
 def own_folders() -> set[Path]:
