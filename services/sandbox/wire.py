@@ -1,9 +1,11 @@
 """Conversion between requests and executions: limits, paths, files, results and statuses."""
 
+import asyncio
 import base64
 import binascii
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import TypeVar
 
 from services.contracts.errors import Unprocessable
 from services.contracts.sandbox import CodeRequest, CommandResult, CommandStatus, RunStatus
@@ -78,6 +80,10 @@ def memory_bytes(asked_mb: int | None, param: str, settings: SandboxSettings) ->
 MAX_NAME_BYTES = 255
 MAX_PATH_BYTES = 1024
 MAX_PATTERNS = 20
+BASE64_PIECE = 1 << 20
+LARGE_BYTES = 1 << 20
+
+Value = TypeVar("Value")
 
 
 def clean_path(path: str, param: str) -> str:
@@ -111,12 +117,27 @@ def decode_files(files: Mapping[str, str | None], param: str) -> dict[str, bytes
 
 def decode_content(content: str, path: str, param: str) -> bytes:
     """Decode base64, which may contain line breaks; raises `Unprocessable`."""
+    text = "".join(content.splitlines()) if "\n" in content or "\r" in content else content
     try:
-        return base64.b64decode("".join(content.splitlines()), validate=True)
+        return b"".join(_decode_pieces(text))
     except (binascii.Error, ValueError) as error:
         raise Unprocessable(
             f"{param}: the content of {path[:200]!r} is not base64: {error}", param=param
         ) from None
+
+
+def _decode_pieces(text: str) -> Iterator[bytes]:
+    """Decode piece by piece: a thread that decodes many bytes at once stops all others."""
+    for at in range(0, len(text), BASE64_PIECE):
+        piece = text[at : at + BASE64_PIECE]
+        if at + BASE64_PIECE < len(text) and "=" in piece:
+            raise ValueError("data after the padding")
+        yield base64.b64decode(piece, validate=True)
+
+
+async def in_thread_if_large(work: Callable[[], Value], size: int) -> Value:
+    """The result of ``work`` on ``size`` bytes, which may not block the event loop for long."""
+    return work() if size <= LARGE_BYTES else await asyncio.to_thread(work)
 
 
 def _fault(path: str) -> str | None:
@@ -179,6 +200,11 @@ def run_status(*results: CommandResult | None) -> RunStatus:
 
 def encode_files(files: Mapping[str, bytes], asked: Mapping[str, str]) -> dict[str, str]:
     """Fetched files in base64, under the paths as the request spelled them."""
-    return {
-        asked.get(path, path): base64.b64encode(content).decode() for path, content in files.items()
-    }
+    return {asked.get(path, path): _encode(content) for path, content in files.items()}
+
+
+def _encode(content: bytes) -> str:
+    """Base64, piece by piece as in decoding; pieces are whole groups of three bytes."""
+    size = 3 * LARGE_BYTES
+    pieces = (content[at : at + size] for at in range(0, len(content), size))
+    return b"".join(map(base64.b64encode, pieces)).decode()

@@ -5,6 +5,7 @@ surrogates, which language models produce: each becomes U+FFFD. FastAPI does non
 twice the time.
 """
 
+import asyncio
 import json
 from collections.abc import Mapping
 from typing import Any, TypeVar
@@ -27,7 +28,10 @@ Body = TypeVar("Body", bound=BaseModel)
 
 async def read_body(request: Request, model: type[Body]) -> Body:
     """Read and parse the body of a request; raises `InvalidRequest`."""
-    return parse_body(await _whole(request.receive), model)
+    body = await _whole(request.receive)
+    if len(body) > SMALL_BODY:  # parsing it would stop the event loop
+        return await asyncio.to_thread(parse_body, body, model)
+    return parse_body(body, model)
 
 
 async def _whole(receive: Receive) -> bytes:

@@ -1,6 +1,7 @@
 """Entry points of the HTTP services: arguments, settings, the server."""
 
 import argparse
+import asyncio
 import contextlib
 import logging
 import resource
@@ -14,6 +15,7 @@ import uvicorn
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 from starlette.types import ASGIApp
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from services.contracts.errors import ConfigurationError, TemperError
 from services.core.logging import configure_logging
@@ -25,6 +27,7 @@ SHUTDOWN_SECONDS = 5
 # Longer than clients keep idle connections, so that none is closed as a request arrives.
 KEEP_ALIVE_SECONDS = 75
 STALLED_READER_SECONDS = 60
+HEAD_SECONDS = 60.0
 
 ServiceSettings = TypeVar("ServiceSettings", bound=AccessSettings)
 
@@ -68,11 +71,43 @@ def _allow_many_descriptors() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
+class _Protocol(HttpToolsProtocol):
+    """HTTP with a time limit for request heads, which uvicorn lacks (slowloris)."""
+
+    _head_timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._start_timer()
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self._start_timer()
+
+    def on_headers_complete(self) -> None:
+        self._stop_timer()
+        super().on_headers_complete()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop_timer()
+        super().connection_lost(exc)
+
+    def _start_timer(self) -> None:
+        self._stop_timer()
+        self._head_timer = self.loop.call_later(HEAD_SECONDS, self.transport.abort)
+
+    def _stop_timer(self) -> None:
+        if self._head_timer is not None:
+            self._head_timer.cancel()
+            self._head_timer = None
+
+
 def create_server(app: ASGIApp) -> uvicorn.Server:
     """The uvicorn server of an application."""
     return uvicorn.Server(
         uvicorn.Config(
             app,
+            http=_Protocol,
             log_config=None,
             access_log=False,
             timeout_graceful_shutdown=SHUTDOWN_SECONDS,

@@ -10,6 +10,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
+_TCP_BYTES = 64 << 20
+
 
 class GroupMemory(Protocol):
     """Memory limits and counters of one group."""
@@ -52,6 +54,8 @@ class FirstVersion:
         self._usage = _OpenFile(folder / "memory.usage_in_bytes", os.O_RDONLY)
         self._peak = _OpenFile(folder / "memory.max_usage_in_bytes", os.O_RDWR)
         self._kills = _OpenFile(folder / "memory.oom_control", os.O_RDONLY)
+        with suppress(OSError):  # otherwise buffers of TCP sockets are neither counted nor limited
+            (folder / "memory.kmem.tcp.limit_in_bytes").write_text(str(_TCP_BYTES))
 
     def set_limit(self, limit: int | None) -> None:
         value = -1 if limit is None else limit

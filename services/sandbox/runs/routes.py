@@ -1,9 +1,13 @@
 """/run_code, and under /v1 its streaming and its many-inputs variants."""
 
+from collections.abc import Callable
+from functools import partial
+from typing import TypeVar
+
 from fastapi import APIRouter, Request, Response
 
 from services.contracts.errors import AuthenticationFailed, PayloadTooLarge, Unprocessable
-from services.contracts.sandbox import RunCodeRequest, RunCodeResponse
+from services.contracts.sandbox import CodeRequest, RunCodeRequest, RunCodeResponse
 from services.contracts.sandbox_cases import RunCasesRequest, RunCasesResponse
 from services.core.web.auth import DirectToolRoute, ToolPrincipal
 from services.core.web.disconnect import answer_to
@@ -15,6 +19,10 @@ from services.sandbox.examples import CASES, PROGRAM
 from services.sandbox.runs.cases import check_cases, run_cases
 from services.sandbox.runs.service import CodeRun, Runs
 from services.sandbox.runs.stream import STREAM_ANSWER, run_stream
+from services.sandbox.wire import in_thread_if_large
+
+Body = TypeVar("Body", bound=CodeRequest)
+Checked = TypeVar("Checked")
 
 router = APIRouter(
     tags=["runs"],
@@ -32,7 +40,7 @@ router = APIRouter(
 )
 async def run_code(request: Request, sandbox: Sandbox, _principal: ToolPrincipal) -> Response:
     """Compile and run a program. Errors in the code are reported with HTTP status 200."""
-    run = sandbox.runs.check(await read_body(request, RunCodeRequest))
+    run = await _checked(request, RunCodeRequest, sandbox.runs.check)
     return await answer_to(request, _run(sandbox.runs, run))
 
 
@@ -44,7 +52,7 @@ async def run_code(request: Request, sandbox: Sandbox, _principal: ToolPrincipal
 )
 async def stream_code(request: Request, sandbox: Sandbox, _principal: ToolPrincipal) -> Response:
     """Like /run_code, but stream the output as server-sent events."""
-    run = sandbox.runs.check(await read_body(request, RunCodeRequest))
+    run = await _checked(request, RunCodeRequest, sandbox.runs.check)
     return run_stream(sandbox.runs, run)
 
 
@@ -56,10 +64,18 @@ async def stream_code(request: Request, sandbox: Sandbox, _principal: ToolPrinci
 )
 async def cases(request: Request, sandbox: Sandbox, _principal: ToolPrincipal) -> Response:
     """Compile once, run with every input, and compare the output with what is expected."""
-    asked = check_cases(sandbox.runs, await read_body(request, RunCasesRequest))
+    asked = await _checked(request, RunCasesRequest, partial(check_cases, sandbox.runs))
     return await answer_to(request, run_cases(sandbox.runs, asked))
 
 
 async def _run(runs: Runs, run: CodeRun) -> RunCodeResponse:
     async with runs.permit(run.program.queue_timeout):
         return await runs.execute(run)
+
+
+async def _checked(
+    request: Request, model: type[Body], check: Callable[[Body], Checked]
+) -> Checked:
+    body = await read_body(request, model)
+    size = sum(len(content or "") for content in body.files.values())
+    return await in_thread_if_large(lambda: check(body), size)

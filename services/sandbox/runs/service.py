@@ -19,6 +19,7 @@ from services.sandbox.wire import (
     command_result,
     encode_files,
     failed_result,
+    in_thread_if_large,
     run_status,
 )
 
@@ -97,7 +98,8 @@ class Runs:
             result, files, message = failed_result(failure.message), {}, failure.message
         else:
             result, message = command_result(outcome), _left_out(outcome)
-            files = encode_files(outcome.files, run.fetch)
+            size = sum(map(len, outcome.files.values()))
+            files = await in_thread_if_large(lambda: encode_files(outcome.files, run.fetch), size)
         return RunCodeResponse(
             status=run_status(compilation.result, result),
             message=message,

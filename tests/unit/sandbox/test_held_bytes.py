@@ -3,10 +3,12 @@
 import asyncio
 
 import pytest
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from services.contracts.errors import GatewayTimeout
-from services.sandbox.admission import InFlightBytes
+from services.sandbox import admission
+from services.sandbox.admission import PIECE_BYTES, InFlightBytes
 
 LIMIT = 100
 
@@ -52,7 +54,7 @@ def test_concurrent_requests_over_the_byte_limit_are_rejected_until_others_finis
         await application.has_read.wait()
 
         for _ in range(3):
-            with pytest.raises(GatewayTimeout, match="requests in memory have reached"):
+            with pytest.raises(GatewayTimeout, match="responses in memory have reached"):
                 await ask(app, 30, 11)
 
         application.may_go.set()
@@ -78,3 +80,73 @@ def test_a_response_counts_until_it_is_sent() -> None:
         await ask(app, 20)
 
     asyncio.run(run())
+
+
+class Answering:
+    """An application that answers so many bytes, announced by their length."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        while (await receive()).get("more_body"):
+            pass
+        await Response(bytes(self.size))(scope, receive, send)
+
+
+async def _no_request() -> Message:
+    return {"type": "http.request", "body": b""}
+
+
+def test_a_response_beyond_the_limit_becomes_an_error() -> None:
+    sent: list[Message] = []
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    app = InFlightBytes(Answering(LIMIT + 1), limit=LIMIT)
+    asyncio.run(app({"type": "http", "path": "/"}, _no_request, send))
+
+    assert sent[0]["status"] == 504
+    assert b"too_busy" in sent[1]["body"]
+
+
+def test_unread_responses_count_and_are_passed_on_in_pieces() -> None:
+    async def run() -> None:
+        size = 5 * PIECE_BYTES + 1
+        app = InFlightBytes(Answering(size), limit=size + LIMIT)
+        pieces: list[int] = []
+        is_sending, may_read = asyncio.Event(), asyncio.Event()
+
+        async def send(message: Message) -> None:
+            if "body" in message:
+                pieces.append(len(message["body"]))
+                is_sending.set()
+                await may_read.wait()
+
+        unread = asyncio.ensure_future(app({"type": "http", "path": "/"}, _no_request, send))
+        await is_sending.wait()
+        with pytest.raises(GatewayTimeout):
+            await ask(app, LIMIT + 1)
+        may_read.set()
+        await unread
+        await ask(app, LIMIT + 1)
+        assert pieces == [*[PIECE_BYTES] * 5, 1]
+
+    asyncio.run(run())
+
+
+def test_a_body_that_stalls_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(admission, "BODY_SECONDS", 0.01)
+
+    async def stall() -> Message:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    async def send(_message: Message) -> None: ...
+
+    async def read(_scope: Scope, receive: Receive, _send: Send) -> None:
+        await receive()
+
+    with pytest.raises(GatewayTimeout, match="stalled"):
+        asyncio.run(InFlightBytes(read, limit=LIMIT)({"type": "http"}, stall, send))

@@ -206,3 +206,26 @@ a.send(b'x')
 print(b.recv(1), asyncio.run(asyncio.sleep(0, 'slept')))
 """
     assert sandbox.output(code) == "b'x' slept\n"
+
+
+def test_socket_buffers_are_limited(sandbox: Sandbox, is_full: bool) -> None:
+    if not is_full:
+        pytest.skip("this tier has no sockets but pairs")
+    code = """
+import socket
+server = socket.create_server(('127.0.0.1', 0), backlog=512)
+kept, sent, piece = [], 0, bytes(1 << 20)
+try:
+    for _ in range(400):
+        client = socket.create_connection(server.getsockname(), timeout=1)
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 24)
+        client.setblocking(False)
+        kept += (client, server.accept()[0])
+        try:
+            while True: sent += client.send(piece)
+        except BlockingIOError: pass
+except OSError: pass
+print(sent >> 20)
+"""
+    answer = sandbox.run(code, memory_limit_MB=128)
+    assert answer["status"] == "Failed" or int(answer["run_result"]["stdout"]) < 256, answer
