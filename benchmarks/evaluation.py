@@ -1,4 +1,4 @@
-"""How much of a client's speed the evaluation child keeps.
+"""Throughput of the evaluation child relative to a minimal client.
 
 Compares, against the same mock server in the same run, the child (reading samples, asking,
 grading, durable rows, reports) with the least a client can do: a loop over keep-alive sockets that

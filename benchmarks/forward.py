@@ -1,4 +1,4 @@
-"""What the gateway adds to a request that it passes on to a tool service.
+"""Latency that the gateway adds to a forwarded tool request.
 
 A stand-in for the service answers at once; the same requests go to it directly and through a real
 gateway, in turn, so that whatever else the machine does meets both alike. Prints milliseconds, for
@@ -47,7 +47,7 @@ ANSWER = json.dumps({"status": "Success", "run_result": RESULT, "files": {}}).en
 
 
 def main() -> None:
-    """Measure and print."""
+    """Run the benchmark."""
     requests = int(sys.argv[1]) if len(sys.argv) > 1 else REQUESTS
     with tempfile.TemporaryDirectory() as folder, running_stub() as stub:
         settings = {"TEMPER_HOME": folder, "TEMPER_SANDBOX_URL": f"http://127.0.0.1:{stub}"}

@@ -1,4 +1,4 @@
-"""How fast training files are validated, and that memory does not grow with the file.
+"""Validation speed of training files, and memory that does not grow with the file.
 
 Prints rows per second of the validation, for each container and with and without a tokenizer,
 beside those of json.loads over the lines of the same file; then the peak memory of validating a
@@ -35,7 +35,7 @@ MAX_SEQ_LENGTH = 2048
 
 
 def main() -> None:
-    """Measure and print."""
+    """Run the benchmark."""
     rows = int(sys.argv[1]) if len(sys.argv) > 1 else ROWS
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)

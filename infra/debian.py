@@ -1,4 +1,4 @@
-"""Packages of Debian and Ubuntu, for the little that Python packages cannot bring."""
+"""System packages of Debian and Ubuntu, where Python packages are not enough."""
 
 import os
 import shutil
@@ -18,13 +18,13 @@ OPTIONS = ("-o", "DPkg::Lock::Timeout=300", "-o", "Acquire::Retries=3")
 
 
 class PackagesUnavailable(Exception):
-    """A system package cannot be installed here; the message says why and what would help."""
+    """A system package cannot be installed; the message has the reason and a remedy."""
 
 
 def install_packages(
     names: Sequence[str], log: Path, lock: int, progress: Progress | None = None
 ) -> None:
-    """Install packages into the system, as root or through a sudo that asks for no password.
+    """Install system packages, as root or with passwordless sudo.
 
     Raises `PackagesUnavailable`. ``lock`` is inherited by apt, whose output goes to ``log``.
     """
@@ -47,14 +47,14 @@ def install_packages(
         try:
             run_logged(step, log=log, lock=lock, limit=INSTALL_SECONDS, tick=tick)
             failure = ""
-        except CommandFailed as error:  # of a failed update much can still be installed
+        except CommandFailed as error:  # an install may succeed after a failed update
             failure = str(error)
     if failure:
         raise PackagesUnavailable(f"`{command}` {failure}; see {log}")
 
 
 def as_root() -> list[str] | None:
-    """The words before a command that make it run as root; None when nothing does."""
+    """The prefix that runs a command as root; None without root or passwordless sudo."""
     if os.geteuid() == 0:
         return []
     sudo = shutil.which("sudo")
@@ -67,11 +67,11 @@ def as_root() -> list[str] | None:
 
 
 def disable_service(name: str, log: Path, lock: int) -> None:
-    """Stop a service that a package has just started, and do not start it again."""
+    """Stop and disable a service that a package has just started."""
     command = ["service", name, "stop"]
     if Path("/run/systemd/system").is_dir():
         command = ["systemctl", "disable", "--now", name]
-    # Where nothing starts services, a container for one, there is nothing to stop either.
+    # Without an init system, as in a container, no service was started.
     with suppress(CommandFailed):
         run_logged(
             [*(as_root() or []), *command],

@@ -1,7 +1,7 @@
-"""Makes the core environment, ``.venv``: ``python3 infra/environment.py [--dev]``.
+"""Creates the core environment, ``.venv``: ``python3 infra/environment.py [--dev]``.
 
-Needs nothing but Python. This file alone is also understood by a Python that is too old, so that
-it can look for a newer one, or say that there is none.
+Needs only Python. This file also parses with a Python that is too old, so that
+it can find a newer one or report that there is none.
 """
 
 import os
@@ -15,10 +15,10 @@ PROBE_SECONDS = 30
 
 
 def use_newer_python() -> None:
-    """Go on with a Python that is new enough; end with a sentence when there is none."""
+    """Re-execute with a Python that is new enough; exit with a message if there is none."""
     for name in CANDIDATES:
         path = shutil.which(name)
-        # A version manager's shim can be found and still lead nowhere.
+        # A version manager's shim may exist without the version behind it.
         if path and subprocess.call([path, "-c", IS_NEW_ENOUGH], timeout=PROBE_SECONDS) == 0:
             os.execv(path, [path, *sys.argv])  # noqa: S606 - no shell is wanted
     sys.exit(

@@ -1,6 +1,6 @@
 """Compiles the locks from the direct requirements: ``python infra/lock.py [--upgrade] [NAME ...]``.
 
-A pin that still fits stays; with ``--upgrade`` everything moves to the newest release that fits.
+Pins that still resolve are kept; with ``--upgrade`` everything moves to the newest release.
 """
 
 import argparse
@@ -22,18 +22,17 @@ OPTIONS = (
     "--no-emit-find-links",
 )
 # Where there is a variant for GPUs, torch itself is installed before the lock, from an index that
-# has builds without CUDA. Where uv is told of a folder or page with such a build (UV_FIND_LINKS),
-# that one is asked instead.
+# has builds without CUDA, unless UV_FIND_LINKS names a folder or page with such a build.
 CPU_INDEX = (
     "--extra-index-url=https://download.pytorch.org/whl/cpu",
     "--index-strategy=unsafe-best-match",
 )
-# Required by vLLM's metadata, of no use to text, and without a build that fits torch on a CPU.
+# Required by vLLM's metadata, unused for text, and without a CPU build for this torch.
 LEFT_OUT = {"vllm/cpu": ("torchvision", "torchaudio", "torchcodec", "triton")}
 
 
 def sources() -> dict[str, Path]:
-    """Files of direct requirements by their names: core, dev, docs, training/cpu, ...
+    """Files of direct requirements by name: core, dev, docs, training/cpu, ...
 
     The order matters: dev.in is constrained by the lock of core.in.
     """

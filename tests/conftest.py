@@ -1,4 +1,4 @@
-"""What holds for every test."""
+"""Settings and tiers of all tests."""
 
 import os
 import signal
@@ -11,11 +11,11 @@ from tests.support.tiers import assign
 
 pytest_plugins = ["tests.support.reruns"]
 
-# A shell starts background commands with SIGINT ignored, and children inherit that: Ctrl-C could
-# not be tried in a test run that itself runs in the background.
+# A shell starts background commands with SIGINT ignored, and children inherit that: without this,
+# tests of Ctrl-C would fail in a test run in the background.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# The machine may be busy, and no test asserts a time.
+# No deadlines: the machine may be busy.
 busy = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 # A change is judged by the same examples everywhere; `make test-full` looks for new ones.
 settings.register_profile("fast", busy, derandomize=True, max_examples=25)
@@ -26,7 +26,7 @@ settings.load_profile("fast")
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Give every test its cost tier before tests are selected by it."""
+    """Assign the tiers before tests are selected by them."""
     if INSIDE in os.environ:
         return
     for item in items:

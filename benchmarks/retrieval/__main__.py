@@ -1,4 +1,4 @@
-"""How fast and how well the retrieval service answers, beside its libraries and a plain server.
+"""Speed and quality of the retrieval service against its libraries and a plain server.
 
 Builds an index of real passages, and drives our service and the plain server over it in turn, from
 a separate process, with queries that are all different and without a cache. Then measures what a
@@ -38,7 +38,7 @@ QUERIES = 400_000
 
 
 def main() -> None:
-    """Measure and print."""
+    """Run the benchmark."""
     given = _arguments()
     # Ends in order: servers and builders of ours end, too.
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))

@@ -1,4 +1,4 @@
-"""How good the answers of the service are, by queries whose right passages are known."""
+"""Quality of the service's answers to queries with known relevant passages."""
 
 from collections.abc import Sequence
 

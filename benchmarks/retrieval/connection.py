@@ -1,4 +1,4 @@
-"""Just enough HTTP, on a socket that never blocks, to cost next to nothing beside the server."""
+"""A minimal non-blocking HTTP client that costs little beside the server."""
 
 import socket
 import time

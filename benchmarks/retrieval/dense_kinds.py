@@ -1,4 +1,4 @@
-"""How the ways of storing vectors compare: what they find, what they take, how quick they are.
+"""Vector storage kinds compared: recall, size and speed.
 
 Vectors are drawn in clusters as an encoder's lie (tests.support.corpora.vectors), or read from
 files: float32 tables saved by numpy, of passages and of queries. Run from the repository root:

@@ -1,4 +1,4 @@
-"""How many queries a second the libraries answer when they are called directly, 64 at a time.
+"""Queries per second of the libraries called directly, in batches of 64.
 
     python -m benchmarks.retrieval.in_process INDEX MODE ENCODING QUERIES SECONDS
 
@@ -60,7 +60,7 @@ def measure(
 
 
 def main() -> None:
-    """Measure and print."""
+    """Run the benchmark."""
     folder, mode, encoding, file, seconds = sys.argv[1:]
     queries = [loads(line) for line in Path(file).read_bytes().splitlines()]
     libraries = Libraries(Path(folder), IndexMode(mode), Encoding(encoding))

@@ -1,4 +1,4 @@
-"""An index and an encoder called directly: what the service adds to, and is measured by.
+"""An index and an encoder called directly, as the reference for the service.
 
 Only here does a benchmark's process load an encoder itself, so it runs with the Python of the
 runtime ``encoder`` where the mode needs one; `servers.with_packages` lets that find the rest.

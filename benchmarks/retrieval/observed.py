@@ -1,4 +1,4 @@
-"""What is observed of searches."""
+"""The load generator's report on searches."""
 
 from benchmarks.serving.observed import Observed
 

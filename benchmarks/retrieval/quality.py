@@ -1,4 +1,4 @@
-"""How good answers are: recall of approximate searches, and nDCG of a whole retrieval."""
+"""Quality measures: recall of approximate search, and nDCG."""
 
 import math
 from collections.abc import Collection, Hashable, Iterable, Sequence

@@ -1,4 +1,4 @@
-"""Whether reinforcement teaches: the demonstrations of tool use, over several seeds.
+"""Learning curves of the tool-use demonstrations over several seeds.
 
     python -m benchmarks.rl.learning [--task retool|search] [--seeds 1 2 3] [--steps 100]
 

@@ -229,7 +229,7 @@ async def measure(model: Path, steps: int) -> float:
 
 
 def main() -> None:
-    """Measure and print."""
+    """Run the benchmark."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.rl.overlap", description=__doc__.partition("\n")[0]
     )

@@ -32,7 +32,7 @@ from services.trainer.rl.sequences import Batch, TrainingSequence
 
 
 def main() -> None:
-    """Measure and print."""
+    """Run the benchmark."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("model", type=Path)
     parser.add_argument("--sequences", type=int, default=32)

@@ -1,4 +1,4 @@
-"""How much of the engine's and the tools' speed the multi-turn loop keeps.
+"""Overhead of the multi-turn loop relative to the engine and the tools.
 
 Plays conversations whose turns and tool latencies are drawn beforehand, all in one run, and prints
 ratios: against the least time that latencies and model allow, against a loop in which all
@@ -29,7 +29,7 @@ OVERLAPPED, COSTED = 64, 256
 
 
 def main() -> None:
-    """Measure and print."""
+    """Run the benchmark."""
     given = _arguments()
     print(
         f"{psutil.cpu_count()} processors, load {psutil.getloadavg()[0]:.1f},"

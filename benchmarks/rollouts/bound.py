@@ -1,4 +1,4 @@
-"""The least time that conversations could take."""
+"""Lower bounds on the time of a batch of conversations."""
 
 import heapq
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""What the model says in the benchmark, and how long its tools take."""
+"""The model's turns and the tools' latencies in the benchmark."""
 
 import json
 import math

@@ -1,4 +1,4 @@
-"""What the loop costs beside the engine's completions."""
+"""Cost of the loop relative to the engine's completions alone."""
 
 import statistics
 from collections.abc import Awaitable, Callable, Sequence

@@ -1,4 +1,4 @@
-"""Engines whose words are the benchmark's, and whose time is simulated or a real server's."""
+"""Engines with scripted output, whose time is simulated or a real server's."""
 
 import asyncio
 import time

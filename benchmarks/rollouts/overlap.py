@@ -1,4 +1,4 @@
-"""Whether conversations wait for anything but their own model and tools."""
+"""Whether conversations wait only for their own model and tools."""
 
 from benchmarks.rollouts.bound import greedy_seconds, least_seconds
 from benchmarks.rollouts.conversations import drawn

@@ -1,4 +1,4 @@
-"""Ways to play many conversations: our loop, a loop in lock step, and completions alone."""
+"""Ways to run many conversations: our loop, a lockstep loop, and completions alone."""
 
 import asyncio
 import time
@@ -26,7 +26,7 @@ Item = TypeVar("Item")
 
 @dataclass(frozen=True)
 class Stage:
-    """Where conversations are timing: a model's chat tokens and their folder, how many at once,
+    """Where conversations run: a model's chat tokens and their folder, the concurrency,
     and a file for what our loop records."""
 
     chat: ChatTokens

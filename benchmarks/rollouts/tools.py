@@ -1,4 +1,4 @@
-"""A tool that takes as long as was drawn."""
+"""A tool with predetermined latencies."""
 
 import asyncio
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""How fast the sandbox runs programs, beside a plain server that isolates nothing.
+"""Throughput of the sandbox against a plain server without isolation.
 
 Starts both, drives them in turn from a separate process, and prints for every program and number
 of calls under way: right answers a second, latency, CPU time a call and memory of the server with
@@ -24,7 +24,7 @@ from benchmarks.serving.server import Server
 
 
 def main() -> None:
-    """Measure and print."""
+    """Run the benchmark."""
     given = _arguments()
     plan = Plan(seconds=given.seconds, reconnect=given.reconnect)
     cells: list[Cell] = []

@@ -1,4 +1,4 @@
-"""Just enough HTTP to cost little beside the server."""
+"""A minimal HTTP client that costs little beside the server."""
 
 import asyncio
 

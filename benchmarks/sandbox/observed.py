@@ -1,4 +1,4 @@
-"""What is observed of programs."""
+"""The load generator's report on programs."""
 
 from benchmarks.serving.observed import Observed
 

@@ -1,4 +1,4 @@
-"""What a server uses with all its processes: CPU time, of the ended ones too, and memory."""
+"""CPU time and memory of a server with all its processes, ended ones included."""
 
 import contextlib
 import threading

@@ -1,4 +1,4 @@
-"""Driving a server by a load generator, and accounting for both."""
+"""Running a load generator against a server, and accounting for both."""
 
 import contextlib
 import subprocess

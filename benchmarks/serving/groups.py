@@ -1,4 +1,4 @@
-"""A control group that counts the CPU time of a server and of everything it starts."""
+"""A control group that accounts for a server and everything it starts."""
 
 import contextlib
 import os

@@ -1,4 +1,4 @@
-"""What a load generator saw, as it tells the process that has started it."""
+"""A load generator's report to the process that started it."""
 
 from pydantic import BaseModel
 

@@ -1,4 +1,4 @@
-"""A server that a benchmark starts on a free port, accounts for, and ends with its block."""
+"""A server that a benchmark starts on a free port and stops with its block."""
 
 import contextlib
 import os

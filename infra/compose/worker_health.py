@@ -1,4 +1,4 @@
-"""Health check of a worker's container: 0 when its worker beats in the database, else 1.
+"""Health check of a worker's container: 0 with a fresh heartbeat in the database, else 1.
 
 A worker whose process lives but that has lost its database, or hangs, is unhealthy as well.
 """
@@ -14,7 +14,7 @@ from services.core.worker.settings import WorkerSettings
 
 
 def main() -> int:
-    """Look for a fresh heartbeat of this host, and say what is wrong when there is none."""
+    """Look for a fresh heartbeat of this host; print the problem if there is none."""
     settings = WorkerSettings()
     host = settings.host_name or socket.gethostname()
     database = Database(settings.database)

@@ -22,7 +22,7 @@ DOWNLOAD_MEGABYTES = 110
 
 
 def main(arguments: Sequence[str] | None = None, repository: Path = REPOSITORY) -> int:
-    """Make ``.venv`` of ``repository`` what it should be; return 0, or 1 when that failed."""
+    """Create or update ``.venv`` of ``repository``; return 0, or 1 when that failed."""
     signal.signal(signal.SIGTERM, _terminated)
     parser = argparse.ArgumentParser(
         prog="environment.py", description="Install Temper's core environment into .venv."
@@ -60,7 +60,7 @@ def main(arguments: Sequence[str] | None = None, repository: Path = REPOSITORY) 
 
 
 def _announce(environment: CoreEnvironment, runtimes: Sequence[str]) -> None:
-    """Say what this installation, and that of the runtimes after it, will download."""
+    """Print what this installation and that of ``runtimes`` after it will download."""
     lines = announcement(runtimes)
     if environment.missing_steps(dev=False):
         packages = count_requirements(REPOSITORY / "infra" / "requirements" / "core.txt")
@@ -77,7 +77,7 @@ def _install(
         return "ready, reused"
     with exclusive(lock_file, LOCK_SECONDS, progress.show) as lock:
         steps = environment.missing_steps(dev=dev)
-        if not steps:  # made by the one we waited for
+        if not steps:  # another process has just installed it
             return "ready, reused"
         return environment.install(steps, lock)
 

@@ -1,4 +1,4 @@
-"""Making the core environment."""
+"""Creating the core environment."""
 
 import importlib.util
 import shutil
@@ -38,7 +38,7 @@ class CoreEnvironment:
         self._wanted = wanted_stamp(repository, folder)
 
     def missing_steps(self, *, dev: bool) -> list[Step]:
-        """What is still to be done; with ``dev`` the tests' tools are wanted too."""
+        """The missing steps; with ``dev``, those of the test tools too."""
         return missing_steps(read_stamp(self._folder), self._wanted, dev=dev)
 
     def install(self, steps: list[Step], lock: int) -> str:
@@ -66,7 +66,7 @@ class CoreEnvironment:
         return f"ready, {sum(1 for _ in self._site_packages.glob('*.dist-info'))} packages"
 
     def _create(self, lock: int) -> None:
-        # The Python that makes it must not be its own: the old one is removed first.
+        # Never run by the Python inside the folder, which is removed first.
         python = Path(sys.base_prefix) / "bin" / PYTHON
         if importlib.util.find_spec("ensurepip") is None:
             self._progress.show(f"installing {PYTHON}-venv")
@@ -78,7 +78,7 @@ class CoreEnvironment:
         self._run(lock, "creating the environment", *command)
 
     def _add_venv(self, lock: int) -> None:
-        """Debian leaves out of its Python what environments are made with."""
+        """Install the package with ensurepip, which Debian's Python leaves out."""
         package = f"{PYTHON}-venv"
         try:
             install_packages([package], self._log, lock, self._progress)
@@ -100,7 +100,7 @@ class CoreEnvironment:
         )
 
     def _compile(self, lock: int) -> None:
-        # Some packages ship files of another Python's syntax; they stay uncompiled.
+        # Files for other Python versions stay uncompiled.
         with suppress(CommandFailed):
             command = compile_command(self._python, self._site_packages)
             self._run(lock, "compiling to byte code", *command)

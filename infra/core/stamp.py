@@ -1,4 +1,4 @@
-"""What the core environment holds, and what is missing from what it should hold."""
+"""Contents of the core environment, and the steps that are missing."""
 
 import hashlib
 import json
@@ -13,7 +13,7 @@ STAMP = "temper.json"
 
 
 class Step(StrEnum):
-    """One part of an installation, in the order in which they are made."""
+    """A part of an installation; the order is that of the members."""
 
     CREATE = "create"
     CORE = "core"
@@ -48,7 +48,7 @@ def wanted_stamp(repository: Path, environment: Path) -> Stamp:
 
 
 def read_stamp(environment: Path) -> Stamp | None:
-    """The stamp of ``environment``; None when it is missing, half-made or of another release."""
+    """The stamp of ``environment``; None if missing, incomplete or of another release."""
     try:
         values = json.loads((environment / STAMP).read_bytes())
         stamp = Stamp(**values)
@@ -58,14 +58,14 @@ def read_stamp(environment: Path) -> Stamp | None:
 
 
 def write_stamp(environment: Path, stamp: Stamp) -> None:
-    """Write ``stamp`` as a whole or not at all."""
+    """Write ``stamp`` atomically."""
     partial = environment / f"{STAMP}.partial"
     partial.write_text(json.dumps(asdict(stamp), indent=1) + "\n", encoding="utf-8")
     partial.replace(environment / STAMP)
 
 
 def missing_steps(found: Stamp | None, wanted: Stamp, *, dev: bool) -> list[Step]:
-    """The steps that make what is ``found`` into what is ``wanted``; none when it is that.
+    """The steps from the stamp ``found`` to the one ``wanted``; none if they are equal.
 
     Packages of another lock are never installed over the old ones, which would leave some
     behind: the environment is recreated, with the tests' tools if it had them.
@@ -87,7 +87,7 @@ def missing_steps(found: Stamp | None, wanted: Stamp, *, dev: bool) -> list[Step
 
 
 def _packaging(pyproject: Path) -> bytes:
-    """The part of pyproject.toml that an installation depends on, in one spelling."""
+    """The part of pyproject.toml that an installation depends on, normalized."""
     table = tomllib.loads(pyproject.read_text(encoding="utf-8"))
     setuptools = table.get("tool", {}).get("setuptools")
     part = [table.get("build-system"), table.get("project"), setuptools]

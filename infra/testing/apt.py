@@ -1,13 +1,13 @@
-"""apt with folders of its own: what it fetches is never installed, and needs no root."""
+"""apt in private folders: downloads without root, and installs nothing."""
 
 from collections.abc import Mapping
 from pathlib import Path
 
 
 def private_apt(scratch: Path, options: Mapping[str, object]) -> list[str]:
-    """apt-get with the machine's settings, but its lists and cache in ``scratch``.
+    """The apt-get command with the machine's settings, but lists and cache in ``scratch``.
 
-    ``options`` are further settings. What it downloads lands in ``scratch``, too.
+    ``options`` are further settings. Downloads go to ``scratch``, too.
     """
     for folder in ("lists/partial", "cache/archives/partial"):
         (scratch / folder).mkdir(parents=True)
@@ -19,5 +19,5 @@ def private_apt(scratch: Path, options: Mapping[str, object]) -> list[str]:
         **options,
     }
     settings = [word for key, value in chosen.items() for word in ("-o", f"{key}={value}")]
-    # A download lands in the current folder.
+    # Downloads go to the current folder.
     return ["env", f"--chdir={scratch}", "apt-get", *settings]

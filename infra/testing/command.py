@@ -56,7 +56,7 @@ def main() -> int:
 def _provide(
     name: str, is_there: Callable[[], bool], install: Install, log: Path, lock: int
 ) -> bool:
-    """Make sure of one thing, and say how it went."""
+    """Provide one dependency and report the outcome."""
     progress = Progress(name, sys.stdout)
     if is_there():
         progress.end("ready, reused")

@@ -1,7 +1,7 @@
 """Docker Compose, where Docker is not installed or too old to have it.
 
-Checking a compose file needs no Docker engine, only the plugin's program. It is taken out of the
-distribution's package, without root and without touching the system: apt works on folders here.
+Checking a compose file needs only the plugin's program, no Docker engine. It is taken out of the
+distribution's package, without root and without changing the system.
 """
 
 import platform
@@ -25,7 +25,7 @@ STEP_SECONDS = 180.0
 
 @dataclass(frozen=True)
 class Source:
-    """Where a distribution keeps the program; ``{}`` stands for the machine's own release."""
+    """Where a distribution has the program; ``{}`` stands for the machine's own release."""
 
     suites: tuple[str, ...]
     component: str
@@ -34,7 +34,7 @@ class Source:
 
 
 SOURCES = {
-    # Debian 12 has only the first generation of Compose. The later program needs only libc.
+    # Debian 12 has only Compose v1. The program of a later release needs only libc.
     "debian": Source(
         suites=("trixie",),
         component="main",
@@ -51,7 +51,7 @@ SOURCES = {
 
 
 def compose_command() -> list[str] | None:
-    """The words that start Docker Compose here; None when it is missing."""
+    """The command of Docker Compose; None if it is missing."""
     docker = shutil.which("docker")
     candidates = [[docker, "compose"]] if docker else []
     candidates += [[str(path)] for path in _programs(FETCHED)]
@@ -104,7 +104,7 @@ def fetch_compose(log: Path, lock: int, progress: Progress) -> None:
 
 
 def archive_of(indexes: str, release: str) -> str | None:
-    """The archive of ``release`` in what ``apt-get update --print-uris`` says; None: nowhere."""
+    """The archive of ``release`` in the output of ``apt-get update --print-uris``, if any."""
     found = re.search(rf"'(\S+?)/+dists/{re.escape(release)}/(?:In)?Release'", indexes)
     return found[1] if found else None
 

@@ -1,4 +1,4 @@
-"""Real texts for the tests and benchmarks of retrieval, out of what the distribution holds.
+"""Real texts for the tests and benchmarks of retrieval, from the distribution.
 
 The long descriptions of its packages, and WordNet's dictionary. Both are fetched without root and
 without touching the system: apt works on folders here.
@@ -21,12 +21,12 @@ STEP_SECONDS = 180.0
 
 LISTS = {
     "Acquire::Languages": "en",
-    "Acquire::GzipIndexes": "false",  # plain text, whatever the machine keeps its lists in
+    "Acquire::GzipIndexes": "false",  # plain text, regardless of how the machine stores its lists
 }
 
 
 def has_corpora() -> bool:
-    """Whether they have been fetched."""
+    """Whether both corpora have been fetched."""
     return DESCRIPTIONS.is_dir() and DICTIONARY.is_dir()
 
 

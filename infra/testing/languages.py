@@ -1,7 +1,7 @@
-"""The compilers and interpreters that the sandbox's tests run programs of.
+"""The compilers and interpreters for the sandbox's tests.
 
-What brings each is said by its declaration in the sandbox. Languages whose toolchain comes from
-elsewhere than the distribution are left to the operator.
+The sandbox's declaration of a language names its packages. Languages whose toolchain comes from
+outside the distribution are left to the operator.
 """
 
 import shutil
@@ -18,7 +18,7 @@ NPM_SECONDS = 600.0
 
 
 def has_languages() -> bool:
-    """Whether every language that packages can bring is there."""
+    """Whether every language that packages provide is installed."""
     return not _missing()
 
 
@@ -26,7 +26,7 @@ def install_languages(log: Path, lock: int, progress: Progress) -> None:
     """Install the missing ones; raises `PackagesUnavailable`, naming what stays missing."""
     try:
         install_packages(_packages(_missing()), log, lock, progress)
-    except PackagesUnavailable:  # one package can be the reason; the others can be had
+    except PackagesUnavailable:  # one unavailable package must not block the others
         reasons = [reason for each in _missing() if (reason := _install(each, log, lock, progress))]
         if reasons:
             raise PackagesUnavailable("; ".join(reasons)) from None
@@ -36,7 +36,7 @@ def install_languages(log: Path, lock: int, progress: Progress) -> None:
 
 
 def _install(language: Language, log: Path, lock: int, progress: Progress) -> str:
-    """Install one language in any way there is; return why it could not be, or nothing."""
+    """Install one language with apt or npm; return the reason for a failure, or ""."""
     try:
         install_packages(language.debian, log, lock, progress)
     except PackagesUnavailable as error:

@@ -1,4 +1,4 @@
-"""The Redis server that tests of the second broker start for themselves."""
+"""The Redis server that tests of the Redis broker start."""
 
 import shutil
 from pathlib import Path
@@ -15,7 +15,7 @@ def has_redis() -> bool:
 def install_redis(log: Path, lock: int, progress: Progress) -> None:
     """Install the system's Redis server; raises `PackagesUnavailable`.
 
-    The service that its package starts is switched off again: tests start servers of their own.
+    The service that its package starts is disabled again: tests start their own servers.
     """
     install_packages(["redis-server"], log, lock, progress)
     disable_service("redis-server", log, lock)

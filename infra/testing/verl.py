@@ -1,4 +1,4 @@
-"""The package verl, whose own modules the tests let call the sandbox."""
+"""The package verl, whose own modules call the sandbox in tests."""
 
 import shutil
 import sys
@@ -26,7 +26,7 @@ def has_verl() -> bool:
 
 
 def fetch_verl(log: Path, lock: int, progress: Progress) -> None:
-    """Fetch the pinned release, and nothing that it requires; raises `PackagesUnavailable`."""
+    """Fetch the pinned release without dependencies; raises `PackagesUnavailable`."""
     progress.show("fetching the package")
     TOOLS.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=TOOLS, prefix="fetch-") as scratch:

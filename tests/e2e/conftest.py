@@ -35,7 +35,7 @@ def running_platform(
     environment: Mapping[str, str],
     workers: Sequence[str] = ("trainer", "evaluator"),
 ) -> Iterator[Platform]:
-    """A platform for the length of a block; ``environment`` is added to that of its processes."""
+    """A platform for the duration of a block; ``environment`` is added to its processes."""
     settings = {"TEMPER_HOME": str(home), "TEMPER_RUNTIMES": str(FOLDER), **environment}
     with contextlib.ExitStack() as stack:
         url = stack.enter_context(running_gateway(settings, home / "gateway.log"))
@@ -47,7 +47,7 @@ def running_platform(
 
 @pytest.fixture(scope="module")
 def platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Platform]:
-    """A platform with a tiny base model and data to teach it, and without a hub."""
+    """A platform with a tiny base model and training data, without a hub."""
     installed_runtime("training")
     installed_runtime("vllm")
     home = tmp_path_factory.mktemp("platform")

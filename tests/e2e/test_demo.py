@@ -1,4 +1,4 @@
-"""`make demo`, less its set-up."""
+"""`make demo` without its set-up."""
 
 import os
 import re
@@ -31,7 +31,7 @@ def run_demo(home: Path) -> "subprocess.CompletedProcess[str]":
 
 
 def processes_of(home: Path) -> list[psutil.Process]:
-    """Processes that know this home by their command line or environment."""
+    """Processes with this home in their command line or environment."""
     found = []
     for process in psutil.process_iter():
         try:

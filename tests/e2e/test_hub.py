@@ -1,4 +1,4 @@
-"""Models and datasets named by a hub, from a stand-in of one: nothing leaves the loopback."""
+"""Models and datasets of a hub, from a fake hub on loopback."""
 
 import json
 import shutil
@@ -43,7 +43,7 @@ CLOSED_DATASET = "lab/closed-sums"
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What the repositories hold. The newest revision of the model is another one, half made."""
+    """The repositories' files. The newest revision of the model is a different, incomplete one."""
     folder = tmp_path_factory.mktemp("repositories")
     make_tiny_model(folder / "tiny")
     write_data(folder / "made", train=200, heldout=10)
@@ -58,7 +58,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def shard(model: Path) -> None:
-    """Store the weights as large models do, and beside them what nobody should download."""
+    """Store the weights as large models do, beside files that nobody should download."""
     weights = (model / "model.safetensors").rename(model / SHARD).read_bytes()
     header = json.loads(weights[8 : 8 + int.from_bytes(weights[:8], "little")])
     index = {
@@ -73,7 +73,7 @@ def shard(model: Path) -> None:
 
 @pytest.fixture(scope="module")
 def hub(folder: Path) -> Iterator[Hub]:
-    """A hub on which TOKEN opens one model and one dataset, and no token two others."""
+    """A hub on which TOKEN opens one model and one dataset; two others stay closed."""
     revisions = {"main": folder / "newest", REVISION: folder / "tiny"}
     data = {"main": folder / "sums"}
     ours, nobody = frozenset({TOKEN}), frozenset[str]()
@@ -94,7 +94,7 @@ def reaching(url: str, token: str, cache: Path) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the processes of the platform keep what they download."""
+    """The download cache of the platform's processes."""
     return tmp_path_factory.mktemp("cache")
 
 
@@ -140,7 +140,7 @@ def evaluate(platform: Platform, model: str, rows: Path) -> Evaluation:
 def failure(
     platform: Platform, hub_id: str, revision: str | None = None, training_file: str = DATASET
 ) -> JobError:
-    """How a fine-tune of a hub's model fails."""
+    """The error of a fine-tune of a hub's model."""
     name = f"{hub_id}-{revision}"
     platform.temper.models.register(RegisterModel(id=name, hub_id=hub_id, revision=revision))
     return error_of(train(platform, name, training_file))

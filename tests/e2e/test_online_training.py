@@ -1,4 +1,4 @@
-"""The examples of online training, made small, from their files to models that were trained."""
+"""The examples of online training, scaled down, from their files to trained models."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack, nullcontext
@@ -29,7 +29,7 @@ SMALL = {
     "prompts_per_step": 2,
     "samples_per_prompt": 2,
     "max_prompt_length": 3000,
-    "dynamic_sampling": None,  # a model that knows nothing is rewarded alike for everything
+    "dynamic_sampling": None,  # an untrained model gets the same reward everywhere
     "overlong": None,
     "mini_batches": 1,
 }
@@ -37,7 +37,7 @@ SMALL = {
 
 @pytest.fixture(scope="module")
 def platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Platform]:
-    """A platform with the model that the examples name, and both kinds of tools."""
+    """A platform with the examples' model and both tool services."""
     installed_runtime("vllm")
     home = tmp_path_factory.mktemp("online")
     make_tiny_model(home / "models" / "tiny-base")

@@ -1,4 +1,4 @@
-"""Searching through the one address of a local stack, and giving it indexes while it runs."""
+"""Searching through the gateway of a local stack, and adding indexes while it runs."""
 
 import json
 from collections.abc import Iterator
@@ -28,7 +28,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
 
 @pytest.fixture(scope="module")
 def stack(home: Home) -> StackState:
-    """A stack that nobody has given an index."""
+    """A stack without an index."""
     _, state = home.up()
     return state
 
@@ -48,7 +48,7 @@ def titles(answer: httpx.Response) -> list[str]:
 
 
 def test_the_gateway_answers_from_the_default_index(stack: StackState) -> None:
-    """At first with 503, while the index is made."""
+    """It answers 503 until the index is built."""
 
     def asked() -> Any | None:
         body = {"queries": ["serialize object to JSON", "the with statement"], "topk": 2}

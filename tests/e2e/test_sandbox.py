@@ -1,4 +1,4 @@
-"""Running code through the one address of a local stack, as a tool of a rollout does."""
+"""Running code through the gateway of a local stack, as a rollout's tool does."""
 
 import hashlib
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ NUMPY = "import numpy as np\nprint(int(np.arange(10).sum()), input())"
 
 @pytest.fixture(scope="module")
 def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A stack whose gateway wants keys; the key is in the address."""
+    """A stack whose gateway requires keys; the key is in the URL."""
     installed_runtime("sandbox")
     with home_in(tmp_path_factory.mktemp("stack") / "home") as home:
         home.variables["TEMPER_RUNTIMES"] = str(FOLDER)

@@ -1,4 +1,4 @@
-"""A gateway and a stub worker over every pair of database and broker."""
+"""A gateway and stub workers over each pair of database and broker."""
 
 import contextlib
 from collections.abc import Iterator
@@ -12,17 +12,17 @@ from tests.support.processes import Process, running_gateway
 from tests.support.servers import running_postgres, running_redis
 
 LEASE_SECONDS = 60.0
-"""Longer than a busy machine can keep a worker from renewing it."""
+"""Longer than a busy machine delays a worker's renewal."""
 
 SHORT_LEASE_SECONDS = 8.0
-"""Of workers that are about to be lost: their job is waited for so long."""
+"""For workers that a test kills: recovery of their job takes this long."""
 
 GRACE_SECONDS = 1.0
 
 
 @dataclass
 class Platform:
-    """A running gateway, and the settings with which workers join it."""
+    """A running gateway and the settings of its workers."""
 
     folder: Path
     settings: dict[str, str]

@@ -1,4 +1,4 @@
-"""Code that runs in a fork of the test, which can be confined without harm to the test itself."""
+"""Runs code in a fork of the test, which can be confined without affecting the test."""
 
 import ctypes
 import json

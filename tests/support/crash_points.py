@@ -1,4 +1,4 @@
-"""A process whose forks carry out orders to index and die at a chosen moment.
+"""A process whose forks build indexes and die at a chosen moment.
 
 A moment is one at which a fork is about to change the files of an index: to open one for writing,
 to rename, remove or truncate it, to make a folder or to sync. Dying there by SIGKILL, for each of
@@ -47,7 +47,7 @@ class CrashPoints:
 
 @contextlib.contextmanager
 def crash_points(environment: dict[str, str]) -> Iterator[CrashPoints]:
-    """The process for the length of a block."""
+    """The process for the duration of a block."""
     with subprocess.Popen(
         [sys.executable, "-m", __name__],
         env=environment,

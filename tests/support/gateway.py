@@ -1,4 +1,4 @@
-"""The little that tests ask of a gateway, in few words."""
+"""A short client of the gateway for tests."""
 
 import json
 from pathlib import Path

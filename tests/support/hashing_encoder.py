@@ -1,4 +1,4 @@
-"""Vectors without a model, for tests of what is done with them: words become directions."""
+"""An encoder without a model: words become directions."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager

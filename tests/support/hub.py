@@ -84,7 +84,7 @@ class Commit:
 
 
 class Refused(Exception):
-    """An answer that is not the thing asked for; ``code`` is what clients tell errors by."""
+    """An error response; ``code`` is the error code that clients read."""
 
     def __init__(self, status: int, code: str, message: str, commit: Commit | None = None) -> None:
         super().__init__(message)
@@ -95,7 +95,7 @@ class Refused(Exception):
 
 
 class Hub:
-    """The repositories; remembers with which tokens it was asked for them."""
+    """The repositories; records the tokens of its requests."""
 
     def __init__(self) -> None:
         self.url = ""
@@ -195,7 +195,7 @@ def running_hub() -> Iterator[Hub]:
 
 
 def blob_id(path: Path) -> str:
-    """What git calls the content of a file."""
+    """The git object id of a file's content."""
     content = path.read_bytes()
     return hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()
 

@@ -1,4 +1,4 @@
-"""Index builds in child processes, which tests kill."""
+"""Index builds in child processes that tests kill."""
 
 import contextlib
 import json

@@ -1,4 +1,4 @@
-"""What child processes do to an index in a test, until they are killed.
+"""Changes that child processes make to an index until a test kills them.
 
 Started as ``python -m tests.support.index_processes TASK ARGUMENT...``; see `start`.
 """

@@ -1,4 +1,4 @@
-"""A few passages whose right answers are plain, in several languages."""
+"""A few passages with unambiguous answers, in several languages."""
 
 from tests.support.corpora.passage import Passage
 

@@ -19,7 +19,7 @@ _reserved: list[socket.socket] = []
 
 
 def free_port() -> int:
-    """A port of the loopback interface that nobody else is given while this process lives.
+    """A loopback port that no other process gets while this one lives.
 
     Nothing listens there, so connections are refused. Servers that reuse addresses, as ours, Redis
     and PostgreSQL do, can listen beside a socket that only holds the port.
@@ -32,7 +32,7 @@ def free_port() -> int:
 
 
 class Process:
-    """One process with its output in a file; ``end`` asks, ``kill`` does not."""
+    """A process with its output in a file; ``end`` sends SIGTERM, ``kill`` SIGKILL."""
 
     def __init__(
         self,
@@ -89,7 +89,7 @@ def running(
     log: Path,
     launcher: Sequence[str] = (),
 ) -> Iterator[Process]:
-    """A process for the length of a block; ``launcher`` is a command that becomes it."""
+    """A process for the duration of a block; ``launcher`` is a command that executes it."""
     process = Process(module, arguments, env, log, launcher)
     try:
         yield process

@@ -1,4 +1,4 @@
-"""The real retrieval service over real indexes, started for tests."""
+"""The real retrieval service over real indexes."""
 
 import contextlib
 import json
@@ -38,13 +38,13 @@ class Retrieval:
     passages: Sequence[Passage] = ()
 
     def retrieve(self, *queries: str, **fields: Any) -> list[list[Any]]:
-        """Ask by the published contract; the request must be a good one."""
+        """Search by the published contract; the request must be valid."""
         answer = self.http.post("/retrieve", json={"queries": list(queries), **fields})
         assert answer.status_code == 200, answer.text
         return list(answer.json()["result"])
 
     def search(self, query: str, **fields: Any) -> list[dict[str, Any]]:
-        """Ask by our own contract for one query; the request must be a good one."""
+        """Search by our own contract for one query; the request must be valid."""
         answer = self.http.post("/v1/search", json={"query": query, **fields})
         assert answer.status_code == 200, answer.text
         (hits,) = answer.json()["results"]

@@ -28,7 +28,7 @@ def trajectory(
     outcome: CallOutcome = CallOutcome.ANSWERED,
     **fields: Any,
 ) -> Trajectory:
-    """A rollout whose turns say ``texts``; the first of them called a tool, which replied."""
+    """A rollout with the turns ``texts``; the first called a tool, which replied."""
     turns = [Turn(text=text, token_start=0, token_count=0, finish_reason="stop") for text in texts]
     for turn, reply in zip(turns, replies, strict=False):
         call = ToolCallRecord(name="run", arguments={}, outcome=outcome, reply=reply, shown=reply)

@@ -1,4 +1,4 @@
-"""A chat template, an engine and tools whose every move a test decides."""
+"""A chat template, an engine and tools that a test controls."""
 
 import asyncio
 import json

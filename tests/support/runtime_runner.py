@@ -16,13 +16,13 @@ import pytest
 
 
 class Results:
-    """What became of each test function; of several cases the worst."""
+    """The outcome of each test function; the worst one of several cases."""
 
     def __init__(self) -> None:
         self.found: dict[str, dict[str, str]] = {}
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Take in a phase of a test."""
+        """Record a phase of a test."""
         if report.when != "call" and report.passed:
             return
         name = report.nodeid.rpartition("::")[2].partition("[")[0]

@@ -45,7 +45,7 @@ class RuntimeFile(pytest.File):
                 yield item
 
     def results(self) -> dict[str, dict[str, str]]:
-        """What became of each test function: its outcome, and what it has to say."""
+        """Outcome and output of each test function."""
         if not hasattr(self, "_results"):
             self._results = _run(self.path)
         return self._results
@@ -55,7 +55,7 @@ class RuntimeTest(pytest.Item):
     """A test function."""
 
     def runtest(self) -> None:
-        """Show what became of it."""
+        """Report its outcome."""
         assert isinstance(self.parent, RuntimeFile)
         result = self.parent.results().get(self.name)
         if result is None:

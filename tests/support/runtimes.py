@@ -1,4 +1,4 @@
-"""The runtimes that `make test` has installed."""
+"""The installed runtimes."""
 
 import os
 from pathlib import Path

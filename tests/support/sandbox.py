@@ -1,4 +1,4 @@
-"""The real sandbox service, started for tests, and the little that they ask of it."""
+"""The real sandbox service, with a short client."""
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
@@ -14,9 +14,9 @@ from tests.support.runtimes import FOLDER, installed_runtime
 
 ANSWER_SECONDS = 300.0
 TIME_LIMITS = {"compile_timeout": 60, "run_timeout": 60}
-"""Of programs that end by themselves: on a busy machine the service's own may be too short."""
+"""For programs that end by themselves: the service's default may be too short on a busy machine."""
 PREPARED = FOLDER.parent / "sandbox" / "prepared"
-"""What compilers read ready-made is the same for all tests, and kept as a user's is."""
+"""Prepared compiler files are the same for all tests, and kept as for a user."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Sandbox:
     process: Process
 
     def run(self, code: str, language: str = "python", **fields: Any) -> dict[str, Any]:
-        """Run a program; the request must be a good one."""
+        """Run a program; the request must be valid."""
         body = {"code": code, "language": language, **TIME_LIMITS, **fields}
         answer = self.http.post("/run_code", json=body)
         assert answer.status_code == 200, answer.text
@@ -38,7 +38,7 @@ class Sandbox:
     def started(
         self, code: str, language: str = "python", **fields: Any
     ) -> Iterator[Callable[[], dict[str, Any]]]:
-        """Run a program meanwhile; yields what returns its answer."""
+        """Run a program in the background; yields a function that returns its answer."""
         with ThreadPoolExecutor(1) as thread:
             answer = thread.submit(self.run, code, language, **fields)
             yield answer.result

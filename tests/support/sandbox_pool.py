@@ -1,4 +1,4 @@
-"""A real pool of sandboxes, for tests that are no coroutines."""
+"""A real sandbox pool for synchronous tests."""
 
 import asyncio
 import threading

@@ -103,7 +103,7 @@ def _postgres_answers(url: str) -> bool:
 
 
 def _unprivileged_account() -> int | None:
-    """PostgreSQL refuses to run as root; any other account does."""
+    """PostgreSQL refuses to run as root; find another account."""
     if os.geteuid() != 0:
         return None
     for name in ("postgres", "nobody"):

@@ -1,4 +1,4 @@
-"""The work of a stub job: a few reports, and an end of the kind its script names.
+"""The work of a stub job: a few reports, and the end that its script names.
 
 ``forever`` also starts a daemon that leaves the process group and ignores SIGTERM, as a careless
 library might. Every attempt counts from the step that the one before it reached.
@@ -44,7 +44,7 @@ def main(job_dir: Path, script: str) -> int:
 
 
 def _replace(file: Path, text: str) -> None:
-    """Write a file that is whole at any moment: the next attempt reads it after a kill."""
+    """Write a file atomically: the next attempt reads it after a kill."""
     partial = file.with_suffix(".partial")
     partial.write_text(text)
     partial.replace(file)

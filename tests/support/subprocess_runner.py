@@ -17,7 +17,7 @@ from services.sandbox.execution import (
 
 @dataclass
 class SubprocessRunner:
-    """A runner for programs of a test; ``path`` is where it finds them. Keeps what it ran."""
+    """A runner for a test's programs, found on ``path``. Records what it ran."""
 
     path: str
     ran: list[Execution] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""Servers on loopback that talk as a test wants them to."""
+"""Scripted TCP servers on loopback."""
 
 import contextlib
 import socket
@@ -13,7 +13,7 @@ Conversation = Callable[[socket.socket], None]
 
 @dataclass
 class Server:
-    """A server on loopback that has the same conversation on every connection."""
+    """A server that plays the same script on every connection."""
 
     listener: socket.socket
     conversation: Conversation

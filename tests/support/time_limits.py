@@ -1,4 +1,4 @@
-"""Time limits of programs that only they can end."""
+"""Time limits for programs that run until they are killed."""
 
 from collections.abc import Callable
 from typing import TypeVar
@@ -9,7 +9,7 @@ LIMITS = (1.0, 5.0, 30.0)
 
 
 def with_enough_time(run: Callable[[float], Value], had_time: Callable[[Value], bool]) -> Value:
-    """What ``run`` comes to under a time limit, the first one that let it do what it does at first.
+    """The result of ``run`` under the first time limit that lets it get started.
 
     On a busy machine a second may be over before a program has done anything.
     """

@@ -10,7 +10,7 @@ SCRIPT = REPOSITORY / "temper/demo/addition/model.py"
 
 
 def make_tiny_model(folder: Path, runtime: str = "training") -> Path:
-    """Make it in ``folder``, by a runtime that has transformers; skips where that is missing."""
+    """Create it in ``folder`` with a runtime that has transformers; skips if it is missing."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     python = installed_runtime(runtime).python
     subprocess.run([python, SCRIPT, folder], check=True, capture_output=True, timeout=300)

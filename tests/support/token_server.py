@@ -1,4 +1,4 @@
-"""A server that samples what a test decides: tokens in and tokens out, and a tool beside it."""
+"""A scripted server: token ids in and out, and a tool."""
 
 import asyncio
 import json

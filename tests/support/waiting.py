@@ -1,4 +1,4 @@
-"""Waiting for a condition instead of for a while."""
+"""Polling for a condition with a deadline."""
 
 import time
 from collections.abc import Callable

@@ -42,7 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def announcement(names: Sequence[str]) -> list[str]:
-    """A line for each of these runtimes that would be installed, with its size."""
+    """One line with the size of each runtime that would be installed."""
     accelerator = _accelerator("auto")
     lines = []
     for name in names:
@@ -63,7 +63,7 @@ def _install(name: str, accelerator: str, runtimes: Path, progress: Progress) ->
     if installation.is_current():
         return "ready, reused"
     with exclusive(runtimes / f"{name}.lock", LOCK_SECONDS, progress.show) as lock:
-        if installation.is_current():  # made by the one we waited for
+        if installation.is_current():  # another process has just installed it
             return "ready, reused"
         return installation.build(lock)
 
@@ -89,7 +89,7 @@ def _folder(text: str) -> Path:
 
 
 def _runtimes(home: Path | None) -> Path:
-    """Return the folder to install to: that of ``home``, else where the workers will look."""
+    """The target folder: that of ``home``, or else where the workers look."""
     if home is None and (named := os.environ.get("TEMPER_RUNTIMES")):
         return _folder(named)
     default = os.environ.get("TEMPER_HOME") or str(DECLARATIONS.parents[1] / ".temper")

@@ -1,4 +1,4 @@
-"""What a runtime consists of, read from its folder."""
+"""The declaration of a runtime, read from its folder."""
 
 import hashlib
 import platform
@@ -12,7 +12,7 @@ from infra.runtimes.installer.uv import count_requirements
 
 DECLARATION = "runtime.toml"
 FORMAT = b"1"
-"""Changed when the installer builds something else from the same declaration."""
+"""Changes when the installer builds something different from the same declaration."""
 
 TOP_KEYS = frozenset({"summary", "modules", "cpu", "cuda"})
 PART_KEYS = frozenset({"disk_gb", "download_mb", "libraries", "no_deps", "metadata_only", "torch"})
@@ -20,12 +20,12 @@ GIGABYTE = 1_000_000_000
 
 
 class DeclarationError(Exception):
-    """A runtime is declared wrongly; the message names the file and the key."""
+    """An invalid declaration; the message names the file and the key."""
 
 
 @dataclass(frozen=True)
 class IndexedRequirement:
-    """One package, and the index to ask when pip's own configuration does not have it."""
+    """A package, and the index to use if pip's own configuration does not have it."""
 
     requirement: str
     index: str
@@ -67,7 +67,7 @@ def declared(folder: Path) -> list[str]:
 def read_declaration(folder: Path, accelerator: str) -> Declaration:
     """Read the declaration in ``folder``; raises `DeclarationError`.
 
-    What is declared for the CPU alone is the same with every ``accelerator``.
+    A runtime declared for the CPU only is the same for every ``accelerator``.
     """
     path = folder / DECLARATION
     try:

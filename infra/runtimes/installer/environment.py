@@ -1,4 +1,4 @@
-"""Making a runtime's environment from its declaration."""
+"""Building a runtime's environment from its declaration."""
 
 import ctypes
 import json
@@ -17,10 +17,10 @@ from infra.runtimes.installer.progress import Progress
 from infra.runtimes.installer.uv import Packages, Uv, has_uv, provide_uv
 
 STAMP = "runtime.json"
-"""Written as the last step: an environment without it is half-made."""
+"""Written as the last step: an environment without it is incomplete."""
 
 STEP_SECONDS = 900.0
-# An unreachable index is known after half a minute.
+# An unreachable index fails after half a minute.
 ONE_TRY = {"UV_HTTP_RETRIES": "1", "UV_HTTP_TIMEOUT": "15"}
 
 IMPORT = "import importlib, sys; [importlib.import_module(name) for name in sys.argv[1:]]"
@@ -47,7 +47,7 @@ class Installation:
         self._site_packages = folder / "lib" / version / "site-packages"
 
     def is_current(self) -> bool:
-        """Whether the folder holds what is declared, completely."""
+        """Whether the folder holds the complete environment that is declared."""
         try:
             stamp = json.loads((self._folder / STAMP).read_bytes())
         except (OSError, ValueError):
@@ -55,7 +55,7 @@ class Installation:
         return bool(stamp.get("version") == self._declaration.version and self._python.exists())
 
     def build(self, lock: int) -> str:
-        """Make it from nothing, under the held ``lock``; return its summary.
+        """Build it from scratch under the held ``lock``; return a summary.
 
         Raises `InstallFailed`; the folder is then without a stamp, and the next build starts
         again.
@@ -74,7 +74,7 @@ class Installation:
         return f"ready, {packages} packages, {size / GIGABYTE:.1f} GB, {elapsed}"
 
     def _provide_libraries(self, lock: int) -> None:
-        """Install the system's packages of the libraries that the loader does not find."""
+        """Install the system packages of libraries that the dynamic loader does not find."""
         missing = [name for library, name in self._declaration.libraries if not _loads(library)]
         if not missing:
             return
@@ -107,14 +107,14 @@ class Installation:
         if declaration.modules:
             command = (str(self._python), "-P", "-c", IMPORT, *declaration.modules)
             self._run(lock, "trying the imports", *command)
-        if not has_uv():  # it was only needed here, in the build of an image for example
+        if not has_uv():  # only needed for this installation, as in the build of an image
             command = (str(self._python), "-m", "pip", "uninstall", "--yes", "uv")
             self._run(lock, "removing uv", *command)
 
     def _install_indexed(self, uv: Uv, package: IndexedRequirement) -> None:
         """Prefer pip's own configuration: a mirror or a folder of wheels may have the package.
 
-        Only the exact requirement is ever accepted, so a CPU build cannot become a CUDA build.
+        Only the exact requirement is accepted, so a CPU build never becomes a CUDA build.
         """
         with suppress(CommandFailed):
             uv.install(package.requirement)
@@ -127,7 +127,7 @@ class Installation:
             ) from None
 
     def _compile(self, lock: int) -> None:
-        # Some packages ship files of another Python's syntax; they stay uncompiled.
+        # Files for other Python versions stay uncompiled.
         with suppress(CommandFailed):
             command = compile_command(self._python, self._site_packages)
             self._run(lock, "compiling to byte code", *command)

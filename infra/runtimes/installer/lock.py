@@ -1,4 +1,4 @@
-"""One install of a runtime at a time, across processes."""
+"""An inter-process lock: one installation at a time."""
 
 import fcntl
 import os
@@ -11,7 +11,7 @@ POLL_SECONDS = 0.5
 
 
 class LockTimeout(Exception):
-    """Another process held the lock for longer than we wait."""
+    """Another process held the lock beyond the limit."""
 
 
 @contextmanager
@@ -19,7 +19,7 @@ def exclusive(path: Path, limit: float, waiting: Callable[[str], None]) -> Itera
     """Hold the lock at ``path``; yield its file descriptor.
 
     A child that inherits the descriptor keeps the lock for as long as it lives, so an installer
-    that was killed does not let the next one in while its pip still writes. ``waiting`` is told
+    that was killed does not admit the next one while its child still writes. ``waiting`` is told
     who holds the lock, repeatedly; after ``limit`` seconds `LockTimeout` is raised.
     """
     deadline = time.monotonic() + limit

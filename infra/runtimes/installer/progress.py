@@ -1,4 +1,4 @@
-"""Progress for a person: one updating line on a terminal, now and then a line elsewhere."""
+"""Progress display: one updating line on a terminal, periodic lines elsewhere."""
 
 import os
 import shutil
@@ -6,11 +6,11 @@ import time
 from typing import TextIO
 
 LINE_SECONDS = 10.0
-"""Least time between two lines where the output is not a terminal."""
+"""Minimum time between two lines if the output is not a terminal."""
 
 
 class Progress:
-    """Shows how far one piece of work has come; elapsed time is added to every line."""
+    """Shows the progress of one task; every line ends with the elapsed time."""
 
     def __init__(self, title: str, stream: TextIO) -> None:
         self._title = title
@@ -21,7 +21,7 @@ class Progress:
         self._phase = ""
 
     def show(self, phase: str, detail: str = "") -> None:
-        """Show ``phase``, and ``detail`` that changes within it. Cheap to call often."""
+        """Show ``phase`` with a changing ``detail``. Cheap to call often."""
         now = time.monotonic()
         line = f"{self._title}: {phase}{', ' if detail else ''}{detail}, {self.elapsed()}"
         if self._terminal:

@@ -45,7 +45,7 @@ class Packages:
     installing: bool = False
 
     def read(self, line: str) -> None:
-        """Learn from one line of uv's output."""
+        """Update from one line of uv's output."""
         if size := _DOWNLOADED.match(line):
             self.megabytes += float(size[1]) * _MEGABYTES[size[2]]
             self.installing = False

@@ -20,7 +20,7 @@ _LEARNING_RATE = 4e-3
 
 
 def learn(folder: Path, examples: list[dict[str, Any]]) -> None:
-    """Make a model of the examples and put it into the folder."""
+    """Train a model on the examples and save it to the folder."""
     torch.manual_seed(0)
     largest = max(token for each in examples for token in each["prompt"] + each["token_ids"])
     config = Qwen3Config(

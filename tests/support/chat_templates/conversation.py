@@ -1,4 +1,4 @@
-"""One conversation with tools, in the layout of messages, and as a model would write it."""
+"""A conversation with tools, as messages and as a model would write it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -32,7 +32,7 @@ def call(number: int, code: str) -> Call:
 
 @dataclass(frozen=True)
 class ToolTurn:
-    """A turn that calls, and what the tools replied; ``thought`` only where a family thinks."""
+    """A turn with calls and the tools' replies; ``thought`` for families that reason."""
 
     calls: Sequence[Call]
     replies: Sequence[str]

@@ -1,4 +1,4 @@
-"""Small tokenizers that divide text as those of known families do."""
+"""Small tokenizers that split text like those of known families."""
 
 import json
 

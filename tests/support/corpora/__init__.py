@@ -1,4 +1,4 @@
-"""Real passages with queries, made at run time of what the machine's distribution holds.
+"""Real passages with queries, made at run time from the distribution's texts.
 
 Each source is a module with ``passages()``, the same in the same order at every call: `debian`, the
 descriptions of packages; `wordnet`, the glosses of a dictionary; `manuals`, the sections of manual

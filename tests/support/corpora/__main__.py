@@ -19,7 +19,7 @@ SOURCES: dict[str, Callable[[], Iterator[Passage]]] = {
 
 
 def main() -> None:
-    """Write what is asked for, and say how much it is."""
+    """Write both files and print their sizes."""
     parser = argparse.ArgumentParser(prog="python -m tests.support.corpora")
     parser.add_argument("source", choices=SOURCES)
     parser.add_argument("file", type=Path)

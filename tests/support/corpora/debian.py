@@ -13,7 +13,7 @@ _MARKUP = re.compile(r"[ \t]+")
 
 
 def passages() -> Iterator[Passage]:
-    """A passage a package, some 60,000; what several describe alike comes once."""
+    """One passage per package, about 60,000; duplicates are dropped."""
     seen: set[str] = set()
     for path in _lists():
         for block in path.read_text(encoding="utf-8").split("\n\n"):

@@ -8,7 +8,7 @@ from typing import Any
 
 
 class CorpusMissing(Exception):
-    """A source is not on this machine; the message says how to get it."""
+    """A source is missing; the message says how to install it."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Passages without meaning, as many as are wanted, whose words are as frequent as real ones.
+"""Synthetic passages in any number, with realistic word frequencies.
 
 Words follow the Zipf-Mandelbrot law of English text, lengths of passages are log-normal, and each
 passage repeats words of its own subject, so that searches have the lists to go through that they

@@ -1,4 +1,4 @@
-"""Vectors without meaning that lie as an encoder's do: in clusters, on few of their dimensions."""
+"""Synthetic vectors distributed like an encoder's: in clusters of low dimension."""
 
 from collections.abc import Iterator
 from functools import cache

@@ -9,7 +9,7 @@ PARTS = ("noun", "verb", "adj", "adv")
 
 
 def passages() -> Iterator[Passage]:
-    """A passage a meaning, some 117,000; its words are the heading, and no part of the text."""
+    """One passage per meaning, about 117,000; its words are the heading and not in the text."""
     if not DICTIONARY.is_dir():
         raise CorpusMissing("WordNet: python infra/testing/install.py fetches it")
     for part in PARTS:

@@ -1,4 +1,4 @@
-"""A learner and an engine whose every move a test decides."""
+"""A learner and an engine that a test controls step by step."""
 
 import asyncio
 import json
