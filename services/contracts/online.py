@@ -204,15 +204,30 @@ class PolicyLoss(Renamed):
     aggregation: Aggregation = Aggregation.MEAN_OF_TOKENS
     tis_cap: Annotated[Number, Field(gt=0.0)] | None = Field(
         default=2.0,
-        description="Truncated importance sampling: cap of the weight p_trainer / p_sampler; "
-        "null: no correction.",
+        description="Truncated importance sampling: cap of the weight p_trainer / p_sampler of "
+        "each token, with sequence ratios too; null: no correction.",
     )
     entropy_bonus: Annotated[Number, Field(ge=0.0)] = 0.0
     kl: KlPenalty | None = None
 
+    @model_validator(mode="after")
+    def _aggregate_sequence_ratios(self) -> Self:
+        """GSPO's objective is a mean over sequences (Zheng et al. 2025, arXiv:2507.18071)."""
+        if self.ratio is RatioLevel.SEQUENCE:
+            if "aggregation" not in self.model_fields_set:
+                self.aggregation = Aggregation.MEAN_OF_SEQUENCE_MEANS
+            if self.aggregation is not Aggregation.MEAN_OF_SEQUENCE_MEANS:
+                wanted = Aggregation.MEAN_OF_SEQUENCE_MEANS.value
+                raise ValueError(f"the ratio of a sequence (GSPO) requires aggregation {wanted}")
+        return self
+
 
 class ReinforcementHyperparameters(OnlineSettings):
-    """GRPO, DAPO, Dr. GRPO and GSPO."""
+    """GRPO, DAPO, Dr. GRPO and GSPO.
+
+    The defaults take clip-higher and token-mean from DAPO (arXiv:2503.14476); its dynamic sampling
+    and overlong penalty must be enabled.
+    """
 
     samples_per_prompt: Annotated[StrictInt, Field(ge=2, le=1024)] = 8
     mini_batches: PositiveInt = Field(default=1, description="Optimizer steps per update.")

@@ -46,6 +46,7 @@ class Position(_Record):
     step: int = 0
     version: int = 0
     prompts_drawn: int = 0
+    prompts_skipped: int = 0
     trajectories: int = 0
     trained_tokens: int = 0
     train_seconds: float = 0.0

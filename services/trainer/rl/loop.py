@@ -136,7 +136,7 @@ class Training:
         trained_on = position.version - bool(groups)
         values = {
             **rollout_metrics(self.scheduler.take_stats(), self.pass_threshold),
-            **batch_metrics(groups, trained_on, self.batches),
+            **batch_metrics(groups, trained_on, self.batches, self.pass_threshold),
             **metrics,
             **clock.metrics(),
             "version": float(position.version),
@@ -167,6 +167,7 @@ class Training:
             position.model_copy(
                 update={
                     "prompts_drawn": self.prompts.position,
+                    "prompts_skipped": self.prompts.skipped,
                     "trajectories": self.log.count,
                     "groups": tuple(pending),
                 }

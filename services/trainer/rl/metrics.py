@@ -40,16 +40,18 @@ class StepClock:
 
 
 def rollout_metrics(stats: RolloutStats, pass_threshold: float | None) -> dict[str, float]:
-    """What was sampled since the last step, dropped groups included.
+    """The rollouts that finished since the last step, whether or not they were trained on.
 
-    A sample passes at ``pass_threshold``; None without rewards.
+    The names of sample metrics start with ``rollout_``. A sample passes at ``pass_threshold``;
+    None without rewards.
     """
     tokens = sum(s.sampled_tokens for s in stats.samples if not s.finish_reason.is_failure)
     metrics = {
         "group_filter_rate": stats.filtered / stats.groups if stats.groups else 0.0,
         "group_failure_rate": stats.failed / stats.groups if stats.groups else 0.0,
-        **sample_metrics(stats.samples, pass_threshold),
     }
+    for name, value in sample_metrics(stats.samples, pass_threshold).items():
+        metrics[f"rollout_{name}"] = value
     if stats.seconds:
         metrics["generation_tokens_per_second"] = tokens / stats.seconds
     return metrics
@@ -84,13 +86,17 @@ def sample_metrics(
     }
 
 
-def batch_metrics(groups: Sequence[Group], version: int, batches: BatchBuilder) -> dict[str, float]:
-    """The batch that was trained on: its size, overlong penalties and staleness.
+def batch_metrics(
+    groups: Sequence[Group], version: int, batches: BatchBuilder, pass_threshold: float | None
+) -> dict[str, float]:
+    """The batch that was trained on: its samples, size, overlong penalties and staleness.
 
     The staleness of a sample is the number of updates since its oldest token was sampled.
     """
     samples = [sample for group in groups for sample in group.usable]
-    metrics: dict[str, float] = {"batch_groups": len(groups), "batch_samples": len(samples)}
+    everything = [sample for group in groups for sample in group.samples.values()]
+    metrics = sample_metrics(everything, pass_threshold)
+    metrics |= {"batch_groups": len(groups), "batch_samples": len(samples)}
     if not samples:
         return metrics
     if batches.overlong is not None:

@@ -122,6 +122,7 @@ class PromptSampler:
         length_of: Callable[[Prompt], int],
         max_length: int,
         position: int = 0,
+        skipped: int = 0,
         param: str = "training_file",
     ) -> None:
         self._rows = rows
@@ -131,7 +132,7 @@ class PromptSampler:
         self._param = param
         self._refused: dict[int, str] = {}
         self.position = position
-        self.skipped = 0
+        self.skipped = skipped
 
     def at(self, number: int) -> SampledPrompt:
         """The prompt of a draw number, as before a restart."""

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ValidationError
 from services.contracts.adaptation import TrainingType
 from services.contracts.errors import InvalidRequest
 from services.contracts.online import OnlineSettings
+from services.contracts.trajectories import Trajectory
 from services.core.operator_environment import OperatorEnvironment
 from services.core.process.reporter import Reporter
 from services.inference.vllm.server import StartupProgress
@@ -37,6 +38,7 @@ from services.trainer.rl.spec import (
     pass_threshold,
     response_budget,
 )
+from services.trainer.rl.tool_health import ToolMonitor, check_tools_respond
 from services.trainer.rl.weight_sync import PROBE_TOKENS, PROBES, WeightSync
 
 OUTPUT = "output"
@@ -72,6 +74,7 @@ async def open_training(
     async with AsyncExitStack() as stack:
         toolbox = await stack.enter_async_context(open_toolbox(settings.tools, environment))
         log = stack.enter_context(IndexedLog(job_dir, keep=position.trajectories))
+        await check_tools_respond(settings.tools, toolbox)
         reporter.phase("loading_model")
         asked = _learner_spec(spec, checkpoint, budget)
         learner = await stack.enter_async_context(
@@ -92,15 +95,22 @@ async def open_training(
             context.prompt_length,
             settings.max_prompt_length,
             position.prompts_drawn,
+            position.prompts_skipped,
         )
         batches = BatchBuilder(budget, overlong_penalty_of(online), sources.teacher)
         rules = group_config(online)
+        tools = ToolMonitor(reporter)
+
+        def keep(trajectory: Trajectory) -> None:
+            log.append(trajectory)
+            tools.observe(trajectory)
+
         schedule = staleness_scheduler(online, position.step, position.version)
         training = Training(
             settings=settings,
             prompts=prompts,
             scheduler=RolloutScheduler(
-                prompts, sources.samples, schedule, rules, settings.max_concurrency, log.append
+                prompts, sources.samples, schedule, rules, settings.max_concurrency, keep
             ),
             batches=batches,
             learner=learner,

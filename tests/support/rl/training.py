@@ -99,10 +99,10 @@ class Run:
         def length_of(prompt: Prompt) -> int:
             return len(chat.prompt(prompt.messages, ()))
 
-        def sampler_of(rows: Sequence[PromptRow], drawn: int) -> PromptSampler:
-            return PromptSampler(rows, 0, length_of, settings.max_prompt_length, drawn)
+        def sampler_of(rows: Sequence[PromptRow], drawn: int, skipped: int = 0) -> PromptSampler:
+            return PromptSampler(rows, 0, length_of, settings.max_prompt_length, drawn, skipped)
 
-        prompts = sampler_of(self.rows, position.prompts_drawn)
+        prompts = sampler_of(self.rows, position.prompts_drawn, position.prompts_skipped)
         reporter = Reporter(self.folder)
         evaluation = Evaluation(
             prompts=sampler_of(self.held_out, 0).usable() if self.held_out else [],

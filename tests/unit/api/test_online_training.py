@@ -218,6 +218,16 @@ def test_retired_name_is_refused_with_the_new_name(settings: dict[str, Any], mes
         ReinforcementHyperparameters.model_validate(settings)
 
 
+def test_sequence_ratios_are_averaged_over_sequences() -> None:
+    given = ReinforcementHyperparameters.model_validate({"loss": {"ratio": "sequence"}})
+    assert given.loss.aggregation == "seq-mean-token-mean"
+    again = ReinforcementHyperparameters.model_validate(given.model_dump(mode="json"))
+    assert again == given
+    loss = {"ratio": "sequence", "aggregation": "token-mean"}
+    with pytest.raises(ValidationError, match="requires aggregation seq-mean-token-mean"):
+        ReinforcementHyperparameters.model_validate({"loss": loss})
+
+
 @pytest.mark.parametrize("strategy", ["ddp", "fsdp"])
 def test_zero_stage_without_deepspeed_is_refused(strategy: str) -> None:
     with pytest.raises(ValidationError, match="zero_stage requires the strategy deepspeed"):

@@ -8,6 +8,9 @@ from torch import Tensor
 
 from services.contracts.online import Aggregation, RatioLevel
 
+MAX_LOG_RATIO, MAX_K3 = 20.0, 10.0
+"""Bounds of k3, as in verl: one improbable token must not dominate the loss, or overflow."""
+
 
 @dataclass(frozen=True)
 class Clipping:
@@ -75,11 +78,11 @@ def tis_weights(old_log_probs: Tensor, sampler_log_probs: Tensor, cap: float) ->
 
 
 def k3(log_probs: Tensor, reference_log_probs: Tensor) -> Tensor:
-    """exp(d) - 1 - d with d = log p_ref - log p: an unbiased, non-negative estimate of KL(policy ||
-    reference) on samples of the policy, in nats (Schulman 2020, "Approximating KL Divergence"). All
-    tensors (m,)."""
-    difference = reference_log_probs - log_probs
-    return difference.exp() - difference - 1.0
+    """exp(d) - 1 - d with d = log p_ref - log p: a non-negative estimate of KL(policy || reference)
+    on samples of the policy, in nats (Schulman 2020, "Approximating KL Divergence"), unbiased
+    within its clamps. All tensors (m,)."""
+    difference = (reference_log_probs - log_probs).clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO)
+    return (difference.exp() - difference - 1.0).clamp(max=MAX_K3)
 
 
 def kl_penalized_rewards(

@@ -189,6 +189,29 @@ def test_too_long_prompts_are_skipped(tmp_path: Path) -> None:
     assert lines(tmp_path / METRICS)[-1]["prompts_skipped"] >= 1
 
 
+def test_skipped_prompts_are_counted_across_a_restart(tmp_path: Path) -> None:
+    rows = questions(2)
+    rows[1].prompt.messages[0]["content"] = "q" * 100
+    online = method(max_prompt_length=30, steps=6, prompts_per_step=1)
+    first = Run(tmp_path, online, SteadyEngine(lambda _: SHORT), rows)
+    assert run(first.play(killed_after=14.0)) is None
+    run(Run(tmp_path, online, SteadyEngine(lambda _: SHORT), rows).play())
+    skipped = [line["prompts_skipped"] for line in lines(tmp_path / METRICS)]
+    assert skipped == sorted(skipped)
+    assert skipped[-1] >= 5
+
+
+def test_step_reports_the_reward_of_its_own_batch(tmp_path: Path) -> None:
+    def judge(trajectory: Trajectory) -> float:
+        return float(trajectory.sample_index) if trajectory.prompt_index % 2 else 1.0
+
+    online = method(dynamic_sampling={"max_batches": 10}, steps=3)
+    run(Run(tmp_path, online, SteadyEngine(lambda _: SHORT), questions(8), judge).play())
+    metrics = lines(tmp_path / METRICS)
+    assert {line["reward"] for line in metrics} == {0.5}
+    assert max(line["rollout_reward"] for line in metrics) > 0.5
+
+
 def test_training_without_usable_prompts_says_why(tmp_path: Path) -> None:
     job = Run(tmp_path, method(max_prompt_length=5), SteadyEngine(lambda _: SHORT), questions(2))
     with pytest.raises(ExceptionGroup) as raised:

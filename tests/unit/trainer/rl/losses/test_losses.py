@@ -108,6 +108,15 @@ def test_k3_is_non_negative_and_zero_for_equal_policies() -> None:
     torch.testing.assert_close(k3(log_probs, reference), expected)
 
 
+def test_k3_of_an_improbable_token_is_bounded() -> None:
+    log_probs = torch.tensor([-200.0, 0.0], requires_grad=True)
+    divergences = k3(log_probs, torch.tensor([0.0, -200.0]))
+    divergences.sum().backward()
+    assert divergences.tolist() == [10.0, 10.0]
+    assert log_probs.grad is not None
+    assert bool(torch.isfinite(log_probs.grad).all())
+
+
 def test_k3_estimates_the_kl_divergence() -> None:
     policy = torch.tensor([0.7, 0.2, 0.1], dtype=torch.float64)
     reference = torch.tensor([0.3, 0.4, 0.3], dtype=torch.float64)
