@@ -7,6 +7,7 @@ from fastapi import FastAPI
 from fastapi.routing import APIRoute
 from prometheus_client import CollectorRegistry
 
+from services.core.web.auth import KeyFirst
 from services.core.web.body_limits import BodyBounds, BodyLimits
 from services.core.web.browser_guard import BrowserGuard, HostNames
 from services.core.web.direct import Entrance
@@ -44,6 +45,8 @@ def create_app(
     metrics = RequestMetrics(registry)
     app.add_middleware(BodyLimits, larger=larger_bodies)
     app.add_middleware(UnexpectedErrors)
+    if keyless_hosts is None:
+        app.add_middleware(KeyFirst)
     if keyless_hosts is not None:
         app.add_middleware(BrowserGuard, allowed_hosts=keyless_hosts)
     app.add_middleware(MetricsMiddleware, metrics=metrics)

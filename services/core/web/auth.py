@@ -21,11 +21,14 @@ from fastapi.security import (
 )
 from pydantic import AfterValidator, BeforeValidator, Field
 from pydantic_settings import NoDecode, SettingsConfigDict
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from services.contracts.errors import AuthenticationFailed, ConfigurationError
 from services.core.settings import CommaSeparated, ProcessSettings, split_commas
+from services.core.web.errors import error_answer
 
 ANONYMOUS = "anonymous"
+BODILESS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
 def hash_key(key: str) -> str:
@@ -105,6 +108,27 @@ def _key_hash(text: str) -> str:
 
 
 KeyHash = Annotated[str, AfterValidator(_key_hash)]
+
+
+class KeyFirst:
+    """ASGI middleware that answers 401 before the body of a request without a valid key is read.
+
+    FastAPI parses bodies before it runs the dependency of the route, which still decides which
+    scheme the route accepts.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on, or respond 401."""
+        if scope["type"] == "http" and scope["method"] not in BODILESS:
+            try:
+                scope["app"].state.context.tool_authenticator(Request(scope))
+            except AuthenticationFailed as error:
+                await error_answer(error)(scope, receive, send)
+                return
+        await self._app(scope, receive, send)
 
 
 class AccessSettings(ProcessSettings):

@@ -1,12 +1,24 @@
 """Which hosts need keys, and which credentials are accepted."""
 
+import asyncio
 import base64
+from types import SimpleNamespace
+from typing import Annotated
 
 import pytest
+from fastapi import Body, FastAPI
 from starlette.requests import Request
+from starlette.types import Message
 
 from services.contracts.errors import AuthenticationFailed, ConfigurationError
-from services.core.web.auth import ANONYMOUS, Authenticator, check_exposure, hash_key, is_loopback
+from services.core.web.auth import (
+    ANONYMOUS,
+    Authenticator,
+    KeyFirst,
+    check_exposure,
+    hash_key,
+    is_loopback,
+)
 
 LOOPBACK = ["127.0.0.1", "127.8.9.1", "::1", "[::1]", "localhost"]
 EXPOSED = ["0.0.0.0", "::", "", "192.168.1.4", "10.0.0.1", "example.org", "localhost.evil.org"]
@@ -77,3 +89,37 @@ def test_a_bearer_key_is_always_accepted() -> None:
 
 def test_without_keys_every_caller_is_anonymous() -> None:
     assert Authenticator([], basic=True)(asking(None)) == ANONYMOUS
+
+
+@pytest.mark.parametrize(("key", "status"), [(None, 401), ("wrong", 401), ("right", 200)])
+def test_the_key_is_checked_before_the_body_is_read(key: str | None, status: int) -> None:
+    app = FastAPI()
+    app.add_middleware(KeyFirst)
+    authenticator = Authenticator([hash_key("right")])
+    app.state.context = SimpleNamespace(tool_authenticator=authenticator)
+
+    @app.post("/")
+    def echo(body: Annotated[dict[str, int], Body()]) -> dict[str, int]:
+        return body
+
+    read = []
+
+    async def post() -> list[Message]:
+        sent: list[Message] = []
+
+        async def receive() -> Message:
+            read.append("body")
+            return {"type": "http.request", "body": b"{}", "more_body": False}
+
+        async def send(message: Message) -> None:
+            sent.append(message)
+
+        headers = [(b"authorization", f"Bearer {key}".encode())] if key else []
+        scope = {"type": "http", "method": "POST", "path": "/", "query_string": b""}
+        await app(
+            {**scope, "headers": [*headers, (b"content-type", b"application/json")]}, receive, send
+        )
+        return sent
+
+    assert asyncio.run(post())[0]["status"] == status
+    assert bool(read) == (status == 200)

@@ -1,6 +1,7 @@
 """Limits on the size of bodies and on pauses."""
 
 import asyncio
+import json
 
 import pytest
 from starlette.types import Message, Receive, Scope, Send
@@ -99,3 +100,32 @@ def test_a_disconnect_during_the_body_is_passed_on() -> None:
         assert read([chunk(b"1"), DISCONNECT]).left
     except TemperError as error:  # pragma: no cover
         pytest.fail(str(error))
+
+
+def read_json(value: object) -> bytes:
+    """What an application with the default limits reads of a JSON body."""
+    reader, text = Reader(), json.dumps(value, separators=(",", ":")).encode()
+    pieces = [chunk(text[:100_000]), chunk(text[100_000:], more=False), DISCONNECT]
+
+    async def receive() -> Message:
+        return pieces.pop(0)
+
+    async def send(_: Message) -> None: ...
+
+    scope: Scope = {"type": "http", "path": "/", "headers": []}
+    asyncio.run(BodyLimits(reader, larger={})(scope, receive, send))
+    return reader.body
+
+
+@pytest.mark.parametrize(
+    "value", [{f"{n:x}": 1 for n in range(380_000)}, [[]] * 30_000, [{}] * 30_000, [""] * 30_000]
+)
+def test_a_body_with_too_many_values_is_refused(value: object) -> None:
+    with pytest.raises(PayloadTooLarge, match="values"):
+        read_json(value)
+
+
+def test_text_with_many_commas_is_one_value() -> None:
+    value = {"text": '[{"' + "," * 200_000 + "\\"}
+
+    assert json.loads(read_json(value)) == value
