@@ -10,11 +10,13 @@ from sqlalchemy.orm import Session
 
 from services.contracts.jobs import JobStatus
 from services.core.db.engine import advisory_lock, now
-from services.core.db.tables import JobRow
+from services.core.db.tables import JobRow, WorkerRow
 from services.core.jobs.devices import HostDevices, free_devices, hold_devices
 from services.core.jobs.events import append_event
 from services.core.jobs.job import Job, LeaseLost, job_from_row
+from services.core.jobs.queues import wake_once
 from services.core.jobs.store import get_job
+from services.core.jobs.workers import live_workers
 
 LOOK_AHEAD = 20
 """How many jobs are tried when workers of other hosts are claiming them at the same time."""
@@ -50,13 +52,13 @@ class Claim:
         return tuple(device for device in self.devices if not device.startswith("cpu-"))
 
 
-def claim_validation(session: Session, queue: str, claimant: Claimant) -> Claim | None:
+def claim_validation(session: Session, queues: Collection[str], claimant: Claimant) -> Claim | None:
     """Claim the job whose files are validated next: highest priority, then oldest."""
     query = (
         select(JobRow)
         .where(
             JobRow.status == JobStatus.VALIDATING_FILES.value,
-            JobRow.validation_queue == queue,
+            JobRow.validation_queue.in_(queues),
             JobRow.owner.is_(None),
             _may_start(session),
         )
@@ -72,17 +74,20 @@ def claim_validation(session: Session, queue: str, claimant: Claimant) -> Claim 
 
 
 def claim_work(
-    session: Session, queue: str, claimant: Claimant, occupied: Collection[str]
+    session: Session, queues: Collection[str], claimant: Claimant, occupied: Collection[str]
 ) -> Claim | None:
-    """Claim the next queued job with the devices it needs: highest priority, then oldest.
+    """Claim the next job of ``queues`` with the devices it needs: highest priority, then oldest.
 
-    A job that waits for GPUs of this host is not overtaken by later ones that need GPUs, so that
-    large jobs do not starve; its ``queue_reason`` says what it waits for. The same holds for CPU
-    slots. GPUs in ``occupied`` are used by other programs and count as taken.
+    The order holds for all kinds on this host: devices that an earlier job of another worker's
+    queue needs are left to that worker, which is woken. A job that waits for GPUs of this host is
+    not overtaken by later ones that need GPUs, so that large jobs do not starve; its
+    ``queue_reason`` says what it waits for. The same holds for CPU slots. GPUs in ``occupied`` are
+    used by other programs and count as taken.
     """
     advisory_lock(session, claimant.devices.host)
+    others = [row for row in live_workers(session) if row.host == claimant.devices.host]
     for pool in _pools(claimant.devices):
-        claim = _claim_from(session, pool, queue, claimant, occupied)
+        claim = _claim_from(session, pool, queues, others, claimant, occupied)
         if claim is not None:
             return claim
     return None
@@ -130,16 +135,28 @@ def _pools(devices: HostDevices) -> Iterator[_Pool]:
 
 
 def _claim_from(
-    session: Session, pool: _Pool, queue: str, claimant: Claimant, occupied: Collection[str]
+    session: Session,
+    pool: _Pool,
+    queues: Collection[str],
+    others: Sequence[WorkerRow],
+    claimant: Claimant,
+    occupied: Collection[str],
 ) -> Claim | None:
     free = [device for device in free_devices(session, pool.devices) if device not in occupied]
     host = claimant.devices.host
-    for job in _queued(session, queue, pool.fits):
+    for job in _queued(session, {*queues, *(name for row in others for name in row.queues)}, pool):
         wanted = job.gpus or 1
+        is_ours = job.queue in queues
+        if not is_ours and not _can_run(job, pool, others):
+            continue
         if len(free) < wanted:
             noun = pool.noun if wanted == 1 else f"{pool.noun}s"
             _explain_wait(session, job, f"waiting for {wanted} {noun}; {len(free)} free on {host}")
             return None
+        if not is_ours:
+            wake_once(session, job.queue)
+            free = free[wanted:]
+            continue
         if not _still_waits(session, job):
             continue  # a worker of another host was faster
         claimed = _take(session, job, claimant)
@@ -148,13 +165,21 @@ def _claim_from(
     return None
 
 
-def _queued(session: Session, queue: str, fits: ColumnElement[bool]) -> list[Job]:
+def _can_run(job: Job, pool: _Pool, others: Sequence[WorkerRow]) -> bool:
+    """Whether another worker of this host can run a job on devices of the pool."""
+    serving = [row for row in others if job.queue in row.queues]
+    if pool.noun == "GPU":
+        return any(len(set(row.gpus) & set(pool.devices)) >= (job.gpus or 1) for row in serving)
+    return any(row.cpu_slots for row in serving)
+
+
+def _queued(session: Session, queues: Collection[str], pool: _Pool) -> list[Job]:
     rows = session.scalars(
         select(JobRow)
         .where(
             JobRow.status == JobStatus.QUEUED.value,
-            JobRow.queue == queue,
-            fits,
+            JobRow.queue.in_(queues),
+            pool.fits,
             _may_start(session),
         )
         .order_by(JobRow.priority.desc(), JobRow.seq)

@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import delete, select
+from sqlalchemy import delete, exists, select
 from sqlalchemy.orm import Session
 
 from services.core.db.tables import OutboxRow
@@ -38,6 +38,12 @@ ALL_QUEUES = tuple(name for pair in (TRAINING, EVALUATION, ROLLOUT, INDEXING) fo
 def add_wake_up(session: Session, queue: str) -> None:
     """Have the dispatcher wake one worker of ``queue``."""
     session.add(OutboxRow(queue=queue, created_at=time.time()))
+
+
+def wake_once(session: Session, queue: str) -> None:
+    """Have one worker of ``queue`` woken, unless a wake-up is pending already."""
+    if not session.scalar(select(exists().where(OutboxRow.queue == queue))):
+        add_wake_up(session, queue)
 
 
 def pending_wake_ups(session: Session, limit: int = 500) -> Sequence[OutboxRow]:

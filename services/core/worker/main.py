@@ -54,6 +54,7 @@ class Executor:
         self.worker_id = f"{host}:{secrets.token_hex(3)}:{os.getpid()}"
         self.stopping = threading.Event()
         self._kinds = kinds
+        self._handlers = {kind.queues.work: kind.handler for kind in kinds}
         self._settings = settings
         self._artifacts = Artifacts(settings.home)
         self._claimant = Claimant(self.worker_id, self.devices, settings.lease_seconds)
@@ -61,12 +62,11 @@ class Executor:
         self._more_to_validate = threading.Event()
 
     def work(self, queue: str) -> None:
-        """Run every job that waits in ``queue`` and can run here now."""
-        for kind in self._kinds:
-            if queue == kind.queues.validation:
-                self._validate()
-            elif queue == kind.queues.work:
-                self._run_all(kind, self._claim_work)
+        """Run every job that waits for what ``queue`` is for and can run here now."""
+        if any(queue == kind.queues.validation for kind in self._kinds):
+            self._validate()
+        else:
+            self._run_all(self._claim_work)
 
     def _validate(self) -> None:
         """Validate waiting jobs while a slot is free, so that threads are left for work.
@@ -78,15 +78,14 @@ class Executor:
         while self._more_to_validate.is_set() and self._validation_slots.acquire(blocking=False):
             self._more_to_validate.clear()
             try:
-                for kind in self._kinds:
-                    self._run_all(kind, self._claim_validation)
+                self._run_all(self._claim_validation)
             finally:
                 self._validation_slots.release()
 
-    def _run_all(self, kind: ServedKind, claim_next: Callable[[QueueNames], Claim | None]) -> None:
+    def _run_all(self, claim_next: Callable[[], Claim | None]) -> None:
         while not self.stopping.is_set():
             before = lease_clock()  # before the lease in the database begins
-            claim = self._try(lambda: claim_next(kind.queues))
+            claim = self._try(claim_next)
             if claim is None:
                 return
             logger.info("%s of job %s, epoch %d", claim.stage, claim.job.id, claim.job.epoch)
@@ -94,7 +93,7 @@ class Executor:
                 claim,
                 deadline=before + self._settings.lease_seconds,
                 database=self.database,
-                handler=kind.handler,
+                handler=self._handlers[claim.job.queue],
                 settings=self._settings,
                 job_dir=self._folder(claim),
                 stopping=self.stopping,
@@ -117,17 +116,18 @@ class Executor:
         folder = self._artifacts.job(claim.job.id)
         return folder / claim.stage if claim.stage is Stage.VALIDATION else folder
 
-    def _claim_validation(self, queues: QueueNames) -> Claim | None:
+    def _claim_validation(self) -> Claim | None:
+        queues = [kind.queues.validation for kind in self._kinds]
         with self.database.write() as session:
-            return claim_validation(session, queues.validation, self._claimant)
+            return claim_validation(session, queues, self._claimant)
 
-    def _claim_work(self, queues: QueueNames) -> Claim | None:
+    def _claim_work(self) -> Claim | None:
         with self.database.read() as session:
             unleased = free_devices(session, self.devices.gpus)
         # Memory in use on a GPU without a lease belongs to other programs.
         occupied = occupied_gpus(unleased)
         with self.database.write() as session:
-            return claim_work(session, queues.work, self._claimant, occupied)
+            return claim_work(session, list(self._handlers), self._claimant, occupied)
 
 
 def run_worker(handler: Handler, queues: QueueNames, settings: WorkerSettings) -> None:

@@ -59,12 +59,12 @@ def try_claim(
     database: Database, worker: Claimant, occupied: frozenset[str] = frozenset()
 ) -> Claim | None:
     with database.write() as session:
-        return claim_work(session, QUEUE, worker, occupied)
+        return claim_work(session, [QUEUE], worker, occupied)
 
 
 def try_claim_validation(database: Database, worker: Claimant) -> Claim | None:
     with database.write() as session:
-        return claim_validation(session, VALIDATION_QUEUE, worker)
+        return claim_validation(session, [VALIDATION_QUEUE], worker)
 
 
 def read(database: Database, job_id: str) -> Job:

@@ -1,13 +1,17 @@
 """Claiming jobs: one owner, in order, all devices or none."""
 
 import pytest
+from sqlalchemy import delete, select
 
 from services.contracts.jobs import JobStatus
 from services.core.db.engine import Database
-from services.core.jobs.claims import Claimant, check_claim, renew_lease
+from services.core.db.tables import OutboxRow
+from services.core.ids import new_id
+from services.core.jobs.claims import Claim, Claimant, check_claim, claim_work, renew_lease
 from services.core.jobs.devices import HostDevices, release_devices, release_stale_devices
-from services.core.jobs.job import LeaseLost
-from services.core.jobs.store import move_job, request_cancel
+from services.core.jobs.job import Job, LeaseLost, NewJob
+from services.core.jobs.store import create_job, move_job, request_cancel
+from services.core.jobs.workers import heartbeat
 from services.core.worker.reports import parse_report, record_reports
 from tests.unit.core.jobs.machine import (
     claim,
@@ -172,3 +176,76 @@ def test_renewing_the_lease_returns_a_requested_cancellation(database: Database)
 
     assert renewed.cancel_requested_at is not None
     assert renewed.status is JobStatus.RUNNING
+
+
+EVALUATOR = Claimant("host:evaluator", HostDevices("host", (), 2), 60.0)
+
+
+def evaluate(database: Database, priority: int = 0) -> Job:
+    """A queued evaluation."""
+    new = NewJob(
+        id=new_id("eval"),
+        kind="evaluation",
+        queue="evaluation",
+        validation_queue="evaluation.validation",
+        request={},
+        gpus=0,
+        priority=priority,
+    )
+    with database.write() as session:
+        return move_job(session, create_job(session, new), JobStatus.QUEUED, "valid")
+
+
+def claim_evaluation(database: Database) -> Claim | None:
+    with database.write() as session:
+        return claim_work(session, ["evaluation"], EVALUATOR, ())
+
+
+@pytest.fixture
+def both_workers(database: Database) -> None:
+    """A trainer and an evaluator share the two CPU slots of a host."""
+    with database.write() as session:
+        heartbeat(session, "host:trainer", ["training"], EVALUATOR.devices)
+        heartbeat(session, EVALUATOR.owner, ["evaluation"], EVALUATOR.devices)
+        session.execute(delete(OutboxRow))
+
+
+@pytest.mark.usefixtures("both_workers")
+def test_priority_holds_across_kinds(database: Database) -> None:
+    evaluations = [evaluate(database) for _ in range(3)]
+    urgent = queued_job(database, priority=50)
+
+    first = claim_evaluation(database)
+
+    assert first is not None
+    assert first.job.id == evaluations[0].id  # one slot is left to the urgent job
+    assert claim_evaluation(database) is None
+    assert claim(database, cpu_worker("trainer", slots=2)).job.id == urgent.id
+
+
+@pytest.mark.usefixtures("both_workers")
+def test_an_earlier_job_of_another_kind_runs_first_and_its_worker_is_woken(
+    database: Database,
+) -> None:
+    queued_job(database)
+    claim(database, cpu_worker("busy", slots=2))
+    earlier = queued_job(database)
+    evaluate(database)
+    with database.write() as session:
+        session.execute(delete(OutboxRow))
+
+    assert claim_evaluation(database) is None
+
+    with database.read() as session:
+        assert session.scalars(select(OutboxRow.queue)).all() == ["training"]
+    assert claim(database, cpu_worker("trainer", slots=2)).job.id == earlier.id
+
+
+def test_jobs_that_no_worker_of_the_host_serves_block_nothing(database: Database) -> None:
+    queued_job(database, priority=50)
+    evaluation = evaluate(database)
+
+    found = claim_evaluation(database)
+
+    assert found is not None
+    assert found.job.id == evaluation.id

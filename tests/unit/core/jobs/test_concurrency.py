@@ -124,7 +124,7 @@ def test_a_job_being_claimed_by_another_host_is_skipped(postgres: str) -> None:
     first, second = queued_job(database, gpus=0), queued_job(database, gpus=0)
 
     with database.write() as session:
-        mine = claim_work(session, QUEUE, Claimant("a:1", HostDevices("a", (), 1), 60.0), ())
+        mine = claim_work(session, [QUEUE], Claimant("a:1", HostDevices("a", (), 1), 60.0), ())
         theirs = try_claim(database, Claimant("b:1", HostDevices("b", (), 1), 60.0))
 
     assert mine is not None
