@@ -1,10 +1,10 @@
 """Run the gateway: ``python -m services.api --host 127.0.0.1 --port 8080``."""
 
-import os
 import sys
 
 from services.api.app import create_api
 from services.api.settings import ApiSettings
+from services.core.settings import make_private
 from services.core.web.serving import Address, bind, create_server, start_service
 
 
@@ -14,7 +14,7 @@ def main() -> int:
 
 
 def _serve(settings: ApiSettings, address: Address) -> None:
-    os.umask(0o077)  # uploads and the database are the operator's alone
+    make_private(settings.home)
     create_server(create_api(settings)).run(bind(address))
 
 

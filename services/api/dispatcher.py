@@ -14,7 +14,7 @@ from celery import Celery
 from sqlalchemy.orm import Session
 
 from services.core.db.engine import Database, now
-from services.core.jobs.broker import send_wake_up
+from services.core.jobs.broker import restore_file_broker, send_wake_up
 from services.core.jobs.devices import release_stale_devices
 from services.core.jobs.idempotency import forget_old_answers
 from services.core.jobs.queues import pending_wake_ups, remove_wake_ups
@@ -113,6 +113,7 @@ class Dispatcher:
 
     def reconcile(self) -> None:
         """Recover from crashes; a failing repair does not prevent the others."""
+        self._attempt(partial(restore_file_broker, self._queue))
         for repair in (
             self._take_from_lost_workers,
             self._wake_waiting,

@@ -1,5 +1,6 @@
 """Settings that processes share, read from TEMPER_* environment variables."""
 
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -36,6 +37,25 @@ class ProcessSettings(BaseSettings):
     def runtimes_folder(self) -> Path:
         """The folder of the runtimes' environments."""
         return self.runtimes or self.home / "runtimes"
+
+
+SHARED = ("runtimes", "sandbox")
+"""Folders of the home that sandboxed programs, which run as other users, may read."""
+
+
+def make_private(home: Path) -> None:
+    """Create the folder of everything that Temper writes; only its owner may read what is in it.
+
+    Where it has `SHARED` folders, others may pass through it to them, but not list it.
+    """
+    os.umask(0o077)  # uploads, datasets, adapters, logs and the database
+    home.mkdir(parents=True, exist_ok=True)
+    if home.stat().st_uid != os.geteuid():
+        return
+    home.chmod(0o711 if any((home / name).exists() for name in SHARED) else 0o700)
+    for entry in home.iterdir():
+        if entry.name not in SHARED and entry.lstat().st_uid == os.geteuid():
+            entry.chmod(entry.stat().st_mode & 0o700)
 
 
 class Settings(ProcessSettings):

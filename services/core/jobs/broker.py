@@ -1,5 +1,6 @@
 """The Celery application of every process, on any Celery broker or on plain files."""
 
+import os
 from pathlib import Path
 
 from celery import Celery
@@ -47,7 +48,10 @@ def send_wake_up(app: Celery, queue: str) -> None:
 
 
 def ping_broker(app: Celery) -> None:
-    """Raise when the broker does not answer."""
+    """Raise when the broker does not answer, or the folder of the file broker is gone."""
+    folder = app.conf.broker_transport_options.get("data_folder_in")
+    if folder is not None and not os.access(folder, os.W_OK | os.X_OK):
+        raise FileNotFoundError("the file broker's folder is gone or not writable")
     with app.connection_for_write() as connection:
         connection.ensure_connection(max_retries=1, timeout=2)
 
@@ -57,6 +61,14 @@ def _socket_timeouts(broker_url: str) -> dict[str, object]:
     if not broker_url.startswith(("redis://", "rediss://")):
         return {}
     return {"socket_connect_timeout": BROKER_SECONDS, "socket_timeout": BROKER_SECONDS}
+
+
+def restore_file_broker(app: Celery) -> None:
+    """Create the folders of a file broker again if they are gone."""
+    options = app.conf.broker_transport_options
+    for name in ("data_folder_in", "control_folder"):
+        if name in options:
+            Path(options[name]).mkdir(mode=0o700, parents=True, exist_ok=True)
 
 
 def _file_transport(home: Path) -> dict[str, object]:

@@ -36,12 +36,20 @@ class Channel(filesystem.Channel):
         name = f"{time.time_ns():020d}-{secrets.token_hex(6)}.{queue}.msg"
         folder = Path(self.data_folder_out)
         partial = folder / f"{name}.partial"
-        partial.write_text(dumps(payload))
+        try:
+            partial.write_text(dumps(payload))
+        except FileNotFoundError:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            partial.write_text(dumps(payload))
         partial.rename(folder / name)
 
     def _get(self, queue: str, timeout: float | None = None) -> Any:  # noqa: ARG002 - kombu's
         """Take the oldest message of ``queue``, or raise `Empty`."""
-        for path in sorted(Path(self.data_folder_in).iterdir()):
+        try:
+            messages = sorted(Path(self.data_folder_in).iterdir())
+        except FileNotFoundError:
+            raise Empty from None  # the dispatcher creates the folder again
+        for path in messages:
             if path.name.partition(".")[2] != f"{queue}.msg":
                 continue
             try:

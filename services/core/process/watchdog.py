@@ -39,7 +39,9 @@ class Watchdog:
         self.deadline = deadline
         self.grace = grace
         self.expired = False
+        self.terminated = False
         self.commands = b""
+        signal.signal(signal.SIGTERM, lambda *_: self._terminate())
         with open(log, "ab", buffering=0) as log_file:
             self.child = subprocess.Popen(
                 command,
@@ -57,21 +59,21 @@ class Watchdog:
         signal.set_wakeup_fd(wakeup_writer, warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
         ended = False
-        signal.signal(signal.SIGTERM, lambda *_: self._expire())
         while not ended and self.child.poll() is None:
             timeout = max(0.0, self.deadline - _clock())
             readable, _, _ = select.select([0, wakeup], [], [], min(timeout, CHECK_SECONDS))
             if wakeup in readable:
                 os.read(wakeup, 4096)
             ended = self._read_commands() if 0 in readable else False
-            self.expired = not ended and _clock() >= self.deadline
+            self.expired = not ended and (self.terminated or _clock() >= self.deadline)
             ended = ended or self.expired
             self._reap_orphans()
         self._end_tree()
         return self.child.wait()
 
-    def _expire(self) -> None:
-        self.deadline = 0.0
+    def _terminate(self) -> None:
+        """Asked to end by TERM: a renewal that is read afterwards must not undo it."""
+        self.terminated = True
 
     def _read_commands(self) -> bool:
         """Execute commands of the worker; true when the tree must be stopped."""

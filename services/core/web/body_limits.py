@@ -77,7 +77,8 @@ class BodyBounds:
             if pieces is not None:  # a route with a larger limit reads its body by its own rules
                 pieces.append(message.get("body", b""))
                 if complete and received > COUNTED_BYTES and has_more_values(pieces, MAX_VALUES):
-                    raise PayloadTooLarge(f"the body has more than {MAX_VALUES} values")
+                    reason = f"the body has more than {MAX_VALUES} values"
+                    raise InvalidRequest(reason, code="too_many_values")
             return message
 
         return receive_limited

@@ -23,6 +23,7 @@ from services.core.jobs.queues import QueueNames, add_wake_up
 from services.core.jobs.workers import heartbeat, remove_worker
 from services.core.logging import configure_logging
 from services.core.process.supervised import lease_clock
+from services.core.settings import make_private
 from services.core.worker.handler import Handler, ServedKind
 from services.core.worker.run import ClaimRun
 from services.core.worker.settings import WorkerSettings
@@ -140,7 +141,7 @@ def serve_kinds(kinds: Sequence[ServedKind], settings: WorkerSettings) -> None:
 
     On TERM or INT running children are stopped and their jobs are requeued.
     """
-    os.umask(0o077)  # datasets, adapters and logs are private to the operator
+    make_private(settings.home)
     configure_logging(settings.log_level, settings.log_json)
     database = Database(settings.database)
     migrate(database)

@@ -1,5 +1,6 @@
 """What the dispatcher does when a part of its work cannot be done."""
 
+import shutil
 import time
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from services.api.dispatcher import WAKE_UPS_AT_ONCE, Dispatcher
 from services.contracts.jobs import JobStatus
 from services.core.db.engine import Database
 from services.core.db.tables import OutboxRow
-from services.core.jobs.broker import create_celery_app
+from services.core.jobs.broker import create_celery_app, ping_broker
 from services.core.jobs.queues import add_wake_up
 from services.core.process.supervised import lease_clock
 from services.core.settings import Settings
@@ -93,6 +94,23 @@ def test_a_lost_job_is_recovered_with_its_devices(
 
     assert read(database, job.id).status is JobStatus.QUEUED
     assert claim(database, cpu_worker("other")).job.id == job.id
+
+
+def test_a_deleted_file_broker_is_not_ready_and_created_again(
+    database: Database, tmp_path: Path
+) -> None:
+    queue = create_celery_app(Settings(home=tmp_path))
+    dispatcher = Dispatcher(
+        database, queue, reconcile_seconds=5.0, lease_seconds=60.0, grace_seconds=0.0
+    )
+    ping_broker(queue)
+    shutil.rmtree(tmp_path / "broker")
+    with pytest.raises(FileNotFoundError):
+        ping_broker(queue)
+
+    dispatcher.reconcile()
+
+    ping_broker(queue)
 
 
 @pytest.mark.parametrize("interruption", ["an outage of the database", "a clock jump"])

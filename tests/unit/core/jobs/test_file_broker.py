@@ -51,6 +51,18 @@ def test_messages_are_delivered_once_in_order(tmp_path: Path) -> None:
             channel._get("training")
 
 
+def test_a_deleted_folder_is_empty_and_created_by_the_next_message(tmp_path: Path) -> None:
+    with connect(tmp_path) as connection:
+        channel = channel_of(connection)
+        (tmp_path / "messages").rmdir()
+
+        with pytest.raises(Empty):
+            channel._get("training")
+        channel._put("training", {"body": 1})
+
+        assert channel._get("training")["body"] == 1
+
+
 def test_incomplete_messages_are_invisible(tmp_path: Path) -> None:
     with connect(tmp_path) as connection:
         (tmp_path / "messages" / "1-a.training.msg.partial").write_text('{"half')

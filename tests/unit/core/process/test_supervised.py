@@ -17,6 +17,7 @@ from services.core.process.supervised import (
     kill_earlier_trees,
     kill_tree,
     lease_clock,
+    nested_tree_name,
     tree_name,
 )
 from tests.support.waiting import wait_for
@@ -245,6 +246,37 @@ def test_a_renewed_lease_keeps_the_tree_running(tree: Tree) -> None:
 
     # A machine may be too busy to renew a short lease in time.
     assert kept(1.0) or kept(20.0)
+
+
+def test_a_pending_renewal_does_not_undo_a_termination(tree: Tree) -> None:
+    process = tree.start("import time; time.sleep(600)")
+    watchdog = psutil.Process(process.pid).ppid()
+    os.kill(watchdog, signal.SIGSTOP)
+    process.renew(lease_clock() + 120.0)
+    os.kill(watchdog, signal.SIGTERM)
+    os.kill(watchdog, signal.SIGCONT)
+
+    finished(process)
+
+    assert process.expired
+
+
+def test_a_tree_ends_with_the_tree_that_it_is_nested_in(tree: Tree) -> None:
+    process = SupervisedProcess.start(
+        [sys.executable, "-c", DAEMONS],
+        cwd=tree.folder,
+        env={},
+        log=tree.log,
+        tree=nested_tree_name(tree_name("job", 1)),
+        grace_seconds=0.5,
+    )
+    tree.started.append(process)
+    pids = tree.pids()
+    psutil.Process(process.pid).parent().kill()  # type: ignore[union-attr]
+
+    kill_earlier_trees("job", 2)
+
+    wait_for(lambda: not any(alive(pid) for pid in pids), "the nested tree ends")
 
 
 WORKER = """
