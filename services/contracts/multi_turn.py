@@ -4,6 +4,7 @@ The names of the settings are those that MindSpeed-RL publishes, so that its fil
 they are.
 """
 
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import Annotated, Literal
 
@@ -101,3 +102,20 @@ class RolloutSampling(Request):
 
 PromptType = Literal["plain", "qwen_retool", "qwen_search_tool"]
 """What is put around the question of a row that has no messages of its own."""
+
+
+def conversation_warnings(
+    multi_turn: MultiTurn, tools: Sequence[Tool], prompt_type: PromptType
+) -> list[str]:
+    """Settings that are valid but rarely what was meant, in words for their author."""
+    if not multi_turn.multi_turn_enable:
+        return ["tools are never called: multi_turn.multi_turn_enable is false"] if tools else []
+    if not tools:
+        return ["multi_turn is enabled without tools: every rollout ends after one turn"]
+    names = {tool.class_name.rpartition(".")[2].lower() for tool in tools}
+    if "retool" in names and prompt_type == "plain":
+        return [
+            "prompt_type is plain: unless the prompts ask for it themselves, models do not use "
+            "ReTool; qwen_retool does"
+        ]
+    return []

@@ -14,6 +14,7 @@ from services.contracts.fine_tuning import HUB_DATASET_PREFIX, CreateFineTuningJ
 from services.contracts.indexes import CreateIndexingJob
 from services.contracts.jobs import JobKind
 from services.contracts.llamafactory import check_arguments, check_template
+from services.contracts.multi_turn import conversation_warnings
 from services.contracts.rollouts import CreateRollout
 from services.contracts.yaml_text import parse_yaml
 from temper.formats.published_runs import is_published
@@ -93,7 +94,16 @@ def _own(path: Path, content: Mapping[str, Any]) -> Submission:
         raise SubmissionError(f"{path}: {field}: {fault['msg']}") from error
     if isinstance(request, CreateFineTuningJob):
         _check_llamafactory(request, path)
-    return Submission(request, tuple(_local_files(request, path)), notes)
+    return Submission(request, tuple(_local_files(request, path)), (*notes, *_warnings(request)))
+
+
+def _warnings(request: JobRequest) -> list[str]:
+    if isinstance(request, CreateRollout):
+        return conversation_warnings(request.multi_turn, request.tools, request.prompt_type)
+    if isinstance(request, CreateFineTuningJob) and request.method and request.method.online:
+        settings = request.method.online.hyperparameters
+        return conversation_warnings(settings.multi_turn, settings.tools, settings.prompt_type)
+    return []
 
 
 def _check_llamafactory(request: CreateFineTuningJob, job_file: Path) -> None:

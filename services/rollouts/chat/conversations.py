@@ -1,5 +1,6 @@
 """Conversations as tokens, by a model's own chat template and tokenizer."""
 
+import json
 from collections.abc import Callable, Iterator, Sequence
 
 from services.contracts.base import JsonObject
@@ -43,7 +44,13 @@ class TemplateChatTokens:
     def prompt(self, messages: Sequence[JsonObject], tools: Sequence[JsonObject]) -> list[int]:
         if tools:
             self._reply_turns()
-        rendered = self._template_for(tools).render(_decoded(messages), tools, opening=True)
+        template = self._template_for(tools)
+        try:
+            rendered = template.render(_decoded(messages), tools, opening=True)
+        except InvalidRequest:
+            if not any(message.get("tool_calls") for message in messages):
+                raise
+            rendered = template.render(_encoded(messages), tools, opening=True)
         return self._tokenizer.encode_plain(rendered)
 
     def text(self, token_ids: Sequence[int]) -> str:
@@ -56,8 +63,11 @@ class TemplateChatTokens:
         guard = self._tokenizer.guard
         text = self._reply_turns().text(replies_to(map(guard, contents), map(guard, names), ids))
         closing, following = self._tokenizer.encode_parts(text)
-        has_ended = bool(turn) and turn[-1] in self._stop_token_ids
-        return following if has_ended else closing + following
+        if not turn or turn[-1] not in self._stop_token_ids:
+            return closing + following
+        # Without an end token of its own, a turn ends with the token that begins the next one.
+        is_begun = self._end is None and following[:1] == [turn[-1]]
+        return following[1:] if is_begun else following
 
     def demonstration(
         self,
@@ -92,6 +102,24 @@ def _decoded(messages: Sequence[JsonObject]) -> list[JsonObject]:
         else message
         for message in messages
     ]
+
+
+def _encoded(messages: Sequence[JsonObject]) -> list[JsonObject]:
+    """Messages whose tool calls have JSON text as arguments, which DeepSeek's templates expect."""
+    return [
+        {**message, "tool_calls": [_encoded_call(call) for call in calls]}
+        if isinstance(calls := message.get("tool_calls"), list)
+        else message
+        for message in messages
+    ]
+
+
+def _encoded_call(call: JsonValue) -> JsonValue:
+    function = call.get("function") if isinstance(call, dict) else None
+    if not isinstance(function, dict) or isinstance(function.get("arguments"), str):
+        return call
+    arguments = json.dumps(function.get("arguments"), ensure_ascii=False)
+    return {**call, "function": {**function, "arguments": arguments}}
 
 
 def _decoded_call(call: JsonValue) -> JsonValue:

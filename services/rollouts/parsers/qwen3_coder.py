@@ -5,7 +5,7 @@ numbers, booleans, lists or objects.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 
 from services.contracts.base import JsonObject
 from services.datasets.decoding import StrictDecoder
@@ -16,6 +16,7 @@ _BEGINNING = "<function="
 _FUNCTION = re.compile(rf"<function=\s*([^<>\s]{{1,{MAX_NAME}}})\s*>")
 _PARAMETER = re.compile(rf"\s*<parameter=\s*([^<>\s]{{1,{MAX_NAME}}})\s*>")
 _PARAMETER_END = "</parameter>"
+_NEXT_PARAMETER = re.compile(rf"\n[ \t]*<parameter=\s*([^<>\s]{{1,{MAX_NAME}}})\s*>")
 _FUNCTION_END = re.compile(r"\s*</function>")
 
 _TYPE_NAMES: tuple[tuple[type, set[str]], ...] = (
@@ -64,15 +65,32 @@ def _read(text: str, start: int, tools: Sequence[JsonObject]) -> tuple[ParsedCal
     arguments: JsonObject = {}
     while parameter := _PARAMETER.match(text, place):
         key, begin = parameter.group(1), parameter.end()
-        end = text.find(_PARAMETER_END, begin)
+        end, place = _parameter_end(text, begin, properties.keys() - arguments.keys() - {key})
         if end < 0:
             raise _Malformed(f"parameter {key[:80]!r} is not closed", begin)
         arguments[key] = _value(text[begin:end], properties.get(key))
-        place = end + len(_PARAMETER_END)
     closing = _FUNCTION_END.match(text, place)
     if closing is None:
         raise _Malformed("has neither a parameter nor </function> where one is expected", place)
     return ParsedCall(name, arguments), closing.end()
+
+
+def _parameter_end(text: str, begin: int, missing: Set[str]) -> tuple[int, int]:
+    """Where a value ends and where to continue; -1 if it has no end.
+
+    Models leave out closing tags. A value then ends where a declared parameter that is still
+    ``missing`` begins, or with the call, if the closing tag found belongs to a later call.
+    """
+    close = text.find(_PARAMETER_END, begin)
+    limit = close if close >= 0 else len(text)
+    nested = text.find(_BEGINNING, begin, limit)
+    for following in _NEXT_PARAMETER.finditer(text, begin, limit if nested < 0 else nested):
+        if following.group(1) in missing:
+            return following.start(), following.start()
+    end = text.find("</function>", begin, limit if nested < 0 else nested)
+    if end >= 0 and (close < 0 or nested > end):
+        return end, end
+    return close, close + len(_PARAMETER_END)
 
 
 def _properties(tools: Sequence[JsonObject], name: str) -> Mapping[str, JsonValue]:

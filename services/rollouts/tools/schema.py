@@ -45,6 +45,9 @@ def checked_schema(schema: JsonObject, param: str) -> JsonObject:
 
     Raises `InvalidRequest` naming the field at fault.
     """
+    if "function" not in schema and "name" in schema:  # the flat form of OpenAI's Responses API
+        flat = {key: value for key, value in schema.items() if key != "type"}
+        schema = {"type": schema.get("type", "function"), "function": flat}
     if len(json.dumps(schema)) > LARGEST_SCHEMA:
         raise InvalidRequest(f"is larger than {LARGEST_SCHEMA} bytes", param=param)
     try:

@@ -139,8 +139,9 @@ def _reply(
 
 
 def _check(declaration: Declaration) -> Callable[[JsonObject], None] | None:
-    """Kinds with fixed arguments check them on use; the others need their schema."""
-    if declaration.kind in {ToolKind.HTTP, ToolKind.CALLABLE}:
+    """Kinds with fixed arguments check them on use, unless their schema is strict."""
+    strict = declaration.schema["function"].get("strict")
+    if strict or declaration.kind in {ToolKind.HTTP, ToolKind.CALLABLE}:
         return argument_check(declaration.parameters)
     return None
 

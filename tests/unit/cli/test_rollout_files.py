@@ -133,3 +133,23 @@ def test_a_published_run_alone_is_rejected_with_advice(folder: Path) -> None:
 def test_unusable_parts_of_a_published_run_are_named(folder: Path, text: str, problem: str) -> None:
     with pytest.raises(SubmissionError, match=problem):
         read(folder, text)
+
+
+@pytest.mark.parametrize(
+    ("lines", "warning"),
+    [
+        ("multi_turn: {multi_turn_enable: true}", "without tools"),
+        (
+            "multi_turn: {multi_turn_enable: true}\ntools: [{class_name: retool}]",
+            "prompt_type is plain",
+        ),
+        ("tools: [{class_name: retool}]", "tools are never called"),
+    ],
+)
+def test_settings_that_are_rarely_meant_are_warned_of(
+    folder: Path, lines: str, warning: str
+) -> None:
+    path = folder / "job.yaml"
+    path.write_text(f"{OWN}\n{lines}\n")
+    (note,) = read_job_file(path, folder).notes
+    assert warning in note

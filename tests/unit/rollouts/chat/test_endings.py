@@ -3,7 +3,7 @@
 import pytest
 
 from tests.support.chat_templates.conversation import TOOLS, Conversation, ToolTurn, call
-from tests.unit.rollouts.chat.conftest import Opened
+from tests.unit.rollouts.chat.conftest import Opened, Template
 
 _TURN = ToolTurn([call(0, "a")], ["b"])
 _CONVERSATION = Conversation([_TURN])
@@ -70,3 +70,46 @@ def test_calls_without_usable_ids_get_some_of_mistral_s_length(families: dict[st
     turn = mistral.ids('[TOOL_CALLS] [{"name": "python", "arguments": {}, "id": "short"}]</s>')
 
     assert '"call_id": "call00000"' in mistral.chat.text(mistral.chat.replies(turn, ["b"]))
+
+
+_GLM = """
+{%- for m in messages -%}
+{%- if m.role == 'tool' -%}<|im_end|>{{ m.content }}
+{%- elif m.role == 'user' -%}<|im_start|>{{ m.content }}
+{%- else -%}<|endoftext|>{{ m.content }}{% for c in m.tool_calls or [] %}{{ c.function.name }}
+{%- endfor -%}{%- endif -%}
+{%- endfor -%}
+{%- if add_generation_prompt -%}<|endoftext|>{%- endif -%}
+"""
+# As GLM's: a turn ends with the token that begins the next one, here <|im_end|> for a tool's.
+
+
+def test_without_an_end_token_the_next_turns_header_is_not_doubled(
+    qwen3: Opened, template: Template
+) -> None:
+    chat = template(_GLM)
+    asked = [{"role": "user", "content": "q"}]
+    answered = {"role": "assistant", "content": "call"}
+    whole = chat.prompt([*asked, answered, {"role": "tool", "content": "b"}], [])
+
+    stopped = qwen3.ids("call<|im_end|>")
+    assert chat.prompt(asked, []) + stopped + chat.replies(stopped, ["b"]) == whole
+    cut = qwen3.ids("call")
+    assert chat.prompt(asked, []) + cut + chat.replies(cut, ["b"]) == whole
+
+
+_DEEPSEEK = (
+    "{% for m in messages %}{{ m.role }}: {{ m.content or '' }}{% for c in m.tool_calls or [] %}"
+    "{{ c.function.name + ' ' + c.function.arguments }}{% endfor %}\n{% endfor %}"
+)
+
+
+@pytest.mark.parametrize("arguments", ['{"a": 1}', {"a": 1}])
+def test_a_template_may_take_arguments_as_text(template: Template, arguments: object) -> None:
+    function = {"name": "f", "arguments": arguments}
+    called = {"role": "assistant", "tool_calls": [{"type": "function", "function": function}]}
+    chat = template(_DEEPSEEK)
+
+    text = chat.text(chat.prompt([{"role": "user", "content": "q"}, called], []))
+
+    assert 'assistant: f {"a": 1}' in text

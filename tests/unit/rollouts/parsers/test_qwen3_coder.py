@@ -110,3 +110,27 @@ def test_whatever_texts_were_written_are_read_again(arguments: dict[str, str]) -
     parsed = _PARSER.parse(written("f", **arguments))
 
     assert parsed.calls == (ParsedCall("f", arguments),)
+
+
+@pytest.mark.parametrize(
+    "turn",
+    [
+        "<function=f>\n<parameter=a>\n1\n<parameter=b>\nx\n</parameter>\n</function>",
+        "<function=f>\n<parameter=a>\n1\n<parameter=b>\nx\n</function>",
+        "<function=f>\n<parameter=a>\n1\n</parameter>\n<parameter=b>\nx\n</function>",
+    ],
+)
+def test_a_missing_closing_tag_swallows_nothing(turn: str) -> None:
+    known = tools(a={"type": "integer"}, b={"type": "string"})
+    call = ParsedCall("f", {"a": 1, "b": "x"})
+
+    parsed = _PARSER.parse(turn, known)
+    assert (parsed.calls, parsed.malformed) == ((call,), ())
+    twice = _PARSER.parse(f"{turn}\n{written('f', a='2', b='y')}", known)
+    assert twice.calls == (call, ParsedCall("f", {"a": 2, "b": "y"}))
+
+
+def test_a_value_may_show_tags_of_parameters() -> None:
+    code = "print(1)\n<parameter=c>\n2"
+    parsed = _PARSER.parse(written("f", a=code), tools(a={"type": "string"}, b={}))
+    assert parsed.calls == (ParsedCall("f", {"a": code}),)

@@ -121,3 +121,17 @@ def test_any_arguments_fit_a_schema_that_is_taken_or_do_not(
         return
     with contextlib.suppress(ToolError):
         argument_check(read)(arguments)
+
+
+def test_the_flat_form_of_openais_responses_is_read() -> None:
+    parameters = {"type": "object", "properties": {"a": {"type": "string"}}}
+    flat = {"type": "function", "name": "f", "parameters": parameters, "strict": True}
+
+    schema = checked_schema(flat, "s")
+
+    assert schema["type"] == "function"
+    assert schema["function"]["name"] == "f"
+    assert schema["function"]["strict"] is True
+    with pytest.raises(InvalidRequest) as raised:
+        checked_schema({**flat, "name": "no name"}, "s")
+    assert raised.value.param == "s.function.name"

@@ -164,3 +164,20 @@ def test_an_environment_reaches_a_child_whole(monkeypatch: pytest.MonkeyPatch) -
     assert environment.sandbox_url == "http://sandbox:80"
     assert environment.allowed_callables == ("a.b", "c.d")
     assert "sk-" not in repr(environment)
+
+
+@pytest.mark.parametrize(("strict", "requests"), [(True, 0), (False, 1)])
+def test_strict_arguments_are_checked_before_any_tool_is_called(
+    server: ScriptedServer, strict: bool, requests: int
+) -> None:
+    schema = function("run", code={"type": "string"})
+    schema["function"]["parameters"]["additionalProperties"] = False
+    schema["function"]["strict"] = strict
+    tool = Tool(class_name="sandbox", tool_schema=schema)
+    server.script = [answer(status=400)]
+    origin = server.url.rpartition("/")[0] if server.url.count("/") > 2 else server.url
+
+    reply = call(tool, {"code": "1", "more": 2}, OperatorEnvironment(sandbox_url=origin))
+
+    assert reply.outcome is CallOutcome.INVALID_ARGUMENTS
+    assert len(server.requests) == requests
