@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from services.contracts.errors import InvalidRequest, StorageFull
 from services.contracts.index_messages import BuildIndex, IndexBuilt
 from services.contracts.indexes import IndexBuildMetrics, IndexMode
-from services.retrieval.builder.encoding import StartEncoder
+from services.retrieval.builder.encoding import PassageEncoder, StartEncoder
 from services.retrieval.builder.progress import BuildProgress
 from services.retrieval.builder.state import BuildState, corpus_identity, read_state
 from services.retrieval.builder.text import analyzer_for, write_text
@@ -56,10 +56,11 @@ class BuildAttempt:
     def run(self) -> None:
         """Complete the pending version."""
         specification = self._order.specification
-        if self._state.passages is None:
-            passages = write_text(self._version, specification, self._checked(), self._progress)
-            self._keep(passages=passages)
-        dense = None if specification.mode is IndexMode.BM25 else self._write_vectors()
+        with self._encoder() as encoder:  # first: an unusable one must not cost hours of indexing
+            if self._state.passages is None:
+                passages = write_text(self._version, specification, self._checked(), self._progress)
+                self._keep(passages=passages)
+            dense = None if encoder is None else self._write_vectors(encoder)
         if corpus_identity(self._order.corpus) != self._state.corpus:
             raise InvalidRequest("the corpus changed while it was being read", param="file")
         manifest = Manifest(
@@ -92,24 +93,32 @@ class BuildAttempt:
     def _checked(self) -> CheckedCorpus:
         return CheckedCorpus(open_corpus(self._order.corpus), self._order.corpus_name)
 
-    def _write_vectors(self) -> DenseManifest:
+    @contextmanager
+    def _encoder(self) -> Iterator[PassageEncoder | None]:
+        """Run the encoder, unless the index has no vectors."""
+        if self._order.specification.mode is IndexMode.BM25:
+            yield None
+            return
         wanted = EncoderSpecification(model=self._order.specification.encoder or DEFAULT_MODEL)
         self._progress.begin("starting_encoder")
         with self._around.start_encoder(wanted) as encoder:
-            self._settle_encoder(encoder.description)
-            kind = write_vectors(
-                self._version,
-                self._order.specification.dense,
-                open_corpus(self._order.corpus),
-                self._state.passages or 0,
-                encoder,
-                self._progress,
-            )
-            return DenseManifest(
-                kind=kind,
-                dimension=encoder.description.dimension,
-                encoder=encoder.description.model_dump(mode="json"),
-            )
+            yield encoder
+
+    def _write_vectors(self, encoder: PassageEncoder) -> DenseManifest:
+        self._settle_encoder(encoder.description)
+        kind = write_vectors(
+            self._version,
+            self._order.specification.dense,
+            open_corpus(self._order.corpus),
+            self._state.passages or 0,
+            encoder,
+            self._progress,
+        )
+        return DenseManifest(
+            kind=kind,
+            dimension=encoder.description.dimension,
+            encoder=encoder.description.model_dump(mode="json"),
+        )
 
     def _settle_encoder(self, encoder: EncoderDescription) -> None:
         """Keep earlier vectors only if the same encoder made them."""

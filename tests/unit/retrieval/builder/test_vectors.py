@@ -1,7 +1,8 @@
 """The vectors of a build: whose they are, what is gone on with, what is encoded again."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -13,9 +14,10 @@ from services.core.process.reporter import Reporter
 from services.retrieval.builder import vectors
 from services.retrieval.builder.build import BuildContext, build_index
 from services.retrieval.builder.changes import put_documents
-from services.retrieval.builder.encoding import Vectors
+from services.retrieval.builder.encoding import PassageEncoder, Vectors
 from services.retrieval.builder.progress import BuildProgress
-from services.retrieval.encoder.errors import EncoderMismatch, EncoderUnavailable
+from services.retrieval.encoder.errors import EncoderMismatch, EncoderUnavailable, EncoderUnusable
+from services.retrieval.encoder.specification import EncoderSpecification
 from services.retrieval.store.query import Query
 from services.retrieval.store.store import IndexStore
 from tests.support.hashing_encoder import HashingEncoder
@@ -158,3 +160,21 @@ def test_additions_with_another_encoder_are_refused(builder: Builder) -> None:
         builder.add(HashingEncoder(fingerprint="others"), builder.write(5, "another"))
 
     assert builder.store.summary("library").documents == 35
+
+
+class UnusableEncoder(HashingEncoder):
+    """Fails to load its model."""
+
+    @contextmanager
+    def started(self, specification: EncoderSpecification) -> Iterator[PassageEncoder]:
+        raise EncoderUnusable("there is no such model")
+        yield self
+
+
+def test_an_unusable_encoder_fails_before_the_text_is_indexed(builder: Builder) -> None:
+    builder.write(10)
+
+    with pytest.raises(EncoderUnusable, match="there is no such model"):
+        builder.build(UnusableEncoder())
+
+    assert not (builder.store.root / "library" / "building" / "text").exists()
