@@ -4,7 +4,7 @@ import re
 from enum import StrEnum
 from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, model_validator
 
 from services.contracts.base import Metadata, Request, Resource
 from services.contracts.jobs import JobState, Placement
@@ -40,6 +40,11 @@ def checked_name(name: str) -> str:
     return name
 
 
+def is_index_name(name: str) -> bool:
+    """Whether an index can have this name."""
+    return _NAME.fullmatch(name) is not None
+
+
 IndexName = Annotated[str, AfterValidator(checked_name)]
 
 
@@ -58,6 +63,12 @@ class IndexSpecification(Request):
         description="A sentence-transformers model: its folder or hub name; null: the built-in.",
     )
     dense: DenseKind = Field(default=DenseKind.AUTO, description="How vectors are stored.")
+
+    @model_validator(mode="after")
+    def _has_vectors_for_its_encoder(self) -> Self:
+        if self.encoder is not None and self.mode is IndexMode.BM25:
+            raise ValueError("encoder needs mode dense or hybrid")
+        return self
 
 
 class IndexSummary(Resource):

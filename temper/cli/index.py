@@ -59,7 +59,10 @@ CorpusOption = Annotated[
         "or a folder of text files.",
     ),
 ]
-ModeOption = Annotated[IndexMode, typer.Option(help="Search methods that the index supports.")]
+ModeOption = Annotated[
+    IndexMode | None,
+    typer.Option(help="Search methods that the index supports: bm25, or hybrid with --encoder."),
+]
 LanguageOption = Annotated[
     str, typer.Option(help="Language of the stemmer (Snowball's name), or none.")
 ]
@@ -77,7 +80,7 @@ DenseOption = Annotated[DenseKind, typer.Option(help="Vector storage.")]
 def create(
     name: Name,
     corpus: CorpusOption,
-    mode: ModeOption = IndexMode.BM25,
+    mode: ModeOption = None,
     language: LanguageOption = "english",
     encoder: EncoderOption = None,
     dense: DenseOption = DenseKind.AUTO,
@@ -88,8 +91,10 @@ def create(
     Running the command again resumes an interrupted build.
     """
     out = Output(as_json)
+    if mode is IndexMode.BM25 and encoder is not None:
+        raise typer.BadParameter("an encoder needs --mode dense or hybrid")
     specification = IndexSpecification(
-        mode=mode,
+        mode=mode or (IndexMode.BM25 if encoder is None else IndexMode.HYBRID),
         language=None if language == "none" else language,
         encoder=_folder_or_hub_name(encoder),
         dense=dense,

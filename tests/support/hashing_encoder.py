@@ -18,7 +18,7 @@ DIMENSION = 64
 
 
 class HashingEncoder:
-    """EncodeRequest with the same words have the same vector, others a clearly different one."""
+    """Texts with the same words have the same vector, others a clearly different one."""
 
     def __init__(self, fingerprint: str = "hashes") -> None:
         self.encoded: list[str] = []

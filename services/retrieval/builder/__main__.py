@@ -34,7 +34,7 @@ from services.retrieval.corpus.validation import InvalidCorpus
 from services.retrieval.encoder.specification import EncoderSpecification
 from services.retrieval.index_settings import IndexSettings
 from services.retrieval.parent import die_with_parent
-from services.retrieval.store.errors import IndexUnusable
+from services.retrieval.store.errors import IndexUnusable, UnknownIndex
 from services.retrieval.store.store import IndexStore
 
 ENCODER_LOG = "encoder.log"
@@ -64,13 +64,16 @@ def carry_out(request: IndexMessage, folder: Path, reporter: Reporter) -> BaseMo
         case ListIndexes():
             if request.index is not None:
                 return Indexes(indexes=[store.summary(request.index)])
-            return Indexes(indexes=[_summary(store, name) for name in store.names()])
+            summaries = (_summary(store, name) for name in store.names())
+            return Indexes(indexes=[summary for summary in summaries if summary is not None])
 
 
-def _summary(store: IndexStore, name: str) -> IndexSummary:
-    """Summarize one of several indexes; an unreadable one is reported instead of raised."""
+def _summary(store: IndexStore, name: str) -> IndexSummary | None:
+    """Summarize one of several indexes; an unreadable one is reported, a dropped one skipped."""
     try:
         return store.summary(name)
+    except UnknownIndex:
+        return None
     except IndexUnusable as error:
         return IndexSummary.unusable(name, store.version(name) or "", error.message)
 

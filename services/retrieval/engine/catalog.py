@@ -67,7 +67,8 @@ class IndexLocator:
             summary = opened.index.summary()
         finally:
             opened.index.close()
-        return summary.model_copy(update={"problem": opened.problem or summary.problem})
+        problem = opened.problem or summary.problem
+        return summary.model_copy(update={"name": name, "problem": problem})
 
     def drop(self, name: str, timeout: float) -> None:
         """Delete an index of the store; raises `UnknownIndex` or `IndexBusy`."""
@@ -175,7 +176,8 @@ class Catalog:
             return await asyncio.to_thread(self._locator.summary, name)
         with served.used():
             summary = await asyncio.to_thread(served.index.summary)
-        return summary.model_copy(update={"problem": served.problem or summary.problem})
+        problem = served.problem or summary.problem
+        return summary.model_copy(update={"name": name, "problem": problem})
 
     def check(self, name: str | None, served: ServedIndex) -> None:
         """Verify all files of an open index in background, and replace it if it is damaged."""

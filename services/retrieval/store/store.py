@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from services.contracts.indexes import IndexSummary, checked_name
+from services.contracts.indexes import IndexSummary, checked_name, is_index_name
 from services.retrieval.store.errors import IndexUnusable, UnknownIndex
 from services.retrieval.store.index import Index
 from services.retrieval.store.layout import (
@@ -103,9 +103,13 @@ class IndexStore:
         self.root = root
 
     def names(self) -> list[str]:
-        """Names of the published indexes, sorted."""
+        """Names of the published indexes, sorted; folders that cannot be indexes are skipped."""
         folders = self.root.iterdir() if self.root.is_dir() else []
-        return sorted(one.name for one in folders if IndexFolder(one).current.is_file())
+        return sorted(
+            one.name
+            for one in folders
+            if is_index_name(one.name) and IndexFolder(one).current.is_file()
+        )
 
     def version(self, name: str) -> str | None:
         """The version to serve; None when there is no such index."""
@@ -123,7 +127,8 @@ class IndexStore:
         opened = self.open(name)
         try:
             summary = opened.index.summary()
-            return summary.model_copy(update={"problem": opened.problem or summary.problem})
+            problem = opened.problem or summary.problem
+            return summary.model_copy(update={"name": name, "problem": problem})
         finally:
             opened.index.close()
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from services.api.indexing.service import create_indexing_job
 from services.contracts.errors import InvalidRequest
@@ -136,3 +137,8 @@ def test_a_missing_encoder_runtime_fails_before_reading(
 ) -> None:
     with pytest.raises(RuntimeMissing, match="encoder"):
         handler.validation(database, new_job(database, mode=IndexMode.HYBRID), job_dir)
+
+
+def test_an_encoder_without_vectors_is_refused() -> None:
+    with pytest.raises(ValidationError, match="encoder needs mode dense or hybrid"):
+        CreateIndexingJob(index="wiki", file="file-1", encoder="e5")

@@ -1,4 +1,4 @@
-"""EncodeRequest are cut into passages where a reader would, and nothing of them is lost."""
+"""Texts are split where a reader would split them, and nothing is lost."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -202,6 +202,23 @@ def test_a_flipped_bit_falls_back_to_the_last_good_version(
         shutil.rmtree(damaged)
 
 
+def test_odd_folders_are_not_listed(store: IndexStore) -> None:
+    build_index(store, "test", OLD)
+    shutil.copytree(store.root / "test", store.root / "test.bak")
+    (store.root / "dangling").symlink_to(store.root / "gone")
+    (store.root / "half-dropped").mkdir()
+    (store.root / "notes.txt").touch()
+
+    assert store.names() == ["test"]
+
+
+def test_a_copied_index_is_listed_by_its_own_name(store: IndexStore) -> None:
+    build_index(store, "test", OLD)
+    shutil.copytree(store.root / "test", store.root / "copy")
+
+    assert [store.summary(name).name for name in store.names()] == ["copy", "test"]
+
+
 def test_changes_keep_an_index_verifiable(store: IndexStore) -> None:
     version = build_index(store, "test", NEW)
     changes = Changes(store.open("test").index)
