@@ -126,6 +126,7 @@ class Catalog:
         is_building: Callable[[], bool],
     ) -> None:
         self.default = locator.default
+        self.default_was_dropped = False
         self._locator = locator
         self._device = device
         self._serve = serve
@@ -161,7 +162,7 @@ class Catalog:
     async def drop(self, name: str) -> None:
         """Delete an index; raises `UnknownIndex` or `IndexBusy`."""
         await asyncio.to_thread(self._locator.drop, name, LOCK_SECONDS)
-        self._forget(name)
+        self._dropped(name)
 
     async def summaries(self) -> list[IndexSummary]:
         """Summaries of all indexes, by name."""
@@ -223,7 +224,7 @@ class Catalog:
         if mark == self._seen.get(name):
             return
         if mark is None:
-            self._forget(name)
+            self._dropped(name)
             return
         async with self._lock:
             try:
@@ -251,6 +252,7 @@ class Catalog:
         previous = self._open.get(name)
         self._open[name] = served
         self._seen[name] = mark
+        self.default_was_dropped &= name != self.default
         if previous is not None:
             previous.retire()
         if opened.problem:
@@ -281,6 +283,10 @@ class Catalog:
     def _make_room(self, name: str) -> None:
         if len(self._open) >= MAX_OPEN and name not in self._open:
             self._forget(next(other for other in self._open if other != self.default))
+
+    def _dropped(self, name: str) -> None:
+        self.default_was_dropped |= name == self.default
+        self._forget(name)
 
     def _forget(self, name: str) -> None:
         self._seen.pop(name, None)

@@ -58,14 +58,15 @@ CHECK_SECONDS = 3.0
 
 
 class IndexCheck:
-    """A health check: the default index is open."""
+    """A health check: the default index is open, unless it was deleted while it was served."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
     async def check(self) -> None:
         """Raise the reason when it is not."""
-        await self._engine.catalog.get(None)
+        if not self._engine.catalog.default_was_dropped:
+            await self._engine.catalog.get(None)
 
 
 class EncoderCheck:

@@ -127,6 +127,20 @@ def test_a_dropped_index_is_gone(client: TestClient, indexes: IndexStore) -> Non
     assert not (indexes.root / "other").exists()
 
 
+def test_deleting_the_default_index_leaves_the_others_ready(
+    client: TestClient, indexes: IndexStore
+) -> None:
+    build_index(indexes, "other", NEW)
+
+    assert client.delete("/v1/indexes/main").status_code == 200
+
+    assert client.get("/readyz").status_code == 200
+    assert found(client) == 404
+    assert found(client, "other") == ["new"]
+    build_index(indexes, "main", NEW)
+    wait_for(lambda: found(client) == ["new"], "the new default index answers")
+
+
 def test_a_recreated_index_serves_its_new_content(client: TestClient, indexes: IndexStore) -> None:
     build_index(indexes, "other", [passage("old", "A list of the old index.")])
     assert found(client, "other") == ["old"]
