@@ -12,13 +12,13 @@ MAX_QUERIES = 65_536
 """Of one request; the service sets a lower limit."""
 MAX_TOPK = 1000
 MAX_QUERY_CHARACTERS = 32_768
+"""Longer queries are cut, and the answer has a note that says so."""
 MAX_HITS = 100_000
 """Limit of queries times topk of a request."""
 MAX_WORKED_HITS = 1_000
 """The same for requests with highlights or reranking, which cost work per hit."""
 MAX_ALTERNATIVES = 256
 
-QueryText = Annotated[str, Field(max_length=MAX_QUERY_CHARACTERS)]
 FieldName = Annotated[str, Field(max_length=512)]
 FieldValue = Annotated[str, Field(max_length=4096)] | int | float | bool
 Bound = StrictInt | StrictFloat
@@ -29,7 +29,7 @@ class RetrieveRequest(BaseModel):
 
     model_config = ConfigDict(extra="ignore", allow_inf_nan=False)
 
-    queries: list[QueryText] = Field(max_length=MAX_QUERIES)
+    queries: list[str] = Field(max_length=MAX_QUERIES)
     topk: StrictInt | None = Field(
         default=None, ge=0, le=MAX_TOPK, description="Passages per query; null or 0: the default."
     )
@@ -52,6 +52,7 @@ class RetrieveResponse(Resource):
     """The passages of each query, best first, in the order of the queries."""
 
     result: list[list[ScoredDocument | JsonObject]]
+    notes: list[str] | None = Field(default=None, description="Which queries were cut, if any.")
 
 
 class Filter(Request):
@@ -72,7 +73,7 @@ class Filter(Request):
 class SearchRequest(Request):
     """A search of one index."""
 
-    query: QueryText | Annotated[list[QueryText], Field(max_length=MAX_QUERIES)] = Field(
+    query: str | Annotated[list[str], Field(max_length=MAX_QUERIES)] = Field(
         description="One query, or many at once."
     )
     index: IndexName | None = Field(default=None, description="Null: the default index.")
@@ -113,6 +114,7 @@ class SearchResponse(Resource):
     index: str
     mode: IndexMode
     results: list[list[SearchHit]]
+    notes: list[str] | None = Field(default=None, description="Which queries were cut, if any.")
 
 
 class CacheSummary(Resource):

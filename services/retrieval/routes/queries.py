@@ -1,16 +1,38 @@
 """Limits on the queries of a request."""
 
+import json
 from collections.abc import Sequence
 
 from services.contracts.errors import Unprocessable
+from services.contracts.retrieval import MAX_QUERY_CHARACTERS
 from services.retrieval.settings import RetrievalSettings
 
+MAX_NOTES = 16
 
-def check_count(queries: Sequence[str], settings: RetrievalSettings, param: str) -> None:
-    """Raise `Unprocessable` when a request brings more queries than the settings allow."""
+
+def checked_queries(
+    queries: Sequence[str], settings: RetrievalSettings, param: str
+) -> tuple[Sequence[str], list[str]]:
+    """Queries cut to `MAX_QUERY_CHARACTERS`, with notes that say which were cut.
+
+    Raises `Unprocessable` when a request brings more queries than the settings allow.
+    """
     most = settings.retrieval_request_queries
     if len(queries) > most:
         raise Unprocessable(
             f"{len(queries)} queries in a request; TEMPER_RETRIEVAL_REQUEST_QUERIES allows {most}",
             param=param,
         )
+    cut = [n for n, query in enumerate(queries) if len(query) > MAX_QUERY_CHARACTERS]
+    notes = [
+        f"query {n} has {len(queries[n])} characters; the first {MAX_QUERY_CHARACTERS} were used"
+        for n in cut[:MAX_NOTES]
+    ]
+    if len(cut) > MAX_NOTES:
+        notes.append(f"{len(cut) - MAX_NOTES} more queries were cut")
+    return [query[:MAX_QUERY_CHARACTERS] for query in queries], notes
+
+
+def notes_field(notes: Sequence[str]) -> bytes:
+    """The notes as the last field of a JSON object; nothing without any."""
+    return b',"notes":%b' % json.dumps(notes).encode() if notes else b""

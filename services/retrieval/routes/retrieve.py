@@ -1,6 +1,7 @@
 """POST /retrieve, compatible with Search-R1. Answers are assembled from stored JSON."""
 
 from collections.abc import Sequence
+from functools import partial
 
 from fastapi import APIRouter, Request, Response
 from fastapi.openapi.models import Example
@@ -20,7 +21,7 @@ from services.core.web.json_body import documented_body, read_body
 from services.retrieval.context import Retrieval, RetrievalContext
 from services.retrieval.engine.admission import Overloaded
 from services.retrieval.engine.engine import Search, SearchResults
-from services.retrieval.routes.queries import check_count
+from services.retrieval.routes.queries import checked_queries, notes_field
 
 QUERIES: dict[str, Example] = {
     "queries": {
@@ -63,27 +64,28 @@ async def retrieve(request: Request, retrieval: Retrieval, _principal: ToolPrinc
 
 async def _retrieved(retrieval: RetrievalContext, asked: RetrieveRequest) -> bytes:
     settings = retrieval.settings
-    check_count(asked.queries, settings, "queries")
-    search = Search(asked.queries, asked.topk or settings.retrieval_topk)
-    write = scored_answer if asked.return_scores else plain_answer
+    queries, notes = checked_queries(asked.queries, settings, "queries")
+    search = Search(queries, asked.topk or settings.retrieval_topk)
+    write = partial(scored_answer if asked.return_scores else plain_answer, notes=notes)
     return await retrieval.engine.answer(asked.index, search, settings.retrieval_seconds, write)
 
 
-def plain_answer(found: SearchResults) -> bytes:
+def plain_answer(found: SearchResults, notes: Sequence[str] = ()) -> bytes:
     """The passages of each query."""
-    return _answer([[hit.document for hit in hits] for hits in found.hits])
+    return _answer([[hit.document for hit in hits] for hits in found.hits], notes)
 
 
-def scored_answer(found: SearchResults) -> bytes:
+def scored_answer(found: SearchResults, notes: Sequence[str] = ()) -> bytes:
     """The passages of each query, each with its score."""
     return _answer(
         [
             [b'{"document":%b,"score":%r}' % (hit.document, hit.score) for hit in hits]
             for hits in found.hits
-        ]
+        ],
+        notes,
     )
 
 
-def _answer(results: Sequence[Sequence[bytes]]) -> bytes:
+def _answer(results: Sequence[Sequence[bytes]], notes: Sequence[str]) -> bytes:
     lists = b",".join([b"[%b]" % b",".join(hits) for hits in results])
-    return b'{"result":[%b]}' % lists
+    return b'{"result":[%b]%b}' % (lists, notes_field(notes))

@@ -1,6 +1,7 @@
 """POST /v1/search. Answers are assembled from stored JSON."""
 
 import json
+from collections.abc import Sequence
 from functools import partial
 
 from fastapi import APIRouter, Request, Response
@@ -21,7 +22,7 @@ from services.core.web.json_body import documented_body, read_body
 from services.retrieval.context import Retrieval, RetrievalContext
 from services.retrieval.engine.admission import Overloaded
 from services.retrieval.engine.engine import Search, SearchResults
-from services.retrieval.routes.queries import check_count
+from services.retrieval.routes.queries import checked_queries, notes_field
 from services.retrieval.store.highlights import highlight
 from services.retrieval.store.query import Hit
 from services.retrieval.store.tokens import Analyzer
@@ -68,8 +69,8 @@ async def search(request: Request, retrieval: Retrieval, _principal: ToolPrincip
 
 async def _searched(retrieval: RetrievalContext, asked: SearchRequest) -> bytes:
     settings = retrieval.settings
-    queries = [asked.query] if isinstance(asked.query, str) else asked.query
-    check_count(queries, settings, "query")
+    given = [asked.query] if isinstance(asked.query, str) else asked.query
+    queries, notes = checked_queries(given, settings, "query")
     search = Search(
         queries,
         asked.topk or settings.retrieval_topk,
@@ -79,11 +80,11 @@ async def _searched(retrieval: RetrievalContext, asked: SearchRequest) -> bytes:
         asked.highlights,
     )
     seconds = asked.timeout or settings.retrieval_seconds
-    write = partial(search_answer, search=search)
+    write = partial(search_answer, search=search, notes=notes)
     return await retrieval.engine.answer(asked.index, search, seconds, write)
 
 
-def search_answer(found: SearchResults, search: Search) -> bytes:
+def search_answer(found: SearchResults, search: Search, notes: Sequence[str]) -> bytes:
     """Serialize a `SearchResponse`."""
     index = found.served.index
     analyzer = index.analyzer if search.highlights else None
@@ -92,7 +93,8 @@ def search_answer(found: SearchResults, search: Search) -> bytes:
         for query, hits in zip(search.queries, found.hits, strict=True)
     ]
     head = json.dumps({"index": index.name, "mode": found.mode.value}).encode()
-    return b'%b,"results":[%b]}' % (head[:-1], b",".join(results))
+    lists = b",".join(results)
+    return b'%b,"results":[%b]%b}' % (head[:-1], lists, notes_field(notes))
 
 
 def _hit(hit: Hit, query: str, analyzer: Analyzer | None) -> bytes:
