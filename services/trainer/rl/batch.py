@@ -16,6 +16,10 @@ TRUNCATED = frozenset({FinishReason.LENGTH, FinishReason.REPLY_TOO_LONG})
 """Finish reasons of truncated responses: the model had not finished."""
 
 
+MAX_TEACHER_REQUESTS = 32
+"""Concurrent: each answer holds the top-k of a whole sequence in memory."""
+
+
 class TopKTeacher(Protocol):
     """A remote teacher that returns its most probable tokens."""
 
@@ -58,11 +62,14 @@ class BatchBuilder:
     async def _taught(self, samples: Sequence[Trajectory]) -> Sequence[TopK | None]:
         if self.teacher is None:
             return [None] * len(samples)
+        teacher, permits = self.teacher, asyncio.Semaphore(MAX_TEACHER_REQUESTS)
+
+        async def ask(sample: Trajectory) -> TopK:
+            async with permits:
+                return await teacher.top(sample.prompt_token_ids + sample.response_token_ids)
+
         async with asyncio.TaskGroup() as tasks:
-            asked = [
-                tasks.create_task(self.teacher.top(s.prompt_token_ids + s.response_token_ids))
-                for s in samples
-            ]
+            asked = [tasks.create_task(ask(sample)) for sample in samples]
         return [task.result() for task in asked]
 
     def _sequence(self, sample: Trajectory, group: int, teacher: TopK | None) -> TrainingSequence:

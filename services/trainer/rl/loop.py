@@ -81,8 +81,13 @@ class Training:
         """Sync the learner's initial weights to the engine."""
         await self._load(version, self.first_probes)
 
-    async def _load(self, version: int, probes: Sequence[Sequence[int]]) -> SyncReport:
-        report = await self.sync.load(self.engine, version, probes)
+    async def _load(
+        self,
+        version: int,
+        probes: Sequence[Sequence[int]],
+        previous: Sequence[Sequence[float]] | None = None,
+    ) -> SyncReport:
+        report = await self.sync.load(self.engine, version, probes, previous)
         if report.restarted is not None:
             self.reporter.message(f"The engine was restarted: {report.restarted}", "warn")
         return report
@@ -96,11 +101,13 @@ class Training:
         await asyncio.to_thread(batch.save, path)
         if self.sleeps:
             await self.engine.sleep()
+        probes = probes_of(groups)
+        previous = await clock.time("probe", self.learner.probe(probes))
         metrics = await clock.time("update", self.learner.update(position.step, path))
         path.unlink()
         if self.sleeps:
             await self.engine.wake()
-        report = await clock.time("sync", self._load(position.version + 1, probes_of(groups)))
+        report = await clock.time("sync", self._load(position.version + 1, probes, previous))
         await self.scheduler.advance_version()
         return {
             **metrics,

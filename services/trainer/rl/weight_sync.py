@@ -33,15 +33,19 @@ class WeightSync:
         return self._published[version]
 
     async def load(
-        self, engine: Engine, version: int, probes: Sequence[Sequence[int]]
+        self,
+        engine: Engine,
+        version: int,
+        probes: Sequence[Sequence[int]],
+        previous: Sequence[Sequence[float]] | None = None,
     ) -> SyncReport:
         """Load the learner's current weights into an engine, as ``version``.
 
-        The engine must reproduce the learner's log-probabilities on ``probes``. Raises what learner
-        and engine raise.
+        The engine must reproduce the learner's log-probabilities on ``probes``, and change as
+        they did since ``previous``, those before the update. Raises what learner and engine raise.
         """
         target = await self.publish(version)
-        reference = LogprobReference(probes, await self._learner.probe(probes))
+        reference = LogprobReference(probes, await self._learner.probe(probes), previous)
         report = await engine.load(version, target, reference)
         self._forget(version)
         return report

@@ -20,6 +20,7 @@ from services.trainer.rl.policy_server.verification import (
     Tolerance,
     compare,
     prefill,
+    rescore,
 )
 
 MAX_RECOVERIES = 3
@@ -119,8 +120,11 @@ class PolicyServer:
                 await self._wake()
             paused, problem = 0.0, None
             try:
+                engine, before = self._handle.engine, None
+                if reference.previous is not None:
+                    before = await rescore(engine, self._weights.served_name, reference)
                 paused = await swap_weights(self._handle, weights, reference)
-                difference = await compare(self._handle.engine, weights.served_name, reference)
+                difference = await compare(engine, weights.served_name, reference, before)
                 if not difference.within(tolerance):
                     problem = f"its {difference}"
             except EngineFailed as error:

@@ -20,6 +20,12 @@ GENERATED = 8
 """Tokens generated after the beginning of each probe."""
 
 
+DECISIVE = 8.0
+"""Standard errors between a current and a stale engine; errors of 4 are 1 in 30,000."""
+
+Differences = NDArray[np.float64]
+
+
 class EngineOutOfSync(TemperError):
     """The engine's log-probabilities differ from the learner's even after a restart."""
 
@@ -29,7 +35,7 @@ class EngineOutOfSync(TemperError):
 @dataclass(frozen=True)
 class LogprobReference:
     """The learner's log-probabilities of probes: ``log_probs[i][j]`` is that of token j + 1 of
-    probe i, at temperature 1, in nats.
+    probe i, at temperature 1, in nats; ``previous`` are those before the update, None at the start.
 
     The prefix cache is tested only by full blocks (16 tokens on a GPU, 128 on a CPU), so a probe
     should have hundreds of tokens.
@@ -37,6 +43,7 @@ class LogprobReference:
 
     token_ids: Sequence[Sequence[int]]
     log_probs: Sequence[Sequence[float]]
+    previous: Sequence[Sequence[float]] | None = None
 
     def __post_init__(self) -> None:
         lengths = [len(probe) for probe in self.token_ids]
@@ -48,6 +55,7 @@ class LogprobReference:
         return LogprobReference(
             [probe[:length] for probe in self.token_ids],
             [said[: length - 1] for said in self.log_probs],
+            self.previous and [said[: length - 1] for said in self.previous],
         )
 
 
@@ -70,13 +78,16 @@ class Difference:
 
     mean: float
     largest: float
+    stale: bool = False
 
     def __str__(self) -> str:
+        if self.stale:
+            return "log-probabilities did not follow the update"
         return f"log-probabilities differ by {self.mean:.2g} on average, {self.largest:.2g} at most"
 
     def within(self, tolerance: Tolerance) -> bool:
         """Whether rounding explains it; NaN never does."""
-        return self.mean <= tolerance.mean and self.largest <= tolerance.largest
+        return not self.stale and self.mean <= tolerance.mean and self.largest <= tolerance.largest
 
 
 async def prefill(engine: VllmTokenEngine, model: str, reference: LogprobReference) -> None:
@@ -86,34 +97,65 @@ async def prefill(engine: VllmTokenEngine, model: str, reference: LogprobReferen
     )
 
 
-async def compare(engine: VllmTokenEngine, model: str, reference: LogprobReference) -> Difference:
+async def rescore(engine: VllmTokenEngine, model: str, reference: LogprobReference) -> Differences:
+    """The engine's log-probabilities of all probe tokens (m,)."""
+    answers = await asyncio.gather(
+        *[engine.prompt_log_probs(probe, model=model) for probe in reference.token_ids]
+    )
+    return np.concatenate([answer.tokens for answer in answers])
+
+
+async def compare(
+    engine: VllmTokenEngine,
+    model: str,
+    reference: LogprobReference,
+    before: Differences | None = None,
+) -> Difference:
     """Compare the engine's log-probabilities of the probes with the learner's, and those of tokens
-    that it generates with its own rescoring of them. Raises `EngineFailed`."""
+    that it generates with its own rescoring of them. With ``before``, its `rescore` under the
+    previous weights, also check that it followed the update. Raises `EngineFailed`."""
     pairs = zip(reference.token_ids, reference.log_probs, strict=True)
     gaps = await asyncio.gather(
         *[_differences(engine, model, probe, said) for probe, said in pairs]
     )
-    kinds = [np.concatenate(kind) for kind in zip(*gaps, strict=True)]
+    signed, *generated = (np.concatenate(kind) for kind in zip(*gaps, strict=True))
+    kinds = [np.abs(signed), *generated]
+    stale = False
+    if before is not None and reference.previous is not None:
+        now, then = np.concatenate(reference.log_probs), np.concatenate(reference.previous)
+        stale = missed_update(now + signed - before, now - then)
     return Difference(
         mean=max(float(kind.mean()) for kind in kinds),  # the few generated tokens count as much
         largest=max(float(kind.max()) for kind in kinds),
+        stale=stale,
     )
 
 
-Differences = NDArray[np.float64]
+def missed_update(engine_change: Differences, learner_change: Differences) -> bool:
+    """Whether the engine kept the weights from before an update.
+
+    In bfloat16 one update is smaller than the rounding differences between two implementations,
+    but a current engine changes as the learner does on all probe tokens together: projected on the
+    learner's change, its own has length 1, a stale one's length 0. The verdict is stale only if the
+    two cases are `DECISIVE` standard errors apart; both changes (m,), in nats.
+    """
+    fresh = float(np.sqrt(np.mean((engine_change - learner_change) ** 2)))
+    kept = float(np.sqrt(np.mean(engine_change**2)))
+    return kept < fresh and float(np.linalg.norm(learner_change)) > DECISIVE * kept
 
 
 async def _differences(
     engine: VllmTokenEngine, model: str, probe: Sequence[int], said: Sequence[float]
 ) -> tuple[Differences, Differences]:
-    """Differences on the probe's tokens (engine vs. learner) and on generated tokens (generation
-    vs. rescoring): generation reads the prefix cache, rescoring recomputes everything."""
+    """Signed differences on the probe's tokens (engine - learner), and absolute ones on generated
+    tokens (generation vs. rescoring): generation reads the prefix cache, rescoring recomputes
+    everything."""
     generated, log_probs = await _generate(engine, model, probe, tokens=GENERATED)
     asked, again = await asyncio.gather(
         engine.prompt_log_probs(probe, model=model),
         engine.prompt_log_probs([*probe[:-1], *generated], model=model),
     )
-    of_probe = np.abs(asked.tokens - np.asarray(said, np.float64))
+    of_probe: Differences = asked.tokens.astype(np.float64) - np.asarray(said, np.float64)
     of_generated = np.abs(again.tokens[len(probe) - 2 :] - np.asarray(log_probs, np.float64))
     return of_probe, of_generated
 

@@ -11,7 +11,7 @@ from services.contracts.base import JsonObject
 from services.contracts.online import OverlongPenalty
 from services.contracts.trajectories import FinishReason, Trajectory
 from services.rollouts.chat.interface import Demonstration
-from services.trainer.rl.batch import BatchBuilder
+from services.trainer.rl.batch import MAX_TEACHER_REQUESTS, BatchBuilder
 from services.trainer.rl.groups import Group
 from services.trainer.rl.prompts import SampledPrompt, read_row
 from services.trainer.rl.sequences import TopK
@@ -138,6 +138,25 @@ def test_batch_holds_only_usable_samples() -> None:
     group = group_of(trajectory(), failed, unrewarded, silent)
     assert len(asyncio.run(BatchBuilder(8).of([group])).sequences) == 1
     assert group.failure == "gone"
+
+
+def test_teacher_requests_are_bounded() -> None:
+    class Counting:
+        asked = 0
+        most = 0
+
+        async def top(self, token_ids: Sequence[int]) -> TopK:
+            self.asked += 1
+            self.most = max(self.most, self.asked)
+            await asyncio.sleep(0)
+            self.asked -= 1
+            size = (len(token_ids) - 1, 1)
+            return TopK(np.zeros(size, np.int32), np.zeros(size, np.float32))
+
+    teacher, group = Counting(), group_of(*[trajectory() for _ in range(100)])
+    batch = asyncio.run(BatchBuilder(8, teacher=teacher).of([group]))
+    assert len(batch.sequences) == 100
+    assert teacher.most == MAX_TEACHER_REQUESTS
 
 
 def test_overlong_penalty_is_part_of_the_reward() -> None:

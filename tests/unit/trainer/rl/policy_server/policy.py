@@ -16,9 +16,12 @@ PROBES = [[5, 6, 7], [8, 9]]
 LIMIT = 120.0
 
 
-def says(number: float) -> LogprobReference:
-    """What a learner with these weights says of the probes."""
-    return LogprobReference(PROBES, [[-number] * (len(probe) - 1) for probe in PROBES])
+def says(number: float, previous: float | None = None) -> LogprobReference:
+    """The probes' log-probabilities of a learner with these weights, and with those before."""
+    now, before = (
+        [[-each] * (len(probe) - 1) for probe in PROBES] for each in (number, previous or 0.0)
+    )
+    return LogprobReference(PROBES, now, None if previous is None else before)
 
 
 @dataclass

@@ -72,6 +72,24 @@ def test_engine_with_stale_state_is_restarted(
     asyncio.run(play())
 
 
+def test_engine_that_missed_an_update_within_the_tolerance_is_restarted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def play() -> None:
+        async with policy(tmp_path, monkeypatch) as given:
+            current = await given.engine.load(1, given.folder_of(1.001), says(1.001, previous=1.0))
+            assert current.restarted is None
+            given.faults.reload_ignored = True
+
+            report = await given.engine.load(2, given.folder_of(1.002), says(1.002, previous=1.001))
+
+            assert report.restarted == "its log-probabilities did not follow the update"
+            sampled = await given.engine.generate(PROMPT, TURN)
+            assert sampled.log_probs[0] == -1.002
+
+    asyncio.run(play())
+
+
 @pytest.mark.parametrize("route", ["/pause", "/collective_rpc", "/reset_prefix_cache", "/resume"])
 def test_interrupted_weight_swap_restarts_the_server(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, route: str
