@@ -44,6 +44,8 @@ class RegisterModel(Request):
     def _one_source(self) -> "RegisterModel":
         if (self.folder is None) == (self.hub_id is None):
             raise ValueError("give exactly one of folder and hub_id")
+        if self.revision is not None and (".." in self.revision or self.revision[0] == "/"):
+            raise ValueError("revision must not contain '..' or begin with '/'")
         if self.revision is not None and self.hub_id is None:
             raise ValueError("revision belongs to hub_id")
         return self

@@ -16,6 +16,13 @@ _BATCH_ROWS = 16
 
 _BUFFER_BYTES = 1024 * 1024
 
+MAX_ROWS = 100_000_000
+"""Rows that a file may declare: a few kilobytes can declare billions."""
+MAX_EXPANSION = 200
+EXPANDED_BYTES = 64 * 2**20
+"""A column chunk larger than this must not expand by more than `MAX_EXPANSION`: a page is
+decompressed as a whole, so that 28 kB could take gigabytes of memory."""
+
 
 class ParquetReader:
     """Rows are objects with a key for each column; what a row lacks is null.
@@ -43,6 +50,7 @@ class ParquetReader:
                 pa.OSFile(str(self._path)) as source,
                 pq.ParquetFile(source, buffer_size=_BUFFER_BYTES, pre_buffer=False) as file,
             ):
+                _check_size(file.metadata)
                 total = max(1, file.metadata.num_rows)
                 schema = _json_schema(file.schema_arrow)
                 for batch in file.iter_batches(_BATCH_ROWS, use_threads=False):
@@ -71,6 +79,20 @@ class ParquetReader:
         if values is None:
             return Problem(row, "holds a value that JSON cannot express, or text that is not UTF-8")
         return Record(row, values[0])
+
+
+def _check_size(metadata: pq.FileMetaData) -> None:
+    if metadata.num_rows > MAX_ROWS:
+        raise UnreadableFile(f"the file has {metadata.num_rows:,} rows; {MAX_ROWS:,} are allowed")
+    for group in range(metadata.num_row_groups):
+        for index in range(metadata.num_columns):
+            chunk = metadata.row_group(group).column(index)
+            expanded, stored = chunk.total_uncompressed_size, chunk.total_compressed_size
+            if expanded > max(EXPANDED_BYTES, MAX_EXPANSION * stored):
+                raise UnreadableFile(
+                    f"column {shown(chunk.path_in_schema)} expands from {stored:,} to "
+                    f"{expanded:,} bytes, more than {MAX_EXPANSION} times"
+                )
 
 
 def _cause(error: Exception) -> str:

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from services.datasets import parquet as reader
 from services.datasets.record import Problem, Record, UnreadableFile
 from tests.unit.datasets.conftest import Read
 
@@ -86,3 +87,18 @@ def test_two_columns_of_one_name_are_refused(read: Read) -> None:
     pq.write_table(pa.table([pa.array([1]), pa.array([2])], names=["a", "a"]), buffer)
     with pytest.raises(UnreadableFile, match="two columns named 'a'"):
         read(buffer.getvalue())
+
+
+def test_a_small_file_cannot_expand_without_bound(read: Read) -> None:
+    content = parquet({"text": ["a" * 2**27]}, compression="zstd")
+    assert len(content) < 100_000
+    with pytest.raises(UnreadableFile, match=r"column 'text' expands from .* 200 times"):
+        read(content)
+
+
+def test_a_file_cannot_declare_rows_without_bound(
+    read: Read, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reader, "MAX_ROWS", 2)
+    with pytest.raises(UnreadableFile, match="the file has 3 rows; 2 are allowed"):
+        read(parquet({"n": [1, 2, 3]}))
