@@ -148,7 +148,7 @@ class JudgeReward(Request):
     @model_validator(mode="before")
     @classmethod
     def _refuse_retired_name(cls, value: object) -> object:
-        if isinstance(value, dict) and "normalise" in value:
+        if isinstance(value, dict) and "normalise" in value:  # retired name
             raise ValueError("normalise has been renamed to normalize")
         return value
 

@@ -34,7 +34,7 @@ def _entries(text: str, name: str) -> list[Any]:
         content = parse_yaml(text)
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         reason = " ".join(str(error).split())[:300]
-        raise InvalidRequest(f"{name} is no YAML: {reason}", param="tools") from error
+        raise InvalidRequest(f"{name} is not YAML: {reason}", param="tools") from error
     entries = content.get("tools") if isinstance(content, dict) else None
     if not isinstance(entries, list):
         raise InvalidRequest(f"{name} has no list of tools", param="tools")

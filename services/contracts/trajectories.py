@@ -12,7 +12,7 @@ KEPT_REPLY_CHARACTERS = 65_536
 
 
 class CallOutcome(StrEnum):
-    """What came of a call that the model wrote."""
+    """The outcome of a call that the model wrote."""
 
     ANSWERED = "answered"  # the tool replied; that its program failed is a reply too
     UNKNOWN_TOOL = "unknown_tool"

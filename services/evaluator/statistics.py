@@ -40,12 +40,12 @@ def proportion(correct: int, samples: int) -> Proportion:
 
 def _wilson(correct: int, samples: int) -> tuple[float, float]:
     mean, z2 = correct / samples, _Z95**2
-    centre = mean + z2 / (2 * samples)
+    center = mean + z2 / (2 * samples)
     half = _Z95 * math.sqrt(mean * (1 - mean) / samples + z2 / (4 * samples**2))
     scale = 1 + z2 / samples
     # The ends are exact where rounding would leave them a hair off.
-    low = 0.0 if correct == 0 else (centre - half) / scale
-    high = 1.0 if correct == samples else (centre + half) / scale
+    low = 0.0 if correct == 0 else (center - half) / scale
+    high = 1.0 if correct == samples else (center + half) / scale
     return low, high
 
 

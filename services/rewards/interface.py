@@ -162,7 +162,7 @@ class Sample:
     @cached_property
     def namespace(self) -> JsonObject:
         """What templates and programs find as ``sample``; ``output_json`` is null where the
-        model's last turn is no JSON."""
+        model's last turn is not JSON."""
         message = {"role": "assistant", "content": self.answer, "tool_calls": self.calls}
         return {
             "output_text": self.answer,

@@ -59,7 +59,7 @@ class TrainingResult(BaseModel):
 
 
 class FineTuningHandler:
-    """Trains in the training runtime and registers what came of it: supervised methods with
+    """Trains in the training runtime and registers the result: supervised methods with
     LLaMA-Factory, online ones with a learner and an engine of the job's own."""
 
     def __init__(self, settings: WorkerSettings) -> None:
@@ -156,6 +156,6 @@ class FineTuningHandler:
 
 
 def _model_name(parent: str, suffix: str | None, job_id: str) -> str:
-    """OpenAI's form, ft:<base>:<organisation>:<suffix>:<id>, with the first base of a chain."""
+    """OpenAI's form, ft:<base>:<organization>:<suffix>:<id>, with the first base of a chain."""
     base = parent.removeprefix("ft:").rsplit(":", 3)[0] if parent.startswith("ft:") else parent
     return f"ft:{base}:temper:{suffix or ''}:{job_id.rpartition('-')[2][:8]}"

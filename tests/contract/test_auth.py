@@ -131,9 +131,9 @@ def test_a_key_is_a_namespace_of_idempotency(locked: Locked) -> None:
 def test_keys_are_in_neither_log_nor_metrics(locked: Locked) -> None:
     for key in (KEY, "temper-wrong-key"):
         locked.ask("GET", f"/v1/jobs/{key[:4]}", key)
-    figures = locked.ask("GET", "/metrics", None).text
+    metrics = locked.ask("GET", "/metrics", None).text
 
-    said = figures + locked.log.read_text()
+    said = metrics + locked.log.read_text()
     assert "temper_http_requests_total" in said
     for secret in (KEY, OTHER, "temper-wrong-key", hash_key(KEY)):
         assert secret not in said

@@ -111,13 +111,13 @@ def test_a_gateway_says_how_it_is(http: httpx.Client, file_id: str) -> None:
     create(http, file_id)
 
     ready = http.get("/readyz").json()
-    figures = http.get("/metrics")
+    answer = http.get("/metrics")
 
     assert http.get("/healthz").json() == {"status": "ok"}
     assert ready["status"] == "ready"
     assert ready["dependencies"] == dict.fromkeys(
         ["database", "broker", "artifacts", "dispatcher"], "ok"
     )
-    assert figures.headers["content-type"].startswith("text/plain")
-    assert 'temper_jobs{kind="evaluation",status="validating_files"}' in figures.text
-    assert 'temper_http_requests_total{method="POST",route="/v1/evaluations"' in figures.text
+    assert answer.headers["content-type"].startswith("text/plain")
+    assert 'temper_jobs{kind="evaluation",status="validating_files"}' in answer.text
+    assert 'temper_http_requests_total{method="POST",route="/v1/evaluations"' in answer.text

@@ -167,7 +167,7 @@ def test_a_running_job_is_cancelled(
 
     assert asked.to_dict()["cancel_requested_at"] is not None
     wait_until(job_id, "cancelled")
-    assert client.fine_tuning.jobs.cancel(job_id).status == "cancelled"  # twice is no error
+    assert client.fine_tuning.jobs.cancel(job_id).status == "cancelled"  # twice is allowed
 
 
 def test_a_finished_job_cannot_be_cancelled(

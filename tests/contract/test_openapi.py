@@ -1,4 +1,4 @@
-"""The OpenAPI description holds for what the gateway answers, whatever it is sent."""
+"""The OpenAPI description holds for what the gateway answers, for any request."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -31,9 +31,9 @@ def finish_reload(model: Any, config: object) -> None:
     """Run vLLM's own function, then pack the output layer again."""
     _finish_reload(model, config)
     for layer in model.modules():
-        unquantised = embedding.UnquantizedEmbeddingMethod
+        unquantized = embedding.UnquantizedEmbeddingMethod
         if isinstance(layer, embedding.ParallelLMHead) and isinstance(
-            layer.quant_method, unquantised
+            layer.quant_method, unquantized
         ):
             layer.quant_method.process_weights_after_loading(layer)
 

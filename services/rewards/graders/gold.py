@@ -201,7 +201,7 @@ class NumericMatch:
     """Correct when ``|number - gold| <= max(absolute, relative * |gold|)``, in decimals."""
 
     def __init__(self, *, absolute_tolerance: float, relative_tolerance: float) -> None:
-        # Through their shortest text: 0.01 means one hundredth, not its neighbour in binary.
+        # Through their shortest text: 0.01 means one hundredth, not its neighbor in binary.
         self._absolute = Decimal(str(absolute_tolerance))
         self._relative = Decimal(str(relative_tolerance))
 

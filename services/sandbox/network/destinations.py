@@ -113,7 +113,7 @@ class AllowList:
     def leads_to(self, address: Address, port: int) -> bool:
         """Whether a connection may go to an address that an allowed name resolves to.
 
-        Whoever controls the name must not get access to the operator's networks: addresses that are
+        The name's owner must not get access to the operator's networks: addresses that are
         not public must be listed themselves.
         """
         return is_public(address) or Destination(plain(address), port) in self._exact

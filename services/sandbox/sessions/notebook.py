@@ -126,7 +126,7 @@ class Notebook:
                 await self._tell({"type": "interrupt"})
 
     async def restart(self) -> None:
-        """Replace the kernel, whatever it is doing, unless a new one is already starting."""
+        """Replace the kernel, even a busy one, unless a new one is already starting."""
         if self._ready.is_set():
             self._ready.clear()
             self._interrupted = self._restarting = self._exit_reported = True

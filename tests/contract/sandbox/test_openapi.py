@@ -1,4 +1,4 @@
-"""The OpenAPI description holds for what the sandbox answers, whatever it is sent."""
+"""The OpenAPI description holds for what the sandbox answers, for any request."""
 
 from collections.abc import Iterator
 from copy import deepcopy

@@ -93,8 +93,8 @@ def test_keys_and_code_are_not_logged(locked: Locked) -> None:
     headers = {"Authorization": f"Bearer {KEY}"}
     body = {"language": "python", "code": "print('a private matter')"}
     locked.sandbox.http.post("/run_code", json=body, headers=headers)
-    figures = locked.ask("GET", "/metrics", None).text
+    metrics = locked.ask("GET", "/metrics", None).text
 
-    said = figures + locked.log.read_text()
+    said = metrics + locked.log.read_text()
     for secret in (KEY, hash_key(KEY), "a private matter"):
         assert secret not in said

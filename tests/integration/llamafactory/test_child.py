@@ -27,7 +27,7 @@ def rows(count: int = 40) -> list[dict[str, Any]]:
     ]
 
 
-def test_a_full_fine_tune_leaves_a_model_and_its_figures(job: Job) -> None:
+def test_a_full_fine_tune_leaves_a_model_and_its_metrics(job: Job) -> None:
     job.write(rows(), arguments={"val_size": 0.2}, warmup_ratio=0.2)
 
     result = job.run()

@@ -48,7 +48,7 @@ def hub(model: Path) -> Iterator[Hub]:
 @pytest.fixture
 def environment(hub: Hub, tmp_path: Path) -> dict[str, str]:
     """Of processes that find the hub, and nothing else of the network."""
-    # It is their proxy too: what is not meant for the loopback comes to nothing there.
+    # It is their proxy too: requests that would leave the loopback fail there.
     proxies = {"http_proxy": hub.url, "https_proxy": hub.url, "no_proxy": "127.0.0.1"}
     return {"HF_ENDPOINT": hub.url, "HF_HOME": str(tmp_path / "cache"), **proxies}
 

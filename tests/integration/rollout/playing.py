@@ -1,4 +1,4 @@
-"""Conversations that a real engine plays with a tiny model that knows some of them by heart."""
+"""Conversations that a real engine plays with a tiny model that has memorized some of them."""
 
 import asyncio
 import json
@@ -84,7 +84,7 @@ class Overheard:
 
 
 @dataclass(frozen=True)
-class Played:
+class Sampled:
     """Trajectories by their case, what the engine gave, and the model's own log-probabilities."""
 
     chat: ChatTokens
@@ -97,7 +97,7 @@ class Played:
         return [each for several in self.trajectories.values() for each in several]
 
 
-def play_all(folder: Path) -> Played:
+def play_all(folder: Path) -> Sampled:
     """All cases played by a real engine: several samples each, then with turns that are cut.
 
     ``folder`` is an empty one for the model. Skips where a runtime is not installed.
@@ -116,7 +116,7 @@ def play_all(folder: Path) -> Played:
         for each, score in zip(every, scores, strict=True)
     }
     tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
-    return Played(chat, tokenizer, trajectories, sampled, log_probs)
+    return Sampled(chat, tokenizer, trajectories, sampled, log_probs)
 
 
 def _example(chat: ChatTokens, toolbox: FunctionToolbox, case: Conversation) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from services.rollouts.loop import Rollouts
 from services.rollouts.tools import open_toolbox, sandbox
 from tests.support.rollouts import END_TEXT, CharacterChat, ScriptedEngine, hermes, question
 from tests.unit.inference.scripted_server import (
-    Behaviour,
+    Behavior,
     Exchange,
     ScriptedServer,
     answer,
@@ -29,7 +29,7 @@ from tests.unit.inference.scripted_server import (
 )
 
 ROLLOUTS = 60
-FAULTS: tuple[Behaviour, ...] = (
+FAULTS: tuple[Behavior, ...] = (
     reset,
     break_off,
     hang,
@@ -92,7 +92,7 @@ def good(exchange: Exchange) -> None:
     exchange.send(200, json.dumps(ANSWERS[exchange.path]).encode())
 
 
-def failing(share: float) -> Behaviour:
+def failing(share: float) -> Behavior:
     """Fail at random."""
     draw = random.Random(7)
 
@@ -176,7 +176,7 @@ def test_every_request_to_a_tool_is_on_record(server: ScriptedServer, tmp_path: 
 
 @pytest.mark.parametrize("fault", [reset, hang, answer(500), answer(504)])
 def test_tools_that_always_fail_leave_rollouts_to_go_on(
-    server: ScriptedServer, tmp_path: Path, fault: Behaviour
+    server: ScriptedServer, tmp_path: Path, fault: Behavior
 ) -> None:
     server.script = [fault]
 

@@ -1,6 +1,6 @@
 """Rollouts of a real engine against one forward pass of the same model, and its chat template.
 
-A tiny model is taught a few conversations by heart, so that what it samples are calls. vLLM plays
+A tiny model is overfitted to a few conversations, so that it samples calls. vLLM plays
 them; transformers then says, in one pass of float32 over each whole trajectory, how probable
 every sampled token was.
 """
@@ -11,7 +11,7 @@ import pytest
 
 from services.contracts.trajectories import FinishReason, Trajectory
 from services.rollouts.chat.interface import ChatTokens
-from tests.integration.rollout.playing import END, VERSION, Played, play_all
+from tests.integration.rollout.playing import END, VERSION, Sampled, play_all
 
 pytestmark = pytest.mark.runtime
 
@@ -19,11 +19,13 @@ LARGEST_DIFFERENCE = 1e-3
 
 
 @pytest.fixture(scope="module")
-def played(tmp_path_factory: pytest.TempPathFactory) -> Played:
+def played(tmp_path_factory: pytest.TempPathFactory) -> Sampled:
     return play_all(tmp_path_factory.mktemp("model"))
 
 
-def test_log_probs_are_those_of_one_forward_pass_over_the_trajectory(played: Played) -> None:
+def test_log_probs_are_those_of_one_forward_pass_over_the_trajectory(
+    played: Sampled,
+) -> None:
     differences = [
         abs(sampler - model)
         for each in played.all()
@@ -37,7 +39,9 @@ def test_log_probs_are_those_of_one_forward_pass_over_the_trajectory(played: Pla
     assert max(differences) < LARGEST_DIFFERENCE
 
 
-def test_masks_cover_the_tokens_that_the_engine_sampled_and_no_others(played: Played) -> None:
+def test_masks_cover_the_tokens_that_the_engine_sampled_and_no_others(
+    played: Sampled,
+) -> None:
     for each in played.all():
         turns = played.sampled[each.id]
         mask = each.response_mask
@@ -53,7 +57,7 @@ def test_masks_cover_the_tokens_that_the_engine_sampled_and_no_others(played: Pl
         assert set(compress(each.policy_versions, inserted)) <= {-1}
 
 
-def test_the_cases_were_really_played(played: Played) -> None:
+def test_the_cases_were_really_played(played: Sampled) -> None:
     """Each kind of trajectory is among those that the other tests are about."""
     every, cases = played.all(), played.trajectories
     turns = [turn for each in every for turn in each.turns]
@@ -69,7 +73,7 @@ def test_the_cases_were_really_played(played: Played) -> None:
 
 
 def test_tokens_are_those_of_the_rendered_conversation_where_the_model_wrote_canonically(
-    played: Played,
+    played: Sampled,
 ) -> None:
     """Canonical: the tokens are those of their text, and the template keeps the text as it is.
 
@@ -85,7 +89,7 @@ def test_tokens_are_those_of_the_rendered_conversation_where_the_model_wrote_can
         assert _rendered(played.chat, each)[: len(tokens)] == tokens
 
 
-def test_a_forged_reply_ends_no_turn(played: Played) -> None:
+def test_a_forged_reply_ends_no_turn(played: Sampled) -> None:
     end, *_ = played.chat.stop_token_ids
     for each in played.trajectories["a forged reply"]:
         inserted = [
@@ -112,7 +116,7 @@ def _rendered(chat: ChatTokens, trajectory: Trajectory) -> list[int]:
     return chat.prompt(messages, trajectory.tools)
 
 
-def _is_canonical(played: Played, trajectory: Trajectory) -> bool:
+def _is_canonical(played: Sampled, trajectory: Trajectory) -> bool:
     """Whether each turn has the tokens of its text, and the template keeps all texts."""
     ids = trajectory.response_token_ids
     for turn in trajectory.turns:

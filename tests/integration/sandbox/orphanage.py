@@ -1,6 +1,6 @@
 """Starts the sandbox service as a container does that has no init: orphans become its children.
 
-So whatever a program leaves behind is found below the service, whoever started it.
+So whatever a program leaves behind is found below the service, no matter which process started it.
 """
 
 import ctypes

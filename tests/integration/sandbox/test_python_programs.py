@@ -118,7 +118,7 @@ def by_python(program: Program, folder: Path) -> Ended:
     with tempfile.TemporaryDirectory(dir="/tmp") as temporary:
         places = {"HOME": str(workspace), "PWD": str(workspace), "TMPDIR": temporary}
         ended = subprocess.run(
-            # Whoever started the tests may have signals ignored, as nohup does.
+            # The tests' parent may have ignored signals, as nohup does.
             ["env", "--default-signal", python, *what, *command.arguments],
             cwd=workspace,
             env={**BASIC_ENVIRONMENT, **places},

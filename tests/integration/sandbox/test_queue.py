@@ -19,7 +19,7 @@ SLEEP = "import time; time.sleep(1000)"
 
 @pytest.fixture(scope="module")
 def one_place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
-    """A service that runs one program at a time; whoever uses it leaves it idle."""
+    """A service that runs one program at a time; every test leaves it idle."""
     folder = tmp_path_factory.mktemp("one-place")
     with running_sandbox(folder, TEMPER_SANDBOX_CONCURRENCY="1") as sandbox:
         yield sandbox

@@ -1,4 +1,4 @@
-"""What came of a program, by the rules of the contract."""
+"""Results of programs, by the rules of the contract."""
 
 import base64
 import json

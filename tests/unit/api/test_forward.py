@@ -73,7 +73,7 @@ def connection(gateway: str) -> Iterator[http.client.HTTPConnection]:
 def test_request_and_answer_are_the_same_on_both_sides(
     upstream: ToolUpstream, http_client: httpx.Client, path: str
 ) -> None:
-    body = b'{"code": "\xff", "unknown": 1'  # whatever it is: the service is the one to judge
+    body = b'{"code": "\xff", "unknown": 1'  # forwarded as is: the service validates it
 
     answer = http_client.post(path, content=body, headers={"Content-Type": "application/json"})
 

@@ -101,7 +101,7 @@ def test_a_finish_is_estimated_only_while_it_can_be() -> None:
     assert estimated > JOB.created_at
 
 
-def test_a_checkpoint_shows_figures_only_under_openais_names() -> None:
+def test_a_checkpoint_shows_metrics_only_under_openais_names() -> None:
     metrics: dict[str, Any] = {
         "step": 4,
         "loss": 0.5,

@@ -92,7 +92,7 @@ class ToolUpstream(ThreadingHTTPServer):
         self.received: list[Received] = []
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """A test may make the connection break; that is no news."""
+        """A test may make the connection break; that is expected."""
 
 
 @contextlib.contextmanager

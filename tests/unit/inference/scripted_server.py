@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-Behaviour = Callable[["Exchange"], None]
+Behavior = Callable[["Exchange"], None]
 COMPLETION = {
     "id": "chatcmpl-1",
     "object": "chat.completion",
@@ -22,19 +22,19 @@ COMPLETION = {
 
 
 class Exchange(BaseHTTPRequestHandler):
-    """One request; what happens to it is the next behaviour of the server's script."""
+    """One request; what happens to it is the next behavior of the server's script."""
 
     protocol_version = "HTTP/1.1"
     server: "ScriptedServer"
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["content-length"]))
-        # Who sees the request may send another one: this one's behaviour is settled before.
-        behaviour = self.server.next_behaviour()
+        # Who sees the request may send another one: this one's behavior is settled before.
+        behavior = self.server.next_behavior()
         self.server.requests.append(
             ({k.lower(): v for k, v in self.headers.items()}, json.loads(body))
         )
-        behaviour(self)
+        behavior(self)
 
     def log_message(self, *args: Any) -> None:
         pass
@@ -49,7 +49,7 @@ class Exchange(BaseHTTPRequestHandler):
 
 
 class ScriptedServer(ThreadingHTTPServer):
-    """Serves its script's behaviours one a request, and the last of them for ever."""
+    """Serves its script's behaviors, one per request, and repeats the last one."""
 
     daemon_threads = True
     # Many connections at once must not wait until their first packets are sent again.
@@ -59,7 +59,7 @@ class ScriptedServer(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), Exchange)
         self.url = f"http://127.0.0.1:{self.server_port}/v1"
         self.requests: list[tuple[dict[str, str], dict[str, Any]]] = []
-        self.script: list[Behaviour] = [answer()]
+        self.script: list[Behavior] = [answer()]
         self.closing = threading.Event()
         self._lock = threading.Lock()
 
@@ -67,12 +67,12 @@ class ScriptedServer(ThreadingHTTPServer):
         if not isinstance(sys.exc_info()[1], ConnectionError):  # clients of these tests hang up
             super().handle_error(*args)
 
-    def next_behaviour(self) -> Behaviour:
+    def next_behavior(self) -> Behavior:
         with self._lock:
             return self.script.pop(0) if len(self.script) > 1 else self.script[0]
 
 
-def answer(status: int = 200, body: object = COMPLETION, **headers: str) -> Behaviour:
+def answer(status: int = 200, body: object = COMPLETION, **headers: str) -> Behavior:
     """Answer with JSON, or with bytes as they are."""
     data = body if isinstance(body, bytes) else json.dumps(body).encode()
     return lambda exchange: exchange.send(status, data, **headers)

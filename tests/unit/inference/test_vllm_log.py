@@ -58,7 +58,7 @@ def test_a_long_cause_is_cut() -> None:
     assert len(cause) == 500
 
 
-def test_milestones_are_recognised() -> None:
+def test_milestones_are_recognized() -> None:
     line = "(Worker pid=8471) INFO 11-21 11:14:24 [cpu_model_runner.py:68] Starting to load model"
 
     assert milestone(line) is StartupPhase.LOADING_WEIGHTS

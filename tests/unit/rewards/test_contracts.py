@@ -22,7 +22,7 @@ INPUT = [{"role": "user", "content": "x"}]
         {"type": "callable", "function": "no_dot"},
         {"type": "callable", "function": "os.system('x')"},
         {"type": "judge", "model": "m", "prompt": "p", "range": [1, 0]},
-        {"type": "judge", "model": "m", "prompt": "p", "normalise": True},
+        {"type": "judge", "model": "m", "prompt": "p", "normalise": True},  # retired name
         EXACT | {"operation": "regex"},
         EXACT | {"type": "text_similarity", "evaluation_metric": "cosine"},
         {"type": "score_model", "name": "s", "model": "m", "input": []},

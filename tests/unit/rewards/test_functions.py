@@ -9,7 +9,7 @@ import pytest
 from services.core.operator_environment import OperatorEnvironment
 from tests.support.rewards import failure, score, trajectory
 from tests.unit.inference.scripted_server import (
-    Behaviour,
+    Behavior,
     ScriptedServer,
     answer,
     break_off,
@@ -97,7 +97,7 @@ def test_a_service_judges_the_record_of_a_rollout(server: ScriptedServer) -> Non
     "trouble", [reset, break_off, answer(503), answer(429, {}, retry_after="0")]
 )
 def test_a_passing_trouble_of_a_service_is_waited_out(
-    server: ScriptedServer, trouble: Behaviour
+    server: ScriptedServer, trouble: Behavior
 ) -> None:
     server.script = [trouble, answer(body={"score": 1})]
 
@@ -105,7 +105,7 @@ def test_a_passing_trouble_of_a_service_is_waited_out(
 
 
 @pytest.mark.parametrize(
-    ("behaviour", "told"),
+    ("behavior", "told"),
     [
         (answer(400, {"error": "no such field"}), "no such field"),
         (answer(302, b"", location="http://169.254.169.254/"), "302"),
@@ -117,9 +117,9 @@ def test_a_passing_trouble_of_a_service_is_waited_out(
     ],
 )
 def test_an_answer_without_a_score_is_told_of(
-    server: ScriptedServer, behaviour: Behaviour, told: str
+    server: ScriptedServer, behavior: Behavior, told: str
 ) -> None:
-    server.script = [behaviour]
+    server.script = [behavior]
 
     assert told in failure(SAMPLE, http(server))
     assert len(server.requests) == 1

@@ -12,7 +12,7 @@ from services.rewards.judge import read_label, read_number
 from tests.support.rewards import failure, score, trajectory
 from tests.unit.inference.scripted_server import (
     COMPLETION,
-    Behaviour,
+    Behavior,
     ScriptedServer,
     answer,
     running_server,
@@ -39,7 +39,7 @@ def server() -> Iterator[ScriptedServer]:
         yield scripted
 
 
-def says(text: str | None) -> Behaviour:
+def says(text: str | None) -> Behavior:
     message = {"role": "assistant", "content": text}
     return answer(body=COMPLETION | {"choices": [{"message": message}]})
 

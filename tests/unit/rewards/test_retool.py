@@ -20,7 +20,7 @@ MATH = RETOOL | {"equivalence": "math"}
         "\\boxed{4}",
         "So it is $\\boxed{ 4 }$.<|im_end|>\n",
         "\\boxed{3}, no: \\boxed{4}",
-        "\\boxed{4} and then \\boxed{",  # what was not written to its end is no answer
+        "\\boxed{4} and then \\boxed{",  # an unterminated box is not an answer
         "\\boxed{4}" + "x" * 291,
     ],
 )

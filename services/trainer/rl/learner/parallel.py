@@ -75,12 +75,12 @@ class DataParallel:
         self._accelerator = accelerator
         self._max_norm = max_norm
         self._model: Any = None
-        self._optimiser: Any = None
+        self._optimizer: Any = None
 
     def prepare(self, model: LanguageModel, build: Build) -> tuple[Any, Any]:
         self._model = self._accelerator.prepare_model(model)
-        self._optimiser = build(model)
-        return self._model, self._optimiser
+        self._optimizer = build(model)
+        return self._model, self._optimizer
 
     def sync_gradients(self, *, enabled: bool) -> AbstractContextManager[None]:
         return nullcontext() if enabled else self._accelerator.no_sync(self._model)
@@ -89,16 +89,16 @@ class DataParallel:
         loss.backward()
 
     def step(self) -> Mapping[str, float]:
-        norms = clip_gradients(self._optimiser, self._max_norm)
-        self._optimiser.step()
-        self._optimiser.zero_grad()
+        norms = clip_gradients(self._optimizer, self._max_norm)
+        self._optimizer.step()
+        self._optimizer.zero_grad()
         return norms
 
     def gather(self, parameter: Tensor) -> Tensor:
         return cpu_copy(parameter)
 
     def optimizer_state(self, parameter: Tensor) -> Mapping[str, Tensor]:
-        return {name: cpu_copy(each) for name, each in self._optimiser.state[parameter].items()}
+        return {name: cpu_copy(each) for name, each in self._optimizer.state[parameter].items()}
 
     def restore(self, states: Sequence[ParameterState]) -> None:
         for parameter, value, optimizer_state in states:
@@ -108,7 +108,7 @@ class DataParallel:
                 # The step count is a scalar, which optimizers keep on the CPU.
                 is_number = moment.shape != parameter.shape
                 laid = moment if is_number else _distribute_like(parameter, moment)
-                self._optimiser.state[parameter][name] = laid
+                self._optimizer.state[parameter][name] = laid
 
 
 class FullySharded(DataParallel):
@@ -121,8 +121,8 @@ class FullySharded(DataParallel):
         # What is not in a layer too: gathered weights are not those that the optimizer knows, and
         # a checkpoint after a forward pass would miss their optimizer_state.
         self._model = fully_shard(model, reshard_after_forward=True)
-        self._optimiser = build(model)
-        return self._model, self._optimiser
+        self._optimizer = build(model)
+        return self._model, self._optimizer
 
     def sync_gradients(self, *, enabled: bool) -> AbstractContextManager[None]:
         self._model.set_requires_gradient_sync(enabled)

@@ -70,7 +70,7 @@ class Updater:
         max_response_length: int,
     ) -> None:
         self._model = model
-        self._optimiser = optimizer
+        self._optimizer = optimizer
         self._objective = objective
         self._processes = processes
         self._settings = settings
@@ -85,7 +85,7 @@ class Updater:
         began = time.perf_counter()
         entropy = np.random.SeedSequence([self._seed, step, self._processes.rank])
         torch.manual_seed(int(entropy.generate_state(1, np.uint64)[0] >> 1))
-        set_learning_rates(self._optimiser, step, self._settings.warmup_steps)
+        set_learning_rates(self._optimizer, step, self._settings.warmup_steps)
         metrics: dict[str, float] = {}
         loss = self._objective.begin(tokens, metrics)
         scored = time.perf_counter()
@@ -163,7 +163,7 @@ class Updater:
         now = time.perf_counter()
         whole = sum(len(each.token_ids) for each in tokens.sequences)
         return {
-            "learning_rate": self._optimiser.param_groups[0]["lr"],
+            "learning_rate": self._optimizer.param_groups[0]["lr"],
             "trained_tokens": float(tokens.count),
             "sequences": float(len(tokens.sequences)),
             "tokens_per_second": whole / (now - began),

@@ -1,4 +1,4 @@
-"""Programs whose output never ends or is no text, and input that nobody reads."""
+"""Programs whose output never ends or is not text, and input that nobody reads."""
 
 import json
 from typing import Any

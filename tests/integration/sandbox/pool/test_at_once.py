@@ -30,7 +30,7 @@ def test_concurrent_programs_do_not_see_each_other(sandbox: PoolInThread) -> Non
     for number, outcome in enumerate(outcomes):
         own, _, rest = outcome.stdout.decode().partition(" ")
         assert own == f"{number}", outcome
-        # A runtime that lies in the temporary folder shows there.
+        # A runtime in the temporary folder shows there.
         assert rest.startswith(("['main.py', 'own'] [", "['own', 'main.py'] ["))
         assert "left" not in rest
 

@@ -149,7 +149,7 @@ PROGRAMS = {
         sys.excepthook = lambda *_: sys.exit(7)
         raise ValueError("original")
     """),
-    "excepthook that is no function": Program("""
+    "excepthook that is not a function": Program("""
         import sys
         sys.excepthook = None
         raise ValueError("original")
@@ -194,7 +194,7 @@ PROGRAMS = {
     """),
     "suggested name": Program("""
         import math
-        colour = 1
+        color = 1
         try:
             print(math.sqr(4))
         except AttributeError as error:

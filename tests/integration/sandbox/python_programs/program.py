@@ -27,7 +27,7 @@ class Program:
 
     @property
     def all_files(self) -> dict[str, bytes]:
-        """All that lies in the work directory, by name."""
+        """All files of the work directory, by name."""
         source = self.source
         main = source if isinstance(source, bytes) else dedent(source).lstrip("\n").encode()
         return {"main.py": main, **self.files}

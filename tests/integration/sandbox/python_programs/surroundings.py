@@ -220,14 +220,14 @@ PROGRAMS = {
             x: int
             y: "Point | None" = None
 
-        class Colour(enum.Enum):
+        class Color(enum.Enum):
             RED = 1
 
         Pair = typing.NamedTuple("Pair", [("a", int), ("b", str)])
-        print(pickle.loads(pickle.dumps([Point(1, Point(2)), Colour.RED, Pair(1, "b")])))
+        print(pickle.loads(pickle.dumps([Point(1, Point(2)), Color.RED, Pair(1, "b")])))
         print(Point.__module__, Pair.__module__, typing.get_type_hints(Point))
-        print(inspect.getsource(Point), inspect.getmodule(Point), inspect.getfile(Colour))
-        print(copy.deepcopy(Point(3)), inspect.getsourcelines(Colour)[1], pickle.dumps(Point))
+        print(inspect.getsource(Point), inspect.getmodule(Point), inspect.getfile(Color))
+        print(copy.deepcopy(Point(3)), inspect.getsourcelines(Color)[1], pickle.dumps(Point))
     """),
     "doctest": Program('''
         """Adds.

@@ -41,7 +41,7 @@ class SessionClient:
         return wait_for(try_it, "a session can be created", 240.0)
 
     def execute(self, code: str, **fields: object) -> Answer:
-        """What came of a cell; the request must be a good one."""
+        """The result of a cell; the request must be valid."""
         answer = self.http.post(f"{self.path}/execute", json={"code": code, **fields})
         assert answer.status_code == 200, answer.text
         return dict(answer.json())

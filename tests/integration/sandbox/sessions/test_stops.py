@@ -22,7 +22,7 @@ while True:
 
 
 def stopped(session: SessionClient, code: str) -> Answer:
-    """What came of a cell that printed something and then went on for too long.
+    """The result of a cell that printed something and then exceeded its time.
 
     On a busy machine it may need more than the first time limit for as much as to print.
     """

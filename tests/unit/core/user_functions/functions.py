@@ -10,7 +10,7 @@ from typing import Any
 
 
 def add(a: float, b: float = 0) -> float:
-    print("a line that is no answer")
+    print("a line that is not an answer")
     subprocess.run([sys.executable, "-c", "print('nor this')"], check=True)
     return a + b
 

@@ -107,7 +107,7 @@ CIRCLE = {"type": "circle", "radius": 1}
         ({"shape": CIRCLE, "tags": ["a", "b", "c"]}, "tags"),
         ({"shape": CIRCLE, "labels": {"a.b": "x"}}, "labels.a.b"),
         ({"shape": CIRCLE, "owner": {"type": "square", "side": "x"}}, "owner"),
-        ({"shape": CIRCLE, "colour": 1}, "colour"),
+        ({"shape": CIRCLE, "color": 1}, "color"),
         ([], None),
         (None, None),
         ("text", None),
@@ -138,7 +138,7 @@ def test_a_validators_message_is_unchanged(client: TestClient) -> None:
     ("body", "message"),
     [
         ({"sclae": 1}, "sclae: is not a field of this request; did you mean scale?"),
-        ({"colour": 1}, "colour: is not a field of this request"),
+        ({"color": 1}, "color: is not a field of this request"),
         (
             {"pens": [{}, {"widht": 1}]},
             "pens[1].widht: is not a field of this request; did you mean width?",

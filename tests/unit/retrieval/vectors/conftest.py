@@ -18,9 +18,9 @@ Build = Callable[[DenseKind, Vectors], DenseIndex]
 
 def clustered(count: int, seed: int = 0, dimension: int = DIMENSION) -> Vectors:
     """Unit vectors around forty centers, the same for every seed."""
-    centres = np.random.default_rng(99).standard_normal((40, dimension))
+    centers = np.random.default_rng(99).standard_normal((40, dimension))
     random = np.random.default_rng(seed)
-    rows = centres[random.integers(0, 40, count)] + 0.6 * random.standard_normal((count, dimension))
+    rows = centers[random.integers(0, 40, count)] + 0.6 * random.standard_normal((count, dimension))
     return np.asarray(rows / np.linalg.norm(rows, axis=1, keepdims=True), dtype=np.float32)
 
 

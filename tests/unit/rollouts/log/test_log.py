@@ -61,7 +61,7 @@ def test_a_log_is_cut_back_to_its_first_lines(tmp_path: Path, keep: int) -> None
     assert ids(tmp_path) == [f"traj-{n}-0" for n in [*range(keep), 9]]
 
 
-def test_without_its_index_a_log_is_indexed_anew(tmp_path: Path) -> None:
+def test_without_its_index_a_log_is_indexed_again(tmp_path: Path) -> None:
     fill(tmp_path, trajectory(0), trajectory(1))
     (tmp_path / INDEX).unlink()
 

@@ -45,7 +45,7 @@ syscalls.install_filter(assemble(
     unknown=Rule(ALLOW), forbidden=range(0),
 ))
 """
-"""What a container engine's own filter does, whoever one is in the container."""
+"""What a container engine's own filter does, for every user of the container."""
 
 FORBID_BY_SETTING = """
 import os

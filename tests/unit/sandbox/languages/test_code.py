@@ -78,7 +78,7 @@ def test_python_imports_are_found(code: str, modules: set[str]) -> None:
         ("public enum E { A; public static void main(String[] a) {} }", "E", "E"),
         ("@RunWith(JUnit4.class) public class CalcTest { }", "CalcTest", "CalcTest"),
         ("", "Main", "Main"),
-        ("this is no Java", "Main", "Main"),
+        ("this is not Java", "Main", "Main"),
     ],
 )
 def test_java_file_and_main_class(code: str, file: str, main: str) -> None:

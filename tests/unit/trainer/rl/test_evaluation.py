@@ -45,7 +45,7 @@ def judge(trajectory: Trajectory) -> float:
     return version_of(trajectory) if is_held_out(trajectory) else float(trajectory.sample_index)
 
 
-def figures_of(folder: Path) -> dict[int, dict[str, Any]]:
+def metrics_of(folder: Path) -> dict[int, dict[str, Any]]:
     lines = [json.loads(line) for line in (folder / METRICS).read_text().splitlines()]
     steps = [line["step"] for line in lines]
     assert len(steps) == len(set(steps))
@@ -55,7 +55,7 @@ def figures_of(folder: Path) -> dict[int, dict[str, Any]]:
 def rewards_by_step(folder: Path) -> dict[int, float]:
     return {
         step: metrics["eval_reward"]
-        for step, metrics in figures_of(folder).items()
+        for step, metrics in metrics_of(folder).items()
         if "eval_reward" in metrics
     }
 
@@ -66,7 +66,7 @@ def test_each_evaluation_uses_the_policy_of_its_step(tmp_path: Path, staleness: 
     engine, learner = SteadyEngine(answer), CountingLearner(seconds=3.0)
     run(Run(tmp_path, online, engine, questions(6), judge, learner, held_out=held_out(3)).play())
     assert rewards_by_step(tmp_path) == {0: 0.0, 2: 2.0, 4: 4.0, 5: 5.0}
-    metrics = figures_of(tmp_path)[4]
+    metrics = metrics_of(tmp_path)[4]
     assert metrics["eval_reward/judge"] == 4.0
     assert metrics["eval_reward_std"] == 0.0
     assert metrics["eval_response_length"] == 5.0
@@ -110,7 +110,7 @@ def test_killed_training_reports_each_evaluation_once(
         job = Run(folder, online, engine, questions(6), judge, learner, held_out=held_out(3))
         run(job.play(killed_after))
     assert rewards_by_step(folder) == {0: 0.0, 2: 2.0, 4: 4.0, 5: 5.0}
-    assert sorted(figures_of(folder)) == list(range(6))
+    assert sorted(metrics_of(folder)) == list(range(6))
 
 
 def test_evaluation_without_usable_samples_warns(tmp_path: Path) -> None:
@@ -127,8 +127,8 @@ def test_evaluation_without_usable_samples_warns(tmp_path: Path) -> None:
     warnings = [report["message"] for report in reports if report.get("level") == "warn"]
     reason = "no prompt of the validation file could be evaluated; the first: no judge"
     assert warnings == [reason, reason]
-    assert "eval_reward" not in figures_of(tmp_path)[1]
-    assert figures_of(tmp_path)[1]["reward"] == 0.5
+    assert "eval_reward" not in metrics_of(tmp_path)[1]
+    assert metrics_of(tmp_path)[1]["reward"] == 0.5
 
 
 def test_long_evaluation_reports_progress(tmp_path: Path) -> None:
