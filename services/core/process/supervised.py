@@ -72,13 +72,16 @@ class SupervisedProcess:
         tree: str,
         deadline: float = math.inf,
         grace_seconds: float,
+        memory_bytes: int | None = None,
     ) -> "SupervisedProcess":
         """Start ``command`` in the tree named ``tree``; its output is appended to ``log``.
 
         It may run until ``deadline`` on the `lease_clock`; after that nothing is started and the
-        process has expired. Raises `StartFailed`.
+        process has expired. ``memory_bytes`` limits the data of each process of the tree
+        (RLIMIT_DATA). Raises `StartFailed`.
         """
-        arguments = [str(log), str(deadline), str(grace_seconds), *command]
+        limits = [str(deadline), str(grace_seconds), str(memory_bytes or 0)]
+        arguments = [str(log), *limits, *command]
         watchdog = subprocess.Popen(
             [sys.executable, "-I", "-S", str(WATCHDOG), *arguments],
             stdin=subprocess.PIPE,

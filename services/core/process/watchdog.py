@@ -17,6 +17,7 @@ process was suspended) grants no more time than the lease in the database.
 import ctypes
 import json
 import os
+import resource
 import select
 import signal
 import subprocess
@@ -35,7 +36,9 @@ _prctl = ctypes.CDLL(None, use_errno=True).prctl
 class Watchdog:
     """Runs one command until it ends or has to be stopped."""
 
-    def __init__(self, command: list[str], log: str, deadline: float, grace: float) -> None:
+    def __init__(
+        self, command: list[str], log: str, deadline: float, grace: float, memory: int
+    ) -> None:
         self.deadline = deadline
         self.grace = grace
         self.expired = False
@@ -49,7 +52,7 @@ class Watchdog:
                 stdout=log_file,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
-                preexec_fn=_die_with_parent,  # noqa: PLW1509 - this process has one thread
+                preexec_fn=lambda: _prepare(memory),  # noqa: PLW1509 - this process has one thread
             )
 
     def run(self) -> int:
@@ -123,8 +126,11 @@ def _clock() -> float:
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
-def _die_with_parent() -> None:
+def _prepare(memory: int) -> None:
+    """Set up the child: it dies with the watchdog, and its memory is limited (0: unlimited)."""
     _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if memory:
+        resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
 
 
 def _descendants() -> set[int]:
@@ -169,14 +175,14 @@ def _report(**fields: object) -> None:
 
 
 def main() -> None:
-    """Run as ``watchdog.py <log> <deadline> <grace seconds> <command...>``."""
-    log, deadline, grace, *command = sys.argv[1:]
+    """Run as ``watchdog.py <log> <deadline> <grace seconds> <memory bytes> <command...>``."""
+    log, deadline, grace, memory, *command = sys.argv[1:]
     _prctl(PR_SET_CHILD_SUBREAPER, 1)
     if _clock() >= float(deadline):
         _report(returncode=-signal.SIGTERM, expired=True)
         return
     try:
-        watchdog = Watchdog(command, log, float(deadline), float(grace))
+        watchdog = Watchdog(command, log, float(deadline), float(grace), int(memory))
     except (OSError, subprocess.SubprocessError) as error:
         _report(error=str(error))
         return

@@ -7,10 +7,13 @@ from fastapi.responses import JSONResponse
 from sqlalchemy.exc import DataError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolExhausted
 
-from services.contracts.errors import InvalidRequest, Unavailable
+from services.contracts.errors import InvalidRequest, StorageFull, Unavailable
 from services.core.web.errors import error_answer
 
 logger = logging.getLogger(__name__)
+
+FULL = ("database or disk is full", "No space left on device")
+"""How SQLite and PostgreSQL say that their disk is full."""
 
 
 def install_database_errors(app: FastAPI) -> None:
@@ -28,5 +31,7 @@ def _unstorable(_request: Request, error: Exception) -> JSONResponse:
 
 def _database_error(_request: Request, error: Exception) -> JSONResponse:
     logger.error("database: %s", error)
+    if any(words in str(error) for words in FULL):
+        return error_answer(StorageFull("the disk of the database is full"))
     message = "the database does not answer"
     return error_answer(Unavailable(message, code="database_unavailable"))

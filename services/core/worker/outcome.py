@@ -21,6 +21,10 @@ from services.core.worker.child_files import open_child_file
 from services.core.worker.handler import Handler
 
 MAX_RESULT_BYTES = 4 << 20
+LAST_LINES = 3
+OUT_OF_MEMORY = ("MemoryError", "numpy._core._exceptions._ArrayMemoryError", "pyarrow.lib.ArrowMem")
+STORAGE_FULL = ("No space left on device", "Disk quota exceeded")
+"""How the last lines of a Python traceback say what a process ran out of."""
 
 
 @dataclass(frozen=True)
@@ -139,9 +143,19 @@ def _give_back(session: Session, claim: Claim, job: Job) -> None:
 def _is_retryable(child_exit: ChildExit) -> bool:
     """Whether the child, or a process that it depends on, died: another attempt may succeed."""
     if child_exit.result is None:
-        return True
+        return _exhausted(child_exit) is None
     error = child_exit.result.get("error")
     return isinstance(error, dict) and error.get("retryable") is True
+
+
+def _exhausted(child_exit: ChildExit) -> JobError | None:
+    """The resource that the child ran out of, by the last lines of its log."""
+    for line in reversed(child_exit.log_tail[-LAST_LINES:]):
+        if line.startswith(OUT_OF_MEMORY):
+            return JobError(code="out_of_memory", message=f"the process ran out of memory: {line}")
+        if any(words in line for words in STORAGE_FULL):
+            return JobError(code="storage_full", message=f"the disk is full: {line}")
+    return None
 
 
 def _cause(child_exit: ChildExit) -> JobError:
@@ -158,6 +172,8 @@ def _cause(child_exit: ChildExit) -> JobError:
     if child_exit.unsupervised:
         message = "the watchdog of the process was killed, and the process with it"
         return JobError(code="watchdog_killed", message=message)
+    if (exhausted := _exhausted(child_exit)) is not None:
+        return exhausted
     if child_exit.returncode >= 0:
         message = f"the process ended with code {child_exit.returncode} and no result"
         return JobError(code="process_crashed", message=message)

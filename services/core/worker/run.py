@@ -1,5 +1,6 @@
 """One claim, from its child's start to its outcome."""
 
+import errno
 import logging
 import signal
 import threading
@@ -77,8 +78,10 @@ class ClaimRun:
         except Exception as error:
             # A bug must fail the job with a trace in the log, not leave it running.
             logger.exception("job %s", self._claim.job.id)
-            message = f"internal error: {type(error).__name__}: {error}"
-            self._fail(JobError(code="internal_error", message=message))
+            message, code = f"internal error: {type(error).__name__}: {error}", "internal_error"
+            if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+                message, code = f"the disk is full: {error}", "storage_full"
+            self._fail(JobError(code=code, message=message))
 
     def _run_child(self) -> ChildExit:
         """Start the child, follow it, and return how it ended once its tree is gone.
@@ -119,6 +122,7 @@ class ClaimRun:
             tree=tree_name(job.id, job.epoch),
             deadline=self._lease.deadline,
             grace_seconds=self._settings.grace_seconds,
+            memory_bytes=self._memory_bytes(),
         )
 
     def _exit(
@@ -133,6 +137,11 @@ class ClaimRun:
             log_tail=log_tail(self._dir / LOG),
             unsupervised=unsupervised,
         )
+
+    def _memory_bytes(self) -> int | None:
+        """Files are untrusted: validating one must not take the memory of the host."""
+        is_validation = self._claim.stage is Stage.VALIDATION
+        return int(self._settings.validation_memory_gib * 2**30) if is_validation else None
 
     def _launch(self) -> Launch | None:
         if self._claim.stage is Stage.VALIDATION:

@@ -19,6 +19,9 @@ class WorkerSettings(Settings, ToolSettings):
     validation_slots: int = Field(
         default=2, ge=1, le=64, description="Files that one worker validates concurrently."
     )
+    validation_memory_gib: float = Field(
+        default=4.0, ge=0.5, le=1024.0, description="Memory of a process that validates files."
+    )
     retry_seconds: float = Field(
         default=5.0,
         ge=0.0,

@@ -261,6 +261,22 @@ def test_a_pending_renewal_does_not_undo_a_termination(tree: Tree) -> None:
     assert process.expired
 
 
+def test_the_memory_of_a_child_is_limited(tree: Tree) -> None:
+    process = SupervisedProcess.start(
+        [sys.executable, "-c", "held = bytearray(400 << 20)"],
+        cwd=tree.folder,
+        env={},
+        log=tree.log,
+        tree=str(tree.folder),
+        grace_seconds=0.5,
+        memory_bytes=200 << 20,
+    )
+    tree.started.append(process)
+
+    assert finished(process) == 1
+    assert "MemoryError" in tree.log.read_text()
+
+
 def test_a_tree_ends_with_the_tree_that_it_is_nested_in(tree: Tree) -> None:
     process = SupervisedProcess.start(
         [sys.executable, "-c", DAEMONS],

@@ -143,6 +143,23 @@ def test_a_dead_process_costs_an_attempt_and_the_next_one_waits(
     assert event.data == {"log_tail": ["last line"]}
 
 
+@pytest.mark.parametrize(
+    ("line", "code"),
+    [
+        ("OSError: [Errno 28] No space left on device: 'x'", "storage_full"),
+        ("MemoryError", "out_of_memory"),
+    ],
+)
+def test_a_process_that_ran_out_of_a_resource_fails_with_that_reason(
+    database: Database, held: Claim, line: str, code: str
+) -> None:
+    job = settled(database, held, replace(ending(returncode=1), log_tail=["Traceback", line]))
+
+    assert job.error is not None
+    assert (job.status, job.error.code) == (JobStatus.FAILED, code)
+    assert line in job.error.message
+
+
 @pytest.mark.parametrize(("retryable", "status"), [(True, "queued"), (False, "failed")])
 def test_a_failure_is_retried_if_the_child_says_so(
     database: Database, held: Claim, retryable: bool, status: str

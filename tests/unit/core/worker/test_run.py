@@ -1,5 +1,6 @@
 """One claim with a real child, a real database and the real watchdog."""
 
+import errno
 import json
 import sys
 import threading
@@ -134,3 +135,18 @@ def test_a_child_that_closes_its_output_is_followed_to_its_end(
     assert [event.message for event in events if event.message.isdigit()] == [
         str(number) for number in range(5000)
     ]
+
+
+def test_a_disk_that_is_full_before_the_child_starts_is_the_cause(
+    database: Database, held: Claim, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: Any) -> Launch:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    handler = Handler(FINISH)
+    monkeypatch.setattr(handler, "work", full)
+
+    job = run(database, held, tmp_path, handler)
+
+    assert job.error is not None
+    assert job.error.code == "storage_full"
