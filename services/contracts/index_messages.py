@@ -10,10 +10,12 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from services.contracts.indexes import (
     IndexBuildMetrics,
+    IndexMode,
     IndexName,
     IndexSpecification,
     IndexSummary,
 )
+from services.contracts.retrieval import MAX_TOPK, SearchHit
 
 MESSAGE_FILE = "order.json"
 MODULE = "services.retrieval.builder"
@@ -70,8 +72,18 @@ class ListIndexes(_Message):
     index: IndexName | None = None
 
 
+class SearchIndex(_Message):
+    """Search an index."""
+
+    action: Literal["search"] = "search"
+    index: IndexName
+    query: str
+    topk: int = Field(default=3, ge=1, le=MAX_TOPK)
+    mode: IndexMode | None = None
+
+
 IndexMessage = Annotated[
-    BuildIndex | PutCorpus | DeletePassages | DropIndex | ListIndexes,
+    BuildIndex | PutCorpus | DeletePassages | DropIndex | ListIndexes | SearchIndex,
     Field(discriminator="action"),
 ]
 
@@ -90,6 +102,14 @@ class PassagesChanged(BaseModel):
     index: str
     changed: int = Field(description="Documents that were added, replaced or deleted.")
     documents: int = Field(description="Documents that the index holds now.")
+
+
+class PassagesFound(BaseModel):
+    """The best passages of a query, best first."""
+
+    index: str
+    mode: IndexMode
+    hits: list[SearchHit]
 
 
 class IndexDropped(BaseModel):

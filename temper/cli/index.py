@@ -10,6 +10,7 @@ import typer
 from pydantic import TypeAdapter, ValidationError
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from services.contracts.base import JsonObject
 from services.contracts.index_messages import (
     BuildIndex,
     DeletePassages,
@@ -20,7 +21,9 @@ from services.contracts.index_messages import (
     IndexMessage,
     ListIndexes,
     PassagesChanged,
+    PassagesFound,
     PutCorpus,
+    SearchIndex,
 )
 from services.contracts.indexes import (
     DenseKind,
@@ -29,6 +32,7 @@ from services.contracts.indexes import (
     IndexSpecification,
     IndexSummary,
 )
+from services.contracts.retrieval import MAX_TOPK
 from temper.cli.exit_codes import ExitCode
 from temper.cli.output import JsonOption, Output
 from temper.cli.units import age, duration, number, size
@@ -138,6 +142,29 @@ def show(name: Name, as_json: JsonOption = False) -> None:
         out.document(index)
     else:
         out.fields(index_fields(index))
+
+
+@app.command()
+def search(
+    name: Name,
+    query: Annotated[str, typer.Argument(metavar="QUERY", help="Words, or a question.")],
+    topk: Annotated[int, typer.Option(min=1, max=MAX_TOPK, help="Number of passages.")] = 3,
+    mode: Annotated[IndexMode | None, typer.Option(help="Default: all that it supports.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Search an index; a dense or hybrid one starts its encoder first."""
+    out = Output(as_json)
+    request = SearchIndex(index=name, query=query, topk=topk, mode=mode)
+    found = _run(out, request, PassagesFound)
+    if as_json:
+        out.document(found)
+        return
+    for hit in found.hits:
+        out.line(f"{hit.score:.3f}  {hit.document['id']}  {_one_line(hit.document)}")
+
+
+def _one_line(document: JsonObject) -> str:
+    return " ".join(str(document["contents"]).split())[:160]
 
 
 @app.command()

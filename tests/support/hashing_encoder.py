@@ -12,6 +12,7 @@ from services.retrieval.encoder.specification import (
     Backend,
     EncoderDescription,
     EncoderSpecification,
+    TextKind,
 )
 
 DIMENSION = 64
@@ -33,7 +34,7 @@ class HashingEncoder:
             device="cpu",
         )
 
-    def encode(self, passages: Sequence[str]) -> Vectors:
+    def encode(self, passages: Sequence[str], kind: TextKind = TextKind.PASSAGE) -> Vectors:
         self.encoded += passages
         sums = np.stack([np.sum(_directions(text), axis=0) for text in passages])
         vectors: Vectors = sums / np.linalg.norm(sums, axis=1, keepdims=True)

@@ -23,6 +23,7 @@ from services.contracts.index_messages import (
     IndexMessage,
     ListIndexes,
     PutCorpus,
+    SearchIndex,
 )
 from services.contracts.indexes import IndexSummary
 from services.core.process.reporter import Reporter
@@ -30,6 +31,7 @@ from services.retrieval.builder.build import BuildContext, build_index
 from services.retrieval.builder.changes import delete_documents, put_documents
 from services.retrieval.builder.encoding import PassageEncoder, running_encoder
 from services.retrieval.builder.progress import BuildProgress
+from services.retrieval.builder.search import search_index
 from services.retrieval.corpus.validation import InvalidCorpus
 from services.retrieval.encoder.specification import EncoderSpecification
 from services.retrieval.index_settings import IndexSettings
@@ -58,14 +60,20 @@ def carry_out(request: IndexMessage, folder: Path, reporter: Reporter) -> BaseMo
             return put_documents(request, context, progress)
         case DeletePassages():
             return delete_documents(request, context)
+        case SearchIndex():
+            return search_index(request, context)
         case DropIndex():
             _drop(store, request.index)
             return IndexDropped(index=request.index)
         case ListIndexes():
-            if request.index is not None:
-                return Indexes(indexes=[store.summary(request.index)])
-            summaries = (_summary(store, name) for name in store.names())
-            return Indexes(indexes=[summary for summary in summaries if summary is not None])
+            return Indexes(indexes=_listed(store, request.index))
+
+
+def _listed(store: IndexStore, name: str | None) -> list[IndexSummary]:
+    if name is not None:
+        return [store.summary(name)]
+    summaries = (_summary(store, each) for each in store.names())
+    return [summary for summary in summaries if summary is not None]
 
 
 def _summary(store: IndexStore, name: str) -> IndexSummary | None:

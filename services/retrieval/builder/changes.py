@@ -31,7 +31,7 @@ def put_documents(
     total = sum(1 for _ in checked)
     checked.raise_problems()
     index = context.store.open(request.index).index
-    with _encoder_of(index, context) as encoder:
+    with encoder_of(index, context) as encoder:
         changes, changed = Changes(index), 0
         progress.begin("adding")
         documents = (passage.document for passage in checked)
@@ -49,7 +49,7 @@ def delete_documents(request: DeletePassages, context: BuildContext) -> Passages
 
 
 @contextmanager
-def _encoder_of(index: Index, context: BuildContext) -> Iterator[PassageEncoder | None]:
+def encoder_of(index: Index, context: BuildContext) -> Iterator[PassageEncoder | None]:
     """Run the encoder that made the index's vectors; None for an index without vectors.
 
     Raises `EncoderMismatch` when the same model now produces different vectors.

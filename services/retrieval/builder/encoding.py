@@ -36,7 +36,7 @@ class PassageEncoder(Protocol):
     def description(self) -> EncoderDescription:
         """Its model, dimension and fingerprint."""
 
-    def encode(self, passages: Sequence[str]) -> Vectors:
+    def encode(self, passages: Sequence[str], kind: TextKind = TextKind.PASSAGE) -> Vectors:
         """Encode passages: (passages, dimension)."""
 
 
@@ -65,7 +65,7 @@ class _Encoder:
     client: BlockingEncoderClient
     description: EncoderDescription
 
-    def encode(self, passages: Sequence[str]) -> Vectors:
+    def encode(self, passages: Sequence[str], kind: TextKind = TextKind.PASSAGE) -> Vectors:
         """Encode passages: (passages, dimension).
 
         Waits for a crashed encoder to be restarted. Raises `EncoderUnavailable` or `EncoderTimeout`
@@ -73,11 +73,11 @@ class _Encoder:
         """
         for _ in range(TRIES - 1):
             try:
-                return self._encode(passages)
+                return self._encode(passages, kind)
             except (EncoderUnavailable, EncoderTimeout):
                 self.process.wait_ready(START_SECONDS)
-        return self._encode(passages)
+        return self._encode(passages, kind)
 
-    def _encode(self, passages: Sequence[str]) -> Vectors:
+    def _encode(self, passages: Sequence[str], kind: TextKind) -> Vectors:
         deadline = time.monotonic() + CALL_SECONDS
-        return self.client.encode(passages, TextKind.PASSAGE, deadline=deadline)
+        return self.client.encode(passages, kind, deadline=deadline)

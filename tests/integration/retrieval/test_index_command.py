@@ -46,6 +46,9 @@ def test_an_index_can_be_created_changed_and_dropped(home: Home, folder: IndexFo
     (listed,) = answer(home, "list")["indexes"]
     shown = home.run("index", "show", "library").stdout
 
+    found = answer(home, "search", "library", "new", "--topk", "1")
+
+    assert [hit["document"]["id"] for hit in found["hits"]] == ["passage-7"]
     assert created.stdout.startswith("built library")
     assert "100 documents" in created.stdout
     assert (added["changed"], added["documents"]) == (2, 101)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from services.contracts.errors import InvalidRequest, StorageFull
-from services.contracts.index_messages import BuildIndex, IndexBuilt, PutCorpus
+from services.contracts.index_messages import BuildIndex, IndexBuilt, PutCorpus, SearchIndex
 from services.contracts.indexes import DenseKind, IndexMode, IndexSpecification
 from services.core.process.reporter import Reporter
 from services.retrieval.builder import vectors
@@ -16,8 +16,9 @@ from services.retrieval.builder.build import BuildContext, build_index
 from services.retrieval.builder.changes import put_documents
 from services.retrieval.builder.encoding import PassageEncoder, Vectors
 from services.retrieval.builder.progress import BuildProgress
+from services.retrieval.builder.search import search_index
 from services.retrieval.encoder.errors import EncoderMismatch, EncoderUnavailable, EncoderUnusable
-from services.retrieval.encoder.specification import EncoderSpecification
+from services.retrieval.encoder.specification import EncoderSpecification, TextKind
 from services.retrieval.store.query import Query
 from services.retrieval.store.store import IndexStore
 from tests.support.hashing_encoder import HashingEncoder
@@ -69,7 +70,7 @@ class BreakingEncoder(HashingEncoder):
         super().__init__()
         self._left = batches
 
-    def encode(self, passages: Sequence[str]) -> Vectors:
+    def encode(self, passages: Sequence[str], kind: TextKind = TextKind.PASSAGE) -> Vectors:
         if not self._left:
             raise EncoderUnavailable("gone")
         self._left -= 1
@@ -120,7 +121,7 @@ def test_a_corpus_that_changes_during_the_build_is_refused(builder: Builder) -> 
     builder.write(35)
 
     class Meddler(HashingEncoder):
-        def encode(self, passages: Sequence[str]) -> Vectors:
+        def encode(self, passages: Sequence[str], kind: TextKind = TextKind.PASSAGE) -> Vectors:
             builder.write(35, "another")
             return super().encode(passages)
 
@@ -160,6 +161,21 @@ def test_additions_with_another_encoder_are_refused(builder: Builder) -> None:
         builder.add(HashingEncoder(fingerprint="others"), builder.write(5, "another"))
 
     assert builder.store.summary("library").documents == 35
+
+
+@pytest.mark.parametrize("mode", [None, IndexMode.BM25, IndexMode.DENSE])
+def test_an_index_can_be_searched_without_the_service(
+    builder: Builder, mode: IndexMode | None
+) -> None:
+    builder.write(10)
+    encoder = HashingEncoder()
+    builder.build(encoder)
+    request = SearchIndex(index="library", query="passage number3", topk=2, mode=mode)
+
+    found = search_index(request, BuildContext(builder.store, encoder.started))
+
+    assert found.mode is (mode or IndexMode.HYBRID)
+    assert len(found.hits) == 2
 
 
 class UnusableEncoder(HashingEncoder):
