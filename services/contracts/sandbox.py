@@ -4,6 +4,7 @@ Field names and values are SandboxFusion's, so that its clients work unchanged; 
 are ours. Unknown request fields are ignored, as there.
 """
 
+import re
 from enum import StrEnum
 from typing import Annotated
 
@@ -78,6 +79,21 @@ def _as_integer(value: object) -> object:
 Megabytes = Annotated[int, Field(strict=True), BeforeValidator(_as_integer)]
 
 
+def _as_number(value: object) -> object:
+    return float(value) if isinstance(value, str) and _NUMERIC.fullmatch(value) else value
+
+
+_NUMERIC = re.compile(r"-?[0-9]{1,9}(\.[0-9]{1,9})?")
+Seconds = Annotated[
+    Number,
+    BeforeValidator(
+        _as_number,
+        json_schema_input_type=float | Annotated[str, Field(pattern=f"^{_NUMERIC.pattern}$")],
+    ),
+]
+"""A number, also as text: some clients of SandboxFusion send it so."""
+
+
 class CodeRequest(BaseModel):
     """Code with its time and memory limits. Unknown fields are ignored."""
 
@@ -85,10 +101,10 @@ class CodeRequest(BaseModel):
 
     code: str = Field(description="The source code.", examples=["print(1 + 1)"])
     language: Language = Field(examples=["python"])
-    compile_timeout: Number = Field(
+    compile_timeout: Seconds = Field(
         default=10, description="Time limit of the compiler in seconds."
     )
-    run_timeout: Number = Field(
+    run_timeout: Seconds = Field(
         default=10,
         description="Time limit of the program in seconds; at zero or less it times out at once.",
     )

@@ -11,7 +11,7 @@ from services.contracts.errors import Unprocessable
 from services.contracts.sandbox import CodeRequest, CommandResult, CommandStatus, RunStatus
 from services.sandbox.execution import ExitReason, Limits, Outcome
 from services.sandbox.languages.catalog import LANGUAGES
-from services.sandbox.languages.plan import Source
+from services.sandbox.languages.plan import Source, source_path
 from services.sandbox.settings import SandboxSettings
 
 
@@ -35,13 +35,20 @@ def check_program(request: CodeRequest, settings: SandboxSettings) -> Program:
     check_seconds(request.run_timeout, "run_timeout", settings)
     memory = memory_bytes(request.memory_limit_MB, "memory_limit_MB", settings)
     output = settings.sandbox_output_bytes
-    is_compiled = bool(LANGUAGES[request.language].compile)
+    language, code = LANGUAGES[request.language], request.code.encode()
+    files = decode_files(request.files, "files")
+    path = source_path(language, code)
+    if code and files.get(path, code) != code:
+        raise Unprocessable(
+            f"files: {path!r} is where the code is written; give it another name", param="files"
+        )
+    is_compiled = bool(language.compile)
     spare = 0.0 if is_compiled else max(0.0, request.compile_timeout)
     return Program(
         source=Source(
             language=request.language,
-            code=request.code.encode(),
-            files=decode_files(request.files, "files"),
+            code=code,
+            files=files,
         ),
         compiling=Limits(request.compile_timeout, memory, output),
         running=Limits(request.run_timeout, memory, output),

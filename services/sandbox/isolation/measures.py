@@ -42,6 +42,11 @@ _COMMON = (
     Measure(
         "resource_limits", True, "on descriptors, processes, file sizes, stacks and core dumps"
     ),
+    Measure(
+        "covert_channels",
+        False,
+        "locks and watches on shared read-only files can carry signals between concurrent runs",
+    ),
 )
 
 _FULL = (

@@ -9,6 +9,7 @@ from services.sandbox.execution import Executable, Execution, Limits, PythonFile
 from services.sandbox.languages.catalog import Toolchain
 from services.sandbox.languages.code import python_imports
 from services.sandbox.languages.declaration import (
+    Facts,
     Language,
     fill,
     fill_command,
@@ -32,6 +33,15 @@ class Source:
     files: Mapping[str, bytes] = field(default_factory=dict)
 
 
+def source_path(language: Language, code: bytes) -> str:
+    """The file that the code is written to."""
+    return fill(language.source, _facts(language, code)) or language.source
+
+
+def _facts(language: Language, code: bytes) -> Facts:
+    return language.facts(code) if language.facts else {}
+
+
 class Plan:
     """How one source is compiled and run, independent of limits and input."""
 
@@ -40,10 +50,10 @@ class Plan:
     ) -> None:
         self._language = language
         self._toolchain = toolchain
-        facts = language.facts(source.code) if language.facts else {}
+        facts = _facts(language, source.code)
         folder = prepared_folder(prepared, language, toolchain)
         self._values = {**facts, **toolchain.paths, "prepared": str(folder or "")}
-        self._file = fill(language.source, self._values) or language.source
+        self._file = source_path(language, source.code)
         self._files = _files(language, source, self._file)
         self._imports = _imports(language, source.code)
 

@@ -11,7 +11,6 @@ from services.sandbox.execution import (
     Outcome,
     OutputListener,
     Runner,
-    SandboxFailure,
 )
 from services.sandbox.languages.availability import Availability, Probes
 from services.sandbox.languages.cache import CompileCache
@@ -76,8 +75,8 @@ class Languages:
         )
         outcome = compilation.outcome
         if outcome.left_out:
-            names = ", ".join(outcome.left_out)
-            raise SandboxFailure(f"the compiler's output is too large: {names}")
+            reason = f"\nthe compiled program is too large: {', '.join(outcome.left_out)}\n"
+            outcome = replace(outcome, return_code=1, stderr=outcome.stderr + reason.encode())
         if compilation.cached:
             outcome = replace(outcome, wall_seconds=0.0, cpu_seconds=0.0, peak_memory_bytes=0)
         return Build(outcome, cached=compilation.cached, plan=plan)

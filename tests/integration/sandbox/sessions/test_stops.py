@@ -117,7 +117,7 @@ def test_a_disconnect_ends_the_stream(session: SessionClient) -> None:
 @pytest.mark.parametrize(
     ("code", "words"),
     [
-        ("import os\nos._exit(3)", "return code 3"),
+        ("import os\nos._exit(3)", "exited with code 3"),
         ("import os, signal\nos.kill(os.getpid(), signal.SIGKILL)", "SIGKILL"),
         ("import ctypes\nctypes.string_at(0)", "SIGSEGV"),
     ],

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from services.sandbox.execution import Execution, Limits, Outcome, SandboxFailure
+from services.sandbox.execution import Execution, Limits, Outcome
 from services.sandbox.languages import registry
 from services.sandbox.languages.catalog import ToolchainMissing
 from services.sandbox.languages.declaration import Language
@@ -104,7 +104,7 @@ def test_a_missing_toolchain_is_reported_and_nothing_runs(
     assert runner.ran == []
 
 
-def test_a_too_large_program_is_an_error(
+def test_a_too_large_program_is_a_failed_compilation(
     languages: Languages, runner: SubprocessRunner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = runner.run
@@ -113,5 +113,9 @@ def test_a_too_large_program_is_an_error(
         return replace(await run(execution), files={}, left_out=("main.bin",))
 
     monkeypatch.setattr(runner, "run", run_with_little_room)
-    with pytest.raises(SandboxFailure, match=r"output is too large: main\.bin"):
-        asyncio.run(languages.build(Source("toy", b"good"), LIMITS))
+    build = asyncio.run(languages.build(Source("toy", b"good"), LIMITS))
+
+    assert not build.ready
+    assert build.outcome is not None
+    assert build.outcome.return_code == 1
+    assert build.outcome.stderr.endswith(b"the compiled program is too large: main.bin\n")

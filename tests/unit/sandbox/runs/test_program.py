@@ -1,5 +1,6 @@
 """What a request may ask for."""
 
+import base64
 from pathlib import Path
 from typing import Any
 
@@ -80,3 +81,24 @@ def test_the_queue_timeout_is_what_the_client_waits_beyond_the_run_time(
 
 def test_every_contract_language_is_in_the_catalog() -> None:
     assert set(LANGUAGES) == set(Language)
+
+
+@pytest.mark.parametrize(
+    ("language", "code", "path"),
+    [("python", "print(1)", "main.py"), ("java", "public class A {}", "A.java")],
+)
+def test_a_file_in_the_place_of_the_code_is_rejected(
+    settings: SandboxSettings, language: str, code: str, path: str
+) -> None:
+    files = {path: base64.b64encode(b"another").decode()}
+    request = RunCodeRequest(code=code, language=Language(language), files=files)
+    with pytest.raises(Unprocessable, match=f"'{path}' is where the code is written"):
+        check_program(request, settings)
+    same = {path: base64.b64encode(code.encode()).decode()}
+    check_program(request.model_copy(update={"files": same}), settings)
+
+
+@pytest.mark.parametrize(("given", "seconds"), [("5", 5.0), ("0.5", 0.5), (7, 7.0)])
+def test_time_limits_may_be_numeric_text(given: object, seconds: float) -> None:
+    body = {"code": "", "language": "python", "run_timeout": given}
+    assert RunCodeRequest.model_validate(body).run_timeout == seconds
