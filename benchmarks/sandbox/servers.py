@@ -1,4 +1,4 @@
-"""The two servers that are compared, each started on a free port and ended with its block."""
+"""The two servers under comparison, each running on a free port for its block."""
 
 import contextlib
 import sys
@@ -10,6 +10,7 @@ import httpx
 from benchmarks.serving.accounting import Usage
 from benchmarks.serving.server import HOME, RUNTIMES, START_SECONDS, Server, free_port, running
 from services.core.process.runtimes import find_runtime
+from services.sandbox.languages.preparation import prepare
 
 IDLE_SECONDS = 1.0
 
@@ -19,7 +20,9 @@ def our_service() -> Iterator[Server]:
     """The sandbox service, with the settings of the environment."""
     port = free_port()
     command = [sys.executable, "-m", "services.sandbox", "--port", str(port)]
-    settings = {"TEMPER_SANDBOX_PREPARED": str(HOME / "sandbox" / "prepared")}
+    prepared = HOME / "sandbox" / "prepared"
+    prepare(prepared)  # before the first measurement, not beside it
+    settings = {"TEMPER_SANDBOX_PREPARED": str(prepared)}
     with running(command, port, settings, _readiness(port)) as server:
         _wait_until_idle(server.usage)
         yield server
@@ -27,7 +30,7 @@ def our_service() -> Iterator[Server]:
 
 @contextlib.contextmanager
 def plain_server() -> Iterator[Server]:
-    """The yardstick, with the service's interpreter for Python programs."""
+    """The baseline, with the service's interpreter for Python programs."""
     port = free_port()
     python = find_runtime(RUNTIMES, "sandbox").python
     module = "benchmarks.sandbox.plain_server"
@@ -41,7 +44,7 @@ def _readiness(port: int) -> httpx.Request:
 
 
 def _wait_until_idle(usage: Usage) -> None:
-    """Wait until a server has made all its preparations: some go on when it is ready."""
+    """Wait until a server is idle: some preparations continue after it is ready."""
     deadline = time.monotonic() + START_SECONDS
     earlier = usage.cpu()
     while time.monotonic() < deadline:

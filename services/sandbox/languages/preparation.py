@@ -85,9 +85,11 @@ def prepare(root: Path) -> None:
         for entry in root.iterdir():
             if entry.name not in wanted and entry.is_dir():
                 shutil.rmtree(entry, ignore_errors=True)
-        for name, preparation in wanted.items():
-            if not (root / name).is_dir():
-                _prepare(preparation, root / name)
+        missing = [name for name in wanted if not (root / name).is_dir()]
+        for number, name in enumerate(missing, 1):
+            command = wanted[name].command[0]
+            _report(f"preparing inputs of {command}, once ({number} of {len(missing)})")
+            _prepare(wanted[name], root / name)
 
 
 def _wanted() -> dict[str, Preparation]:
@@ -122,7 +124,11 @@ def _prepare(preparation: Preparation, folder: Path) -> None:
                 (work / product).rename(ready / product)
             ready.rename(folder)
         except (OSError, subprocess.SubprocessError) as error:
-            print(f"{preparation.command[0]} could not be prepared: {error}", file=sys.stderr)  # noqa: T201
+            _report(f"{preparation.command[0]} could not be prepared: {error}")
+
+
+def _report(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)  # noqa: T201 - for whoever started this
 
 
 def _environment(preparation: Preparation, scratch: str, work: str) -> dict[str, str]:

@@ -1,0 +1,38 @@
+"""Helpers that act as a run's user are bounded in time."""
+
+import os
+import signal
+import time
+
+import pytest
+
+from services.sandbox.guest import container
+
+USER = 1_500_000_000
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+
+
+def test_a_helper_answers_as_the_user() -> None:
+    assert container._ask_as(USER, lambda: str(os.getuid())) == str(USER)
+
+
+def test_a_stopped_helper_is_given_up_and_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(container, "_HELPER_SECONDS", 0.05)
+
+    def stop() -> str:
+        os.kill(os.getpid(), signal.SIGSTOP)
+        time.sleep(600)
+        return "never"
+
+    assert container._ask_as(USER, stop) is None
+    with pytest.raises(ChildProcessError):
+        os.waitpid(-1, os.WNOHANG)
+
+
+def test_a_killed_helper_has_no_answer() -> None:
+    def die() -> str:
+        os.kill(os.getpid(), signal.SIGKILL)
+        return "never"
+
+    assert container._ask_as(USER, die) is None
