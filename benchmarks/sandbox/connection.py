@@ -1,4 +1,4 @@
-"""A minimal HTTP client that costs little beside the server."""
+"""A minimal HTTP client, cheap compared to the server."""
 
 import asyncio
 
@@ -6,7 +6,7 @@ HEAD_END = b"\r\n\r\n"
 
 
 class Connection:
-    """A connection to the server, opened when it is needed and again after a fault."""
+    """A connection to the server, opened on first use and again after an error."""
 
     def __init__(self, port: int, *, keep: bool) -> None:
         self._port = port
@@ -31,7 +31,7 @@ class Connection:
         return int(answer.split(b" ", 2)[1]), content
 
     def close(self) -> None:
-        """Drop the connection, and with it what is under way."""
+        """Drop the connection and the request in flight."""
         if self._streams is not None:
             self._streams[1].close()
             self._streams = None

@@ -1,6 +1,6 @@
-"""The load generator, a process of its own: ``python -m benchmarks.sandbox.load PORT ...``.
+"""The load generator, a separate process: ``python -m benchmarks.sandbox.load PORT ...``.
 
-Keeps a number of calls under way, checks every answer, and prints what it saw as one JSON object.
+Keeps a number of requests in flight, checks every response, and prints its measurements as JSON.
 """
 
 import argparse
@@ -18,7 +18,7 @@ from benchmarks.sandbox.observed import ObservedRuns
 from benchmarks.sandbox.programs import PATIENCE, PROGRAMS, Program
 
 WARM_UP = 8
-"""Calls before the measured ones: files are read from disk and sources compiled by then."""
+"""Warm-up requests: afterwards files are cached and sources compiled."""
 
 REFUSALS = (429, 503, 504)
 PAUSE_AFTER_FAULT = 0.1
@@ -26,21 +26,21 @@ EXAMPLE_BYTES = 300
 
 
 class Result(BaseModel):
-    """The part of a result that is looked at."""
+    """The fields of a result that are checked."""
 
     execution_time: float | None
     stdout: str | None
 
 
 class Answer(BaseModel):
-    """The part of an answer that is looked at."""
+    """The fields of a response that are checked."""
 
     status: str
     run_result: Result | None
 
 
 class Load:
-    """Calls of one program, a number of them under way at any time."""
+    """Requests of one program, a fixed number of them in flight."""
 
     def __init__(self, port: int, program: Program, concurrency: int, *, keep: bool) -> None:
         self._program = program
@@ -51,7 +51,7 @@ class Load:
         self._executions: list[float] = []
 
     async def measure(self, seconds: float) -> ObservedRuns:
-        """Call for ``seconds`` after a warm-up, and wait for the calls then under way."""
+        """Send requests for ``seconds`` after a warm-up, and wait for those in flight."""
         left = iter(range(WARM_UP))
         await self._call_while(lambda: next(left, None) is not None)
         self._close()  # some have been idle, and the server may be about to close them

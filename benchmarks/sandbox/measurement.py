@@ -29,7 +29,7 @@ class Cell:
         return self.per_run(self.cpu.total)
 
     def per_run(self, seconds: float) -> float:
-        """Milliseconds for each program whose result came."""
+        """Milliseconds per program that returned a result."""
         return 1000 * seconds / max(1, self.observed.answered)
 
 
@@ -42,7 +42,7 @@ class Plan:
 
 
 def measure(server: Server, program: Program, concurrency: int, plan: Plan) -> Cell:
-    """Let the load generator drive a server, and account for both."""
+    """Let the load generator drive a server, and measure both."""
     command = [
         *(sys.executable, "-m", "benchmarks.sandbox.load"),
         *(str(server.port), program.name, str(concurrency), str(plan.seconds)),

@@ -1,9 +1,9 @@
-"""The load generator's report on programs."""
+"""Measurements of programs."""
 
 from benchmarks.serving.observed import Observed
 
 
 class ObservedRuns(Observed):
-    """``rate`` is in programs; ``execution_p50`` what the sandbox says that they took."""
+    """``rate`` is in programs per second; ``execution_p50`` is the time reported by the sandbox."""
 
     execution_p50: float = float("nan")

@@ -1,8 +1,8 @@
-"""The yardstick: run_code as it is written when speed and safety are left to the system.
+"""The baseline: run_code without regard for speed or safety.
 
-A process per call, in a folder of its own, started by asyncio's subprocess support and killed at
-its time limit; nothing is isolated, kept warm or reused. It answers on the same web framework and
-HTTP server as the service, so that a difference is one of running programs.
+A process per request in its own folder, started by asyncio and killed at its time limit; nothing is
+isolated, kept warm or reused. It uses the same web framework and server as the service, so that
+differences are due to running programs.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ from fastapi import FastAPI
 from pydantic import BaseModel
 
 CONCURRENCY = 2 * (os.cpu_count() or 1)
-"""Programs at once; more of them only wait for the processors inside instead of in a queue."""
+"""Concurrent programs; more would only compete for the processors."""
 
 # The libraries of numpy start a thread a core otherwise, which costs a short program dearly.
 ENVIRONMENT = {
@@ -31,7 +31,7 @@ ENVIRONMENT = {
 
 
 class Request(BaseModel):
-    """What the benchmark's programs need of the contract."""
+    """The part of the contract that the benchmark's programs use."""
 
     code: str
     language: str
@@ -51,7 +51,7 @@ class Result(BaseModel):
 
     @property
     def succeeded(self) -> bool:
-        """Whether it ended by itself, and well."""
+        """Whether it exited with 0."""
         return self.return_code == 0
 
 
@@ -65,7 +65,7 @@ class Response(BaseModel):
 
 
 def create_app(python: str) -> FastAPI:
-    """The server's application; ``python`` is the interpreter of Python programs."""
+    """Create the server's application; ``python`` is the interpreter of Python programs."""
     app = FastAPI()
     running = asyncio.Semaphore(CONCURRENCY)
 

@@ -1,4 +1,4 @@
-"""The programs that both servers run, and the answers that they must give."""
+"""The programs that both servers run, and their expected output."""
 
 import json
 from collections.abc import Iterator
@@ -39,7 +39,9 @@ int main() {
 
 @dataclass(frozen=True)
 class Program:
-    """A row of the table; ``unique`` makes all sources differ, so that none is compiled twice."""
+    """A row of the table; ``unique`` makes all sources differ, so that the compile cache never
+    hits.
+    """
 
     name: str
     language: str
@@ -49,7 +51,7 @@ class Program:
     unique: bool = False
 
     def bodies(self, label: str) -> Iterator[bytes]:
-        """Request bodies without end, as tool clients send them; ``label`` is used once only."""
+        """Endless request bodies like those of tool clients; ``label`` must be unique."""
         body = {
             "code": self.code,
             "language": self.language,

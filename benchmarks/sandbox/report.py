@@ -1,4 +1,4 @@
-"""The measurements as a table, and what was aimed at."""
+"""The measurements as a table, with the goals."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ RATIO_HEAD = "ours/plain"
 
 @dataclass(frozen=True)
 class Goal:
-    """A figure of our service that a cell must reach."""
+    """A goal for a cell of the table."""
 
     program: str
     concurrency: int
@@ -24,7 +24,7 @@ class Goal:
     nothing_refused: bool = False
 
     def reached_by(self, cell: Cell) -> bool:
-        """Whether the measurement is good enough."""
+        """Whether the measurement meets it."""
         seen = cell.observed
         clean = not (seen.refused or seen.timed_out or seen.errors)
         return (
@@ -41,14 +41,14 @@ GOALS = [
     Goal("numpy", 64, "at least 150 runs/s", least_rate=150),
     Goal("sympy", 64, "at least 80 runs/s", least_rate=80),
     *(
-        Goal(program, 256, "nothing refused, no time-out", nothing_refused=True)
+        Goal(program, 256, "nothing refused, no timeout", nothing_refused=True)
         for program in ("print", "numpy", "sympy", "cpp")
     ),
 ]
 
 
 def row(server: str, cell: Cell) -> str:
-    """One server's line of a cell."""
+    """One server's row of a cell."""
     seen = cell.observed
     bad = ", ".join(f"{count} {kind}" for kind, count in seen.not_ok.items()) or "-"
     return (
@@ -60,7 +60,7 @@ def row(server: str, cell: Cell) -> str:
 
 
 def ratios(ours: Cell, plain: Cell) -> str:
-    """The line below the two of a cell."""
+    """The row below both servers of a cell."""
     pairs = [
         (7, ours.observed.rate, plain.observed.rate),
         (8, ours.observed.p50, plain.observed.p50),
@@ -76,7 +76,7 @@ def ratios(ours: Cell, plain: Cell) -> str:
 
 
 def breakdown(server: str, cell: Cell) -> str:
-    """Where a run's time goes: the CPU time by place, and the wait of the median call."""
+    """Where the time of a run goes: CPU time by part, and the latency of the median request."""
     cpu, seen = cell.cpu, cell.observed
     programs = cpu.total - cpu.main
     return (
@@ -89,7 +89,7 @@ def breakdown(server: str, cell: Cell) -> str:
 
 
 def verdicts(ours: Iterable[Cell]) -> Iterator[str]:
-    """A line for each goal that was measured."""
+    """A line for each measured goal."""
     cells = {(cell.program, cell.concurrency): cell for cell in ours}
     for goal in GOALS:
         if cell := cells.get((goal.program, goal.concurrency)):

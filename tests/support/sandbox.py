@@ -1,4 +1,4 @@
-"""The real sandbox service, with a short client."""
+"""The real sandbox service for tests."""
 
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
@@ -14,9 +14,9 @@ from tests.support.runtimes import FOLDER, installed_runtime
 
 ANSWER_SECONDS = 300.0
 TIME_LIMITS = {"compile_timeout": 60, "run_timeout": 60}
-"""For programs that end by themselves: the service's default may be too short on a busy machine."""
+"""For programs that end by themselves: on a busy machine the defaults may be too short."""
 PREPARED = FOLDER.parent / "sandbox" / "prepared"
-"""Prepared compiler files are the same for all tests, and kept as for a user."""
+"""Precompiled inputs of compilers, shared by all tests."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""A real sandbox pool for synchronous tests."""
+"""A real pool for synchronous tests."""
 
 import asyncio
 import threading
@@ -22,7 +22,7 @@ Value = TypeVar("Value")
 
 
 class PoolInThread:
-    """A pool in an event loop of its own."""
+    """A pool in its own event loop."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, pool: Pool) -> None:
         self._loop = loop

@@ -128,7 +128,7 @@ def _prepare(preparation: Preparation, folder: Path) -> None:
 
 
 def _report(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)  # noqa: T201 - for whoever started this
+    print(line, file=sys.stderr, flush=True)  # noqa: T201 - for the operator
 
 
 def _environment(preparation: Preparation, scratch: str, work: str) -> dict[str, str]:

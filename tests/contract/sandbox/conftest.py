@@ -18,7 +18,7 @@ def sandbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def languages(sandbox: str) -> dict[str, bool]:
-    """Every language that the service knows, and whether it works here."""
+    """All languages with their availability."""
     # The first who asks waits until every toolchain has been started once.
     listed = httpx.get(f"{sandbox}/v1/languages", timeout=240).raise_for_status().json()
     return {language["language"]: language["available"] for language in listed["languages"]}
@@ -26,7 +26,7 @@ def languages(sandbox: str) -> dict[str, bool]:
 
 @pytest.fixture(scope="session")
 def needs_language(languages: dict[str, bool]) -> Callable[[str], None]:
-    """Skips the test where a language does not work."""
+    """Skip the test if a language is not available."""
 
     def check(name: str) -> None:
         if not languages[name]:
@@ -46,7 +46,7 @@ def missing_language(languages: dict[str, bool]) -> str:
 
 @pytest.fixture
 def one_place(tmp_path: Path) -> Iterator[str]:
-    """The address of a service that runs one program at a time, and lets none wait long."""
+    """The address of a service that runs one program at a time, with a short queue timeout."""
     # Clients try a few times within seconds: so long each of their tries may wait for the place.
     settings = {"TEMPER_SANDBOX_CONCURRENCY": "1", "TEMPER_SANDBOX_QUEUE_SECONDS": "3"}
     with running_sandbox(tmp_path, **settings) as service:

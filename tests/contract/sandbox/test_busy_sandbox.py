@@ -1,4 +1,4 @@
-"""A sandbox without a place for a program in time: its clients try again, and succeed."""
+"""An overloaded sandbox: its clients retry and succeed."""
 
 import json
 import logging
@@ -19,7 +19,7 @@ HOLD = "import time\nprint('begun', flush=True)\ntime.sleep(600)"
 
 @pytest.fixture
 def occupied(one_place: str) -> Iterator[Callable[[], None]]:
-    """A program has the only place; the function ends it."""
+    """A program that holds the only slot; the function ends it."""
     body = {"code": HOLD, "language": "python", "run_timeout": 300}
     with ExitStack() as stack:
         stream = httpx.stream("POST", f"{one_place}/v1/run_code/stream", json=body, timeout=60)

@@ -1,4 +1,4 @@
-"""The OpenAPI description holds for what the sandbox answers, for any request."""
+"""Responses match the OpenAPI description, whatever the request."""
 
 from collections.abc import Iterator
 from copy import deepcopy
@@ -23,13 +23,13 @@ PATHS = ("/run_code", "/v1/run_code/stream", "/v1/run_cases", "/v1/languages", "
 
 @dataclass(frozen=True)
 class Described:
-    """A sandbox that asks for a key, and its description of itself."""
+    """A sandbox that requires a key, and its OpenAPI description."""
 
     sandbox: Sandbox
     document: dict[str, Any]
 
     def api(self, mode: GenerationMode) -> OpenApiSchema:
-        """The description; of what it allows, what is quick is tried."""
+        """The description, restricted to requests that are quick to run."""
         document = deepcopy(self.document)
         for body in _bodies(document):
             _keep_quick(body["schema"]["properties"], mode)

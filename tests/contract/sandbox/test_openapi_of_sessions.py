@@ -1,4 +1,4 @@
-"""The OpenAPI description holds for what sessions and notebooks answer, whatever they are sent."""
+"""Responses of sessions and notebooks match the OpenAPI description, whatever the request."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

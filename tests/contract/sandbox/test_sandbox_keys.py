@@ -1,4 +1,4 @@
-"""Who may use a sandbox that asks for keys."""
+"""Authentication of a sandbox that requires keys."""
 
 import base64
 import re
@@ -20,7 +20,7 @@ PROGRAM = {"language": "python", "code": "print(1)"}
 
 @dataclass(frozen=True)
 class Locked:
-    """A sandbox that knows one key, and where it logs."""
+    """A sandbox with one key, and its log."""
 
     sandbox: Sandbox
     log: Path

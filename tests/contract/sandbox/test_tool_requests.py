@@ -1,7 +1,7 @@
-"""The requests of tool classes that are copied from project to project, and what they read.
+"""Requests of tool classes that are copied from project to project.
 
-MindSpeed-RL's are the type: ``SandboxFusionTool`` and ``ReTool``. Written here as a client of
-theirs behaves, for their packages need an accelerator's libraries to be imported.
+Modeled on MindSpeed-RL's ``SandboxFusionTool`` and ``ReTool``, whose packages cannot be imported
+without an accelerator's libraries.
 """
 
 import json
@@ -23,7 +23,7 @@ def use_tool(
     language: str = "python",
     memory_limit_mb: int = 1024,
 ) -> str:
-    """Ask as the tool does, and make its reply of the answer in its way."""
+    """Send a request like the tool, and build its reply."""
     body = {
         "compile_timeout": timeout,
         "run_timeout": timeout,

@@ -39,7 +39,7 @@ def verl() -> Iterator[Import]:
 
 @pytest.fixture
 def compute_score(verl: Import, sandbox: str) -> Callable[..., tuple[float, list[Any]]]:
-    """The reward of a completion, as verl's configuration calls it."""
+    """The reward of a completion, called as verl's configuration does."""
     function = verl("utils.reward_score.sandbox_fusion").compute_score
 
     def score(

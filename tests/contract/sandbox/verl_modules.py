@@ -1,7 +1,7 @@
-"""verl's own modules that call a sandbox, without the packages that all of verl requires.
+"""verl's modules that call a sandbox, without the packages that verl requires.
 
-Its packages' ``__init__`` modules load torch and more; here they are empty and lead to the real
-folders. Its tool runs calls in actors of Ray, for which threads stand in.
+The ``__init__`` modules, which load torch and more, are replaced by empty ones. Its tool runs calls
+in Ray actors, which are replaced by threads.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ PACKAGES = ("verl", "verl.utils", "verl.utils.reward_score", "verl.tools")
 
 @contextmanager
 def verl_importable(folder: Path) -> Iterator[Callable[[str], Any]]:
-    """Give a function that imports a module of verl by its name below ``verl``."""
+    """A function that imports a module below ``verl`` by name."""
     for name in PACKAGES:
         package = ModuleType(name)
         package.__path__ = [str(folder.joinpath(*name.split(".")))]
@@ -34,7 +34,7 @@ def verl_importable(folder: Path) -> Iterator[Callable[[str], Any]]:
 
 
 class _Reply:
-    """A reference to what an actor will answer; it can be awaited."""
+    """A reference to a future result of an actor; awaitable."""
 
     def __init__(self) -> None:
         self.future: Future[Any] = Future()
@@ -44,7 +44,7 @@ class _Reply:
 
 
 class _Method:
-    """A method of an actor: every call of it has a thread of its own."""
+    """A method of an actor; each call gets a thread."""
 
     def __init__(self, call: Callable[..., Any]) -> None:
         self._call = call

@@ -9,7 +9,7 @@ from tests.support.sandbox import Sandbox, running_sandbox
 
 @pytest.fixture(scope="session")
 def sandbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
-    """A service with the settings that nobody changed, which must not have failed by itself."""
+    """A service with default settings; its log must hold no traceback at the end."""
     folder = tmp_path_factory.mktemp("sandbox")
     with running_sandbox(folder) as sandbox:
         yield sandbox

@@ -1,4 +1,4 @@
-"""Requests of a drill, and what makes an answer a right one."""
+"""Requests of a drill, and checks of their responses."""
 
 import asyncio
 import json
@@ -16,9 +16,9 @@ ATTEMPTS = 10
 
 @dataclass(frozen=True)
 class Run:
-    """A request, how it must be answered, and how often it is sent beside the others.
+    """A request, the check of its response, and its share among all requests.
 
-    ``gone_after`` is when the client goes away, in seconds; there is no answer then.
+    ``gone_after`` is when the client disconnects, in seconds; there is no response then.
     """
 
     name: str
@@ -30,7 +30,7 @@ class Run:
     status: int = 200
 
     async def carry_out(self, client: aiohttp.ClientSession) -> str | None:
-        """Send the request; return what was wrong with the answer."""
+        """Send the request; return what is wrong with the response."""
         try:
             async with asyncio.timeout(self.gone_after):
                 status, text = await post(client, self.path, self.body)
@@ -46,7 +46,7 @@ class Run:
 async def post(
     client: aiohttp.ClientSession, path: str, body: Mapping[str, Any]
 ) -> tuple[int, str]:
-    """Send a request, and again while there is no place for it, as clients do."""
+    """Send a request, and retry while the service is overloaded."""
     for _ in range(ATTEMPTS):
         async with client.post(path, json=body) as response:
             text = await response.text()
@@ -57,7 +57,7 @@ async def post(
 
 
 def success(stdout: str) -> Check:
-    """It has ended well, and printed this."""
+    """It exited with 0 and printed this."""
 
     def check(answer: Answer) -> bool:
         return answer["status"] == "Success" and bool(answer["run_result"]["stdout"] == stdout)
@@ -66,7 +66,7 @@ def success(stdout: str) -> Check:
 
 
 def ended_with(*codes: int) -> Check:
-    """It has failed, with one of these return codes."""
+    """It failed with one of these exit codes."""
 
     def check(answer: Answer) -> bool:
         return answer["status"] == "Failed" and answer["run_result"]["return_code"] in codes

@@ -1,4 +1,4 @@
-"""What a running service holds of the machine, in numbers that can be compared."""
+"""What a running service uses of the machine."""
 
 import os
 from collections.abc import Iterable
@@ -18,9 +18,9 @@ GONE = (FileNotFoundError, ProcessLookupError)
 
 @dataclass(frozen=True)
 class Footprint:
-    """What must be the same after any number of programs.
+    """What must be equal before and after any number of programs.
 
-    The tuples have an entry for each process, or folder of control groups, in ascending order.
+    The tuples have an entry for each process or cgroup folder, in ascending order.
     """
 
     processes: int
@@ -44,10 +44,10 @@ class Memory:
 def footprint(
     service: int, groups: Iterable[Path], folders: Iterable[Path], token: str
 ) -> Footprint:
-    """Look at a service that nobody is calling.
+    """Measure an idle service.
 
-    ``groups`` are its folders of control groups and ``folders`` all else that it may write to;
-    ``token`` is in the name of every file that a program has tried to write elsewhere.
+    ``groups`` are its cgroup folders and ``folders`` all others it may write to; ``token`` is in
+    the name of every file that a program tried to write elsewhere.
     """
     pids = [process.pid for process in tree(service)]
     return Footprint(
@@ -70,7 +70,7 @@ def footprint(
 
 
 def memory(service: int, groups: Iterable[Path]) -> Memory:
-    """The memory of a service that nobody is calling."""
+    """The memory of an idle service."""
     return Memory(
         processes=sum(_proportional_set_size(process.pid) for process in tree(service)),
         groups=sum(_charged(folder) for folder in groups),
@@ -78,13 +78,13 @@ def memory(service: int, groups: Iterable[Path]) -> Memory:
 
 
 def tree(pid: int) -> list[psutil.Process]:
-    """A process and all below it."""
+    """A process and its descendants."""
     process = psutil.Process(pid)
     return [process, *process.children(recursive=True)]
 
 
 def living(processes: Iterable[psutil.Process]) -> list[psutil.Process]:
-    """Those that still run."""
+    """Those that are alive."""
     found = []
     for process in processes:
         with suppress(psutil.NoSuchProcess):
@@ -104,7 +104,7 @@ def preparing(service: int) -> list[int]:
 
 
 def mounts_of_the_machine() -> int:
-    """How many there are, as this process sees them."""
+    """Number of entries visible to this process."""
     return _mounts(os.getpid())
 
 

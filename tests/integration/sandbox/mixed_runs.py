@@ -1,6 +1,6 @@
-"""Programs of every kind, well-meaning or not, and how each of them must end.
+"""Programs of every kind, benign or hostile, and their expected results.
 
-Every program that writes files does so under names with a token in them, wherever it can.
+Every program that writes files uses names with a token in them.
 """
 
 import base64
@@ -68,7 +68,7 @@ def _python() -> list[Run]:
 
 
 def _escaping(token: str) -> list[Run]:
-    """Programs that leave something behind, or would like to."""
+    """Programs that try to leave something behind."""
     daemon = (
         "import os, time\nif os.fork() == 0:\n    os.setsid()\n    if os.fork() == 0:\n"
         "        {streams}\n        time.sleep(600)\n    os._exit(0)\nprint('left')"

@@ -1,4 +1,4 @@
-"""Sessions of every kind: ended in order, abandoned, and with a kernel that dies."""
+"""Sessions of every kind: ended in order, abandoned, and with dying kernels."""
 
 import json
 from dataclasses import dataclass

@@ -1,6 +1,6 @@
-"""Starts the sandbox service as a container does that has no init: orphans become its children.
+"""Starts the service like a container without an init process: it adopts orphans.
 
-So whatever a program leaves behind is found below the service, no matter which process started it.
+Everything that a program leaves behind is then found among its descendants.
 """
 
 import ctypes

@@ -1,4 +1,4 @@
-"""After any number of programs the service holds what it held before them."""
+"""After any number of programs the service uses what it used before."""
 
 import asyncio
 import os
@@ -153,7 +153,7 @@ def _mixed(kinds: list[Case], number: int, seed: int) -> list[Case]:
 
 
 def _drill(service: Service, sequence: Iterable[Case]) -> None:
-    """Send the requests, many at once; all must be answered as they should."""
+    """Send the requests concurrently; all responses must be as expected."""
     wrong = asyncio.run(_send_all(service.url, iter(sequence)))
     assert not wrong, wrong[:5]
 

@@ -1,4 +1,4 @@
-"""What programs reach outside of their sandbox: nothing, or what an operator lists."""
+"""Network access of programs: none, or the allow-list."""
 
 import shutil
 import socket
@@ -53,7 +53,7 @@ place = sys.stdin.read()
 
 @dataclass(frozen=True)
 class Outside:
-    """A service that leads to two servers on this machine and not to the third."""
+    """A service that allows two servers on this host but not a third."""
 
     sandbox: Sandbox
     web: Server
@@ -244,7 +244,7 @@ def test_a_tier_that_cannot_enforce_an_allow_list_is_refused(tmp_path: Path) -> 
 
 
 def measures(sandbox: Sandbox) -> dict[str, str]:
-    """What is enforced, and how."""
+    """The isolation measures."""
     report = sandbox.http.get("/v1/isolation").json()
     return {each["name"]: each["description"] for each in report["measures"] if each["enforced"]}
 
@@ -259,7 +259,7 @@ def sockets(sandbox: Sandbox) -> int:
 
 
 def own_address() -> str:
-    """An address of this machine that is not its loopback's, or one of nobody's."""
+    """A non-loopback address of this host, or an unused one."""
     for addresses in psutil.net_if_addrs().values():
         for address in addresses:
             if address.family == socket.AF_INET and not address.address.startswith("127."):

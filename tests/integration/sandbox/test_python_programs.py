@@ -1,4 +1,4 @@
-"""A Python program ends in the sandbox as it does when Python itself runs it."""
+"""A Python program ends in the sandbox like under Python itself."""
 
 import os
 import re
@@ -41,7 +41,7 @@ WHAT_DIFFERS_ANYWAY = (
 
 @dataclass(frozen=True)
 class Ended:
-    """What a user sees of a program that ended."""
+    """What a user sees of a finished program."""
 
     return_code: int | None
     stdout: bytes
@@ -105,7 +105,7 @@ def execution(program: Program) -> Execution:
 
 
 def by_python(program: Program, folder: Path) -> Ended:
-    """Run it by the same interpreter, in a folder of its own."""
+    """Run it with the same interpreter in a fresh folder."""
     workspace = folder / "workspace"
     workspace.mkdir()
     for name, data in program.all_files.items():
@@ -144,7 +144,7 @@ def seen(outcome: Outcome) -> Ended:
 
 
 def without_chance(output: bytes) -> bytes:
-    """Replace what is another in every run."""
+    """Replace what differs in every run."""
     for pattern, word in WHAT_DIFFERS_ANYWAY:
         output = pattern.sub(word, output)
     return output

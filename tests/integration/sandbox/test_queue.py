@@ -1,4 +1,4 @@
-"""Places, clients that go away, and the end of the service."""
+"""Slots, disconnecting clients, and shutdown."""
 
 import contextlib
 import json

@@ -1,4 +1,4 @@
-"""One code with many inputs."""
+"""One program against many inputs."""
 
 from typing import Any
 

@@ -44,7 +44,7 @@ for file in files: os.posix_fallocate(file, 0, 300 << 20)
 def sandbox(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Sandbox]:
-    """A service that finds no control groups, and lives in one of little memory itself."""
+    """A service without control groups in a container with little memory."""
     if not (GROUPS / "memory.limit_in_bytes").exists():
         pytest.skip("needs cgroup v1, to limit the service from outside")
     group = GROUPS / f"temper-test-{uuid.uuid4().hex[:8]}"

@@ -1,4 +1,4 @@
-"""When the service refuses to start, it says why in one line."""
+"""A service that refuses to start says why in one line."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""What several of these tests look at."""
+"""Fixtures of several of these tests."""
 
 import os
 import subprocess
@@ -12,7 +12,7 @@ DEPTH = 3000
 
 @pytest.fixture
 def deep_tree(tmp_path: Path) -> Iterator[Path]:
-    """A folder with more folders in one another than Python walks through, or a path can name."""
+    """A folder nested more deeply than Python can recurse or a path can name."""
     top = tmp_path / "deep"
     top.mkdir()
     folder = os.open(top, os.O_RDONLY)

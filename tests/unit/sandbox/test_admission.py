@@ -1,4 +1,4 @@
-"""The queue is fair, loses no permit, and refuses whom it cannot serve in time."""
+"""The queue is fair, loses no slot, and rejects requests that it cannot serve in time."""
 
 import asyncio
 import contextlib
@@ -20,7 +20,7 @@ PLACES = 2
 
 
 class Guest:
-    """A request: it asks for a permit and keeps it until it is told to go."""
+    """A request: it acquires a slot and keeps it until told to release it."""
 
     def __init__(self, admission: Admission, queue_timeout: float) -> None:
         self.deadline = asyncio.get_running_loop().time() + queue_timeout
@@ -40,7 +40,7 @@ class Guest:
 
 
 class Queue(RuleBasedStateMachine):
-    """Guests come, lose queue_timeout, hang up and release, in any order."""
+    """Requests arrive, time out, disconnect and release, in any order."""
 
     waiting = Bundle("waiting")
 
@@ -80,7 +80,7 @@ class Queue(RuleBasedStateMachine):
 
     @rule(first=st.integers(0, 50), second=st.integers(0, 50), turns=st.integers(0, 3))
     def leave_and_hang_up_at_once(self, first: int, second: int, turns: int) -> None:
-        """Somebody hangs up so many turns of the loop after another begins to release."""
+        """A client disconnects so many turns of the loop after another starts to release."""
         inside = [guest for guest in self.guests if guest.is_in]
         outside = [guest for guest in self.guests if not guest.is_in]
         if inside and outside:
@@ -128,7 +128,7 @@ TestQueue.settings = settings(max_examples=60, stateful_step_count=40, deadline=
 
 
 async def visit(admission: Admission, seconds: float, queue_timeout: float) -> float | None:
-    """Use a permit for so long; the seconds waited for it, or None when it was refused."""
+    """Hold a slot for some time; returns the seconds waited, or None if rejected."""
     loop = asyncio.get_running_loop()
     came = loop.time()
     with contextlib.suppress(QueueFull):

@@ -1,4 +1,4 @@
-"""What all clients together may make the service hold."""
+"""The bound on bytes held for all clients."""
 
 import asyncio
 
@@ -14,7 +14,7 @@ LIMIT = 100
 
 
 class Held:
-    """An application that reads a body, waits to be let go, and answers."""
+    """An application that reads a body, waits for permission, and responds."""
 
     def __init__(self, answer: int = 0) -> None:
         self.answer = answer

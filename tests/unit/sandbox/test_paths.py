@@ -1,4 +1,4 @@
-"""What a client names stays below the work directory."""
+"""Paths given by clients stay below the work directory."""
 
 import base64
 import posixpath

@@ -1,4 +1,4 @@
-"""Settings of the sandbox as they are read from the environment."""
+"""Settings from the environment."""
 
 import pytest
 from pydantic import ValidationError

@@ -1,4 +1,4 @@
-"""The service in both of its tiers, for programs that try to break it."""
+"""The service in both tiers, under attack by hostile programs."""
 
 import os
 from collections.abc import Iterator

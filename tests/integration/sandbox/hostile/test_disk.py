@@ -1,4 +1,4 @@
-"""Programs that use up what a disk has."""
+"""Programs that exhaust the disk."""
 
 import errno
 

@@ -1,4 +1,4 @@
-"""Programs that ask the kernel for what no program may have."""
+"""Programs that make system calls that no program may make."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Programs that want all the memory, by every way there is to it."""
+"""Programs that exhaust memory, in every known way."""
 
 import pytest
 

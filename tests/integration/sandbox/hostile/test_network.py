@@ -1,4 +1,4 @@
-"""Programs that want to talk to somebody outside."""
+"""Programs that try to reach other hosts and processes."""
 
 import contextlib
 import os
@@ -18,7 +18,7 @@ FAMILIES = range(64)
 
 @pytest.fixture
 def listener() -> Iterator[socket.socket]:
-    """A server on the loopback interface of this machine; nobody may reach it."""
+    """A server on the host's loopback interface, which must stay unreachable."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         server.settimeout(0.2)
         yield server
@@ -76,7 +76,7 @@ except OSError: pass
 
 
 def answers(address: str) -> bool:
-    """Whether there is a server; the way to it may have been made a moment ago."""
+    """Whether the server is up."""
     with contextlib.suppress(OSError), socket.create_connection((address, 80), 5):
         return True
     return False
@@ -84,7 +84,7 @@ def answers(address: str) -> bool:
 
 @contextlib.contextmanager
 def another_host(name: str) -> Iterator[str]:
-    """A network namespace with an address of its own and a server on port 80."""
+    """A network namespace with an address and a server on port 80."""
     if subprocess.run(["which", "ip"], capture_output=True, check=False).returncode:
         pytest.skip("the command ip is not installed (iproute2)")
     number = os.getpid() % 250 + 1
@@ -110,7 +110,7 @@ def another_host(name: str) -> Iterator[str]:
 
 @contextlib.contextmanager
 def served_in(namespace: str, address: str) -> Iterator[None]:
-    """A socket that belongs to the namespace it was made in, listening there."""
+    """A listening socket in that namespace."""
     made: list[socket.socket] = []
 
     def listen() -> None:

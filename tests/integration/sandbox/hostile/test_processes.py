@@ -1,4 +1,4 @@
-"""Programs that start too much, hide, or turn on others."""
+"""Programs that start too many processes, hide, or attack others."""
 
 import os
 import signal

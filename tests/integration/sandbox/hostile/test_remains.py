@@ -1,4 +1,4 @@
-"""What one run leaves for the next: nothing."""
+"""Nothing of a run is visible to the next one."""
 
 import uuid
 
@@ -81,7 +81,7 @@ os.umask(0o777); os.chdir('/')
 
 
 def test_memory_contains_nothing_of_other_runs(sandbox: Sandbox) -> None:
-    """A program is a fork: what its forerunner's memory held would be in its own."""
+    """A program is a fork: anything left in its parent's memory would be in its own."""
     secret = uuid.uuid4().hex
     name, code = f"{secret}.txt", f"x = '{secret}'\nprint(x)"
     for _ in range(RUNS):

@@ -1,4 +1,4 @@
-"""Clients that go away, and processes of the service that die or hang."""
+"""Clients that disconnect, and processes of the service that die or hang."""
 
 import contextlib
 import os
@@ -21,7 +21,7 @@ def zygotes(sandbox: Sandbox) -> list[int]:
 
 
 def send(number: signal.Signals, pids: list[int]) -> None:
-    """Signal these; a helper among them may have ended meanwhile."""
+    """Signal these processes, as far as they still exist."""
     for pid in pids:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, number)

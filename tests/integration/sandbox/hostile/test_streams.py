@@ -1,4 +1,4 @@
-"""Programs whose output never ends or is not text, and input that nobody reads."""
+"""Programs with endless or undecodable output, and unread input."""
 
 import json
 from typing import Any
@@ -65,7 +65,7 @@ def test_undecodable_bytes_are_replaced(sandbox: Sandbox) -> None:
 
 
 def sent_escaped(sandbox: Sandbox, **body: str) -> dict[str, Any]:
-    """An answer to a request whose JSON is ASCII: only so can it hold half of a character."""
+    """A response to a request with ASCII JSON, which may hold lone surrogates."""
     headers = {"content-type": "application/json"}
     answer = sandbox.http.post("/run_code", content=json.dumps(TIME_LIMITS | body), headers=headers)
     assert answer.status_code == 200, answer.text

@@ -22,7 +22,7 @@ def sandbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
 
 @pytest.fixture(scope="package")
 def missing(sandbox: Sandbox) -> dict[str, str]:
-    """Why the languages that do not work here do not."""
+    """Reasons of unavailable languages."""
     answer = sandbox.http.get("/v1/languages", timeout=PROBE_SECONDS).json()
     return {
         each["language"]: each["message"] for each in answer["languages"] if not each["available"]

@@ -1,4 +1,4 @@
-"""One small program for each language: it works, it does not compile, and it fails."""
+"""One small program per language: it runs, fails to compile, and fails."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

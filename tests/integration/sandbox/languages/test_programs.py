@@ -1,4 +1,4 @@
-"""A program in each language that is installed runs in the sandbox as its users expect."""
+"""A program in each installed language runs as its users expect."""
 
 import base64
 from typing import Any
@@ -14,7 +14,7 @@ SECONDS = 120
 
 @pytest.fixture
 def works(missing: dict[str, str], language: str) -> None:
-    """Skip what is not installed here. A language that is installed must work."""
+    """Skip languages that are not installed; installed ones must work."""
     if "is not installed" in missing.get(language, ""):
         pytest.skip(missing[language])
     assert language not in missing, missing[language]

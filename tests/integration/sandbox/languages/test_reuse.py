@@ -1,4 +1,4 @@
-"""Identical sources are compiled once, however many ask for them."""
+"""Identical sources are compiled once, however many requests there are."""
 
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any

@@ -1,4 +1,4 @@
-"""Programs see of the machine what toolchains need, and no more."""
+"""Programs see only those host paths that toolchains need."""
 
 import tempfile
 from pathlib import Path

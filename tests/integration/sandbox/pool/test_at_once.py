@@ -1,4 +1,4 @@
-"""Programs beside each other, heard while they run, and cancelled."""
+"""Concurrent programs, streamed output, and cancellation."""
 
 import asyncio
 import threading

@@ -1,4 +1,4 @@
-"""What a program is given, and what it gives back."""
+"""What a program receives and returns."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""Runs go on when processes below them are killed, and leave nothing at the end."""
+"""Runs survive the death of processes below them, and nothing is left at the end."""
 
 import asyncio
 import os
@@ -143,7 +143,7 @@ def test_a_run_is_retried_if_its_program_died_before_it_started(sandbox: PoolInT
 
 
 def own_folders() -> set[Path]:
-    """The folders, of files and of control groups, that this process has made."""
+    """The folders and cgroups that this process has created."""
     found = set(Path(tempfile.gettempdir()).glob(f"temper-sandbox-{os.getpid()}-*"))
     for descriptor in Path("/proc/self/fd").iterdir():
         with suppress(FileNotFoundError):

@@ -1,4 +1,4 @@
-"""What ends a program that takes too much."""
+"""Limits of programs."""
 
 import signal
 

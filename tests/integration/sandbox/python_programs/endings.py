@@ -1,4 +1,4 @@
-"""The ways in which a program can end, and what still happens then."""
+"""The ways in which a program can end."""
 
 from tests.integration.sandbox.python_programs.program import Program
 

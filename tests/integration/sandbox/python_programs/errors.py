@@ -1,4 +1,4 @@
-"""Programs that end by an error, or show one."""
+"""Programs that end with or print an error."""
 
 from tests.integration.sandbox.python_programs.program import Program
 

@@ -1,4 +1,4 @@
-"""A program that is run twice: by Python itself, and in the sandbox."""
+"""A program that is run twice: by Python itself and in the sandbox."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -27,7 +27,7 @@ class Program:
 
     @property
     def all_files(self) -> dict[str, bytes]:
-        """All files of the work directory, by name."""
+        """Everything in the work directory, by name."""
         source = self.source
         main = source if isinstance(source, bytes) else dedent(source).lstrip("\n").encode()
         return {"main.py": main, **self.files}

@@ -1,4 +1,4 @@
-"""Programs that read and write in every manner."""
+"""Programs that read and write streams in every way."""
 
 from tests.integration.sandbox.python_programs.program import Program
 

@@ -1,4 +1,4 @@
-"""What a program finds around itself."""
+"""What a program sees of its environment."""
 
 from services.sandbox.execution import PythonFile
 from tests.integration.sandbox.python_programs.program import Program

@@ -53,7 +53,7 @@ class SessionClient:
         return str(answer["display"][-1]["text/plain"])
 
     def printed(self, code: str, **fields: object) -> str:
-        """What a cell that must succeed prints."""
+        """The output of a cell that must succeed."""
         answer = self.execute(code, **fields)
         assert answer["status"] == "ok", answer
         return str(answer["stdout"])
@@ -82,5 +82,5 @@ class SessionClient:
         return self.http.get(f"{self.path}/files/{path}")
 
     def delete(self) -> None:
-        """End it; it may have been ended before."""
+        """End it, if it has not ended."""
         assert self.http.delete(self.path).status_code in (200, 404)

@@ -1,4 +1,4 @@
-"""Cells share a kernel, and give back all that a notebook would show."""
+"""Cells share a kernel and return everything that a notebook would show."""
 
 import base64
 import threading

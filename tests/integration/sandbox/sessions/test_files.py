@@ -1,4 +1,4 @@
-"""Files go in and out of a session, and nowhere else."""
+"""Files are uploaded to and downloaded from a session, and nothing else is reachable."""
 
 import base64
 from collections.abc import Callable

@@ -1,7 +1,6 @@
-"""What the kernel takes from the inside of ipykernel is still there.
+"""The internals of ipykernel that the kernel depends on still exist.
 
-It holds for ipykernel 7.4 and IPython 9; `services.sandbox.guest.notebook.kernel` is what
-depends on it.
+Holds for ipykernel 7.4 and IPython 9; see `services.sandbox.guest.notebook.kernel`.
 """
 
 import json

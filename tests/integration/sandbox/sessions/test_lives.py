@@ -1,4 +1,4 @@
-"""Sessions belong to somebody, are few, end when nobody uses them, and leave nothing."""
+"""Sessions have an owner, a limit and an expiry, and leave nothing behind."""
 
 from collections.abc import Callable
 from pathlib import Path

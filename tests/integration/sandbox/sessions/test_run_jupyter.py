@@ -1,4 +1,4 @@
-"""/run_jupyter: cells in a kernel of their own, by SandboxFusion's contract."""
+"""/run_jupyter: cells in a fresh kernel, by SandboxFusion's contract."""
 
 import base64
 from typing import Any

@@ -1,4 +1,4 @@
-"""Whatever a cell does, it can be stopped, and its session says what is left."""
+"""Every cell can be stopped, and its session reports what is left."""
 
 import json
 import threading
@@ -68,7 +68,7 @@ def test_an_uninterruptible_cell_loses_its_kernel_but_no_files(
 
 
 def in_background(work: Callable[[], Any]) -> Callable[[], Any]:
-    """Start some work; its result is what the returned function gives."""
+    """Start some work; the returned function waits for its result."""
     results: list[Any] = []
     thread = threading.Thread(target=lambda: results.append(work()))
     thread.start()

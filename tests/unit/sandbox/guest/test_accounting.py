@@ -1,4 +1,4 @@
-"""What is counted of a run where no control group counts it."""
+"""Accounting of a run without control groups."""
 
 import mmap
 import os

@@ -1,4 +1,4 @@
-"""Helpers that act as a run's user are bounded in time."""
+"""Helpers that act as a run's user have deadlines."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""Files of a run: what is written before it, and what may be taken out of it afterwards."""
+"""Files of a run: written before it, and fetched afterwards."""
 
 import contextlib
 import json

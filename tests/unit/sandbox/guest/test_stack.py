@@ -1,4 +1,4 @@
-"""What a program can see of the calls that led to it."""
+"""What a program can see of the calls below it."""
 
 import inspect
 import subprocess

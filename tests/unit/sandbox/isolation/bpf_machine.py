@@ -1,4 +1,4 @@
-"""The kernel's machine for seccomp programs, as far as they use it."""
+"""The parts of the kernel's seccomp BPF machine that are used."""
 
 import struct
 

@@ -1,4 +1,4 @@
-"""A table of system calls becomes a program that decides every call as the table says."""
+"""The assembled program decides every system call like the table."""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,4 @@
-"""Control groups hold programs to their limits and leave nothing behind."""
+"""Control groups enforce their limits and leave nothing behind."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""The control groups of a process are found whatever version and mounts a machine has."""
+"""The control groups of a process are found for every cgroup version and mount layout."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Under a Landlock ruleset a process reaches the given paths and nothing else."""
+"""Under a Landlock ruleset a process reaches only the given paths."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""Under the filter programs do their work, and what reaches out of the sandbox is refused."""
+"""Under the filter ordinary programs work, and escapes are refused."""
 
 import asyncio
 import ctypes

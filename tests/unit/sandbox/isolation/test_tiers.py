@@ -1,4 +1,4 @@
-"""The strongest tier that works is found by trying, for root, ordinary users and containers."""
+"""The strongest tier that works is chosen, for root, ordinary users and containers."""
 
 import json
 import os
@@ -45,7 +45,7 @@ syscalls.install_filter(assemble(
     unknown=Rule(ALLOW), forbidden=range(0),
 ))
 """
-"""What a container engine's own filter does, for every user of the container."""
+"""The default seccomp filter of a container engine."""
 
 FORBID_BY_SETTING = """
 import os

@@ -1,4 +1,4 @@
-"""What works here is told with its version, and what does not with the reason."""
+"""Available languages have a version, others a reason."""
 
 import asyncio
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What was compiled is not compiled again, and nobody waits for another's fault."""
+"""Compilations are cached and shared; failures are not."""
 
 import asyncio
 from dataclasses import replace

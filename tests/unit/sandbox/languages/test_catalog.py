@@ -1,4 +1,4 @@
-"""All languages of the contract are declared, each with what makes it work."""
+"""All languages of the contract are declared completely."""
 
 import re
 import subprocess

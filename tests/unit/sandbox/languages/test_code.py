@@ -1,4 +1,4 @@
-"""The few names that must be known of a source are found where programs of models have them."""
+"""The few names needed from a source are found in typical programs of models."""
 
 import pytest
 from hypothesis import given

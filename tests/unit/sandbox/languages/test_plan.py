@@ -1,4 +1,4 @@
-"""Code and its files become executions as the declaration says, and equal ones have one key."""
+"""Code and files become executions as declared; equal ones have equal keys."""
 
 from collections.abc import Mapping
 from pathlib import Path

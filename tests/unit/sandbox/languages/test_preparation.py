@@ -1,4 +1,4 @@
-"""Work is prepared once for each compiler, and what fails is done without."""
+"""Precompiled inputs are made once per compiler; failures are skipped."""
 
 import fcntl
 import os

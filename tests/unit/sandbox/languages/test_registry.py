@@ -1,4 +1,4 @@
-"""Code is compiled when it must be, and run as often as is wanted."""
+"""Code is compiled when needed, and run as often as wanted."""
 
 import asyncio
 from dataclasses import replace

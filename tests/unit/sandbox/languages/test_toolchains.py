@@ -1,4 +1,4 @@
-"""A toolchain is found where it is, and what is missing is said with what helps."""
+"""Toolchains are located; for missing ones the message says what to install."""
 
 from pathlib import Path
 

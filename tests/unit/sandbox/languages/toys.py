@@ -1,4 +1,4 @@
-"""Languages made of shell scripts, on a search path of their own."""
+"""Languages made of shell scripts, with their own search path."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -29,7 +29,7 @@ def toy(**fields: Any) -> Language:
 
 @pytest.fixture
 def add_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AddProgram:
-    """Put a shell script on the only path where catalog are looked for."""
+    """Put a shell script on the only search path."""
     programs = tmp_path / "programs"
     programs.mkdir()
     monkeypatch.setattr(catalog, "SEARCH_PATH", str(programs))

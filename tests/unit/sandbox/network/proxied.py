@@ -16,7 +16,7 @@ LoopFactory = Callable[[], asyncio.AbstractEventLoop]
 
 @dataclass(frozen=True)
 class RunningProxy:
-    """A proxy that serves in an event loop of its own."""
+    """A proxy that runs in its own event loop."""
 
     port: int
     network: Network
@@ -27,7 +27,7 @@ class RunningProxy:
         return socket.create_connection(("127.0.0.1", self.port), SECONDS)
 
     def ask(self, request: bytes) -> bytes:
-        """Send bytes, and return all that comes until the proxy hangs up."""
+        """Send bytes, and return everything until the proxy closes the connection."""
         with self.connect() as client:
             client.sendall(request)
             return read_all(client)
@@ -45,7 +45,7 @@ class RunningProxy:
 
 @contextlib.contextmanager
 def running_proxy(allow: Iterable[str], new_loop: LoopFactory) -> Iterator[RunningProxy]:
-    """A proxy for what is allowed; every task of it must have ended well at the end."""
+    """A proxy for the allow-list; all its tasks must have ended cleanly."""
     loop = new_loop()
     thread = threading.Thread(target=loop.run_forever)
     thread.start()

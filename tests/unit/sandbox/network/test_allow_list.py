@@ -1,4 +1,4 @@
-"""What an allow-list opens, however a program writes it, and what it never does."""
+"""What an allow-list permits, in every notation, and what it never does."""
 
 from ipaddress import IPv4Address, IPv6Address, ip_address
 

@@ -1,4 +1,4 @@
-"""Work that is spread over time."""
+"""Rate limiting."""
 
 from hypothesis import given
 from hypothesis import strategies as st

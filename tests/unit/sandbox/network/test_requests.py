@@ -1,4 +1,4 @@
-"""Plain HTTP requests through the proxy, and what it makes of everything else."""
+"""Plain HTTP requests through the proxy, and malformed ones."""
 
 import http.client
 import re
@@ -37,7 +37,7 @@ def seen() -> list[bytes]:
 
 @pytest.fixture
 def proxied(seen: list[bytes]) -> Iterator[tuple[RunningProxy, Server]]:
-    """A server that answers every request alike, and keeps the connection."""
+    """A server that gives the same response to every request and keeps the connection."""
 
     def converse(connection: socket.socket) -> None:
         while True:

@@ -1,4 +1,4 @@
-"""Tunnels through the proxy: what they carry, what they refuse, and how they end."""
+"""Tunnels through the proxy: what they carry, refuse, and how they end."""
 
 import asyncio
 import contextlib

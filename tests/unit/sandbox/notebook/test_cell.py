@@ -1,4 +1,4 @@
-"""A cell gives out no more than there is budget for, in texts that every parser takes."""
+"""A cell stays within its output budget, in texts that every parser accepts."""
 
 import json
 from typing import Any

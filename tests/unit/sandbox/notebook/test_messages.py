@@ -1,4 +1,4 @@
-"""Messages come out of a socket as they were put in, however it cuts them."""
+"""Messages are reassembled however the socket splits them."""
 
 import contextlib
 import socket
@@ -15,7 +15,7 @@ MESSAGES = st.lists(st.tuples(st.dictionaries(st.text(), st.integers()), st.bina
 
 
 def received(pieces: Iterable[bytes]) -> list[tuple[Header, bytes]]:
-    """All messages that an inbox finds in a stream that comes in these pieces, and then ends."""
+    """All messages that an inbox finds in a stream of these pieces."""
     found = []
     sender, receiver = socket.socketpair()
     with receiver, contextlib.suppress(ChannelClosed):

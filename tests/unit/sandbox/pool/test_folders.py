@@ -1,4 +1,4 @@
-"""The folder of a pool, and those that ended services have left."""
+"""The folder of a pool, and those left behind by dead services."""
 
 import os
 import subprocess

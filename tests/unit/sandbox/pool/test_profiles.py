@@ -1,4 +1,4 @@
-"""The choice of a warm interpreter for a program."""
+"""Choosing a warm interpreter for a program."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Slots are handed out to one at a time, and nobody waits for one that never comes."""
+"""Each slot serves one run at a time, and no waiter waits forever."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -44,7 +44,7 @@ class StandIn:
 
 
 class Maker:
-    """Makes stand-ins, or fails to."""
+    """Creates stand-ins, or fails."""
 
     def __init__(self) -> None:
         self.made: list[StandIn] = []
@@ -68,7 +68,7 @@ def stand_in(slot: Slot) -> StandIn:
 
 
 async def settle() -> None:
-    """Let all that can go on do so."""
+    """Let all tasks proceed."""
     for _ in range(50):
         await asyncio.sleep(0)
 
@@ -243,7 +243,7 @@ def test_waiters_fail_when_the_pool_closes() -> None:
 
 
 class Shelves(RuleBasedStateMachine):
-    """Any order of taking, giving back, losing, cancelling, retiring and failing."""
+    """Any order of acquiring, releasing, losing, cancelling, retiring and failing."""
 
     @initialize()
     def start(self) -> None:

@@ -1,4 +1,4 @@
-"""Pieces of output become events."""
+"""Output becomes events."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""When an output is the expected one."""
+"""Matching of outputs."""
 
 import pytest
 from hypothesis import given

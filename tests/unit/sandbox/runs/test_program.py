@@ -1,4 +1,4 @@
-"""What a request may ask for."""
+"""Validation of requests."""
 
 import base64
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The rules by which results add up."""
+"""How results combine to a status."""
 
 import pytest
 

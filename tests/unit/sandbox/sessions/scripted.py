@@ -1,4 +1,4 @@
-"""Notebooks whose driver is the test: what it says need not be what a driver would say."""
+"""Notebooks with a scripted driver, which may violate the protocol."""
 
 import asyncio
 import contextlib
@@ -44,7 +44,7 @@ class ScriptedDriver:
         await asyncio.get_running_loop().sock_sendall(self._end, data)
 
     async def heard(self) -> tuple[dict[str, Any], bytes]:
-        """The next thing that the service asks for."""
+        """The next request of the service."""
         async with asyncio.timeout(20):
             header_length, body_length = PREFIX.unpack(await self._take(PREFIX.size))
             header = json.loads(await self._take(header_length))

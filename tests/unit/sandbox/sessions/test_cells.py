@@ -1,4 +1,4 @@
-"""A cell that goes on for too long is stopped, by ever stronger means."""
+"""A cell that runs too long is stopped, by increasingly strong means."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -23,7 +23,7 @@ FAILED = {"type": "done", "ok": False, "count": 7, "cut": ["stdout"]}
 
 @pytest.fixture(autouse=True)
 def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing is done because time has passed, but where a test wants it."""
+    """Time limits are effectively off, except where a test sets them."""
     monkeypatch.setattr(cells, "INTERRUPT_SECONDS", 60.0)
     monkeypatch.setattr(cells, "REPLACE_SECONDS", 60.0)
 

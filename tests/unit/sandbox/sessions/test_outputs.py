@@ -1,4 +1,4 @@
-"""What a driver tells becomes what the wire shows, in the budget that there is."""
+"""A driver's messages become the response, within the output budget."""
 
 import json
 
