@@ -16,6 +16,7 @@ from services.api.files.upload import FORM_BYTES, remove_abandoned_uploads
 from services.api.fine_tuning.routes import router as fine_tuning
 from services.api.graders.routes import router as graders
 from services.api.indexing.routes import router as indexing
+from services.api.jobs.artifacts import router as artifacts
 from services.api.jobs.routes import router as jobs
 from services.api.metrics import create_registry
 from services.api.models.routes import router as models
@@ -73,7 +74,7 @@ def create_api(settings: ApiSettings) -> FastAPI:
     for tool in tools:  # first: routes are matched in order, and these are the busiest
         app.include_router(tool_router(tool))
     training, generation = (models, graders, fine_tuning), (evaluations, rollouts, *TRAJECTORIES)
-    for router in (files, *training, *generation, indexing, jobs):
+    for router in (files, *training, *generation, indexing, jobs, artifacts):
         app.include_router(router)
     return app
 

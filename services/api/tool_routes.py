@@ -99,7 +99,7 @@ def _add(router: APIRouter, upstream: Upstream, route: ToolRoute) -> None:
         route.path,
         forward,
         methods=["POST"],
-        name=route.path.strip("/"),
+        name=route.path.rpartition("/")[2],
         summary=route.summary,
         description=f"Proxied to the {upstream.service.name} unchanged.",
         responses={200: {"model": route.answer}},

@@ -80,6 +80,7 @@ def trajectory_routes(prefix: str, tag: str, kind: JobKind) -> APIRouter:
 
     @router.get(
         "",
+        name="list_trajectories",
         summary="List a job's trajectories",
         responses=documented_errors(InvalidRequest, NotFound, Unavailable),
     )
@@ -95,6 +96,7 @@ def trajectory_routes(prefix: str, tag: str, kind: JobKind) -> APIRouter:
 
     @router.get(
         "/{trajectory_id}",
+        name="get_trajectory",
         summary="Show one trajectory",
         responses=documented_errors(NotFound, Unavailable),
     )

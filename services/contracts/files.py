@@ -13,6 +13,12 @@ class FilePurpose(StrEnum):
     EVALS = "evals"
     BATCH = "batch"
     USER_DATA = "user_data"
+    FINE_TUNE_RESULTS = "fine-tune-results"  # written by jobs, never uploaded
+
+    @classmethod
+    def uploads(cls) -> "list[FilePurpose]":
+        """The purposes that an upload may have."""
+        return [purpose for purpose in cls if purpose is not cls.FINE_TUNE_RESULTS]
 
 
 class File(Resource):

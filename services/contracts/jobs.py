@@ -88,6 +88,15 @@ class Event(Resource):
     data: JsonObject | None = None
 
 
+class Artifact(Resource):
+    """A file of a job's folder; ``id`` is its path relative to the folder."""
+
+    id: str
+    object: Literal["job.artifact"] = "job.artifact"
+    bytes: int
+    created_at: int
+
+
 class Worker(Resource):
     """A worker process with a recent heartbeat."""
 

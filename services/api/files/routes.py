@@ -17,6 +17,7 @@ from services.api.files.service import (
 )
 from services.api.files.upload import receive_upload
 from services.api.idempotency import Creation
+from services.api.jobs.artifacts import find_result_file, result_file_view
 from services.contracts.base import Deleted, Page
 from services.contracts.errors import (
     AuthenticationFailed,
@@ -48,7 +49,7 @@ _FORM: dict[str, Any] = {
                     "required": ["file", "purpose"],
                     "properties": {
                         "file": {"type": "string", "format": "binary"},
-                        "purpose": {"type": "string", "enum": list(FilePurpose)},
+                        "purpose": {"type": "string", "enum": FilePurpose.uploads()},
                     },
                 }
             }
@@ -105,7 +106,9 @@ def list_all(
 
 @router.get("/{file_id}", summary="Show a file", responses=documented_errors(NotFound))
 def get(gateway: Gateway, _principal: Principal, file_id: str) -> File:
-    """Show one file."""
+    """Show one file; the result files of jobs are files too."""
+    if (path := find_result_file(gateway, file_id)) is not None:
+        return result_file_view(file_id, path)
     with gateway.database.read() as session:
         return file_view(get_file_row(session, file_id))
 
@@ -118,6 +121,8 @@ def get(gateway: Gateway, _principal: Principal, file_id: str) -> File:
 )
 def content(gateway: Gateway, _principal: Principal, file_id: str) -> FileResponse:
     """Download a file's content."""
+    if (path := find_result_file(gateway, file_id)) is not None:
+        return download(path, path.name)
     with gateway.database.read() as session:
         row = get_file_row(session, file_id)
     return download(gateway.artifacts.file(row.id), row.filename)

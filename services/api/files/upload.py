@@ -140,11 +140,13 @@ async def _batches(request: Request) -> AsyncIterator[bytes]:
 
 def _purpose(value: bytes) -> FilePurpose:
     try:
-        return FilePurpose(value.decode())
+        purpose = FilePurpose(value.decode())
+        if purpose in FilePurpose.uploads():
+            return purpose
     except ValueError:
-        known = ", ".join(FilePurpose)
-        message = f"purpose is missing or unknown; one of: {known}"
-        raise InvalidRequest(message, param="purpose") from None
+        pass
+    known = ", ".join(FilePurpose.uploads())
+    raise InvalidRequest(f"purpose is missing or unknown; one of: {known}", param="purpose")
 
 
 def _filename(name: str | None) -> str:

@@ -10,6 +10,7 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
+from starlette.routing import Match
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from services.contracts import errors
@@ -106,14 +107,28 @@ def _validation_error(request: Request, error: Exception) -> JSONResponse:
     return _response(400, describe_problems(error, body_type))
 
 
-def _http_error(_request: Request, error: Exception) -> JSONResponse:
+def _http_error(request: Request, error: Exception) -> JSONResponse:
     if not isinstance(error, HTTPException):
         raise error
     if isinstance(error.__cause__, errors.TemperError):  # raised while FastAPI read the body
         return error_answer(error.__cause__)
     code = HTTPStatus(error.status_code).name.lower()
     detail = ErrorDetail(message=str(error.detail), type="invalid_request_error", code=code)
-    return _response(error.status_code, detail, error.headers)
+    headers = dict(error.headers or {})
+    if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
+        headers["Allow"] = ", ".join(_allowed_methods(request))
+    return _response(error.status_code, detail, headers)
+
+
+def _allowed_methods(request: Request) -> list[str]:
+    """The methods of all routes of the path; Starlette itself names those of the first alone."""
+    scope = dict(request.scope)
+    allowed: list[str] = []
+    for method in ("DELETE", "GET", "HEAD", "PATCH", "POST", "PUT"):
+        scope["method"] = method
+        if any(route.matches(scope)[0] is Match.FULL for route in request.app.routes):
+            allowed.append(method)
+    return allowed
 
 
 class UnexpectedErrors:

@@ -1,0 +1,125 @@
+"""The files of a job's folder: listed, and downloaded by their relative paths."""
+
+import hashlib
+import os
+import re
+import stat
+from pathlib import Path
+
+from fastapi import APIRouter
+from fastapi.responses import FileResponse
+
+from services.api.context import Gateway, GatewayContext
+from services.api.downloads import DOWNLOAD, download
+from services.contracts.base import DEFAULT_LIMIT, Page
+from services.contracts.errors import AuthenticationFailed, InvalidRequest, NotFound
+from services.contracts.files import File, FilePurpose
+from services.contracts.jobs import Artifact
+from services.core.jobs.store import get_job
+from services.core.process.reporter import METRICS
+from services.core.web.auth import Principal
+from services.core.web.errors import documented_errors
+from services.core.web.paging import After, Limit, page_of
+
+router = APIRouter(
+    prefix="/v1/jobs/{job_id}/artifacts",
+    tags=["jobs"],
+    responses=documented_errors(AuthenticationFailed),
+)
+
+_RESULT_FILE = re.compile(r"file-(?P<job>ftjob-[0-9a-f]{24})-metrics")
+
+
+@router.get(
+    "", summary="List a job's artifacts", responses=documented_errors(InvalidRequest, NotFound)
+)
+def list_artifacts(
+    gateway: Gateway,
+    _principal: Principal,
+    job_id: str,
+    after: After = None,
+    limit: Limit = DEFAULT_LIMIT,
+) -> Page[Artifact]:
+    """List the files that the job has written so far, by path: models, checkpoints, logs."""
+    artifacts = find_artifacts(_job_dir(gateway, job_id))
+    rest = [each for each in artifacts if after is None or each.id > after]
+    return page_of(rest[:limit], len(rest) > limit)
+
+
+@router.get(
+    "/{path:path}",
+    summary="Download an artifact of a job",
+    response_class=FileResponse,
+    responses=DOWNLOAD | documented_errors(NotFound),
+)
+def get_artifact(gateway: Gateway, _principal: Principal, job_id: str, path: str) -> FileResponse:
+    """Download one file of the job's folder."""
+    file = open_artifact(_job_dir(gateway, job_id), path)
+    return download(file, file.name)
+
+
+def find_artifacts(folder: Path) -> list[Artifact]:
+    """The regular files below a folder, by path; links are not followed."""
+    found: list[Artifact] = []
+    for parent, folders, names in os.walk(folder):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        for name in names:
+            path = Path(parent, name)
+            try:
+                status = path.lstat()
+            except FileNotFoundError:  # the job replaced it meanwhile
+                continue
+            if stat.S_ISREG(status.st_mode) and not name.startswith("."):
+                relative = path.relative_to(folder).as_posix()
+                modified = int(status.st_mtime)
+                found.append(Artifact(id=relative, bytes=status.st_size, created_at=modified))
+    return sorted(found, key=lambda artifact: artifact.id)
+
+
+def open_artifact(folder: Path, name: str) -> Path:
+    """The path of a regular file below ``folder``; raises `NotFound`, also for links."""
+    root = folder.resolve()
+    try:
+        path = (root / name).resolve()
+        is_file = path == root / name and root in path.parents and path.is_file()
+    except (OSError, ValueError, RuntimeError):  # a name too long, a NUL, links in a circle
+        is_file = False
+    if not is_file or any(part.startswith(".") for part in Path(name).parts):
+        message = f"no artifact {name[:200]!r} of this job"
+        raise NotFound(message, param="path", code="artifact_not_found")
+    return path
+
+
+def result_file_id(job_id: str) -> str:
+    """The id under which /v1/files serves the metrics of a fine-tuning job."""
+    return f"file-{job_id}-metrics"
+
+
+def find_result_file(gateway: GatewayContext, file_id: str) -> Path | None:
+    """The metrics of a fine-tuning job by the id in its ``result_files``, if it is one."""
+    match = _RESULT_FILE.fullmatch(file_id)
+    if match is None:
+        return None
+    path = gateway.artifacts.job(match["job"]) / METRICS
+    return path if path.is_file() else None
+
+
+def result_file_view(file_id: str, path: Path) -> File:
+    """The wire view of a result file."""
+    status = path.stat()
+    with open(path, "rb") as file:
+        sha256 = hashlib.file_digest(file, "sha256").hexdigest()
+    return File(
+        id=file_id,
+        bytes=status.st_size,
+        created_at=int(status.st_mtime),
+        filename=METRICS,
+        purpose=FilePurpose.FINE_TUNE_RESULTS,
+        sha256=sha256,
+    )
+
+
+def _job_dir(gateway: GatewayContext, job_id: str) -> Path:
+    with gateway.database.read() as session:
+        get_job(session, job_id)
+    return gateway.artifacts.job(job_id)

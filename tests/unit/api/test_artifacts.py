@@ -1,0 +1,133 @@
+"""The files of a job over REST, unique operation ids, allowed methods, and an offline /docs."""
+
+import hashlib
+import re
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from fastapi.testclient import TestClient
+
+from services.api.app import create_api
+from services.api.jobs.artifacts import result_file_id
+from services.api.settings import ApiSettings
+from services.core.artifacts import Artifacts
+from services.core.ids import new_id
+from services.core.jobs.job import NewJob
+from services.core.jobs.queues import TRAINING
+from services.core.jobs.store import create_job
+
+REQUEST = {"model": "base", "training_file": "file-1"}
+
+
+@pytest.fixture
+def client(tmp_path: Path) -> Iterator[TestClient]:
+    app = create_api(ApiSettings(home=tmp_path))
+    with TestClient(app, base_url="http://127.0.0.1:8080") as client:
+        yield client
+
+
+@pytest.fixture
+def job_id(client: TestClient, tmp_path: Path) -> str:
+    """A fine-tuning job with a model, metrics, and a link out of its folder."""
+    job_id = new_id("ftjob")
+    with client.app.state.context.database.write() as session:  # type: ignore[attr-defined]
+        job = NewJob(job_id, "fine_tuning", TRAINING.work, TRAINING.validation, REQUEST)
+        create_job(session, job)
+    folder = Artifacts(tmp_path).job(job_id)
+    (folder / "output/model").mkdir(parents=True)
+    (folder / "output/model/adapter.safetensors").write_bytes(b"weights")
+    (folder / "metrics.jsonl").write_text('{"step": 1}\n')
+    (tmp_path / "secret").write_text("secret")
+    (folder / "link").symlink_to(tmp_path / "secret")
+    (folder / "folder-link").symlink_to(tmp_path)
+    return job_id
+
+
+def test_the_files_of_a_job_are_listed_in_pages(client: TestClient, job_id: str) -> None:
+    url = f"/v1/jobs/{job_id}/artifacts"
+
+    first = client.get(url, params={"limit": 1}).json()
+    second = client.get(url, params={"limit": 1, "after": first["last_id"]}).json()
+
+    assert [each["id"] for each in first["data"] + second["data"]] == [
+        "metrics.jsonl",
+        "output/model/adapter.safetensors",
+    ]
+    assert (first["has_more"], second["has_more"]) == (True, False)
+    assert second["data"][0]["bytes"] == 7
+
+
+def test_a_file_of_a_job_is_downloaded(client: TestClient, job_id: str) -> None:
+    url = f"/v1/jobs/{job_id}/artifacts/output/model/adapter.safetensors"
+
+    response = client.get(url)
+
+    assert (response.status_code, response.content) == (200, b"weights")
+    assert "adapter.safetensors" in response.headers["content-disposition"]
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "absent",
+        "link",
+        "folder-link/secret",
+        "output",
+        "..%2f..%2fsecret",
+        "%2fetc%2fpasswd",
+        "%00",
+    ],
+)
+def test_nothing_but_regular_files_of_the_job_is_downloaded(
+    client: TestClient, job_id: str, path: str
+) -> None:
+    response = client.get(f"/v1/jobs/{job_id}/artifacts/{path}")
+
+    assert response.status_code == 404, response.text
+    assert client.get("/v1/jobs/ftjob-0/artifacts").status_code == 404
+
+
+def test_the_metrics_of_a_job_are_a_result_file(client: TestClient, job_id: str) -> None:
+    file_id = result_file_id(job_id)
+
+    shown = client.get(f"/v1/files/{file_id}").json()
+    content = client.get(f"/v1/files/{file_id}/content").content
+
+    assert content == b'{"step": 1}\n'
+    assert shown["purpose"] == "fine-tune-results"
+    assert shown["sha256"] == hashlib.sha256(content).hexdigest()
+    assert client.get(f"/v1/files/{result_file_id(new_id('ftjob'))}").status_code == 404
+
+
+def test_operation_ids_are_unique(client: TestClient) -> None:
+    paths = client.get("/openapi.json").json()["paths"].values()
+    ids = Counter(operation["operationId"] for path in paths for operation in path.values())
+
+    assert [name for name, times in ids.items() if times > 1] == []
+    assert all("/" not in name for name in ids)
+
+
+@pytest.mark.parametrize(
+    ("path", "allowed"),
+    [
+        ("/v1/models", "GET, POST"),
+        ("/v1/models/some/name", "DELETE, GET"),
+        ("/v1/files/file-1", "DELETE, GET"),
+        ("/run_code", "POST"),
+    ],
+)
+def test_a_refused_method_is_told_all_allowed_ones(
+    client: TestClient, path: str, allowed: str
+) -> None:
+    response = client.patch(path)
+
+    assert (response.status_code, response.headers["allow"]) == (405, allowed)
+
+
+def test_the_documentation_loads_nothing_from_elsewhere(client: TestClient) -> None:
+    page = client.get("/docs").text
+
+    assert "/openapi.json" in page
+    assert re.findall(r"(?:src|href)=[\"']?https?:|//[a-z]+\\.", page) == []
