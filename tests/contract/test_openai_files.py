@@ -89,7 +89,7 @@ def register(http: httpx.Client, name: str, **source: str) -> None:
     assert answer.status_code == 200, answer.text
 
 
-@pytest.mark.parametrize("name", ["owner/small", "ft:base:temper:v1:ftjob-1", "a/b:c/d", "tiny.1"])
+@pytest.mark.parametrize("name", ["owner/small", "tuned:base:temper:v1", "a/b:c/d", "tiny.1"])
 def test_models_of_any_name_are_listed_shown_and_deleted(
     client: openai.OpenAI, http: httpx.Client, name: str
 ) -> None:
