@@ -21,7 +21,11 @@ def learner_spec(model: Path, method: str, folder: Path, **settings: Any) -> Lea
         *("strategy", "zero_stage"),
     )
     optimizer = {name: settings.pop(name) for name in names if name in settings}
-    spec = {name: settings.pop(name) for name in ("checkpoint", "teacher") if name in settings}
+    spec = {
+        name: settings.pop(name)
+        for name in ("adapter", "checkpoint", "teacher")
+        if name in settings
+    }
     hyperparameters = {"optimizer": {"learning_rate": 1e-3} | optimizer} | settings
     content: dict[str, Any] = {"hyperparameters": hyperparameters}
     if method == "distillation":

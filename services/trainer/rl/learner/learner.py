@@ -4,6 +4,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from services.contracts.adaptation import TrainingType
@@ -97,12 +98,16 @@ class Learner:
         match request:
             case Update(step=step, batch=path):
                 metrics = self.updater.update(TrainedTokens.of(Batch.load(path)), step)
+                if self._spec.settings.placement.sleep:
+                    torch.cuda.empty_cache()  # the engine wakes next, and needs the memory
             case Measure(batch=path):
                 metrics = self.updater.measure(TrainedTokens.of(Batch.load(path)))
             case Probe(token_ids=token_ids):
                 log_probs = sequence_log_probs(self._log_probs, token_ids)
-            case Publish(folder=folder) | Export(folder=folder):
-                self._write(folder)
+            case Publish(folder=folder):
+                self._write(folder, durable=False)
+            case Export(folder=folder):
+                self._write(folder, durable=True)
             case Save(folder=folder):
                 self._save(folder)
             case Finish():
@@ -114,18 +119,22 @@ class Learner:
     def _log_probs(self, tokens: TrainedTokens) -> Tensor:
         return self._scorer.score(tokens, temperature=1.0).log_probs
 
-    def _write(self, folder: Path) -> None:
-        weights = gather_policy_weights(self._plain, self._processes.strategy)
-        if self._processes.is_main:
+    def _write(self, folder: Path, *, durable: bool) -> None:
+        keep = self._processes.is_main
+        weights = gather_policy_weights(self._plain, self._processes.strategy, keep=keep)
+        if keep:
             dtype = stored_dtype(self._spec.model)
-            write_model(self._plain.model, weights, dtype, self._spec.model, folder)
+            with atomic_folder(folder, durable=durable) as partial:
+                write_model(self._plain.model, weights, dtype, self._spec.model, partial)
 
     def _save(self, folder: Path) -> None:
-        state = gather_state(self._plain, self._processes.strategy)
-        weights = gather_policy_weights(self._plain, self._processes.strategy)
-        if self._processes.is_main:
+        keep = self._processes.is_main
+        state = gather_state(self._plain, self._processes.strategy, keep=keep)
+        weights = gather_policy_weights(self._plain, self._processes.strategy, keep=keep)
+        if keep:
             dtype = stored_dtype(self._spec.model)
-            with atomic_folder(folder) as partial:
+            with atomic_folder(folder, durable=True) as partial:
+                (partial / MODEL).mkdir()
                 write_model(self._plain.model, weights, dtype, self._spec.model, partial / MODEL)
                 state.write(partial / TRAINER)
 
@@ -145,7 +154,7 @@ def build_objective(
     scorer = BatchScorer(model, processes, limit)
     reference = None
     if settings.loss.kl is not None:
-        if settings.optimizer.training_type is TrainingType.LORA:
+        if settings.optimizer.training_type is TrainingType.LORA and spec.adapter is None:
             reference = Reference(scorer, plain.model)
         else:
             copy = processes.prepare_frozen(load_frozen(spec.model, spec.adapter, bf16=bf16))

@@ -55,12 +55,14 @@ class ParallelStrategy(Protocol):
         """
         ...
 
-    def gather(self, parameter: Tensor) -> Tensor:
-        """A CPU copy of a trained parameter, in the optimizer's precision."""
+    def gather(self, parameter: Tensor, *, keep: bool) -> Tensor:
+        """A CPU copy of a trained parameter, in the optimizer's precision; empty without
+        ``keep``."""
         ...
 
-    def optimizer_state(self, parameter: Tensor) -> Mapping[str, Tensor]:
-        """CPU copies of a parameter's optimizer state; empty before the first step."""
+    def optimizer_state(self, parameter: Tensor, *, keep: bool) -> Mapping[str, Tensor]:
+        """CPU copies of a parameter's optimizer state; empty without ``keep`` or before the first
+        step."""
         ...
 
     def restore(self, states: Sequence[ParameterState]) -> None:
@@ -94,11 +96,14 @@ class DataParallel:
         self._optimizer.zero_grad()
         return norms
 
-    def gather(self, parameter: Tensor) -> Tensor:
-        return cpu_copy(parameter)
+    def gather(self, parameter: Tensor, *, keep: bool) -> Tensor:
+        return cpu_copy(parameter, keep=keep)
 
-    def optimizer_state(self, parameter: Tensor) -> Mapping[str, Tensor]:
-        return {name: cpu_copy(each) for name, each in self._optimizer.state[parameter].items()}
+    def optimizer_state(self, parameter: Tensor, *, keep: bool) -> Mapping[str, Tensor]:
+        return {
+            name: cpu_copy(each, keep=keep)
+            for name, each in self._optimizer.state[parameter].items()
+        }
 
     def restore(self, states: Sequence[ParameterState]) -> None:
         for parameter, value, optimizer_state in states:
@@ -129,9 +134,12 @@ class FullySharded(DataParallel):
         return nullcontext()
 
 
-def cpu_copy(tensor: Tensor) -> Tensor:
-    """A full CPU copy of a tensor, sharded or not."""
+def cpu_copy(tensor: Tensor, *, keep: bool) -> Tensor:
+    """A full CPU copy of a tensor, sharded or not; without ``keep`` only take part in gathering
+    it."""
     full = tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
+    if not keep:
+        return torch.empty(0)
     return full.detach().to("cpu", copy=True).contiguous()
 
 

@@ -41,13 +41,15 @@ class LearnerState:
         (folder / DESCRIPTION).write_text(json.dumps({"format": FORMAT}) + "\n")
 
 
-def gather_state(model: LanguageModel, strategy: ParallelStrategy) -> LearnerState:
-    """The current state; collective."""
+def gather_state(
+    model: LanguageModel, strategy: ParallelStrategy, *, keep: bool = True
+) -> LearnerState:
+    """The current state; collective. Only with ``keep`` is it copied to host memory."""
     weights, moments = {}, {}
     for name, parameter in model.named_parameters():
         if parameter.requires_grad:
-            weights[name] = strategy.gather(parameter)
-            for kind, moment in strategy.optimizer_state(parameter).items():
+            weights[name] = strategy.gather(parameter, keep=keep)
+            for kind, moment in strategy.optimizer_state(parameter, keep=keep).items():
                 moments[f"{name}{_OF}{kind}"] = moment
     return LearnerState(weights, moments)
 
@@ -72,8 +74,11 @@ def restore_state(folder: Path, model: LanguageModel, strategy: ParallelStrategy
     )
 
 
-def gather_policy_weights(model: LanguageModel, strategy: ParallelStrategy) -> dict[str, Tensor]:
-    """The policy's weights, or only its adapter's; collective."""
+def gather_policy_weights(
+    model: LanguageModel, strategy: ParallelStrategy, *, keep: bool = True
+) -> dict[str, Tensor]:
+    """The policy's weights, or only its adapter's; collective. Only with ``keep`` are they copied
+    to host memory."""
     policy = model.model
     parameters = dict(policy.named_parameters(remove_duplicate=False))
     names = list(policy.state_dict())
@@ -81,7 +86,9 @@ def gather_policy_weights(model: LanguageModel, strategy: ParallelStrategy) -> d
         names = [name for name, parameter in parameters.items() if parameter.requires_grad]
     buffers = dict(policy.named_buffers())
     return {
-        name: strategy.gather(parameters[name]) if name in parameters else cpu_copy(buffers[name])
+        name: strategy.gather(parameters[name], keep=keep)
+        if name in parameters
+        else cpu_copy(buffers[name], keep=keep)
         for name in names
     }
 
@@ -96,24 +103,23 @@ GENERATION_CONFIG = "generation_config.json"
 def write_model(
     model: Any, state: dict[str, Tensor], dtype: torch.dtype, base: Path, folder: Path
 ) -> None:
-    """Write a transformers model, or a PEFT adapter, into a new folder.
+    """Write a transformers model, or a PEFT adapter, into a folder.
 
     ``state`` holds its weights by name; full weights are stored as ``dtype``. Tokenizer, chat
     template and generation settings are copied from the folder ``base``.
     """
-    with atomic_folder(folder) as partial:
-        if hasattr(model, "peft_config"):
-            model.save_pretrained(str(partial), state_dict=state, save_embedding_layers=False)
-            (partial / "README.md").unlink(missing_ok=True)  # an empty model card
-        else:
-            # That of the base is cpu_copy as it is: one that transformers finds fault with too.
-            model.generation_config = GenerationConfig()
-            model.save_pretrained(str(partial), state_dict=_stored(model, state, dtype))
-            model.config.dtype = dtype  # save_pretrained wrote the compute dtype
-            model.config.to_json_file(str(partial / "config.json"))
-        for name in (*TOKENIZER_FILES, GENERATION_CONFIG):
-            if (base / name).is_file():
-                shutil.copyfile(base / name, partial / name)
+    if hasattr(model, "peft_config"):
+        model.save_pretrained(str(folder), state_dict=state, save_embedding_layers=False)
+        (folder / "README.md").unlink(missing_ok=True)  # an empty model card
+    else:
+        # The base's is copied verbatim, even if transformers would reject it.
+        model.generation_config = GenerationConfig()
+        model.save_pretrained(str(folder), state_dict=_stored(model, state, dtype))
+        model.config.dtype = dtype  # save_pretrained wrote the compute dtype
+        model.config.to_json_file(str(folder / "config.json"))
+    for name in (*TOKENIZER_FILES, GENERATION_CONFIG):
+        if (base / name).is_file():
+            shutil.copyfile(base / name, folder / name)
 
 
 def _stored(model: Any, state: dict[str, Tensor], dtype: torch.dtype) -> dict[str, Tensor]:
@@ -126,8 +132,9 @@ def _stored(model: Any, state: dict[str, Tensor], dtype: torch.dtype) -> dict[st
 
 
 @contextmanager
-def atomic_folder(folder: Path) -> Iterator[Path]:
-    """Yield a new folder to write into; it becomes ``folder``, durably, on success.
+def atomic_folder(folder: Path, *, durable: bool) -> Iterator[Path]:
+    """Yield a new folder to write into; it becomes ``folder`` on success, and survives a power cut
+    if ``durable``.
 
     Raises FileExistsError if ``folder`` exists.
     """
@@ -137,10 +144,12 @@ def atomic_folder(folder: Path) -> Iterator[Path]:
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)
     yield partial
-    for path in [*partial.rglob("*"), partial]:
-        _flush(path)
+    if durable:
+        for path in [*partial.rglob("*"), partial]:
+            _flush(path)
     partial.rename(folder)
-    _flush(folder.parent)
+    if durable:
+        _flush(folder.parent)
 
 
 def _flush(path: Path) -> None:

@@ -66,18 +66,19 @@ class ZeroStrategy:
             raise Diverged(f"the gradient norm is not finite: {norm}")
         return {POLICY: norm}
 
-    def gather(self, parameter: Tensor) -> Tensor:
-        return cpu_copy(safe_get_full_fp32_param(parameter))
+    def gather(self, parameter: Tensor, *, keep: bool) -> Tensor:
+        return cpu_copy(safe_get_full_fp32_param(parameter), keep=keep)
 
-    def optimizer_state(self, parameter: Tensor) -> Mapping[str, Tensor]:
+    def optimizer_state(self, parameter: Tensor, *, keep: bool) -> Mapping[str, Tensor]:
         if not self._adam.state:
             return {}
         part = next(iter(self._adam.state.values()))
         names = [name for name in part if name != _COUNT]
         optimizer_state = {
-            name: cpu_copy(safe_get_full_optimizer_state(parameter, name)) for name in names
+            name: cpu_copy(safe_get_full_optimizer_state(parameter, name), keep=keep)
+            for name in names
         }
-        return {_COUNT: cpu_copy(part[_COUNT]), **optimizer_state}
+        return {_COUNT: cpu_copy(part[_COUNT], keep=keep), **optimizer_state}
 
     def restore(self, states: Sequence[ParameterState]) -> None:
         if any(state.optimizer_state for state in states):

@@ -84,13 +84,13 @@ def test_tied_weights_are_published_once(
     stored: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Copy each weight separately, as weights arrive from a GPU."""
-    from services.trainer.rl.learner import state as states
+    from services.trainer.rl.learner.state import gather_policy_weights
 
-    whole = states.gather_policy_weights
     monkeypatch.setattr(
-        states,
-        "gather_policy_weights",
-        lambda *which: {n: t.clone() for n, t in whole(*which).items()},
+        "services.trainer.rl.learner.learner.gather_policy_weights",
+        lambda *which, keep: {
+            n: t.clone() for n, t in gather_policy_weights(*which, keep=keep).items()
+        },
     )
     started(learner_spec(stored, "reinforcement", tmp_path)).answer(
         Publish(folder=tmp_path / "published")
@@ -151,14 +151,14 @@ def test_checkpoint_contains_a_servable_model(base: Path, tmp_path: Path) -> Non
 
 
 def test_atomic_folder_is_complete_or_absent(tmp_path: Path) -> None:
-    with pytest.raises(RuntimeError), atomic_folder(tmp_path / "new") as partial:
+    with pytest.raises(RuntimeError), atomic_folder(tmp_path / "new", durable=True) as partial:
         (partial / "bf16").write_text("bf16")
         raise RuntimeError
     assert not (tmp_path / "new").exists()
-    with atomic_folder(tmp_path / "new") as partial:
+    with atomic_folder(tmp_path / "new", durable=True) as partial:
         (partial / "whole").write_text("whole")
     assert [path.name for path in (tmp_path / "new").iterdir()] == ["whole"]
-    with pytest.raises(FileExistsError), atomic_folder(tmp_path / "new"):
+    with pytest.raises(FileExistsError), atomic_folder(tmp_path / "new", durable=True):
         pass
 
 

@@ -13,7 +13,7 @@ from services.trainer.errors import Diverged
 from services.trainer.rl.learner import model as language_model
 from services.trainer.rl.learner.learner import Learner
 from services.trainer.rl.learner.parallel import ProcessGroup
-from services.trainer.rl.learner.protocol import Done, Measure, Probe, Update
+from services.trainer.rl.learner.protocol import Done, Export, Measure, Probe, Update
 from services.trainer.rl.sequences import Batch, TrainingSequence
 from tests.support.learning import drawn_batch, learner_spec
 
@@ -193,6 +193,20 @@ def test_measure_returns_the_loss_without_an_update(
     for name in ("loss", "entropy", "log_prob_mean"):
         # A teacher equal to the student has a loss of 0, up to rounding.
         assert measured[0][name] == pytest.approx(after[name], rel=1e-4, abs=1e-6)
+
+
+def test_reference_of_a_continued_adapter_is_the_model_that_training_started_with(
+    learn: Any, tmp_path: Path
+) -> None:
+    lora = {"training_type": "lora", "loss": {"kl": {"coefficient": 0.1}}}
+    learner, _ = learn("reinforcement", drawn_batch(), learning_rate=1e-2, **lora)
+    moved = update(learner, tmp_path, drawn_batch(), 1).metrics
+    learner.answer(Export(folder=tmp_path / "adapter"))
+    continued, first = learn("reinforcement", drawn_batch(), adapter=tmp_path / "adapter", **lora)
+    second = update(continued, tmp_path, drawn_batch(), 1).metrics
+    assert moved["kl"] > 1e-5
+    assert first["kl"] == pytest.approx(0.0, abs=1e-8)
+    assert second["kl"] > 1e-8
 
 
 def test_reference_of_a_new_adapter_is_the_base(learn: Any, tmp_path: Path) -> None:
