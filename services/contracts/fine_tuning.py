@@ -80,7 +80,7 @@ class MethodType(StrEnum):
 
 
 class Method(Request):
-    """The training method and its settings, which lie under the method's name."""
+    """The training method, with its settings under the method's name."""
 
     type: MethodType = MethodType.SUPERVISED
     supervised: SupervisedMethod | None = None

@@ -29,9 +29,9 @@ class TruncateSide(StrEnum):
 
 
 class OnToolError(StrEnum):
-    """What becomes of a conversation when a call fails."""
+    """How a conversation continues when a call fails."""
 
-    CONTINUE = "continue"  # the model reads what went wrong and goes on
+    CONTINUE = "continue"  # the model reads the error and continues
     STOP = "stop"
 
 
@@ -76,7 +76,7 @@ class Tool(Request):
     class_name: str = Field(min_length=1, max_length=300)
     config: JsonObject = Field(default_factory=dict)
     tool_schema: JsonObject | None = Field(
-        default=None, description="Null: the one that its kind has of its own."
+        default=None, description="Null: the default schema of the kind."
     )
 
 
@@ -101,7 +101,7 @@ class RolloutSampling(Request):
 
 
 PromptType = Literal["plain", "qwen_retool", "qwen_search_tool"]
-"""What is put around the question of a row that has no messages of its own."""
+"""The instruction added to a question; rows with messages are not changed."""
 
 
 def conversation_warnings(

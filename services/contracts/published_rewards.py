@@ -29,7 +29,7 @@ _UNFIT = re.compile(r"[^\w.-]+")
 
 
 def published_rewards(functions: Sequence[str], weights: Sequence[float]) -> list[WeightedReward]:
-    """The rewards that the names stand for.
+    """The rewards that published names mean.
 
     A name is retool_reward, search_em, a published accuracy reward (1 or -1), a
     dotted path of a Python function or a URL. Raises `InvalidRequest` for an unknown one and for

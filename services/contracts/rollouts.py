@@ -52,7 +52,7 @@ class CreateRollout(Placement):
     sampling: RolloutSampling = Field(default_factory=RolloutSampling)
     rewards: list[WeightedReward] = Field(default_factory=list, max_length=16)
     seed: StrictInt | None = Field(
-        default=0, ge=0, le=2**31 - 1, description="Null: another one for every rollout."
+        default=0, ge=0, le=2**31 - 1, description="Null: random for each rollout."
     )
     max_concurrency: StrictInt = Field(default=256, ge=1, le=4096, description="Rollouts at once.")
     engine: VllmOptions = Field(
@@ -72,7 +72,7 @@ class CreateRollout(Placement):
 
 
 class Spread(Resource):
-    """How the values of many rollouts lie; ``p95`` is the 95th of their percentiles."""
+    """The distribution of a value over rollouts; ``p95`` is the 95th percentile."""
 
     count: int
     mean: float
@@ -113,12 +113,12 @@ class RolloutStatistics(Resource):
 
     prompts: int
     trajectories: int
-    failed: int = Field(description="Rollouts that are no samples: an engine or we failed.")
+    failed: int = Field(description="Rollouts that failed in the engine or in Temper.")
     finish_reasons: dict[str, int]
     reward: RewardSpread | None = Field(description="Null where nothing was rewarded.")
     reward_components: dict[str, RewardSpread]
     best_reward: RewardSpread | None = Field(
-        description="Of the best sample of each prompt; null where nothing was rewarded."
+        description="Mean over prompts of the best sample; null without rewards."
     )
     uniform_prompts: int = Field(
         description="Prompts of several samples, all with the same reward: nothing to learn from."

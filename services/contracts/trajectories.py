@@ -12,7 +12,7 @@ KEPT_REPLY_CHARACTERS = 65_536
 
 
 class CallOutcome(StrEnum):
-    """The outcome of a call that the model wrote."""
+    """The outcome of a call."""
 
     ANSWERED = "answered"  # the tool replied; that its program failed is a reply too
     UNKNOWN_TOOL = "unknown_tool"
@@ -82,7 +82,7 @@ class FinishReason(StrEnum):
     TOOL_ERROR = "tool_error"  # a call failed, and on_tool_error is stop
     PROMPT_REFUSED = "prompt_refused"  # the chat template refused it, or it leaves no room
     ENGINE_FAILED = "engine_failed"  # the model's server gave no answer
-    INTERNAL_ERROR = "internal_error"  # a fault of ours, kept as data
+    INTERNAL_ERROR = "internal_error"  # a bug in Temper, kept as data
 
     @property
     def is_failure(self) -> bool:

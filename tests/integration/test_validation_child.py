@@ -104,6 +104,7 @@ def test_a_bad_training_file_fails_with_its_first_error(tmp_path: Path) -> None:
         "message": "sums.jsonl: row 2: messages[1].content is missing "
         "(and 19 more errors; checking stopped there)",
         "param": "training_file",
+        "retryable": False,
     }
     errors = outcome.messages("error")
     assert errors[19] == "sums.jsonl: row 21: messages[1].content is missing"
@@ -144,4 +145,5 @@ def test_a_bad_evaluation_file_fails_with_its_first_error(tmp_path: Path) -> Non
         "code": "invalid_evaluation_file",
         "message": "golds.jsonl: row 1: gold: the gold 'two' contains no number",
         "param": "file",
+        "retryable": False,
     }

@@ -115,7 +115,7 @@ async def ask(
         return await client.chat(request)
 
 
-def test_a_model_and_its_adapter_answer_and_leave_nothing_behind(
+def test_model_and_adapter_answer_and_clean_up(
     runtime: Runtime, model: Path, tree: str, tmp_path: Path
 ) -> None:
     adapter = write_adapter(tmp_path / "adapter")
@@ -189,7 +189,7 @@ def test_a_server_that_is_killed_is_noticed_and_cleaned_up(
     assert_nothing_left(tree)
 
 
-def test_a_start_that_is_cancelled_leaves_nothing_behind(
+def test_cancelled_start_cleans_up(
     runtime: Runtime, model: Path, tree: str, tmp_path: Path
 ) -> None:
     async def run() -> None:

@@ -226,9 +226,7 @@ def test_five_megabytes_are_cut_for_the_model(server: ScriptedServer, tmp_path: 
     assert (tmp_path / "log").stat().st_size < 200_000
 
 
-def test_who_wants_to_stop_at_an_error_is_told_which(
-    server: ScriptedServer, tmp_path: Path
-) -> None:
+def test_stopping_at_an_error_names_it(server: ScriptedServer, tmp_path: Path) -> None:
     server.script = [answer(500)]
 
     (trajectory,) = asyncio.run(

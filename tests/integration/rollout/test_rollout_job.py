@@ -163,9 +163,7 @@ def test_the_tokenizer_of_a_hub_is_fetched_once(tmp_path: Path, server: TokenSer
     assert again.statistics().failed == 0
 
 
-def test_a_tokenizer_that_is_not_to_be_had_fails_the_job_with_its_name(
-    tmp_path: Path, server: TokenServer
-) -> None:
+def test_unavailable_tokenizer_fails_the_job_by_name(tmp_path: Path, server: TokenServer) -> None:
     source = ModelSource(hub_id="team/absent")
     job = RolloutJob.of_server(tmp_path / "job", server, 2, source)
 

@@ -81,7 +81,7 @@ def test_a_traceback_shows_the_models_own_line(environment: OperatorEnvironment)
     assert "IndexError" in reply.text
 
 
-def test_a_program_without_end_is_told_to_the_model(environment: OperatorEnvironment) -> None:
+def test_endless_program_is_reported_to_the_model(environment: OperatorEnvironment) -> None:
     # Long enough that the program has printed before, on a busy machine too.
     endless = RETOOL.model_copy(update={"config": {"default_timeout": 5}})
     code = "import time\nprint('a', flush=True)\nwhile True:\n    time.sleep(1)"

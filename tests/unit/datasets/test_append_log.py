@@ -127,7 +127,7 @@ def test_a_full_disk_is_named() -> None:
         log.append(trajectory())
 
 
-def test_a_record_that_did_not_fit_leaves_nothing_behind(path: Path) -> None:
+def test_failed_append_leaves_no_partial_record(path: Path) -> None:
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     with AppendLog[Trajectory](path) as log:
         first = log.append(trajectory("a"))

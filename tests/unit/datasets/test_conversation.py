@@ -45,7 +45,7 @@ def as_sharegpt(system: str, pairs: list[tuple[str, str]]) -> dict[str, Any]:
 
 
 @given(st.one_of(st.just(""), TEXT), PAIRS)
-def test_the_formats_say_the_same(system: str, pairs: list[tuple[str, str]]) -> None:
+def test_formats_are_equivalent(system: str, pairs: list[tuple[str, str]]) -> None:
     rows = [write(system, pairs) for write in (as_chat, as_alpaca, as_sharegpt)]
 
     conversations = [ConversationReader(DataFormat.AUTO).read(row) for row in rows]

@@ -63,7 +63,7 @@ def test_rows_are_counted_over_row_groups_and_batches(read: Read) -> None:
     ]
 
 
-def test_a_row_with_bytes_that_are_no_text_is_a_problem(read: Read) -> None:
+def test_row_with_invalid_utf8_is_a_problem(read: Read) -> None:
     rows = read(parquet({"text": [b"ok", b"\xff", b"ok"]}))
     message = "holds a value that JSON cannot express, or text that is not UTF-8"
     assert rows == [Record(1, {"text": "ok"}), Problem(2, message), Record(3, {"text": "ok"})]

@@ -118,7 +118,7 @@ def test_all_attempts_have_their_time_together(server: ScriptedServer) -> None:
     assert len(server.requests) <= 2
 
 
-def test_nobody_there_is_tried_again_and_told() -> None:
+def test_refused_connections_are_retried_and_reported() -> None:
     retries = Retries(3, 60.0, first_wait_seconds=0.001)
 
     error = failed(f"http://127.0.0.1:{free_port()}/", retries=retries)
@@ -146,7 +146,7 @@ def test_an_answer_without_end_is_cut_off(
     assert len(server.requests) == 1
 
 
-def test_a_compressed_answer_is_no_way_around_the_limit(server: ScriptedServer) -> None:
+def test_compressed_answers_cannot_bypass_the_limit(server: ScriptedServer) -> None:
     server.script = [answer(body=b"\x1f\x8b" + b"\0" * 50, content_encoding="gzip")]
 
     assert failed(server.url, retries=ONCE).kind is FailureKind.UNREADABLE
@@ -176,7 +176,7 @@ def test_services_of_the_operators_own_are_asked_past_proxies(
             asyncio.run(ask())
 
 
-def test_the_key_is_told_to_nobody(server: ScriptedServer) -> None:
+def test_key_is_never_revealed(server: ScriptedServer) -> None:
     server.script = [answer(401, b"no such key: sk-secret")]
 
     error = failed(server.url)

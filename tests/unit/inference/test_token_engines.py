@@ -106,7 +106,7 @@ def test_a_server_elsewhere_has_one_version(server: ScriptedServer) -> None:
 
 
 @BOTH
-def test_sampling_is_said_in_full(server: ScriptedServer, kind: Kind) -> None:
+def test_all_sampling_fields_are_sent(server: ScriptedServer, kind: Kind) -> None:
     server.script = [answer(body=answered(kind))]
 
     generate(server, kind)
@@ -195,7 +195,7 @@ def test_a_server_without_token_ids_is_named_at_once(server: ScriptedServer, mis
 
 
 @BOTH
-def test_a_refusal_is_told_without_the_key(server: ScriptedServer, kind: Kind) -> None:
+def test_refusal_does_not_reveal_the_key(server: ScriptedServer, kind: Kind) -> None:
     server.script = [answer(400, {"error": {"message": "too long for sk-secret"}})]
 
     assert "too long for ***" in failure(server, kind).message

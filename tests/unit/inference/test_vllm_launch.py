@@ -136,7 +136,7 @@ def test_a_server_has_its_own_gpus(tmp_path: Path) -> None:
     assert launch.environment["CUDA_VISIBLE_DEVICES"] == "GPU-b,GPU-c"
 
 
-def test_development_routes_are_there_for_who_asks_and_behind_the_guard(tmp_path: Path) -> None:
+def test_development_routes_are_opt_in_and_guarded(tmp_path: Path) -> None:
     source = model(tmp_path, TINY)
     plain, sampling = plan(source), plan(source, routes=Routes(tokens=True))
     training = plan(source, routes=Routes(tokens=True, weights=True))
@@ -192,7 +192,7 @@ def test_an_adapter_that_cannot_be_served_is_refused(tmp_path: Path, config: obj
         plan(model(tmp_path, TINY), adapters=(tuned,))
 
 
-def test_a_folder_that_is_not_there_is_refused_before_anything_starts(tmp_path: Path) -> None:
+def test_missing_folder_is_refused_before_the_launch(tmp_path: Path) -> None:
     with pytest.raises(InvalidRequest, match=r"model folder .* does not exist"):
         plan(ModelSource(path=tmp_path / "missing"))
 

@@ -10,7 +10,7 @@ from services.trainer.sft.lengths import MAX_COUNTED, LengthHistogram
 
 
 @given(st.lists(st.integers(0, 300), min_size=1), st.integers(0, 300))
-def test_statistics_are_those_of_the_list(values: list[int], limit: int) -> None:
+def test_statistics_equal_those_of_the_sorted_list(values: list[int], limit: int) -> None:
     lengths = LengthHistogram()
     for value in values:
         lengths.add(value)
@@ -24,7 +24,7 @@ def test_statistics_are_those_of_the_list(values: list[int], limit: int) -> None
     assert found.truncated == sum(value > limit for value in values)
 
 
-def test_without_rows_there_are_no_statistics() -> None:
+def test_no_rows_means_no_statistics() -> None:
     assert LengthHistogram().statistics("tokens", 10) is None
 
 

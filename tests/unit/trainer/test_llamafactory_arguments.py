@@ -48,12 +48,12 @@ def test_the_nearest_name_is_one_that_may_be_set() -> None:
 @pytest.mark.parametrize(
     "key", ["output_dir", "dataset", "report_to", "hub_token", "push_to_hub", "stage", "seed"]
 )
-def test_what_the_platform_owns_is_refused(key: str) -> None:
+def test_platform_owned_arguments_are_refused(key: str) -> None:
     assert refused(key, None).problem is ArgumentProblem.PLATFORM_OWNED
 
 
 @pytest.mark.parametrize("key", ["trust_remote_code", "deepspeed", "kt_weight_path", "use_unsloth"])
-def test_what_runs_code_or_reads_files_is_refused(key: str) -> None:
+def test_arguments_that_run_code_or_read_files_are_refused(key: str) -> None:
     assert refused(key, None).problem is ArgumentProblem.UNSAFE
 
 

@@ -15,7 +15,7 @@ def conversation(*messages: Message) -> Conversation:
     return Conversation(messages)
 
 
-def test_a_conversation_is_split_into_what_is_read_and_what_is_learned() -> None:
+def test_conversation_is_split_into_context_and_learned_text() -> None:
     examples = list(
         render(
             conversation(
@@ -145,7 +145,7 @@ def test_results_of_parallel_calls_become_one_turn() -> None:
     assert turns[2] == {"from": "observation", "value": "1 | 2"}
 
 
-def test_named_templates_cannot_leave_a_turn_out() -> None:
+def test_named_templates_cannot_skip_a_turn() -> None:
     turns = conversation(
         Message("user", "a"),
         Message("assistant", "bad"),

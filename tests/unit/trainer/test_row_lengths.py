@@ -53,7 +53,7 @@ def test_long_rows_and_many_rows_are_all_counted(tmp_path: Path) -> None:
     assert total(tokenizer, *[QUESTION] * 10_000) == 10_000 * total(tokenizer, QUESTION)
 
 
-def test_rows_over_the_limit_are_told(tmp_path: Path) -> None:
+def test_rows_over_the_limit_are_reported(tmp_path: Path) -> None:
     tokenizer = character_tokenizer(tmp_path / "tokenizer.json", [])
     lengths = row_lengths(tokenizer, max_seq_length=40)
     lengths.add(QUESTION)

@@ -77,7 +77,7 @@ def test_words_before_a_call_are_kept(families: dict[str, Opened], name: str) ->
     assert tokens == families[name].chat.prompt(_WITH_WORDS.messages(), TOOLS)
 
 
-def test_qwen3_keeps_the_thoughts_of_all_turns_behind_the_question(qwen3: Opened) -> None:
+def test_qwen3_keeps_reasoning_of_turns_after_the_question(qwen3: Opened) -> None:
     turns = [ToolTurn([call(n, "a")], ["b"], thought=f"Thought {n}.") for n in range(3)]
     conversation = Conversation(turns)
 
@@ -100,9 +100,7 @@ def test_qwen3_drops_thoughts_only_once_another_question_follows(qwen3: Opened) 
 
 
 @pytest.mark.parametrize("name", ["qwen2_5", "qwen3", "llama3_1"])
-def test_what_the_model_wrote_otherwise_stands_as_it_was_sampled(
-    families: dict[str, Opened], name: str
-) -> None:
+def test_non_canonical_text_is_kept_as_sampled(families: dict[str, Opened], name: str) -> None:
     opened = families[name]
     text = ToolTurn([call(0, "print")], ["b"]).written(opened.family)
     canonical = opened.ids(text)

@@ -14,7 +14,7 @@ _ANSWER = {"role": "assistant", "content": _CONVERSATION.answer}
 _ANSWERS = [*_CONVERSATION.messages()[1:], _ANSWER]
 
 
-def test_a_demonstration_goes_on_from_the_prompt_as_the_template_writes_it(
+def test_demonstration_continues_the_rendered_prompt(
     opened_family: Opened,
 ) -> None:
     prompt = opened_family.chat.prompt([QUESTION], TOOLS)
@@ -56,7 +56,7 @@ def test_a_demonstration_without_a_last_answer_is_refused(
         qwen3.chat.demonstration([QUESTION], TOOLS, answers)
 
 
-def test_what_is_no_continuation_of_the_prompt_is_refused(families: dict[str, Opened]) -> None:
+def test_answer_that_rewrites_the_prompt_is_refused(families: dict[str, Opened]) -> None:
     """Mistral's tools move to the last question."""
     asked_again = [_ANSWER, {"role": "user", "content": "And?"}, _ANSWER]
 

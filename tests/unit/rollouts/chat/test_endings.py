@@ -28,7 +28,7 @@ def test_a_turn_that_ended_by_another_token_is_not_ended_twice(opened_family: Op
         assert opened_family.chat.replies(opened_family.ids(text + other), ["b"]) == usual
 
 
-def test_the_line_break_behind_the_end_of_a_turn_is_not_lost(qwen3: Opened) -> None:
+def test_newline_after_the_end_token_is_kept(qwen3: Opened) -> None:
     written = qwen3.ids(_TURN.written(qwen3.family))
 
     assert qwen3.chat.text(qwen3.chat.replies(written, ["b"])).startswith("\n<|im_start|>user\n")
@@ -49,7 +49,7 @@ def test_special_tokens_are_kept_in_the_text_of_a_turn(opened_family: Opened) ->
 
 
 @pytest.mark.parametrize("name", ["qwen2_5", "llama3_1"])
-def test_bytes_that_are_no_text_are_shown_as_replacements(
+def test_invalid_utf8_is_decoded_with_replacement_characters(
     families: dict[str, Opened], name: str
 ) -> None:
     opened = families[name]

@@ -46,7 +46,7 @@ def test_a_guarded_text_holds_no_control_token(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", MODELS)
-def test_what_the_template_writes_has_the_ids_of_the_tokenizer(kind: str) -> None:
+def test_rendered_text_has_the_tokenizers_ids(kind: str) -> None:
     guarded = tokenizer(MODELS[kind])
 
     assert guarded.encode("m<e>mm<m> e<e>") == guarded.encode_plain("m<e>mm<m> e<e>")

@@ -48,7 +48,7 @@ def test_a_date_can_be_written(template: Template) -> None:
         "{{ ''.__class__.__mro__ }}",
     ],
 )
-def test_what_a_template_refuses_is_an_error_of_the_model(template: Template, source: str) -> None:
+def test_template_refusal_is_an_error_of_the_model(template: Template, source: str) -> None:
     chat = template(_LOOP + "{{ message.content }}" + _END + source)
 
     with pytest.raises(InvalidRequest, match="chat template refuses the conversation") as raised:
@@ -72,7 +72,7 @@ def test_tools_are_refused_where_the_template_cannot_write_their_replies(
     assert chat.prompt([QUESTION], ())
 
 
-def test_a_template_without_calls_writes_replies_behind_what_the_model_said(
+def test_template_without_calls_renders_replies_after_content(
     template: Template,
 ) -> None:
     """What it writes between a text and the end of its turn is part of a turn that was cut off."""
@@ -86,9 +86,7 @@ def test_a_template_without_calls_writes_replies_behind_what_the_model_said(
 
 
 @pytest.mark.parametrize("most", [1, 9])
-def test_replies_stand_behind_calls_where_the_template_wants_them(
-    template: Template, most: int
-) -> None:
+def test_replies_follow_calls_as_the_template_requires(template: Template, most: int) -> None:
     """Some take as many replies as there were calls, some one call a turn."""
     wants = f"""
         {{%- set calls = messages[1].tool_calls | default([]) -%}}

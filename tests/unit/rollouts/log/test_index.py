@@ -97,11 +97,11 @@ def test_lists_are_filtered(
     assert prompts(folder, where=where, limit=limit) == expected
 
 
-def test_what_went_wrong_is_summed_up() -> None:
+def test_failure_cause_is_one_line() -> None:
     assert [errors_of(each) for each in made()] == [0, 1, 2, 1, 1]
 
 
-def test_a_page_goes_on_behind_a_trajectory_that_is_filtered_out(folder: Path) -> None:
+def test_page_continues_after_a_filtered_trajectory(folder: Path) -> None:
     places, _ = open_listing(folder).page(
         TrajectoryFilter(min_reward=0.5),
         TrajectoryOrder.FINISHED,
@@ -113,7 +113,7 @@ def test_a_page_goes_on_behind_a_trajectory_that_is_filtered_out(folder: Path) -
     assert [each.id for each in read_places(folder, places)] == ["traj-4-0"]
 
 
-def test_a_page_behind_what_is_not_there_is_refused(folder: Path) -> None:
+def test_page_after_an_unknown_id_is_refused(folder: Path) -> None:
     with pytest.raises(LookupError):
         open_listing(folder).page(
             EVERY, TrajectoryOrder.REWARD, descending=True, after="traj-9-9", limit=5

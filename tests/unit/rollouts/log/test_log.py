@@ -61,7 +61,7 @@ def test_a_log_is_cut_back_to_its_first_lines(tmp_path: Path, keep: int) -> None
     assert ids(tmp_path) == [f"traj-{n}-0" for n in [*range(keep), 9]]
 
 
-def test_without_its_index_a_log_is_indexed_again(tmp_path: Path) -> None:
+def test_missing_index_is_rebuilt(tmp_path: Path) -> None:
     fill(tmp_path, trajectory(0), trajectory(1))
     (tmp_path / INDEX).unlink()
 
@@ -86,7 +86,7 @@ def test_lines_that_a_power_cut_left_empty_are_cut_off(tmp_path: Path) -> None:
 
 @settings(deadline=None, max_examples=60)
 @given(data=st.data())
-def test_whatever_a_kill_left_whole_trajectories_stay_and_new_ones_come_behind(
+def test_complete_trajectories_survive_any_kill_and_appending_continues(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
 ) -> None:
     folder = tmp_path_factory.mktemp("killed")

@@ -131,7 +131,7 @@ def test_no_limit_is_ever_passed(case: Case) -> None:
 
 
 @given(cases())
-def test_the_finish_reason_is_what_the_last_turn_shows(case: Case) -> None:
+def test_finish_reason_follows_from_the_last_turn(case: Case) -> None:
     trajectory, _ = played(case)
     last = trajectory.turns[-1]
     assert last.inserted_count == 0

@@ -34,7 +34,7 @@ def test_a_turn_without_a_call_is_the_answer() -> None:
     assert trajectory.response_mask == [1, 1, 1]
 
 
-def test_the_model_reads_the_reply_and_goes_on() -> None:
+def test_model_reads_the_reply_and_continues() -> None:
     trajectory = play(CALL, "it is four<end>")
     assert trajectory.finish_reason is FinishReason.ANSWERED
     assert trajectory.response_token_ids == tokens(f"{CALL}tool:four<end>assistant:it is four<end>")

@@ -26,7 +26,7 @@ async def broken(text: str = "") -> str:
     raise ToolBroke("connection reset")
 
 
-def test_a_failed_call_is_read_by_the_model_which_goes_on() -> None:
+def test_rollout_continues_after_a_failed_call() -> None:
     trajectory = play(CALL, "never mind<end>", tools=FunctionToolbox({"echo": broken}))
     assert trajectory.finish_reason is FinishReason.ANSWERED
     (call,) = trajectory.turns[0].calls
@@ -49,11 +49,11 @@ def test_on_tool_error_stop_ends_the_conversation_and_says_why() -> None:
     assert trajectory.turns[0].calls[0].shown is None
 
 
-def test_on_tool_error_stop_goes_on_after_replies() -> None:
+def test_on_tool_error_stop_continues_after_successful_calls() -> None:
     assert play(CALL, "ok<end>", on_tool_error="stop").finish_reason is FinishReason.ANSWERED
 
 
-def test_an_engine_that_fails_leaves_what_was_sampled_before() -> None:
+def test_engine_failure_keeps_earlier_tokens() -> None:
     engine = ScriptedEngine(lambda said: EngineFailed("gone") if "tool:" in said else CALL)
     trajectory = run_in_virtual_time(rollouts(engine).play(question()))
     assert (trajectory.finish_reason, trajectory.error) == (FinishReason.ENGINE_FAILED, "gone")

@@ -94,7 +94,7 @@ def test_calls_beyond_max_parallel_calls_are_dropped_and_recorded() -> None:
     assert "tool:a<end>assistant:" in CharacterChat().text(trajectory.response_token_ids)
 
 
-def test_a_turn_may_have_what_is_left_of_the_whole_response() -> None:
+def test_turn_gets_the_remaining_response_budget() -> None:
     engine = ScriptedEngine(lambda said: "x" * 500 if "tool:" in said else CALL)
     player = rollouts(
         engine, max_total_response_length=200, sampling=RolloutSampling(max_tokens=200)

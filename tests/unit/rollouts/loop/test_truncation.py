@@ -20,7 +20,7 @@ SIDES = st.sampled_from(TruncateSide)
         (TruncateSide.MIDDLE, 1, "...(truncated)..."),
     ],
 )
-def test_what_is_kept_and_where_the_marker_stands(
+def test_truncation_keeps_the_chosen_side_and_marks_the_cut(
     side: TruncateSide, limit: int, expected: str
 ) -> None:
     assert truncated("0123456789", limit, side) == expected

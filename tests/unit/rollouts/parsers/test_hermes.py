@@ -13,7 +13,7 @@ _GOOD = '<tool_call>\n{"name": "search", "arguments": {"q": "a"}}\n</tool_call>'
 _SEARCH = ParsedCall("search", {"q": "a"})
 
 
-def test_calls_are_read_in_their_order_among_other_text() -> None:
+def test_calls_are_parsed_in_order_among_other_text() -> None:
     text = f'Let me look.\n{_GOOD}\nand\n<tool_call>{{"name":"now"}}</tool_call><|im_end|>'
 
     parsed = _PARSER.parse(text)
@@ -80,7 +80,7 @@ def test_tags_within_an_argument_are_text() -> None:
 
 
 @pytest.mark.parametrize("written", ['"oops"', "[1]", "3", '"[1]"'])
-def test_arguments_that_are_no_object_leave_the_call_without_arguments(written: str) -> None:
+def test_non_object_arguments_become_none(written: str) -> None:
     parsed = _PARSER.parse(f'<tool_call>{{"name": "a", "arguments": {written}}}</tool_call>')
 
     assert parsed.calls == (ParsedCall("a", None),)
@@ -107,7 +107,7 @@ _VALUES = st.recursive(
 
 
 @given(st.lists(st.dictionaries(st.sampled_from(["a", "b", "</tool_call>"]), _VALUES), max_size=4))
-def test_whatever_arguments_were_written_are_read_again(every: list[dict[str, object]]) -> None:
+def test_any_arguments_round_trip(every: list[dict[str, object]]) -> None:
     bodies = [json.dumps({"name": "f", "arguments": arguments}) for arguments in every]
 
     parsed = _PARSER.parse("\n".join(f"<tool_call>\n{body}\n</tool_call>" for body in bodies))

@@ -19,7 +19,7 @@ _SEARCH = ParsedCall("search", {"q": "a"})
         '{"function": "x", "name": "search", "arguments": {"q": "a"}}',
     ],
 )
-def test_one_call_is_read_wherever_it_stands(text: str) -> None:
+def test_single_call_is_parsed_anywhere(text: str) -> None:
     parsed = _PARSER.parse(text)
 
     assert parsed.calls == (_SEARCH,)
@@ -27,13 +27,13 @@ def test_one_call_is_read_wherever_it_stands(text: str) -> None:
 
 
 @pytest.mark.parametrize("between", ["; ", ";", "\n", ", ", " and then "])
-def test_several_calls_are_read_in_their_order(between: str) -> None:
+def test_several_calls_are_parsed_in_order(between: str) -> None:
     parsed = _PARSER.parse(f'{_CALL}{between}{{"name": "now", "parameters": {{}}}}')
 
     assert parsed.calls == (_SEARCH, ParsedCall("now", {}))
 
 
-def test_an_object_within_a_call_is_no_call() -> None:
+def test_object_inside_a_call_is_not_a_call() -> None:
     parsed = _PARSER.parse(f'{{"name": "run", "parameters": {{"call": {_CALL}}}}}')
 
     assert [call.name for call in parsed.calls] == ["run"]
@@ -42,7 +42,7 @@ def test_an_object_within_a_call_is_no_call() -> None:
 @pytest.mark.parametrize(
     "answer", ['{"name": "Ada", "age": 36}', '{"answer": 4}', "It is {4}.", "{{{", ""]
 )
-def test_an_answer_is_no_call(answer: str) -> None:
+def test_plain_answer_is_not_a_call(answer: str) -> None:
     parsed = _PARSER.parse(answer)
 
     assert (parsed.calls, parsed.malformed) == ((), ())

@@ -33,14 +33,14 @@ def test_a_list_without_the_token_is_an_answer() -> None:
         ("[TOOL_CALLS]", "is not valid JSON"),
     ],
 )
-def test_what_is_no_list_is_malformed(text: str, reason: str) -> None:
+def test_non_list_is_malformed(text: str, reason: str) -> None:
     parsed = _PARSER.parse(text)
 
     assert parsed.calls == ()
     assert reason in parsed.malformed[0].reason
 
 
-def test_an_element_that_is_no_call_is_recorded_and_the_others_are_kept() -> None:
+def test_invalid_element_is_recorded_and_valid_calls_are_kept() -> None:
     parsed = _PARSER.parse('[TOOL_CALLS] [7, {"name": "g"}, {}]')
 
     assert parsed.calls == (ParsedCall("g", {}),)

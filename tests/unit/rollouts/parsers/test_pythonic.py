@@ -47,7 +47,7 @@ def test_names_may_have_dots_and_values_are_those_of_json() -> None:
 
 
 @pytest.mark.parametrize("answer", ["[1, 2, 3]", "f(a=1)", "The list [f(a=1)].", "[Note] f(x)", ""])
-def test_an_answer_is_no_call(answer: str) -> None:
+def test_plain_answer_is_not_a_call(answer: str) -> None:
     parsed = _PARSER.parse(answer)
 
     assert (parsed.calls, parsed.malformed) == ((), ())
@@ -107,7 +107,7 @@ def test_an_element_that_calls_no_name_is_malformed(element: str) -> None:
         "[f(a=1)" + " " * 300_000 + "]",
     ],
 )
-def test_what_python_cannot_read_is_malformed(text: str) -> None:
+def test_unparsable_python_is_malformed(text: str) -> None:
     parsed = _PARSER.parse(text)
 
     assert parsed.calls == ()
@@ -129,7 +129,7 @@ _VALUES = st.recursive(
 
 
 @given(st.dictionaries(st.sampled_from(["a", "b", "code"]), _VALUES))
-def test_whatever_literals_were_written_are_read_again(arguments: dict[str, object]) -> None:
+def test_any_literals_round_trip(arguments: dict[str, object]) -> None:
     written = ", ".join(f"{key}={value!r}" for key, value in arguments.items())
 
     assert _PARSER.parse(f"[f({written})]").calls == (ParsedCall("f", arguments),)

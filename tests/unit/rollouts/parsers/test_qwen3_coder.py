@@ -25,7 +25,7 @@ def tools(**properties: Any) -> list[dict[str, Any]]:
     return [{"type": "function", "function": {"name": "f", "parameters": parameters}}]
 
 
-def test_calls_are_read_in_their_order() -> None:
+def test_calls_are_parsed_in_order() -> None:
     code = "if a < b:\n\n    print('x')\n"
 
     parsed = _PARSER.parse(f"Let me.\n{written('f', code=code)}\n{written('g')}<|im_end|>")
@@ -86,14 +86,14 @@ def test_a_malformed_call_is_recorded_and_the_others_are_kept(bad: str, reason: 
     assert reason in parsed.malformed[0].reason
 
 
-def test_a_call_behind_a_broken_one_is_read() -> None:
+def test_call_after_a_malformed_one_is_parsed() -> None:
     parsed = _PARSER.parse("<function=f>\nwords " + written("g"))
 
     assert parsed.calls == (ParsedCall("g", {}),)
     assert len(parsed.malformed) == 1
 
 
-def test_a_call_within_a_value_is_none_even_where_its_own_call_breaks_off() -> None:
+def test_call_inside_a_value_is_not_parsed_even_if_the_outer_call_is_malformed() -> None:
     parsed = _PARSER.parse(f"<function=f><parameter=a>{written('g')}</parameter> words")
 
     assert parsed.calls == ()
@@ -106,7 +106,7 @@ _TEXTS = st.text(st.characters(exclude_categories=["Cs"])).filter(
 
 
 @given(st.dictionaries(st.from_regex(r"[a-z_]{1,8}", fullmatch=True), _TEXTS, max_size=4))
-def test_whatever_texts_were_written_are_read_again(arguments: dict[str, str]) -> None:
+def test_any_texts_round_trip(arguments: dict[str, str]) -> None:
     parsed = _PARSER.parse(written("f", **arguments))
 
     assert parsed.calls == (ParsedCall("f", arguments),)

@@ -46,7 +46,7 @@ def test_a_row_may_name_its_own_type() -> None:
     assert retool.extra == {}
 
 
-def test_a_system_prompt_comes_before_what_the_type_asks_for() -> None:
+def test_system_prompt_precedes_the_type_instruction() -> None:
     prompt = prompt_of_row({"prompt": "a"}, 0, "qwen_retool", "Be brief.")
 
     assert prompt.messages[0]["content"].startswith("Be brief.\n\n")
@@ -132,7 +132,7 @@ def test_a_worked_answer_beside_the_gold_is_kept_as_another_field() -> None:
         ({"prompt": "a", "gold": "\0"}, r"gold holds the character U\+0000"),
     ],
 )
-def test_what_is_wrong_with_a_row_is_said_by_its_path(row: Any, message: str) -> None:
+def test_row_error_names_the_path(row: Any, message: str) -> None:
     with pytest.raises(RowError, match=f"^{message}"):
         prompt_of_row(row, 0)
 
@@ -154,7 +154,7 @@ def test_prompts_of_a_file_are_counted_from_0_and_its_rows_from_1(tmp_path: Path
         next(prompts)
 
 
-def test_a_line_that_is_no_json_is_named(tmp_path: Path) -> None:
+def test_invalid_json_line_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "prompts.jsonl"
     path.write_text('{"prompt": "a"}\n{"prompt": \n')
 

@@ -118,7 +118,7 @@ def test_a_schema_without_end_is_refused() -> None:
         tool("callable", function("f"), callable="os.system"),
     ],
 )
-def test_what_the_operator_has_not_allowed_is_forbidden(bad: Tool) -> None:
+def test_tools_the_operator_has_not_allowed_are_forbidden(bad: Tool) -> None:
     with pytest.raises(PermissionDenied) as caught:
         check(bad)
 

@@ -84,7 +84,7 @@ def test_arguments_that_do_not_fit_ask_nobody(
 
 
 @pytest.mark.parametrize("trouble", [reset, answer(500, retry_after="0"), answer(504)])
-def test_what_may_have_been_acted_on_is_not_sent_again(
+def test_requests_with_unknown_outcome_are_not_retried(
     server: ScriptedServer, trouble: Any
 ) -> None:
     server.script = [trouble]

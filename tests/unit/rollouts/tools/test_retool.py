@@ -64,7 +64,7 @@ def test_only_a_final_expression_is_printed(code: str, output: str | None) -> No
         "-" * 60_000,
     ],
 )
-def test_what_is_no_python_is_left_as_it_is(code: str) -> None:
+def test_invalid_python_is_left_unchanged(code: str) -> None:
     assert runnable(code) == code
 
 
@@ -109,7 +109,7 @@ STATEMENTS = st.sampled_from(["x = 1", "é = 'ü'", "x += 1", "pass", "'text'", 
     last=EXPRESSIONS,
     after=st.sampled_from(["", "\n", ";", " # note", "  \n\n# end", "\r\n"]),
 )
-def test_the_value_is_printed_wherever_the_expression_stands(
+def test_value_is_printed_for_any_position_of_the_expression(
     before: list[str], between: str, last: str, after: str
 ) -> None:
     code = between.join(["x = 7", *before, last]) + after
@@ -125,7 +125,7 @@ def test_the_value_is_printed_wherever_the_expression_stands(
 
 
 @given(st.text(alphabet="ab1=()[]{}'\"\\\n\r;:#, .+é\u2028\f\t", max_size=60))
-def test_whatever_was_python_stays_python(code: str) -> None:
+def test_valid_python_stays_valid(code: str) -> None:
     try:
         ast.parse(code)
     except (SyntaxError, ValueError):

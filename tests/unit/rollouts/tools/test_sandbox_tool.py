@@ -80,7 +80,7 @@ def test_the_published_body_is_sent(server: ScriptedServer) -> None:
         (ran(stdout="lone \ud800 end"), "lone \ufffd end"),
     ],
 )
-def test_the_model_reads_what_happened(server: ScriptedServer, body: JsonObject, text: str) -> None:
+def test_model_reads_the_failure(server: ScriptedServer, body: JsonObject, text: str) -> None:
     reply = replied(server, body)
 
     assert reply.outcome is CallOutcome.ANSWERED
@@ -96,9 +96,7 @@ def test_the_model_reads_what_happened(server: ScriptedServer, body: JsonObject,
         ({"status": "Failed", "compile_result": FINISHED}, "no stdout here"),
     ],
 )
-def test_upstreams_replies_are_there_for_who_wants_them(
-    server: ScriptedServer, body: JsonObject, text: str
-) -> None:
+def test_upstream_replies_are_opt_in(server: ScriptedServer, body: JsonObject, text: str) -> None:
     assert replied(server, body, upstream_replies=True).text == text
 
 
@@ -163,7 +161,7 @@ def test_a_refused_program_is_the_models_mistake(server: ScriptedServer) -> None
     assert "too long" in reply.text
 
 
-def test_the_model_chooses_only_what_it_is_offered(server: ScriptedServer) -> None:
+def test_model_chooses_only_declared_arguments(server: ScriptedServer) -> None:
     server.script = [answer(body=ran())]
     arguments = {"code": "x", "language": "bash", "timeout": 5}
     text = {"type": "string"}
@@ -180,7 +178,7 @@ def test_the_model_chooses_only_what_it_is_offered(server: ScriptedServer) -> No
 @pytest.mark.parametrize(
     "choice", [{"timeout": True}, {"timeout": -1}, {"timeout": "1"}, {"language": "klingon"}]
 )
-def test_a_choice_that_cannot_be_is_told(server: ScriptedServer, choice: JsonObject) -> None:
+def test_impossible_choice_is_reported(server: ScriptedServer, choice: JsonObject) -> None:
     text = {"type": "string"}
     offered = function("run", code=text, language=text, timeout={"type": "number"})
 

@@ -18,7 +18,7 @@ def parameters_read(parameters: JsonObject) -> Any:
     return checked_schema(schema, "s")["function"]["parameters"]
 
 
-def test_the_published_misspelling_is_put_right() -> None:
+def test_published_misspelling_is_corrected() -> None:
     published = {"type": "array", "item": {"type": "string"}, "description": "Queries."}
 
     read = parameters_read({"type": "object", "properties": {"query_list": published}})
@@ -36,7 +36,7 @@ def test_an_argument_may_be_named_item() -> None:
     assert parameters_read(parameters) == parameters
 
 
-def test_what_is_no_part_of_a_schema_is_not_shown_to_the_model() -> None:
+def test_unknown_schema_keys_are_hidden_from_the_model() -> None:
     schema = {"type": "function", "extra": 1, "function": {"name": "f", "secret": 2}}
 
     assert checked_schema(schema, "s") == {

@@ -58,7 +58,7 @@ def test_documents_without_scores_and_contents_are_rendered(server: ScriptedServ
         ([[], [hit("T\nx")]], "No search results found.\n---\nDoc 1 (Title: T)\nx"),
     ],
 )
-def test_nothing_found_is_said(server: ScriptedServer, result: object, text: str) -> None:
+def test_empty_search_result_is_reported(server: ScriptedServer, result: object, text: str) -> None:
     server.script = [answer(body={"result": result})]
 
     assert text_of(search(server, ["a", "b"])) == text

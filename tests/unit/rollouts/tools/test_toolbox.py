@@ -114,7 +114,7 @@ def test_waiting_for_a_place_ends(server: ScriptedServer, monkeypatch: pytest.Mo
     assert "busy" in reply.text
 
 
-def test_an_unknown_tool_is_told_what_there_is(server: ScriptedServer) -> None:
+def test_unknown_tool_reply_lists_the_tools(server: ScriptedServer) -> None:
     reply = call(endpoint(server), {}, name="aks" * 1000)
 
     assert reply.outcome is CallOutcome.UNKNOWN_TOOL
