@@ -6,6 +6,8 @@ PY := .venv/bin/python
 PYTEST := $(PY) -m pytest --numprocesses=logical --maxprocesses=4 --dist=loadgroup
 TEST := (fast or service or smoke) and not variant and not long
 DEMO_RUNTIMES := training vllm
+# Images often set it; without byte code, every process that a test starts would compile its modules again.
+unexport PYTHONDONTWRITEBYTECODE
 export TEMPER_HOME ?= $(CURDIR)/.temper
 
 .PHONY: demo test test-rest test-full test-long core dev languages runtimes lint format lock docs
