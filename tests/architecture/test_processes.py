@@ -33,7 +33,7 @@ def loaded(module: str, *names: str) -> list[str]:
     "module",
     [
         "services.api.app",
-        "services.trainer.worker",
+        "services.trainer.__main__",
         "services.trainer.sft.validation",
         "services.evaluator.__main__",
         "services.evaluator.evaluation.child",
@@ -53,7 +53,7 @@ def test_only_children_of_a_runtime_load_the_heavy_libraries(module: str) -> Non
 @pytest.mark.parametrize(
     "module",
     [
-        "services.trainer.worker",
+        "services.trainer.__main__",
         "services.evaluator.__main__",
         "services.retrieval.worker",
         "services.retrieval.builder.__main__",
