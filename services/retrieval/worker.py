@@ -21,7 +21,7 @@ from services.core.worker.handler import Launch
 from services.core.worker.main import run_worker
 from services.core.worker.settings import WorkerSettings
 from services.datasets.validate import validation_command
-from services.retrieval.corpus.validation import CorpusFileSpec
+from services.retrieval.corpus.spec import CorpusFileSpec
 from services.retrieval.index_settings import IndexSettings
 
 RUNTIME = "encoder"

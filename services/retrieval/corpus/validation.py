@@ -9,21 +9,13 @@ from pathlib import Path
 
 from services.contracts.base import JsonObject
 from services.contracts.errors import InvalidRequest
-from services.core.artifacts import SourceFile
 from services.datasets.record import Problem, UnreadableFile, counted
 from services.datasets.scan import InvalidFile
-from services.datasets.validate import FileValidation, ValidationSpec, validate
+from services.datasets.validate import FileValidation, validate
 from services.retrieval.corpus.corpus import Corpus, Passage, open_corpus
 from services.retrieval.corpus.identities import IdLog
+from services.retrieval.corpus.spec import CorpusFileSpec
 from services.retrieval.store.tokens import Analyzer
-
-
-class CorpusFileSpec(ValidationSpec):
-    """The corpus of an indexing job, and the language of its analyzer."""
-
-    file: SourceFile
-    language: str | None
-
 
 DEFAULT_MAX_PROBLEMS = 20
 

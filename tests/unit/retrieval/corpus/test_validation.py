@@ -10,7 +10,8 @@ from services.core.artifacts import SourceFile
 from services.core.process.reporter import REPORTS, RESULT
 from services.datasets.validate import SPEC
 from services.datasets.validate import validate as validate_files
-from services.retrieval.corpus.validation import CorpusFileSpec, check_corpus
+from services.retrieval.corpus.spec import CorpusFileSpec
+from services.retrieval.corpus.validation import check_corpus
 
 
 def validate(folder: Path, content: str, language: str | None = "english") -> dict[str, Any]:
