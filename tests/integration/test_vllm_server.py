@@ -174,19 +174,27 @@ def test_a_broken_model_is_a_typed_error_with_its_cause(
     assert_nothing_left(tree)
 
 
+@pytest.mark.parametrize("victim", ["server", "watchdog"])
 def test_a_server_that_is_killed_is_noticed_and_cleaned_up(
-    runtime: Runtime, model: Path, tree: str, tmp_path: Path
+    runtime: Runtime, model: Path, tree: str, tmp_path: Path, victim: str
 ) -> None:
+    """The engine changes its title, and with it the environment that names its tree."""
+    started: list[psutil.Process] = []
+
     async def run() -> None:
         async with VllmServer(runtime.python, ModelSource(path=model), "m", [], tmp_path) as server:
-            (api_server,) = processes(tree, os.getpid())
-            api_server.send_signal(signal.SIGKILL)
+            (watchdog,) = processes(tree, os.getpid())
+            started.extend(watchdog.children(recursive=True))
+            (api_server,) = watchdog.children()
+            (api_server if victim == "server" else watchdog).send_signal(signal.SIGKILL)
             await asyncio.wait_for(server.watch(), 120)
 
     with pytest.raises(VllmFailed, match="was killed"):
         asyncio.run(run())
 
+    assert len(started) > 1
     assert_nothing_left(tree)
+    assert psutil.wait_procs(started, timeout=60)[1] == []
 
 
 def test_cancelled_start_cleans_up(

@@ -149,7 +149,7 @@ class SupervisedProcess:
         code = self._watchdog.wait()
         if returncode is None:  # the watchdog itself was killed
             self.unsupervised = True
-            kill_tree(self._tree)
+            kill_tree(self._tree, session=self.pid)
         self.returncode = code if returncode is None else returncode
 
 
@@ -173,9 +173,13 @@ def nested_tree_name(outer: str | None) -> str:
     return f"{outer or 'temper'}/{secrets.token_hex(6)}"
 
 
-def kill_tree(tree: str) -> int:
-    """Kill every process of this host in ``tree`` or a tree nested in it; return how many."""
-    return _kill_trees(lambda name: name == tree or name.startswith(f"{tree}/"))
+def kill_tree(tree: str, session: int | None = None) -> int:
+    """Kill every process of this host in ``tree`` or a tree nested in it; return how many.
+
+    Those of ``session`` are killed too: a process that sets its title, as vLLM's engine does,
+    overwrites the environment that names its tree.
+    """
+    return _kill_trees(lambda name: name == tree or name.startswith(f"{tree}/"), session)
 
 
 def kill_earlier_trees(job_id: str, epoch: int) -> int:
@@ -188,11 +192,11 @@ def kill_earlier_trees(job_id: str, epoch: int) -> int:
     return _kill_trees(lambda name: name.partition("/")[0] in earlier)
 
 
-def _kill_trees(selected: Callable[[str], bool]) -> int:
+def _kill_trees(selected: Callable[[str], bool], session: int | None = None) -> int:
     """Kill until a scan finds none: processes may fork meanwhile."""
     killed: set[int] = set()
     give_up = time.monotonic() + KILL_SECONDS
-    while found := {pid for pid in _marked_processes(selected) if pid != os.getpid()}:
+    while found := {*_marked_processes(selected), *_session_processes(session)} - {os.getpid()}:
         if time.monotonic() > give_up:
             raise TreeRemains(f"killed processes do not end: {sorted(found)}")
         for pid in found:
@@ -217,5 +221,21 @@ def _marked_processes(wanted: Callable[[str], bool]) -> list[int]:
         values = [line.removeprefix(mark) for line in variables if line.startswith(mark)]
         names = [value.decode(errors="replace") for value in values]
         if any(wanted(name) for name in names):
+            found.append(int(entry.name))
+    return found
+
+
+def _session_processes(session: int | None) -> list[int]:
+    """The living processes of a session."""
+    found = []
+    for entry in Path("/proc").iterdir() if session else ():
+        if not entry.name.isdigit():
+            continue
+        try:
+            # The name in parentheses may be any bytes; fields follow the last parenthesis.
+            state, _, _, leader = (entry / "stat").read_bytes().rpartition(b")")[2].split()[:4]
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        if state != b"Z" and int(leader) == session:
             found.append(int(entry.name))
     return found
