@@ -4,7 +4,7 @@ PYTHON ?= python3
 PY := .venv/bin/python
 # Tests of one xdist group share a server; the largest groups begin first, so that no core idles at the end.
 PYTEST := $(PY) -m pytest --numprocesses=logical --maxprocesses=4 --dist=loadgroup
-TEST := (fast or service or smoke) and not variant and not long
+TEST := (fast or service or smoke) and not (variant or drill or long)
 DEMO_RUNTIMES := training vllm
 # Images often set it; without byte code, every process that a test starts would compile its modules again.
 unexport PYTHONDONTWRITEBYTECODE

@@ -25,17 +25,28 @@ FOLDERS = {
     "tests/unit/runtimes/test_install.py": "service",
 }
 
+DRILLS = (
+    "tests/integration/retrieval/test_build_kills.py",
+    "tests/integration/retrieval/test_full_disk.py",
+    "tests/integration/retrieval/test_indexing_jobs.py",
+    "tests/integration/retrieval/test_processes.py",
+    "tests/integration/sandbox/test_leaks.py",
+)
+"""Files with repeated kills, full disks and leaks, which `make test` leaves to `make test-rest`."""
+
 SPREAD = ("tests/integration/sandbox/test_python_programs.py",)
 """Files whose tests run in parallel although they share a fixture of the module."""
 
 
 def assign(item: pytest.Item) -> None:
-    """Mark a test with its tier, time limit and xdist group."""
+    """Mark a test with its tier, time limit and xdist group, and drills as such."""
     tier = tier_of(item)
     item.add_marker(tier)
     if item.get_closest_marker("timeout") is None:
         item.add_marker(pytest.mark.timeout(TIME_LIMITS[tier]))
     path = _path(item)
+    if path in DRILLS:
+        item.add_marker("drill")
     if path not in SPREAD and _belongs_to_file(item):
         item.add_marker(pytest.mark.xdist_group(path))
 
