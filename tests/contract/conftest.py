@@ -50,12 +50,12 @@ def url(settings: dict[str, str], home: Path) -> Iterator[str]:
         answer = httpx.post(f"{url}/v1/models", json=model, timeout=60)
         assert answer.status_code == 200, answer.text
         yield url
-    assert "Traceback" not in log.read_text()  # no test asks for a fault of ours
+    assert "Traceback" not in log.read_text()  # no test may cause an internal error
 
 
 @pytest.fixture(scope="session")
 def worker(url: str, settings: dict[str, str], home: Path) -> Iterator[None]:
-    """A worker whose jobs do what their suffix says."""
+    """A worker whose jobs run the script named by their suffix."""
     with running("tests.support.stub_worker", [], settings, home.parent / "worker.log"):
         yield
 
@@ -64,13 +64,13 @@ def worker(url: str, settings: dict[str, str], home: Path) -> Iterator[None]:
     scope="module", params=["sqlite", pytest.param("postgres", marks=pytest.mark.variant)]
 )
 def each_folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder named after a kind of database."""
+    """A folder for each kind of database, named after it."""
     return tmp_path_factory.mktemp(request.param, numbered=True)
 
 
 @pytest.fixture(scope="module")
 def each_database(each_folder: Path) -> Iterator[GatewayClient]:
-    """A gateway in that folder over a database of that kind, without a worker."""
+    """A gateway without workers, over a database of each kind."""
     settings = {"TEMPER_HOME": str(each_folder / "home")}
     with ExitStack() as stack:
         if each_folder.name.startswith("postgres"):
@@ -87,7 +87,7 @@ def http(url: str) -> Iterator[httpx.Client]:
 
 @pytest.fixture(scope="session")
 def client(url: str) -> Iterator[openai.OpenAI]:
-    """The openai package as it is, pointed at the gateway."""
+    """An unmodified ``openai`` client of the gateway."""
     with openai.OpenAI(base_url=f"{url}/v1", api_key="none", max_retries=0) as client:
         yield client
 
@@ -100,7 +100,7 @@ def training_file(client: openai.OpenAI) -> str:
 
 @pytest.fixture
 def wait_until(client: openai.OpenAI) -> Callable[[str, str], FineTuningJob]:
-    """Wait for a job to have a status; one that ends in another fails the test at once."""
+    """Wait until a job has a status; fail immediately if it ends with another one."""
 
     def wait(job_id: str, status: str) -> FineTuningJob:
         def probe() -> FineTuningJob | None:

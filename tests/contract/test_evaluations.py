@@ -1,4 +1,4 @@
-"""Evaluations over REST, and what a gateway says of itself. No worker takes these jobs."""
+"""Evaluations over REST, and the gateway's health. No worker runs these jobs."""
 
 import uuid
 from pathlib import Path
@@ -23,7 +23,7 @@ def create(http: httpx.Client, file_id: str, **fields: Any) -> dict[str, Any]:
     return dict(answer.json())
 
 
-def test_an_evaluation_shows_what_was_asked(http: httpx.Client, file_id: str) -> None:
+def test_an_evaluation_shows_its_request(http: httpx.Client, file_id: str) -> None:
     grader = {"type": "regex", "pattern": "(?P<answer>[0-9]+)", "ignore_case": True}
 
     made = create(http, file_id, grader=grader, sampling={"max_tokens": 8, "stop": ["\n"]})
@@ -36,7 +36,7 @@ def test_an_evaluation_shows_what_was_asked(http: httpx.Client, file_id: str) ->
     assert http.get(f"/v1/evaluations/{made['id']}").json() == made
 
 
-def test_evaluations_page_and_are_found_by_metadata(http: httpx.Client, file_id: str) -> None:
+def test_evaluations_are_paged_and_filtered_by_metadata(http: httpx.Client, file_id: str) -> None:
     label = uuid.uuid4().hex
     ids = [create(http, file_id, metadata={"suite": label})["id"] for _ in range(3)]
 
@@ -51,7 +51,7 @@ def test_evaluations_page_and_are_found_by_metadata(http: httpx.Client, file_id:
     assert [job["id"] for job in everywhere.json()["data"]] == ids[::-1]
 
 
-def test_a_waiting_evaluation_is_cancelled_at_once(http: httpx.Client, file_id: str) -> None:
+def test_a_queued_evaluation_is_cancelled_immediately(http: httpx.Client, file_id: str) -> None:
     job_id = create(http, file_id)["id"]
 
     cancelled = http.post(f"/v1/evaluations/{job_id}/cancel").json()
@@ -62,7 +62,7 @@ def test_a_waiting_evaluation_is_cancelled_at_once(http: httpx.Client, file_id: 
     assert events[0]["message"] == "Cancelled before it ran"
 
 
-def test_an_evaluation_is_no_fine_tune(http: httpx.Client, file_id: str) -> None:
+def test_an_evaluation_is_not_found_as_a_fine_tune(http: httpx.Client, file_id: str) -> None:
     job_id = create(http, file_id)["id"]
 
     assert http.get(f"/v1/fine_tuning/jobs/{job_id}").status_code == 404
@@ -70,7 +70,7 @@ def test_an_evaluation_is_no_fine_tune(http: httpx.Client, file_id: str) -> None
     assert http.get(f"/v1/jobs/{job_id}").json()["kind"] == "evaluation"
 
 
-def test_a_retried_create_gives_the_first_evaluation(http: httpx.Client, file_id: str) -> None:
+def test_a_retried_create_returns_the_first_evaluation(http: httpx.Client, file_id: str) -> None:
     key = {"Idempotency-Key": uuid.uuid4().hex}
     body = {"model": "base", "file": file_id}
 
@@ -84,7 +84,7 @@ def test_a_retried_create_gives_the_first_evaluation(http: httpx.Client, file_id
     assert http.post("/v1/models", json={"id": "x", "hub_id": "x"}, headers=key).status_code == 409
 
 
-def test_results_page_in_the_order_of_completion(
+def test_results_are_paged_in_order_of_completion(
     http: httpx.Client, file_id: str, home: Path
 ) -> None:
     job_id = create(http, file_id)["id"]
@@ -107,7 +107,7 @@ def test_results_page_in_the_order_of_completion(
     assert http.get(path, params={"after": "evalres-3"}).status_code == 400
 
 
-def test_a_gateway_says_how_it_is(http: httpx.Client, file_id: str) -> None:
+def test_health_readiness_and_metrics_are_reported(http: httpx.Client, file_id: str) -> None:
     create(http, file_id)
 
     ready = http.get("/readyz").json()

@@ -39,13 +39,13 @@ def ids(events: list[ServerSentEvent]) -> list[str]:
     return [event.id for event in events if event.data != DONE]
 
 
-def test_the_stream_tells_everything_once_and_ends(jobs: GatewayClient) -> None:
+def test_the_stream_sends_every_event_once_and_ends(jobs: GatewayClient) -> None:
     job_id = jobs.submit("succeed")
 
     with following(jobs.http, job_id) as source:
         assert source.response.headers["content-type"].startswith("text/event-stream")
         assert source.response.headers["cache-control"] == "no-store"
-        events = list(source.iter_sse())  # ends by itself, with the job
+        events = list(source.iter_sse())  # ends when the job ends
 
     assert events[-1].data == DONE
     told = [json.loads(event.data) for event in events[:-1]]
@@ -54,12 +54,12 @@ def test_the_stream_tells_everything_once_and_ends(jobs: GatewayClient) -> None:
     assert told[-1]["message"] == "Succeeded"
 
 
-def test_a_reader_that_comes_back_misses_and_repeats_nothing(jobs: GatewayClient) -> None:
+def test_a_reconnecting_reader_neither_misses_nor_repeats_events(jobs: GatewayClient) -> None:
     job_id = jobs.submit("succeed")
     seen: list[str] = []
     last = None
 
-    while True:  # leaves after every two events
+    while True:  # disconnects after every two events
         with following(jobs.http, job_id, behind=last) as source:
             events = [event for event, _ in zip(source.iter_sse(), range(2), strict=False)]
         seen += ids(events)
@@ -70,7 +70,7 @@ def test_a_reader_that_comes_back_misses_and_repeats_nothing(jobs: GatewayClient
     assert seen == [event["id"] for event in jobs.events(job_id)]
 
 
-def test_the_stream_of_a_finished_job_ends_at_once(jobs: GatewayClient) -> None:
+def test_the_stream_of_a_finished_job_ends_immediately(jobs: GatewayClient) -> None:
     job_id = jobs.submit("succeed")
     jobs.wait_until(job_id, "succeeded")
     last = jobs.events(job_id)[-1]["id"]
@@ -81,7 +81,7 @@ def test_the_stream_of_a_finished_job_ends_at_once(jobs: GatewayClient) -> None:
     assert [event.data for event in events] == [DONE]
 
 
-def test_after_stands_in_for_the_header(jobs: GatewayClient) -> None:
+def test_after_replaces_the_last_event_id_header(jobs: GatewayClient) -> None:
     job_id = jobs.submit("fail")
     jobs.wait_until(job_id, "failed")
     known = jobs.events(job_id)
@@ -122,7 +122,7 @@ def test_a_job_of_another_kind_is_not_found(jobs: GatewayClient) -> None:
     assert jobs.http.get(f"/v1/jobs/{job_id}/events").status_code == 200
 
 
-def test_an_event_of_another_job_is_no_place_to_go_on_from(jobs: GatewayClient) -> None:
+def test_an_event_of_another_job_is_rejected_as_a_cursor(jobs: GatewayClient) -> None:
     first, second = jobs.submit("succeed"), jobs.submit("succeed")
     foreign = jobs.events(first)[0]["id"]
 
@@ -131,8 +131,8 @@ def test_an_event_of_another_job_is_no_place_to_go_on_from(jobs: GatewayClient) 
 
 
 @pytest.fixture
-def narrow(tmp_path: Path) -> Iterator[GatewayClient]:
-    """A gateway with one place for streams, and no worker."""
+def single_stream_gateway(tmp_path: Path) -> Iterator[GatewayClient]:
+    """A gateway that allows one stream, without workers."""
     home = tmp_path / "home"
     settings = {"TEMPER_HOME": str(home), "TEMPER_MAX_EVENT_STREAMS": "1"}
     with (
@@ -142,20 +142,23 @@ def narrow(tmp_path: Path) -> Iterator[GatewayClient]:
         yield client
 
 
-def test_a_full_gateway_says_so_until_a_reader_leaves(narrow: GatewayClient) -> None:
-    job_id = narrow.submit("succeed")
+def test_streams_over_the_limit_are_rejected_until_a_reader_disconnects(
+    single_stream_gateway: GatewayClient,
+) -> None:
+    job_id = single_stream_gateway.submit("succeed")
 
-    with following(narrow.http, job_id) as first:
+    with following(single_stream_gateway.http, job_id) as first:
         events = first.iter_sse()
         assert next(events).id
-        with following(narrow.http, job_id) as second:
+        with following(single_stream_gateway.http, job_id) as second:
             assert second.response.status_code == 503
             assert json.loads(second.response.read())["error"]["code"] == "too_many_streams"
             assert int(second.response.headers["retry-after"]) > 0
-        assert narrow.job(job_id)["status"] == "validating_files"  # the rest still works
+        # Other routes still work.
+        assert single_stream_gateway.job(job_id)["status"] == "validating_files"
 
-    def place_is_free() -> bool:
-        with following(narrow.http, job_id) as source:
+    def slot_is_free() -> bool:
+        with following(single_stream_gateway.http, job_id) as source:
             return source.response.status_code == 200
 
-    assert wait_for(place_is_free, "the reader's place is free")
+    assert wait_for(slot_is_free, "the reader's place is free")

@@ -1,4 +1,4 @@
-"""Uploads at their edges, sent as bytes to a real gateway."""
+"""Edge cases of uploads, sent as raw bytes to a real gateway."""
 
 import hashlib
 import http.client
@@ -33,10 +33,10 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
         yield gateway
 
 
-def test_a_large_upload_takes_constant_memory_and_has_its_checksum(gateway: Gateway) -> None:
-    gateway.send(form(PURPOSE, FILE + b"{}"))  # what only the first upload loads
+def test_a_large_upload_uses_constant_memory_and_records_its_checksum(gateway: Gateway) -> None:
+    gateway.send(form(PURPOSE, FILE + b"{}"))  # modules that the first upload imports
     process = Path(f"/proc/{gateway.process.pid}")
-    (process / "clear_refs").write_text("5")  # the peak starts again from here
+    (process / "clear_refs").write_text("5")  # resets the peak
     before = peak_kib(process)
 
     answer = gateway.send(pieces(50 * MIB))
@@ -87,7 +87,7 @@ def peak_kib(process: Path) -> int:
         "no type",
     ],
 )
-def test_what_is_no_complete_form_is_refused_and_leaves_nothing(
+def test_an_incomplete_form_is_rejected_and_leaves_no_files(
     gateway: Gateway, body: bytes, headers: dict[str, str], param: str | None
 ) -> None:
     stored = gateway.stored()
@@ -108,14 +108,14 @@ def test_a_file_may_be_empty(gateway: Gateway) -> None:
 
 
 @pytest.mark.parametrize("content", [b"\r\n", b"--", b"\r\n--" + BOUNDARY[:-1], b"\r\n\r\n--x--"])
-def test_content_like_a_boundary_is_content(gateway: Gateway, content: bytes) -> None:
+def test_content_that_resembles_a_boundary_is_preserved(gateway: Gateway, content: bytes) -> None:
     answer = gateway.send(form(PURPOSE, FILE + content))
 
     assert gateway.http.get(f"/v1/files/{answer.json()['id']}/content").content == content
 
 
 def connection(gateway: Gateway, size: int) -> http.client.HTTPConnection:
-    """A connection on which the head of an upload of ``size`` bytes was sent."""
+    """A connection on which the headers of an upload of ``size`` bytes were sent."""
     url = gateway.http.base_url
     raw = http.client.HTTPConnection(url.host, url.port, timeout=30)
     raw.putrequest("POST", "/v1/files")
@@ -125,7 +125,7 @@ def connection(gateway: Gateway, size: int) -> http.client.HTTPConnection:
     return raw
 
 
-def test_a_client_that_goes_away_leaves_nothing(gateway: Gateway) -> None:
+def test_a_client_disconnect_leaves_no_files(gateway: Gateway) -> None:
     stored = gateway.stored()
     raw = connection(gateway, 10 * MIB)
     raw.send(form(PURPOSE, end=b"\r\n") + FILE + b"x" * (3 * MIB))
@@ -137,7 +137,7 @@ def test_a_client_that_goes_away_leaves_nothing(gateway: Gateway) -> None:
     assert gateway.stored() == stored
 
 
-def test_a_declared_size_over_the_limit_is_refused_before_it_comes(gateway: Gateway) -> None:
+def test_a_declared_size_over_the_limit_is_rejected_before_the_body(gateway: Gateway) -> None:
     raw = connection(gateway, MAX_UPLOAD + 2 * MIB)
 
     answer = raw.getresponse()  # not a byte of the body was sent
@@ -148,7 +148,7 @@ def test_a_declared_size_over_the_limit_is_refused_before_it_comes(gateway: Gate
     assert gateway.partial() == []
 
 
-def test_an_undeclared_size_over_the_limit_is_refused_on_the_way(gateway: Gateway) -> None:
+def test_an_undeclared_size_over_the_limit_is_rejected_while_streaming(gateway: Gateway) -> None:
     stored = gateway.stored()
 
     answer = gateway.send(pieces(MAX_UPLOAD + MIB))
@@ -158,7 +158,7 @@ def test_an_undeclared_size_over_the_limit_is_refused_on_the_way(gateway: Gatewa
     assert (gateway.stored(), gateway.partial()) == (stored, [])
 
 
-def test_headers_without_end_are_refused(gateway: Gateway) -> None:
+def test_an_endless_form_field_is_rejected(gateway: Gateway) -> None:
     endless = form(PURPOSE, end=b"\r\n") + FILE[:-5] + b"x" * (3 * MIB)
 
     answer = gateway.send(endless)
@@ -182,7 +182,9 @@ def test_headers_without_end_are_refused(gateway: Gateway) -> None:
         (b"semi;colon, comma%0d%0aX-Evil: 1.jsonl", "semi;colon, comma%0d%0aX-Evil: 1.jsonl"),
     ],
 )
-def test_a_filename_is_for_reading_only(gateway: Gateway, sent: bytes, kept: str) -> None:
+def test_a_filename_is_sanitized_and_never_used_as_a_path(
+    gateway: Gateway, sent: bytes, kept: str
+) -> None:
     part = b'Content-Disposition: form-data; name="file"; filename="' + sent + b'"\r\n\r\n{}'
 
     answer = gateway.send(form(PURPOSE, part))
@@ -197,14 +199,14 @@ def test_a_filename_is_for_reading_only(gateway: Gateway, sent: bytes, kept: str
     assert gateway.stored().count(answer.json()["id"]) == 1
 
 
-def test_a_filename_that_is_no_text_is_refused(gateway: Gateway) -> None:
+def test_a_filename_that_is_not_utf8_is_rejected(gateway: Gateway) -> None:
     part = b'Content-Disposition: form-data; name="file"; filename="\xff\xfe.jsonl"\r\n\r\n{}'
 
     assert gateway.send(form(PURPOSE, part)).status_code == 400
     assert gateway.partial() == []
 
 
-def test_a_file_that_a_job_needs_stays(gateway: Gateway) -> None:
+def test_a_file_in_use_by_a_job_cannot_be_deleted(gateway: Gateway) -> None:
     folder = gateway.home / "models" / "base"
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "config.json").write_text("{}")
@@ -239,7 +241,7 @@ def small_disk(folder: Path) -> Iterator[Path]:
         subprocess.run(["umount", str(folder)], check=True)
 
 
-def test_a_full_disk_is_said_and_nothing_is_left_on_it(tmp_path: Path) -> None:
+def test_a_full_disk_is_reported_and_leaves_no_partial_upload(tmp_path: Path) -> None:
     with (
         small_disk(tmp_path / "disk") as disk,
         serving(disk / "home", tmp_path / "gateway.log") as gateway,

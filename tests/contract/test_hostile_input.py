@@ -1,4 +1,4 @@
-"""What no honest client sends is refused by name, on every database, and spoils nothing stored."""
+"""Malicious requests are rejected by name on every database and corrupt nothing stored."""
 
 from collections.abc import Iterator
 
@@ -17,14 +17,14 @@ def gateway(each_database: GatewayClient) -> GatewayClient:
 
 
 def create(gateway: GatewayClient, fields: str) -> httpx.Response:
-    """Create a job from JSON as it is written, which need not be proper JSON."""
+    """Create a job from raw JSON text, which may be malformed."""
     file_id = gateway.http.get("/v1/files").json()["data"][0]["id"]
     body = f'{{"model": "base", "training_file": "{file_id}", {fields}}}'
     return gateway.http.post("/v1/fine_tuning/jobs", content=body.encode(), headers=JSON)
 
 
 def argument(value: str) -> str:
-    """A field that holds any JSON: the keyword arguments of a library."""
+    """A request with a value in a field that accepts any JSON."""
     return f'"hyperparameters": {{"llamafactory": {{"lr_scheduler_kwargs": {value}}}}}'
 
 
@@ -48,7 +48,7 @@ def argument(value: str) -> str:
         '"model": 1',
     ],
 )
-def test_a_body_that_cannot_be_kept_is_refused(gateway: GatewayClient, fields: str) -> None:
+def test_a_body_that_cannot_be_stored_is_rejected(gateway: GatewayClient, fields: str) -> None:
     before = gateway.http.get("/v1/jobs").json()["data"]
 
     answer = create(gateway, fields)
@@ -59,7 +59,7 @@ def test_a_body_that_cannot_be_kept_is_refused(gateway: GatewayClient, fields: s
 
 
 @pytest.mark.parametrize("pattern", ["(?=x)", "(", "((x{999}){999}){999}", r"\1"])
-def test_a_pattern_that_is_not_of_re2_is_refused(gateway: GatewayClient, pattern: str) -> None:
+def test_a_pattern_outside_re2_is_rejected(gateway: GatewayClient, pattern: str) -> None:
     file_id = gateway.http.get("/v1/files").json()["data"][0]["id"]
     grader = {"type": "regex", "pattern": pattern}
     body = {"model": "base", "file": file_id, "grader": grader}
@@ -83,7 +83,7 @@ def test_a_pattern_that_is_not_of_re2_is_refused(gateway: GatewayClient, pattern
         (b"{}", {}),
     ],
 )
-def test_a_body_that_is_no_json_object_is_refused(
+def test_a_body_that_is_not_a_json_object_is_rejected(
     gateway: GatewayClient, content: bytes, headers: dict[str, str]
 ) -> None:
     answer = gateway.http.post("/v1/evaluations", content=content, headers=headers)
@@ -92,7 +92,7 @@ def test_a_body_that_is_no_json_object_is_refused(
     assert answer.json()["error"]["message"]
 
 
-def test_a_body_without_measure_is_refused(gateway: GatewayClient) -> None:
+def test_an_oversized_json_body_is_rejected(gateway: GatewayClient) -> None:
     def endless() -> Iterator[bytes]:
         yield b'{"model": "'
         for _ in range(64):
@@ -129,13 +129,13 @@ def test_a_body_without_measure_is_refused(gateway: GatewayClient) -> None:
         ("/v1/jobs/x/events?after=ftevent-x-1", {404}),
     ],
 )
-def test_no_path_or_query_is_a_fault_of_ours(
+def test_malformed_paths_and_queries_are_client_errors(
     gateway: GatewayClient, path: str, statuses: set[int]
 ) -> None:
     assert gateway.http.get(path).status_code in statuses
 
 
-def test_after_all_of_it_everything_still_works(gateway: GatewayClient) -> None:
+def test_the_gateway_still_works_after_hostile_input(gateway: GatewayClient) -> None:
     labels = {"metadata[suite]": "mine"}
     jobs = gateway.http.get("/v1/jobs", params=labels).json()["data"]
     files = gateway.http.get("/v1/files").json()["data"]

@@ -1,4 +1,4 @@
-"""The same request sent many times at once is answered once, on every database."""
+"""Identical concurrent requests take effect once, on every database."""
 
 import uuid
 from collections.abc import Callable
@@ -13,16 +13,16 @@ from tests.support.gateway import GatewayClient
 TIMES = 8
 
 
-def at_once(send: Callable[[], httpx.Response]) -> list[httpx.Response]:
+def send_concurrently(send: Callable[[], httpx.Response]) -> list[httpx.Response]:
     with ThreadPoolExecutor(TIMES) as pool:
         return list(pool.map(lambda _: send(), range(TIMES)))
 
 
 @pytest.fixture(scope="module")
 def file_id(each_database: GatewayClient) -> str:
-    """A file to train on, uploaded eight times at once."""
+    """A training file, uploaded by eight concurrent requests."""
     each_database.submit("succeed")  # registers the model
-    answers = at_once(lambda: upload(each_database, "the-first-upload"))
+    answers = send_concurrently(lambda: upload(each_database, "the-first-upload"))
     assert [answer.status_code for answer in answers] == [200] * TIMES
     ids = {answer.json()["id"] for answer in answers}
     assert len(ids) == 1
@@ -38,7 +38,7 @@ def upload(gateway: GatewayClient, key: str) -> httpx.Response:
     )
 
 
-def test_equal_uploads_make_one_file(
+def test_concurrent_equal_uploads_make_one_file(
     each_database: GatewayClient, each_folder: Path, file_id: str
 ) -> None:
     listed = each_database.http.get("/v1/files").json()["data"]
@@ -52,14 +52,14 @@ def test_equal_uploads_make_one_file(
 @pytest.mark.parametrize(
     ("path", "field"), [("/v1/fine_tuning/jobs", "training_file"), ("/v1/evaluations", "file")]
 )
-def test_equal_creates_make_one_job(
+def test_concurrent_equal_creates_make_one_job(
     each_database: GatewayClient, file_id: str, path: str, field: str
 ) -> None:
     label = uuid.uuid4().hex
     body = {"model": "base", field: file_id, "metadata": {"suite": label}}
     key = {"Idempotency-Key": uuid.uuid4().hex}
 
-    answers = at_once(lambda: each_database.http.post(path, json=body, headers=key))
+    answers = send_concurrently(lambda: each_database.http.post(path, json=body, headers=key))
 
     assert [answer.status_code for answer in answers] == [200] * TIMES
     made = each_database.http.get("/v1/jobs", params={"metadata[suite]": label}).json()["data"]
@@ -67,10 +67,12 @@ def test_equal_creates_make_one_job(
     assert len(made) == 1
 
 
-def test_without_a_key_a_name_is_still_taken_once(each_database: GatewayClient) -> None:
+def test_concurrent_registrations_without_a_key_make_one_model(
+    each_database: GatewayClient,
+) -> None:
     name = f"owner/{uuid.uuid4().hex}"
     body = {"id": name, "hub_id": name}
 
-    answers = at_once(lambda: each_database.http.post("/v1/models", json=body))
+    answers = send_concurrently(lambda: each_database.http.post("/v1/models", json=body))
 
     assert sorted(answer.status_code for answer in answers) == [200] + [409] * (TIMES - 1)

@@ -1,4 +1,4 @@
-"""Jobs that build indexes, over REST. No worker takes them here."""
+"""Indexing jobs over REST. No worker runs them here."""
 
 import uuid
 from typing import Any
@@ -20,7 +20,7 @@ def create(http: httpx.Client, file_id: str, **fields: Any) -> dict[str, Any]:
     return dict(answer.json())
 
 
-def test_a_job_shows_what_was_asked(http: httpx.Client, file_id: str) -> None:
+def test_an_indexing_job_shows_its_request(http: httpx.Client, file_id: str) -> None:
     made = create(http, file_id, mode="hybrid", encoder="base", dense="flat", language=None)
 
     assert made["id"].startswith("idxjob-")
@@ -32,7 +32,7 @@ def test_a_job_shows_what_was_asked(http: httpx.Client, file_id: str) -> None:
     assert http.get(f"/v1/jobs/{made['id']}").json()["kind"] == "indexing"
 
 
-def test_jobs_page_and_are_found_by_metadata(http: httpx.Client, file_id: str) -> None:
+def test_indexing_jobs_are_paged_and_filtered_by_metadata(http: httpx.Client, file_id: str) -> None:
     label = uuid.uuid4().hex
     ids = [create(http, file_id, metadata={"run": label})["id"] for _ in range(3)]
 
@@ -42,7 +42,7 @@ def test_jobs_page_and_are_found_by_metadata(http: httpx.Client, file_id: str) -
     assert page["has_more"]
 
 
-def test_a_waiting_job_is_cancelled_at_once(http: httpx.Client, file_id: str) -> None:
+def test_a_queued_job_is_cancelled_immediately(http: httpx.Client, file_id: str) -> None:
     job_id = create(http, file_id)["id"]
 
     cancelled = http.post(f"/v1/indexing/jobs/{job_id}/cancel").json()
@@ -52,7 +52,9 @@ def test_a_waiting_job_is_cancelled_at_once(http: httpx.Client, file_id: str) ->
     assert events[0]["message"] == "Cancelled before it ran"
 
 
-def test_a_file_stays_while_a_job_needs_it(http: httpx.Client, client: openai.OpenAI) -> None:
+def test_a_file_in_use_by_a_job_cannot_be_deleted(
+    http: httpx.Client, client: openai.OpenAI
+) -> None:
     file_id = client.files.create(file=("corpus.jsonl", b"{}\n"), purpose="user_data").id
     job_id = create(http, file_id)["id"]
 
@@ -79,7 +81,7 @@ def test_a_file_stays_while_a_job_needs_it(http: httpx.Client, client: openai.Op
         ({"surprise": 1}, "surprise"),
     ],
 )
-def test_what_cannot_become_an_index_is_refused_by_field(
+def test_invalid_indexing_requests_are_rejected_by_field(
     http: httpx.Client, file_id: str, fields: dict[str, Any], param: str
 ) -> None:
     body = {"index": "wiki", "file": file_id, **fields}

@@ -1,4 +1,4 @@
-"""Which error class of the ``openai`` package a caller sees, and what it says."""
+"""Error classes and messages that callers of the ``openai`` package see."""
 
 import uuid
 from collections.abc import Iterator
@@ -45,7 +45,7 @@ def test_an_unknown_job_is_not_found(client: openai.OpenAI) -> None:
         ),
     ],
 )
-def test_a_bad_request_names_the_field(
+def test_a_bad_request_names_its_field(
     client: openai.OpenAI, training_file: str, fields: dict[str, object], param: str, code: str
 ) -> None:
     with pytest.raises(openai.BadRequestError) as caught:
@@ -63,7 +63,7 @@ def test_a_missing_field_is_named(client: openai.OpenAI) -> None:
     assert caught.value.message.startswith("Error code: 400")
 
 
-def test_a_file_of_another_purpose_is_refused(client: openai.OpenAI) -> None:
+def test_a_file_of_another_purpose_is_rejected(client: openai.OpenAI) -> None:
     file = client.files.create(file=("a.jsonl", b"{}"), purpose="evals")
 
     with pytest.raises(openai.BadRequestError) as caught:
@@ -73,7 +73,7 @@ def test_a_file_of_another_purpose_is_refused(client: openai.OpenAI) -> None:
 
 
 @pytest.mark.parametrize("limit", [0, -1, 101, 10**30])
-def test_a_limit_out_of_range_is_refused(client: openai.OpenAI, limit: int) -> None:
+def test_a_limit_out_of_range_is_rejected(client: openai.OpenAI, limit: int) -> None:
     with pytest.raises(openai.BadRequestError) as caught:
         client.fine_tuning.jobs.list(limit=limit)
 
@@ -90,7 +90,7 @@ def test_a_remote_model_needs_the_operators_permission(client: openai.OpenAI) ->
     assert caught.value.param == "model.base_url"
 
 
-def test_every_answer_carries_its_request_id(client: openai.OpenAI, training_file: str) -> None:
+def test_every_response_carries_its_request_id(client: openai.OpenAI, training_file: str) -> None:
     mine = f"trace-{uuid.uuid4()}"
 
     known = client.files.retrieve(training_file)
@@ -105,7 +105,7 @@ def test_every_answer_carries_its_request_id(client: openai.OpenAI, training_fil
 
 @pytest.fixture
 def counted(url: str) -> Iterator[tuple[openai.OpenAI, list[httpx.Request]]]:
-    """A client with the package's own retries, and the requests it sends."""
+    """A client with the package's default retries, and the requests it sends."""
     sent: list[httpx.Request] = []
     transport = openai.DefaultHttpxClient(event_hooks={"request": [sent.append]})
     with openai.OpenAI(base_url=f"{url}/v1", api_key="none", http_client=transport) as client:

@@ -14,7 +14,7 @@ def upload(client: openai.OpenAI, content: bytes = b"{}\n", name: str = "rows.js
     return client.files.create(file=(name, content), purpose="fine-tune").id
 
 
-def test_a_file_comes_back_as_it_was_sent(client: openai.OpenAI) -> None:
+def test_a_downloaded_file_equals_the_upload(client: openai.OpenAI) -> None:
     content = bytes(range(256)) * 100
 
     file = client.files.create(file=("blob.bin", content), purpose="user_data")
@@ -27,7 +27,7 @@ def test_a_file_comes_back_as_it_was_sent(client: openai.OpenAI) -> None:
     assert client.files.content(file.id).read() == content
 
 
-def test_a_file_on_disk_is_uploaded_by_its_path(client: openai.OpenAI, tmp_path: Path) -> None:
+def test_a_file_on_disk_can_be_uploaded_by_path(client: openai.OpenAI, tmp_path: Path) -> None:
     path = tmp_path / "train.jsonl"
     path.write_bytes(b'{"prompt": "a"}\n' * 1000)
 
@@ -37,7 +37,7 @@ def test_a_file_on_disk_is_uploaded_by_its_path(client: openai.OpenAI, tmp_path:
     assert client.files.content(file.id).text == path.read_text()
 
 
-def test_lists_page_by_themselves_in_both_orders(client: openai.OpenAI) -> None:
+def test_lists_are_paged_automatically_in_both_orders(client: openai.OpenAI) -> None:
     ids = [client.files.create(file=(f"{n}.jsonl", b"{}"), purpose="batch").id for n in range(5)]
 
     newest_first = [file.id for file in client.files.list(purpose="batch", limit=2)]
@@ -47,7 +47,7 @@ def test_lists_page_by_themselves_in_both_orders(client: openai.OpenAI) -> None:
     assert oldest_first == newest_first[::-1]
 
 
-def test_a_page_says_whether_there_are_more(client: openai.OpenAI) -> None:
+def test_a_page_says_whether_more_files_follow(client: openai.OpenAI) -> None:
     upload(client), upload(client)
 
     page = client.files.list(limit=1)
@@ -70,7 +70,7 @@ def test_a_deleted_file_is_gone(client: openai.OpenAI, home: Path) -> None:
     assert caught.value.code == "file_not_found"
 
 
-def test_a_retried_upload_gives_the_first_file(client: openai.OpenAI, home: Path) -> None:
+def test_a_retried_upload_returns_the_first_file(client: openai.OpenAI, home: Path) -> None:
     headers = {"Idempotency-Key": str(uuid.uuid4())}
 
     def send(content: bytes) -> str:
@@ -90,7 +90,7 @@ def register(http: httpx.Client, name: str, **source: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["owner/small", "tuned:base:temper:v1", "a/b:c/d", "tiny.1"])
-def test_models_of_any_name_are_listed_shown_and_deleted(
+def test_models_with_any_name_are_listed_shown_and_deleted(
     client: openai.OpenAI, http: httpx.Client, name: str
 ) -> None:
     register(http, name, folder="base")
@@ -104,7 +104,7 @@ def test_models_of_any_name_are_listed_shown_and_deleted(
     assert caught.value.code == "model_not_found"
 
 
-def test_a_hub_model_is_registered_by_its_name(client: openai.OpenAI, http: httpx.Client) -> None:
+def test_a_hub_model_can_be_registered_by_name(client: openai.OpenAI, http: httpx.Client) -> None:
     register(http, "hub-model", hub_id="owner/name", revision="main")
 
     shown = client.models.retrieve("hub-model").to_dict()
@@ -113,14 +113,14 @@ def test_a_hub_model_is_registered_by_its_name(client: openai.OpenAI, http: http
     client.models.delete("hub-model")
 
 
-def test_a_name_is_taken_once(http: httpx.Client) -> None:
+def test_a_duplicate_model_name_is_a_conflict(http: httpx.Client) -> None:
     answer = http.post("/v1/models", json={"id": "base", "folder": "base"})
 
     assert answer.status_code == 409
     assert answer.json()["error"]["code"] == "model_exists"
 
 
-def test_a_base_stays_while_an_adapter_belongs_to_it(
+def test_a_base_model_with_an_adapter_cannot_be_deleted(
     client: openai.OpenAI, http: httpx.Client, home: Path
 ) -> None:
     folder = home / "models" / "adapter"
@@ -139,7 +139,7 @@ def test_a_base_stays_while_an_adapter_belongs_to_it(
     assert folder.is_dir()  # the operator's folders are never deleted
 
 
-def test_models_page(http: httpx.Client) -> None:
+def test_models_are_paged(http: httpx.Client) -> None:
     names = [f"page-{n}" for n in range(3)]
     for name in names:
         register(http, name, folder="base")

@@ -1,4 +1,4 @@
-"""The ``openai`` package, as it is, validates and runs graders."""
+"""The unmodified ``openai`` package validates and runs graders."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -87,14 +87,14 @@ def test_graders_are_validated(graders: Any, grader: Any) -> None:
     assert answer.grader.name == grader["name"]
 
 
-def test_a_grader_that_cannot_work_is_a_bad_request(graders: Any) -> None:
+def test_an_invalid_grader_is_a_bad_request(graders: Any) -> None:
     with pytest.raises(openai.BadRequestError) as caught:
         graders.validate(grader=EXACT | {"operation": "equals"})
 
     assert caught.value.param == "grader.operation"
 
 
-def test_a_sample_is_graded(graders: Any) -> None:
+def test_a_grader_scores_a_sample(graders: Any) -> None:
     answer = graders.run(grader=EXACT, model_sample="the cat sat", item=ITEM)
 
     assert answer.reward == 1.0
@@ -108,12 +108,12 @@ def test_every_error_has_its_flag(graders: Any) -> None:
     flags = answer.metadata.errors
     assert answer.reward == 0.0
     assert flags.invalid_variable_error
-    # What the package declares is there under the name that it declares.
+    # Every field that the package declares is present under its name.
     declared = {field.alias or name for name, field in type(flags).model_fields.items()}
     assert declared <= GraderErrors.model_fields.keys()
 
 
-def test_a_model_judges(graders: Any, judge: ScriptedServer) -> None:
+def test_a_score_model_grades_a_sample(graders: Any, judge: ScriptedServer) -> None:
     answer = graders.run(grader=SCORE, model_sample="a cat", item=ITEM)
 
     assert answer.reward == 7.0
@@ -137,7 +137,7 @@ def test_a_formula_combines_graders(graders: Any) -> None:
     assert answer.reward == pytest.approx(0.8)
 
 
-def test_without_a_sandbox_a_program_cannot_judge(graders: Any) -> None:
+def test_a_python_grader_needs_a_sandbox(graders: Any) -> None:
     answer = graders.run(grader=PYTHON, model_sample="x", item=ITEM)
 
     assert answer.reward == 0.0

@@ -34,7 +34,7 @@ def submit(client: openai.OpenAI, training_file: str) -> Submit:
     return Submit(client, training_file)
 
 
-def test_a_job_is_shown_as_openai_shows_it(submit: Submit, training_file: str) -> None:
+def test_a_job_has_the_openai_fields(submit: Submit, training_file: str) -> None:
     before = int(time.time())
 
     job = submit(
@@ -55,7 +55,7 @@ def test_a_job_is_shown_as_openai_shows_it(submit: Submit, training_file: str) -
     assert (job.result_files, job.integrations) == ([], None)
 
 
-def test_a_job_runs_to_its_end(client: openai.OpenAI, submit: Submit, wait_until: Wait) -> None:
+def test_a_job_runs_to_success(client: openai.OpenAI, submit: Submit, wait_until: Wait) -> None:
     job = wait_until(submit("succeed").id, "succeeded")
 
     assert job.trained_tokens == 50
@@ -70,7 +70,7 @@ def test_a_job_runs_to_its_end(client: openai.OpenAI, submit: Submit, wait_until
     assert job.to_dict()["attempt"] == 1
 
 
-def test_the_older_place_of_hyperparameters_works(submit: Submit) -> None:
+def test_top_level_hyperparameters_are_accepted(submit: Submit) -> None:
     job = submit("succeed", hyperparameters={"n_epochs": 3, "batch_size": 4})
 
     assert (job.hyperparameters.n_epochs, job.hyperparameters.batch_size) == (3, 4)
@@ -89,7 +89,7 @@ def test_the_older_place_of_hyperparameters_works(submit: Submit) -> None:
         ),
     ],
 )
-def test_a_failed_job_says_why(
+def test_a_failed_job_reports_its_error(
     submit: Submit, wait_until: Wait, script: str, code: str, message: str, param: str | None
 ) -> None:
     job = wait_until(submit(script).id, "failed")
@@ -98,7 +98,7 @@ def test_a_failed_job_says_why(
     assert (job.error.code, job.error.message, job.error.param) == (code, message, param)
 
 
-def test_events_page_newest_first_without_gap_or_repeat(
+def test_events_are_paged_newest_first_without_gap_or_repeat(
     client: openai.OpenAI, submit: Submit, wait_until: Wait
 ) -> None:
     job = wait_until(submit("succeed").id, "succeeded")
@@ -115,7 +115,7 @@ def test_events_page_newest_first_without_gap_or_repeat(
     assert losses == sorted(losses)  # newest first, and the loss falls
 
 
-def test_checkpoints_page_newest_first(
+def test_checkpoints_are_paged_newest_first(
     client: openai.OpenAI, submit: Submit, wait_until: Wait
 ) -> None:
     job = wait_until(submit("succeed").id, "succeeded")
@@ -130,7 +130,7 @@ def test_checkpoints_page_newest_first(
     assert newest.metrics.train_loss == pytest.approx(0.2)
 
 
-def test_jobs_page_and_are_found_by_metadata(client: openai.OpenAI, submit: Submit) -> None:
+def test_jobs_are_paged_and_filtered_by_metadata(client: openai.OpenAI, submit: Submit) -> None:
     label = uuid.uuid4().hex
     ids = [submit("succeed", metadata={"suite": label, "n": str(n)}).id for n in range(3)]
     submit("succeed", metadata={"suite": "another"})
@@ -143,7 +143,7 @@ def test_jobs_page_and_are_found_by_metadata(client: openai.OpenAI, submit: Subm
     assert [job.id for job in one] == [ids[1]]
 
 
-def test_jobs_of_all_kinds_are_found_by_kind_status_and_metadata(
+def test_jobs_of_all_kinds_are_filtered_by_kind_status_and_metadata(
     http: httpx.Client, submit: Submit, wait_until: Wait
 ) -> None:
     label = uuid.uuid4().hex
@@ -194,7 +194,7 @@ def test_a_failed_job_is_retried_on_request(
     assert http.post(f"/v1/jobs/{submit('succeed').id}/retry").status_code == 409
 
 
-def test_a_retried_create_gives_the_first_job(client: openai.OpenAI, submit: Submit) -> None:
+def test_a_retried_create_returns_the_first_job(client: openai.OpenAI, submit: Submit) -> None:
     headers = {"Idempotency-Key": str(uuid.uuid4())}
 
     first = submit("succeed", extra_headers=headers)
@@ -208,7 +208,7 @@ def test_a_retried_create_gives_the_first_job(client: openai.OpenAI, submit: Sub
     assert submit("succeed", extra_headers={"Idempotency-Key": str(uuid.uuid4())}).id != first.id
 
 
-def test_equal_creates_at_once_make_one_job(client: openai.OpenAI, submit: Submit) -> None:
+def test_concurrent_equal_creates_make_one_job(client: openai.OpenAI, submit: Submit) -> None:
     headers = {"Idempotency-Key": str(uuid.uuid4())}
     label = {"suite": uuid.uuid4().hex}
 

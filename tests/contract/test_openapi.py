@@ -1,4 +1,4 @@
-"""The OpenAPI description holds for what the gateway answers, for any request."""
+"""Responses of the gateway match the OpenAPI description for any request."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ EXAMPLES = 25
 
 @dataclass(frozen=True)
 class Described:
-    """A gateway that asks for a key, and its description of itself."""
+    """A gateway that requires a key, and its OpenAPI description."""
 
     url: str
     document: dict[str, Any]
@@ -45,7 +45,7 @@ def described(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Described]:
 
 @pytest.fixture
 def api(described: Described) -> OpenApiSchema:
-    """The description, with the names of what exists among the values to try."""
+    """The description, with existing ids among the generated values."""
     with httpx.Client(base_url=described.url, headers=HEADERS, timeout=60) as http:
         known = _populate(http)
     for path in described.document["paths"].values():
@@ -58,13 +58,13 @@ def api(described: Described) -> OpenApiSchema:
     api = schemathesis.openapi.from_dict(described.document)
     # Parameters that a route does not know are ignored, as OpenAI does.
     api.config.generation.update(with_security_parameters=False, allow_extra_parameters=False)
-    # A text beyond its bound can be longer than any body may be.
+    # Text over its length limit can exceed the limit of any body.
     api.config.checks.negative_data_rejection.expected_statuses.append("413")
     return api
 
 
 def _populate(http: httpx.Client) -> dict[str, dict[str, Any]]:
-    """Make one thing of each kind; return the schemas that name them, by field."""
+    """Create one object of each kind; return schemas of their ids by field."""
     http.post("/v1/models", json={"id": "base", "folder": "base"})
     upload = {"file": ("rows.jsonl", b"{}\n")}
     file_id = http.post("/v1/files", files=upload, data={"purpose": "fine-tune"}).json()["id"]
@@ -82,12 +82,12 @@ def _populate(http: httpx.Client) -> dict[str, dict[str, Any]]:
         "folder": {"enum": ["base"]},
         "model_id": {"enum": ["base", "owner/absent"]},
         "job_id": {"enum": [job_id, evaluation_id, rollout_id, "ftjob-absent"]},
-        "llamafactory": {"maxProperties": 0},  # has a contract of its own
+        "llamafactory": {"maxProperties": 0},  # tested separately
     }
 
 
 def _parameters(operation: dict[str, Any], known: dict[str, Any]) -> list[dict[str, Any]]:
-    """All but two: a stream ends with its job, which here never does, and a key works once."""
+    """All parameters but two: streams would not end here, and an idempotency key works once."""
     kept = [
         parameter
         for parameter in operation.get("parameters", [])
@@ -99,13 +99,13 @@ def _parameters(operation: dict[str, Any], known: dict[str, Any]) -> list[dict[s
 
 
 @pytest.mark.parametrize("mode", list(GenerationMode))
-def test_every_answer_is_as_described(
+def test_every_response_matches_openapi(
     api: OpenApiSchema, described: Described, mode: GenerationMode, subtests: pytest.Subtests
 ) -> None:
     for operation in operations(api):
         if {"sandbox", "retrieval"} & set(operation.tags or ()):
-            continue  # these answer, if they run
+            continue  # their services do not run here
         if mode is GenerationMode.NEGATIVE and not (operation.query or operation.body):
-            continue  # any text will do for the rest
+            continue  # no invalid request can be generated
         with subtests.test(operation.label):
             check_answers(operation, mode, described.url, HEADERS, examples=EXAMPLES)

@@ -1,4 +1,4 @@
-"""Rollouts over REST, and the trajectories of jobs. No worker takes these jobs."""
+"""Rollouts over REST, and trajectories of jobs. No worker runs these jobs."""
 
 import json
 import uuid
@@ -31,7 +31,7 @@ def create(http: httpx.Client, file_id: str, **fields: Any) -> dict[str, Any]:
     return dict(answer.json())
 
 
-def test_a_rollout_job_shows_what_was_asked(http: httpx.Client, file_id: str) -> None:
+def test_a_rollout_job_shows_its_request(http: httpx.Client, file_id: str) -> None:
     rewards = [{"name": "box", "weight": 2.0, "reward": {"type": "retool"}}]
 
     made = create(
@@ -55,7 +55,7 @@ def test_a_rollout_job_shows_what_was_asked(http: httpx.Client, file_id: str) ->
     assert http.get(f"/v1/rollouts/{made['id']}").json() == made
 
 
-def test_prompts_may_come_with_the_request(http: httpx.Client) -> None:
+def test_prompts_can_be_part_of_the_request(http: httpx.Client) -> None:
     body = {"model": "base", "prompts": [{"question": "1+1=", "gold": 2}]}
 
     made = http.post("/v1/rollouts", json=body).json()
@@ -103,7 +103,7 @@ def test_prompts_may_come_with_the_request(http: httpx.Client) -> None:
         ),
     ],
 )
-def test_what_can_never_be_played_is_refused_by_its_field(
+def test_an_invalid_rollout_job_is_rejected_by_field(
     http: httpx.Client, file_id: str, fields: dict[str, Any], param: str | None
 ) -> None:
     answer = http.post("/v1/rollouts", json={"model": "base", "file": file_id, **fields})
@@ -130,7 +130,7 @@ def test_what_can_never_be_played_is_refused_by_its_field(
         {"rewards": [{"name": "x", "reward": {"type": "callable", "function": "os.getcwd"}}]},
     ],
 )
-def test_what_the_operator_has_not_allowed_is_forbidden(
+def test_resources_not_allowed_by_the_operator_are_forbidden(
     http: httpx.Client, file_id: str, fields: dict[str, Any]
 ) -> None:
     answer = http.post("/v1/rollouts", json={"model": "base", "file": file_id, **fields})
@@ -138,7 +138,7 @@ def test_what_the_operator_has_not_allowed_is_forbidden(
     assert answer.status_code == 403, answer.text
 
 
-def test_rollout_jobs_are_listed_cancelled_and_found_among_all_jobs(
+def test_rollout_jobs_are_listed_cancelled_and_included_in_all_jobs(
     http: httpx.Client, file_id: str
 ) -> None:
     label = uuid.uuid4().hex
@@ -186,9 +186,7 @@ def test_trajectories_are_paged_sorted_and_filtered(
     assert http.get(path, params={"after": "traj-9-9"}).status_code == 400
 
 
-def test_a_training_shows_its_trajectories_too(
-    http: httpx.Client, training_file: str, home: Path
-) -> None:
+def test_a_fine_tune_has_trajectories(http: httpx.Client, training_file: str, home: Path) -> None:
     body = {"model": "base", "training_file": training_file}
     job_id = http.post("/v1/fine_tuning/jobs", json=body).json()["id"]
     folder = home / "jobs" / job_id
@@ -203,7 +201,7 @@ def test_a_training_shows_its_trajectories_too(
     assert http.get(f"/v1/rollouts/{job_id}/trajectories").status_code == 404
 
 
-def test_trajectories_are_downloaded_once_they_are_complete(
+def test_trajectories_can_be_downloaded_once_complete(
     http: httpx.Client, file_id: str, home: Path
 ) -> None:
     job_id = create(http, file_id)["id"]
@@ -220,7 +218,7 @@ def test_trajectories_are_downloaded_once_they_are_complete(
     assert list(read_parquet(folder / "copy.parquet")) == made
 
 
-def test_a_trajectory_is_shown_whole(http: httpx.Client, file_id: str, home: Path) -> None:
+def test_a_trajectory_is_returned_in_full(http: httpx.Client, file_id: str, home: Path) -> None:
     job_id = create(http, file_id)["id"]
     folder = home / "jobs" / job_id
     folder.mkdir(parents=True)

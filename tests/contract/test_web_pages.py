@@ -1,4 +1,4 @@
-"""Without keys, what a stranger's web page makes a browser send is refused."""
+"""A gateway without keys rejects requests that foreign web pages make a browser send."""
 
 import httpx
 import pytest
@@ -14,7 +14,7 @@ import pytest
         ({"Host": "127.0.0.1.nip.example"}, "unknown_host"),
     ],
 )
-def test_without_keys_a_web_page_of_a_stranger_can_do_nothing(
+def test_without_keys_foreign_web_pages_are_rejected(
     http: httpx.Client, headers: dict[str, str], code: str
 ) -> None:
     form = {"files": {"file": ("a", b"x")}, "data": {"purpose": "evals"}}
@@ -30,6 +30,8 @@ def test_without_keys_a_web_page_of_a_stranger_can_do_nothing(
 @pytest.mark.parametrize(
     "host", ["localhost", "LOCALHOST:8080", "127.0.0.1", "[::1]:8080", "api:8080", "10.1.2.3:80"]
 )
-def test_without_keys_addresses_and_plain_names_work(http: httpx.Client, host: str) -> None:
+def test_without_keys_addresses_and_plain_host_names_are_accepted(
+    http: httpx.Client, host: str
+) -> None:
     for headers in ({"Host": host}, {"Host": host, "Origin": f"http://{host}"}):
         assert http.get("/v1/jobs", headers=headers).status_code == 200

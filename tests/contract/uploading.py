@@ -1,4 +1,4 @@
-"""Uploads sent as bytes to a real gateway, for what no client library would send."""
+"""Uploads sent as raw bytes to a real gateway, for requests no client library sends."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -61,7 +61,7 @@ def form(*parts: bytes, end: bytes = b"--\r\n") -> bytes:
 
 
 def pieces(size: int) -> Iterator[bytes]:
-    """A form with a file of ``size`` bytes, sent as it is made."""
+    """A form with a file of ``size`` bytes, generated while it is sent."""
     yield form(PURPOSE, end=b"\r\n") + FILE
     for number in range(size // MIB):
         yield bytes([number % 251]) * MIB

@@ -17,7 +17,7 @@ from tests.support.tiny_model import make_tiny_model
 
 @dataclass(frozen=True)
 class Platform:
-    """A running stack, with the folder of its data and logs."""
+    """A running stack with its data and log folder."""
 
     url: str
     temper: Temper
@@ -35,7 +35,7 @@ def running_platform(
     environment: Mapping[str, str],
     workers: Sequence[str] = ("trainer", "evaluator"),
 ) -> Iterator[Platform]:
-    """A platform for the duration of a block; ``environment`` is added to its processes."""
+    """Run a platform for the duration of a block; ``environment`` is added to its processes."""
     settings = {"TEMPER_HOME": str(home), "TEMPER_RUNTIMES": str(FOLDER), **environment}
     with contextlib.ExitStack() as stack:
         url = stack.enter_context(running_gateway(settings, home / "gateway.log"))

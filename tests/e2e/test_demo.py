@@ -1,4 +1,4 @@
-"""`make demo` without its set-up."""
+"""`make demo` without the installation."""
 
 import os
 import re
@@ -45,7 +45,7 @@ def processes_of(home: Path) -> list[psutil.Process]:
     return found
 
 
-def test_the_demo_teaches_addition_and_a_second_run_reuses_it(tmp_path: Path) -> None:
+def test_the_demo_teaches_addition_and_a_second_run_reuses_its_results(tmp_path: Path) -> None:
     installed_runtime("training")
     installed_runtime("vllm")
 

@@ -27,7 +27,7 @@ _PLACEHOLDER = re.compile(r"\b(file|ftjob|eval)-\.\.\.")
 
 @dataclass
 class Reader:
-    """Follows the pages: runs their commands and remembers the latest id of each kind."""
+    """Runs the commands of the pages and remembers the latest id of each kind."""
 
     home: Home
     url: str
@@ -35,7 +35,7 @@ class Reader:
     done: set[str] = field(default_factory=set)
 
     def run(self, block: Block) -> None:
-        """Run a block; a command that was run before is not repeated."""
+        """Run a block, skipping commands that were run before."""
         commands = commands_of(block) if block.language == "bash" else [block.code]
         for command in commands:
             if command not in self.done:
@@ -77,7 +77,7 @@ def reader(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reader]:
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_every_command_of_the_page_succeeds(reader: Reader, page: str) -> None:
+def test_every_documented_command_succeeds(reader: Reader, page: str) -> None:
     blocks = blocks_of((REPOSITORY / page).read_text())
 
     for block in blocks:

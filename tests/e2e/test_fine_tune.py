@@ -1,4 +1,4 @@
-"""From an uploaded file to an evaluated model; everything is real but the model's size."""
+"""From an uploaded file to an evaluated model, with a tiny but real model."""
 
 import json
 from pathlib import Path
@@ -73,7 +73,7 @@ def adapter(platform: Platform, training_file: str) -> FineTuningJob:
 
 
 @pytest.mark.smoke
-def test_a_fine_tune_leaves_a_model_with_its_lineage(
+def test_a_fine_tune_registers_a_model_with_its_lineage(
     platform: Platform, adapter: FineTuningJob, training_file: str
 ) -> None:
     assert adapter.fine_tuned_model is not None
@@ -91,7 +91,7 @@ def test_a_fine_tune_leaves_a_model_with_its_lineage(
 
 
 @pytest.mark.smoke
-def test_its_events_show_progress_metrics_and_checkpoints(
+def test_events_show_progress_metrics_and_checkpoints(
     platform: Platform, adapter: FineTuningJob
 ) -> None:
     client = openai.OpenAI(base_url=f"{platform.url}/v1", api_key="none")
@@ -119,7 +119,9 @@ def test_a_checkpoint_can_be_used_as_a_model(platform: Platform, adapter: FineTu
 
 
 @pytest.mark.smoke
-def test_an_adapter_is_evaluated_over_its_base(platform: Platform, adapter: FineTuningJob) -> None:
+def test_an_adapter_can_be_evaluated_on_its_base(
+    platform: Platform, adapter: FineTuningJob
+) -> None:
     held_out = platform.temper.files.upload(platform.data / "heldout.jsonl", FilePurpose.EVALS)
 
     evaluation = evaluate(platform, str(adapter.fine_tuned_model), held_out.id)
@@ -146,7 +148,7 @@ def test_training_can_continue_from_an_adapter(
     assert model.lineage.parent == adapter.fine_tuned_model
 
 
-def test_an_invalid_row_fails_the_job_by_number_before_training(
+def test_an_invalid_row_fails_the_job_before_training_and_is_named_by_number(
     platform: Platform, tmp_path: Path
 ) -> None:
     rows = (platform.data / "train.jsonl").read_text().splitlines()[:30]

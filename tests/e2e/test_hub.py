@@ -1,4 +1,4 @@
-"""Models and datasets of a hub, from a fake hub on loopback."""
+"""Models and datasets of a fake hub on loopback."""
 
 import json
 import shutil
@@ -58,7 +58,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def shard(model: Path) -> None:
-    """Store the weights as large models do, beside files that nobody should download."""
+    """Shard the weights as in large models, and add files that must not be downloaded."""
     weights = (model / "model.safetensors").rename(model / SHARD).read_bytes()
     header = json.loads(weights[8 : 8 + int.from_bytes(weights[:8], "little")])
     index = {
@@ -73,7 +73,7 @@ def shard(model: Path) -> None:
 
 @pytest.fixture(scope="module")
 def hub(folder: Path) -> Iterator[Hub]:
-    """A hub on which TOKEN opens one model and one dataset; two others stay closed."""
+    """A hub where TOKEN grants access to one model and one dataset, not to two others."""
     revisions = {"main": folder / "newest", REVISION: folder / "tiny"}
     data = {"main": folder / "sums"}
     ours, nobody = frozenset({TOKEN}), frozenset[str]()
@@ -85,9 +85,9 @@ def hub(folder: Path) -> Iterator[Hub]:
         yield hub
 
 
-def reaching(url: str, token: str, cache: Path) -> dict[str, str]:
-    """The environment of processes whose hub is at ``url``."""
-    # The stand-in is their proxy, too: requests that would leave the loopback fail there.
+def hub_environment(url: str, token: str, cache: Path) -> dict[str, str]:
+    """Environment variables that point processes to the hub at ``url``."""
+    # The fake hub is also their proxy, so requests to other hosts fail.
     proxies = {"http_proxy": url, "https_proxy": url, "all_proxy": url, "no_proxy": "127.0.0.1"}
     return {"HF_ENDPOINT": url, "HF_TOKEN": token, "HF_HOME": str(cache), **proxies}
 
@@ -100,9 +100,9 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def platform(hub: Hub, cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Platform]:
-    """A platform whose processes know the hub and TOKEN."""
+    """A platform whose processes use the hub with TOKEN."""
     installed_runtime("vllm")
-    environment = reaching(hub.url, TOKEN, cache)
+    environment = hub_environment(hub.url, TOKEN, cache)
     with running_platform(tmp_path_factory.mktemp("platform"), environment) as platform:
         platform.temper.models.register(RegisterModel(id="tiny", hub_id=MODEL, revision=REVISION))
         yield platform
@@ -140,7 +140,7 @@ def evaluate(platform: Platform, model: str, rows: Path) -> Evaluation:
 def failure(
     platform: Platform, hub_id: str, revision: str | None = None, training_file: str = DATASET
 ) -> JobError:
-    """The error of a fine-tune of a hub's model."""
+    """The error of a fine-tune of a hub model."""
     name = f"{hub_id}-{revision}"
     platform.temper.models.register(RegisterModel(id=name, hub_id=hub_id, revision=revision))
     return error_of(train(platform, name, training_file))
@@ -187,7 +187,7 @@ def test_only_the_weights_in_use_are_downloaded(cache: Path) -> None:
     assert not [name for name in OTHER_WEIGHTS if list(snapshots.glob(f"*/{name}"))]
 
 
-def test_its_adapter_is_evaluated_with_the_revision_it_was_trained_from(
+def test_an_adapter_is_evaluated_with_the_base_revision_it_was_trained_on(
     evaluation: Evaluation,
 ) -> None:
     assert evaluation.status is JobStatus.SUCCEEDED, evaluation.error
@@ -205,7 +205,7 @@ def test_its_adapter_is_evaluated_with_the_revision_it_was_trained_from(
     ],
     ids=["missing", "missing revision", "without weights", "gated"],
 )
-def test_a_missing_hub_model_fails_the_job_by_name(
+def test_a_missing_hub_model_fails_the_job_and_is_named(
     platform: Platform, hub: Hub, hub_id: str, revision: str | None, message: str
 ) -> None:
     error = failure(platform, hub_id, revision)
@@ -219,7 +219,7 @@ def test_a_missing_hub_model_fails_the_job_by_name(
     [("lab/none", "has no dataset 'lab/none'"), (CLOSED_DATASET, "HF_TOKEN gives no access to it")],
     ids=["missing", "gated"],
 )
-def test_a_missing_hub_dataset_fails_the_job_by_name(
+def test_a_missing_hub_dataset_fails_the_job_and_is_named(
     platform: Platform, name: str, message: str
 ) -> None:
     error = error_of(train(platform, "tiny", f"hf://datasets/{name}"))
@@ -229,7 +229,9 @@ def test_a_missing_hub_dataset_fails_the_job_by_name(
     assert message in error.message
 
 
-def test_an_evaluation_of_a_missing_hub_model_names_it(platform: Platform, folder: Path) -> None:
+def test_an_evaluation_of_a_missing_hub_model_fails_and_names_it(
+    platform: Platform, folder: Path
+) -> None:
     platform.temper.models.register(RegisterModel(id="none", hub_id="lab/none"))
 
     error = error_of(evaluate(platform, "none", folder / "made" / "heldout.jsonl"))
@@ -239,7 +241,7 @@ def test_an_evaluation_of_a_missing_hub_model_names_it(platform: Platform, folde
 
 
 def test_a_gated_model_needs_a_token(hub: Hub, tmp_path: Path) -> None:
-    environment = reaching(hub.url, "", tmp_path / "cache")
+    environment = hub_environment(hub.url, "", tmp_path / "cache")
     with running_platform(tmp_path, environment, ["trainer"]) as platform:
         error = failure(platform, CLOSED_MODEL)
 
@@ -248,7 +250,7 @@ def test_a_gated_model_needs_a_token(hub: Hub, tmp_path: Path) -> None:
 
 def test_an_unreachable_hub_fails_the_job_with_its_url(folder: Path, tmp_path: Path) -> None:
     address = f"127.0.0.1:{free_port()}"
-    environment = reaching(f"http://{address}", TOKEN, tmp_path / "cache")
+    environment = hub_environment(f"http://{address}", TOKEN, tmp_path / "cache")
     with running_platform(tmp_path, environment, ["trainer"]) as platform:
         file = platform.temper.files.upload(folder / "made" / "train.jsonl", FilePurpose.FINE_TUNE)
         error = failure(platform, MODEL, training_file=file.id)

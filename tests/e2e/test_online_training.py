@@ -52,7 +52,7 @@ def platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Platform]:
 
 
 def small(submission: Submission) -> Submission:
-    """The same job with a few short rollouts."""
+    """The same job, reduced to a few short rollouts."""
     request = submission.request
     assert isinstance(request, CreateFineTuningJob)
     body = request.model_dump(mode="json", exclude_none=True)

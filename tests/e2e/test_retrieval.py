@@ -48,7 +48,7 @@ def titles(answer: httpx.Response) -> list[str]:
 
 
 def test_the_gateway_answers_from_the_default_index(stack: StackState) -> None:
-    """It answers 503 until the index is built."""
+    """The service answers 503 until its index is built."""
 
     def asked() -> Any | None:
         body = {"queries": ["serialize object to JSON", "the with statement"], "topk": 2}
@@ -63,7 +63,7 @@ def test_the_gateway_answers_from_the_default_index(stack: StackState) -> None:
     assert "with" in {hit["title"] for hit in with_hits}
 
 
-def test_an_index_is_replaced_by_a_job_while_it_serves(
+def test_a_job_replaces_an_index_while_it_is_served(
     stack: StackState, search: httpx.Client, tmp_path: Path
 ) -> None:
     make_index(stack, tmp_path, {"title": "Nile", "text": "A river of Africa."})
@@ -74,7 +74,7 @@ def test_an_index_is_replaced_by_a_job_while_it_serves(
     wait_for(lambda: found(search, "river") == ["Danube"], "the new version answers")
 
 
-def test_passages_added_by_the_command_are_found(
+def test_passages_added_by_command_are_found(
     home: Home, stack: StackState, search: httpx.Client, tmp_path: Path
 ) -> None:
     make_index(stack, tmp_path, {"title": "Rhine", "text": "A river of Europe."})

@@ -1,4 +1,4 @@
-"""A job directory of the evaluation child, and the child itself as a worker starts it."""
+"""A job folder of the evaluation child, and the child as a worker starts it."""
 
 import json
 import os
@@ -23,7 +23,7 @@ DEADLINE = 180.0
 
 
 class EvaluationJob:
-    """A job directory with a file of additions, and the child that evaluates it."""
+    """A job folder with addition problems, and the child that evaluates them."""
 
     def __init__(
         self, folder: Path, model: RemoteEndpoint | LocalModel, samples: int, **fields: Any
@@ -55,7 +55,7 @@ class EvaluationJob:
         try:
             yield process
         finally:
-            process.terminate()  # a server of the job ends with it
+            process.terminate()  # which stops its vLLM server, too
             process.wait(DEADLINE)
 
     def run(self, seconds: float = DEADLINE, **environment: str) -> None:

@@ -98,7 +98,7 @@ def folder(gateway: Gateway, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setenv("TEMPER_API_URL", gateway.url)
     monkeypatch.setenv("TEMPER_HOME", str(gateway.home))
     monkeypatch.chdir(tmp_path)
-    # The content is the test's own, so that no test sees the upload of another.
+    # Unique content per test, so that uploads are not deduplicated across tests.
     (tmp_path / "train.jsonl").write_text(json.dumps({**ROW, "id": tmp_path.name}) + "\n")
     (tmp_path / "job.yaml").write_text(
         "kind: fine_tuning\nmodel: cli-base\ntraining_file: train.jsonl\n"
@@ -145,7 +145,7 @@ def test_a_submitted_job_is_listed_and_shown(capsys: pytest.CaptureFixture[str])
     assert (shown["model"], shown["metadata"]) == ("cli-base", {"run": "listed"})
 
 
-def test_job_data_are_uploaded_once(capsys: pytest.CaptureFixture[str]) -> None:
+def test_job_data_is_uploaded_once(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["submit", "job.yaml"]) == 0
     first = capsys.readouterr()
     assert "uploaded train.jsonl" in first.err

@@ -1,4 +1,4 @@
-"""docker-compose.yml as Docker Compose itself reads it; no engine is needed."""
+"""docker-compose.yml as parsed by Docker Compose; no Docker engine is needed."""
 
 import json
 import os
@@ -36,7 +36,7 @@ def profile(request: pytest.FixtureRequest) -> str:
 
 def _config(command: list[str], profile: str, *options: str, files: Sequence[str] = ()) -> str:
     named = [word for file in files for word in ("-f", file)]
-    # What the developer's shell sets for a stack of their own does not count here.
+    # Ignore variables that the developer's shell sets for another stack.
     ignored = ("COMPOSE_", "TEMPER_", "POSTGRES_")
     checked = subprocess.run(
         [*command, *named, *PROFILES[profile], "config", *options],
@@ -58,11 +58,11 @@ def services(command: list[str], profile: str) -> Services:
     return services
 
 
-def test_it_is_valid(command: list[str], profile: str) -> None:
+def test_the_compose_file_is_valid(command: list[str], profile: str) -> None:
     assert _config(command, profile, "-q") == ""
 
 
-def test_it_holds_the_gateway_its_state_and_the_workers_of_the_profile(
+def test_the_profile_contains_the_gateway_its_state_tools_and_workers(
     services: Services, profile: str
 ) -> None:
     tools = {"sandbox", "retrieval"}
@@ -79,19 +79,19 @@ def test_ports_are_published_on_loopback_only(services: Services) -> None:
     assert all(service.get("network_mode") != "host" for service in services.values())
 
 
-def test_nothing_but_the_sandbox_runs_as_root(services: Services) -> None:
+def test_only_the_sandbox_runs_as_root(services: Services) -> None:
     users = {name: service["user"].split(":")[0] for name, service in services.items()}
 
     assert {name for name, user in users.items() if user in {"", "0", "root"}} == {"sandbox"}
 
 
-def test_the_sandbox_can_become_other_users_and_no_more(services: Services) -> None:
+def test_the_sandbox_has_only_the_capabilities_to_switch_users(services: Services) -> None:
     assert {name for name, service in services.items() if service.get("cap_add")} == {"sandbox"}
     given = set(services["sandbox"]["cap_add"])
     assert given == {"CHOWN", "DAC_OVERRIDE", "KILL", "SETGID", "SETUID"}
 
 
-def test_the_sandbox_is_bounded_and_keeps_nothing(services: Services) -> None:
+def test_the_sandbox_has_limits_and_no_volumes(services: Services) -> None:
     sandbox = services["sandbox"]
 
     assert int(sandbox["mem_limit"]) == int(sandbox["memswap_limit"]) > 0
@@ -99,7 +99,7 @@ def test_the_sandbox_is_bounded_and_keeps_nothing(services: Services) -> None:
     assert "volumes" not in sandbox
 
 
-def test_the_sandbox_knows_no_secret_and_meets_only_the_gateway(
+def test_the_sandbox_has_no_secrets_and_reaches_only_the_gateway(
     command: list[str], profile: str, services: Services
 ) -> None:
     assert set(services["sandbox"]["networks"]) == {"tools"}
@@ -117,7 +117,7 @@ def test_the_sandbox_knows_no_secret_and_meets_only_the_gateway(
     assert services["api"]["environment"]["TEMPER_SANDBOX_URL"] == "http://sandbox:8081"
 
 
-def test_the_gateway_finds_the_retrieval_service_which_keeps_its_indexes(
+def test_the_gateway_reaches_retrieval_whose_indexes_persist(
     services: Services,
 ) -> None:
     retrieval = services["retrieval"]
@@ -130,11 +130,11 @@ def test_the_gateway_finds_the_retrieval_service_which_keeps_its_indexes(
 
 
 @pytest.mark.parametrize("tool", ["sandbox", "retrieval"])
-def test_jobs_run_without_the_tools(services: Services, tool: str) -> None:
+def test_no_service_depends_on_the_tools(services: Services, tool: str) -> None:
     assert all(tool not in service.get("depends_on", {}) for service in services.values())
 
 
-def test_nothing_runs_with_privileges(services: Services) -> None:
+def test_no_service_is_privileged(services: Services) -> None:
     for name, service in services.items():
         assert not service.get("privileged"), name
         assert service["cap_drop"] == ["ALL"], name
@@ -150,14 +150,14 @@ def test_every_service_has_a_health_check(services: Services) -> None:
         assert own or of_image, name
 
 
-def test_what_uses_the_state_waits_until_it_is_healthy(services: Services) -> None:
+def test_services_wait_for_a_healthy_database_and_broker(services: Services) -> None:
     for name, service in services.items():
         if "state" in service["networks"] and "build" in service:
             waits = {key: value["condition"] for key, value in service["depends_on"].items()}
             assert waits == {"postgres": "service_healthy", "redis": "service_healthy"}, name
 
 
-def test_only_the_workers_of_the_gpu_profile_ask_for_gpus(services: Services) -> None:
+def test_only_gpu_workers_request_gpus(services: Services) -> None:
     for name, service in services.items():
         devices = service.get("deploy", {}).get("resources", {}).get("reservations", {})
         assert bool(devices.get("devices")) is name.endswith("-gpu"), name
@@ -165,12 +165,12 @@ def test_only_the_workers_of_the_gpu_profile_ask_for_gpus(services: Services) ->
         assert accelerator == ("cuda" if name.endswith("-gpu") else "cpu"), name
 
 
-def test_the_database_and_the_broker_are_on_a_network_of_their_own(services: Services) -> None:
+def test_the_database_and_the_broker_have_a_separate_network(services: Services) -> None:
     for name in ("postgres", "redis"):
         assert set(services[name]["networks"]) == {"state"}
 
 
-def test_the_sandbox_gets_its_full_isolation_by_one_more_file(
+def test_an_override_file_enables_full_sandbox_isolation(
     command: list[str], profile: str, services: Services
 ) -> None:
     files = ("docker-compose.yml", "infra/compose/sandbox-full.yml")

@@ -1,4 +1,4 @@
-"""`make docs`: the pages build without a warning, and a dead link is one."""
+"""`make docs` builds without warnings, and a dead link is a warning."""
 
 import os
 import shutil
@@ -14,12 +14,12 @@ pytestmark = [pytest.mark.runtime, pytest.mark.timeout(900)]
 
 @pytest.fixture(scope="module")
 def python() -> Path:
-    """The generator's Python, in the environment that `make docs` uses."""
+    """The Python of the site generator, in the environment that `make docs` uses."""
     home = Path(os.environ.get("TEMPER_HOME") or REPOSITORY / ".temper")
     return build.install(home / "docs" / "environment")
 
 
-def test_the_site_builds_without_a_warning(python: Path, tmp_path: Path) -> None:
+def test_the_site_builds_without_warnings(python: Path, tmp_path: Path) -> None:
     assert build.build(python, build.SOURCE, tmp_path / "html") == 0
     assert (tmp_path / "html" / "operations" / "settings.html").is_file()
 

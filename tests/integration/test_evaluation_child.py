@@ -1,4 +1,4 @@
-"""The evaluation child, as a process, against a server: nothing is lost and nothing asked twice."""
+"""The evaluation child as a process: no sample is lost or requested twice."""
 
 import random
 import signal
@@ -33,7 +33,7 @@ def wrong_at_multiples_of_five(text: str, times: int) -> Reply:
     return Reply("no idea") if index_of(text) % 5 == 0 else add(text, times)
 
 
-def test_answers_are_graded_and_summed_up(tmp_path: Path) -> None:
+def test_answers_are_graded_and_summarized(tmp_path: Path) -> None:
     with ChatServer(wrong_at_multiples_of_five) as server:
         job = job_of(tmp_path / "job", server, 40)
         job.run()
@@ -51,7 +51,7 @@ def test_answers_are_graded_and_summed_up(tmp_path: Path) -> None:
     assert complete_lines(job.folder / METRICS) >= 1
 
 
-def test_a_killed_child_goes_on_where_it_was(tmp_path: Path) -> None:
+def test_a_killed_child_resumes_where_it_stopped(tmp_path: Path) -> None:
     with ChatServer(wrong_at_multiples_of_five) as server:
         uninterrupted = job_of(tmp_path / "whole", server, 200)
         uninterrupted.run()
@@ -80,7 +80,7 @@ def test_a_killed_child_goes_on_where_it_was(tmp_path: Path) -> None:
     assert without_times(job.metrics()) == without_times(uninterrupted.metrics())
 
 
-def test_a_kill_at_any_moment_costs_no_finished_sample(tmp_path: Path) -> None:
+def test_a_kill_at_any_moment_loses_no_finished_sample(tmp_path: Path) -> None:
     def slowly(text: str, times: int) -> Reply:
         reply = wrong_at_multiples_of_five(text, times)
         reply.delay = 0.02
@@ -101,7 +101,7 @@ def test_a_kill_at_any_moment_costs_no_finished_sample(tmp_path: Path) -> None:
     assert job.metrics().correct == 120
 
 
-def test_a_child_that_is_asked_to_end_keeps_its_rows_and_leaves_no_result(tmp_path: Path) -> None:
+def test_a_terminated_child_keeps_its_rows_and_writes_no_result(tmp_path: Path) -> None:
     def hold_after_ten(text: str, times: int) -> Reply:
         reply = add(text, times)
         reply.hold = index_of(text) >= 10
@@ -117,11 +117,11 @@ def test_a_child_that_is_asked_to_end_keeps_its_rows_and_leaves_no_result(tmp_pa
     assert not (job.folder / RESULT).exists()
 
 
-def test_random_failures_lose_no_sample(tmp_path: Path) -> None:
+def test_random_failures_lose_no_samples(tmp_path: Path) -> None:
     dice = random.Random(7)
 
     def unreliable(text: str, times: int) -> Reply:
-        if times > 4 or dice.random() > 0.2:  # all six attempts at one sample must not fail
+        if times > 4 or dice.random() > 0.2:  # six attempts at one sample never all fail
             return add(text, times)
         broken = Reply(status=502, body=b"\x00<html>not JSON")
         busy = error(429, "slow down", **{"retry-after": "0"})
@@ -134,7 +134,7 @@ def test_random_failures_lose_no_sample(tmp_path: Path) -> None:
     assert max(row.attempts for row in job.rows()) > 1
 
 
-def test_no_more_requests_than_allowed_are_under_way(tmp_path: Path) -> None:
+def test_concurrent_requests_stay_within_the_limit(tmp_path: Path) -> None:
     def held(text: str, times: int) -> Reply:
         reply = add(text, times)
         reply.hold = True
@@ -150,7 +150,7 @@ def test_no_more_requests_than_allowed_are_under_way(tmp_path: Path) -> None:
     assert job.metrics().samples == 100
 
 
-def test_text_of_any_script_comes_through(tmp_path: Path) -> None:
+def test_text_in_any_script_is_preserved(tmp_path: Path) -> None:
     def spell(text: str, _times: int) -> Reply:
         return Reply({"首都?": "北京 😀", "stolica?": "Łódź\u2028"}[text])
 
@@ -165,7 +165,7 @@ def test_text_of_any_script_comes_through(tmp_path: Path) -> None:
     assert {body["messages"][0]["content"] for body in server.bodies} == {"Привет"}
 
 
-def test_the_request_carries_sampling_and_the_key_and_the_disk_never_does(tmp_path: Path) -> None:
+def test_requests_carry_sampling_and_the_key_which_is_never_on_disk(tmp_path: Path) -> None:
     with ChatServer() as server:
         sampling = Sampling(max_tokens=9, temperature=0.5, top_p=0.9, stop=["\n"], seed=3)
         job = job_of(tmp_path / "job", server, 2, sampling=sampling, max_samples=1)
@@ -182,7 +182,7 @@ def test_the_request_carries_sampling_and_the_key_and_the_disk_never_does(tmp_pa
     ("status", "code", "requests"),
     [(401, "endpoint_refused", 30), (404, "endpoint_refused", 30), (400, "request_rejected", 60)],
 )
-def test_an_endpoint_that_answers_nothing_fails_the_job(
+def test_an_endpoint_that_never_answers_fails_the_job(
     tmp_path: Path, status: int, code: str, requests: int
 ) -> None:
     with ChatServer(lambda _text, _times: error(status, "not with me")) as server:
@@ -194,7 +194,7 @@ def test_an_endpoint_that_answers_nothing_fails_the_job(
     assert server.asked.total() <= requests
 
 
-def test_ten_unanswered_samples_in_a_row_end_nothing(tmp_path: Path) -> None:
+def test_ten_consecutive_unanswered_samples_do_not_fail_the_job(tmp_path: Path) -> None:
     def fail_first(text: str, times: int) -> Reply:
         return error(400, "filtered") if index_of(text) < 15 else add(text, times)
 
@@ -205,7 +205,7 @@ def test_ten_unanswered_samples_in_a_row_end_nothing(tmp_path: Path) -> None:
     assert (job.metrics().errors, job.metrics().correct) == (15, 5)
 
 
-def test_rejected_samples_count_as_wrong_and_are_asked_again_by_the_next_attempt(
+def test_rejected_samples_count_as_wrong_and_are_retried_by_the_next_attempt(
     tmp_path: Path,
 ) -> None:
     def reject_some(text: str, times: int) -> Reply:
@@ -243,7 +243,7 @@ def test_a_finished_evaluation_needs_no_endpoint(tmp_path: Path) -> None:
         ({"type": "exact"}, "[]", "file"),
     ],
 )
-def test_what_cannot_be_graded_fails_before_anything_is_asked(
+def test_ungradable_input_fails_before_any_request(
     tmp_path: Path, grader: JsonObject, content: str, param: str
 ) -> None:
     with ChatServer() as server:

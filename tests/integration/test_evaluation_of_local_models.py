@@ -1,4 +1,4 @@
-"""The evaluation child with a model that it has to serve itself."""
+"""The evaluation child with a local model, which it serves itself."""
 
 from pathlib import Path
 
@@ -17,7 +17,7 @@ def phases(job: EvaluationJob) -> list[str]:
     return [report["phase"] for report in job.reports("phase")]
 
 
-def test_a_model_that_cannot_be_served_fails_with_the_cause(tmp_path: Path) -> None:
+def test_a_model_that_cannot_be_served_fails_the_job_with_the_cause(tmp_path: Path) -> None:
     runtime = tmp_path / "runtimes" / "vllm"
     (runtime / "bin").mkdir(parents=True)
     (runtime / STAMP).write_text('{"version": "1", "accelerator": "cpu"}')
@@ -33,7 +33,7 @@ def test_a_model_that_cannot_be_served_fails_with_the_cause(tmp_path: Path) -> N
 
 
 @pytest.mark.runtime
-def test_a_local_model_is_served_evaluated_and_gone(tmp_path: Path) -> None:
+def test_a_local_model_is_served_evaluated_and_stopped(tmp_path: Path) -> None:
     runtime = installed_runtime("vllm")
     weights = make_tiny_model(tmp_path / "weights", "vllm")
     options = VllmOptions(cpu_kv_cache_gib=0.1)

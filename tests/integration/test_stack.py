@@ -19,7 +19,7 @@ from tests.support.stack import DEADLINE, Home, home_in, nothing_is_left, proces
 from tests.support.waiting import wait_for
 
 
-def signed_on(client: Temper, expected: dict[Service, ProcessIdentity]) -> bool:
+def workers_registered(client: Temper, expected: dict[Service, ProcessIdentity]) -> bool:
     """Whether the gateway is ready and all these worker processes have registered."""
     try:
         if not client.is_ready():
@@ -32,7 +32,7 @@ def signed_on(client: Temper, expected: dict[Service, ProcessIdentity]) -> bool:
 
 @pytest.fixture
 def home(tmp_path: Path) -> Iterator[Home]:
-    """A home with an external retrieval service, whose first start would take a while."""
+    """A home configured with an external retrieval service, as starting ours is slow."""
     with home_in(tmp_path / "home") as home:
         home.variables["TEMPER_RETRIEVAL_URL"] = "http://127.0.0.1:1"
         yield home
@@ -66,21 +66,21 @@ def test_a_crashed_service_is_restarted_and_the_others_keep_running(
 
     os.kill(former[victim].pid, signal.SIGKILL)
 
-    def with_another() -> StackState | None:
+    def restarted_state() -> StackState | None:
         state = home.ready_state(process)
         return state if state and processes(state)[victim] != former[victim] else None
 
-    state = wait_for(with_another, "it runs again", DEADLINE)
+    state = wait_for(restarted_state, "it runs again", DEADLINE)
     now = processes(state)
     assert all(now[name] == former[name] for name in former if name is not victim)
     with Temper(state.url) as client:
-        wait_for(lambda: signed_on(client, now), "all are signed on", DEADLINE)
+        wait_for(lambda: workers_registered(client, now), "all are signed on", DEADLINE)
 
     process.terminate()
     _, said = process.communicate(timeout=DEADLINE)
     assert process.returncode == 0
     assert f"{victim} exited with signal 9" in said
-    assert "ready." in said or "listening on" in said  # a line of its log
+    assert "ready." in said or "listening on" in said  # a line of the log
     assert f"{victim} was restarted as process {now[victim].pid}" in said
     assert nothing_is_left(before)
     assert nothing_is_left(state)

@@ -81,11 +81,11 @@ def test_a_crashed_sandbox_is_restarted_on_its_port(with_runtime: Home) -> None:
 
     os.kill(former.pid, signal.SIGKILL)
 
-    def with_another() -> StackState | None:
+    def restarted_state() -> StackState | None:
         now = with_runtime.ready_state(process)
         return now if now and processes(now)[Service.SANDBOX] != former else None
 
-    now = wait_for(with_another, "it runs again", DEADLINE)
+    now = wait_for(restarted_state, "it runs again", DEADLINE)
     wait_for(lambda: run_code(state.url).status_code == 200, "programs run again", DEADLINE)
     process.terminate()
     process.communicate(timeout=DEADLINE)

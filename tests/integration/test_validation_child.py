@@ -21,7 +21,7 @@ BAD = {"messages": [{"role": "user", "content": "1 + 1"}, {"role": "assistant"}]
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a child left."""
+    """What a child reported and wrote."""
 
     result: dict[str, Any]
     reports: list[dict[str, Any]]
@@ -54,20 +54,20 @@ def run_child(module: str, job_dir: Path, spec: dict[str, Any]) -> Outcome:
 
 
 def source(path: Path, rows: list[Any], filename: str) -> dict[str, str]:
-    """Write rows and name the file as a client would have."""
+    """Write rows to a file and return its reference as in a job."""
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     return {"path": str(path), "filename": filename}
 
 
 def tokenizer_file(path: Path) -> str:
-    """A tokenizer that splits at white space."""
+    """A tokenizer that splits at whitespace."""
     tokenizer = Tokenizer(WordLevel({"?": 0}, unk_token="?"))
     tokenizer.pre_tokenizer = WhitespaceSplit()
     tokenizer.save(str(path))
     return str(path)
 
 
-def test_good_training_files_end_with_their_reports(tmp_path: Path) -> None:
+def test_valid_training_files_produce_reports(tmp_path: Path) -> None:
     spec = {
         "training_file": source(tmp_path / "a", [GOOD] * 1500, "sums.jsonl"),
         "validation_file": source(tmp_path / "b", [GOOD], "held-out.jsonl"),
@@ -90,7 +90,7 @@ def test_good_training_files_end_with_their_reports(tmp_path: Path) -> None:
     assert progress[-1] == 100
 
 
-def test_a_bad_training_file_fails_with_its_first_error(tmp_path: Path) -> None:
+def test_an_invalid_training_file_fails_with_its_first_error(tmp_path: Path) -> None:
     spec = {
         "training_file": source(tmp_path / "a", [GOOD, *[BAD] * 30], "sums.jsonl"),
         "validation_file": source(tmp_path / "b", [BAD], "held-out.jsonl"),
@@ -112,7 +112,7 @@ def test_a_bad_training_file_fails_with_its_first_error(tmp_path: Path) -> None:
     assert errors[21] == "held-out.jsonl: row 1: messages[1].content is missing"
 
 
-def test_a_bad_validation_file_is_the_field_at_fault(tmp_path: Path) -> None:
+def test_an_invalid_validation_file_is_named_by_field(tmp_path: Path) -> None:
     spec = {
         "training_file": source(tmp_path / "a", [GOOD], "sums.jsonl"),
         "validation_file": source(tmp_path / "b", [], "held-out.jsonl"),
@@ -123,7 +123,7 @@ def test_a_bad_validation_file_is_the_field_at_fault(tmp_path: Path) -> None:
     assert outcome.result["error"]["message"] == "held-out.jsonl: the file is empty"
 
 
-def test_a_good_evaluation_file_ends_with_its_report(tmp_path: Path) -> None:
+def test_a_valid_evaluation_file_produces_a_report(tmp_path: Path) -> None:
     rows = [{"prompt": "1 + 1", "gold": 2}, {"prompt": "2 + 2", "gold": ["4", "four 4"]}]
     spec = {
         "file": source(tmp_path / "a", rows, "golds.jsonl"),
@@ -135,7 +135,7 @@ def test_a_good_evaluation_file_ends_with_its_report(tmp_path: Path) -> None:
     assert outcome.messages("info") == ["golds.jsonl: 2 rows, 2 messages, 3 golds"]
 
 
-def test_a_bad_evaluation_file_fails_with_its_first_error(tmp_path: Path) -> None:
+def test_an_invalid_evaluation_file_fails_with_its_first_error(tmp_path: Path) -> None:
     spec = {
         "file": source(tmp_path / "a", [{"prompt": "1 + 1", "gold": "two"}], "golds.jsonl"),
         "grader": {"type": "numeric"},

@@ -1,4 +1,4 @@
-"""The managed vLLM server with a real model, a real adapter and real faults."""
+"""The managed vLLM server with a real model, a real adapter and real failures."""
 
 import array
 import asyncio
@@ -52,7 +52,7 @@ def tree(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> str:
 
 @pytest.fixture(autouse=True)
 def scratch(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A short temporary folder of the test's own, empty again at its end."""
+    """A temporary folder with a short path, which must be empty after the test."""
     with tempfile.TemporaryDirectory(prefix="tv-") as folder:
         monkeypatch.setattr(tempfile, "tempdir", folder)
         yield Path(folder)
@@ -60,7 +60,7 @@ def scratch(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def processes(tree: str, parent: int | None = None) -> list[psutil.Process]:
-    """The processes of a server; of those with a parent its children alone."""
+    """The processes of a server; with a parent, only its children."""
     found = []
     for process in psutil.process_iter():
         try:
@@ -115,7 +115,7 @@ async def ask(
         return await client.chat(request)
 
 
-def test_model_and_adapter_answer_and_clean_up(
+def test_a_model_and_its_adapter_are_served_and_cleaned_up(
     runtime: Runtime, model: Path, tree: str, tmp_path: Path
 ) -> None:
     adapter = write_adapter(tmp_path / "adapter")
@@ -143,7 +143,7 @@ def test_model_and_adapter_answer_and_clean_up(
     assert base.usage is not None
     assert base.usage.completion > 0
     assert base.content != tuned.content
-    assert first.content == second.content  # a seed repeats its sample
+    assert first.content == second.content  # the same seed gives the same sample
     phases = [progress.phase for progress in seen]
     assert phases == [phase for phase in StartupPhase if phase in phases]
     assert phases[0] is StartupPhase.IMPORTING
@@ -151,7 +151,7 @@ def test_model_and_adapter_answer_and_clean_up(
     assert_nothing_left(tree)
 
 
-def test_a_broken_model_is_a_typed_error_with_its_cause(
+def test_a_broken_model_raises_a_typed_error_with_its_cause(
     runtime: Runtime, model: Path, tree: str, tmp_path: Path
 ) -> None:
     broken = tmp_path / "broken"
@@ -175,7 +175,7 @@ def test_a_broken_model_is_a_typed_error_with_its_cause(
 
 
 @pytest.mark.parametrize("victim", ["server", "watchdog"])
-def test_a_server_that_is_killed_is_noticed_and_cleaned_up(
+def test_a_killed_server_is_detected_and_cleaned_up(
     runtime: Runtime, model: Path, tree: str, tmp_path: Path, victim: str
 ) -> None:
     """The engine changes its title, and with it the environment that names its tree."""
@@ -197,7 +197,7 @@ def test_a_server_that_is_killed_is_noticed_and_cleaned_up(
     assert psutil.wait_procs(started, timeout=60)[1] == []
 
 
-def test_cancelled_start_cleans_up(
+def test_a_cancelled_start_cleans_up(
     runtime: Runtime, model: Path, tree: str, tmp_path: Path
 ) -> None:
     async def run() -> None:
@@ -224,7 +224,7 @@ def test_cancelled_start_cleans_up(
     assert_nothing_left(tree)
 
 
-def test_the_seams_of_the_cpu_entry_are_those_of_vllm_0_32(runtime: Runtime) -> None:
+def test_the_cpu_entry_patches_what_vllm_0_32_has(runtime: Runtime) -> None:
     if runtime.accelerator != Accelerator.CPU:
         pytest.skip("the entry is used without a GPU only")
     (package,) = runtime.python.parents[1].glob("lib/python3*/site-packages/vllm")

@@ -1,4 +1,4 @@
-"""Jobs on real processes: gateway, broker, worker, watchdog, child; and kills of each."""
+"""Jobs on real processes (gateway, broker, worker, watchdog, child), which are killed in turn."""
 
 import contextlib
 import os
@@ -40,7 +40,7 @@ def running(platform: Platform, job_id: str, beyond: int = 2) -> dict[str, Any]:
 
 
 def attempted_again(platform: Platform, before: dict[str, Any]) -> None:
-    """Wait until a job has begun an attempt after the one that is shown."""
+    """Wait until a job has started another attempt."""
     job_id, attempt = before["id"], before["attempt"]
     wait_for(lambda: platform.client.job(job_id)["attempt"] > attempt, "another attempt")
 
@@ -48,8 +48,8 @@ def attempted_again(platform: Platform, before: dict[str, Any]) -> None:
 def stop(platform: Platform, worker: Process) -> None:
     """Stop a worker between two transactions.
 
-    In the middle of one it would hold the write lock of SQLite until it goes on, and nobody could
-    take its job. PostgreSQL breaks such transactions off.
+    Within a transaction it would hold the write lock of SQLite until it continues, and no other
+    worker could claim its job. PostgreSQL aborts such transactions.
     """
     process = psutil.Process(worker.pid)
     while True:
@@ -61,7 +61,7 @@ def stop(platform: Platform, worker: Process) -> None:
 
 
 def can_be_written(platform: Platform) -> bool:
-    """Whether nobody holds the write lock of an SQLite database for long."""
+    """Whether the write lock of an SQLite database is or soon becomes free."""
     if "TEMPER_DATABASE_URL" in platform.settings:
         return True
     file = platform.folder / "home" / "temper.db"
@@ -91,7 +91,7 @@ def test_a_job_runs_to_success_with_its_events(platform: Platform) -> None:
     assert messages[-1] == "Succeeded"
 
 
-def test_a_failed_job_has_its_cause_and_the_tail_of_its_log(platform: Platform) -> None:
+def test_a_failed_job_reports_its_cause_and_the_tail_of_its_log(platform: Platform) -> None:
     platform.start_worker()
 
     told = platform.client.submit("fail")
@@ -167,7 +167,7 @@ def test_a_job_resumes_after_its_worker_and_watchdog_are_killed(platform: Platfo
     child, daemon = pid_of(platform, job_id), pid_of(platform, job_id, "daemon")
     watchdog = psutil.Process(child).ppid()
 
-    os.kill(watchdog, signal.SIGSTOP)  # or it might end the tree, and itself, before us
+    os.kill(watchdog, signal.SIGSTOP)  # otherwise it could end the tree and itself first
     for pid in (worker.pid, watchdog):
         os.kill(pid, signal.SIGKILL)
     platform.start_worker()

@@ -21,7 +21,7 @@ def library_indexes(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def library(library_indexes: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Retrieval]:
     """A service whose default index holds the passages of the library."""
     folder = tmp_path_factory.mktemp("retrieval")
-    # Hundreds of queries at once may take a busy machine longer than a request's usual time.
+    # Hundreds of concurrent queries can exceed the default time limit on a busy machine.
     patient = {"TEMPER_RETRIEVAL_SECONDS": "600"}
     with running_retrieval(folder, library_indexes, "library", LIBRARY, **patient) as service:
         yield service

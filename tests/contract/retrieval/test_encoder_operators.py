@@ -1,4 +1,4 @@
-"""Operators of torch 2.13 that it does not document, on which the encoder's linear layers stand."""
+"""Undocumented operators of torch 2.13 that the encoder's linear layers depend on."""
 
 import subprocess
 

@@ -22,7 +22,7 @@ EXAMPLES = 10
 
 @dataclass(frozen=True)
 class Described:
-    """A service that asks for a key, and its description of itself."""
+    """A service that requires a key, and its OpenAPI description."""
 
     service: Retrieval
     api: OpenApiSchema
@@ -36,8 +36,8 @@ def described(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Described]:
     keys = {"TEMPER_API_KEY_HASHES": hash_key(KEY)}
     with running_retrieval(folder, folder / "indexes", "library", LIBRARY, **keys) as service:
         document = service.http.get("/openapi.json").json()
-        _keep_to_one_index(document)
-        _give_time(document)
+        _restrict_index_names(document)
+        _fix_timeout(document)
         api = schemathesis.openapi.from_dict(document)
         # Parameters that a route does not know are ignored.
         api.config.generation.update(with_security_parameters=False, allow_extra_parameters=False)
@@ -45,8 +45,8 @@ def described(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Described]:
     assert "Traceback" not in Path(folder / "retrieval.log").read_text()
 
 
-def _keep_to_one_index(document: dict[str, Any]) -> None:
-    """What routes below an index do is to be seen: most names that can be made up are unknown."""
+def _restrict_index_names(document: dict[str, Any]) -> None:
+    """Use one existing and one missing index; nearly all generated names would be missing."""
     for path, methods in document["paths"].items():
         if "{name}" in path:
             for operation in methods.values():
@@ -55,8 +55,8 @@ def _keep_to_one_index(document: dict[str, Any]) -> None:
                         parameter["schema"] = {"enum": ["other", "nowhere"]}
 
 
-def _give_time(document: dict[str, Any]) -> None:
-    """A search that is to take no time at all is a server's error, and right so."""
+def _fix_timeout(document: dict[str, Any]) -> None:
+    """Fix the timeout: a search with a tiny one is rightly a server error."""
     content = document["paths"]["/v1/search"]["post"]["requestBody"]["content"]
     content["application/json"]["schema"]["properties"]["timeout"] = {"const": 60}
 

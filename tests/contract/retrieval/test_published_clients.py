@@ -1,4 +1,4 @@
-"""The clients that rollouts have today, against the running service."""
+"""Search clients of published rollout code, against the running service."""
 
 import asyncio
 import json
@@ -33,7 +33,7 @@ Tool = Callable[..., Any]
 
 
 def _search_r1(url: str, queries: list[str], topk: int = 3) -> list[str]:
-    """What Search-R1's rollout makes of an answer: it trusts result, document and contents."""
+    """Render a response as Search-R1's rollout does; it reads result, document and contents."""
     payload: dict[str, Any] = {"queries": queries, "topk": topk, "return_scores": True}
     results = requests.post(f"{url}/retrieve", json=payload, timeout=120).json()["result"]
     rendered = []
@@ -81,7 +81,7 @@ def verl() -> Iterator[Import]:
 
 @pytest.fixture
 def tool(verl: Import, library: Retrieval) -> Tool:
-    """verl's search tool, as its configuration makes it."""
+    """verl's search tool, built from its configuration."""
     schema = verl("tools.schemas").OpenAIFunctionToolSchema.model_validate(SCHEMA)
     config = {"retrieval_service_url": f"{library.url}/retrieve", "topk": 2, "timeout": 120}
     return verl("tools.search_tool").SearchTool(config, schema)  # type: ignore[no-any-return]
@@ -122,7 +122,7 @@ def test_concurrent_verl_calls_get_their_own_answers(tool: Any, library: Retriev
 
 
 def test_a_batch_of_rollouts_keeps_its_order(library: Retrieval) -> None:
-    """MindSpeed-RL's tool: a hundred and twenty workers, a list of queries each."""
+    """MindSpeed-RL's tool: 120 workers with a list of queries each."""
     titles = [passage.title for passage in library.passages]
 
     def call(worker: int) -> list[str]:

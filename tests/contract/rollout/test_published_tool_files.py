@@ -1,4 +1,4 @@
-"""Tool files in the form in which MindSpeed-RL and verl publish them."""
+"""Tool files in the formats of MindSpeed-RL and verl."""
 
 from pathlib import Path
 
@@ -111,7 +111,7 @@ def only(folder: Path, text: str) -> Declaration:
         (VERL_RETOOL, ToolKind.RETOOL, "code_interpreter", 128),
     ],
 )
-def test_a_published_file_loads_as_it_is(
+def test_a_published_file_loads_unmodified(
     tmp_path: Path, text: str, kind: ToolKind, name: str, places: int
 ) -> None:
     declaration = only(tmp_path, text)
@@ -126,7 +126,7 @@ def test_a_file_for_the_local_stack_needs_no_permission(tmp_path: Path, text: st
     check_tools(read(tmp_path, text), [], [])
 
 
-def test_the_model_reads_items_where_the_file_says_item(tmp_path: Path) -> None:
+def test_item_in_a_published_schema_becomes_items(tmp_path: Path) -> None:
     schema = only(tmp_path, MINDSPEED_SEARCH).schema
 
     assert schema["function"]["parameters"]["properties"]["query_list"] == {
@@ -149,7 +149,7 @@ def test_the_model_reads_items_where_the_file_says_item(tmp_path: Path) -> None:
         ("", "tools"),
     ],
 )
-def test_a_file_that_is_wrong_is_refused_by_name_and_field(
+def test_an_invalid_file_is_rejected_by_name_and_field(
     tmp_path: Path, text: str, param: str
 ) -> None:
     with pytest.raises(InvalidRequest, match=r"tools\.yaml") as caught:
@@ -158,7 +158,7 @@ def test_a_file_that_is_wrong_is_refused_by_name_and_field(
     assert caught.value.param == param
 
 
-def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
+def test_an_unreadable_file_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
     for name in ("nowhere", "binary", "."):
         with pytest.raises(InvalidRequest):

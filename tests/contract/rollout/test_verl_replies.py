@@ -1,6 +1,6 @@
-"""What the model reads of verl's own tool classes and of ours, for the same answers.
+"""Tool results of verl's tool classes and of ours are the same for the same responses.
 
-These hold for verl 0.7.1.
+Checked with verl 0.7.1.
 """
 
 import json
@@ -33,7 +33,7 @@ def verl() -> Iterator[Callable[[str], Any]]:
 
 
 @pytest.mark.parametrize("result", [[HITS], [HITS, HITS[:1]], []])
-def test_a_search_reads_as_verls(verl: Callable[[str], Any], result: list[Any]) -> None:
+def test_search_results_match_verl(verl: Callable[[str], Any], result: list[Any]) -> None:
     queries = ["a"] * max(1, len(result))
     with running_server() as server:
         server.script = [answer(body={"result": result})]
@@ -59,7 +59,7 @@ def test_a_search_reads_as_verls(verl: Callable[[str], Any], result: list[Any]) 
         {"status": "TimeLimitExceeded", "return_code": None, "stdout": "a", "stderr": ""},
     ],
 )
-def test_a_run_reads_as_verls_where_that_is_asked_for(
+def test_program_results_match_verl_with_upstream_replies(
     verl: Callable[[str], Any], result: dict[str, Any]
 ) -> None:
     status = "Success" if result["return_code"] == 0 else "Failed"

@@ -11,7 +11,7 @@ from tests.support.sandbox import running_sandbox
 
 @pytest.fixture(scope="session")
 def sandbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Its address."""
+    """Its URL."""
     with running_sandbox(tmp_path_factory.mktemp("sandbox")) as service:
         yield service.url
 
@@ -19,7 +19,7 @@ def sandbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 @pytest.fixture(scope="session")
 def languages(sandbox: str) -> dict[str, bool]:
     """All languages with their availability."""
-    # The first who asks waits until every toolchain has been started once.
+    # The first request waits until every toolchain has been started once.
     listed = httpx.get(f"{sandbox}/v1/languages", timeout=240).raise_for_status().json()
     return {language["language"]: language["available"] for language in listed["languages"]}
 
@@ -45,9 +45,9 @@ def missing_language(languages: dict[str, bool]) -> str:
 
 
 @pytest.fixture
-def one_place(tmp_path: Path) -> Iterator[str]:
-    """The address of a service that runs one program at a time, with a short queue timeout."""
-    # Clients try a few times within seconds: so long each of their tries may wait for the place.
+def one_slot_url(tmp_path: Path) -> Iterator[str]:
+    """The URL of a service with one slot and a short queue timeout."""
+    # Clients retry a few times within seconds; each attempt may wait this long for the slot.
     settings = {"TEMPER_SANDBOX_CONCURRENCY": "1", "TEMPER_SANDBOX_QUEUE_SECONDS": "3"}
     with running_sandbox(tmp_path, **settings) as service:
         yield service.url

@@ -18,24 +18,24 @@ HOLD = "import time\nprint('begun', flush=True)\ntime.sleep(600)"
 
 
 @pytest.fixture
-def occupied(one_place: str) -> Iterator[Callable[[], None]]:
+def occupied(one_slot_url: str) -> Iterator[Callable[[], None]]:
     """A program that holds the only slot; the function ends it."""
     body = {"code": HOLD, "language": "python", "run_timeout": 300}
     with ExitStack() as stack:
-        stream = httpx.stream("POST", f"{one_place}/v1/run_code/stream", json=body, timeout=60)
+        stream = httpx.stream("POST", f"{one_slot_url}/v1/run_code/stream", json=body, timeout=60)
         lines = stack.enter_context(stream).iter_lines()
         assert any("begun" in line for line in lines)
         yield stack.close
 
 
 def test_sdk_client_retries_until_a_slot_is_free(
-    one_place: str, occupied: Callable[[], None], caplog: pytest.LogCaptureFixture
+    one_slot_url: str, occupied: Callable[[], None], caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG, "sandbox_fusion")
     request = RunCodeRequest(code="print(42)", language="python")
 
     with ThreadPoolExecutor(1) as thread:
-        call = thread.submit(run_code, request, one_place)
+        call = thread.submit(run_code, request, one_slot_url)
         wait_for(lambda: "responded with code 504" in caplog.text, "a refusal")
         occupied()
         response = call.result(120)
@@ -44,13 +44,13 @@ def test_sdk_client_retries_until_a_slot_is_free(
 
 
 def test_verl_client_retries_until_a_slot_is_free(
-    one_place: str, occupied: Callable[[], None], caplog: pytest.LogCaptureFixture
+    one_slot_url: str, occupied: Callable[[], None], caplog: pytest.LogCaptureFixture
 ) -> None:
     if not has_verl():
         pytest.skip("verl has not been fetched; `make dev` says why")
     with verl_importable(verl_folder()) as load, ThreadPoolExecutor(1) as thread:
         ask = load("utils.reward_score.sandbox_fusion.utils").call_sandbox_api
-        code, url = "print(42)", f"{one_place}/run_code"
+        code, url = "print(42)", f"{one_slot_url}/run_code"
         call = thread.submit(ask, url, code, None, 30, 30, 1024, "python")
         wait_for(lambda: "Gateway Timeout (504)" in caplog.text, "a refusal")
         occupied()

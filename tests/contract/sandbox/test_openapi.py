@@ -1,4 +1,4 @@
-"""Responses match the OpenAPI description, whatever the request."""
+"""Responses match the OpenAPI description for any request."""
 
 from collections.abc import Iterator
 from copy import deepcopy
@@ -43,7 +43,7 @@ class Described:
 def described(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Described]:
     folder = tmp_path_factory.mktemp("openapi")
     with running_sandbox(folder, TEMPER_API_KEY_HASHES=hash_key(KEY)) as sandbox:
-        # The first who asks for languages waits longer than those who try things out.
+        # The first request for languages takes longer than the generated ones may.
         sandbox.http.get("/v1/languages", headers=HEADERS, timeout=240).raise_for_status()
         yield Described(sandbox, sandbox.http.get("/openapi.json").json())
     assert "Traceback" not in Path(folder / "sandbox.log").read_text()
@@ -57,7 +57,7 @@ def _bodies(document: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _keep_quick(fields: dict[str, Any], mode: GenerationMode) -> None:
-    """Languages without a compiler, and few cases."""
+    """Restrict requests to languages without a compiler, and to few cases."""
     fields["language"]["enum"] = ["python", "bash"]
     if "cases" in fields and mode is GenerationMode.POSITIVE:
         fields["cases"]["maxItems"] = 3

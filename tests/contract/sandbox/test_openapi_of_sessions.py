@@ -1,4 +1,4 @@
-"""Responses of sessions and notebooks match the OpenAPI description, whatever the request."""
+"""Responses of sessions and notebooks match the OpenAPI description for any request."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,13 +17,13 @@ from tests.support.sandbox import Sandbox, running_sandbox
 KEY = "temper-openapi"
 HEADERS = {"Authorization": f"Bearer {KEY}"}
 EXAMPLES = 10
-# To have too many sessions is an error of the server by its number alone.
+# Too many sessions is a 5xx status, but not an internal error.
 EXCLUDED = (*TOO_STRICT, not_a_server_error)
 
 
 @dataclass(frozen=True)
 class Described:
-    """A service with a session in it, and its description of itself."""
+    """A service with a session, and its OpenAPI description."""
 
     sandbox: Sandbox
     api: OpenApiSchema
@@ -42,7 +42,7 @@ def described(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Described]:
         api = schemathesis.openapi.from_dict(sandbox.http.get("/openapi.json").json())
         # Parameters that a route does not know are ignored.
         api.config.generation.update(with_security_parameters=False, allow_extra_parameters=False)
-        # The first one waits until what kernels need has been imported.
+        # The first session waits until the packages of kernels are imported.
         answer = sandbox.http.post("/v1/sessions", json={}, timeout=120)
         assert answer.status_code == 200, answer.text
         session = answer.json()["id"]
@@ -63,7 +63,7 @@ def test_every_response_matches_openapi(
             continue
         is_json = any(body.media_type == "application/json" for body in operation.body)
         if mode is GenerationMode.NEGATIVE and not is_json:
-            continue  # there is nothing to send that could be wrong
+            continue  # no invalid request can be generated
         with subtests.test(operation.label):
             check_answers(
                 operation,

@@ -69,7 +69,7 @@ def test_a_program_is_run() -> None:
         ("int main() {}  // in no time", "cpp", {"compile_timeout": 0}, "compile timeout"),
     ],
 )
-def test_every_exit_reason_has_its_summary(
+def test_every_exit_reason_has_a_summary(
     needs_language: Callable[[str], None],
     code: str,
     language: str,
@@ -90,7 +90,7 @@ def test_output_is_kept_on_timeout() -> None:
         request = RunCodeRequest(code=code, language="python", run_timeout=seconds)
         response = run_code(request, max_attempts=1)
         if response.run_result.stderr:
-            break  # else a busy machine needed all of the time to start it
+            break  # otherwise a busy machine used up the time limit to start it
 
     assert response.status == RunStatus.Failed
     result = response.run_result

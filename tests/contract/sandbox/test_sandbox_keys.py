@@ -27,7 +27,7 @@ class Locked:
 
     def ask(self, method: str, path: str, header: str | None) -> httpx.Response:
         headers = {"Authorization": header} if header is not None else {}
-        # The first who asks for languages waits until every toolchain has been started once.
+        # The first request for languages waits until every toolchain has been started once.
         return self.sandbox.http.request(method, path, headers=headers, timeout=240)
 
 

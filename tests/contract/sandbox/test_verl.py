@@ -62,7 +62,7 @@ def test_a_correct_program_gets_the_full_reward(compute_score: Callable[..., Any
     assert [case["stdout"] for case in cases] == ["3\n", "34\n"]
 
 
-def test_each_case_is_judged_by_itself(compute_score: Callable[..., Any]) -> None:
+def test_each_case_is_judged_separately(compute_score: Callable[..., Any]) -> None:
     code = "a, b = map(int, input().split())\nprint(a + b if a == 1 else a // (b - 4))"
     cases = {"inputs": ["1 2", "1 1", "5 4"], "outputs": ["3", "7", "9"]}
 
@@ -80,7 +80,7 @@ def test_an_endless_program_times_out(compute_score: Callable[..., Any]) -> None
     for seconds in (1, 5, 30):
         score, (case,) = compute_score(code, {"inputs": [""], "outputs": [""]}, timeout=seconds)
         if case["stdout"]:
-            break  # else a busy machine needed all of the time to start it
+            break  # otherwise a busy machine used up the time limit to start it
 
     assert score == 0.0
     assert (case["status"], case["exit_code"], case["stdout"]) == ("timeout", None, "begun\n")

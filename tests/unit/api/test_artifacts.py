@@ -45,7 +45,7 @@ def job_id(client: TestClient, tmp_path: Path) -> str:
     return job_id
 
 
-def test_the_files_of_a_job_are_listed_in_pages(client: TestClient, job_id: str) -> None:
+def test_job_files_are_listed_in_pages(client: TestClient, job_id: str) -> None:
     url = f"/v1/jobs/{job_id}/artifacts"
 
     first = client.get(url, params={"limit": 1}).json()
@@ -59,7 +59,7 @@ def test_the_files_of_a_job_are_listed_in_pages(client: TestClient, job_id: str)
     assert second["data"][0]["bytes"] == 7
 
 
-def test_a_file_of_a_job_is_downloaded(client: TestClient, job_id: str) -> None:
+def test_a_job_file_can_be_downloaded(client: TestClient, job_id: str) -> None:
     url = f"/v1/jobs/{job_id}/artifacts/output/model/adapter.safetensors"
 
     response = client.get(url)
@@ -80,7 +80,7 @@ def test_a_file_of_a_job_is_downloaded(client: TestClient, job_id: str) -> None:
         "%00",
     ],
 )
-def test_nothing_but_regular_files_of_the_job_is_downloaded(
+def test_only_regular_files_of_the_job_can_be_downloaded(
     client: TestClient, job_id: str, path: str
 ) -> None:
     response = client.get(f"/v1/jobs/{job_id}/artifacts/{path}")
@@ -89,7 +89,7 @@ def test_nothing_but_regular_files_of_the_job_is_downloaded(
     assert client.get("/v1/jobs/ftjob-0/artifacts").status_code == 404
 
 
-def test_the_metrics_of_a_job_are_a_result_file(client: TestClient, job_id: str) -> None:
+def test_job_metrics_are_a_result_file(client: TestClient, job_id: str) -> None:
     file_id = result_file_id(job_id)
 
     shown = client.get(f"/v1/files/{file_id}").json()
@@ -118,7 +118,7 @@ def test_operation_ids_are_unique(client: TestClient) -> None:
         ("/run_code", "POST"),
     ],
 )
-def test_a_refused_method_is_told_all_allowed_ones(
+def test_a_405_response_lists_all_allowed_methods(
     client: TestClient, path: str, allowed: str
 ) -> None:
     response = client.patch(path)
@@ -126,7 +126,7 @@ def test_a_refused_method_is_told_all_allowed_ones(
     assert (response.status_code, response.headers["allow"]) == (405, allowed)
 
 
-def test_the_documentation_loads_nothing_from_elsewhere(client: TestClient) -> None:
+def test_the_docs_page_loads_no_external_resources(client: TestClient) -> None:
     page = client.get("/docs").text
 
     assert "/openapi.json" in page

@@ -1,4 +1,4 @@
-"""Pages of an evaluation's results, while its file grows."""
+"""Paging through an evaluation's results while its file grows."""
 
 from pathlib import Path
 
@@ -32,14 +32,14 @@ def read_all(folder: Path, limit: int) -> list[SampleResult]:
         after = page.last_id
 
 
-def test_there_are_none_before_the_file_is(tmp_path: Path) -> None:
+def test_a_missing_file_gives_an_empty_page(tmp_path: Path) -> None:
     page = list_results(tmp_path, after=None, limit=5)
 
     assert (page.data, page.has_more) == ([], False)
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3, 7, 100])
-def test_pages_show_every_row_once_in_order(tmp_path: Path, limit: int) -> None:
+def test_pages_contain_every_row_once_in_order(tmp_path: Path, limit: int) -> None:
     write(tmp_path, b"".join(line(n) for n in (3, 1, 2, 0, 6, 5, 4)))
 
     found = read_all(tmp_path, limit)
@@ -48,7 +48,7 @@ def test_pages_show_every_row_once_in_order(tmp_path: Path, limit: int) -> None:
     assert len({row.id for row in found}) == 7
 
 
-def test_a_row_that_is_being_written_is_not_there_yet(tmp_path: Path) -> None:
+def test_an_incomplete_row_is_not_shown(tmp_path: Path) -> None:
     write(tmp_path, line(0) + line(1)[:-1])
     page = list_results(tmp_path, after=None, limit=10)
     assert ([row.index for row in page.data], page.has_more) == ([0], False)
@@ -58,7 +58,7 @@ def test_a_row_that_is_being_written_is_not_there_yet(tmp_path: Path) -> None:
     assert ([row.index for row in page.data], page.has_more) == ([1], False)
 
 
-def test_at_the_end_a_page_is_empty_until_more_comes(tmp_path: Path) -> None:
+def test_the_page_after_the_last_row_is_empty_until_more_rows_arrive(tmp_path: Path) -> None:
     write(tmp_path, line(0))
     last = list_results(tmp_path, after=None, limit=10).last_id
     assert list_results(tmp_path, after=last, limit=10).data == []
@@ -83,7 +83,7 @@ def test_at_the_end_a_page_is_empty_until_more_comes(tmp_path: Path) -> None:
         "evalres-" + "9" * 16,
     ],
 )
-def test_what_is_no_result_is_no_place_to_go_on_from(tmp_path: Path, after: str) -> None:
+def test_an_invalid_cursor_is_rejected(tmp_path: Path, after: str) -> None:
     write(tmp_path, line(0) + line(1))
 
     with pytest.raises(InvalidRequest) as caught:
@@ -92,7 +92,7 @@ def test_what_is_no_result_is_no_place_to_go_on_from(tmp_path: Path, after: str)
     assert caught.value.param == "after"
 
 
-def test_a_result_of_a_file_that_is_gone_is_refused(tmp_path: Path) -> None:
+def test_a_cursor_into_a_missing_file_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(InvalidRequest):
         list_results(tmp_path, after="evalres-7", limit=10)
 
@@ -103,7 +103,7 @@ def test_a_result_of_a_file_that_is_gone_is_refused(tmp_path: Path) -> None:
     sizes=st.lists(st.integers(0, 2000), max_size=8),
     limit=st.integers(1, 5),
 )
-def test_whatever_is_shown_while_the_file_grows_is_shown_once(
+def test_rows_of_a_growing_file_are_shown_once(
     tmp_path_factory: pytest.TempPathFactory, answers: list[str], sizes: list[int], limit: int
 ) -> None:
     folder = tmp_path_factory.mktemp("grows")

@@ -1,4 +1,4 @@
-"""The frames of an event stream, made from a real database."""
+"""Frames of an event stream, read from a real database."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -67,7 +67,7 @@ def frame_number(frame: bytes) -> int:
 
 @pytest.mark.parametrize("batch", [1, 2, 3, 500])
 @pytest.mark.parametrize("behind", [0, 3, 7])
-def test_every_event_behind_the_last_seen_comes_once(
+def test_every_event_after_the_last_seen_is_sent_once(
     database: Database, job: Job, monkeypatch: pytest.MonkeyPatch, batch: int, behind: int
 ) -> None:
     monkeypatch.setattr(stream, "BATCH", batch)
@@ -84,7 +84,7 @@ async def collect(frames: AsyncIterator[bytes]) -> list[bytes]:
     return [frame async for frame in frames]
 
 
-def test_a_quiet_stream_sends_comments(
+def test_an_idle_stream_sends_keep_alive_comments(
     database: Database, job: Job, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(stream, "PING_SECONDS", 0.0)
@@ -102,7 +102,7 @@ def test_a_quiet_stream_sends_comments(
     asyncio.run(scenario())
 
 
-def test_a_text_of_several_lines_stays_one_event(database: Database, job: Job) -> None:
+def test_multiline_text_stays_one_event(database: Database, job: Job) -> None:
     with database.write() as session:
         append_event(session, job.id, "one\ntwo\r\n\r\ndata: [DONE]")
     cancel(database, job)
@@ -114,12 +114,12 @@ def test_a_text_of_several_lines_stays_one_event(database: Database, job: Job) -
 
 
 @pytest.mark.parametrize("number", ["1", "999999999"])
-def test_an_events_id_carries_its_number(job: Job, number: str) -> None:
+def test_the_event_number_is_parsed_from_its_id(job: Job, number: str) -> None:
     assert event_number(job.id, f"ftevent-{job.id}-{number}") == int(number)
 
 
 @pytest.mark.parametrize("suffix", ["", "-", "-x", "--1", "-1-1", "-1 ", "-٣", "-9999999999"])
-def test_what_is_no_event_of_the_job_is_refused(job: Job, suffix: str) -> None:
+def test_ids_that_are_not_events_of_the_job_are_rejected(job: Job, suffix: str) -> None:
     with pytest.raises(InvalidRequest):
         event_number(job.id, f"ftevent-{job.id}{suffix}")
     with pytest.raises(InvalidRequest):

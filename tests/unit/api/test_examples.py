@@ -1,4 +1,4 @@
-"""The requests that the description shows are ones that can be sent."""
+"""Request examples of the OpenAPI description are valid requests."""
 
 import pytest
 from fastapi.openapi.models import Example
@@ -24,7 +24,9 @@ from services.contracts.rollouts import CreateRollout
         (RegisterModel, MODELS),
     ],
 )
-def test_examples_are_valid(body: type[BaseModel], examples: dict[str, Example]) -> None:
+def test_openapi_request_examples_are_valid(
+    body: type[BaseModel], examples: dict[str, Example]
+) -> None:
     for example in examples.values():
         parsed = body.model_validate(example["value"])
         if not isinstance(parsed, CreateFineTuningJob) or parsed.method is None:

@@ -1,4 +1,4 @@
-"""Requests to tools are passed on as they come, and their answers passed back."""
+"""Requests to tool services are forwarded unchanged, and so are their responses."""
 
 import base64
 import gzip
@@ -43,7 +43,7 @@ def gateway(
         "api_key_hashes": hash_key(KEY),
     }
     with pytest.MonkeyPatch.context() as patch:
-        # A connection is to be kept however slowly the requests of a test follow each other.
+        # Keep connections open however long a test pauses between requests.
         patch.setattr(upstream_module, "IDLE_SECONDS", STEP_SECONDS / 2)
         with running_api(tmp_path_factory.mktemp("gateway"), settings) as url:
             yield url
@@ -70,7 +70,7 @@ def connection(gateway: str) -> Iterator[http.client.HTTPConnection]:
 
 
 @pytest.mark.parametrize("path", ["/run_code", "/run_jupyter", "/v1/run_cases"])
-def test_request_and_answer_are_the_same_on_both_sides(
+def test_requests_and_responses_are_forwarded_unchanged(
     upstream: ToolUpstream, http_client: httpx.Client, path: str
 ) -> None:
     body = b'{"code": "\xff", "unknown": 1'  # forwarded as is: the service validates it
@@ -84,7 +84,7 @@ def test_request_and_answer_are_the_same_on_both_sides(
 
 
 @pytest.mark.parametrize("status", [201, 307, 400, 401, 422, 429, 500, 503, 504])
-def test_any_status_is_passed_back_with_its_headers(
+def test_every_status_is_returned_with_its_headers(
     upstream: ToolUpstream, http_client: httpx.Client, status: int
 ) -> None:
     upstream.behavior = answering(
@@ -100,16 +100,14 @@ def test_any_status_is_passed_back_with_its_headers(
     assert answer.headers["x-request-id"] != "not-this"
 
 
-def test_an_answer_without_a_body_is_passed_back(
-    upstream: ToolUpstream, http_client: httpx.Client
-) -> None:
+def test_an_empty_response_is_returned(upstream: ToolUpstream, http_client: httpx.Client) -> None:
     upstream.behavior = answering(200, b"")
 
     assert http_client.post("/run_code").content == b""
     assert upstream.received[0].body == b""
 
 
-def test_a_compressed_answer_stays_as_it_is(
+def test_a_compressed_response_is_not_decoded(
     upstream: ToolUpstream, http_client: httpx.Client
 ) -> None:
     packed = gzip.compress(b"a" * 1000)
@@ -122,7 +120,7 @@ def test_a_compressed_answer_stays_as_it_is(
     assert answer.content == b"a" * 1000
 
 
-def test_nothing_that_is_for_the_gateway_reaches_the_service(
+def test_credentials_and_cookies_for_the_gateway_do_not_reach_the_service(
     upstream: ToolUpstream, http_client: httpx.Client
 ) -> None:
     http_client.post(
@@ -139,7 +137,7 @@ def test_nothing_that_is_for_the_gateway_reaches_the_service(
     assert received.keys().isdisjoint({"cookie", "proxy-authorization"})
 
 
-def test_headers_of_one_hop_stay_on_it() -> None:
+def test_hop_by_hop_headers_are_not_forwarded() -> None:
     headers = [
         (b"Connection", b"keep-alive, X-Hop"),
         (b"X-Hop", b"1"),
@@ -147,7 +145,7 @@ def test_headers_of_one_hop_stay_on_it() -> None:
         (b"TE", b"trailers"),
         (b"Upgrade", b"websocket"),
         (b"Transfer-Encoding", b"chunked"),
-        (b"Content-Length", b"9"),  # not to be believed beside the one above
+        (b"Content-Length", b"9"),  # must not override the header above
         (b"X-Kept", b"\xe9"),
     ]
 
@@ -155,7 +153,7 @@ def test_headers_of_one_hop_stay_on_it() -> None:
     assert response_headers(headers) == [(b"x-kept", b"\xe9")]
 
 
-def test_requests_share_a_connection(upstream: ToolUpstream, http_client: httpx.Client) -> None:
+def test_requests_reuse_a_connection(upstream: ToolUpstream, http_client: httpx.Client) -> None:
     for _ in range(3):
         http_client.post("/run_code", content=b"{}")
 
@@ -163,7 +161,7 @@ def test_requests_share_a_connection(upstream: ToolUpstream, http_client: httpx.
 
 
 @pytest.mark.parametrize("credentials", [BEARER["Authorization"], "Basic", None])
-def test_a_key_is_taken_as_bearer_and_as_the_password_of_a_url(
+def test_a_key_is_accepted_as_bearer_token_and_as_url_password(
     upstream: ToolUpstream, gateway: str, credentials: str | None
 ) -> None:
     if credentials == "Basic":
@@ -179,13 +177,13 @@ def test_a_key_is_taken_as_bearer_and_as_the_password_of_a_url(
         assert answer.json()["error"]["code"] == "invalid_api_key"
 
 
-def test_a_key_in_a_url_opens_tools_alone(gateway: str) -> None:
+def test_a_key_in_the_url_is_accepted_for_tools_only(gateway: str) -> None:
     answer = httpx.get(f"{gateway}/v1/jobs", auth=("x", KEY), timeout=STEP_SECONDS)
 
     assert answer.status_code == 401
 
 
-def test_the_service_reads_a_request_that_still_comes(
+def test_request_bodies_are_streamed_to_the_service(
     upstream: ToolUpstream, connection: http.client.HTTPConnection
 ) -> None:
     first_came = threading.Event()
@@ -210,7 +208,7 @@ def test_the_service_reads_a_request_that_still_comes(
     assert pieces == [b"first", b"second"]
 
 
-def test_the_client_reads_an_answer_that_still_comes(
+def test_response_bodies_are_streamed_to_the_client(
     upstream: ToolUpstream, connection: http.client.HTTPConnection
 ) -> None:
     first_was_read = threading.Event()
@@ -232,7 +230,9 @@ def test_the_client_reads_an_answer_that_still_comes(
     assert answer.read() == b"second"
 
 
-def test_megabytes_go_both_ways(upstream: ToolUpstream, http_client: httpx.Client) -> None:
+def test_large_bodies_are_forwarded_in_both_directions(
+    upstream: ToolUpstream, http_client: httpx.Client
+) -> None:
     body = bytes(range(256)) * (80 << 10)  # 20 MiB
     upstream.behavior = answering(200, body[::-1])
 

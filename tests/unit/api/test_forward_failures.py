@@ -1,4 +1,4 @@
-"""What a client of a tool is told when the tool's service is away, breaks off or hangs."""
+"""What clients see when a tool service is unavailable, disconnects or hangs."""
 
 import contextlib
 import http.client
@@ -35,7 +35,7 @@ Start = Callable[..., httpx.Client]
 
 @pytest.fixture
 def start(upstream: ToolUpstream, tmp_path: Path) -> Iterator[Start]:
-    """Starts a gateway with settings and hands out a client of it."""
+    """Starts a gateway with the given settings and returns a client of it."""
     with contextlib.ExitStack() as stack:
 
         def started(**settings: object) -> httpx.Client:
@@ -47,8 +47,8 @@ def start(upstream: ToolUpstream, tmp_path: Path) -> Iterator[Start]:
         yield started
 
 
-def cut(exchange: Exchange) -> None:
-    """End the connection at once, as a process that is killed does."""
+def drop_connection(exchange: Exchange) -> None:
+    """Close the connection immediately, as a killed process does."""
     exchange.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     exchange.connection.close()
     exchange.close_connection = True
@@ -59,8 +59,8 @@ def error_of(answer: httpx.Response) -> dict[str, str]:
     return error
 
 
-def test_a_service_that_is_away_is_named_with_what_starts_it(start: Start) -> None:
-    with socket.socket() as kept:  # a port on which nobody listens, and nobody else can either
+def test_the_error_for_an_unavailable_service_says_how_to_start_it(start: Start) -> None:
+    with socket.socket() as kept:  # reserves a port without listening on it
         kept.bind(("127.0.0.1", 0))
         client = start(sandbox_url=f"http://127.0.0.1:{kept.getsockname()[1]}")
 
@@ -70,25 +70,25 @@ def test_a_service_that_is_away_is_named_with_what_starts_it(start: Start) -> No
     assert error_of(answer)["code"] == "sandbox_unavailable"
     assert "`temper serve sandbox` starts it" in error_of(answer)["message"]
     assert answer.headers["retry-after"]
-    assert client.get("/readyz").status_code == 200  # jobs do not need it
+    assert client.get("/readyz").status_code == 200  # jobs do not depend on it
 
 
-def test_a_service_that_comes_back_is_found_again(start: Start, upstream: ToolUpstream) -> None:
+def test_requests_succeed_once_the_service_is_back(start: Start, upstream: ToolUpstream) -> None:
     client = start()
     assert client.post("/run_code", json={}).content == ANSWER
-    upstream.behavior = cut
+    upstream.behavior = drop_connection
     assert client.post("/run_code", json={}).status_code == 502
     upstream.behavior = answering()
 
     assert client.post("/run_code", json={}).content == ANSWER
 
 
-def test_a_service_that_dies_before_it_answers_is_a_bad_gateway(
+def test_a_service_that_crashes_before_responding_is_a_bad_gateway(
     start: Start, upstream: ToolUpstream
 ) -> None:
     def behave(exchange: Exchange) -> None:
         exchange.read_body()
-        cut(exchange)
+        drop_connection(exchange)
 
     upstream.behavior = behave
 
@@ -100,7 +100,7 @@ def test_a_service_that_dies_before_it_answers_is_a_bad_gateway(
 
 
 @pytest.mark.parametrize("framing", [{"content_length": "1000"}, {"transfer_encoding": "chunked"}])
-def test_half_an_answer_is_never_taken_for_a_whole_one(
+def test_a_partial_response_is_not_mistaken_for_a_complete_one(
     start: Start, upstream: ToolUpstream, framing: dict[str, str]
 ) -> None:
     seen = threading.Event()
@@ -113,8 +113,8 @@ def test_half_an_answer_is_never_taken_for_a_whole_one(
             exchange.wfile.write(half)
         else:
             exchange.send_chunk(half)
-        seen.wait(STEP_SECONDS)  # the client has the beginning
-        cut(exchange)
+        seen.wait(STEP_SECONDS)  # the client has received the beginning
+        drop_connection(exchange)
 
     upstream.behavior = behave
     with start().stream("POST", "/run_code", json={}) as answer:
@@ -126,7 +126,7 @@ def test_half_an_answer_is_never_taken_for_a_whole_one(
             list(pieces)
 
 
-def test_a_service_that_hangs_is_a_timeout(start: Start, upstream: ToolUpstream) -> None:
+def test_a_hanging_service_is_a_gateway_timeout(start: Start, upstream: ToolUpstream) -> None:
     over = threading.Event()
 
     def behave(_: Exchange) -> None:
@@ -142,7 +142,9 @@ def test_a_service_that_hangs_is_a_timeout(start: Start, upstream: ToolUpstream)
     assert answer.headers["retry-after"]
 
 
-def test_a_client_that_leaves_takes_its_request_along(start: Start, upstream: ToolUpstream) -> None:
+def test_a_client_disconnect_cancels_the_upstream_request(
+    start: Start, upstream: ToolUpstream
+) -> None:
     working, ended = threading.Event(), threading.Event()
 
     def behave(exchange: Exchange) -> None:
@@ -163,7 +165,7 @@ def test_a_client_that_leaves_takes_its_request_along(start: Start, upstream: To
     assert ended.wait(STEP_SECONDS)
 
 
-def test_a_client_that_leaves_amid_its_request_takes_it_along(
+def test_a_client_disconnect_during_upload_cancels_the_upstream_request(
     start: Start, upstream: ToolUpstream
 ) -> None:
     came, ended = threading.Event(), threading.Event()
@@ -186,10 +188,10 @@ def test_a_client_that_leaves_amid_its_request_takes_it_along(
     assert ended.wait(STEP_SECONDS)
 
 
-def test_a_client_that_stops_reading_stops_the_service(
+def test_backpressure_from_the_client_reaches_the_service(
     start: Start, upstream: ToolUpstream
 ) -> None:
-    """What the service sends is not collected on the way."""
+    """The gateway does not buffer what the service sends."""
     piece, most = bytes(1 << 16), 4000  # 250 MiB
     sent = 0
     stalled = threading.Event()
@@ -213,7 +215,9 @@ def test_a_client_that_stops_reading_stops_the_service(
     assert sent < most
 
 
-def test_more_calls_than_allowed_are_put_off(start: Start, upstream: ToolUpstream) -> None:
+def test_calls_over_the_limit_are_rejected_with_retry_after(
+    start: Start, upstream: ToolUpstream
+) -> None:
     working, over = threading.Event(), threading.Event()
 
     def behave(exchange: Exchange) -> None:
@@ -238,7 +242,7 @@ def test_more_calls_than_allowed_are_put_off(start: Start, upstream: ToolUpstrea
 
 
 @pytest.mark.parametrize("declared", [True, False])
-def test_a_request_that_is_too_large_is_refused(
+def test_an_oversized_request_is_rejected(
     start: Start, upstream: ToolUpstream, declared: bool
 ) -> None:
     body = json.dumps({"stdin": "x" * (3 << 20)}).encode()

@@ -38,7 +38,7 @@ REMOTE = {
 
 @pytest.fixture(scope="module")
 def shared() -> Iterator[ScriptedServer]:
-    """A judge, a sandbox and a service of rewards in one, all of which do what they are told."""
+    """A scripted server that acts as judge, sandbox and reward service."""
     with running_server() as server:
         yield server
 
@@ -78,11 +78,11 @@ def run(http: httpx.Client, grader: dict[str, Any], text: str, **item: Any) -> d
 
 
 def errors(answer: dict[str, Any]) -> dict[str, Any]:
-    """The errors that there are."""
+    """The errors that are set."""
     return {name: told for name, told in answer["metadata"]["errors"].items() if told}
 
 
-def test_a_grader_judges_a_sample(http: httpx.Client) -> None:
+def test_a_grader_scores_a_sample(http: httpx.Client) -> None:
     answer = run(http, CHECK, "Paris", answer="Paris")
 
     assert answer["reward"] == 1.0
@@ -108,7 +108,7 @@ def test_a_grader_judges_a_sample(http: httpx.Client) -> None:
         ),
     ],
 )
-def test_a_reward_of_ours_judges_a_sample(
+def test_a_builtin_reward_scores_a_sample(
     http: httpx.Client, grader: dict[str, Any], text: str, item: dict[str, Any], expected: float
 ) -> None:
     answer = run(http, grader, text, **item)
@@ -117,7 +117,7 @@ def test_a_reward_of_ours_judges_a_sample(
     assert answer["metadata"]["name"] == grader["type"]
 
 
-def test_a_formula_shows_its_parts(http: httpx.Client) -> None:
+def test_a_multi_grader_reports_its_sub_rewards(http: httpx.Client) -> None:
     other = CHECK | {"name": "other", "operation": "ne"}
     multi = {
         "type": "multi",
@@ -133,7 +133,7 @@ def test_a_formula_shows_its_parts(http: httpx.Client) -> None:
     assert answer["metadata"]["scores"] == {"exact": 1.0, "other": 0.0, "m": 0.25}
 
 
-def test_a_judge_is_asked_with_the_operators_key(
+def test_a_judge_is_called_with_the_operators_key(
     http: httpx.Client, server: ScriptedServer
 ) -> None:
     message = {"role": "assistant", "content": '{"result": 0.5}'}
@@ -157,7 +157,7 @@ def test_a_judge_is_asked_with_the_operators_key(
         ({"type": "retool"}, "a", "other_error"),
     ],
 )
-def test_what_goes_wrong_is_flagged_as_openai_does(
+def test_errors_are_flagged_as_in_the_openai_api(
     http: httpx.Client, server: ScriptedServer, grader: dict[str, Any], text: str, flag: str
 ) -> None:
     answer = run(http, grader, text)
@@ -166,7 +166,7 @@ def test_what_goes_wrong_is_flagged_as_openai_does(
     assert set(errors(answer)) == {flag, f"{flag}_details"}
 
 
-def test_a_judge_that_fails_is_asked_once(http: httpx.Client, server: ScriptedServer) -> None:
+def test_a_failing_judge_is_not_retried(http: httpx.Client, server: ScriptedServer) -> None:
     server.script = [answer(503, {"error": {"message": "overloaded"}})]
 
     judged = run(http, REMOTE, "a")
@@ -175,7 +175,7 @@ def test_a_judge_that_fails_is_asked_once(http: httpx.Client, server: ScriptedSe
     assert len(server.requests) == 1
 
 
-def test_faults_of_programs_and_of_the_sandbox_are_told_apart(
+def test_program_errors_and_sandbox_errors_are_distinguished(
     http: httpx.Client, server: ScriptedServer
 ) -> None:
     result = {"status": "Finished", "return_code": 1, "stdout": "", "stderr": "ValueError: x"}
@@ -190,7 +190,7 @@ def test_faults_of_programs_and_of_the_sandbox_are_told_apart(
     assert second["python_grader_server_error_type"] == "no room"
 
 
-def test_validating_contacts_nobody(http: httpx.Client, server: ScriptedServer) -> None:
+def test_validation_sends_no_requests(http: httpx.Client, server: ScriptedServer) -> None:
     graders: list[dict[str, Any]] = [
         *(CHECK, PYTHON, REMOTE, {"type": "retool", "equivalence": "math"}),
         {"type": "http", "url": f"{server.url}/score"},
@@ -218,7 +218,7 @@ def test_validating_contacts_nobody(http: httpx.Client, server: ScriptedServer) 
         ({"type": "callable", "function": "os.getcwd"}, 403, "grader.function"),
     ],
 )
-def test_a_grader_that_cannot_be_used_is_refused(
+def test_an_unusable_grader_is_rejected(
     http: httpx.Client, route: str, grader: dict[str, Any], status: int, param: str
 ) -> None:
     body = {"grader": grader} | ({"model_sample": "x"} if route == "/run" else {})
@@ -229,7 +229,7 @@ def test_a_grader_that_cannot_be_used_is_refused(
     assert response.json()["error"]["param"] == param
 
 
-def test_a_reward_model_is_for_jobs(http: httpx.Client) -> None:
+def test_a_reward_model_is_rejected_outside_jobs(http: httpx.Client) -> None:
     grader = {"type": "reward_model", "model": "rm"}
 
     response = http.post("/run", json={"grader": grader, "model_sample": "x"})
@@ -239,7 +239,7 @@ def test_a_reward_model_is_for_jobs(http: httpx.Client) -> None:
 
 
 @pytest.mark.parametrize("item", [{"gold": {}}, {"messages": []}, {"prompt": "a", "question": "b"}])
-def test_an_item_that_is_no_row_is_refused_for_rewards_of_ours(
+def test_builtin_rewards_reject_an_item_that_is_not_a_valid_row(
     http: httpx.Client, item: dict[str, Any]
 ) -> None:
     body = {"grader": {"type": "retool"}, "model_sample": "x", "item": item}
@@ -250,7 +250,7 @@ def test_an_item_that_is_no_row_is_refused_for_rewards_of_ours(
     assert response.json()["error"]["param"] == "item"
 
 
-def test_graders_of_openai_take_any_item(http: httpx.Client) -> None:
+def test_openai_graders_accept_any_item(http: httpx.Client) -> None:
     grader = CHECK | {"reference": "{{ item.answer.text }}"}
 
     assert run(http, grader, "x", answer={"text": "x"}, messages=[])["reward"] == 1.0
@@ -275,7 +275,7 @@ HALF = "\\ud800"
         ({"type": "retool", "equivalence": "math"}, "\\\\boxed{1}", f'{{"gold": "{HALF}"}}'),
     ],
 )
-def test_what_is_no_unicode_is_no_fault_of_ours(
+def test_invalid_unicode_is_not_an_internal_error(
     http: httpx.Client, server: ScriptedServer, grader: dict[str, Any], sample: str, item: str
 ) -> None:
     item = item if item.startswith("{") else f'{{"a": "{item}"}}'
@@ -289,6 +289,8 @@ def test_what_is_no_unicode_is_no_fault_of_ours(
 @pytest.mark.parametrize(
     ("body", "examples"), [(ValidateGrader, VALIDATE_GRADER), (RunGrader, RUN_GRADER)]
 )
-def test_examples_are_valid(body: type[BaseModel], examples: dict[str, Example]) -> None:
+def test_openapi_grader_examples_are_valid(
+    body: type[BaseModel], examples: dict[str, Example]
+) -> None:
     for example in examples.values():
         body.model_validate(example["value"])

@@ -1,4 +1,4 @@
-"""Both ways of asking for jobs by metadata."""
+"""Both query syntaxes for filtering jobs by metadata."""
 
 import pytest
 from fastapi import FastAPI
@@ -36,7 +36,7 @@ def client() -> TestClient:
         ("other[a]=1&metadata[a=1", {}),
     ],
 )
-def test_pairs_are_read(client: TestClient, query: str, read: dict[str, str]) -> None:
+def test_metadata_filters_are_parsed(client: TestClient, query: str, read: dict[str, str]) -> None:
     assert client.get(f"/filter?{query}").json() == read
 
 
@@ -52,7 +52,7 @@ def test_pairs_are_read(client: TestClient, query: str, read: dict[str, str]) ->
         "&".join(f"metadata[k{n}]=v" for n in range(17)),
     ],
 )
-def test_what_is_no_pair_is_refused(client: TestClient, query: str) -> None:
+def test_malformed_metadata_filters_are_rejected(client: TestClient, query: str) -> None:
     answer = client.get(f"/filter?{query}")
 
     assert answer.status_code == 400

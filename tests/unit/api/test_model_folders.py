@@ -62,19 +62,19 @@ def test_a_folder_under_the_root_is_a_model(
         "x/" * 3000,
     ],
 )
-def test_any_other_name_is_refused(root: Path, name: str) -> None:
+def test_other_names_are_rejected(root: Path, name: str) -> None:
     with pytest.raises(InvalidRequest) as caught:
         inspect_folder(root, name)
 
     assert caught.value.param == "folder"
 
 
-def test_an_absolute_name_is_refused_even_under_the_root(root: Path) -> None:
+def test_an_absolute_path_is_rejected_even_under_the_root(root: Path) -> None:
     with pytest.raises(InvalidRequest, match="relative"):
         inspect_folder(root, str(root / "tiny"))
 
 
-def test_a_link_must_stay_under_the_root(root: Path, tmp_path: Path) -> None:
+def test_links_out_of_the_root_are_rejected(root: Path, tmp_path: Path) -> None:
     (root / "inner").symlink_to("tiny")
     (root / "outer").symlink_to(tmp_path / "outside")
     (root / "up").symlink_to("..")
@@ -86,13 +86,13 @@ def test_a_link_must_stay_under_the_root(root: Path, tmp_path: Path) -> None:
             inspect_folder(root, name)
 
 
-def test_the_root_itself_may_be_reached_by_a_link(root: Path, tmp_path: Path) -> None:
+def test_the_root_may_be_a_symbolic_link(root: Path, tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(root)
 
     assert inspect_folder(tmp_path / "link", "tiny").name == "tiny"
 
 
-def test_pickled_weights_are_no_model(root: Path) -> None:
+def test_a_folder_with_pickled_weights_is_rejected(root: Path) -> None:
     (root / "tiny" / "model.safetensors").rename(root / "tiny" / "pytorch_model.bin")
 
     with pytest.raises(InvalidRequest, match=r"no \*\.safetensors"):
@@ -100,14 +100,14 @@ def test_pickled_weights_are_no_model(root: Path) -> None:
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", "null", "\xff", "[" * 100_000])
-def test_a_configuration_must_be_an_object(root: Path, content: str) -> None:
+def test_a_model_configuration_must_be_a_json_object(root: Path, content: str) -> None:
     (root / "tiny" / "config.json").write_text(content, encoding="latin-1")
 
     with pytest.raises(InvalidRequest):
         inspect_folder(root, "tiny")
 
 
-def test_a_configuration_without_measure_is_not_read(root: Path) -> None:
+def test_an_oversized_model_configuration_is_rejected(root: Path) -> None:
     with open(root / "tiny" / "config.json", "wb") as file:
         file.truncate(1 << 40)
 
@@ -116,9 +116,9 @@ def test_a_configuration_without_measure_is_not_read(root: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def lonely(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A root with one model, beside another that must never be found."""
-    folder = tmp_path_factory.mktemp("lonely")
+def single_model_root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A root with one model; its sibling folder must never be reached."""
+    folder = tmp_path_factory.mktemp("single_model_root")
     make_model(folder / "root" / "a")
     make_model(folder / "b")
     return folder / "root"
@@ -126,7 +126,7 @@ def lonely(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @settings(deadline=None)
 @given(parts=st.lists(st.sampled_from(["a", "b", "..", ".", "", "/", "\\", "\0", "~", "root"])))
-def test_no_name_leads_elsewhere(lonely: Path, parts: list[str]) -> None:
+def test_no_name_escapes_the_root(single_model_root: Path, parts: list[str]) -> None:
     for name in ("/".join(parts), "".join(parts)):
         with suppress(InvalidRequest):
-            assert inspect_folder(lonely, name).name == "a"
+            assert inspect_folder(single_model_root, name).name == "a"

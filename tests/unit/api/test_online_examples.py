@@ -1,4 +1,4 @@
-"""The example files of online training are jobs that the gateway takes."""
+"""The example files of online training are accepted by the gateway."""
 
 import json
 from pathlib import Path
@@ -23,7 +23,7 @@ FILES = sorted((REPOSITORY / "examples" / "online").glob("*.yaml"))
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
-def test_an_example_is_accepted_and_its_prompts_are_valid(
+def test_every_example_is_accepted_with_valid_prompts(
     path: Path, tmp_path: Path, database: Database
 ) -> None:
     submission = read_job_file(path, tmp_path)

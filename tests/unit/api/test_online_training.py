@@ -1,4 +1,4 @@
-"""What a request for online training is told before anything is started."""
+"""Validation of online training requests before a job is created."""
 
 from pathlib import Path
 from typing import Any
@@ -40,7 +40,7 @@ def registry(database: Database) -> Database:
 
 
 def create(database: Database, method: str, **fields: Any) -> Job:
-    """Create a job of a method, whose ``hyperparameters`` and ``rewards`` may be given."""
+    """Create a job of a method; ``hyperparameters`` and ``rewards`` override the defaults."""
     api = fields.pop("api", SETTINGS)
     settings: dict[str, Any] = {"hyperparameters": fields.pop("hyperparameters", {})}
     if method != "distillation":
@@ -78,7 +78,7 @@ def create(database: Database, method: str, **fields: Any) -> Job:
         ),
     ],
 )
-def test_online_methods_are_queued_with_their_settings(
+def test_jobs_of_online_methods_are_queued_with_their_settings(
     registry: Database, method: str, hyperparameters: dict[str, Any]
 ) -> None:
     job = create(registry, method, hyperparameters=hyperparameters)
@@ -129,7 +129,7 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("method", "hyperparameters", "field"), REFUSED)
-def test_invalid_settings_are_refused_naming_the_field(
+def test_invalid_settings_are_rejected_by_field(
     registry: Database, method: str, hyperparameters: dict[str, Any], field: str
 ) -> None:
     with pytest.raises(InvalidRequest) as raised:
@@ -175,7 +175,7 @@ def test_invalid_settings_are_refused_naming_the_field(
         ),
     ],
 )
-def test_origins_not_allowed_by_the_operator_are_refused(
+def test_origins_not_allowed_by_the_operator_are_rejected(
     registry: Database, method: str, fields: dict[str, Any], param: str
 ) -> None:
     with pytest.raises(PermissionDenied) as raised:
@@ -191,7 +191,7 @@ def test_a_validation_file_may_be_any_uploaded_file(registry: Database) -> None:
     assert raised.value.param == "validation_file"
 
 
-def test_hub_datasets_are_refused(registry: Database) -> None:
+def test_hub_datasets_are_rejected(registry: Database) -> None:
     for field in ("training_file", "validation_file"):
         with pytest.raises(TemperError) as raised:
             create(registry, "reinforcement", **{field: "hf://datasets/owner/name"})
@@ -201,7 +201,7 @@ def test_hub_datasets_are_refused(registry: Database) -> None:
 @pytest.mark.parametrize(
     "settings", [{"prompts_per_step": 10**9}, {"steps": 10**30}, {"max_prompt_length": 10**30}]
 )
-def test_absurdly_large_numbers_are_refused(settings: dict[str, int]) -> None:
+def test_absurdly_large_numbers_are_rejected(settings: dict[str, int]) -> None:
     with pytest.raises(ValidationError):
         ReinforcementHyperparameters.model_validate(settings)
 
@@ -213,7 +213,9 @@ def test_absurdly_large_numbers_are_refused(settings: dict[str, int]) -> None:
         ({"loss": {"importance_cap": 2.0}}, "importance_cap has been renamed to tis_cap"),
     ],
 )
-def test_retired_name_is_refused_with_the_new_name(settings: dict[str, Any], message: str) -> None:
+def test_a_retired_field_name_is_rejected_with_the_new_name(
+    settings: dict[str, Any], message: str
+) -> None:
     with pytest.raises(ValidationError, match=message):
         ReinforcementHyperparameters.model_validate(settings)
 
@@ -229,12 +231,12 @@ def test_sequence_ratios_are_averaged_over_sequences() -> None:
 
 
 @pytest.mark.parametrize("strategy", ["ddp", "fsdp"])
-def test_zero_stage_without_deepspeed_is_refused(strategy: str) -> None:
+def test_zero_stage_without_deepspeed_is_rejected(strategy: str) -> None:
     with pytest.raises(ValidationError, match="zero_stage requires the strategy deepspeed"):
         OptimizerSettings.model_validate({"strategy": strategy, "zero_stage": 3})
 
 
-def test_more_gpus_for_the_trainer_than_there_are_is_refused(registry: Database) -> None:
+def test_requesting_more_trainer_gpus_than_available_is_rejected(registry: Database) -> None:
     placement = {"mode": "split", "trainer_gpus": 4}
     with pytest.raises(InvalidRequest) as raised:
         create(registry, "reinforcement", hyperparameters={"placement": placement}, gpus=4)
@@ -252,7 +254,7 @@ def test_more_gpus_for_the_trainer_than_there_are_is_refused(registry: Database)
     ],
     ids=["teacher", "reward model"],
 )
-def test_teacher_cannot_be_deleted_during_a_job(
+def test_a_teacher_cannot_be_deleted_during_a_job(
     registry: Database, tmp_path: Path, method: str, fields: dict[str, Any]
 ) -> None:
     with registry.write() as session:
@@ -282,7 +284,7 @@ def test_tools_at_the_configured_gateway_origins_need_no_permission(
     create(registry, "reinforcement", api=ApiSettings(), hyperparameters=fields)
 
 
-def test_rewards_that_all_weigh_nothing_are_refused(registry: Database) -> None:
+def test_rewards_whose_weights_are_all_zero_are_rejected(registry: Database) -> None:
     rewards = [
         {"name": name, "weight": 0, "reward": {"type": "retool"}} for name in ("one", "other")
     ]

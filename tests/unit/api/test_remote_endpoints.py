@@ -1,4 +1,4 @@
-"""Which remote models an evaluation may call: origins of the operator, and nothing like them."""
+"""Evaluations may call remote models at allowed origins only, not at look-alikes."""
 
 import pytest
 from pydantic import ValidationError
@@ -30,7 +30,7 @@ def file_id(database: Database) -> str:
 
 
 def create(database: Database, file_id: str, settings: ApiSettings, base_url: str) -> int | None:
-    """Create an evaluation of a remote model; return the devices it asks for."""
+    """Create an evaluation of a remote model; return the devices it requests."""
     body = CreateEvaluation.model_validate(
         {"model": {"base_url": base_url, "model": "m"}, "file": file_id, "gpus": 4}
     )
@@ -38,7 +38,7 @@ def create(database: Database, file_id: str, settings: ApiSettings, base_url: st
         return create_evaluation(session, body, settings).gpus
 
 
-def test_origins_are_written_with_their_ports(settings: ApiSettings) -> None:
+def test_origins_are_normalized_to_include_the_port(settings: ApiSettings) -> None:
     assert settings.allowed_endpoints == [
         "https://models.example.com:443",
         "http://127.0.0.1:8000",
@@ -59,7 +59,7 @@ def test_origins_are_written_with_their_ports(settings: ApiSettings) -> None:
         "http://[0:0:0:0:0:0:0:1]:9000/v1",
     ],
 )
-def test_an_allowed_origin_is_called_without_a_device_of_ours(
+def test_an_evaluation_of_an_allowed_origin_needs_no_device(
     database: Database, file_id: str, settings: ApiSettings, base_url: str
 ) -> None:
     assert create(database, file_id, settings, base_url) == 0
@@ -83,7 +83,7 @@ def test_an_allowed_origin_is_called_without_a_device_of_ours(
         "http://[::ffff:127.0.0.1]:8000/v1",
     ],
 )
-def test_every_other_origin_is_refused(
+def test_other_origins_are_rejected(
     database: Database, file_id: str, settings: ApiSettings, base_url: str
 ) -> None:
     with pytest.raises((PermissionDenied, InvalidRequest)) as caught:
@@ -102,7 +102,7 @@ def test_every_other_origin_is_refused(
         "https://models.example.com/v1#part",
     ],
 )
-def test_a_url_carries_no_secret_and_no_query(
+def test_urls_with_credentials_query_or_fragment_are_rejected(
     database: Database, file_id: str, settings: ApiSettings, base_url: str
 ) -> None:
     with pytest.raises(InvalidRequest) as caught:
@@ -112,7 +112,7 @@ def test_a_url_carries_no_secret_and_no_query(
     assert "secret" not in caught.value.message
 
 
-def test_nothing_is_allowed_by_default(
+def test_no_origin_is_allowed_by_default(
     database: Database, file_id: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("TEMPER_ALLOWED_ENDPOINTS", raising=False)
@@ -125,7 +125,7 @@ def test_nothing_is_allowed_by_default(
     "setting",
     ["models.example.com", "ftp://a", "http://a/v1", "http://u:p@a", "http://a?x", "http://"],
 )
-def test_a_setting_that_is_no_origin_is_refused(
+def test_an_invalid_origin_in_the_settings_is_rejected(
     monkeypatch: pytest.MonkeyPatch, setting: str
 ) -> None:
     monkeypatch.setenv("TEMPER_ALLOWED_ENDPOINTS", f"https://fine.example,{setting}")

@@ -1,4 +1,4 @@
-"""Settings of the gateway as they are read from the environment."""
+"""Gateway settings read from the environment."""
 
 import pytest
 from pydantic import ValidationError
@@ -9,14 +9,14 @@ from services.core.web.auth import hash_key
 HASH = hash_key("temper-key")
 
 
-def test_key_hashes_are_a_list_in_lower_case(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_key_hashes_are_split_and_lowercased(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TEMPER_API_KEY_HASHES", f" {HASH.upper()} ,, {hash_key('b')}")
 
     assert ApiSettings().api_key_hashes == [HASH, hash_key("b")]
 
 
 @pytest.mark.parametrize("value", ["temper-key", HASH[:-1], HASH + "0", "g" * 64, f"{HASH},x"])
-def test_a_key_in_place_of_its_hash_is_refused_without_repeating_it(
+def test_a_plain_key_instead_of_its_hash_is_rejected_without_echoing_it(
     monkeypatch: pytest.MonkeyPatch, value: str
 ) -> None:
     monkeypatch.setenv("TEMPER_API_KEY_HASHES", value)
@@ -27,7 +27,7 @@ def test_a_key_in_place_of_its_hash_is_refused_without_repeating_it(
     assert value not in str(caught.value)
 
 
-def test_hashes_are_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_key_hashes_are_not_in_the_repr(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TEMPER_API_KEY_HASHES", HASH)
 
     assert HASH not in repr(ApiSettings())

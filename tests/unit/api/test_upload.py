@@ -1,4 +1,4 @@
-"""Receiving a form: what comes out does not depend on how it came in, and nothing is left."""
+"""Receiving forms: chunking does not matter, and failed uploads leave no files."""
 
 import asyncio
 import hashlib
@@ -51,7 +51,7 @@ def receive(folder: Path, pieces: Sequence[bytes], *, complete: bool = True) -> 
 
 @settings(deadline=None)
 @given(content=st.binary(max_size=200), places=st.lists(st.integers(0, 1000), max_size=8))
-def test_an_upload_is_the_same_however_it_is_cut(
+def test_chunk_boundaries_do_not_change_an_upload(
     tmp_path_factory: pytest.TempPathFactory, content: bytes, places: list[int]
 ) -> None:
     folder = tmp_path_factory.mktemp("cut")
@@ -66,7 +66,7 @@ def test_an_upload_is_the_same_however_it_is_cut(
 
 @settings(deadline=None)
 @given(data=st.data())
-def test_a_spoilt_form_is_refused_or_received_and_never_a_fault(
+def test_a_corrupted_form_is_rejected_or_received_without_an_internal_error(
     tmp_path_factory: pytest.TempPathFactory, data: Any
 ) -> None:
     folder = tmp_path_factory.mktemp("spoilt")
@@ -84,21 +84,21 @@ def test_a_spoilt_form_is_refused_or_received_and_never_a_fault(
 
 
 @pytest.mark.parametrize("kept", [0, 10, 80, 150, -12, -1])
-def test_a_client_that_leaves_early_leaves_nothing(tmp_path: Path, kept: int) -> None:
+def test_an_aborted_upload_leaves_no_files(tmp_path: Path, kept: int) -> None:
     with pytest.raises(InvalidRequest):
         receive(tmp_path, [form(b"rows" * 20)[:kept]], complete=False)
 
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_largest_file_fits_and_no_larger(tmp_path: Path) -> None:
+def test_the_size_limit_is_inclusive(tmp_path: Path) -> None:
     assert receive(tmp_path, [form(b"x" * 1000)]).bytes == 1000
     with pytest.raises(PayloadTooLarge):
         receive(tmp_path, [form(b"x" * 1001)])
     assert list(tmp_path.iterdir()) == []
 
 
-def test_only_what_nobody_writes_any_more_is_abandoned(
+def test_only_stale_partial_uploads_are_removed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "upload-1").touch()
@@ -111,5 +111,5 @@ def test_only_what_nobody_writes_any_more_is_abandoned(
     assert not (tmp_path / "upload-1").exists()
 
 
-def test_there_need_be_no_folder_of_uploads(tmp_path: Path) -> None:
+def test_cleanup_tolerates_a_missing_upload_folder(tmp_path: Path) -> None:
     remove_abandoned_uploads(tmp_path / "absent")

@@ -1,4 +1,4 @@
-"""How jobs look on the wire."""
+"""Wire representation of jobs."""
 
 from dataclasses import replace
 from typing import Any
@@ -50,7 +50,7 @@ JOB = Job(
 @pytest.mark.parametrize(
     ("step", "total", "percent"), [(0, 3, 0.0), (1, 3, 33.33), (3, 3, 100.0), (5, 1000, 0.5)]
 )
-def test_progress_is_in_steps_and_percent(step: int, total: int, percent: float) -> None:
+def test_progress_is_reported_in_steps_and_percent(step: int, total: int, percent: float) -> None:
     progress = job_view(replace(JOB, step=step, total_steps=total, eta_seconds=2.5)).progress
 
     assert progress is not None
@@ -59,11 +59,11 @@ def test_progress_is_in_steps_and_percent(step: int, total: int, percent: float)
 
 
 @pytest.mark.parametrize(("step", "total"), [(None, None), (None, 5), (3, None), (0, 0)])
-def test_without_both_steps_there_is_no_progress(step: int | None, total: int | None) -> None:
+def test_progress_needs_both_step_counts(step: int | None, total: int | None) -> None:
     assert job_view(replace(JOB, step=step, total_steps=total)).progress is None
 
 
-def test_times_are_whole_seconds_and_secrets_of_the_machine_stay_inside() -> None:
+def test_times_are_whole_seconds_and_internal_fields_are_hidden() -> None:
     shown = job_view(JOB).model_dump()
 
     assert (shown["created_at"], shown["started_at"], shown["finished_at"]) == (100, 101, None)
@@ -71,13 +71,13 @@ def test_times_are_whole_seconds_and_secrets_of_the_machine_stay_inside() -> Non
     assert not shown.keys() & {"owner", "epoch", "lease_expires_at", "queue", "seq", "request"}
 
 
-def test_an_error_is_shown_with_its_field() -> None:
+def test_an_error_names_its_field() -> None:
     error = JobError(code="bad_data", message="row 3", param="training_file")
 
     assert job_view(replace(JOB, error=error)).error == error
 
 
-def test_a_fine_tune_shows_openais_hyperparameters_and_its_result() -> None:
+def test_a_fine_tune_has_openai_hyperparameters_and_its_result() -> None:
     hyperparameters = {"n_epochs": 2, "learning_rate": 0.1}
     method = {"type": "supervised", "supervised": {"hyperparameters": hyperparameters}}
     request = {**JOB.request, "method": method, "seed": 7}
@@ -94,14 +94,14 @@ def test_a_fine_tune_shows_openais_hyperparameters_and_its_result() -> None:
     assert (shown.fine_tuned_model, shown.trained_tokens, shown.seed) == ("ft:base", 10, 7)
 
 
-def test_a_finish_is_estimated_only_while_it_can_be() -> None:
+def test_estimated_finish_needs_a_known_remaining_time() -> None:
     assert fine_tuning_view(JOB).estimated_finish is None
     estimated = fine_tuning_view(replace(JOB, eta_seconds=60.0)).estimated_finish
     assert estimated is not None
     assert estimated > JOB.created_at
 
 
-def test_a_checkpoint_shows_metrics_only_under_openais_names() -> None:
+def test_checkpoint_metrics_use_openai_names_only() -> None:
     metrics: dict[str, Any] = {
         "step": 4,
         "loss": 0.5,
@@ -119,7 +119,7 @@ def test_a_checkpoint_shows_metrics_only_under_openais_names() -> None:
     assert shown.fine_tuned_model_checkpoint == "ftjob-1:step-4"
 
 
-def test_an_evaluation_shows_its_metrics_when_it_has_them() -> None:
+def test_an_evaluation_includes_its_metrics_once_available() -> None:
     job = replace(JOB, id="eval-1", kind="evaluation", request={"model": "base", "file": "file-1"})
     metrics = {
         "samples": 2,

@@ -1,4 +1,4 @@
-"""A real tool service that does what a test tells it, and a real gateway before it."""
+"""A real tool service whose behavior a test sets, and a real gateway in front of it."""
 
 import contextlib
 import threading
@@ -56,7 +56,7 @@ class Exchange(BaseHTTPRequestHandler):
 
 @dataclass(frozen=True)
 class Received:
-    """A request as the tool service got it."""
+    """A request as the tool service received it."""
 
     path: str
     headers: dict[str, str]
@@ -67,7 +67,7 @@ class Received:
 def answering(
     status: int = 200, body: bytes = ANSWER, **headers: str
 ) -> Callable[[Exchange], None]:
-    """Take note of the request, and answer it."""
+    """A behavior that records the request and answers it."""
 
     def behave(exchange: Exchange) -> None:
         sent = {name.lower(): value for name, value in exchange.headers.items()}
@@ -80,7 +80,7 @@ def answering(
 
 
 class ToolUpstream(ThreadingHTTPServer):
-    """Answers with ``behavior``; ``received`` holds what `answering` noted."""
+    """Answers with ``behavior``; ``received`` holds what `answering` recorded."""
 
     daemon_threads = True
     request_queue_size = 64
@@ -92,12 +92,12 @@ class ToolUpstream(ThreadingHTTPServer):
         self.received: list[Received] = []
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """A test may make the connection break; that is expected."""
+        """Ignore broken connections; tests cause them on purpose."""
 
 
 @contextlib.contextmanager
 def running_upstream() -> Iterator[ToolUpstream]:
-    """A tool service for the length of a block."""
+    """Run a tool service for the duration of a block."""
     upstream = ToolUpstream()
     thread = threading.Thread(target=upstream.serve_forever, args=(0.05,), daemon=True)
     thread.start()
@@ -111,7 +111,7 @@ def running_upstream() -> Iterator[ToolUpstream]:
 
 @contextlib.contextmanager
 def running_api(home: Path, settings: Mapping[str, Any]) -> Iterator[str]:
-    """The gateway's application behind its real server, in a thread; yields its address."""
+    """Run the gateway's application behind its real server in a thread; yield its URL."""
     app = create_api(ApiSettings(home=home, **settings))
     server = uvicorn.Server(
         uvicorn.Config(app, port=0, log_config=None, timeout_graceful_shutdown=1)

@@ -1,4 +1,4 @@
-"""What the dispatcher does when a part of its work cannot be done."""
+"""The dispatcher when part of its work fails."""
 
 import shutil
 import time
@@ -96,7 +96,7 @@ def test_a_lost_job_is_recovered_with_its_devices(
     assert claim(database, cpu_worker("other")).job.id == job.id
 
 
-def test_a_deleted_file_broker_is_not_ready_and_created_again(
+def test_a_deleted_file_broker_is_reported_not_ready_and_recreated(
     database: Database, tmp_path: Path
 ) -> None:
     queue = create_celery_app(Settings(home=tmp_path))
@@ -114,7 +114,7 @@ def test_a_deleted_file_broker_is_not_ready_and_created_again(
 
 
 @pytest.mark.parametrize("interruption", ["an outage of the database", "a clock jump"])
-def test_leases_may_be_renewed_after_an_interruption(
+def test_leases_can_be_renewed_after_an_interruption(
     database: Database,
     dispatcher: Dispatcher,
     monkeypatch: pytest.MonkeyPatch,

@@ -1,4 +1,4 @@
-"""An OpenAI-compatible server for tests: real sockets, answers that the test decides."""
+"""An OpenAI-compatible server for tests: real sockets, replies chosen by the test."""
 
 import asyncio
 import json
@@ -19,7 +19,7 @@ class Reply:
     body: bytes | None = None
     headers: dict[str, str] = field(default_factory=dict)
     delay: float = 0.0
-    hold: bool = False  # until the server is told to release
+    hold: bool = False  # until `release` is called
     reset: bool = False
 
 
@@ -28,19 +28,19 @@ Script = Callable[[str, int], Reply]
 
 
 def add(prompt: str, _times: int) -> Reply:
-    """Answer ``3+4=`` rightly."""
+    """Answer ``3+4=`` correctly."""
     left, right = prompt.rstrip("=").split("+")
     return Reply(f"The sum is {int(left) + int(right)}")
 
 
 def error(status: int, message: str, **headers: str) -> Reply:
-    """A refusal as OpenAI words it."""
+    """An error in OpenAI's format."""
     body = json.dumps({"error": {"message": message, "type": "invalid_request_error"}})
     return Reply(status=status, body=body.encode(), headers=headers)
 
 
 class ChatServer:
-    """Serves POST /v1/chat/completions on a free port of the loopback until the block ends."""
+    """Serves POST /v1/chat/completions on a free loopback port until the block ends."""
 
     def __init__(self, script: Script = add) -> None:
         self.script = script
@@ -58,7 +58,7 @@ class ChatServer:
         return f"http://127.0.0.1:{self._port}/v1"
 
     def release(self) -> None:
-        """Let held requests, and all later ones, be answered."""
+        """Answer held requests and all later ones."""
         self._loop.call_soon_threadsafe(self._released.set)
 
     def __enter__(self) -> "ChatServer":
@@ -94,7 +94,7 @@ class ChatServer:
             while await self._serve_one(reader, writer):
                 pass
         except (asyncio.IncompleteReadError, ConnectionError):
-            pass  # the client went away
+            pass  # the client disconnected
         finally:
             writer.close()
 

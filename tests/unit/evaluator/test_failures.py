@@ -1,4 +1,4 @@
-"""When an endpoint is given up."""
+"""When endpoint failures fail a job."""
 
 import pytest
 
@@ -31,7 +31,7 @@ def fail(watch: FailureWatch, failure: RequestFailure, times: int) -> None:
 
 @pytest.mark.parametrize("answered", [0, 1])
 @pytest.mark.parametrize("failure", [*UNAVAILABLE, TOO_LONG])
-def test_ten_unanswered_samples_in_a_row_end_nothing(
+def test_ten_consecutive_unanswered_samples_do_not_fail_the_job(
     failure: RequestFailure, answered: int
 ) -> None:
     watch = FailureWatch(answered=answered)
@@ -42,7 +42,7 @@ def test_ten_unanswered_samples_in_a_row_end_nothing(
 
 
 @pytest.mark.parametrize("failure", [REFUSED, RequestFailure(404, "no such model")])
-def test_an_endpoint_that_has_only_ever_refused_is_given_up(failure: RequestFailure) -> None:
+def test_an_endpoint_that_rejects_every_request_fails_the_job(failure: RequestFailure) -> None:
     watch = FailureWatch(answered=0)
     fail(watch, failure, STREAK - 1)
 
@@ -52,14 +52,14 @@ def test_an_endpoint_that_has_only_ever_refused_is_given_up(failure: RequestFail
     assert error.value.code == "endpoint_refused"
 
 
-def test_refusals_after_an_answer_end_nothing() -> None:
+def test_rejections_after_an_answer_do_not_fail_the_job() -> None:
     watch = FailureWatch(answered=1)
     fail(watch, REFUSED, 5 * STREAK)
     watch.finish()
 
 
 @pytest.mark.parametrize("failure", UNAVAILABLE)
-def test_an_endpoint_that_stays_unavailable_is_given_up(failure: RequestFailure) -> None:
+def test_an_endpoint_that_stays_unavailable_fails_the_job(failure: RequestFailure) -> None:
     clock = Clock()
     watch = FailureWatch(answered=1000, clock=clock)
     watch.failed(failure)
@@ -90,7 +90,7 @@ def test_any_response_shows_that_the_endpoint_is_available(between: str) -> None
     ("failure", "code"),
     [(DOWN, "endpoint_unavailable"), (TOO_LONG, "request_rejected"), (REFUSED, "endpoint_refused")],
 )
-def test_a_job_without_any_answer_fails_at_its_end(failure: RequestFailure, code: str) -> None:
+def test_a_job_without_any_answer_fails_at_the_end(failure: RequestFailure, code: str) -> None:
     watch = FailureWatch(answered=0)
     watch.failed(failure)
 

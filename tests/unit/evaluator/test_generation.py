@@ -1,4 +1,4 @@
-"""The window of samples that are asked at once, and how it ends."""
+"""The window of concurrent requests, and how generation ends."""
 
 import asyncio
 from collections.abc import Iterator, Sequence
@@ -18,7 +18,7 @@ from services.rewards.graders.gold import GoldMatch
 
 
 class Echo:
-    """Answers with the last message; can hold its answers back, and can go away."""
+    """Answers with the last message; can hold its answers and become unavailable."""
 
     def __init__(self) -> None:
         self.seen: list[Sequence[JsonObject]] = []
@@ -56,7 +56,7 @@ async def let_tasks_run() -> None:
         await asyncio.sleep(0)
 
 
-def test_every_sample_is_asked_and_counted(tmp_path: Path) -> None:
+def test_every_sample_is_requested_and_counted(tmp_path: Path) -> None:
     async def run() -> RunningTotals:
         totals = RunningTotals()
         with AppendLog[ResultRow](tmp_path / RESULTS) as results:
@@ -69,7 +69,7 @@ def test_every_sample_is_asked_and_counted(tmp_path: Path) -> None:
     assert sorted(row.index for row in read_rows(tmp_path / RESULTS)) == list(range(50))
 
 
-def test_samples_are_read_only_as_they_are_asked(tmp_path: Path) -> None:
+def test_samples_are_read_lazily(tmp_path: Path) -> None:
     async def run() -> int:
         model, source = Echo(), samples(1000)
         model.may_answer.clear()
@@ -83,7 +83,7 @@ def test_samples_are_read_only_as_they_are_asked(tmp_path: Path) -> None:
     assert asyncio.run(run()) == 4
 
 
-def test_a_model_that_goes_away_ends_the_evaluation_and_keeps_the_rows(tmp_path: Path) -> None:
+def test_losing_the_model_ends_the_evaluation_and_keeps_its_rows(tmp_path: Path) -> None:
     async def run() -> None:
         model = Echo()
         with AppendLog[ResultRow](tmp_path / RESULTS) as results:
@@ -109,7 +109,7 @@ def test_a_full_disk_ends_the_evaluation() -> None:
         asyncio.run(run())
 
 
-def test_the_system_prompt_goes_before_conversations_without_one(tmp_path: Path) -> None:
+def test_the_system_prompt_is_prepended_to_conversations_without_one(tmp_path: Path) -> None:
     system = {"role": "system", "content": "its own"}
     user = {"role": "user", "content": "hi"}
     source = iter(

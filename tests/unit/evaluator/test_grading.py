@@ -61,21 +61,19 @@ def grade(
         ),
     ],
 )
-def test_openai_graders_score_the_answers_of_an_evaluation(
-    grader: dict[str, Any], text: str, score: float
-) -> None:
+def test_openai_graders_score_answers(grader: dict[str, Any], text: str, score: float) -> None:
     row = grade(grader, text)
 
     assert row.score == pytest.approx(score)
     assert row.correct is (row.score == 1.0)
 
 
-def test_a_score_from_the_threshold_is_correct() -> None:
+def test_a_score_at_the_threshold_is_correct() -> None:
     assert grade(ALIKE, "Pariz", 0.8).correct
     assert not grade(ALIKE, "Pariz", 0.81).correct
 
 
-def test_a_language_model_grades_an_evaluation() -> None:
+def test_a_score_model_grades_answers() -> None:
     grader = {
         "type": "score_model",
         "name": "s",
@@ -89,7 +87,7 @@ def test_a_language_model_grades_an_evaluation() -> None:
     assert (row.score, row.correct) == (7.0, True)
 
 
-def test_an_answer_that_cannot_be_graded_has_an_error_and_no_grade() -> None:
+def test_an_ungradable_answer_has_an_error_and_no_grade() -> None:
     row = grade(CHECK | {"reference": "{{ item.absent }}"}, "Paris")
 
     assert (row.answer, row.score, row.correct) == ("Paris", None, None)
@@ -118,11 +116,11 @@ def test_graders_see_the_text_after_the_reasoning(grader: dict[str, Any], text: 
     assert row.answer == text.replace("{}", gold)
 
 
-def test_reasoning_that_never_ends_is_no_answer() -> None:
+def test_unterminated_reasoning_is_not_an_answer() -> None:
     assert not grade({"type": "regex", "pattern": "Paris"}, "<think>It may be Paris").correct
 
 
-def test_the_highest_score_passes_by_default() -> None:
+def test_the_default_passing_score_is_the_highest_score() -> None:
     model = {"type": "score_model", "name": "s", "model": "m", "range": [1, 5]}
     model["input"] = [{"role": "user", "content": "x"}]
     body = {"model": "base", "file": "file-1"}
@@ -133,7 +131,7 @@ def test_the_highest_score_passes_by_default() -> None:
     assert graded.passing_score == 3.0
 
 
-def test_the_mean_score_is_over_the_scored_samples() -> None:
+def test_the_mean_score_is_over_scored_samples() -> None:
     totals = RunningTotals()
     totals.add(grade(ALIKE, "Pariz"))
     totals.add(grade(CHECK, "Paris"))

@@ -1,4 +1,4 @@
-"""What is reported while samples are asked, and the clock that goes on over attempts."""
+"""Progress reports during generation, and elapsed time accumulated over attempts."""
 
 import json
 from pathlib import Path
@@ -19,7 +19,7 @@ def last_report(folder: Path, kind: str) -> dict[str, object]:
     return [dict(report) for report in reports if report["type"] == kind][-1]
 
 
-def test_an_attempt_reports_where_the_evaluation_stands(tmp_path: Path) -> None:
+def test_progress_includes_samples_of_earlier_attempts(tmp_path: Path) -> None:
     totals = RunningTotals()
     totals.add(answered(0))
     progress = GenerationProgress(Reporter(tmp_path), totals, total=4)
@@ -34,7 +34,7 @@ def test_an_attempt_reports_where_the_evaluation_stands(tmp_path: Path) -> None:
     assert rates[0] == pytest.approx(4 * rates[1]), "earlier attempts do not count"
 
 
-def test_the_clock_goes_on_where_earlier_attempts_reported_it(tmp_path: Path) -> None:
+def test_elapsed_time_accumulates_over_attempts(tmp_path: Path) -> None:
     assert seconds_of_earlier_attempts(tmp_path) == 0.0
     for _attempt in range(3):
         before = seconds_of_earlier_attempts(tmp_path)
@@ -44,13 +44,13 @@ def test_the_clock_goes_on_where_earlier_attempts_reported_it(tmp_path: Path) ->
         assert seconds_of_earlier_attempts(tmp_path) == totals.seconds
 
 
-def test_a_torn_line_of_metrics_costs_nothing_but_itself(tmp_path: Path) -> None:
+def test_a_torn_metrics_line_is_skipped(tmp_path: Path) -> None:
     lines = '{"generation_seconds": 2.5}\n{"loss": 1}\n[]\n{"generation_sec'
     (tmp_path / METRICS).write_text(lines)
     assert seconds_of_earlier_attempts(tmp_path) == 2.5
 
 
-def test_metrics_of_a_tally_count_missing_answers_as_wrong() -> None:
+def test_metrics_count_missing_answers_as_wrong() -> None:
     totals = RunningTotals(seconds=2.0)
     for index in range(3):
         totals.add(answered(index))

@@ -1,4 +1,4 @@
-"""What of the rows survives kills, and what a new attempt finds."""
+"""Which rows survive a kill, and what the next attempt finds."""
 
 import json
 from pathlib import Path
@@ -38,21 +38,21 @@ def indexes(path: Path) -> list[int]:
     return [item.index for item in read_rows(path)]
 
 
-def test_rows_are_in_the_file_as_soon_as_they_are_appended(path: Path) -> None:
+def test_appended_rows_are_in_the_file_immediately(path: Path) -> None:
     with AppendLog[ResultRow](path) as results:
         results.append(row(3, answer="zażółć 答案 😀\n\u2028"))
         assert [item.answer for item in read_rows(path)] == ["zażółć 答案 😀\n\u2028"]
         assert path.read_bytes().count(b"\n") == 1
 
 
-def test_a_row_holds_the_fields_of_a_sample_result_but_its_id(path: Path) -> None:
+def test_a_row_has_all_fields_of_a_sample_result_except_its_id(path: Path) -> None:
     write(path, row(0))
     stored = json.loads(path.read_bytes())
     assert set(stored) == set(SampleResult.model_fields) - {"id"}
     assert SampleResult.model_validate(stored | {"id": "x-0"}).index == 0
 
 
-def test_a_torn_last_line_is_cut_off_and_what_follows_is_whole(path: Path) -> None:
+def test_a_torn_last_line_is_truncated_before_new_rows_are_appended(path: Path) -> None:
     write(path, row(0), row(1))
     whole = path.read_bytes()
     first = whole.index(b"\n")
@@ -65,13 +65,13 @@ def test_a_torn_last_line_is_cut_off_and_what_follows_is_whole(path: Path) -> No
         assert indexes(path) == [*range(kept), 2]
 
 
-def test_rows_without_an_answer_are_dropped_so_that_they_are_asked_again(path: Path) -> None:
+def test_rows_without_an_answer_are_dropped_and_retried(path: Path) -> None:
     write(path, row(2), unanswered(0), row(1, correct=False))
     prepare(path, 3)
     assert indexes(path) == [2, 1]
 
 
-def test_unreadable_strange_and_repeated_rows_are_dropped(path: Path) -> None:
+def test_unreadable_unknown_and_duplicate_rows_are_dropped(path: Path) -> None:
     write(path, row(0), row(0, answer="5"), row(7), row(-1))
     with open(path, "ab") as file:
         file.write(b"\0" * 20 + b"\n{}\n[]\n")
@@ -79,7 +79,7 @@ def test_unreadable_strange_and_repeated_rows_are_dropped(path: Path) -> None:
     assert [(item.index, item.answer) for item in read_rows(path)] == [(0, "4")]
 
 
-def test_a_file_in_order_is_left_as_it_is(path: Path) -> None:
+def test_a_valid_file_is_left_unchanged(path: Path) -> None:
     write(path, row(1), row(0))
     inode = path.stat().st_ino
     prepare(path, 2)
@@ -87,6 +87,6 @@ def test_a_file_in_order_is_left_as_it_is(path: Path) -> None:
     assert [item.name for item in path.parent.iterdir()] == [RESULTS]
 
 
-def test_nothing_is_there_before_the_first_attempt(path: Path) -> None:
+def test_there_are_no_rows_before_the_first_attempt(path: Path) -> None:
     prepare(path, 3)
     assert indexes(path) == []

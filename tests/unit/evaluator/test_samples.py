@@ -1,4 +1,4 @@
-"""Evaluation files: samples, and the path that an error names."""
+"""Evaluation files: samples, and field paths in errors."""
 
 import json
 from pathlib import Path
@@ -67,7 +67,7 @@ def test_an_error_names_the_path(row: Any, message: str) -> None:
     assert caught.value.message.startswith(message)
 
 
-def test_the_grader_must_be_able_to_use_every_gold() -> None:
+def test_every_gold_must_be_usable_by_the_grader() -> None:
     parse_sample({"prompt": "a", "gold": ["1,234", 5]}, 0, NUMERIC)
     with pytest.raises(RowError, match=r"gold\[1\]: the gold 'many' contains no number"):
         parse_sample({"prompt": "a", "gold": ["1", "many"]}, 0, NUMERIC)
@@ -77,13 +77,13 @@ def test_graders_with_templates_need_no_gold() -> None:
     assert parse_sample({"prompt": "a", "reference": "b"}, 0).extra == {"reference": "b"}
 
 
-def test_reading_samples_of_a_bad_file_raises_the_typed_error(tmp_path: Path) -> None:
+def test_reading_an_invalid_file_raises_a_typed_error(tmp_path: Path) -> None:
     path = write(tmp_path / "f", [{"prompt": "a", "gold": "b"}, {"prompt": "a"}])
     with pytest.raises(UnreadableFile, match="row 2: gold is missing"):
         list(read_samples(path, EXACT))
 
 
-def test_a_report_counts(tmp_path: Path) -> None:
+def test_a_scan_reports_row_errors(tmp_path: Path) -> None:
     path = write(tmp_path / "f", [{"prompt": "a", "gold": [1, 2]}, {"prompt": "a", "gold": "x"}])
     scan = Scan(path, lambda row: parse_sample(row, 0, NUMERIC), max_errors=20, progress=print)
     assert [len(sample.gold) for sample in scan] == [2]
@@ -92,7 +92,7 @@ def test_a_report_counts(tmp_path: Path) -> None:
     ]
 
 
-def test_rows_of_published_evaluations_are_read() -> None:
+def test_rows_of_published_evaluations_are_accepted() -> None:
     worked = {"question": "q", "answer": "48 / 2 = 24\n#### 24"}
     assert parse_sample(worked, 0, NUMERIC).gold == ("24",)
     math = {"problem": "q", "solution": "s", "answer": "24"}

@@ -1,4 +1,4 @@
-"""Functions of a user that give rewards, good ones and bad ones."""
+"""User functions that compute rewards: valid and faulty ones."""
 
 import os
 import time
@@ -10,7 +10,7 @@ def length(trajectory: dict[str, Any], factor: float = 1.0) -> float:
 
 
 def fields(trajectory: dict[str, Any]) -> dict[str, Any]:
-    """1 when the record holds what it should."""
+    """1 if the record has the expected fields."""
     assert trajectory["gold"] == ["4"], trajectory
     assert trajectory["messages"][0]["role"] == "user"
     assert "prompt_token_ids" not in trajectory

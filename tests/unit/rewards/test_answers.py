@@ -20,22 +20,22 @@ def balanced(text: str) -> bool:
 
 
 @given(before=LATEX, content=st.text(alphabet="ab{} ", max_size=30).filter(balanced))
-def test_a_box_behind_anything_is_found_whole(before: str, content: str) -> None:
+def test_a_box_is_found_whole_after_any_prefix(before: str, content: str) -> None:
     text = before + " \\boxed{" + content + "}"
 
     assert last_box([text]) == content
 
 
 @given(st.lists(LATEX, max_size=4))
-def test_a_found_box_stands_in_the_text(texts: list[str]) -> None:
+def test_a_found_box_is_a_substring_of_the_text(texts: list[str]) -> None:
     box = last_box(texts)
 
     assert box is None or any("\\boxed{" + box + "}" in text for text in texts)
 
 
 @pytest.mark.parametrize("piece", ["\\boxed{", "<answer>", "{", "</answer>", "<|x", "</s>", "\\"])
-def test_a_long_text_of_openings_is_searched_to_its_end(piece: str) -> None:
-    text = piece * 200_000  # in quadratic time the test would not end
+def test_a_long_text_of_opening_tags_is_searched_in_linear_time(piece: str) -> None:
+    text = piece * 200_000  # a quadratic search would time out
 
     assert last_box([text, "x"]) is None
     assert last_answer([text, "x"]) is None
@@ -55,7 +55,7 @@ def test_a_long_text_of_openings_is_searched_to_its_end(piece: str) -> None:
         ("x" * 1000 + "<|im_end|>", "x" * 1000),
     ],
 )
-def test_only_tokens_that_end_a_turn_are_taken_off(written: str, text: str) -> None:
+def test_only_end_of_turn_tokens_are_stripped(written: str, text: str) -> None:
     assert without_turn_end(written) == text
 
 

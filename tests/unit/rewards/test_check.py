@@ -1,4 +1,4 @@
-"""What is wrong with rewards is said before a job is made, with the field at fault."""
+"""Invalid rewards are rejected before a job is created, naming the field."""
 
 from typing import Any
 
@@ -48,7 +48,7 @@ def check(*rewards: dict[str, Any], param: str = "rewards") -> None:
         *(EXACT, SCORE, LABEL, PYTHON, MULTI),
     ],
 )
-def test_a_good_reward_passes(reward: dict[str, Any]) -> None:
+def test_a_valid_reward_passes(reward: dict[str, Any]) -> None:
     check(reward)
 
 
@@ -72,7 +72,9 @@ def test_a_good_reward_passes(reward: dict[str, Any]) -> None:
         (MULTI | {"graders": {"x": SCORE | {"model": "nobody"}}}, "graders.x.model"),
     ],
 )
-def test_a_reward_that_could_never_be_given_is_refused(reward: dict[str, Any], param: str) -> None:
+def test_a_reward_that_can_never_be_computed_is_rejected(
+    reward: dict[str, Any], param: str
+) -> None:
     with pytest.raises(InvalidRequest) as caught:
         check({"type": "retool"}, reward, param="method.ppo.rewards")
 
@@ -92,14 +94,16 @@ def test_a_reward_that_could_never_be_given_is_refused(reward: dict[str, Any], p
         ),
     ],
 )
-def test_what_the_operator_has_not_allowed_is_refused(reward: dict[str, Any], param: str) -> None:
+def test_rewards_without_the_operators_permission_are_rejected(
+    reward: dict[str, Any], param: str
+) -> None:
     with pytest.raises(PermissionDenied) as caught:
         check(reward)
 
     assert caught.value.param == f"rewards[0].reward.{param}"
 
 
-def test_two_rewards_of_one_name_are_refused() -> None:
+def test_duplicate_reward_names_are_rejected() -> None:
     reward = {"name": "a", "reward": {"type": "retool"}}
 
     with pytest.raises(InvalidRequest) as caught:
@@ -108,7 +112,7 @@ def test_two_rewards_of_one_name_are_refused() -> None:
     assert caught.value.param == "rewards[1].name"
 
 
-def test_rewards_say_what_they_need() -> None:
+def test_rewards_report_whether_they_need_gold_and_which_models() -> None:
     assert needs_gold(weighted(HTTP, {"type": "search_em"}))
     assert needs_gold(weighted({"type": "retool"}))
     assert not needs_gold(weighted(HTTP, EXACT))

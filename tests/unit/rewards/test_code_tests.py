@@ -1,4 +1,4 @@
-"""Which code is tested, with what, and what counts as passing."""
+"""Code rewards: which program is tested, with which tests, and what passes."""
 
 import json
 import subprocess
@@ -40,7 +40,7 @@ def ran(*statuses: str, **fields: Any) -> dict[str, Any]:
     [
         (["```python\na\n```"], "a"),
         (["```\na\n\nb\n```\n"], "a\n\nb"),
-        (["```py\na\n``` and\n```"], "a\n``` and"),  # a fence that closes stands alone
+        (["```py\na\n``` and\n```"], "a\n``` and"),  # a closing fence is on its own line
         (["```py\na\n```\ntext\n```c\nb\n  ```"], "b"),
         (["```py\na\n```\n```py\nb"], "a"),
         (["```py\na\n```", "done"], "a"),
@@ -60,7 +60,7 @@ def test_the_last_closed_block_is_the_program(texts: list[str], code: str | None
         '{"inputs": ["1", "2"], "outputs": ["2", "3"]}',
     ],
 )
-def test_tests_come_in_published_shapes(value: Any) -> None:
+def test_tests_are_read_in_published_formats(value: Any) -> None:
     tests = read_tests(value, Language.CPP)
 
     assert [(case.stdin, case.expected_output) for case in tests.cases] == [("1", "2"), ("2", "3")]
@@ -74,18 +74,18 @@ def test_tests_come_in_published_shapes(value: Any) -> None:
         "[" * 100_000,
     ],
 )
-def test_what_holds_no_tests_is_told_of(value: Any) -> None:
+def test_a_value_without_tests_is_reported(value: Any) -> None:
     with pytest.raises(RewardFailed):
         read_tests(value, Language.PYTHON)
 
 
-def test_tests_that_are_code_are_for_python() -> None:
+def test_assertion_tests_require_python() -> None:
     with pytest.raises(RewardFailed, match="Python"):
         read_tests(["assert f(1) == 2"], Language.CPP)
 
 
 @pytest.mark.parametrize(("partial", "expected"), [(True, 0.5), (False, 0.0)])
-def test_the_share_of_passed_tests_counts_or_all(
+def test_partial_credit_is_the_fraction_of_passed_tests(
     sandbox: ScriptedServer, partial: bool, expected: float
 ) -> None:
     sandbox.script = [answer(body=ran("Passed", "WrongOutput"))]
@@ -119,7 +119,7 @@ def test_a_program_that_does_not_compile_passes_nothing(sandbox: ScriptedServer)
         ran("NotRun", "NotRun", status="SandboxError", message="no room"),
     ],
 )
-def test_a_fault_of_the_sandbox_is_not_the_models(
+def test_a_sandbox_error_is_not_scored_as_a_wrong_program(
     sandbox: ScriptedServer, body: dict[str, Any]
 ) -> None:
     sandbox.script = [answer(body=body)]
@@ -127,7 +127,7 @@ def test_a_fault_of_the_sandbox_is_not_the_models(
     assert "no room" in failure(trajectory(PROGRAM, extra={"tests": CASES}), CODE, at(sandbox))
 
 
-def test_an_answer_that_is_none_of_the_sandbox_is_told_of(sandbox: ScriptedServer) -> None:
+def test_a_malformed_sandbox_response_is_reported(sandbox: ScriptedServer) -> None:
     sandbox.script = [answer(body={"status": "fine"})]
     sample = trajectory(PROGRAM, extra={"tests": CASES})
 
@@ -189,7 +189,7 @@ def test_functional_tests_call_the_programs_function(
         ([{**LIVECODEBENCH[0], "input": "{"}], METADATA),
     ],
 )
-def test_functional_tests_that_cannot_run_are_a_fault_of_the_row(
+def test_invalid_functional_tests_are_an_error_of_the_row(
     tests: Any, metadata: dict[str, Any]
 ) -> None:
     with pytest.raises(RewardFailed):

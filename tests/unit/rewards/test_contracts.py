@@ -1,4 +1,4 @@
-"""What a reward may say, and what not."""
+"""Validation of reward definitions."""
 
 from typing import Any
 
@@ -39,12 +39,12 @@ INPUT = [{"role": "user", "content": "x"}]
         {"type": "multi", "name": "m", "graders": None, "calculate_output": "1"},
     ],
 )
-def test_a_reward_that_makes_no_sense_is_refused(reward: dict[str, Any]) -> None:
+def test_inconsistent_rewards_are_rejected(reward: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         _REWARD.validate_python(reward)
 
 
-def test_a_multi_grader_does_not_hold_another() -> None:
+def test_multi_graders_cannot_be_nested() -> None:
     inner = {"type": "multi", "name": "m", "graders": {"a": EXACT}, "calculate_output": "a"}
 
     with pytest.raises(ValidationError):
@@ -52,7 +52,7 @@ def test_a_multi_grader_does_not_hold_another() -> None:
 
 
 @pytest.mark.parametrize("graders", [{"a": EXACT}, [EXACT], EXACT])
-def test_graders_of_a_multi_grader_come_in_three_shapes(graders: Any) -> None:
+def test_graders_of_a_multi_grader_are_accepted_in_three_formats(graders: Any) -> None:
     multi = MultiGrader.model_validate({"name": "m", "graders": graders, "calculate_output": "a"})
 
     assert list(multi.by_variable) == ["a"]

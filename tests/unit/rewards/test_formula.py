@@ -1,4 +1,4 @@
-"""The formulas of multi graders."""
+"""Formulas of multi graders."""
 
 import contextlib
 import math
@@ -37,7 +37,7 @@ expressions = st.recursive(
 
 
 @given(expressions)
-def test_a_formula_has_the_value_of_its_parts(expression: tuple[str, float]) -> None:
+def test_a_formula_evaluates_to_the_value_of_its_parts(expression: tuple[str, float]) -> None:
     text, value = expression
 
     assert Formula.parse(text).evaluate(VALUES) == pytest.approx(value, nan_ok=True)
@@ -63,12 +63,12 @@ def test_a_formula_has_the_value_of_its_parts(expression: tuple[str, float]) -> 
         ("+".join(["1"] * 1000), 1000),
     ],
 )
-def test_operators_bind_as_in_mathematics(text: str, value: float) -> None:
+def test_operators_have_mathematical_precedence(text: str, value: float) -> None:
     assert Formula.parse(text).evaluate(VALUES) == pytest.approx(value)
 
 
-def test_names_are_known_before_there_are_values() -> None:
-    # What is not called is a variable, whatever its name.
+def test_a_parsed_formula_lists_its_variables() -> None:
+    # A name that is not called is a variable, even if it is a function's name.
     assert Formula.parse("max(a, b) + a * min").names == {"a", "b", "min"}
 
 
@@ -80,7 +80,7 @@ def test_names_are_known_before_there_are_values() -> None:
         *("(" * 500 + "1" + ")" * 500, "2^" * 500 + "2", "\\", "é+1"),
     ],
 )
-def test_what_is_no_formula_is_refused(text: str) -> None:
+def test_malformed_formulas_are_rejected(text: str) -> None:
     with pytest.raises(FormulaError):
         Formula.parse(text)
 
@@ -88,13 +88,13 @@ def test_what_is_no_formula_is_refused(text: str) -> None:
 @pytest.mark.parametrize(
     "text", ["1 / zero", "9 ^ 9 ^ 9", "sqrt(-1)", "log(0)", "1e308 * 10", "0 ^ -1", "exp(1000)"]
 )
-def test_what_has_no_finite_value_is_an_error(text: str) -> None:
+def test_a_formula_without_a_finite_value_is_an_error(text: str) -> None:
     with pytest.raises((ArithmeticError, ValueError)):
         Formula.parse(text).evaluate(VALUES)
 
 
 @given(st.text(alphabet="ab01.+-*/^(), minexp", max_size=40))
-def test_any_text_is_a_formula_or_is_refused(text: str) -> None:
+def test_any_text_parses_to_a_finite_formula_or_is_rejected(text: str) -> None:
     try:
         formula = Formula.parse(text)
     except FormulaError:

@@ -1,4 +1,4 @@
-"""Rewards that functions and services of the user's give."""
+"""Rewards computed by user functions and user services."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -38,13 +38,13 @@ def http(server: ScriptedServer, **fields: Any) -> dict[str, Any]:
     return {"type": "http", "url": f"{server.url}/score", **fields}
 
 
-def test_a_function_judges_the_record_of_a_rollout() -> None:
+def test_a_function_scores_the_record_of_a_rollout() -> None:
     reward, environment = called("length", arguments={"factor": 0.5})
 
     assert score(SAMPLE, reward, environment) == 0.5 * len("four\n\\boxed{4}")
 
 
-def test_a_function_is_shown_no_tokens_and_no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_function_sees_neither_tokens_nor_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TEMPER_SANDBOX_API_KEY", "secret")
     reward, environment = called("fields")
 
@@ -62,11 +62,11 @@ def test_a_function_is_shown_no_tokens_and_no_keys(monkeypatch: pytest.MonkeyPat
         ("absent", "absent"),
     ],
 )
-def test_a_function_that_gives_no_score_is_told_of(name: str, told: str) -> None:
+def test_a_function_without_a_valid_score_is_reported(name: str, told: str) -> None:
     assert told in failure(SAMPLE, *called(name))
 
 
-def test_a_function_is_found_in_the_operators_folder(tmp_path: Path) -> None:
+def test_a_function_is_imported_from_the_operators_folder(tmp_path: Path) -> None:
     (tmp_path / "house_rules.py").write_text("def score(trajectory):\n    return 0.5\n")
     environment = OperatorEnvironment(
         allowed_callables=("house_rules.score",), callables_folder=tmp_path
@@ -75,11 +75,11 @@ def test_a_function_is_found_in_the_operators_folder(tmp_path: Path) -> None:
     assert score(SAMPLE, {"type": "callable", "function": "house_rules.score"}, environment) == 0.5
 
 
-def test_a_function_that_does_not_end_is_killed() -> None:
+def test_a_hanging_function_is_killed() -> None:
     assert "0.5 s" in failure(SAMPLE, *called("hanging", timeout=0.5))
 
 
-def test_a_service_judges_the_record_of_a_rollout(server: ScriptedServer) -> None:
+def test_a_service_scores_the_record_of_a_rollout(server: ScriptedServer) -> None:
     server.script = [answer(body={"score": 0.25, "why": "short"})]
     origin = server.url.removesuffix("/v1")
 
@@ -96,7 +96,7 @@ def test_a_service_judges_the_record_of_a_rollout(server: ScriptedServer) -> Non
 @pytest.mark.parametrize(
     "trouble", [reset, break_off, answer(503), answer(429, {}, retry_after="0")]
 )
-def test_a_passing_trouble_of_a_service_is_waited_out(
+def test_temporary_failures_of_a_service_are_retried(
     server: ScriptedServer, trouble: Behavior
 ) -> None:
     server.script = [trouble, answer(body={"score": 1})]
@@ -116,7 +116,7 @@ def test_a_passing_trouble_of_a_service_is_waited_out(
         (answer(body=b"<html>"), "cannot be read"),
     ],
 )
-def test_an_answer_without_a_score_is_told_of(
+def test_a_response_without_a_score_is_reported(
     server: ScriptedServer, behavior: Behavior, told: str
 ) -> None:
     server.script = [behavior]
@@ -125,7 +125,7 @@ def test_an_answer_without_a_score_is_told_of(
     assert len(server.requests) == 1
 
 
-def test_a_service_that_hangs_costs_its_time_and_no_more(server: ScriptedServer) -> None:
+def test_a_hanging_service_times_out_after_its_attempts(server: ScriptedServer) -> None:
     server.script = [hang]
     moments = [lambda n=n: len(server.requests) == n for n in (1, 2)]
 

@@ -31,11 +31,11 @@ LEVEL = CHECK | {"input": "{{ item.level }}", "reference": "3"}
         ("ilike", "five", 0.0),
     ],
 )
-def test_texts_are_compared_as_asked(operation: str, text: str, expected: float) -> None:
+def test_string_check_compares_by_its_operation(operation: str, text: str, expected: float) -> None:
     assert score(trajectory(text, gold=["Four"]), CHECK | {"operation": operation}) == expected
 
 
-def test_the_last_turn_is_what_is_checked() -> None:
+def test_only_the_last_turn_is_checked() -> None:
     sample = trajectory("I call", "4<|im_end|>\n", replies=["5"])
 
     assert score(sample, CHECK) == 1.0
@@ -52,17 +52,17 @@ def test_a_formula_combines_graders() -> None:
     assert score(sample, reward) == 1.5
 
 
-def test_a_grader_that_fails_fails_the_formula_and_is_named() -> None:
+def test_a_failing_grader_fails_the_formula_and_is_named() -> None:
     told = failure(trajectory("4"), multi("a", a=CHECK, b=LEVEL))
 
     assert told == "r0: b: there is no item.level"
 
 
-def test_a_formula_without_a_value_is_told_of() -> None:
+def test_a_formula_without_a_value_is_reported() -> None:
     assert "cannot be computed" in failure(trajectory("5"), multi("1 / a", a=CHECK))
 
 
-def test_graders_and_rewards_make_one_sum() -> None:
+def test_graders_and_rewards_are_summed() -> None:
     weights = [
         {"name": "a", "weight": 2, "reward": CHECK},
         {"name": "b", "weight": 1, "reward": {"type": "retool", "plain": True}},

@@ -1,4 +1,4 @@
-"""Language models that judge."""
+"""Language models as judges."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -53,7 +53,7 @@ def judge(server: ScriptedServer, **fields: Any) -> dict[str, Any]:
     return {"type": "judge", "model": by_url(server), "prompt": prompt, **fields}
 
 
-def test_a_judge_is_asked_with_the_prompt_filled_in(server: ScriptedServer) -> None:
+def test_a_judge_receives_the_rendered_prompt(server: ScriptedServer) -> None:
     server.script = [says("Reasoning. Score: 0.75")]
     key = {server.url.removesuffix("/v1"): "sk-judge"}
     reward = judge(server, system_prompt="You grade.", max_tokens=9)
@@ -71,14 +71,14 @@ def test_a_judge_is_asked_with_the_prompt_filled_in(server: ScriptedServer) -> N
     ]
 
 
-def test_a_range_can_be_mapped_to_0_and_1(server: ScriptedServer) -> None:
+def test_a_range_can_be_normalized_to_0_and_1(server: ScriptedServer) -> None:
     server.script = [says("4")]
 
     assert score(SAMPLE, judge(server, range=[1, 5], normalize=True)) == 0.75
     assert score(SAMPLE, judge(server, range=[1, 5])) == 4.0
 
 
-def test_a_judge_is_found_by_the_name_that_the_operator_gave_it(server: ScriptedServer) -> None:
+def test_a_judge_can_be_given_by_the_operators_name_for_it(server: ScriptedServer) -> None:
     server.script = [says("1")]
     known = {"gpt": RemoteModel.model_validate(by_url(server))}
 
@@ -87,7 +87,7 @@ def test_a_judge_is_found_by_the_name_that_the_operator_gave_it(server: Scripted
 
 
 @pytest.mark.parametrize("text", ["no idea", "", None, "Score: 11", "Score: -1"])
-def test_a_judge_that_gives_no_score_in_range_is_told_of(
+def test_a_judge_without_a_score_in_range_is_reported(
     server: ScriptedServer, text: str | None
 ) -> None:
     server.script = [says(text)]
@@ -95,13 +95,13 @@ def test_a_judge_that_gives_no_score_in_range_is_told_of(
     assert "no score from 0 to 10" in failure(SAMPLE, judge(server, range=[0, 10]))
 
 
-def test_a_judge_that_is_away_is_told_of(server: ScriptedServer) -> None:
+def test_an_unavailable_judge_is_reported(server: ScriptedServer) -> None:
     server.script = [answer(401, {"error": {"message": "bad key"}})]
 
     assert "bad key" in failure(SAMPLE, judge(server))
 
 
-def test_a_score_model_is_asked_for_a_number_as_json(server: ScriptedServer) -> None:
+def test_a_score_model_is_asked_for_a_json_number(server: ScriptedServer) -> None:
     server.script = [says('{"steps": ["x"], "result": 7.5}')]
 
     assert score(SAMPLE, SCORE | {"model": by_url(server)}) == 7.5
@@ -119,7 +119,9 @@ def test_a_score_model_is_asked_for_a_number_as_json(server: ScriptedServer) -> 
 @pytest.mark.parametrize(
     ("text", "expected"), [('{"label": "good"}', 1.0), ('{"label": "bad"}', 0.0), (" good.", 1.0)]
 )
-def test_a_label_passes_or_not(server: ScriptedServer, text: str, expected: float) -> None:
+def test_a_label_scores_one_if_it_passes(
+    server: ScriptedServer, text: str, expected: float
+) -> None:
     server.script = [says(text)]
 
     assert score(SAMPLE, LABEL | {"model": by_url(server)}) == expected
@@ -127,7 +129,7 @@ def test_a_label_passes_or_not(server: ScriptedServer, text: str, expected: floa
     assert schema["properties"]["label"]["enum"] == ["good", "bad"]
 
 
-def test_another_label_is_an_error(server: ScriptedServer) -> None:
+def test_an_unknown_label_is_an_error(server: ScriptedServer) -> None:
     server.script = [says('{"label": "so-so"}')]
 
     assert "none of the labels" in failure(SAMPLE, LABEL | {"model": by_url(server)})
@@ -147,14 +149,14 @@ def test_another_label_is_an_error(server: ScriptedServer) -> None:
         ("score .5", 0.5),
     ],
 )
-def test_scores_are_read_from_what_judges_write(text: str, number: float) -> None:
+def test_scores_are_parsed_from_typical_judge_replies(text: str, number: float) -> None:
     assert read_number(text, "result", 0, 10) == number
 
 
 @pytest.mark.parametrize(
     "text", ["8 out of 10", "nan", "inf", '{"result": true}', '{"result": "8"}', "[8]", "1e999"]
 )
-def test_what_is_no_clear_score_is_none(text: str) -> None:
+def test_an_ambiguous_score_is_a_parse_error(text: str) -> None:
     with pytest.raises(RewardFailed) as caught:
         read_number(text, "result", 0, 10)
 

@@ -1,4 +1,4 @@
-"""Expressions are compared by what they mean, within limits of time and memory."""
+"""Expressions are compared mathematically, within time and memory limits."""
 
 import asyncio
 
@@ -103,12 +103,12 @@ DIFFERENT = [
 
 
 @pytest.mark.parametrize(("gold", "answer"), EQUAL)
-def test_expressions_with_the_same_meaning_are_equal(gold: str, answer: str) -> None:
+def test_equivalent_expressions_are_equal(gold: str, answer: str) -> None:
     assert are_equal(gold, answer)
 
 
 @pytest.mark.parametrize(("gold", "answer"), DIFFERENT)
-def test_expressions_with_another_meaning_are_not(gold: str, answer: str) -> None:
+def test_expressions_with_different_values_are_not_equal(gold: str, answer: str) -> None:
     assert not are_equal(gold, answer)
 
 
@@ -122,7 +122,7 @@ def compared(*pairs: tuple[str, str]) -> list[bool]:
     return asyncio.run(ask())
 
 
-def test_an_answer_that_cannot_be_computed_is_wrong_and_delays_no_other(
+def test_an_uncomputable_answer_is_wrong_and_does_not_delay_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(equality, "SECONDS", 600.0)
@@ -133,7 +133,7 @@ def test_an_answer_that_cannot_be_computed_is_wrong_and_delays_no_other(
     assert answers == [False, True, False, False]
 
 
-def test_a_broken_comparison_fails_instead_of_calling_answers_wrong(
+def test_a_broken_comparison_fails_instead_of_scoring_answers_as_wrong(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(equality, "FUNCTION", "services.rewards.mathematics.absent.equal")
@@ -169,14 +169,14 @@ def test_the_order_of_a_list_may_matter(gold: str, answer: str, expected: bool) 
         "123456!",
     ],
 )
-def test_towers_of_powers_are_refused_without_being_evaluated(text: str) -> None:
+def test_power_towers_are_rejected_without_evaluation(text: str) -> None:
     assert is_refused(text)
 
 
 @pytest.mark.parametrize(
     "text", ["2^{100}", "2^{2^3}", "x^2+y^{10}", "e^{x^2}", "(n+1)!", "1.05^{120}", "10^{23}"]
 )
-def test_ordinary_powers_are_not_refused(text: str) -> None:
+def test_ordinary_powers_are_accepted(text: str) -> None:
     assert not is_refused(text)
 
 

@@ -1,4 +1,4 @@
-"""Names and weights as training files publish them."""
+"""Reward names and weights in the format of published training files."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from services.contracts.rewards import CallableReward, HttpReward, RetoolReward
 from services.rewards import check_rewards, published_rewards
 
 
-def test_names_paths_and_urls_become_rewards() -> None:
+def test_published_names_paths_and_urls_become_rewards() -> None:
     functions = ["retool_reward", "search_em", "shop.rewards.taste", "http://x.example/a/score?b"]
 
     rewards = published_rewards(functions, [1, 0.5, 2.0, -1])
@@ -21,13 +21,13 @@ def test_names_paths_and_urls_become_rewards() -> None:
     ]
 
 
-def test_the_accuracy_of_published_dapo_files_is_right_or_wrong() -> None:
+def test_acc_for_dapo_becomes_the_plain_retool_reward() -> None:
     (reward,) = published_rewards(["acc_for_dapo"], [1.0])
 
     assert reward.reward == RetoolReward(plain=True, equivalence="math")
 
 
-def test_a_reward_that_is_named_twice_gets_two_names() -> None:
+def test_a_reward_listed_twice_gets_two_names() -> None:
     rewards = published_rewards(["retool_reward"] * 3, [1, 2, 3])
 
     check_rewards(rewards, [], [])
@@ -46,7 +46,9 @@ def test_a_reward_that_is_named_twice_gets_two_names() -> None:
         (["retool_reward"], ["1"], "rewards[0]"),
     ],
 )
-def test_what_does_not_fit_is_named(functions: list[str], weights: list[float], param: str) -> None:
+def test_invalid_published_rewards_are_rejected_by_field(
+    functions: list[str], weights: list[float], param: str
+) -> None:
     with pytest.raises(InvalidRequest) as caught:
         published_rewards(functions, weights)
 

@@ -41,7 +41,7 @@ def test_the_last_box_near_the_end_is_the_answer(text: str) -> None:
         '{"code": "\\\\boxed{4}"}',  # a line break and "boxed{4}", not a box
     ],
 )
-def test_anything_else_costs_one(text: str) -> None:
+def test_other_texts_score_minus_one(text: str) -> None:
     assert score(trajectory(text), RETOOL) == -1.0
 
 
@@ -51,21 +51,21 @@ def test_braces_in_a_box_are_balanced() -> None:
     assert score(sample, RETOOL) == 1.0
 
 
-def test_an_escaped_brace_closes_no_box() -> None:
+def test_an_escaped_brace_does_not_close_a_box() -> None:
     assert score(trajectory("\\boxed{[0,1\\}}", gold=["[0,1\\}"]), RETOOL) == 1.0
 
 
-def test_any_right_answer_counts() -> None:
+def test_any_of_several_golds_is_right() -> None:
     assert score(trajectory("\\boxed{four}", gold=["4", "four"]), RETOOL) == 1.0
 
 
-def test_what_a_tool_printed_is_no_answer() -> None:
+def test_tool_output_is_not_an_answer() -> None:
     sample = trajectory("call", "done", replies=["\\boxed{4}"])
 
     assert score(sample, RETOOL) == pytest.approx(-0.9)
 
 
-def test_a_box_does_not_reach_from_one_turn_into_the_next() -> None:
+def test_a_box_does_not_span_turns() -> None:
     assert score(trajectory("\\boxed{", "4}"), RETOOL) == -1.0
 
 
@@ -76,13 +76,13 @@ def test_an_answer_before_a_last_short_turn_counts() -> None:
 @pytest.mark.parametrize(
     ("tool_turns", "expected"), [(0, -1.0), (1, -0.9), (3, -0.7), (10, 0.0), (12, 0.0)]
 )
-def test_turns_with_a_tool_soften_what_is_wrong(tool_turns: int, expected: float) -> None:
+def test_tool_turns_reduce_the_penalty_of_a_wrong_answer(tool_turns: int, expected: float) -> None:
     texts = ["call"] * tool_turns + ["no idea"]
 
     assert score(trajectory(*texts, replies=["1"] * tool_turns), RETOOL) == pytest.approx(expected)
 
 
-def test_a_dropped_call_is_no_use_of_a_tool() -> None:
+def test_a_dropped_call_does_not_count_as_a_tool_turn() -> None:
     sample = trajectory("call", "no", replies=[""], outcome=CallOutcome.DROPPED)
 
     assert score(sample, RETOOL) == -1.0
@@ -91,17 +91,17 @@ def test_a_dropped_call_is_no_use_of_a_tool() -> None:
 @pytest.mark.parametrize(
     ("tool_turns", "expected"), [(0, -1.0), (1, -0.9), (2, -0.8), (4, -0.6), (8, -0.6)]
 )
-def test_capped_as_in_the_recipe(tool_turns: int, expected: float) -> None:
+def test_the_tool_bonus_is_capped_as_in_the_recipe(tool_turns: int, expected: float) -> None:
     texts = ["call"] * tool_turns + ["no idea"]
 
     assert score(trajectory(*texts, replies=["1"] * tool_turns), CAP) == pytest.approx(expected)
 
 
-def test_a_rollout_that_ends_with_a_reply_has_half_a_pair_of_turns_less() -> None:
+def test_a_final_tool_result_counts_as_half_a_turn_less() -> None:
     assert score(trajectory("call", "call", replies=["1", "1"]), CAP) == pytest.approx(-0.85)
 
 
-def test_plain_knows_right_and_wrong_only() -> None:
+def test_plain_scores_right_and_wrong_only() -> None:
     wrong = trajectory("call", "no", replies=["1"])
 
     assert score(wrong, PLAIN) == -1.0
@@ -118,15 +118,15 @@ def test_plain_knows_right_and_wrong_only() -> None:
         ("\\boxed{4} \\boxed{", -1.0),
     ],
 )
-def test_strict_is_as_literal_as_published_code(text: str, expected: float) -> None:
+def test_strict_matches_the_published_code(text: str, expected: float) -> None:
     assert score(trajectory(text), STRICT) == expected
 
 
-def test_the_exact_comparison_knows_no_mathematics() -> None:
+def test_string_equivalence_ignores_mathematical_equality() -> None:
     assert score(trajectory("\\boxed{0.5}", gold=["\\frac{1}{2}"]), RETOOL) == -1.0
 
 
-def test_expressions_that_mean_the_same_are_equal() -> None:
+def test_math_equivalence_accepts_equal_expressions() -> None:
     sample = trajectory("\\boxed{0.5}", gold=["\\frac{1}{2}"])
 
     assert score(sample, MATH) == 1.0
@@ -137,6 +137,6 @@ def test_a_row_without_an_answer_cannot_be_rewarded() -> None:
 
 
 @pytest.mark.parametrize("options", [CAP | PLAIN, STRICT | MATH])
-def test_options_that_contradict_each_other_are_refused(options: dict[str, object]) -> None:
+def test_contradictory_options_are_rejected(options: dict[str, object]) -> None:
     with pytest.raises(ValidationError):
         RetoolReward.model_validate(options)

@@ -1,4 +1,4 @@
-"""A reward model's process may crash, hang or answer nonsense without ending the scoring."""
+"""Scoring survives a reward model process that crashes, hangs or returns garbage."""
 
 import asyncio
 import json
@@ -24,9 +24,9 @@ def folder(tmp_path: Path) -> Path:
 
 
 def environment_with(folder: Path, program: str) -> OperatorEnvironment:
-    """An environment whose runtime has a Python that only knows this program.
+    """An environment whose runtime's Python runs this program only.
 
-    ``starts`` is how often it was started before; it scores by the length of the last message.
+    ``starts`` is the number of earlier starts; the score is the length of the last message.
     """
     python = folder / "python"
     python.write_text(
@@ -74,7 +74,7 @@ def test_pending_conversations_are_scored_in_batches_by_one_process(folder: Path
     assert len(batches) <= 4
 
 
-def test_a_sigmoid_maps_scores_between_0_and_1(folder: Path) -> None:
+def test_a_sigmoid_maps_scores_to_between_0_and_1(folder: Path) -> None:
     program = f'{READY}\nask(); say({{"value": [-1000.0]}}); ask(); say({{"value": [0]}})'
     reward = REWARD | {"sigmoid": True, "batch_size": 1}
 

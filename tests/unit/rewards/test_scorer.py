@@ -1,4 +1,4 @@
-"""Rewards are weighted sums, whose parts are kept and whose failures are told."""
+"""Rewards are weighted sums; components are stored and failures are reported."""
 
 import asyncio
 from pathlib import Path
@@ -20,7 +20,7 @@ PYTHON = {"type": "python", "name": "p", "source": "def grade(sample, item): ret
 NOWHERE = OperatorEnvironment(sandbox_url="http://127.0.0.1:9", attempts=1)
 
 
-def test_the_reward_is_the_weighted_sum_of_its_parts() -> None:
+def test_the_reward_is_the_weighted_sum_of_its_components() -> None:
     sample = trajectory("\\boxed{4}", gold=["4"])
 
     judged = rewarded(sample, RETOOL, SEARCH)
@@ -28,10 +28,10 @@ def test_the_reward_is_the_weighted_sum_of_its_parts() -> None:
     assert judged.reward_components == {"right": 1.0, "match": 1.0}
     assert judged.reward == 0.75 - 2.0
     assert judged.reward_error is None
-    assert sample.reward is None  # the record that was given stays as it was
+    assert sample.reward is None  # the input record is unchanged
 
 
-def test_a_part_that_fails_leaves_no_reward_and_the_other_parts() -> None:
+def test_a_failed_component_leaves_no_reward_but_keeps_the_other_components() -> None:
     judged = rewarded(
         trajectory("\\boxed{4}"),
         RETOOL,
@@ -47,7 +47,7 @@ def test_a_part_that_fails_leaves_no_reward_and_the_other_parts() -> None:
 
 
 @pytest.mark.parametrize("reason", [FinishReason.ENGINE_FAILED, FinishReason.INTERNAL_ERROR])
-def test_a_rollout_that_failed_is_not_judged(reason: FinishReason) -> None:
+def test_a_failed_rollout_is_not_scored(reason: FinishReason) -> None:
     sample = trajectory("\\boxed{4}", finish_reason=reason, error="it broke")
 
     judged = rewarded(sample, RETOOL)
@@ -57,18 +57,18 @@ def test_a_rollout_that_failed_is_not_judged(reason: FinishReason) -> None:
 
 
 @pytest.mark.parametrize("reason", [reason for reason in FinishReason if not reason.is_failure])
-def test_every_other_rollout_is_judged(reason: FinishReason) -> None:
+def test_every_rollout_that_did_not_fail_is_scored(reason: FinishReason) -> None:
     assert rewarded(trajectory("\\boxed{4}", finish_reason=reason), RETOOL).reward == 0.75
 
 
-def test_without_rewards_a_trajectory_stays_as_it_is() -> None:
+def test_without_rewards_a_trajectory_is_unchanged() -> None:
     sample = trajectory("\\boxed{4}", reward=3.0)
 
     assert rewarded(sample) == sample
 
 
 @pytest.mark.parametrize("weights", [(1e308, 1e308), (1e308, -1e308), (1.0, 1e308)])
-def test_a_sum_that_no_number_holds_is_told_of(weights: tuple[float, float]) -> None:
+def test_an_overflowing_weighted_sum_is_reported(weights: tuple[float, float]) -> None:
     rewards = [
         {
             "name": f"r{position}",
@@ -84,11 +84,11 @@ def test_a_sum_that_no_number_holds_is_told_of(weights: tuple[float, float]) -> 
     assert judged.reward_error == "the weighted sum is not a finite number"
 
 
-def test_a_rollout_without_a_turn_is_judged_too() -> None:
+def test_a_rollout_without_turns_is_scored() -> None:
     assert rewarded(trajectory(), RETOOL).reward == -0.75
 
 
-def test_many_trajectories_are_judged_at_once() -> None:
+def test_trajectories_are_scored_concurrently() -> None:
     samples = [trajectory(f"\\boxed{{{number % 2}}}", gold=["1"]) for number in range(100)]
 
     judged = rewarded_all(samples, {"type": "retool", "equivalence": "math"})
@@ -104,7 +104,7 @@ def opened(*rewards: dict[str, Any], environment: OperatorEnvironment) -> None:
     asyncio.run(try_it())
 
 
-def test_a_function_is_not_called_unless_the_operator_allows_it() -> None:
+def test_a_function_needs_the_operators_permission() -> None:
     reward = {"type": "callable", "function": "os.getcwd"}
 
     with pytest.raises(PermissionDenied) as caught:
@@ -120,14 +120,14 @@ def test_a_function_is_not_called_unless_the_operator_allows_it() -> None:
         {"type": "judge", "model": "absent", "prompt": "p"},
     ],
 )
-def test_a_model_that_is_not_there_is_named(reward: dict[str, Any]) -> None:
+def test_a_missing_model_is_reported_by_field(reward: dict[str, Any]) -> None:
     with pytest.raises(InvalidRequest, match="absent") as caught:
         opened(reward, environment=OperatorEnvironment())
 
     assert caught.value.param == "rewards[0].reward.model"
 
 
-def test_the_environment_reaches_a_child_and_its_keys_go_no_further(tmp_path: Path) -> None:
+def test_the_environment_reaches_a_child_which_removes_the_keys_from_it(tmp_path: Path) -> None:
     judge = RemoteModel.model_validate({"base_url": "http://j.example/v1", "model": "m"})
     settings = WorkerSettings(
         home=tmp_path,

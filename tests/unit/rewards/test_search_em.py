@@ -1,4 +1,4 @@
-"""Exact match as Search-R1 rewards it."""
+"""Exact match as in Search-R1."""
 
 import string
 
@@ -24,7 +24,7 @@ SEARCH = {"type": "search_em"}
         ("<answer>%</answer>", "%"),
     ],
 )
-def test_the_answer_is_compared_in_its_normal_form(text: str, gold: str) -> None:
+def test_answers_are_compared_after_normalization(text: str, gold: str) -> None:
     assert score(trajectory(text, gold=["Athens", gold]), SEARCH) == 1.0
 
 
@@ -38,18 +38,18 @@ def test_the_answer_is_compared_in_its_normal_form(text: str, gold: str) -> None
         ("<answer>the</answer>", "%"),
     ],
 )
-def test_anything_else_gets_nothing(text: str, gold: str) -> None:
+def test_other_texts_score_zero(text: str, gold: str) -> None:
     assert score(trajectory(text, gold=[gold]), SEARCH) == 0.0
 
 
-def test_a_wrong_answer_in_its_form_gets_the_format_score() -> None:
+def test_a_wrong_answer_in_tags_gets_the_format_score() -> None:
     reward = SEARCH | {"format_score": 0.1}
 
     assert score(trajectory("<answer>Rome</answer>", gold=["Paris"]), reward) == 0.1
     assert score(trajectory("Rome", gold=["Paris"]), reward) == 0.0
 
 
-def test_what_was_retrieved_is_no_answer() -> None:
+def test_retrieved_text_is_not_an_answer() -> None:
     sample = trajectory("search", "no", gold=["Paris"], replies=["<answer>Paris</answer>"])
 
     assert score(sample, SEARCH) == 0.0
@@ -60,7 +60,7 @@ def test_a_row_without_an_answer_cannot_be_rewarded() -> None:
 
 
 @given(st.text(alphabet=string.printable, max_size=60))
-def test_the_normal_form_is_stable(text: str) -> None:
+def test_normalization_is_idempotent(text: str) -> None:
     once = normalize(text)
 
     assert normalize(once) == once

@@ -1,4 +1,4 @@
-"""How alike texts are."""
+"""Text similarity metrics."""
 
 import math
 from typing import get_args
@@ -18,22 +18,22 @@ TEXTS = st.text(alphabet="ab c.", max_size=30)
 @pytest.mark.parametrize("metric", METRICS)
 @given(given=TEXTS, reference=TEXTS)
 @settings(max_examples=40)
-def test_every_metric_lies_between_0_and_1(metric: str, given: str, reference: str) -> None:
+def test_every_metric_is_between_0_and_1(metric: str, given: str, reference: str) -> None:
     assert 0.0 <= similarity(metric, given, reference) <= 1.0
 
 
 @pytest.mark.parametrize("metric", METRICS)
-def test_equal_texts_are_as_alike_as_can_be(metric: str) -> None:
+def test_equal_texts_have_the_highest_similarity(metric: str) -> None:
     text = "the quick brown fox jumps over the lazy dog"
 
-    # METEOR counts even one chunk as scattered.
+    # METEOR applies its fragmentation penalty even to a single chunk.
     lowest = 1 - 0.5 / 9**3 if metric == "meteor" else 1.0
     assert similarity(metric, text, text) == pytest.approx(lowest)
 
 
 @pytest.mark.parametrize("metric", METRICS)
 @pytest.mark.parametrize("text", ["", "?!", "one two three"])
-def test_texts_without_a_common_word_are_not_alike(metric: str, text: str) -> None:
+def test_texts_without_a_common_word_have_zero_similarity(metric: str, text: str) -> None:
     if metric == "fuzzy_match":  # of characters, not words
         assert similarity(metric, "aaa", "bbb") == 0.0
     else:
@@ -59,11 +59,11 @@ def test_metrics_have_their_published_values(metric: str, expected: float) -> No
     assert similarity(metric, given, reference) == pytest.approx(expected)
 
 
-def test_meteor_sees_through_endings() -> None:
+def test_meteor_matches_word_stems() -> None:
     assert similarity("meteor", "cats sleeping", "cat sleeps") == pytest.approx(1 - 0.5 / 8)
 
 
-def test_fuzzy_match_is_the_share_of_characters_in_common() -> None:
+def test_fuzzy_match_is_the_fraction_of_common_characters() -> None:
     assert similarity("fuzzy_match", "kitten", "sitting") == pytest.approx(8 / 13)
 
 

@@ -1,4 +1,4 @@
-"""Places in texts are filled in from the row and the sample, and reach nothing else."""
+"""Templates are rendered from the row and the sample, and can access nothing else."""
 
 from typing import Any
 
@@ -34,19 +34,19 @@ def sample(text: str = "out", item: dict[str, Any] | None = None) -> Sample:
         ("", ""),
     ],
 )
-def test_places_are_filled_in(template: str, expected: str) -> None:
+def test_placeholders_are_rendered(template: str, expected: str) -> None:
     check_template(template, "p")
 
     assert render(template, sample()) == expected
 
 
-def test_fields_of_a_json_answer_are_reached() -> None:
+def test_fields_of_a_json_answer_are_rendered() -> None:
     text = render("{{ sample.output_json.a[0] }}", sample('{"a": ["é"]}'))
 
     assert text == "é"
 
 
-def test_what_is_filled_in_is_not_filled_in_again() -> None:
+def test_rendered_values_are_not_rendered_again() -> None:
     item = {"answer": "{{ item.secret }}", "secret": "x"}
 
     assert render("{{ item.answer }}", sample(item=item)) == "{{ item.secret }}"
@@ -62,7 +62,7 @@ def test_what_is_filled_in_is_not_filled_in_again() -> None:
         ("{{ sample.output_json.a }}", RewardFailureKind.SAMPLE_PARSE),
     ],
 )
-def test_what_is_not_there_is_named(template: str, trouble: RewardFailureKind) -> None:
+def test_missing_values_are_named(template: str, trouble: RewardFailureKind) -> None:
     with pytest.raises(RewardFailed) as caught:
         render(template, sample("no JSON"))
 
@@ -72,14 +72,14 @@ def test_what_is_not_there_is_named(template: str, trouble: RewardFailureKind) -
 @pytest.mark.parametrize(
     "place", ["{{ items.a }}", "{{ item.a() }}", "{{ item.a | upper }}", "{{}}", "{{ item[x] }}"]
 )
-def test_a_place_that_can_never_be_filled_in_is_refused(place: str) -> None:
+def test_an_invalid_placeholder_is_rejected(place: str) -> None:
     with pytest.raises(InvalidRequest) as caught:
         check_template(f"text {place}", "grader.input")
 
     assert caught.value.param == "grader.input"
 
 
-def test_a_text_does_not_grow_without_bound() -> None:
+def test_rendered_text_is_bounded() -> None:
     item = {"big": "x" * 1_000_000}
 
     with pytest.raises(RewardFailed, match="longer than"):
@@ -87,7 +87,7 @@ def test_a_text_does_not_grow_without_bound() -> None:
 
 
 @given(st.text(alphabet="{} itemsaple.output_x[]0", max_size=60))
-def test_a_checked_text_is_filled_in_or_lacks_a_name(text: str) -> None:
+def test_a_checked_template_renders_or_names_a_missing_value(text: str) -> None:
     try:
         check_template(text, "p")
     except InvalidRequest:

@@ -1,4 +1,4 @@
-"""What a server says of the length of its conversations."""
+"""Reading the context length from a server."""
 
 import asyncio
 import json
@@ -51,7 +51,7 @@ def length(server: Server, body: Any, model: str | None = None) -> int | None:
     return asyncio.run(context_length(server.url, "secret", model))
 
 
-def test_the_length_is_that_of_the_model_asked_for(server: Server) -> None:
+def test_the_context_length_of_the_requested_model_is_used(server: Server) -> None:
     cards = {"data": [{"id": "a", "max_model_len": 10}, {"id": "b", "max_model_len": 20}]}
 
     assert length(server, cards, "b") == 20
@@ -59,16 +59,16 @@ def test_the_length_is_that_of_the_model_asked_for(server: Server) -> None:
     assert set(server.keys) == {"Bearer secret"}
 
 
-def test_an_adapter_has_the_length_of_its_base(server: Server) -> None:
+def test_an_adapter_has_the_context_length_of_its_base(server: Server) -> None:
     cards = {"data": [{"id": "adapter", "max_model_len": None}, {"id": "b", "max_model_len": 20}]}
 
     assert length(server, cards) == 20
 
 
 @pytest.mark.parametrize("body", [{"data": [{"id": "a"}]}, {"data": []}, {}, b"<html>", b""])
-def test_a_server_that_does_not_say_it_leaves_it_open(server: Server, body: Any) -> None:
+def test_an_unreported_context_length_is_none(server: Server, body: Any) -> None:
     assert length(server, body) is None
 
 
-def test_a_server_that_is_not_there_leaves_it_open(server: Server) -> None:
+def test_the_context_length_of_an_unreachable_server_is_none(server: Server) -> None:
     assert asyncio.run(context_length("http://127.0.0.1:1/v1", None)) is None

@@ -1,4 +1,4 @@
-"""When a job gives an engine up."""
+"""When engine failures fail a job."""
 
 import asyncio
 from collections.abc import Sequence
@@ -44,7 +44,7 @@ async def ask(engine: WatchedEngine, times: int) -> None:
 
 
 def outcome(engine: Engine, times: int) -> JobFailed | None:
-    """How watching ends after so many turns; None if it goes on."""
+    """The error of the watch after ``turns`` turns; None if it continues."""
 
     async def watch() -> JobFailed | None:
         watched = WatchedEngine(engine, never, context_length=None)
@@ -60,7 +60,7 @@ def outcome(engine: Engine, times: int) -> JobFailed | None:
     return run_in_virtual_time(watch())
 
 
-def test_an_engine_that_refuses_every_turn_is_given_up() -> None:
+def test_an_engine_that_rejects_every_turn_fails_the_job() -> None:
     ended = outcome(Engine(*[401] * STREAK), STREAK)
 
     assert ended is not None
@@ -68,24 +68,24 @@ def test_an_engine_that_refuses_every_turn_is_given_up() -> None:
     assert "401" in ended.message
 
 
-def test_an_engine_that_fails_now_and_then_is_kept() -> None:
+def test_occasional_engine_failures_are_tolerated() -> None:
     pattern = [500] * (STREAK - 1) + [None]
 
     assert outcome(Engine(*pattern * 3), 3 * STREAK) is None
 
 
-def test_turns_that_are_refused_each_for_itself_end_nothing_once_one_was_sampled() -> None:
+def test_rejected_turns_after_a_sampled_one_do_not_fail_the_job() -> None:
     assert outcome(Engine(None, *[400] * 3 * STREAK), 3 * STREAK + 1) is None
 
 
-def test_a_server_that_gives_no_token_ids_is_given_up_at_once() -> None:
+def test_a_server_without_token_ids_fails_the_job_immediately() -> None:
     ended = outcome(Engine(200, code=UNABLE), 1)
 
     assert ended is not None
     assert ended.code == UNABLE
 
 
-def test_the_end_of_the_server_is_the_end_of_watching() -> None:
+def test_the_end_of_the_server_ends_the_watch() -> None:
     async def ends() -> None:
         raise VllmFailed("vLLM ended with code 1", [])
 

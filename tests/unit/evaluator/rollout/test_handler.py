@@ -1,4 +1,4 @@
-"""What a worker tells the children of a rollout job."""
+"""What a worker passes to the children of a rollout job."""
 
 import json
 import time
@@ -43,7 +43,7 @@ def settings(tmp_path: Path) -> WorkerSettings:
 
 @pytest.fixture
 def models(database: Database, settings: WorkerSettings) -> None:
-    """A model in a folder, one of a hub, and an adapter over the first."""
+    """A model in a folder, a hub model, and an adapter of the first."""
     for name in ("base", "adapter"):
         (settings.models_folder / name).mkdir(parents=True)
     now = time.time()
@@ -79,7 +79,7 @@ def work(
 
 
 @pytest.mark.usefixtures("models")
-def test_inline_prompts_become_a_file_of_the_job(
+def test_inline_prompts_are_written_to_a_job_file(
     database: Database, settings: WorkerSettings, tmp_path: Path
 ) -> None:
     _, spec = work(database, settings, tmp_path)
@@ -91,7 +91,7 @@ def test_inline_prompts_become_a_file_of_the_job(
 
 
 @pytest.mark.usefixtures("models")
-def test_keys_travel_by_environment_only(
+def test_keys_are_passed_by_environment_only(
     database: Database, settings: WorkerSettings, tmp_path: Path
 ) -> None:
     launch, spec = work(database, settings, tmp_path, model=REMOTE, tokenizer="of-hub")
@@ -105,7 +105,7 @@ def test_keys_travel_by_environment_only(
 
 
 @pytest.mark.usefixtures("models")
-def test_an_adapter_is_played_with_the_tokenizer_of_its_base(
+def test_an_adapter_uses_the_tokenizer_of_its_base(
     database: Database, settings: WorkerSettings, tmp_path: Path
 ) -> None:
     _, spec = work(database, settings, tmp_path, model="tuned")
@@ -118,7 +118,7 @@ def test_an_adapter_is_played_with_the_tokenizer_of_its_base(
 
 @pytest.mark.usefixtures("models")
 @pytest.mark.parametrize("name", ["of-hub", "tuned"])
-def test_a_reward_model_must_be_a_folder_of_whole_weights(
+def test_a_reward_model_must_be_a_folder_with_full_weights(
     database: Database, settings: WorkerSettings, tmp_path: Path, name: str
 ) -> None:
     rewards = [{"name": "r", "reward": {"type": "reward_model", "model": name}}]
@@ -129,7 +129,7 @@ def test_a_reward_model_must_be_a_folder_of_whole_weights(
     assert caught.value.param == "rewards"
 
 
-def test_prompts_of_a_request_were_validated_with_it(
+def test_inline_prompts_need_no_validation_child(
     database: Database, settings: WorkerSettings, tmp_path: Path
 ) -> None:
     job = job_of(database, {"model": "base", "prompts": [QUESTION]})
@@ -137,7 +137,7 @@ def test_prompts_of_a_request_were_validated_with_it(
     assert RolloutHandler(settings).validation(database, job, tmp_path) is None
 
 
-def test_prompts_of_a_file_are_validated_for_the_rewards_that_need_gold(
+def test_file_prompts_are_validated_for_rewards_that_need_gold(
     database: Database, settings: WorkerSettings, tmp_path: Path
 ) -> None:
     file = FileRow(

@@ -1,4 +1,4 @@
-"""Running the rollouts of a job: bounded, stored one by one, never idle for a slow reward."""
+"""Running the rollouts of a job: bounded, stored individually, not idled by slow rewards."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
@@ -39,7 +39,7 @@ async def one(trajectory: Trajectory) -> Trajectory:
     return trajectory.model_copy(update={"reward": 1.0})
 
 
-async def play(
+async def run_rollouts(
     folder: Path,
     samples: int,
     concurrency: int,
@@ -61,8 +61,8 @@ async def play(
     return totals
 
 
-def test_every_sample_is_played_kept_and_counted(tmp_path: Path) -> None:
-    totals = asyncio.run(play(tmp_path, 10, 3))
+def test_every_rollout_is_run_stored_and_counted(tmp_path: Path) -> None:
+    totals = asyncio.run(run_rollouts(tmp_path, 10, 3))
 
     kept = list(read_indexed(tmp_path))
     assert {each.id for each in kept} == {f"traj-{n}-{k}" for n in range(5) for k in range(2)}
@@ -70,7 +70,7 @@ def test_every_sample_is_played_kept_and_counted(tmp_path: Path) -> None:
     assert (totals.trajectories, totals.rewarded) == (10, 10)
 
 
-def test_no_more_are_played_at_once_than_allowed(tmp_path: Path) -> None:
+def test_concurrency_stays_within_the_limit(tmp_path: Path) -> None:
     playing = 0
     most = 0
 
@@ -85,12 +85,12 @@ def test_no_more_are_played_at_once_than_allowed(tmp_path: Path) -> None:
             finally:
                 playing -= 1
 
-    asyncio.run(play(tmp_path, 20, 3, engine=Counting(lambda _: f"yes{END_TEXT}")))
+    asyncio.run(run_rollouts(tmp_path, 20, 3, engine=Counting(lambda _: f"yes{END_TEXT}")))
 
     assert most == 3
 
 
-def test_a_slow_reward_leaves_the_engine_busy(tmp_path: Path) -> None:
+def test_a_slow_reward_does_not_idle_the_engine(tmp_path: Path) -> None:
     async def run() -> tuple[int, int]:
         engine = ScriptedEngine(lambda _: f"yes{END_TEXT}")
         all_asked = asyncio.Event()
@@ -104,7 +104,7 @@ def test_a_slow_reward_leaves_the_engine_busy(tmp_path: Path) -> None:
             scored += 1
             return trajectory
 
-        await play(tmp_path, 4, 2, slow, engine, nothing())
+        await run_rollouts(tmp_path, 4, 2, slow, engine, nothing())
         return len(engine.asked), scored
 
     assert asyncio.run(run()) == (4, 4)
@@ -114,11 +114,13 @@ async def nothing() -> None:
     await asyncio.Event().wait()
 
 
-def test_what_cannot_be_stored_is_kept_as_a_failure_with_its_reason(tmp_path: Path) -> None:
+def test_a_trajectory_that_cannot_be_stored_becomes_a_failure_with_its_reason(
+    tmp_path: Path,
+) -> None:
     async def broken(trajectory: Trajectory) -> Trajectory:
         return trajectory.model_copy(update={"reward_error": "half a character: \ud800"})
 
-    totals = asyncio.run(play(tmp_path, 2, 1, broken))
+    totals = asyncio.run(run_rollouts(tmp_path, 2, 1, broken))
 
     assert totals.failed == 2
     for each in read_indexed(tmp_path):
@@ -127,7 +129,7 @@ def test_what_cannot_be_stored_is_kept_as_a_failure_with_its_reason(tmp_path: Pa
         assert each.messages == list(question().messages)
 
 
-def test_the_end_of_what_runs_beside_ends_the_playing(tmp_path: Path) -> None:
+def test_a_failed_background_task_ends_the_run(tmp_path: Path) -> None:
     async def gone() -> None:
         raise JobFailed("the server is gone", code="gone")
 
@@ -136,4 +138,4 @@ def test_the_end_of_what_runs_beside_ends_the_playing(tmp_path: Path) -> None:
         return trajectory
 
     with pytest.raises(JobFailed, match="the server is gone"):
-        asyncio.run(play(tmp_path, 4, 2, never, None, gone()))
+        asyncio.run(run_rollouts(tmp_path, 4, 2, never, None, gone()))

@@ -1,4 +1,4 @@
-"""The statistics of a rollout job."""
+"""Statistics of a rollout job."""
 
 import pytest
 
@@ -16,7 +16,7 @@ def totals(*trajectories: Trajectory, seconds: float = 2.0) -> RolloutTotals:
     return counted
 
 
-def test_rewards_are_summed_up_with_their_components() -> None:
+def test_reward_statistics_include_components() -> None:
     found = totals(
         trajectory(0, 0, reward=1.0, reward_components={"box": 1.0, "short": 0.0}),
         trajectory(0, 1, reward=0.0, reward_components={"box": 0.0, "short": 0.0}),
@@ -35,19 +35,19 @@ def test_rewards_are_summed_up_with_their_components() -> None:
     assert (found.uniform_prompts, found.reward_errors) == (1, 1)
 
 
-def test_a_single_sample_of_a_prompt_is_not_called_uniform() -> None:
+def test_a_prompt_with_one_sample_is_not_counted_as_uniform() -> None:
     found = totals(trajectory(0, reward=1.0), trajectory(1, reward=1.0)).statistics()
 
     assert found.uniform_prompts == 0
 
 
-def test_without_rewards_there_are_none() -> None:
+def test_no_reward_statistics_without_rewards() -> None:
     found = totals(trajectory(0)).statistics()
 
     assert (found.reward, found.best_reward, found.reward_components) == (None, None, {})
 
 
-def test_calls_are_counted_by_tool_and_outcome() -> None:
+def test_tool_calls_are_counted_by_tool_and_outcome() -> None:
     found = totals(
         trajectory(
             0,
@@ -70,7 +70,7 @@ def test_calls_are_counted_by_tool_and_outcome() -> None:
     assert (found.calls, found.failed_calls, found.malformed_calls) == (3, 2, 2)
 
 
-def test_names_that_models_make_up_are_counted_together() -> None:
+def test_unknown_tool_names_are_counted_together() -> None:
     made_up = [
         trajectory(n, tools=SCHEMAS, calls=[call(f"tool-{n}", CallOutcome.UNKNOWN_TOOL)])
         for n in range(50)
@@ -79,7 +79,7 @@ def test_names_that_models_make_up_are_counted_together() -> None:
     assert set(totals(*made_up).statistics().tools) == {UNKNOWN_TOOLS}
 
 
-def test_lengths_and_times_are_described() -> None:
+def test_statistics_describe_lengths_and_times() -> None:
     found = totals(
         trajectory(0, tokens=4, seconds=1.0, model_seconds=0.75, tool_seconds=0.25),
         trajectory(1, tokens=2, seconds=3.0, model_seconds=0.25, tool_seconds=2.75),
@@ -93,7 +93,7 @@ def test_lengths_and_times_are_described() -> None:
     assert (found.generation_seconds, found.tokens_per_second) == (3.0, 2.0)
 
 
-def test_rollouts_that_are_no_samples_are_told_apart() -> None:
+def test_failed_rollouts_are_counted_separately() -> None:
     found = totals(
         trajectory(0),
         trajectory(1, finish_reason=FinishReason.ENGINE_FAILED),

@@ -1,4 +1,4 @@
-"""The child that reads the prompts of a job before it queues."""
+"""The child that validates the prompts of a job before it is queued."""
 
 import json
 from pathlib import Path
@@ -16,7 +16,7 @@ from services.evaluator.rollout.validation import check_prompts
 
 
 def validate(folder: Path, rows: list[Any], **fields: Any) -> dict[str, Any]:
-    """What validating these rows comes to."""
+    """Validate these rows and return the result."""
     path = folder / "prompts.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     values: dict[str, Any] = {
@@ -33,7 +33,7 @@ def validate(folder: Path, rows: list[Any], **fields: Any) -> dict[str, Any]:
     return dict(json.loads((folder / RESULT).read_bytes()))
 
 
-def test_good_prompts_are_counted(tmp_path: Path) -> None:
+def test_valid_prompts_are_counted(tmp_path: Path) -> None:
     rows = [{"question": "a"}, {"prompt": "b", "gold": 1}]
 
     assert validate(tmp_path, rows, samples_per_prompt=4) == {
@@ -51,7 +51,7 @@ def test_good_prompts_are_counted(tmp_path: Path) -> None:
         ([], "is a list"),
     ],
 )
-def test_a_row_that_is_no_prompt_is_named_with_its_field(
+def test_an_invalid_prompt_is_reported_by_row_and_field(
     tmp_path: Path, row: Any, problem: str
 ) -> None:
     error = validate(tmp_path, [{"question": "a"}, row])["error"]
@@ -61,7 +61,7 @@ def test_a_row_that_is_no_prompt_is_named_with_its_field(
     assert problem in error["message"]
 
 
-def test_rows_without_gold_are_refused_where_a_reward_needs_it(tmp_path: Path) -> None:
+def test_rows_without_gold_are_rejected_if_a_reward_needs_it(tmp_path: Path) -> None:
     rows = [{"question": "a", "gold": "1"}, {"question": "b"}]
 
     assert validate(tmp_path, rows)["status"] == "succeeded"
@@ -69,7 +69,7 @@ def test_rows_without_gold_are_refused_where_a_reward_needs_it(tmp_path: Path) -
     assert "row 2: gold is missing" in error["message"]
 
 
-def test_more_rollouts_than_a_job_may_have_are_refused(tmp_path: Path) -> None:
+def test_more_rollouts_than_the_limit_of_a_job_are_rejected(tmp_path: Path) -> None:
     rows = [{"question": "a"}, {"question": "b"}]
     samples = MAX_TRAJECTORIES // 2 + 1
 
