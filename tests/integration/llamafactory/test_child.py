@@ -27,7 +27,7 @@ def rows(count: int = 40) -> list[dict[str, Any]]:
     ]
 
 
-def test_full_fine_tune_leaves_a_model_and_its_metrics(job: Job) -> None:
+def test_a_full_fine_tune_produces_a_model_and_metrics(job: Job) -> None:
     job.write(rows(), arguments={"val_size": 0.2}, warmup_ratio=0.2)
 
     result = job.run()
@@ -62,7 +62,7 @@ def test_full_fine_tune_leaves_a_model_and_its_metrics(job: Job) -> None:
     assert len(job.reports("phase")) == reported
 
 
-def test_an_adapter_is_trained_and_trained_further(job: Job) -> None:
+def test_an_adapter_is_trained_and_then_continued(job: Job) -> None:
     arguments = {"max_steps": 3, "save_strategy": "no"}
     job.write(rows(), method="lora", lora={"rank": 4}, template="chatml", arguments=arguments)
     first = job.run()
@@ -84,7 +84,7 @@ def test_an_adapter_is_trained_and_trained_further(job: Job) -> None:
     assert json.loads((folder / "adapter_config.json").read_text())["r"] == 4
 
 
-def test_killed_training_resumes_from_the_newest_complete_checkpoint(job: Job) -> None:
+def test_a_killed_training_resumes_from_the_newest_complete_checkpoint(job: Job) -> None:
     job.write(rows(400), arguments={"save_steps": 5})
     process = job.start()
     job.wait_for(lambda: job.reports("checkpoint"))
@@ -108,7 +108,7 @@ def test_killed_training_resumes_from_the_newest_complete_checkpoint(job: Job) -
     assert not interrupted.exists()
 
 
-def test_stop_request_ends_the_child_without_a_result(job: Job) -> None:
+def test_a_stop_request_ends_the_child_without_a_result(job: Job) -> None:
     job.write(rows(400), n_epochs=100.0)
     process = job.start()
     job.wait_for(lambda: "training" in job.phases())

@@ -77,7 +77,7 @@ def tokenized(job: Job) -> tuple[str, list[str]]:
     return "".join(row["tokens"]), learned
 
 
-def test_the_models_own_template_is_learned_on_the_assistants_turns_only(job: Job) -> None:
+def test_with_the_models_template_only_assistant_turns_have_loss(job: Job) -> None:
     job.write([TOOL_ROW], max_seq_len=2048)
 
     text, learned = tokenized(job)
@@ -87,7 +87,7 @@ def test_the_models_own_template_is_learned_on_the_assistants_turns_only(job: Jo
     assert f"{CALLS}\n{RESULTS}3 and 7.<|im_end|>\n<|im_start|>user\nThanks<|im_end|>" in text
 
 
-def test_a_named_template_is_learned_on_the_assistants_turns_only(job: Job) -> None:
+def test_with_a_named_template_only_assistant_turns_have_loss(job: Job) -> None:
     job.write([TOOL_ROW], max_seq_len=2048, template="qwen")
 
     text, learned = tokenized(job)
@@ -97,9 +97,7 @@ def test_a_named_template_is_learned_on_the_assistants_turns_only(job: Job) -> N
     assert f"{CALLS}\n{RESULTS}3 and 7.<|im_end|>\n" in text
 
 
-def test_the_committed_catalogue_is_that_of_the_installed_version(
-    python: str, tmp_path: Path
-) -> None:
+def test_the_committed_catalog_matches_the_installed_version(python: str, tmp_path: Path) -> None:
     target = tmp_path / "arguments.json"
 
     subprocess.run(

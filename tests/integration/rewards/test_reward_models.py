@@ -44,7 +44,7 @@ def scores(folder: Path) -> dict[str, list[float]]:
 
 
 @pytest.mark.parametrize(("runtime", "name"), [("training", "templated"), ("vllm", "plain")])
-def test_batches_are_scored_as_conversations_alone_are(
+def test_batched_scores_match_single_scores(
     folder: Path, scores: dict[str, list[float]], runtime: str, name: str
 ) -> None:
     environment = OperatorEnvironment(

@@ -24,7 +24,7 @@ def program(code: str, tests: Any = CASES) -> Any:
     return trajectory(f"So:\n```python\n{code}\n```\n", extra={"tests": tests})
 
 
-def test_programs_are_judged_by_what_they_print(environment: OperatorEnvironment) -> None:
+def test_programs_are_scored_by_their_output(environment: OperatorEnvironment) -> None:
     codes = ["print(int(input()) + 1)", "print(2)", "print("]
 
     judged = rewarded_all([program(code) for code in codes], CODE, environment=environment)
@@ -32,7 +32,7 @@ def test_programs_are_judged_by_what_they_print(environment: OperatorEnvironment
     assert [each.reward for each in judged] == [1.0, 0.5, 0.0]
 
 
-def test_a_program_that_does_not_end_passes_nothing(environment: OperatorEnvironment) -> None:
+def test_an_endless_program_scores_zero(environment: OperatorEnvironment) -> None:
     assert score(program("while True: pass"), CODE | {"run_timeout": 1}, environment) == 0.0
 
 
@@ -55,7 +55,7 @@ def test_a_program_that_does_not_end_passes_nothing(environment: OperatorEnviron
         ),
     ],
 )
-def test_tests_that_are_code_must_be_gone_through(
+def test_code_tests_must_run_to_the_end(
     environment: OperatorEnvironment, code: str, expected: float
 ) -> None:
     assert score(program(code, ASSERTS), CODE, environment) == expected
@@ -65,7 +65,7 @@ def grader(source: str) -> dict[str, Any]:
     return {"type": "python", "name": "p", "source": source}
 
 
-def test_a_grader_of_python_reads_the_sample_and_the_row(environment: OperatorEnvironment) -> None:
+def test_a_python_grader_reads_the_sample_and_the_row(environment: OperatorEnvironment) -> None:
     source = (
         "import json\n"
         "print('noise')\n"
@@ -87,7 +87,7 @@ def test_a_grader_of_python_reads_the_sample_and_the_row(environment: OperatorEn
         ("import os; os._exit(0)", "ended early"),
     ],
 )
-def test_a_grader_that_gives_no_score_is_told_of(
+def test_a_grader_without_a_score_is_reported(
     environment: OperatorEnvironment, body: str, told: str
 ) -> None:
     source = f"def grade(sample, item):\n    {body}\n"

@@ -30,7 +30,7 @@ _CONVERSATIONS: list[tuple[list[dict[str, Any]], list[dict[str, Any]]]] = [
 
 
 @pytest.mark.runtime
-def test_prompts_have_the_tokens_that_transformers_gives(tmp_path: Path) -> None:
+def test_prompts_have_the_same_tokens_as_in_transformers(tmp_path: Path) -> None:
     python = installed_runtime("training").python
     folders = {name: tmp_path / name for name in FAMILIES}
     for name, folder in folders.items():

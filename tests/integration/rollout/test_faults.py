@@ -131,7 +131,7 @@ def calls(trajectories: Sequence[Trajectory]) -> list[ToolCallRecord]:
     return [call for each in trajectories for turn in each.turns for call in turn.calls]
 
 
-def test_a_fifth_of_all_calls_failing_loses_no_rollout(
+def test_no_rollout_is_lost_when_a_fifth_of_tool_calls_fail(
     server: ScriptedServer, tmp_path: Path
 ) -> None:
     server.script = [failing(0.2)]
@@ -165,7 +165,7 @@ def _check_what_is_told(made: Sequence[ToolCallRecord]) -> None:
     assert all(call.attempts >= 1 for call in asked)
 
 
-def test_every_request_to_a_tool_is_on_record(server: ScriptedServer, tmp_path: Path) -> None:
+def test_every_tool_request_is_recorded(server: ScriptedServer, tmp_path: Path) -> None:
     server.script = [failing(0.2)]
 
     trajectories = asyncio.run(play(server, tmp_path / "log", 20, tools(server)[:3]))
@@ -175,7 +175,7 @@ def test_every_request_to_a_tool_is_on_record(server: ScriptedServer, tmp_path: 
 
 
 @pytest.mark.parametrize("fault", [reset, hang, answer(500), answer(504)])
-def test_tools_that_always_fail_leave_rollouts_to_go_on(
+def test_rollouts_continue_when_tools_always_fail(
     server: ScriptedServer, tmp_path: Path, fault: Behavior
 ) -> None:
     server.script = [fault]
@@ -187,7 +187,7 @@ def test_tools_that_always_fail_leave_rollouts_to_go_on(
     _check_what_is_told(calls(trajectories))
 
 
-def test_a_tool_that_vanishes_costs_the_calls_after_it(tmp_path: Path) -> None:
+def test_calls_fail_after_their_tool_goes_down(tmp_path: Path) -> None:
     with running_server() as server:
 
         def last(exchange: Exchange) -> None:
@@ -207,7 +207,9 @@ def test_a_tool_that_vanishes_costs_the_calls_after_it(tmp_path: Path) -> None:
     assert all(call.shown == "Error: the tool could not be reached." for call in gone)
 
 
-def test_five_megabytes_are_cut_for_the_model(server: ScriptedServer, tmp_path: Path) -> None:
+def test_a_five_megabyte_reply_is_truncated_for_the_model(
+    server: ScriptedServer, tmp_path: Path
+) -> None:
     server.script = [answer(body=b"x" * 5_000_000)]
     offered = [
         Tool(
@@ -226,7 +228,7 @@ def test_five_megabytes_are_cut_for_the_model(server: ScriptedServer, tmp_path: 
     assert (tmp_path / "log").stat().st_size < 200_000
 
 
-def test_stopping_at_an_error_names_it(server: ScriptedServer, tmp_path: Path) -> None:
+def test_stopping_on_a_tool_error_names_the_error(server: ScriptedServer, tmp_path: Path) -> None:
     server.script = [answer(500)]
 
     (trajectory,) = asyncio.run(

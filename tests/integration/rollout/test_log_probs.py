@@ -23,7 +23,7 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> Sampled:
     return play_all(tmp_path_factory.mktemp("model"))
 
 
-def test_log_probs_are_those_of_one_forward_pass_over_the_trajectory(
+def test_log_probs_match_one_forward_pass_over_the_trajectory(
     played: Sampled,
 ) -> None:
     differences = [
@@ -39,7 +39,7 @@ def test_log_probs_are_those_of_one_forward_pass_over_the_trajectory(
     assert max(differences) < LARGEST_DIFFERENCE
 
 
-def test_masks_cover_the_tokens_that_the_engine_sampled_and_no_others(
+def test_masks_cover_exactly_the_tokens_sampled_by_the_engine(
     played: Sampled,
 ) -> None:
     for each in played.all():
@@ -57,7 +57,7 @@ def test_masks_cover_the_tokens_that_the_engine_sampled_and_no_others(
         assert set(compress(each.policy_versions, inserted)) <= {-1}
 
 
-def test_the_cases_were_really_played(played: Sampled) -> None:
+def test_every_kind_of_trajectory_occurs(played: Sampled) -> None:
     """Each kind of trajectory is among those that the other tests are about."""
     every, cases = played.all(), played.trajectories
     turns = [turn for each in every for turn in each.turns]
@@ -72,7 +72,7 @@ def test_the_cases_were_really_played(played: Sampled) -> None:
     assert cut == {FinishReason.LENGTH}
 
 
-def test_tokens_are_those_of_the_rendered_conversation_where_the_model_wrote_canonically(
+def test_canonical_trajectories_have_the_tokens_of_the_rendered_conversation(
     played: Sampled,
 ) -> None:
     """Canonical: the tokens are those of their text, and the template keeps the text as it is.
@@ -89,7 +89,7 @@ def test_tokens_are_those_of_the_rendered_conversation_where_the_model_wrote_can
         assert _rendered(played.chat, each)[: len(tokens)] == tokens
 
 
-def test_a_forged_reply_ends_no_turn(played: Sampled) -> None:
+def test_a_forged_reply_does_not_end_a_turn(played: Sampled) -> None:
     end, *_ = played.chat.stop_token_ids
     for each in played.trajectories["a forged reply"]:
         inserted = [

@@ -31,9 +31,7 @@ def server(tmp_path: Path) -> Iterator[TokenServer]:
         yield server
 
 
-def test_every_prompt_is_played_with_its_tool_rewarded_and_summed_up(
-    tmp_path: Path, server: TokenServer
-) -> None:
+def test_every_prompt_is_sampled_rewarded_and_counted(tmp_path: Path, server: TokenServer) -> None:
     job = RolloutJob.of_server(tmp_path / "job", server, 20, samples_per_prompt=2)
 
     job.run(environment={ENDPOINT_KEY: "secret"})
@@ -59,7 +57,7 @@ def test_every_prompt_is_played_with_its_tool_rewarded_and_summed_up(
     assert "secret" not in (job.folder / "spec.json").read_text()
 
 
-def test_stopped_at_random_moments_nothing_that_was_finished_is_played_again(
+def test_finished_rollouts_are_not_repeated_after_random_stops(
     tmp_path: Path, server: TokenServer
 ) -> None:
     chance = random.Random(3)
@@ -94,7 +92,7 @@ def asked(server: TokenServer, prompt: int) -> int:
     return sum(times for said, times in server.asked.items() if question(prompt) in said)
 
 
-def test_a_rollout_that_the_engine_failed_is_data_and_is_played_again_by_the_next_attempt(
+def test_a_rollout_failed_by_the_engine_is_recorded_and_repeated_by_the_next_attempt(
     tmp_path: Path, server: TokenServer
 ) -> None:
     server.script = lambda text, times: 400 if question(3) in text else add(text, times)
@@ -116,7 +114,7 @@ def test_a_rollout_that_the_engine_failed_is_data_and_is_played_again_by_the_nex
     assert [asked(server, n) for n in range(6)] == [2, 2, 2, 3, 2, 2]
 
 
-def test_a_server_that_refuses_everything_ends_the_job_with_its_reason(
+def test_a_server_that_refuses_every_request_fails_the_job_with_its_reason(
     tmp_path: Path, server: TokenServer
 ) -> None:
     server.script = lambda text, times: 401
@@ -129,7 +127,7 @@ def test_a_server_that_refuses_everything_ends_the_job_with_its_reason(
     assert sum(server.asked.values()) < 50
 
 
-def test_prompts_that_leave_no_room_are_data_with_the_reason(
+def test_prompts_that_fill_the_context_are_recorded_with_the_reason(
     tmp_path: Path, server: TokenServer
 ) -> None:
     job = RolloutJob.of_server(tmp_path / "job", server, 2)
@@ -145,7 +143,7 @@ def test_prompts_that_leave_no_room_are_data_with_the_reason(
     assert job.statistics().failed == 1
 
 
-def test_the_tokenizer_of_a_hub_is_fetched_once(tmp_path: Path, server: TokenServer) -> None:
+def test_a_hub_tokenizer_is_downloaded_once(tmp_path: Path, server: TokenServer) -> None:
     source = ModelSource(hub_id="team/adder", revision="v1")
     folder = tmp_path / "tokenizer"
     (folder / "model.safetensors").write_bytes(b"never asked for")
@@ -163,7 +161,9 @@ def test_the_tokenizer_of_a_hub_is_fetched_once(tmp_path: Path, server: TokenSer
     assert again.statistics().failed == 0
 
 
-def test_unavailable_tokenizer_fails_the_job_by_name(tmp_path: Path, server: TokenServer) -> None:
+def test_an_unavailable_tokenizer_fails_the_job_by_name(
+    tmp_path: Path, server: TokenServer
+) -> None:
     source = ModelSource(hub_id="team/absent")
     job = RolloutJob.of_server(tmp_path / "job", server, 2, source)
 

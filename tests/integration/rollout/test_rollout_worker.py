@@ -91,7 +91,7 @@ def rollouts(server: TokenServer, **fields: Any) -> dict[str, Any]:
     }
 
 
-def test_one_worker_plays_rollouts_and_evaluates(
+def test_one_worker_runs_rollouts_and_evaluations(
     gateway: GatewayClient, server: TokenServer, chat: ChatServer
 ) -> None:
     http = gateway.http
@@ -132,7 +132,7 @@ def test_one_worker_plays_rollouts_and_evaluates(
     assert {"evaluation", "rollout"} <= set(worker["queues"])
 
 
-def test_a_prompt_that_cannot_be_used_fails_the_job_with_its_row(
+def test_an_unusable_prompt_fails_the_job_naming_its_row(
     gateway: GatewayClient, server: TokenServer
 ) -> None:
     file_id = uploaded(gateway.http, [{"question": "a", "gold": 1}, {"text": "b"}])

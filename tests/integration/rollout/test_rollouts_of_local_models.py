@@ -15,7 +15,7 @@ from tests.support.tiny_model import make_tiny_model
 
 
 @pytest.mark.runtime
-def test_a_local_model_is_served_played_and_gone(tmp_path: Path) -> None:
+def test_a_local_model_is_served_for_the_rollouts_and_then_stopped(tmp_path: Path) -> None:
     runtime = installed_runtime("vllm")
     weights = make_tiny_model(tmp_path / "weights", "vllm")
     options = VllmOptions(cpu_kv_cache_gib=0.1)

@@ -73,7 +73,7 @@ def test_code_is_run(environment: OperatorEnvironment, code: str, text: str) -> 
     assert (reply.outcome, reply.text, reply.attempts) == (CallOutcome.ANSWERED, text, 1)
 
 
-def test_a_traceback_shows_the_models_own_line(environment: OperatorEnvironment) -> None:
+def test_a_traceback_shows_the_failing_line(environment: OperatorEnvironment) -> None:
     (reply,) = replies(environment, RETOOL, {"code": "numbers = []\nnumbers[3]"})
 
     assert reply.outcome is CallOutcome.ANSWERED
@@ -81,7 +81,7 @@ def test_a_traceback_shows_the_models_own_line(environment: OperatorEnvironment)
     assert "IndexError" in reply.text
 
 
-def test_endless_program_is_reported_to_the_model(environment: OperatorEnvironment) -> None:
+def test_an_endless_program_is_reported_to_the_model(environment: OperatorEnvironment) -> None:
     # Long enough that the program has printed before, on a busy machine too.
     endless = RETOOL.model_copy(update={"config": {"default_timeout": 5}})
     code = "import time\nprint('a', flush=True)\nwhile True:\n    time.sleep(1)"
@@ -94,14 +94,14 @@ def test_endless_program_is_reported_to_the_model(environment: OperatorEnvironme
     )
 
 
-def test_five_megabytes_come_whole(environment: OperatorEnvironment) -> None:
+def test_a_five_megabyte_output_arrives_in_full(environment: OperatorEnvironment) -> None:
     (reply,) = replies(environment, RETOOL, {"code": "print('x' * 5_000_000)"})
 
     assert reply.outcome is CallOutcome.ANSWERED
     assert reply.text.startswith("x" * 1_000_000)
 
 
-def test_many_calls_at_once_are_all_answered(environment: OperatorEnvironment) -> None:
+def test_many_concurrent_calls_are_all_answered(environment: OperatorEnvironment) -> None:
     many = RETOOL.model_copy(update={"config": {"num_workers": 64, "rate_limit": 64}})
 
     answered = replies(environment, many, *({"code": f"{n} * 2"} for n in range(64)))
@@ -109,7 +109,7 @@ def test_many_calls_at_once_are_all_answered(environment: OperatorEnvironment) -
     assert [reply.text for reply in answered] == [f"{2 * n}\n" for n in range(64)]
 
 
-def test_services_are_reached_through_a_gateway_that_asks_for_a_key(
+def test_services_are_reached_through_a_gateway_with_keys(
     environment: OperatorEnvironment, tmp_path: Path
 ) -> None:
     settings = {
@@ -142,7 +142,9 @@ def test_passages_are_found(environment: OperatorEnvironment) -> None:
     assert second.startswith('Doc 1 (Title: "Great Western")\n')
 
 
-def test_a_refused_search_is_the_models_mistake(environment: OperatorEnvironment) -> None:
+def test_a_refused_search_is_reported_as_invalid_arguments(
+    environment: OperatorEnvironment,
+) -> None:
     (reply,) = replies(environment, SEARCH, {"query_list": ["a"] * 2000})
 
     assert reply.outcome is CallOutcome.INVALID_ARGUMENTS

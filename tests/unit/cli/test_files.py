@@ -81,7 +81,9 @@ def test_a_file_with_other_content_is_not_reused(
     assert client.files.same_content(data, FilePurpose.FINE_TUNE) is None
 
 
-def test_a_download_is_complete(client: Temper, server: ScriptedServer, tmp_path: Path) -> None:
+def test_a_download_has_the_whole_file(
+    client: Temper, server: ScriptedServer, tmp_path: Path
+) -> None:
     server.on("/v1/files/file-1/content", Response(CONTENT))
     target = tmp_path / "got"
 

@@ -128,7 +128,7 @@ def test_a_hub_dataset_is_referenced_by_name(repository: Path) -> None:
     assert submission.files == ()
 
 
-def test_validation_data_are_uploaded(repository: Path) -> None:
+def test_validation_data_is_uploaded(repository: Path) -> None:
     submission = read(repository, "greetings", "eval_dataset: greetings\n")
 
     assert [file.field for file in submission.files] == ["training_file", "validation_file"]
@@ -170,7 +170,7 @@ def test_an_unknown_argument_is_named(repository: Path) -> None:
         read(repository, "greetings", "learning_rat: 1\n")
 
 
-def test_an_unknown_template_is_rejected_before_data_are_prepared(repository: Path) -> None:
+def test_an_unknown_template_is_rejected_before_data_is_prepared(repository: Path) -> None:
     with pytest.raises(SubmissionError, match=r"sft\.yaml: .* the nearest one is qwen3_nothink"):
         read(repository, "greetings,sums", "template: qwen3_nothin\n")
 
@@ -191,14 +191,14 @@ def test_a_training_file_without_dataset_info_is_rejected(tmp_path: Path) -> Non
         read_job_file(path, tmp_path)
 
 
-def test_merging_refuses_columns_whose_meaning_would_be_lost(repository: Path) -> None:
+def test_merging_refuses_columns_that_would_lose_their_meaning(repository: Path) -> None:
     rows = [{**SUMS[0], "label": False}]
     (repository / "data" / "sums.jsonl").write_text(json.dumps(rows[0]))
     with pytest.raises(SubmissionError, match=r"row 0 .*label is false"):
         read(repository, "sums")
 
 
-def test_merging_keeps_other_columns_for_the_validation_to_name(repository: Path) -> None:
+def test_merging_keeps_other_columns_for_validation_to_report(repository: Path) -> None:
     (repository / "data" / "sums.jsonl").write_text(json.dumps({**SUMS[0], "id": 7}))
     (row,) = merged(read(repository, "sums"))
     assert (row["id"], row["system"]) == (7, "add")

@@ -113,7 +113,7 @@ def reinforcement(folder: Path, run: str, **job: Any) -> ReinforcementHyperparam
     return hyperparameters
 
 
-def test_the_published_7b_file_gives_its_values(tmp_path: Path) -> None:
+def test_the_published_7b_file_sets_the_jobs_values(tmp_path: Path) -> None:
     made = reinforcement(tmp_path, DAPO_7B)
 
     assert (made.prompts_per_step, made.samples_per_prompt, made.mini_batches) == (32, 8, 1)
@@ -175,7 +175,7 @@ def test_a_file_with_gae_trains_with_ppo(tmp_path: Path) -> None:
     assert (made.critic.learning_rate, made.critic.clip) == (5e-6, 0.5)
 
 
-def test_a_verl_file_gives_its_values(tmp_path: Path) -> None:
+def test_a_verl_file_sets_the_jobs_values(tmp_path: Path) -> None:
     made = reinforcement(tmp_path, VERL, method=REWARDED)
 
     assert (made.steps, made.checkpoint_steps, made.eval_interval) == (200, 25, 5)
@@ -213,7 +213,7 @@ def test_settings_without_a_counterpart_are_named(tmp_path: Path) -> None:
         ("gamma: 1.0", "use_kl_loss: true", "rl_config.kl_coef"),
     ],
 )
-def test_what_would_train_something_else_is_refused(
+def test_settings_that_would_train_something_else_are_refused(
     tmp_path: Path, old: str, new: str, key: str
 ) -> None:
     (tmp_path / "run.yaml").write_text(DAPO_7B.replace(old, new, 1))
@@ -230,12 +230,12 @@ def test_the_job_file_takes_precedence_key_by_key(tmp_path: Path) -> None:
     assert (made.optimizer.learning_rate, made.optimizer.weight_decay) == (0.1, 0.01)
 
 
-def test_another_method_than_the_files_is_refused(tmp_path: Path) -> None:
+def test_a_method_other_than_the_files_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SubmissionError, match=r"run\.yaml trains with reinforcement"):
         submitted(tmp_path, DAPO_7B, method="{type: ppo}")
 
 
-def test_a_dataset_file_gives_the_prompt_type(tmp_path: Path) -> None:
+def test_a_dataset_file_sets_the_prompt_type(tmp_path: Path) -> None:
     (tmp_path / "data.yaml").write_text("input: x.parquet\nprompt_type: qwen_retool\n")
     made = reinforcement(tmp_path, DAPO_7B, published_dataset="data.yaml")
     assert made.prompt_type == "qwen_retool"

@@ -146,9 +146,7 @@ def test_unusable_parts_of_a_published_run_are_named(folder: Path, text: str, pr
         ("tools: [{class_name: retool}]", "tools are never called"),
     ],
 )
-def test_settings_that_are_rarely_meant_are_warned_of(
-    folder: Path, lines: str, warning: str
-) -> None:
+def test_unusual_settings_cause_a_warning(folder: Path, lines: str, warning: str) -> None:
     path = folder / "job.yaml"
     path.write_text(f"{OWN}\n{lines}\n")
     (note,) = read_job_file(path, folder).notes

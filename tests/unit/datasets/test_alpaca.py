@@ -28,7 +28,7 @@ def test_a_row_becomes_a_conversation() -> None:
     assert example.answers == 2
 
 
-def test_all_but_instruction_and_output_may_be_absent_or_null() -> None:
+def test_all_fields_except_instruction_and_output_are_optional() -> None:
     example = read_alpaca({"instruction": "Add", "input": None, "output": "", "history": None})
     assert example.turns == [("user", "Add"), ("assistant", "")]
 

@@ -62,7 +62,7 @@ def parquet(rows: list[Any]) -> bytes:
 
 @settings(deadline=None)
 @given(ROWS)
-def test_every_container_gives_the_same_rows(read: Read, rows: list[Any]) -> None:
+def test_all_containers_yield_the_same_rows(read: Read, rows: list[Any]) -> None:
     expected = [Record(number, row) for number, row in enumerate(rows, start=1)]
     assert read(jsonl(rows)) == expected
     assert read(as_array(rows)) == expected
@@ -71,7 +71,7 @@ def test_every_container_gives_the_same_rows(read: Read, rows: list[Any]) -> Non
 
 @settings(deadline=None)
 @given(OBJECTS)
-def test_any_json_object_is_read_back(read: Read, rows: list[Any]) -> None:
+def test_any_json_object_round_trips(read: Read, rows: list[Any]) -> None:
     expected = [Record(number, row) for number, row in enumerate(rows, start=1)]
     assert read(jsonl(rows)) == expected
     assert read(as_array(rows)) == expected
@@ -79,14 +79,14 @@ def test_any_json_object_is_read_back(read: Read, rows: list[Any]) -> None:
 
 @settings(deadline=None)
 @given(st.sampled_from([b"", b"{", b"[", b'[{"a": ', b'{"a": 1}\n', b"PAR1"]), st.binary())
-def test_any_bytes_raise_nothing_but_the_typed_error(read: Read, start: bytes, rest: bytes) -> None:
+def test_arbitrary_bytes_raise_only_the_typed_error(read: Read, start: bytes, rest: bytes) -> None:
     with contextlib.suppress(UnreadableFile):
         read(start + rest)
 
 
 @settings(deadline=None)
 @given(ROWS, st.sampled_from([jsonl, as_array, parquet]), st.data())
-def test_any_damage_raises_nothing_but_the_typed_error(
+def test_any_corruption_raises_only_the_typed_error(
     read: Read, rows: list[Any], write: Any, data: st.DataObject
 ) -> None:
     content = bytearray(write(rows))

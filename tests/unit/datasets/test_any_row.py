@@ -50,7 +50,7 @@ LAYOUTS = [layout for layout in DataFormat if layout is not DataFormat.AUTO]
 
 @settings(deadline=None)
 @given(VALUES, st.sampled_from(DataFormat))
-def test_any_value_raises_nothing_but_the_typed_error(row: Any, layout: DataFormat) -> None:
+def test_arbitrary_values_raise_only_the_typed_error(row: Any, layout: DataFormat) -> None:
     with contextlib.suppress(RowError):
         RowReader(layout).read(row)
     with contextlib.suppress(RowError):
@@ -59,9 +59,7 @@ def test_any_value_raises_nothing_but_the_typed_error(row: Any, layout: DataForm
 
 @settings(deadline=None)
 @given(VALUES, st.sampled_from(["messages", "conversations", "instruction", "tools", "history"]))
-def test_any_value_in_a_known_place_raises_nothing_but_the_typed_error(
-    value: Any, key: str
-) -> None:
+def test_arbitrary_values_of_known_keys_raise_only_the_typed_error(value: Any, key: str) -> None:
     row = {
         "messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}],
         "conversations": [{"from": "human", "value": "a"}, {"from": "gpt", "value": "b"}],

@@ -48,7 +48,7 @@ def test_records_round_trip(written: list[Trajectory]) -> None:
         assert [read_record(path, Trajectory, place) for place in places] == written
 
 
-def test_an_appended_record_is_readable_at_once(path: Path) -> None:
+def test_an_appended_record_is_immediately_readable(path: Path) -> None:
     with AppendLog[Trajectory](path) as log:
         log.append(trajectory(text="zażółć\n\u2028"))
         assert [item.turns[0].text for _, item in read_records(path, Trajectory)] == [
@@ -63,7 +63,7 @@ def test_reading_starts_at_an_offset(path: Path) -> None:
     assert list(read_records(path, Trajectory, second.end)) == []
 
 
-def test_a_missing_file_holds_no_records(path: Path) -> None:
+def test_a_missing_file_has_no_records(path: Path) -> None:
     assert ids(path) == []
 
 
@@ -91,7 +91,7 @@ def test_a_file_with_only_a_torn_line_becomes_empty(path: Path) -> None:
     assert path.read_bytes() == b""
 
 
-def test_a_file_is_truncated_to_the_end_of_a_line(path: Path) -> None:
+def test_truncation_ends_at_a_line_boundary(path: Path) -> None:
     first, *_ = write(path, trajectory("a"), trajectory("b"), trajectory("c"))
     with AppendLog[Trajectory](path, end=first.end) as log:
         assert log.append(trajectory("d")).offset == first.end
@@ -99,7 +99,7 @@ def test_a_file_is_truncated_to_the_end_of_a_line(path: Path) -> None:
 
 
 @pytest.mark.parametrize("beyond", [-1, 1, 10_000])
-def test_a_file_is_never_truncated_within_a_line(path: Path, beyond: int) -> None:
+def test_truncation_within_a_line_is_refused(path: Path, beyond: int) -> None:
     (first, _) = write(path, trajectory("a"), trajectory("b"))
     before = path.read_bytes()
     with pytest.raises(UnreadableRecord, match=r"trajectories\.jsonl.*byte"):
@@ -107,7 +107,7 @@ def test_a_file_is_never_truncated_within_a_line(path: Path, beyond: int) -> Non
     assert path.read_bytes() == before
 
 
-def test_a_damaged_line_is_named(path: Path) -> None:
+def test_a_corrupt_line_is_named(path: Path) -> None:
     (first,) = write(path, trajectory("a"))
     with open(path, "ab") as file:
         file.write(b'{"id": 1}\n')
@@ -115,19 +115,19 @@ def test_a_damaged_line_is_named(path: Path) -> None:
         ids(path)
 
 
-def test_lists_of_different_lengths_are_damage(path: Path) -> None:
+def test_mismatched_list_lengths_are_reported_as_corruption(path: Path) -> None:
     damaged = trajectory().model_copy(update={"response_mask": [1]})
     write(path, damaged)
     with pytest.raises(UnreadableRecord, match="different lengths"):
         ids(path)
 
 
-def test_a_full_disk_is_named() -> None:
+def test_a_full_disk_is_reported() -> None:
     with pytest.raises(StorageFull), AppendLog[Trajectory](Path("/dev/full")) as log:
         log.append(trajectory())
 
 
-def test_failed_append_leaves_no_partial_record(path: Path) -> None:
+def test_a_failed_append_leaves_no_partial_record(path: Path) -> None:
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     with AppendLog[Trajectory](path) as log:
         first = log.append(trajectory("a"))

@@ -51,7 +51,7 @@ def test_arguments_may_be_an_object_and_the_last_message_a_call() -> None:
     assert read_chat(changed).tool_calls == 2
 
 
-def test_keys_that_are_null_count_as_absent() -> None:
+def test_null_keys_count_as_absent() -> None:
     nulls = {"tool_calls": None, "tool_call_id": None, "name": None, "weight": None}
     changed: dict[str, Any] = {
         "messages": [
@@ -143,7 +143,7 @@ def test_an_error_names_the_path(path: tuple[Any, ...], value: Any, message: str
     assert caught.value.message.startswith(message)
 
 
-def test_a_row_in_which_nothing_is_trained_is_an_error() -> None:
+def test_a_row_without_trained_turns_is_an_error() -> None:
     changed = row()
     for position in (2, 5):
         changed["messages"][position]["weight"] = 0

@@ -17,7 +17,7 @@ from services.datasets.record import UnreadableFile
         (b"PAR1", Container.PARQUET),
     ],
 )
-def test_the_content_decides_and_not_the_name(
+def test_the_container_is_detected_from_content_not_file_name(
     tmp_path: Path, content: bytes, container: Container
 ) -> None:
     path = tmp_path / "misleading.csv"
@@ -38,7 +38,7 @@ def test_the_content_decides_and_not_the_name(
         (b'{"a": 1,\n "b": 2}\n', "one JSON object spread over lines"),
     ],
 )
-def test_what_cannot_be_read_is_explained(tmp_path: Path, content: bytes, message: str) -> None:
+def test_an_unreadable_file_is_explained(tmp_path: Path, content: bytes, message: str) -> None:
     path = tmp_path / "upload"
     path.write_bytes(content)
     with pytest.raises(UnreadableFile, match=message.replace("[", r"\[")):

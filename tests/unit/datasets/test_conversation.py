@@ -45,7 +45,9 @@ def as_sharegpt(system: str, pairs: list[tuple[str, str]]) -> dict[str, Any]:
 
 
 @given(st.one_of(st.just(""), TEXT), PAIRS)
-def test_formats_are_equivalent(system: str, pairs: list[tuple[str, str]]) -> None:
+def test_equivalent_rows_of_all_formats_give_the_same_conversation(
+    system: str, pairs: list[tuple[str, str]]
+) -> None:
     rows = [write(system, pairs) for write in (as_chat, as_alpaca, as_sharegpt)]
 
     conversations = [ConversationReader(DataFormat.AUTO).read(row) for row in rows]
@@ -54,7 +56,7 @@ def test_formats_are_equivalent(system: str, pairs: list[tuple[str, str]]) -> No
     assert sum(message.learned for message in conversations[0].messages) == len(pairs)
 
 
-def test_the_input_of_an_alpaca_row_follows_its_instruction() -> None:
+def test_alpaca_input_follows_the_instruction() -> None:
     row = {"instruction": "Add.", "input": "1 and 2", "output": "3"}
 
     conversation = ConversationReader(DataFormat.ALPACA).read(row)
@@ -107,7 +109,7 @@ def test_tool_calls_mean_the_same_in_chat_and_sharegpt() -> None:
         ]
 
 
-def test_nulls_that_parquet_fills_in_count_as_absent() -> None:
+def test_nulls_filled_in_by_parquet_count_as_absent() -> None:
     row = {
         "messages": [
             {
@@ -127,7 +129,7 @@ def test_nulls_that_parquet_fills_in_count_as_absent() -> None:
     )
 
 
-def test_turns_of_weight_zero_are_not_learned_and_the_end_is_cut() -> None:
+def test_zero_weight_turns_are_not_learned_and_trailing_ones_are_dropped() -> None:
     row = as_chat("", [("a", "A"), ("b", "B"), ("c", "C")])
     row["messages"][1]["weight"] = 0
     row["messages"][5]["weight"] = 0
@@ -147,6 +149,6 @@ def test_turns_of_weight_zero_are_not_learned_and_the_end_is_cut() -> None:
         ({"text": "x"}, "none of the keys"),
     ],
 )
-def test_a_bad_row_names_the_field(row: dict[str, Any], message: str) -> None:
+def test_an_invalid_row_names_the_field(row: dict[str, Any], message: str) -> None:
     with pytest.raises(RowError, match=message):
         ConversationReader(DataFormat.AUTO).read(row)

@@ -6,7 +6,7 @@ from services.datasets.record import Problem, Record
 from tests.unit.datasets.conftest import Read
 
 
-def test_rows_are_lines_so_that_an_editor_finds_them(read: Read) -> None:
+def test_row_numbers_are_line_numbers(read: Read) -> None:
     rows = read(b'{"a": 1}\r\n\r\n  \n{"b": 2}')
     assert rows == [Record(1, {"a": 1}), Record(4, {"b": 2})]
 
@@ -32,20 +32,20 @@ def test_a_byte_order_mark_is_skipped(read: Read) -> None:
         (b'{"a": %s' % (b"[" * 100_000), "is nested more than 100 levels deep"),
     ],
 )
-def test_a_bad_line_is_named_and_the_next_is_read(read: Read, line: bytes, message: str) -> None:
+def test_reading_continues_after_an_invalid_line(read: Read, line: bytes, message: str) -> None:
     rows = read(b'{"ok": 1}\n' + line + b'\n{"ok": 2}\n')
     assert rows == [Record(1, {"ok": 1}), Problem(2, message), Record(3, {"ok": 2})]
     assert str(rows[1]) == f"row 2: {message}"
 
 
-def test_values_at_the_limits_are_read(read: Read) -> None:
+def test_values_at_the_size_limits_are_read(read: Read) -> None:
     nested = b'{"a": %s%s}' % (b"[" * 99, b"]" * 99)
     emoji = b'{"a": "\\ud83d\\ude00"}'
     assert all(isinstance(row, Record) for row in read(nested + b"\n" + emoji))
 
 
 @pytest.mark.parametrize("end", [b"\n", b"\r\n", b""])
-def test_a_line_over_the_limit_is_a_problem_and_takes_no_memory(read: Read, end: bytes) -> None:
+def test_an_oversized_line_is_reported_and_reading_continues(read: Read, end: bytes) -> None:
     just = b'{"a": "%s"}' % (b"x" * 91)
     over = b'{"a": "%s"}' % (b"x" * 92)
     far_over = b'{"a": "%s"}' % (b"x" * 5000)

@@ -30,7 +30,7 @@ def test_nested_columns_become_objects_and_lists(read: Read) -> None:
     ]
 
 
-def test_values_that_json_lacks_become_the_nearest_it_has(read: Read) -> None:
+def test_non_json_values_become_the_closest_json_value(read: Read) -> None:
     columns = {
         "day": [datetime.date(2024, 5, 1)],
         "price": [Decimal("12.50")],
@@ -56,25 +56,25 @@ def test_values_that_json_lacks_become_the_nearest_it_has(read: Read) -> None:
     ]
 
 
-def test_rows_are_counted_over_row_groups_and_batches(read: Read) -> None:
+def test_rows_are_numbered_across_row_groups_and_batches(read: Read) -> None:
     rows = read(parquet({"n": list(range(1000))}, row_group_size=300))
     assert [(row.row, row.value["n"]) for row in rows if isinstance(row, Record)] == [
         (n + 1, n) for n in range(1000)
     ]
 
 
-def test_row_with_invalid_utf8_is_a_problem(read: Read) -> None:
+def test_a_row_with_invalid_utf8_is_reported(read: Read) -> None:
     rows = read(parquet({"text": [b"ok", b"\xff", b"ok"]}))
     message = "holds a value that JSON cannot express, or text that is not UTF-8"
     assert rows == [Record(1, {"text": "ok"}), Problem(2, message), Record(3, {"text": "ok"})]
 
 
-def test_a_row_over_the_limit_is_a_problem(read: Read) -> None:
+def test_an_oversized_row_is_reported(read: Read) -> None:
     rows = read(parquet({"text": ["a", "x" * 5000, "b"]}), max_row_bytes=1000)
     assert [type(row) for row in rows] == [Record, Problem, Record]
 
 
-def test_a_damaged_file_is_explained_without_the_path(read: Read) -> None:
+def test_a_corrupt_file_is_explained_without_its_path(read: Read) -> None:
     whole = parquet({"text": ["a" * 100] * 100})
     for content in (b"PAR1", whole[:-20], whole[: len(whole) // 2] + b"PAR1"):
         with pytest.raises(UnreadableFile, match="the Parquet file is damaged") as caught:
@@ -82,7 +82,7 @@ def test_a_damaged_file_is_explained_without_the_path(read: Read) -> None:
         assert "/" not in caught.value.message
 
 
-def test_two_columns_of_one_name_are_refused(read: Read) -> None:
+def test_duplicate_column_names_are_refused(read: Read) -> None:
     buffer = io.BytesIO()
     pq.write_table(pa.table([pa.array([1]), pa.array([2])], names=["a", "a"]), buffer)
     with pytest.raises(UnreadableFile, match="two columns named 'a'"):

@@ -39,13 +39,13 @@ def scan(tmp_path: Path) -> Run:
     return run
 
 
-def test_valid_file_has_no_errors(scan: Run) -> None:
+def test_a_valid_file_has_no_errors(scan: Run) -> None:
     values, report = scan('{"n": 1}\n{"n": 2}\n')
     assert values == [1, 2]
     assert report == ScanReport(Container.JSONL, 2, 2, (), complete=True)
 
 
-def test_bad_rows_are_reported_by_number(scan: Run) -> None:
+def test_invalid_rows_are_reported_by_number(scan: Run) -> None:
     values, report = scan('{"n": 1}\n{"n": -1}\n{"n": }\n{"n": 4}\n')
     assert values == [1, 4]
     assert (report.rows, report.valid_rows) == (4, 2)
@@ -53,7 +53,7 @@ def test_bad_rows_are_reported_by_number(scan: Run) -> None:
     assert failure(report, "f.jsonl") == "f.jsonl: row 2: n is negative (and 1 more error)"
 
 
-def test_scan_stops_after_max_errors(scan: Run) -> None:
+def test_a_scan_stops_after_max_errors(scan: Run) -> None:
     values, report = scan('{"n": -1}\n' * 4 + '{"n": 1}\n' * 100)
     assert values == []
     assert len(report.errors) == 3
@@ -61,13 +61,13 @@ def test_scan_stops_after_max_errors(scan: Run) -> None:
     assert failure(report, "f").endswith("(and 2 more errors; checking stopped there)")
 
 
-def test_exactly_max_errors_is_complete(scan: Run) -> None:
+def test_a_scan_with_exactly_max_errors_is_complete(scan: Run) -> None:
     values, report = scan('{"n": -1}\n' * 3 + '{"n": 1}\n')
     assert values == [1]
     assert report.complete
 
 
-def test_syntax_error_comes_after_row_errors(scan: Run) -> None:
+def test_a_syntax_error_is_listed_after_row_errors(scan: Run) -> None:
     values, report = scan('[{"n": 1}, {"n": -1}, {"n"')
     assert values == [1]
     assert [problem.row for problem in report.errors] == [2, 3]
@@ -75,12 +75,12 @@ def test_syntax_error_comes_after_row_errors(scan: Run) -> None:
 
 
 @pytest.mark.parametrize("content", ["[]", "\n\n"])
-def test_file_without_rows_is_an_error(scan: Run, content: str) -> None:
+def test_a_file_without_rows_is_an_error(scan: Run, content: str) -> None:
     _, report = scan(content)
     assert [problem.row for problem in report.errors] == [None]
 
 
-def test_problem_of_the_whole_file_has_no_row(scan: Run) -> None:
+def test_a_file_level_problem_has_no_row(scan: Run) -> None:
     _, report = scan("n\n1\n")
     assert report.container is None
     assert isinstance(report.errors[0], Problem)

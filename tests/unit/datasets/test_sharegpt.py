@@ -39,7 +39,7 @@ def test_a_conversation_with_calls_is_accepted() -> None:
     assert "Adds." in example.tools
 
 
-def test_the_system_message_may_stand_first_in_the_conversation() -> None:
+def test_the_first_turn_may_be_the_system_message() -> None:
     example = read_sharegpt(
         {"conversations": [message("system"), message("human"), message("gpt")], "tools": ""}
     )

@@ -56,7 +56,7 @@ def refused(url: str, retries: Retries = SOON, timeout: float = 30.0) -> Inferen
     return caught.value
 
 
-def test_an_answer_is_read(server: ScriptedServer) -> None:
+def test_a_completion_is_parsed(server: ScriptedServer) -> None:
     completion = chat(server.url)
 
     assert completion.content == "46"
@@ -67,7 +67,7 @@ def test_an_answer_is_read(server: ScriptedServer) -> None:
     assert completion.latency_seconds > 0
 
 
-def test_the_key_and_only_fields_that_are_set_are_sent(server: ScriptedServer) -> None:
+def test_only_set_fields_and_the_api_key_are_sent(server: ScriptedServer) -> None:
     chat(server.url)
 
     headers, body = server.requests[0]
@@ -75,7 +75,7 @@ def test_the_key_and_only_fields_that_are_set_are_sent(server: ScriptedServer) -
     assert body == {"model": "m", "messages": REQUEST.messages, "max_tokens": 8}
 
 
-def test_tool_calls_are_read(server: ScriptedServer) -> None:
+def test_tool_calls_are_parsed(server: ScriptedServer) -> None:
     call = {"id": "c1", "type": "function", "function": {"name": "run", "arguments": '{"x": 1}'}}
     message = {"role": "assistant", "content": None, "tool_calls": [call]}
     body = {"choices": [{"message": message, "finish_reason": "tool_calls"}]}
@@ -89,7 +89,7 @@ def test_tool_calls_are_read(server: ScriptedServer) -> None:
 
 
 @pytest.mark.parametrize("status", [408, 409, 429, 500, 502, 503, 529])
-def test_passing_trouble_is_retried(server: ScriptedServer, status: int) -> None:
+def test_transient_statuses_are_retried(server: ScriptedServer, status: int) -> None:
     server.script = [answer(status, {}), answer()]
 
     assert chat(server.url).attempts == 2
@@ -102,13 +102,13 @@ def test_a_broken_connection_is_retried(server: ScriptedServer, trouble: Any) ->
     assert chat(server.url).attempts == 2
 
 
-def test_a_server_that_hangs_is_asked_again(server: ScriptedServer) -> None:
+def test_a_timed_out_request_is_retried(server: ScriptedServer) -> None:
     server.script = [hang, answer()]
 
     assert run_hurried(ask(server.url), lambda: server.requests).attempts == 2
 
 
-def test_a_server_that_only_hangs_fails_without_a_status(server: ScriptedServer) -> None:
+def test_repeated_timeouts_fail_without_a_status(server: ScriptedServer) -> None:
     server.script = [hang]
 
     error = refused(server.url, timeout=0.05)
@@ -118,13 +118,13 @@ def test_a_server_that_only_hangs_fails_without_a_status(server: ScriptedServer)
 
 
 @pytest.mark.parametrize("value", ["0", "Wed, 21 Oct 2015 07:28:00 GMT"])
-def test_retry_after_goes_before_the_own_wait(server: ScriptedServer, value: str) -> None:
+def test_retry_after_overrides_backoff(server: ScriptedServer, value: str) -> None:
     server.script = [answer(429, {}, retry_after=value), answer()]
 
     assert chat(server.url, TOO_LATE).attempts == 2
 
 
-def test_a_wait_beyond_the_deadline_is_not_begun(server: ScriptedServer) -> None:
+def test_a_retry_after_the_deadline_is_not_attempted(server: ScriptedServer) -> None:
     server.script = [answer(429, {}, retry_after="7200")]
 
     error = refused(server.url)
@@ -132,7 +132,7 @@ def test_a_wait_beyond_the_deadline_is_not_begun(server: ScriptedServer) -> None
     assert (error.status, error.transient, error.attempts) == (429, True, 1)
 
 
-def test_attempts_are_bounded(server: ScriptedServer) -> None:
+def test_the_number_of_attempts_is_bounded(server: ScriptedServer) -> None:
     server.script = [answer(503, {"error": {"message": "overloaded"}})]
 
     error = refused(server.url)
@@ -143,7 +143,7 @@ def test_attempts_are_bounded(server: ScriptedServer) -> None:
 
 
 @pytest.mark.parametrize("status", [307, 400, 401, 404, 422])
-def test_a_refusal_is_final(server: ScriptedServer, status: int) -> None:
+def test_a_client_error_is_not_retried(server: ScriptedServer, status: int) -> None:
     server.script = [answer(status, {"error": {"message": "the prompt is too long"}})]
 
     error = refused(server.url)
@@ -153,7 +153,7 @@ def test_a_refusal_is_final(server: ScriptedServer, status: int) -> None:
     assert len(server.requests) == 1
 
 
-def test_a_conflict_that_says_so_is_final(server: ScriptedServer) -> None:
+def test_should_retry_false_prevents_a_retry(server: ScriptedServer) -> None:
     server.script = [answer(409, {}, x_should_retry="false")]
 
     refused(server.url)
@@ -165,7 +165,9 @@ def test_a_conflict_that_says_so_is_final(server: ScriptedServer) -> None:
     "body",
     [b"<html>hello</html>", b"", b'{"choices": []}', b'{"choices": [{"message": 1}]}', b"\xff"],
 )
-def test_garbage_is_asked_again_and_shown(server: ScriptedServer, body: bytes) -> None:
+def test_an_unreadable_response_is_retried_and_reported(
+    server: ScriptedServer, body: bytes
+) -> None:
     server.script = [answer(200, body)]
 
     error = refused(server.url)
@@ -175,7 +177,7 @@ def test_garbage_is_asked_again_and_shown(server: ScriptedServer, body: bytes) -
     assert len(server.requests) > 1
 
 
-def test_a_body_is_kept_only_so_far_and_without_the_key(server: ScriptedServer) -> None:
+def test_an_error_body_is_truncated_and_redacted(server: ScriptedServer) -> None:
     server.script = [answer(400, b"no access with sk-secret" + b"x" * 100_000)]
 
     error = refused(server.url)
@@ -184,19 +186,19 @@ def test_a_body_is_kept_only_so_far_and_without_the_key(server: ScriptedServer) 
     assert "sk-secret" not in error.body + error.message
 
 
-def test_an_endless_answer_is_cut_off(server: ScriptedServer) -> None:
+def test_an_oversized_response_is_refused(server: ScriptedServer) -> None:
     server.script = [answer(200, b"x" * (33 << 20))]
 
     assert "more than 32 MiB" in refused(server.url).message
 
 
-def test_no_server_at_all_is_transient_trouble() -> None:
+def test_an_unreachable_server_is_a_transient_error() -> None:
     error = refused(f"http://127.0.0.1:{free_port()}/v1")
 
     assert (error.transient, error.status, error.body) == (True, None, "")
 
 
-def test_a_proxy_is_not_asked_for_loopback(
+def test_loopback_requests_bypass_proxies(
     server: ScriptedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY"):

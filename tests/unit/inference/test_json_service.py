@@ -63,7 +63,7 @@ def failed(url: str, **options: Any) -> ServiceFailed:
     return caught.value
 
 
-def test_the_payload_and_the_key_are_sent(server: ScriptedServer) -> None:
+def test_the_payload_and_api_key_are_sent(server: ScriptedServer) -> None:
     server.script = [answer(body={"sum": 3})]
 
     came = post(server.url, {"text": "é\ud800"})
@@ -74,7 +74,7 @@ def test_the_payload_and_the_key_are_sent(server: ScriptedServer) -> None:
 
 
 @pytest.mark.parametrize("trouble", [reset, break_off, answer(503), answer(body=b"<html>")])
-def test_passing_trouble_is_tried_again(server: ScriptedServer, trouble: Any) -> None:
+def test_transient_failures_are_retried(server: ScriptedServer, trouble: Any) -> None:
     server.script = [trouble, trouble, answer(body=5)]
 
     came = post(server.url)
@@ -92,7 +92,7 @@ def test_passing_trouble_is_tried_again(server: ScriptedServer, trouble: Any) ->
         (answer(body=b"[" * 100_000), FailureKind.UNREADABLE),
     ],
 )
-def test_trouble_that_is_not_worth_it_is_not(
+def test_failures_outside_the_retry_policy_are_not_retried(
     server: ScriptedServer, trouble: Any, told: FailureKind
 ) -> None:
     server.script = [trouble]
@@ -103,13 +103,13 @@ def test_trouble_that_is_not_worth_it_is_not(
     assert error.attempts == len(server.requests) == 1
 
 
-def test_an_attempt_has_its_time(server: ScriptedServer) -> None:
+def test_a_timed_out_attempt_is_retried(server: ScriptedServer) -> None:
     server.script = [hang, answer(body=5)]
 
     assert post(server.url, moments=[lambda: server.requests]).attempts == 2
 
 
-def test_all_attempts_have_their_time_together(server: ScriptedServer) -> None:
+def test_all_attempts_share_one_deadline(server: ScriptedServer) -> None:
     server.script = [hang]
 
     error = failed(server.url, retries=Retries(1000, 0.3, kinds=ALL), timeout=0.2)
@@ -127,14 +127,14 @@ def test_refused_connections_are_retried_and_reported() -> None:
     assert error.attempts == 3
 
 
-def test_the_server_says_when_to_come_again(server: ScriptedServer) -> None:
+def test_retry_after_overrides_backoff(server: ScriptedServer) -> None:
     server.script = [answer(503, retry_after="0"), answer(body=1)]
     patient = Retries(2, 60.0, frozenset({503}), first_wait_seconds=3600, longest_wait_seconds=3600)
 
     assert post(server.url, retries=patient).attempts == 2
 
 
-def test_an_answer_without_end_is_cut_off(
+def test_an_oversized_response_is_refused(
     server: ScriptedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(json_service, "LARGEST_ANSWER", 1 << 20)
@@ -153,7 +153,7 @@ def test_compressed_answers_cannot_bypass_the_limit(server: ScriptedServer) -> N
 
 
 @pytest.mark.parametrize("direct", [True, False])
-def test_services_of_the_operators_own_are_asked_past_proxies(
+def test_direct_services_bypass_proxies(
     server: ScriptedServer, monkeypatch: pytest.MonkeyPatch, direct: bool
 ) -> None:
     monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{free_port()}")
@@ -176,7 +176,7 @@ def test_services_of_the_operators_own_are_asked_past_proxies(
             asyncio.run(ask())
 
 
-def test_key_is_never_revealed(server: ScriptedServer) -> None:
+def test_the_api_key_is_redacted_from_errors(server: ScriptedServer) -> None:
     server.script = [answer(401, b"no such key: sk-secret")]
 
     error = failed(server.url)
@@ -189,9 +189,9 @@ def test_key_is_never_revealed(server: ScriptedServer) -> None:
     ("header", "seconds"),
     [("2", 2.0), ("-3", 0.0), ("", None), ("inf", None), ("nan", None), ("soon", None)],
 )
-def test_a_header_of_waiting_is_read(header: str, seconds: float | None) -> None:
+def test_retry_after_seconds_are_parsed(header: str, seconds: float | None) -> None:
     assert seconds_to_wait(header) == seconds
 
 
-def test_a_date_of_waiting_that_has_passed_asks_for_none() -> None:
+def test_a_past_retry_after_date_means_no_wait() -> None:
     assert seconds_to_wait("Wed, 21 Oct 2015 07:28:00 GMT") == 0.0

@@ -15,7 +15,7 @@ def weights(path: Path, **shapes: list[int]) -> None:
     path.write_bytes(struct.pack("<Q", len(text)) + text)
 
 
-def test_linear_maps_are_those_of_the_layers(tmp_path: Path) -> None:
+def test_linear_layer_names_are_read_from_the_weights(tmp_path: Path) -> None:
     weights(tmp_path / "model-1.safetensors", model__embed_tokens__weight=[9, 4])
     weights(
         tmp_path / "model-2.safetensors",
@@ -32,7 +32,7 @@ def test_linear_maps_are_those_of_the_layers(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "content", [b"", b"\x01", b"\x02\0\0\0\0\0\0\0{", b"\x04" + b"\0" * 7 + b"null"]
 )
-def test_files_of_another_kind_name_none(tmp_path: Path, content: bytes) -> None:
+def test_other_file_formats_list_no_layers(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "model.safetensors").write_bytes(content)
 
     assert linear_modules(tmp_path) == []

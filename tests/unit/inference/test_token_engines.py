@@ -89,7 +89,7 @@ def failure(server: ScriptedServer, kind: Kind) -> EngineFailed:
     return caught.value
 
 
-def test_each_token_has_the_version_that_sampled_it(server: ScriptedServer) -> None:
+def test_each_token_records_the_version_that_sampled_it(server: ScriptedServer) -> None:
     server.script = [answer(body=of_vllm())]
 
     sampled = generate(server, VllmTokenEngine)
@@ -97,7 +97,7 @@ def test_each_token_has_the_version_that_sampled_it(server: ScriptedServer) -> N
     assert sampled == SampledTokens((7, 8, 9), (-0.5, -1.5, -2.5), (2, 4, 4), "stop")
 
 
-def test_a_server_elsewhere_has_one_version(server: ScriptedServer) -> None:
+def test_an_external_server_has_a_single_version(server: ScriptedServer) -> None:
     server.script = [answer(body=of_completions())]
 
     sampled = generate(server, CompletionsTokenEngine)
@@ -132,7 +132,7 @@ def test_all_sampling_fields_are_sent(server: ScriptedServer, kind: Kind) -> Non
 
 @BOTH
 @pytest.mark.parametrize("trouble", [reset, break_off, answer(503, {}), answer(200, b"<html>")])
-def test_passing_trouble_costs_an_attempt(server: ScriptedServer, kind: Kind, trouble: Any) -> None:
+def test_transient_failures_are_retried(server: ScriptedServer, kind: Kind, trouble: Any) -> None:
     server.script = [trouble, answer(body=answered(kind))]
 
     assert generate(server, kind).token_ids == (7, 8, 9)
@@ -148,7 +148,7 @@ def test_passing_trouble_costs_an_attempt(server: ScriptedServer, kind: Kind, tr
         {"finish_reason": "error"},
     ],
 )
-def test_an_answer_that_cannot_be_learned_from_is_a_failure(
+def test_an_inconsistent_response_is_a_failure(
     server: ScriptedServer, kind: Kind, changes: dict[str, Any]
 ) -> None:
     server.script = [answer(body=answered(kind, **changes))]
@@ -184,7 +184,9 @@ def test_a_token_without_a_version_is_a_failure(server: ScriptedServer, spans: A
 
 
 @pytest.mark.parametrize("missing", ["token_ids", "logprobs"])
-def test_a_server_without_token_ids_is_named_at_once(server: ScriptedServer, missing: str) -> None:
+def test_a_server_without_token_ids_fails_without_a_retry(
+    server: ScriptedServer, missing: str
+) -> None:
     server.script = [answer(body=of_completions(**{missing: None}))]
 
     error = failure(server, CompletionsTokenEngine)
@@ -195,14 +197,14 @@ def test_a_server_without_token_ids_is_named_at_once(server: ScriptedServer, mis
 
 
 @BOTH
-def test_refusal_does_not_reveal_the_key(server: ScriptedServer, kind: Kind) -> None:
+def test_the_api_key_is_redacted_from_errors(server: ScriptedServer, kind: Kind) -> None:
     server.script = [answer(400, {"error": {"message": "too long for sk-secret"}})]
 
     assert "too long for ***" in failure(server, kind).message
 
 
 @BOTH
-def test_a_prompts_log_probabilities_are_the_best_and_its_own(
+def test_prompt_log_probs_include_the_top_tokens_and_the_prompts_own(
     server: ScriptedServer, kind: Kind
 ) -> None:
     server.script = [answer(body=answered(kind))]
@@ -216,7 +218,7 @@ def test_a_prompts_log_probabilities_are_the_best_and_its_own(
 
 @BOTH
 @pytest.mark.parametrize("prompt", [[1, 2], [1, 2, 4], [1, 2, 3, 3]])
-def test_log_probabilities_of_another_prompt_are_a_failure(
+def test_log_probs_of_another_prompt_are_a_failure(
     server: ScriptedServer, kind: Kind, prompt: list[int]
 ) -> None:
     server.script = [answer(body=answered(kind))]

@@ -34,23 +34,21 @@ def request(path: str, *keys: bytes) -> Scope:
 
 
 @pytest.mark.parametrize("path", ["/collective_rpc", "/v1/models", "/metrics", "/health/x", ""])
-def test_the_key_opens_every_route_and_nothing_else_does(
-    monkeypatch: pytest.MonkeyPatch, path: str
-) -> None:
+def test_every_route_requires_the_api_key(monkeypatch: pytest.MonkeyPatch, path: str) -> None:
     assert statuses(monkeypatch, request(path, KEY)) == [200]
     for keys in ([], [b"Bearer another"], [b"the-key"], [b""], [b"Bearer \xff"]):
         assert statuses(monkeypatch, request(path, *keys)) == [401]
 
 
-def test_health_is_for_everybody(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_health_needs_no_key(monkeypatch: pytest.MonkeyPatch) -> None:
     assert statuses(monkeypatch, request("/health")) == [200]
 
 
-def test_a_web_socket_needs_the_key_too(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_websockets_require_the_api_key(monkeypatch: pytest.MonkeyPatch) -> None:
     scope = {**request("/v1/realtime"), "type": "websocket"}
 
     assert statuses(monkeypatch, scope) == [1008]
 
 
-def test_the_applications_own_start_is_let_through(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lifespan_events_pass_through(monkeypatch: pytest.MonkeyPatch) -> None:
     assert statuses(monkeypatch, {"type": "lifespan"}) == [200]

@@ -75,7 +75,7 @@ def value(launch: ServerCommand, option: str) -> str:
     return launch.command[launch.command.index(option) + 1]
 
 
-def test_it_listens_on_loopback_with_a_key_that_no_listing_shows(tmp_path: Path) -> None:
+def test_the_server_listens_on_loopback_with_a_hidden_random_key(tmp_path: Path) -> None:
     first, second = (plan(model(tmp_path, TINY)) for _ in range(2))
 
     assert value(first, "--host") == "127.0.0.1"
@@ -84,7 +84,7 @@ def test_it_listens_on_loopback_with_a_key_that_no_listing_shows(tmp_path: Path)
     assert first.api_key not in repr(first)
 
 
-def test_it_reports_nothing_to_anybody(tmp_path: Path) -> None:
+def test_usage_statistics_are_disabled(tmp_path: Path) -> None:
     assert plan(model(tmp_path, TINY)).environment["VLLM_NO_USAGE_STATS"] == "1"
 
 
@@ -98,7 +98,7 @@ def test_without_a_gpu_float32_weights_keep_their_precision(tmp_path: Path) -> N
     ("config", "mebibytes"),
     [(TINY, 64), (LLAMA_70B, 2048), ({}, 1024), ({**TINY, "num_hidden_layers": 24}, 768)],
 )
-def test_without_a_gpu_the_cache_fits_the_model(
+def test_without_a_gpu_the_kv_cache_is_sized_to_the_model(
     tmp_path: Path, config: dict[str, Any], mebibytes: int
 ) -> None:
     launch = plan(model(tmp_path, config))
@@ -106,7 +106,7 @@ def test_without_a_gpu_the_cache_fits_the_model(
     assert value(launch, "--kv-cache-memory-bytes") == str(mebibytes * MEBIBYTE)
 
 
-def test_without_a_gpu_nothing_is_compiled_unless_asked(tmp_path: Path) -> None:
+def test_without_a_gpu_eager_mode_is_the_default(tmp_path: Path) -> None:
     source = model(tmp_path, TINY)
 
     assert "--enforce-eager" in plan(source).command
@@ -115,7 +115,7 @@ def test_without_a_gpu_nothing_is_compiled_unless_asked(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("visible", "size"), [("GPU-a,GPU-b", "2"), ("0", "1"), (None, "1")])
-def test_every_visible_gpu_takes_part(
+def test_all_visible_gpus_are_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, visible: str | None, size: str
 ) -> None:
     if visible is None:
@@ -129,7 +129,7 @@ def test_every_visible_gpu_takes_part(
     assert value(launch, "--gpu-memory-utilization") == "0.5"
 
 
-def test_a_server_has_its_own_gpus(tmp_path: Path) -> None:
+def test_a_server_uses_only_its_assigned_gpus(tmp_path: Path) -> None:
     launch = plan(model(tmp_path, TINY), Accelerator.CUDA, devices=("GPU-b", "GPU-c"))
 
     assert value(launch, "--tensor-parallel-size") == "2"
@@ -150,7 +150,7 @@ def test_development_routes_are_opt_in_and_guarded(tmp_path: Path) -> None:
     assert value(sampling, "--logprobs-mode") == "processed_logprobs"
 
 
-def test_adapters_that_come_later_have_their_slots(tmp_path: Path) -> None:
+def test_slots_are_reserved_for_adapters_loaded_later(tmp_path: Path) -> None:
     slots = AdapterSlots(rank=12, count=3)
 
     launch = plan(model(tmp_path, TINY), routes=Routes(adapters=slots))
@@ -161,7 +161,7 @@ def test_adapters_that_come_later_have_their_slots(tmp_path: Path) -> None:
     assert "--middleware" in launch.command
 
 
-def test_only_a_gpu_can_sleep(tmp_path: Path) -> None:
+def test_sleep_mode_requires_a_gpu(tmp_path: Path) -> None:
     source, routes = model(tmp_path, TINY), Routes(sleep=True)
 
     assert "--enable-sleep-mode" in plan(source, Accelerator.CUDA, routes=routes).command
@@ -172,7 +172,7 @@ def test_only_a_gpu_can_sleep(tmp_path: Path) -> None:
     ("config", "rank"),
     [({"r": 4}, "8"), ({"r": 16}, "16"), ({"r": 8, "rank_pattern": {"q_proj": 100}}, "128")],
 )
-def test_an_adapter_gets_the_smallest_rank_that_holds_it(
+def test_max_lora_rank_is_the_smallest_that_fits_the_adapter(
     tmp_path: Path, config: object, rank: str
 ) -> None:
     tuned = adapter(tmp_path / "adapter", config)
@@ -185,19 +185,19 @@ def test_an_adapter_gets_the_smallest_rank_that_holds_it(
 
 
 @pytest.mark.parametrize("config", [{"r": 1000}, {"rank": 8}, []])
-def test_an_adapter_that_cannot_be_served_is_refused(tmp_path: Path, config: object) -> None:
+def test_an_unservable_adapter_is_refused(tmp_path: Path, config: object) -> None:
     tuned = adapter(tmp_path / "adapter", config)
 
     with pytest.raises(InvalidRequest):
         plan(model(tmp_path, TINY), adapters=(tuned,))
 
 
-def test_missing_folder_is_refused_before_the_launch(tmp_path: Path) -> None:
+def test_a_missing_model_folder_is_refused_before_launch(tmp_path: Path) -> None:
     with pytest.raises(InvalidRequest, match=r"model folder .* does not exist"):
         plan(ModelSource(path=tmp_path / "missing"))
 
 
-def test_weights_can_have_a_tokenizer_from_elsewhere(tmp_path: Path) -> None:
+def test_the_tokenizer_may_come_from_another_folder(tmp_path: Path) -> None:
     source = ModelSource(path=model(tmp_path, TINY).path, tokenizer=tmp_path / "base")
 
     assert f"--tokenizer={tmp_path / 'base'}" in plan(source).command
@@ -213,6 +213,6 @@ def test_a_hub_model_is_served_at_its_revision() -> None:
     "options",
     [{"trust_remote_code": True}, {"max_model_len": "100"}, {"gpu_memory_utilization": 1.5}],
 )
-def test_unknown_and_unfit_options_are_refused(options: dict[str, Any]) -> None:
+def test_unknown_and_invalid_options_are_refused(options: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         VllmOptions.model_validate(options)

@@ -47,11 +47,11 @@ WORKER = "(EngineCore pid=8471) ERROR 11-21 11:13:12 [multiproc_executor.py:953]
         ([], None),
     ],
 )
-def test_the_cause_of_a_failure_is_one_line(lines: list[str], cause: str | None) -> None:
+def test_a_failure_cause_is_one_line(lines: list[str], cause: str | None) -> None:
     assert failure_cause(lines) == cause
 
 
-def test_a_long_cause_is_cut() -> None:
+def test_a_long_cause_is_truncated() -> None:
     cause = failure_cause(["ValueError: " + "x" * 10_000])
 
     assert cause is not None
@@ -65,7 +65,7 @@ def test_milestones_are_recognized() -> None:
     assert milestone("INFO: Waiting for application startup.") is None
 
 
-def test_a_follower_gives_whole_lines_written_after_it_began(tmp_path: Path) -> None:
+def test_a_follower_yields_complete_lines_written_after_its_start(tmp_path: Path) -> None:
     log = tmp_path / "vllm.log"
     log.write_text("of another attempt\n")
     follower = LogFollower(log)

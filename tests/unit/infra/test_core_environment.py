@@ -24,7 +24,7 @@ def _modules(checkout: Path) -> set[str]:
     return {path.stem for path in checkout.glob(".venv/lib/*/site-packages/*.py")}
 
 
-def test_it_is_created_once_reused_and_extended(
+def test_the_environment_is_created_once_then_reused_and_extended(
     checkout: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main([], checkout) == 0
@@ -47,7 +47,7 @@ def test_an_incomplete_environment_is_replaced(checkout: Path) -> None:
     assert not leftover.exists()
 
 
-def test_a_failure_leaves_it_incomplete_and_shows_the_cause(
+def test_a_failed_installation_is_incomplete_and_shows_the_cause(
     checkout: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     lock = checkout / "infra" / "requirements" / "core.txt"

@@ -36,12 +36,12 @@ def _install(tmp_path: Path) -> str:
     return log.read_text()
 
 
-def test_without_apt_it_says_what_is_wanted(tmp_path: Path, add_program: AddProgram) -> None:
+def test_without_apt_the_wanted_packages_are_named(tmp_path: Path, add_program: AddProgram) -> None:
     with pytest.raises(PackagesUnavailable, match="no apt-get to install toy"):
         _install(tmp_path)
 
 
-def test_root_installs(
+def test_root_installs_with_apt(
     tmp_path: Path, add_program: AddProgram, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 0)
@@ -51,7 +51,7 @@ def test_root_installs(
     assert log.endswith("install --yes --no-install-recommends toy\n")
 
 
-def test_a_sudo_without_password_is_used(
+def test_passwordless_sudo_is_used(
     tmp_path: Path, add_program: AddProgram, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
@@ -60,7 +60,7 @@ def test_a_sudo_without_password_is_used(
     assert "as root" in _install(tmp_path)
 
 
-def test_without_root_it_says_what_root_would_do(
+def test_without_root_the_command_to_run_is_shown(
     tmp_path: Path, add_program: AddProgram, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)

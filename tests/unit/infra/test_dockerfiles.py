@@ -16,18 +16,18 @@ def _final_stage(path: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("path", DOCKERFILES, ids=lambda path: path.parent.name)
-def test_only_the_process_that_becomes_other_users_is_root(path: Path) -> None:
+def test_only_the_sandbox_image_runs_as_root(path: Path) -> None:
     users = [line.split()[1] for line in _final_stage(path) if line.startswith("USER ")]
     assert users == ([] if path.parent.name == "sandbox" else ["10001:10001"])
 
 
 @pytest.mark.parametrize("path", DOCKERFILES, ids=lambda path: path.parent.name)
-def test_the_image_says_how_its_health_is_checked(path: Path) -> None:
+def test_every_image_has_a_health_check(path: Path) -> None:
     assert any(line.startswith("HEALTHCHECK ") for line in _final_stage(path))
 
 
 @pytest.mark.parametrize("path", DOCKERFILES, ids=lambda path: path.parent.name)
-def test_the_image_copies_what_the_service_imports_and_nothing_else(path: Path) -> None:
+def test_every_image_copies_exactly_what_its_service_imports(path: Path) -> None:
     copied = {
         part
         for line in _final_stage(path)
@@ -62,5 +62,5 @@ def _file_of(module: str) -> str:
 
 
 @pytest.mark.parametrize("path", DOCKERFILES, ids=lambda path: path.parent.name)
-def test_addresses_of_package_indexes_stay_out_of_the_image(path: Path) -> None:
+def test_package_index_addresses_stay_out_of_the_image(path: Path) -> None:
     assert not any("PIP_" in line for line in _final_stage(path))

@@ -62,7 +62,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     return Machine(tmp_path, monkeypatch)
 
 
-def test_the_packages_of_all_missing_languages_are_installed(machine: Machine) -> None:
+def test_packages_of_all_missing_languages_are_installed(machine: Machine) -> None:
     brought = machine.installs("one", "two")
     machine.add("apt-get", f'case "$*" in *one-package*two-package*) {brought};; esac')
     assert not has_languages()
@@ -70,7 +70,7 @@ def test_the_packages_of_all_missing_languages_are_installed(machine: Machine) -
     assert has_languages()
 
 
-def test_a_package_that_cannot_be_had_keeps_no_other_away(machine: Machine) -> None:
+def test_one_unavailable_package_does_not_block_the_rest(machine: Machine) -> None:
     machine.add(
         "apt-get",
         f'case "$*" in *two-package*) exit 100;; *one-package*) {machine.installs("one")};; esac',
@@ -80,7 +80,7 @@ def test_a_package_that_cannot_be_had_keeps_no_other_away(machine: Machine) -> N
     assert (machine.programs / "one").exists()
 
 
-def test_what_has_no_package_here_comes_from_npm(machine: Machine) -> None:
+def test_a_language_without_a_debian_package_is_installed_with_npm(machine: Machine) -> None:
     machine.add(
         "apt-get",
         f'case "$*" in *two-package*) exit 100;; *one-package*) {machine.installs("one")};; esac',
@@ -90,7 +90,7 @@ def test_what_has_no_package_here_comes_from_npm(machine: Machine) -> None:
     assert has_languages()
 
 
-def test_packages_that_bring_nothing_are_reported(machine: Machine) -> None:
+def test_languages_still_missing_after_installation_are_reported(machine: Machine) -> None:
     machine.add("apt-get", machine.installs("one"))
     with pytest.raises(PackagesUnavailable, match=r"still missing: two$"):
         machine.install()

@@ -29,11 +29,11 @@ def _fake_python(path: Path, script: str) -> None:
     path.chmod(0o755)
 
 
-def test_the_launcher_is_written_in_an_old_grammar() -> None:
+def test_the_launcher_parses_as_python_3_7() -> None:
     ast.parse(LAUNCHER.read_text(), feature_version=(3, 7))
 
 
-def test_without_a_new_enough_python_it_says_what_to_do(tmp_path: Path) -> None:
+def test_without_a_recent_python_the_fix_is_explained(tmp_path: Path) -> None:
     _fake_python(tmp_path / "python3.12", "exit 127")  # a shim that leads nowhere
     result = _go_on(tmp_path)
     assert result.returncode == 1
@@ -41,7 +41,7 @@ def test_without_a_new_enough_python_it_says_what_to_do(tmp_path: Path) -> None:
     assert "make demo PYTHON=" in result.stderr
 
 
-def test_a_newer_python_beside_the_old_one_is_used(tmp_path: Path) -> None:
+def test_a_newer_python_on_the_path_is_used(tmp_path: Path) -> None:
     _fake_python(tmp_path / "python3.12", 'case "$1" in -c) exit 0;; esac; echo went on')
     result = _go_on(tmp_path)
     assert (result.returncode, result.stdout) == (0, "went on\n")

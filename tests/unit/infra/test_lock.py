@@ -30,13 +30,13 @@ def test_every_locked_package_has_one_exact_version(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in SOURCES if name.endswith("/cpu")])
-def test_a_lock_for_machines_without_gpu_holds_nothing_of_cuda(name: str) -> None:
+def test_a_cpu_lock_has_no_cuda_packages(name: str) -> None:
     locked = _names(SOURCES[name].with_suffix(".txt"))
     assert {package for package in locked if package.startswith(("nvidia", "cuda"))} == set()
     assert locked.isdisjoint({"torch", "triton"})
 
 
-def test_pins_stay_unless_an_upgrade_is_asked_for() -> None:
+def test_pins_are_kept_unless_an_upgrade_is_requested() -> None:
     source = SOURCES["core"]
     assert "--upgrade" not in compile_command("core", source, upgrade=False)
     assert "--upgrade" in compile_command("core", source, upgrade=True)
@@ -48,7 +48,7 @@ def test_an_unknown_lock_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert "no such lock: cores" in capsys.readouterr().err
 
 
-def test_only_what_has_a_variant_for_gpus_asks_the_index_without_cuda(
+def test_only_locks_with_gpu_variants_use_the_cpu_index(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.delenv("UV_FIND_LINKS", raising=False)

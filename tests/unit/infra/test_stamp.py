@@ -41,31 +41,31 @@ def test_only_what_is_missing_is_installed(
     assert missing_steps(found, WANTED, dev=dev) == steps
 
 
-def test_an_outdated_environment_keeps_the_tools_it_had() -> None:
+def test_a_rebuilt_environment_keeps_its_dev_tools() -> None:
     assert missing_steps(replace(WANTED, core="c0"), WANTED, dev=False) == ALL
 
 
-def test_a_written_stamp_is_read_again(tmp_path: Path) -> None:
+def test_a_stamp_round_trips(tmp_path: Path) -> None:
     environment = _environment(tmp_path)
     write_stamp(environment, WANTED)
     assert read_stamp(environment) == WANTED
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"python": "3.11.2"}'])
-def test_a_damaged_stamp_counts_as_none(tmp_path: Path, content: str) -> None:
+def test_a_corrupt_stamp_counts_as_missing(tmp_path: Path, content: str) -> None:
     environment = _environment(tmp_path)
     (environment / STAMP).write_text(content)
     assert read_stamp(environment) is None
 
 
-def test_an_environment_whose_python_is_gone_counts_as_none(tmp_path: Path) -> None:
+def test_an_environment_without_its_python_counts_as_missing(tmp_path: Path) -> None:
     environment = _environment(tmp_path)
     write_stamp(environment, WANTED)
     (environment / "bin" / "python").unlink()
     assert read_stamp(environment) is None
 
 
-def test_settings_of_tools_do_not_change_what_is_wanted(tmp_path: Path) -> None:
+def test_tool_settings_do_not_invalidate_the_stamp(tmp_path: Path) -> None:
     requirements = tmp_path / "infra" / "requirements"
     requirements.mkdir(parents=True)
     for name in ("core.txt", "dev.txt"):

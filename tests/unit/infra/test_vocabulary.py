@@ -21,5 +21,5 @@ def test_a_retired_word_is_found_with_its_replacement(line: str, better: str) ->
     "line",
     ["there is no job", "it is no longer queued", "optimizer", "the player played on", "promise"],
 )
-def test_other_words_stay(line: str) -> None:
+def test_other_words_are_accepted(line: str) -> None:
     assert list(retired_in(line)) == []

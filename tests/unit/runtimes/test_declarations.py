@@ -18,7 +18,7 @@ def requirements(lock: Path) -> list[str]:
     return [line for line in lock.read_text().splitlines() if re.match(r"[A-Za-z0-9]", line)]
 
 
-def test_the_runtimes_of_the_services_are_declared() -> None:
+def test_all_runtimes_of_the_services_are_declared() -> None:
     assert {"training", "vllm", "sandbox"} <= set(NAMES)
 
 
@@ -34,7 +34,7 @@ def test_a_lock_pins_every_package(name: str, accelerator: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_no_cuda_package_reaches_a_machine_without_a_gpu(name: str) -> None:
+def test_a_cpu_lock_has_no_cuda_packages(name: str) -> None:
     declaration = read_declaration(DECLARATIONS / name, "cpu")
 
     assert [line for line in requirements(declaration.lock) if CUDA_ONLY.search(line)] == []
@@ -43,7 +43,7 @@ def test_no_cuda_package_reaches_a_machine_without_a_gpu(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", WITH_CUDA)
-def test_both_accelerators_agree_on_torch(name: str) -> None:
+def test_cpu_and_cuda_use_the_same_torch_version(name: str) -> None:
     cpu = read_declaration(DECLARATIONS / name, "cpu")
     cuda = read_declaration(DECLARATIONS / name, "cuda")
 
@@ -53,7 +53,7 @@ def test_both_accelerators_agree_on_torch(name: str) -> None:
     assert cpu.version != cuda.version
 
 
-def test_code_in_the_sandbox_finds_the_packages_that_rollouts_use() -> None:
+def test_the_sandbox_has_the_packages_that_rollouts_use() -> None:
     declaration = read_declaration(DECLARATIONS / "sandbox", "cpu")
 
     locked = {line.partition("==")[0] for line in requirements(declaration.lock)}
@@ -62,7 +62,7 @@ def test_code_in_the_sandbox_finds_the_packages_that_rollouts_use() -> None:
     assert scientific | {"pytest", "ipykernel", "jupyter-client"} <= locked
 
 
-def test_what_is_declared_for_the_cpu_alone_is_the_same_with_a_gpu() -> None:
+def test_a_cpu_only_declaration_is_the_same_with_a_gpu() -> None:
     folder = DECLARATIONS / "sandbox"
 
     assert read_declaration(folder, "cuda") == read_declaration(folder, "cpu")

@@ -30,7 +30,7 @@ def test_an_installed_runtime_is_found(tmp_path: Path) -> None:
     assert (runtime.version, runtime.accelerator) == ("abc", Accelerator.CUDA)
 
 
-def test_a_missing_runtime_says_how_to_install_it(tmp_path: Path) -> None:
+def test_a_missing_runtime_error_shows_how_to_install_it(tmp_path: Path) -> None:
     with pytest.raises(RuntimeMissing) as missing:
         find_runtime(tmp_path / "runtimes", "vllm")
 
@@ -43,7 +43,7 @@ def test_a_missing_runtime_says_how_to_install_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("stamp", "state"), [(None, "half installed"), ("{", "damaged"), ("{}", "damaged")]
 )
-def test_a_half_made_or_damaged_runtime_is_missing(
+def test_an_incomplete_or_corrupt_runtime_counts_as_missing(
     tmp_path: Path, stamp: str | None, state: str
 ) -> None:
     install(tmp_path, stamp)
@@ -52,7 +52,7 @@ def test_a_half_made_or_damaged_runtime_is_missing(
         find_runtime(tmp_path, "vllm")
 
 
-def test_a_child_inherits_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_child_inherits_no_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
     secrets = {
         "TEMPER_DATABASE_URL": "postgresql://u:p@h/d",
         "TEMPER_BROKER_URL": "redis://h",
@@ -90,7 +90,7 @@ def test_a_child_inherits_what_it_needs(monkeypatch: pytest.MonkeyPatch) -> None
     assert environment["OMP_NUM_THREADS"] == "1"
 
 
-def test_a_child_finds_this_repository_and_nothing_else_of_ours(
+def test_a_childs_python_path_is_only_this_repository(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("PYTHONPATH", "/somewhere/else")

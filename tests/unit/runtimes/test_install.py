@@ -46,7 +46,7 @@ def interrupt(toys: Toys, number: signal.Signals) -> tuple[int, str]:
     return process.returncode, output
 
 
-def test_a_runtime_is_made_once_and_then_reused(toys: Toys) -> None:
+def test_a_runtime_is_created_once_and_then_reused(toys: Toys) -> None:
     code, output = toys.install("toy")
     assert (code, "ready" in output, "reused" in output) == (0, True, False), output
     assert toys.run("toy", "import core_toy; print(core_toy.VERSION)") == "1.0"
@@ -58,7 +58,7 @@ def test_a_runtime_is_made_once_and_then_reused(toys: Toys) -> None:
     assert runtime.python.exists()
 
 
-def test_a_runtime_that_needs_no_gpu_is_the_same_with_one(toys: Toys) -> None:
+def test_a_cpu_only_runtime_is_reused_with_a_gpu(toys: Toys) -> None:
     code, output = toys.install("toy", "--accelerator", "cuda")
     assert code == 0, output
 
@@ -66,7 +66,7 @@ def test_a_runtime_that_needs_no_gpu_is_the_same_with_one(toys: Toys) -> None:
     assert find_runtime(toys.home / "runtimes", "toy").accelerator is Accelerator.CPU
 
 
-def test_it_is_installed_where_the_workers_will_look(toys: Toys, tmp_path: Path) -> None:
+def test_a_runtime_is_installed_where_workers_look_for_it(toys: Toys, tmp_path: Path) -> None:
     toys.with_home = False
     toys.variables |= {"TEMPER_HOME": str(toys.home), "TEMPER_RUNTIMES": str(tmp_path / "named")}
     code, output = toys.install("toy")
@@ -80,7 +80,7 @@ def test_it_is_installed_where_the_workers_will_look(toys: Toys, tmp_path: Path)
     assert find_runtime(toys.home / "runtimes", "toy").python.exists()
 
 
-def test_a_changed_lock_rebuilds_it(toys: Toys) -> None:
+def test_a_changed_lock_rebuilds_the_runtime(toys: Toys) -> None:
     toys.install("toy")
     before = find_runtime(toys.home / "runtimes", "toy").version
     make_wheel(toys.wheels, "core_toy", "2.0")
@@ -93,7 +93,7 @@ def test_a_changed_lock_rebuilds_it(toys: Toys) -> None:
     assert find_runtime(toys.home / "runtimes", "toy").version != before
 
 
-def test_everything_a_declaration_can_ask_for_is_installed(toys: Toys) -> None:
+def test_all_parts_of_a_declaration_are_installed(toys: Toys) -> None:
     for name in ("torch_toy", "late_toy"):
         make_wheel(toys.wheels, name, "1.0", requires="package-that-does-not-exist")
     toys.declare(
@@ -119,7 +119,7 @@ def test_everything_a_declaration_can_ask_for_is_installed(toys: Toys) -> None:
     assert list(compiled.rglob("core_toy.*.pyc"))
 
 
-def test_an_install_that_fails_says_why_and_shows_the_log(toys: Toys) -> None:
+def test_a_failed_install_shows_the_cause_and_the_log(toys: Toys) -> None:
     toys.declare("toy", TOML, "missing-toy==1.0\n")
 
     code, output = toys.install("toy")
@@ -132,7 +132,7 @@ def test_an_install_that_fails_says_why_and_shows_the_log(toys: Toys) -> None:
     assert "missing-toy" in log.read_text()
 
 
-def test_a_runtime_that_cannot_be_imported_is_not_installed(toys: Toys) -> None:
+def test_a_runtime_whose_modules_fail_to_import_is_incomplete(toys: Toys) -> None:
     toys.declare("toy", IMPORT_FAILS, "core-toy==1.0\n")
 
     code, output = toys.install("toy")
@@ -143,7 +143,7 @@ def test_a_runtime_that_cannot_be_imported_is_not_installed(toys: Toys) -> None:
         find_runtime(toys.home / "runtimes", "toy")
 
 
-def test_too_little_disk_space_is_said_before_anything_starts(toys: Toys) -> None:
+def test_insufficient_disk_space_is_reported_before_installation(toys: Toys) -> None:
     toys.declare("toy", TOML.replace("0.01", "1_000_000.0"), "core-toy==1.0\n")
 
     code, output = toys.install("toy")
@@ -163,7 +163,7 @@ def test_a_missing_library_names_the_package_to_install(toys: Toys) -> None:
     assert "it needs the system's libtoy9" in output
 
 
-def test_an_install_that_was_killed_is_done_again(toys: Toys) -> None:
+def test_a_killed_install_is_repeated(toys: Toys) -> None:
     interrupt(toys, signal.SIGKILL)
     (toys.folder / "unfinished").unlink()
 
@@ -173,7 +173,7 @@ def test_an_install_that_was_killed_is_done_again(toys: Toys) -> None:
     assert toys.run("toy", "import core_toy; print(core_toy.VERSION)") == "1.0"
 
 
-def test_an_install_that_is_asked_to_end_takes_its_children_along(toys: Toys) -> None:
+def test_a_terminated_install_stops_its_children(toys: Toys) -> None:
     code, output = interrupt(toys, signal.SIGTERM)
 
     assert (code, "interrupted" in output) == (130, True), output
@@ -181,7 +181,7 @@ def test_an_install_that_is_asked_to_end_takes_its_children_along(toys: Toys) ->
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # every child would hold it
 
 
-def test_two_installs_at_once_make_it_once(toys: Toys) -> None:
+def test_concurrent_installs_create_one_runtime(toys: Toys) -> None:
     outputs = [
         process.communicate(timeout=300)[0] for process in (toys.start("toy"), toys.start("toy"))
     ]
@@ -199,14 +199,14 @@ def test_a_typo_in_a_declaration_is_named(toys: Toys) -> None:
     assert "[cpu] unknown key 'no_dep'" in output
 
 
-def test_an_unknown_runtime_is_answered_with_the_known_ones(toys: Toys) -> None:
+def test_an_unknown_runtime_error_lists_the_known_ones(toys: Toys) -> None:
     code, output = toys.install("toi")
 
     assert code == 2
     assert "'toy'" in output
 
 
-def test_a_damaged_stamp_is_as_good_as_none(toys: Toys) -> None:
+def test_a_corrupt_stamp_counts_as_missing(toys: Toys) -> None:
     folder = toys.home / "runtimes" / "toy"
     folder.mkdir(parents=True)
     (folder / "runtime.json").write_text(json.dumps({"version": "1"})[:-3])

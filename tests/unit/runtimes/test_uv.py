@@ -15,7 +15,7 @@ global.no-index='false'
 """
 
 
-def test_uv_asks_the_indexes_that_pip_would_ask() -> None:
+def test_uv_uses_pips_indexes() -> None:
     options, variables = translate(LISTED, {})
 
     given = list(zip(options[::2], options[1::2], strict=True))
@@ -29,17 +29,17 @@ def test_uv_asks_the_indexes_that_pip_would_ask() -> None:
     assert variables == {"SSL_CERT_FILE": "/etc/ssl/certs/ca.crt", "UV_HTTP_TIMEOUT": "180"}
 
 
-def test_variables_of_uv_overrule_those_of_pip() -> None:
+def test_uv_variables_override_pip_settings() -> None:
     _, variables = translate(LISTED, {"UV_HTTP_TIMEOUT": "5"})
 
     assert variables == {"SSL_CERT_FILE": "/etc/ssl/certs/ca.crt"}
 
 
-def test_without_an_index_nothing_is_asked() -> None:
+def test_no_index_is_passed_on() -> None:
     assert translate(":env:.no-index='1'\n", {}) == (["--no-index"], {})
 
 
-def test_the_pinned_uv_is_that_of_the_development_tools() -> None:
+def test_the_pinned_uv_matches_the_development_tools() -> None:
     lock = REPOSITORY / "infra" / "requirements" / "dev.txt"
 
     assert REQUIREMENT in lock.read_text().splitlines()

@@ -39,7 +39,7 @@ def place(**changes: Any) -> TrainingEnvironment:
     return TrainingEnvironment(**(fields | changes))
 
 
-def test_every_argument_is_one_of_the_library() -> None:
+def test_all_arguments_exist_in_llamafactory() -> None:
     arguments = build_arguments(
         spec(method=TrainingType.LORA, adapter=Path("/a"), warmup_ratio=0.1),
         place(has_validation=True, has_gpu=True, has_bf16=True, rows=10**6, cpu_cores=8),
@@ -48,7 +48,7 @@ def test_every_argument_is_one_of_the_library() -> None:
     assert arguments.keys() <= catalogue().arguments.keys()
 
 
-def test_client_arguments_win_over_fields_and_lose_to_the_platform() -> None:
+def test_client_arguments_override_fields_but_not_platform_arguments() -> None:
     arguments = build_arguments(
         spec(arguments={"learning_rate": 5e-5, "save_steps": 7, "output_dir": "/elsewhere"}),
         place(),
@@ -72,7 +72,7 @@ def test_client_arguments_win_over_fields_and_lose_to_the_platform() -> None:
         (5, {"per_device_train_batch_size": 2, "gradient_accumulation_steps": 9}, 1, 2, 9),
     ],
 )
-def test_the_batch_is_divided_over_devices_and_steps(
+def test_the_batch_is_split_across_devices_and_accumulation_steps(
     batch_size: int | None, chosen: dict[str, Any], devices: int, per_device: int, accumulation: int
 ) -> None:
     arguments = build_arguments(
@@ -87,14 +87,14 @@ def test_the_batch_is_divided_over_devices_and_steps(
     ("batch_size", "chosen", "devices"),
     [(5, {}, 2), (8, {"per_device_train_batch_size": 3}, 1)],
 )
-def test_a_batch_that_cannot_be_divided_is_refused(
+def test_an_indivisible_batch_is_refused(
     batch_size: int, chosen: dict[str, Any], devices: int
 ) -> None:
     with pytest.raises(ArgumentRefused, match="cannot be divided"):
         build_arguments(spec(batch_size=batch_size, arguments=chosen), place(devices=devices))
 
 
-def test_half_precision_is_left_out_without_a_gpu_and_chosen_with_one() -> None:
+def test_half_precision_requires_a_gpu_and_is_the_default_there() -> None:
     asked = spec(arguments={"bf16": True, "weight_decay": 0.1})
 
     assert left_out_without_gpu(asked.arguments, place()) == ["bf16"]
@@ -104,7 +104,7 @@ def test_half_precision_is_left_out_without_a_gpu_and_chosen_with_one() -> None:
     assert "bf16" not in build_arguments(fp16, place(has_gpu=True, has_bf16=True))
 
 
-def test_validation_data_are_evaluated_during_training() -> None:
+def test_validation_data_is_evaluated_during_training() -> None:
     arguments = build_arguments(spec(), place(has_validation=True))
 
     assert arguments["eval_dataset"] == "validation"
@@ -112,7 +112,7 @@ def test_validation_data_are_evaluated_during_training() -> None:
     assert "eval_dataset" not in build_arguments(spec(), place())
 
 
-def test_lora_settings_have_the_library_names() -> None:
+def test_lora_settings_use_llamafactory_names() -> None:
     arguments = build_arguments(spec(method=TrainingType.LORA), place())
 
     assert arguments["finetuning_type"] == "lora"
@@ -120,7 +120,7 @@ def test_lora_settings_have_the_library_names() -> None:
     assert arguments["lora_target"] == "all"
 
 
-def test_a_ratio_of_the_client_replaces_our_warm_up() -> None:
+def test_a_client_warmup_ratio_replaces_the_default_warmup() -> None:
     arguments = build_arguments(spec(warmup_ratio=0.5, arguments={"warmup_ratio": 0.1}), place())
 
     assert arguments["warmup_ratio"] == 0.1

@@ -19,7 +19,7 @@ def save(output: Path, step: int, *, complete: bool = True) -> Path:
     return path
 
 
-def test_the_newest_complete_checkpoint_is_the_one_with_most_steps(tmp_path: Path) -> None:
+def test_the_newest_checkpoint_is_the_complete_one_with_the_most_steps(tmp_path: Path) -> None:
     save(tmp_path, 9)
     newest = save(tmp_path, 10)
     save(tmp_path, 11, complete=False)
@@ -27,7 +27,7 @@ def test_the_newest_complete_checkpoint_is_the_one_with_most_steps(tmp_path: Pat
     assert newest_complete(tmp_path) == newest
 
 
-def test_older_checkpoints_keep_only_their_models(tmp_path: Path) -> None:
+def test_older_checkpoints_keep_only_model_files(tmp_path: Path) -> None:
     older, newest = save(tmp_path, 1), save(tmp_path, 2)
 
     keep_only_models(tmp_path, newest)
@@ -36,7 +36,7 @@ def test_older_checkpoints_keep_only_their_models(tmp_path: Path) -> None:
     assert (newest / "optimizer.pt").exists()
 
 
-def test_without_checkpoints_there_is_none(tmp_path: Path) -> None:
+def test_a_run_without_checkpoints_has_no_newest_checkpoint(tmp_path: Path) -> None:
     assert newest_complete(tmp_path / "missing") is None
     save(tmp_path, 1, complete=False)
     assert newest_complete(tmp_path) is None

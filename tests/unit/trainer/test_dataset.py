@@ -60,7 +60,7 @@ def read(path: Path) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("name", ["rows.jsonl", "rows.json", "rows.parquet"])
-def test_every_container_gives_the_same_rows(tmp_path: Path, name: str) -> None:
+def test_all_containers_yield_the_same_rows(tmp_path: Path, name: str) -> None:
     prepared = prepare(spec(write(tmp_path / name, ROWS)), tmp_path / "data")
 
     assert prepared.training_rows == 3
@@ -75,7 +75,7 @@ def test_every_container_gives_the_same_rows(tmp_path: Path, name: str) -> None:
     }
 
 
-def test_the_files_are_described_for_the_library(tmp_path: Path) -> None:
+def test_dataset_info_describes_the_files(tmp_path: Path) -> None:
     asked = spec(write(tmp_path / "t.jsonl", ROWS), write(tmp_path / "v.jsonl", ROWS[:1]))
 
     prepared = prepare(asked, tmp_path / "data")
@@ -88,7 +88,7 @@ def test_the_files_are_described_for_the_library(tmp_path: Path) -> None:
     assert prepared.validation_rows == 1
 
 
-def test_a_named_template_gets_roles_and_tools(tmp_path: Path) -> None:
+def test_a_named_template_receives_roles_and_tools(tmp_path: Path) -> None:
     row = {**ROWS[0], "tools": [{"name": "add"}]}
     row["messages"] = [{"role": "system", "content": "s"}, *ROWS[0]["messages"]]
 
@@ -102,14 +102,14 @@ def test_a_named_template_gets_roles_and_tools(tmp_path: Path) -> None:
     assert json.loads(written["tools"]) == [{"type": "function", "function": {"name": "add"}}]
 
 
-def test_bad_row_is_named(tmp_path: Path) -> None:
+def test_an_invalid_row_is_named(tmp_path: Path) -> None:
     rows = [*ROWS, {"messages": [{"role": "user"}]}]
 
     with pytest.raises(UnreadableFile, match=r"row 4: messages\[0\]\.content is missing"):
         prepare(spec(write(tmp_path / "t.jsonl", rows)), tmp_path / "data")
 
 
-def test_prepared_data_are_found_again_only_for_the_same_input(tmp_path: Path) -> None:
+def test_prepared_data_is_reused_only_for_the_same_input(tmp_path: Path) -> None:
     asked = spec(write(tmp_path / "t.jsonl", ROWS))
     prepared = prepare(asked, tmp_path / "data")
 
@@ -118,7 +118,7 @@ def test_prepared_data_are_found_again_only_for_the_same_input(tmp_path: Path) -
     assert prepared_data(tmp_path / "data", other) is None
 
 
-def test_interrupted_preparation_is_not_taken_for_prepared(tmp_path: Path) -> None:
+def test_interrupted_preparation_is_not_reused(tmp_path: Path) -> None:
     asked = spec(write(tmp_path / "t.jsonl", [*ROWS, {}]))
     with pytest.raises(UnreadableFile):
         prepare(asked, tmp_path / "data")

@@ -25,17 +25,19 @@ from services.trainer.errors import Diverged, Failure, TrainingFailure, explain
         ),
     ],
 )
-def test_error_code_tells_the_kind_of_failure(error: Exception, phase: str, code: str) -> None:
+def test_the_error_code_identifies_the_kind_of_failure(
+    error: Exception, phase: str, code: str
+) -> None:
     assert explain(error, phase).code == code
 
 
-def test_message_is_the_first_line_of_the_root_cause() -> None:
+def test_the_message_is_the_first_line_of_the_root_cause() -> None:
     error = ValueError("\nbad value\nlong explanation")
 
     assert explain(error, "training") == Failure("training_failed", "ValueError: bad value")
 
 
-def test_request_field_is_kept() -> None:
+def test_the_request_field_is_kept() -> None:
     error = ArgumentRefused("lora_rnk", ArgumentProblem.UNKNOWN, "lora_rnk is unknown")
 
     assert explain(error, "starting").param == "llamafactory.lora_rnk"

@@ -10,7 +10,7 @@ from services.trainer.sft.lengths import MAX_COUNTED, LengthHistogram
 
 
 @given(st.lists(st.integers(0, 300), min_size=1), st.integers(0, 300))
-def test_statistics_equal_those_of_the_sorted_list(values: list[int], limit: int) -> None:
+def test_statistics_match_the_sorted_list(values: list[int], limit: int) -> None:
     lengths = LengthHistogram()
     for value in values:
         lengths.add(value)
@@ -24,11 +24,11 @@ def test_statistics_equal_those_of_the_sorted_list(values: list[int], limit: int
     assert found.truncated == sum(value > limit for value in values)
 
 
-def test_no_rows_means_no_statistics() -> None:
+def test_no_rows_yield_no_statistics() -> None:
     assert LengthHistogram().statistics("tokens", 10) is None
 
 
-def test_lengths_beyond_the_histogram_count() -> None:
+def test_lengths_beyond_the_last_bin_are_counted() -> None:
     lengths = LengthHistogram()
     for value in (1, MAX_COUNTED + 5, MAX_COUNTED + 10):
         lengths.add(value)

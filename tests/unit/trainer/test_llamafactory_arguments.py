@@ -31,7 +31,7 @@ def test_ordinary_arguments_are_accepted() -> None:
     )
 
 
-def test_an_unknown_argument_is_named_with_the_nearest_known_one() -> None:
+def test_an_unknown_argument_suggests_the_closest_known_one() -> None:
     error = refused("lora_rnk", 8)
 
     assert error.problem is ArgumentProblem.UNKNOWN
@@ -41,7 +41,7 @@ def test_an_unknown_argument_is_named_with_the_nearest_known_one() -> None:
     assert error.param == "llamafactory.lora_rnk"
 
 
-def test_the_nearest_name_is_one_that_may_be_set() -> None:
+def test_only_permitted_arguments_are_suggested() -> None:
     assert refused("output_directory", "x").nearest != "output_dir"
 
 
@@ -69,23 +69,23 @@ def test_arguments_that_run_code_or_read_files_are_refused(key: str) -> None:
         ("gradient_checkpointing", None),
     ],
 )
-def test_a_value_of_another_type_is_refused(key: str, value: JsonValue) -> None:
+def test_a_value_of_the_wrong_type_is_refused(key: str, value: JsonValue) -> None:
     assert refused(key, value).problem is ArgumentProblem.WRONG_TYPE
 
 
 @pytest.mark.parametrize("key", ["fsdp_config", "lr_scheduler_kwargs", "accelerator_config"])
-def test_the_path_of_a_configuration_file_is_refused(key: str) -> None:
+def test_a_configuration_file_path_is_refused(key: str) -> None:
     assert refused(key, "/etc/passwd").problem is ArgumentProblem.WRONG_TYPE
 
 
-def test_a_value_outside_the_choices_is_refused_with_the_choices() -> None:
+def test_an_invalid_choice_is_refused_and_the_choices_are_listed() -> None:
     error = refused("lr_scheduler_type", "cosinus")
 
     assert error.problem is ArgumentProblem.BAD_CHOICE
     assert "cosine_with_restarts" in error.message
 
 
-def test_every_argument_that_names_a_path_token_or_address_is_closed() -> None:
+def test_arguments_for_paths_tokens_and_addresses_are_closed() -> None:
     parts = ("_dir", "_path", "api_key", "_file", "url", "master_", "_folder", "secret")
 
     still_open = {
@@ -98,7 +98,7 @@ def test_every_argument_that_names_a_path_token_or_address_is_closed() -> None:
     assert still_open == set()
 
 
-def test_an_unknown_template_is_named_with_the_nearest_known_one() -> None:
+def test_an_unknown_template_suggests_the_closest_known_one() -> None:
     check_template("qwen3_nothink")
 
     with pytest.raises(InvalidRequest, match=r"qwen3_nothin is not .* qwen3_nothink") as raised:
@@ -107,7 +107,7 @@ def test_an_unknown_template_is_named_with_the_nearest_known_one() -> None:
     assert raised.value.param == "template"
 
 
-def test_closed_names_exist_in_the_catalogue() -> None:
+def test_closed_arguments_exist_in_the_catalog() -> None:
     from services.contracts import llamafactory
 
     known = catalogue().arguments
@@ -135,18 +135,16 @@ def test_closed_names_exist_in_the_catalogue() -> None:
         ("optim", "schedule_free_sgd"),
     ],
 )
-def test_optimizers_whose_packages_are_not_installed_are_refused(
-    key: str, value: JsonValue
-) -> None:
+def test_optimizers_without_their_packages_are_refused(key: str, value: JsonValue) -> None:
     assert "the training runtime does not have" in refused(key, value).message
 
 
 @pytest.mark.parametrize("key", ["max_steps", "max_samples"])
-def test_a_training_of_nothing_is_refused(key: str) -> None:
+def test_a_job_that_trains_nothing_is_refused(key: str) -> None:
     assert refused(key, 0).problem is ArgumentProblem.BAD_CHOICE
 
 
-def test_open_optimizers_and_limits_are_accepted() -> None:
+def test_permitted_optimizers_and_limits_are_accepted() -> None:
     check_arguments({"max_steps": -1, "max_samples": 5, "use_galore": False, "optim": "sgd"})
 
 

@@ -33,7 +33,7 @@ def adapter(output: Path, **settings: object) -> Path:
     )
 
 
-def test_only_what_loaders_read_is_collected(tmp_path: Path) -> None:
+def test_only_files_that_loaders_read_are_collected(tmp_path: Path) -> None:
     model = collect_model(full(tmp_path), [1, 7])
 
     assert {path.name for path in model.directory.iterdir()} == {
@@ -46,14 +46,14 @@ def test_only_what_loaders_read_is_collected(tmp_path: Path) -> None:
     }
 
 
-def test_generation_stops_where_turns_end(tmp_path: Path) -> None:
+def test_generation_stops_at_end_of_turn_tokens(tmp_path: Path) -> None:
     model = collect_model(full(tmp_path), [1, 7])
 
     settings = json.loads((model.directory / "generation_config.json").read_text())
     assert settings == {"eos_token_id": [1, 7], "temperature": 0.6}
 
 
-def test_collecting_again_after_an_interruption_changes_nothing(tmp_path: Path) -> None:
+def test_collecting_after_an_interruption_is_idempotent(tmp_path: Path) -> None:
     first = collect_model(full(tmp_path), [1])
     names = {path.name for path in first.directory.iterdir()}
 
@@ -70,7 +70,7 @@ def test_collecting_again_after_an_interruption_changes_nothing(tmp_path: Path) 
         ({"use_dora": True}, True),
     ],
 )
-def test_an_adapter_says_whether_it_must_be_merged(
+def test_an_adapter_records_whether_it_must_be_merged(
     tmp_path: Path, settings: dict[str, object], needs_merge: bool
 ) -> None:
     assert collect_model(adapter(tmp_path, **settings), [1]).needs_merge is needs_merge
@@ -83,7 +83,7 @@ def test_an_adapter_says_whether_it_must_be_merged(
         (ModelSource(path=Path("/models/base")), "/models/base", None),
     ],
 )
-def test_an_adapter_names_its_base_as_others_find_it(
+def test_an_adapter_names_its_base_portably(
     tmp_path: Path, base: ModelSource, name: str, revision: str | None
 ) -> None:
     model = collect_model(adapter(tmp_path, r=8, base_model_name_or_path="/models/base"), [1])
@@ -100,7 +100,7 @@ def test_a_model_without_safetensors_is_refused(tmp_path: Path) -> None:
         collect_model(saved(tmp_path), [])
 
 
-def test_an_unfinished_model_is_removed(tmp_path: Path) -> None:
+def test_an_incomplete_model_is_removed(tmp_path: Path) -> None:
     collect_model(full(tmp_path), [1])
     full(tmp_path)
 

@@ -15,7 +15,7 @@ def conversation(*messages: Message) -> Conversation:
     return Conversation(messages)
 
 
-def test_conversation_is_split_into_context_and_learned_text() -> None:
+def test_a_conversation_is_split_into_context_and_learned_text() -> None:
     examples = list(
         render(
             conversation(
@@ -37,7 +37,7 @@ def test_conversation_is_split_into_context_and_learned_text() -> None:
     ]
 
 
-def test_a_turn_that_is_not_learned_is_context() -> None:
+def test_a_turn_without_loss_becomes_context() -> None:
     examples = list(
         render(
             conversation(
@@ -54,7 +54,7 @@ def test_a_turn_that_is_not_learned_is_context() -> None:
     assert "bad[end]" in examples[0][0].context
 
 
-def test_a_template_that_drops_reasoning_gives_an_example_for_each_state_of_it() -> None:
+def test_a_template_that_drops_earlier_reasoning_yields_one_example_per_turn() -> None:
     examples = list(
         render(
             conversation(
@@ -78,7 +78,7 @@ def test_a_template_that_drops_reasoning_gives_an_example_for_each_state_of_it()
     ]
 
 
-def test_a_prompt_that_opens_a_thought_gives_way_to_what_history_shows() -> None:
+def test_a_think_tag_opened_by_the_prompt_is_dropped_if_history_lacks_it() -> None:
     def thinking(
         messages: list[dict[str, Any]], tools: list[dict[str, Any]], *, prompt: bool
     ) -> str:
@@ -90,7 +90,7 @@ def test_a_prompt_that_opens_a_thought_gives_way_to_what_history_shows() -> None
 
 
 @given(chat_rows())
-def test_every_answer_is_learned_once_in_the_text_that_serving_shows(row: dict[str, Any]) -> None:
+def test_every_answer_is_learned_once_as_rendered_for_serving(row: dict[str, Any]) -> None:
     turns = ConversationReader(DataFormat.CHAT).read(row)
     messages = [as_chat_message(message) for message in turns.messages]
     whole = chatml(messages, list(turns.tools), prompt=False)
@@ -106,14 +106,14 @@ def test_every_answer_is_learned_once_in_the_text_that_serving_shows(row: dict[s
 
 
 @given(chat_rows())
-def test_named_templates_get_turns_that_alternate(row: dict[str, Any]) -> None:
+def test_named_templates_receive_alternating_turns(row: dict[str, Any]) -> None:
     _, turns = alternate(ConversationReader(DataFormat.CHAT).read(row), "\n")
 
     kinds = [turn["from"] in {"gpt", "function_call"} for turn in turns]
     assert kinds == [index % 2 == 1 for index in range(len(turns))]
 
 
-def test_results_of_parallel_calls_become_one_turn() -> None:
+def test_parallel_tool_results_become_one_turn() -> None:
     row = {
         "messages": [
             {"role": "user", "content": "q"},

@@ -36,7 +36,7 @@ def total(tokenizer: Path, *examples: Example) -> int:
 
 
 @pytest.mark.parametrize("markers", [["<|im_start|>", "<|im_end|>"], []])
-def test_a_row_counts_as_chatml(tmp_path: Path, markers: list[str]) -> None:
+def test_a_row_is_measured_as_chatml(tmp_path: Path, markers: list[str]) -> None:
     tokenizer = character_tokenizer(tmp_path / "tokenizer.json", markers)
     user = 1 + len("user\n") + len("abc") + 1 + len("\n")
     assistant = 1 + len("assistant\n") + len("de") + 1 + len("\n")
@@ -46,7 +46,7 @@ def test_a_row_counts_as_chatml(tmp_path: Path, markers: list[str]) -> None:
     assert total(tokenizer, QUESTION, with_tools) == 2 * (user + assistant) + tools
 
 
-def test_long_rows_and_many_rows_are_all_counted(tmp_path: Path) -> None:
+def test_long_and_numerous_rows_are_all_counted(tmp_path: Path) -> None:
     tokenizer = character_tokenizer(tmp_path / "tokenizer.json", ["<|im_start|>", "<|im_end|>"])
     long = Example(turns=[("user", "x" * 300_000)], answers=0)
     assert total(tokenizer, long) == 300_000 + len("user\n") + 3
@@ -63,7 +63,7 @@ def test_rows_over_the_limit_are_reported(tmp_path: Path) -> None:
     assert statistics.truncated == 1
 
 
-def test_a_broken_tokenizer_is_a_typed_error(tmp_path: Path) -> None:
+def test_a_broken_tokenizer_raises_a_typed_error(tmp_path: Path) -> None:
     path = tmp_path / "tokenizer.json"
     path.write_text("{}")
     with pytest.raises(JobFailed, match=r"the model's tokenizer\.json cannot be read") as caught:

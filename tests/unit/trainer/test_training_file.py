@@ -37,7 +37,7 @@ def validate(tmp_path: Path) -> Validate:
     ("row", "layout"),
     [(CHAT, DataFormat.CHAT), (ALPACA, DataFormat.ALPACA), (SHAREGPT, DataFormat.SHAREGPT)],
 )
-def test_first_row_decides_the_format(
+def test_the_first_row_determines_the_format(
     validate: Validate, row: dict[str, Any], layout: DataFormat
 ) -> None:
     report = validate([row, row])
@@ -50,18 +50,18 @@ def test_first_row_decides_the_format(
     assert report.lengths.truncated is None
 
 
-def test_rows_of_another_format_are_errors(validate: Validate) -> None:
+def test_rows_in_another_format_are_errors(validate: Validate) -> None:
     report = validate([CHAT, ALPACA])
     assert [str(problem) for problem in report.scan.errors] == ["row 2: messages is missing"]
     assert (report.scan.rows, report.scan.valid_rows) == (2, 1)
 
 
-def test_explicit_format_is_used(validate: Validate) -> None:
+def test_an_explicit_format_is_used(validate: Validate) -> None:
     report = validate([CHAT], DataFormat.ALPACA)
     assert str(report.scan.errors[0]) == "row 1: instruction is missing"
 
 
-def test_unknown_format_names_the_known_keys(validate: Validate) -> None:
+def test_an_unknown_format_lists_the_known_keys(validate: Validate) -> None:
     report = validate([{"text": "x"}, 3])
     first, second = report.scan.errors
     assert first.message.startswith("has none of the keys that mark a format: messages (chat)")
@@ -96,7 +96,7 @@ def test_the_summary_is_one_line(validate: Validate) -> None:
         ("label", False, "label is false"),
     ],
 )
-def test_columns_whose_meaning_would_be_lost_are_refused(
+def test_columns_that_would_lose_their_meaning_are_refused(
     validate: Validate, column: str, value: object, reason: str
 ) -> None:
     for row in (CHAT, ALPACA, SHAREGPT):
@@ -104,7 +104,7 @@ def test_columns_whose_meaning_would_be_lost_are_refused(
         assert problem.message.startswith(reason)
 
 
-def test_other_columns_are_named(validate: Validate) -> None:
+def test_unused_columns_are_named(validate: Validate) -> None:
     rows = [{**CHAT, "id": 3, "images": [], "label": True}, {**CHAT, "source": "x", "note": None}]
     report = validate(rows)
     assert report.scan.errors == ()

@@ -42,7 +42,7 @@ def checkpoint(database: Database, parent: str, training_type: str) -> str:
     return checkpoint_name(job_id, 5)
 
 
-def test_a_checkpoint_of_lora_is_an_adapter_over_the_first_base(database: Database) -> None:
+def test_a_lora_checkpoint_is_an_adapter_of_the_original_base(database: Database) -> None:
     first = checkpoint(database, "base", "lora")
     second = checkpoint(database, first, "lora")
 

@@ -26,7 +26,7 @@ def ready(checks: Mapping[str, health.Check]) -> tuple[int, dict[str, object]]:
     return answer.status_code, answer.json()
 
 
-def test_ready_when_every_dependency_is() -> None:
+def test_a_service_is_ready_when_every_dependency_is() -> None:
     status, body = ready({"database": lambda: None, "broker": lambda: None})
 
     assert status == 200

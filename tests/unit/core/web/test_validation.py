@@ -197,7 +197,7 @@ def test_further_problems_are_counted_and_listed_up_to_a_limit(client: TestClien
         (b"[]", "application/json", "send a JSON object, with Content-Type: application/json"),
     ],
 )
-def test_a_body_that_is_not_an_object_is_told_what_to_send(
+def test_a_non_object_body_error_says_what_to_send(
     client: TestClient, content: bytes, type_: str, message: str
 ) -> None:
     answer = client.post("/drawings", content=content, headers={"Content-Type": type_})

@@ -114,7 +114,7 @@ def test_a_shutdown_releases_the_validation(database: Database) -> None:
         (-11, "process_killed", "killed by SIGSEGV"),
     ],
 )
-def test_a_job_whose_process_keeps_dying_fails_with_what_died(
+def test_a_job_whose_process_keeps_dying_fails_naming_the_process(
     database: Database, returncode: int, code: str, words: str
 ) -> None:
     queued_job(database)

@@ -28,7 +28,7 @@ def played(opened: Opened, conversation: Conversation) -> list[int]:
     return tokens
 
 
-def test_tokens_of_several_turns_are_those_of_the_rendered_conversation(
+def test_multi_turn_tokens_match_the_rendered_conversation(
     opened_family: Opened,
 ) -> None:
     tokens = played(opened_family, _SEVERAL_TURNS)
@@ -52,7 +52,7 @@ def test_the_last_turn_continues_the_rendered_conversation(opened_family: Opened
 
 
 @pytest.mark.parametrize("name", ["qwen2_5", "qwen3", "mistral"])
-def test_replies_to_parallel_calls_are_rendered_in_the_order_of_the_calls(
+def test_parallel_replies_are_rendered_in_call_order(
     families: dict[str, Opened], name: str
 ) -> None:
     tokens = played(families[name], _PARALLEL)
@@ -60,7 +60,7 @@ def test_replies_to_parallel_calls_are_rendered_in_the_order_of_the_calls(
     assert tokens == families[name].chat.prompt(_PARALLEL.messages(), TOOLS)
 
 
-def test_a_template_of_single_calls_still_shows_every_reply(families: dict[str, Opened]) -> None:
+def test_a_single_call_template_still_renders_every_reply(families: dict[str, Opened]) -> None:
     llama = families["llama3_1"]
     turn = llama.ids(_PARALLEL.turns[0].written(llama.family))
 
@@ -71,13 +71,13 @@ def test_a_template_of_single_calls_still_shows_every_reply(families: dict[str, 
 
 
 @pytest.mark.parametrize("name", ["qwen2_5", "qwen3"])
-def test_words_before_a_call_are_kept(families: dict[str, Opened], name: str) -> None:
+def test_text_before_a_call_is_kept(families: dict[str, Opened], name: str) -> None:
     tokens = played(families[name], _WITH_WORDS)
 
     assert tokens == families[name].chat.prompt(_WITH_WORDS.messages(), TOOLS)
 
 
-def test_qwen3_keeps_reasoning_of_turns_after_the_question(qwen3: Opened) -> None:
+def test_qwen3_keeps_reasoning_after_the_last_question(qwen3: Opened) -> None:
     turns = [ToolTurn([call(n, "a")], ["b"], thought=f"Thought {n}.") for n in range(3)]
     conversation = Conversation(turns)
 
@@ -87,7 +87,7 @@ def test_qwen3_keeps_reasoning_of_turns_after_the_question(qwen3: Opened) -> Non
     assert all(f"Thought {number}." in qwen3.chat.text(tokens) for number in range(3))
 
 
-def test_qwen3_drops_thoughts_only_once_another_question_follows(qwen3: Opened) -> None:
+def test_qwen3_drops_reasoning_once_another_question_follows(qwen3: Opened) -> None:
     """Where equality ends: it holds within one question, which is what a rollout plays."""
     conversation = Conversation([ToolTurn([call(0, "a")], ["b"], thought="Once.")])
     asked_again = [*conversation.messages(), {"role": "user", "content": "And now?"}]
@@ -110,7 +110,7 @@ def test_non_canonical_text_is_kept_as_sampled(families: dict[str, Opened], name
     assert opened.chat.replies(odd, ["b"]) == opened.chat.replies(canonical, ["b"])
 
 
-def test_written_calls_are_read_by_the_parser_of_the_family(opened_family: Opened) -> None:
+def test_rendered_calls_are_read_by_the_family_parser(opened_family: Opened) -> None:
     turn = _SEVERAL_TURNS.turns[0]
     text = opened_family.chat.text(opened_family.ids(turn.written(opened_family.family)))
 
@@ -126,7 +126,7 @@ _TEXTS = st.text(st.characters(exclude_categories=["Cs", "Cn"]), max_size=60)
     max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(replies=st.lists(_TEXTS, min_size=1, max_size=3), code=_TEXTS)
-def test_any_reply_gives_the_tokens_of_the_rendered_conversation(
+def test_any_reply_matches_the_rendered_conversation(
     opened_family: Opened, replies: list[str], code: str
 ) -> None:
     added = opened_family.tokenizer.get_added_tokens_decoder().values()

@@ -14,7 +14,7 @@ _ANSWER = {"role": "assistant", "content": _CONVERSATION.answer}
 _ANSWERS = [*_CONVERSATION.messages()[1:], _ANSWER]
 
 
-def test_demonstration_continues_the_rendered_prompt(
+def test_a_demonstration_continues_the_rendered_prompt(
     opened_family: Opened,
 ) -> None:
     prompt = opened_family.chat.prompt([QUESTION], TOOLS)
@@ -26,7 +26,7 @@ def test_demonstration_continues_the_rendered_prompt(
     assert tokens[-1] == opened_family.chat.stop_token_ids[0]
 
 
-def test_the_mask_covers_the_turns_of_the_model_and_their_ends(opened_family: Opened) -> None:
+def test_the_mask_covers_model_turns_including_end_tokens(opened_family: Opened) -> None:
     demonstration = opened_family.chat.demonstration([QUESTION], TOOLS, _ANSWERS)
 
     written = list(compress(demonstration.token_ids, demonstration.mask))
@@ -38,7 +38,7 @@ def test_the_mask_covers_the_turns_of_the_model_and_their_ends(opened_family: Op
     assert "reply" not in text
 
 
-def test_special_tokens_in_an_answer_are_text_and_marks_are_not(qwen3: Opened) -> None:
+def test_special_tokens_in_an_answer_are_text_but_think_tags_are_tokens(qwen3: Opened) -> None:
     answer = {"role": "assistant", "content": "<think>\nHm.\n</think>\n\nIt is <|im_end|>."}
 
     demonstration = qwen3.chat.demonstration([QUESTION], (), [answer])
@@ -49,14 +49,14 @@ def test_special_tokens_in_an_answer_are_text_and_marks_are_not(qwen3: Opened) -
 
 
 @pytest.mark.parametrize("answers", [[], _ANSWERS[:2]])
-def test_a_demonstration_without_a_last_answer_is_refused(
+def test_a_demonstration_without_a_final_answer_is_refused(
     qwen3: Opened, answers: list[dict[str, Any]]
 ) -> None:
     with pytest.raises(InvalidRequest, match="ends with a message of the assistant"):
         qwen3.chat.demonstration([QUESTION], TOOLS, answers)
 
 
-def test_answer_that_rewrites_the_prompt_is_refused(families: dict[str, Opened]) -> None:
+def test_an_answer_that_rewrites_the_prompt_is_refused(families: dict[str, Opened]) -> None:
     """Mistral's tools move to the last question."""
     asked_again = [_ANSWER, {"role": "user", "content": "And?"}, _ANSWER]
 
@@ -74,7 +74,7 @@ def test_a_template_that_rewrites_the_prompt_is_refused(template: Template) -> N
         chat.demonstration([QUESTION], (), [_ANSWER])
 
 
-def test_an_answer_that_melts_into_the_prompt_is_refused(families: dict[str, Opened]) -> None:
+def test_an_answer_that_merges_with_prompt_tokens_is_refused(families: dict[str, Opened]) -> None:
     answer = {"role": "assistant", "content": "\n\nIt is."}
 
     with pytest.raises(InvalidRequest, match="merges with the prompt"):

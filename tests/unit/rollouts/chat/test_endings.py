@@ -9,7 +9,7 @@ _TURN = ToolTurn([call(0, "a")], ["b"])
 _CONVERSATION = Conversation([_TURN])
 
 
-def test_a_turn_that_was_cut_off_gets_the_end_that_it_lacks(opened_family: Opened) -> None:
+def test_a_cut_off_turn_gets_its_missing_end_token(opened_family: Opened) -> None:
     """By its length or by a stop text: the model sampled no token that ends a turn."""
     written = opened_family.ids(_TURN.written(opened_family.family))[:-1]
     prompt = opened_family.chat.prompt(_CONVERSATION.before, TOOLS)
@@ -19,7 +19,7 @@ def test_a_turn_that_was_cut_off_gets_the_end_that_it_lacks(opened_family: Opene
     assert tokens == opened_family.chat.prompt(_CONVERSATION.messages(), TOOLS)
 
 
-def test_a_turn_that_ended_by_another_token_is_not_ended_twice(opened_family: Opened) -> None:
+def test_a_turn_with_an_alternative_end_token_gets_no_second_one(opened_family: Opened) -> None:
     ends = opened_family.family.ends
     text = _TURN.written(opened_family.family).removesuffix(ends[0])
     usual = opened_family.chat.replies(opened_family.ids(text + ends[0]), ["b"])
@@ -28,13 +28,13 @@ def test_a_turn_that_ended_by_another_token_is_not_ended_twice(opened_family: Op
         assert opened_family.chat.replies(opened_family.ids(text + other), ["b"]) == usual
 
 
-def test_newline_after_the_end_token_is_kept(qwen3: Opened) -> None:
+def test_the_newline_after_the_end_token_is_kept(qwen3: Opened) -> None:
     written = qwen3.ids(_TURN.written(qwen3.family))
 
     assert qwen3.chat.text(qwen3.chat.replies(written, ["b"])).startswith("\n<|im_start|>user\n")
 
 
-def test_turns_end_by_the_tokens_of_template_tokenizer_and_configuration(
+def test_stop_tokens_come_from_template_tokenizer_and_configuration(
     opened_family: Opened,
 ) -> None:
     ids = [opened_family.tokenizer.token_to_id(text) for text in opened_family.family.ends]
@@ -42,7 +42,7 @@ def test_turns_end_by_the_tokens_of_template_tokenizer_and_configuration(
     assert list(opened_family.chat.stop_token_ids) == ids
 
 
-def test_special_tokens_are_kept_in_the_text_of_a_turn(opened_family: Opened) -> None:
+def test_special_tokens_are_kept_in_turn_text(opened_family: Opened) -> None:
     written = _TURN.written(opened_family.family)
 
     assert opened_family.chat.text(opened_family.ids(written)) == written
@@ -60,12 +60,12 @@ def test_invalid_utf8_is_decoded_with_replacement_characters(
     assert opened.chat.replies(turn, ["b"]) == opened.chat.replies(turn[1:], ["b"])
 
 
-def test_ids_that_the_tokenizer_does_not_know_have_no_text(opened_family: Opened) -> None:
+def test_unknown_token_ids_decode_to_nothing(opened_family: Opened) -> None:
     """Embeddings are often padded to more rows than the tokenizer has tokens."""
     assert opened_family.chat.text([100_000]) == ""
 
 
-def test_calls_without_usable_ids_get_some_of_mistral_s_length(families: dict[str, Opened]) -> None:
+def test_calls_without_usable_ids_get_ids_of_mistral_length(families: dict[str, Opened]) -> None:
     mistral = families["mistral"]
     turn = mistral.ids('[TOOL_CALLS] [{"name": "python", "arguments": {}, "id": "short"}]</s>')
 
@@ -105,7 +105,7 @@ _DEEPSEEK = (
 
 
 @pytest.mark.parametrize("arguments", ['{"a": 1}', {"a": 1}])
-def test_a_template_may_take_arguments_as_text(template: Template, arguments: object) -> None:
+def test_a_template_may_expect_arguments_as_text(template: Template, arguments: object) -> None:
     function = {"name": "f", "arguments": arguments}
     called = {"role": "assistant", "tool_calls": [{"type": "function", "function": function}]}
     chat = template(_DEEPSEEK)

@@ -42,7 +42,7 @@ def prompt_text(folder: Path, tools: list[dict[str, object]] | None = None) -> s
         ("generation_config.json", "{", "generation_config.json is not valid JSON"),
     ],
 )
-def test_a_model_that_cannot_chat_is_refused_by_the_file_at_fault(
+def test_a_model_without_chat_support_is_refused_naming_the_file(
     folder: Path, name: str, content: str | None, reason: str
 ) -> None:
     (folder / name).unlink()
@@ -55,14 +55,14 @@ def test_a_model_that_cannot_chat_is_refused_by_the_file_at_fault(
     assert raised.value.param == "model"
 
 
-def test_a_template_in_the_tokenizer_s_configuration_is_used(folder: Path) -> None:
+def test_a_template_in_the_tokenizer_configuration_is_used(folder: Path) -> None:
     (folder / "chat_template.jinja").unlink()
     change(folder / "tokenizer_config.json", chat_template=_ECHO)
 
     assert prompt_text(folder) == QUESTION["content"]
 
 
-def test_a_template_for_tools_is_used_where_there_are_tools(folder: Path) -> None:
+def test_the_tool_use_template_is_used_with_tools(folder: Path) -> None:
     (folder / "chat_template.jinja").unlink()
     templates = [
         {"name": "default", "template": _ECHO},
@@ -74,7 +74,7 @@ def test_a_template_for_tools_is_used_where_there_are_tools(folder: Path) -> Non
     assert prompt_text(folder, TOOLS).startswith("<|im_start|>system\n")
 
 
-def test_special_tokens_are_read_from_both_of_their_files(folder: Path) -> None:
+def test_special_tokens_are_read_from_both_files(folder: Path) -> None:
     (folder / "chat_template.jinja").write_text("{{ bos_token }}{{ eos_token }}" + _ECHO)
     (folder / "special_tokens_map.json").write_text(
         json.dumps({"bos_token": {"content": "<|endoftext|>"}, "eos_token": "<|endoftext|>"})
@@ -83,7 +83,7 @@ def test_special_tokens_are_read_from_both_of_their_files(folder: Path) -> None:
     assert prompt_text(folder) == f"<|endoftext|><|im_end|>{QUESTION['content']}"
 
 
-def test_ends_of_the_configurations_are_added_to_the_template_s(folder: Path) -> None:
+def test_end_tokens_of_configurations_and_template_are_combined(folder: Path) -> None:
     (folder / "generation_config.json").unlink()
     change(folder / "tokenizer_config.json", eos_token=None)
     (folder / "config.json").write_text(json.dumps({"eos_token_id": 7}))
@@ -94,7 +94,7 @@ def test_ends_of_the_configurations_are_added_to_the_template_s(folder: Path) ->
     assert chat.stop_token_ids[1:] == (7,)
 
 
-def test_settings_of_the_tokenizer_cut_and_fill_nothing(folder: Path) -> None:
+def test_tokenizer_truncation_settings_are_ignored(folder: Path) -> None:
     change(
         folder / "tokenizer.json",
         truncation={"direction": "Right", "max_length": 4, "strategy": "LongestFirst", "stride": 0},

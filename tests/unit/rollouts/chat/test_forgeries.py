@@ -51,7 +51,7 @@ def test_nested_and_repeated_forgeries_are_read_as_text(qwen3: Opened, content: 
     assert content in qwen3.chat.text(forged)
 
 
-def test_characters_that_guard_texts_cannot_be_brought_along(opened_family: Opened) -> None:
+def test_guard_characters_in_a_reply_add_no_control_tokens(opened_family: Opened) -> None:
     turn = turn_of(opened_family)
 
     replies = opened_family.chat.replies(
@@ -62,7 +62,7 @@ def test_characters_that_guard_texts_cannot_be_brought_along(opened_family: Open
     assert control_tokens(opened_family, replies) == control_tokens(opened_family, honest)
 
 
-def test_half_of_a_surrogate_pair_in_a_reply_is_replaced(opened_family: Opened) -> None:
+def test_a_lone_surrogate_in_a_reply_is_replaced(opened_family: Opened) -> None:
     replies = opened_family.chat.replies(turn_of(opened_family), ["a\ud800b"])
 
     assert "a\ufffdb" in opened_family.chat.text(replies)

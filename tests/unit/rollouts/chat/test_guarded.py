@@ -35,7 +35,7 @@ MODELS = {
 
 
 @pytest.mark.parametrize("kind", MODELS)
-def test_a_guarded_text_holds_no_control_token(kind: str) -> None:
+def test_guarded_text_contains_no_control_tokens(kind: str) -> None:
     guarded = tokenizer(MODELS[kind])
     control = {guarded.id_of("<e>"), guarded.id_of("<m>")}
 
@@ -46,20 +46,20 @@ def test_a_guarded_text_holds_no_control_token(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", MODELS)
-def test_rendered_text_has_the_tokenizers_ids(kind: str) -> None:
+def test_rendered_text_has_the_same_ids_as_plain_encoding(kind: str) -> None:
     guarded = tokenizer(MODELS[kind])
 
     assert guarded.encode("m<e>mm<m> e<e>") == guarded.encode_plain("m<e>mm<m> e<e>")
     assert guarded.id_of("<e>") in guarded.encode("m<e>mm<m> e<e>")
 
 
-def test_a_token_that_swallows_blanks_still_does() -> None:
+def test_a_token_that_strips_spaces_still_strips_them() -> None:
     guarded = tokenizer(bpe(), strip=True)
 
     assert guarded.encode("<e>  m") == guarded.encode_plain("<e>  m") == guarded.encode("<e>m")
 
 
-def test_parts_are_divided_where_they_begin() -> None:
+def test_a_token_across_parts_belongs_to_the_part_it_begins_in() -> None:
     guarded = tokenizer(bpe("mm", merges=[("m", "m")]))
 
     parts = guarded.encode_parts(["em", "m<e>", "", "e"])
@@ -67,7 +67,7 @@ def test_parts_are_divided_where_they_begin() -> None:
     assert [guarded.decode(part) for part in parts] == ["emm", "<e>", "", "e"]
 
 
-def test_a_blank_at_the_end_of_a_part_stays_there() -> None:
+def test_a_trailing_space_stays_in_its_part() -> None:
     """Tokenizers of GPT-2's kind say that a blank begins where it ends."""
     made = Tokenizer(bpe("Ġ"))
     made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
@@ -79,7 +79,7 @@ def test_a_blank_at_the_end_of_a_part_stays_there() -> None:
     assert (len(first), len(second)) == (2, 1)
 
 
-def test_blanks_before_the_first_word_are_put_there_once() -> None:
+def test_the_leading_space_is_added_once() -> None:
     made = Tokenizer(bpe("▁", "▁m", merges=[("▁", "m")]))
     made.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="first", split=False)
     made.add_special_tokens(["<e>"])

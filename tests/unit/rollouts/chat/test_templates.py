@@ -21,19 +21,19 @@ def test_marks_of_what_the_model_writes_hold_their_content(template: Template) -
     assert rendered(template(source), "a", "b") == "a<|im_end|>b<|im_end|>"
 
 
-def test_loops_can_be_left_and_blocks_leave_no_blank_lines(template: Template) -> None:
+def test_loop_controls_and_block_trimming_are_supported(template: Template) -> None:
     source = f"{_LOOP}\n  {{% if loop.index > 1 %}}\n    {{% break %}}\n  {{% endif %}}\nx{_END}"
 
     assert rendered(template(source), "a", "b") == "x<|im_end|>"
 
 
-def test_json_is_written_without_escapes_for_html_or_ascii(template: Template) -> None:
+def test_tojson_escapes_neither_html_nor_non_ascii(template: Template) -> None:
     assert rendered(template(_LOOP + "{{ message.content | tojson }}" + _END), "<é&'>") == (
         '"<é&\'>"<|im_end|>'
     )
 
 
-def test_a_date_can_be_written(template: Template) -> None:
+def test_strftime_now_is_supported(template: Template) -> None:
     text = rendered(template(_LOOP + "{{ strftime_now('%Y') }}" + _END), "a")
 
     assert text.removesuffix("<|im_end|>").isdigit()
@@ -48,7 +48,7 @@ def test_a_date_can_be_written(template: Template) -> None:
         "{{ ''.__class__.__mro__ }}",
     ],
 )
-def test_template_refusal_is_an_error_of_the_model(template: Template, source: str) -> None:
+def test_a_template_error_is_reported_for_the_model(template: Template, source: str) -> None:
     chat = template(_LOOP + "{{ message.content }}" + _END + source)
 
     with pytest.raises(InvalidRequest, match="chat template refuses the conversation") as raised:
@@ -61,7 +61,7 @@ def test_template_refusal_is_an_error_of_the_model(template: Template, source: s
     ("for_tools", "reason"),
     [("", "it omits them"), ("{{ raise_exception('No tools here.') }}", "No tools here.")],
 )
-def test_tools_are_refused_where_the_template_cannot_write_their_replies(
+def test_tools_are_refused_if_the_template_cannot_render_tool_replies(
     template: Template, for_tools: str, reason: str
 ) -> None:
     written = f"{{% if message.role == 'tool' %}}{for_tools}{{% else %}}{{{{ message.content }}}}"
@@ -72,7 +72,7 @@ def test_tools_are_refused_where_the_template_cannot_write_their_replies(
     assert chat.prompt([QUESTION], ())
 
 
-def test_template_without_calls_renders_replies_after_content(
+def test_a_template_without_calls_renders_replies_after_the_content(
     template: Template,
 ) -> None:
     """What it writes between a text and the end of its turn is part of a turn that was cut off."""
@@ -102,7 +102,7 @@ def test_replies_follow_calls_as_the_template_requires(template: Template, most:
     assert chat.text(chat.replies([], ["4", "5"])) == "<|im_end|>tool4<|im_end|>tool5<|im_end|>"
 
 
-def test_a_template_that_names_the_tool_gets_its_name_as_text(template: Template) -> None:
+def test_a_tool_name_is_rendered_as_plain_text(template: Template) -> None:
     tool = "{{ '<|im_start|>tool ' + message.name + ': ' + message.content }}"
     without = "{% if not message.name %}{{ raise_exception('A name is required.') }}{% endif %}"
     said = "{{ '<|im_start|>' + message.role + message.content }}"
@@ -117,7 +117,7 @@ def test_a_template_that_names_the_tool_gets_its_name_as_text(template: Template
     assert replies.count(chat.stop_token_ids[0]) == 3
 
 
-def test_calls_of_earlier_turns_may_hold_their_arguments_as_text(opened_family: Opened) -> None:
+def test_prompt_calls_may_have_arguments_as_text(opened_family: Opened) -> None:
     def messages(arguments: object) -> list[dict[str, object]]:
         function = {"name": "python", "arguments": arguments}
         call = {"id": "abcdef000", "type": "function", "function": function}

@@ -64,7 +64,7 @@ def prompts(
     ],
 )
 @pytest.mark.parametrize("limit", [1, 2, 100])
-def test_lists_are_sorted_with_rewards_that_are_missing_last(
+def test_missing_rewards_sort_last(
     folder: Path,
     order: TrajectoryOrder,
     ascending: list[int],
@@ -91,17 +91,17 @@ def test_lists_are_sorted_with_rewards_that_are_missing_last(
     ],
 )
 @pytest.mark.parametrize("limit", [1, 100])
-def test_lists_are_filtered(
+def test_trajectories_can_be_filtered(
     folder: Path, where: TrajectoryFilter, expected: list[int], limit: int
 ) -> None:
     assert prompts(folder, where=where, limit=limit) == expected
 
 
-def test_failure_cause_is_one_line() -> None:
+def test_a_failure_cause_is_one_line() -> None:
     assert [errors_of(each) for each in made()] == [0, 1, 2, 1, 1]
 
 
-def test_page_continues_after_a_filtered_trajectory(folder: Path) -> None:
+def test_a_page_can_continue_after_a_filtered_trajectory(folder: Path) -> None:
     places, _ = open_listing(folder).page(
         TrajectoryFilter(min_reward=0.5),
         TrajectoryOrder.FINISHED,
@@ -113,7 +113,7 @@ def test_page_continues_after_a_filtered_trajectory(folder: Path) -> None:
     assert [each.id for each in read_places(folder, places)] == ["traj-4-0"]
 
 
-def test_page_after_an_unknown_id_is_refused(folder: Path) -> None:
+def test_a_page_after_an_unknown_id_is_refused(folder: Path) -> None:
     with pytest.raises(LookupError):
         open_listing(folder).page(
             EVERY, TrajectoryOrder.REWARD, descending=True, after="traj-9-9", limit=5
@@ -127,7 +127,7 @@ def test_page_after_an_unknown_id_is_refused(folder: Path) -> None:
     descending=st.booleans(),
     limit=st.integers(1, 5),
 )
-def test_pages_show_every_trajectory_once(
+def test_pagination_shows_every_trajectory_once(
     tmp_path_factory: pytest.TempPathFactory,
     rewards: list[float | None],
     order: TrajectoryOrder,

@@ -21,7 +21,7 @@ def ids(folder: Path) -> list[str]:
     return [each.id for each in read_indexed(folder)]
 
 
-def test_what_was_appended_is_read_back(tmp_path: Path) -> None:
+def test_appended_trajectories_are_read_back(tmp_path: Path) -> None:
     made = [trajectory(n, reward=n / 2) for n in range(5)]
 
     fill(tmp_path, *made)
@@ -29,7 +29,7 @@ def test_what_was_appended_is_read_back(tmp_path: Path) -> None:
     assert list(read_indexed(tmp_path)) == made
 
 
-def test_a_job_that_has_not_begun_has_no_trajectories(tmp_path: Path) -> None:
+def test_a_job_that_has_not_started_has_no_trajectories(tmp_path: Path) -> None:
     assert ids(tmp_path) == []
 
 
@@ -41,7 +41,7 @@ def test_a_trajectory_is_listed_while_the_log_is_open(tmp_path: Path) -> None:
         assert ids(tmp_path) == ["traj-0-0", "traj-1-0"]
 
 
-def test_a_trajectory_that_is_written_again_counts_once(tmp_path: Path) -> None:
+def test_a_rewritten_trajectory_counts_once(tmp_path: Path) -> None:
     fill(tmp_path, trajectory(0, reward=0.0), trajectory(1), trajectory(0, reward=1.0))
 
     assert [(each.id, each.reward) for each in read_indexed(tmp_path)] == [
@@ -51,7 +51,7 @@ def test_a_trajectory_that_is_written_again_counts_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("keep", [0, 1, 3])
-def test_a_log_is_cut_back_to_its_first_lines(tmp_path: Path, keep: int) -> None:
+def test_a_log_can_be_truncated_to_its_first_records(tmp_path: Path, keep: int) -> None:
     fill(tmp_path, *(trajectory(n) for n in range(5)))
 
     with IndexedLog(tmp_path, keep=keep) as log:
@@ -70,7 +70,7 @@ def test_missing_index_is_rebuilt(tmp_path: Path) -> None:
     assert ids(tmp_path) == ["traj-0-0", "traj-1-0", "traj-2-0"]
 
 
-def test_lines_that_a_power_cut_left_empty_are_cut_off(tmp_path: Path) -> None:
+def test_zero_filled_lines_after_a_power_loss_are_truncated(tmp_path: Path) -> None:
     fill(tmp_path, trajectory(0), trajectory(1), trajectory(2))
     last = open_listing(tmp_path).place_of("traj-1-0")
     assert last is not None
@@ -86,7 +86,7 @@ def test_lines_that_a_power_cut_left_empty_are_cut_off(tmp_path: Path) -> None:
 
 @settings(deadline=None, max_examples=60)
 @given(data=st.data())
-def test_complete_trajectories_survive_any_kill_and_appending_continues(
+def test_complete_trajectories_survive_a_kill_at_any_byte(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
 ) -> None:
     folder = tmp_path_factory.mktemp("killed")

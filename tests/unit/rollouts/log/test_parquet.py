@@ -17,7 +17,7 @@ from tests.unit.rollouts.log.examples import trajectories, trajectory
 
 @given(st.lists(trajectories(), max_size=3))
 @settings(max_examples=50)
-def test_what_is_written_is_read_back(written: list[Trajectory]) -> None:
+def test_trajectories_round_trip(written: list[Trajectory]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "x.parquet"
         write_parquet(written, path)
@@ -28,7 +28,7 @@ def test_every_field_has_a_column(tmp_path: Path) -> None:
     assert set(SCHEMA.names) == set(Trajectory.model_fields) - {"object"}
 
 
-def test_tokens_are_numbers_and_rewards_can_be_filtered_by(tmp_path: Path) -> None:
+def test_token_columns_are_numeric_and_rewards_can_be_filtered(tmp_path: Path) -> None:
     path = tmp_path / "x.parquet"
     good = trajectory("good").model_copy(update={"reward": 1.0})
     write_parquet([trajectory("none"), good], path)
@@ -36,14 +36,14 @@ def test_tokens_are_numbers_and_rewards_can_be_filtered_by(tmp_path: Path) -> No
     assert table.to_pylist() == [{"id": "good", "log_probs": [-0.25] * 3}]
 
 
-def test_many_are_written_group_by_group(tmp_path: Path) -> None:
+def test_trajectories_are_written_in_row_groups(tmp_path: Path) -> None:
     path = tmp_path / "x.parquet"
     write_parquet((trajectory(str(number)) for number in range(1200)), path)
     assert pq.ParquetFile(path).metadata.num_row_groups == 3
     assert [item.id for item in read_parquet(path)] == [str(number) for number in range(1200)]
 
 
-def test_an_interrupted_write_leaves_the_earlier_file(tmp_path: Path) -> None:
+def test_an_interrupted_write_keeps_the_previous_file(tmp_path: Path) -> None:
     path = tmp_path / "x.parquet"
     write_parquet([trajectory("first")], path)
 
@@ -57,14 +57,14 @@ def test_an_interrupted_write_leaves_the_earlier_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"PAR1", b"x" * 500])
-def test_a_damaged_file_is_named(tmp_path: Path, content: bytes) -> None:
+def test_a_corrupt_file_is_named(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "x.parquet"
     path.write_bytes(content)
     with pytest.raises(UnreadableRecord, match=r"x\.parquet"):
         list(read_parquet(path))
 
 
-def test_a_parquet_file_of_something_else_is_named(tmp_path: Path) -> None:
+def test_an_unrelated_parquet_file_is_named(tmp_path: Path) -> None:
     import pyarrow as pa
 
     path = tmp_path / "x.parquet"

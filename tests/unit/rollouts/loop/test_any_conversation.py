@@ -81,7 +81,7 @@ def played(case: Case) -> tuple[Trajectory, ScriptedEngine]:
 
 
 @given(cases())
-def test_every_token_is_where_it_belongs(case: Case) -> None:
+def test_tokens_match_the_turns_and_replies_of_the_record(case: Case) -> None:
     trajectory, engine = played(case)
     response = trajectory.response_token_ids
     place = 0
@@ -103,7 +103,7 @@ def test_every_token_is_where_it_belongs(case: Case) -> None:
 
 
 @given(cases())
-def test_masks_cover_the_sampled_tokens_and_no_others(case: Case) -> None:
+def test_masks_cover_exactly_the_sampled_tokens(case: Case) -> None:
     trajectory, _ = played(case)
     mask = [
         bit
@@ -118,7 +118,7 @@ def test_masks_cover_the_sampled_tokens_and_no_others(case: Case) -> None:
 
 
 @given(cases())
-def test_no_limit_is_ever_passed(case: Case) -> None:
+def test_no_limit_is_exceeded(case: Case) -> None:
     trajectory, engine = played(case)
     assert len(trajectory.response_token_ids) <= case.total
     for turn, (_, sampling) in zip(trajectory.turns, engine.asked, strict=True):

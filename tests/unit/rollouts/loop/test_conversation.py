@@ -34,7 +34,7 @@ def test_a_turn_without_a_call_is_the_answer() -> None:
     assert trajectory.response_mask == [1, 1, 1]
 
 
-def test_model_reads_the_reply_and_continues() -> None:
+def test_the_model_reads_the_reply_and_continues() -> None:
     trajectory = play(CALL, "it is four<end>")
     assert trajectory.finish_reason is FinishReason.ANSWERED
     assert trajectory.response_token_ids == tokens(f"{CALL}tool:four<end>assistant:it is four<end>")
@@ -49,7 +49,7 @@ def test_model_reads_the_reply_and_continues() -> None:
     assert second.calls == []
 
 
-def test_the_engine_continues_the_very_tokens_of_the_record() -> None:
+def test_the_engine_continues_from_the_recorded_tokens() -> None:
     engine = ScriptedEngine(lambda said: "done<end>" if "tool:four" in said else CALL)
     trajectory = run_in_virtual_time(rollouts(engine).play(question()))
     prompt, response = trajectory.prompt_token_ids, trajectory.response_token_ids
@@ -58,7 +58,7 @@ def test_the_engine_continues_the_very_tokens_of_the_record() -> None:
     assert [said for said, _ in engine.asked] == [text(prompt), text(prompt + response[:second])]
 
 
-def test_masks_log_probs_and_versions_tell_sampled_tokens_from_inserted_ones() -> None:
+def test_masks_log_probs_and_versions_distinguish_sampled_from_inserted_tokens() -> None:
     engine = ScriptedEngine(lambda said: "done<end>" if "tool:four" in said else CALL)
 
     async def reply(text: str) -> str:
@@ -82,7 +82,7 @@ def test_masks_log_probs_and_versions_tell_sampled_tokens_from_inserted_ones() -
     ]
 
 
-def test_one_turn_may_be_of_two_policy_versions() -> None:
+def test_a_turn_may_span_two_policy_versions() -> None:
     class Synced(ScriptedEngine):
         async def generate(self, token_ids, sampling):  # type: ignore[no-untyped-def]
             return SampledTokens((65, 66, 0), (-0.1, -0.2, -0.3), (3, 4, 4), "stop")
@@ -91,7 +91,7 @@ def test_one_turn_may_be_of_two_policy_versions() -> None:
     assert trajectory.policy_versions == [3, 4, 4]
 
 
-def test_a_malformed_call_is_recorded_and_the_others_are_run() -> None:
+def test_a_malformed_call_is_recorded_and_valid_calls_run() -> None:
     bad = '<tool_call>\n{"name": "echo", "arguments": {"text": \n</tool_call>'
     trajectory = play(f"{bad}{hermes('echo', text='x')}<end>", "ok<end>")
     first = trajectory.turns[0]
@@ -100,13 +100,13 @@ def test_a_malformed_call_is_recorded_and_the_others_are_run() -> None:
     assert first.malformed[0].reason
 
 
-def test_a_turn_with_malformed_calls_alone_ends_the_conversation() -> None:
+def test_a_turn_with_only_malformed_calls_ends_the_conversation() -> None:
     trajectory = play("<tool_call>\nnothing\n</tool_call><end>")
     assert trajectory.finish_reason is FinishReason.ANSWERED
     assert len(trajectory.turns[0].malformed) == 1
 
 
-def test_kept_calls_run_at_the_same_time_and_their_replies_keep_the_order() -> None:
+def test_parallel_calls_run_concurrently_and_replies_keep_their_order() -> None:
     slow, quick = hermes("echo", text="slow", seconds=5), hermes("echo", text="quick", seconds=3)
     trajectory = play(f"{slow}{quick}<end>", "ok<end>", max_parallel_calls=2)
     assert [call.seconds for call in trajectory.turns[0].calls] == [5, 3]
@@ -116,7 +116,7 @@ def test_kept_calls_run_at_the_same_time_and_their_replies_keep_the_order() -> N
     )
 
 
-def test_times_are_those_of_the_model_and_of_the_tools() -> None:
+def test_model_time_and_tool_time_are_recorded_separately() -> None:
     engine = ScriptedEngine(
         lambda said: "ok<end>" if "tool:" in said else hermes("echo", seconds=4) + "<end>",
         seconds=2,
@@ -127,7 +127,7 @@ def test_times_are_those_of_the_model_and_of_the_tools() -> None:
     assert trajectory.turns[0].calls[0].started == 2
 
 
-def test_the_record_names_prompt_sample_and_trajectory() -> None:
+def test_the_record_identifies_prompt_sample_and_trajectory() -> None:
     engine = ScriptedEngine(lambda _: "a<end>")
     trajectory = run_in_virtual_time(
         rollouts(engine).play(
@@ -143,7 +143,7 @@ def test_the_record_names_prompt_sample_and_trajectory() -> None:
     assert engine.asked[0][1].session == "traj-7-2"
 
 
-def test_conversations_do_not_wait_for_each_other() -> None:
+def test_concurrent_conversations_do_not_block_each_other() -> None:
     async def both() -> float:
         def script(said: str) -> str:
             if "tool:" in said:
@@ -160,7 +160,7 @@ def test_conversations_do_not_wait_for_each_other() -> None:
     assert run_in_virtual_time(both()) == 1
 
 
-def test_the_template_learns_which_tools_replied() -> None:
+def test_the_template_receives_the_names_of_replying_tools() -> None:
     named: list[Sequence[str]] = []
 
     class Overheard(CharacterChat):

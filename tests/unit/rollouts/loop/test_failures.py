@@ -26,7 +26,7 @@ async def broken(text: str = "") -> str:
     raise ToolBroke("connection reset")
 
 
-def test_rollout_continues_after_a_failed_call() -> None:
+def test_a_rollout_continues_after_a_failed_call() -> None:
     trajectory = play(CALL, "never mind<end>", tools=FunctionToolbox({"echo": broken}))
     assert trajectory.finish_reason is FinishReason.ANSWERED
     (call,) = trajectory.turns[0].calls
@@ -35,13 +35,13 @@ def test_rollout_continues_after_a_failed_call() -> None:
     assert trajectory.failed_calls == 1
 
 
-def test_an_unknown_tool_is_read_by_the_model_too() -> None:
+def test_an_unknown_tool_is_reported_to_the_model() -> None:
     trajectory = play(hermes("nope") + "<end>", "ok<end>")
     assert trajectory.turns[0].calls[0].outcome is CallOutcome.UNKNOWN_TOOL
     assert trajectory.turns[0].calls[0].shown == "Error: there is no tool nope"
 
 
-def test_on_tool_error_stop_ends_the_conversation_and_says_why() -> None:
+def test_on_tool_error_stop_ends_the_conversation_with_the_reason() -> None:
     trajectory = play(CALL, tools=FunctionToolbox({"echo": broken}), on_tool_error="stop")
     assert trajectory.finish_reason is FinishReason.TOOL_ERROR
     assert trajectory.error == "echo: connection reset"
@@ -53,7 +53,7 @@ def test_on_tool_error_stop_continues_after_successful_calls() -> None:
     assert play(CALL, "ok<end>", on_tool_error="stop").finish_reason is FinishReason.ANSWERED
 
 
-def test_engine_failure_keeps_earlier_tokens() -> None:
+def test_an_engine_failure_keeps_earlier_tokens() -> None:
     engine = ScriptedEngine(lambda said: EngineFailed("gone") if "tool:" in said else CALL)
     trajectory = run_in_virtual_time(rollouts(engine).play(question()))
     assert (trajectory.finish_reason, trajectory.error) == (FinishReason.ENGINE_FAILED, "gone")
@@ -72,7 +72,7 @@ def test_engine_failure_keeps_earlier_tokens() -> None:
         ((-0.1, -0.2), (0, 0), "abort"),
     ],
 )
-def test_tokens_that_training_could_not_use_fail_the_rollout(
+def test_invalid_sampled_tokens_fail_the_rollout(
     log_probs: tuple[float, ...], versions: tuple[int, ...], finish: str
 ) -> None:
     class Odd(ScriptedEngine):
@@ -84,7 +84,7 @@ def test_tokens_that_training_could_not_use_fail_the_rollout(
     assert trajectory.error
 
 
-def test_a_prompt_that_the_template_refuses_is_not_asked() -> None:
+def test_a_prompt_refused_by_the_template_is_not_sampled() -> None:
     prompt = question()
     prompt.messages[0]["role"] = "refused"
     trajectory = play(prompt=prompt)
@@ -92,7 +92,7 @@ def test_a_prompt_that_the_template_refuses_is_not_asked() -> None:
     assert trajectory.error == "the template knows no role refused"
 
 
-def test_a_prompt_that_fills_the_context_is_not_asked() -> None:
+def test_a_prompt_that_fills_the_context_is_not_sampled() -> None:
     engine = ScriptedEngine(lambda _: "a<end>")
     prompt = CharacterChat().prompt([{"role": "user", "content": "q"}], [])
     player = rollouts(engine, context_length=len(prompt), multi_turn_enable=False)
@@ -102,7 +102,7 @@ def test_a_prompt_that_fills_the_context_is_not_asked() -> None:
     assert engine.asked == []
 
 
-def test_a_fault_of_our_own_is_kept_as_data_and_logged(
+def test_an_internal_error_is_recorded_and_logged(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async def fault(text: str) -> str:
@@ -115,7 +115,7 @@ def test_a_fault_of_our_own_is_kept_as_data_and_logged(
     assert caplog.records
 
 
-def test_a_cancelled_rollout_cancels_what_it_waits_for() -> None:
+def test_a_cancelled_rollout_cancels_its_pending_work() -> None:
     stopped: list[str] = []
 
     async def endless(text: str) -> str:

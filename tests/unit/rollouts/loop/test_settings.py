@@ -30,11 +30,11 @@ def refused(sampling: RolloutSampling | None = None, **settings: object) -> str 
     return raised.value.param
 
 
-def test_several_turns_need_the_asynchronous_engine() -> None:
+def test_multi_turn_requires_the_async_engine() -> None:
     assert refused(async_engine=False) == "multi_turn.async_engine"
 
 
-def test_the_whole_response_may_not_be_shorter_than_a_turn() -> None:
+def test_the_response_limit_may_not_be_below_the_turn_limit() -> None:
     assert refused(max_total_response_length=99) == "multi_turn.max_total_response_length"
     allowed = MultiTurn(multi_turn_enable=True, max_total_response_length=100)
     validate_multi_turn(allowed, RolloutSampling(max_tokens=100))
@@ -44,17 +44,17 @@ def test_an_unknown_parser_is_refused() -> None:
     assert refused(tool_parser_format="smoke-signals") == "multi_turn.tool_parser_format"
 
 
-def test_a_single_turn_needs_none_of_it() -> None:
+def test_single_turn_rollouts_skip_multi_turn_validation() -> None:
     settings = MultiTurn(async_engine=False, max_total_response_length=1)
     validate_multi_turn(settings, RolloutSampling(max_tokens=100))
 
 
-def test_settings_that_do_not_go_together_never_play() -> None:
+def test_conflicting_settings_are_refused_before_any_rollout() -> None:
     with pytest.raises(InvalidRequest):
         rollouts(ScriptedEngine(lambda _: ""), async_engine=False)
 
 
-def test_without_multi_turn_no_tool_is_shown_or_called() -> None:
+def test_single_turn_rollouts_neither_show_nor_call_tools() -> None:
     tools = FunctionToolbox(ECHO)
     trajectory = play(CALL, tools=tools, multi_turn_enable=False)
     assert trajectory.finish_reason is FinishReason.ANSWERED
@@ -79,7 +79,7 @@ def test_max_tool_calls_counts_calls_or_turns_that_call(
     assert outcomes == [CallOutcome.DROPPED] * 2
 
 
-def test_the_answer_after_the_last_call_is_an_answer() -> None:
+def test_a_final_answer_after_the_last_allowed_call_counts() -> None:
     trajectory = play(CALL, "so it is a<end>", max_tool_calls=1)
     assert trajectory.finish_reason is FinishReason.ANSWERED
 
@@ -94,7 +94,7 @@ def test_calls_beyond_max_parallel_calls_are_dropped_and_recorded() -> None:
     assert "tool:a<end>assistant:" in CharacterChat().text(trajectory.response_token_ids)
 
 
-def test_turn_gets_the_remaining_response_budget() -> None:
+def test_a_turn_gets_the_remaining_response_budget() -> None:
     engine = ScriptedEngine(lambda said: "x" * 500 if "tool:" in said else CALL)
     player = rollouts(
         engine, max_total_response_length=200, sampling=RolloutSampling(max_tokens=200)
@@ -106,7 +106,7 @@ def test_turn_gets_the_remaining_response_budget() -> None:
     assert len(trajectory.response_token_ids) == 200
 
 
-def test_a_single_turn_never_has_more_than_the_samplings_max_tokens() -> None:
+def test_a_single_turn_is_limited_to_max_tokens() -> None:
     trajectory = play(
         "x" * 50,
         sampling=RolloutSampling(max_tokens=30),
@@ -117,7 +117,7 @@ def test_a_single_turn_never_has_more_than_the_samplings_max_tokens() -> None:
     assert len(trajectory.response_token_ids) == 30
 
 
-def test_a_whole_call_before_the_end_of_a_long_turn_is_still_run() -> None:
+def test_a_complete_call_in_a_truncated_turn_is_run() -> None:
     cut = hermes("echo", text="a") + "x" * 900
     trajectory = play(cut, "ok<end>", sampling=RolloutSampling(max_tokens=100))
     assert trajectory.finish_reason is FinishReason.ANSWERED
@@ -127,7 +127,7 @@ def test_a_whole_call_before_the_end_of_a_long_turn_is_still_run() -> None:
     assert trajectory.response_mask[start] == 0
 
 
-def test_a_budget_that_is_spent_with_a_call_ends_before_the_call() -> None:
+def test_a_call_that_uses_up_the_budget_is_not_run() -> None:
     tools = FunctionToolbox(ECHO)
     spent = len(tokens(CALL))
     trajectory = play(
@@ -160,7 +160,7 @@ def test_a_reply_that_would_reach_the_limit_is_discarded(room: int) -> None:
         assert (call.reply, call.shown) == ("a", None)
 
 
-def test_without_a_limit_the_response_has_max_tokens() -> None:
+def test_the_response_limit_defaults_to_max_tokens() -> None:
     trajectory = play(
         CALL, "y" * 100, max_total_response_length=None, sampling=RolloutSampling(max_tokens=90)
     )
@@ -175,7 +175,9 @@ def test_without_a_limit_the_response_has_max_tokens() -> None:
         ("middle", "ab...(truncated)...ij"),
     ],
 )
-def test_a_long_reply_is_cut_and_its_head_kept_in_the_record(side: str, shown: str) -> None:
+def test_a_long_reply_is_truncated_for_the_model_and_kept_in_the_record(
+    side: str, shown: str
+) -> None:
     trajectory = play(
         hermes("echo", text="abcdefghij") + "<end>",
         "ok<end>",
@@ -187,7 +189,7 @@ def test_a_long_reply_is_cut_and_its_head_kept_in_the_record(side: str, shown: s
     assert f"tool:{shown}<end>" in CharacterChat().text(trajectory.response_token_ids)
 
 
-def test_of_an_enormous_reply_the_record_keeps_the_head_and_the_length() -> None:
+def test_the_record_of_a_huge_reply_keeps_its_head_and_length() -> None:
     async def enormous() -> str:
         return "x" * 5_000_000
 
@@ -198,7 +200,7 @@ def test_of_an_enormous_reply_the_record_keeps_the_head_and_the_length() -> None
     assert len(call.shown or "") < 300
 
 
-def test_the_context_of_the_engine_bounds_the_response() -> None:
+def test_the_engine_context_length_bounds_the_response() -> None:
     prompt = len(CharacterChat().prompt([{"role": "user", "content": "q"}], []))
     trajectory = play("x" * 500, context_length=prompt + 40, multi_turn_enable=False)
     assert trajectory.finish_reason is FinishReason.LENGTH
@@ -231,7 +233,7 @@ def seeds(seed: int | None, *, index: int = 0, sample_index: int = 0) -> list[in
     return [sampling.seed for _, sampling in engine.asked]
 
 
-def test_one_seed_gives_every_turn_sample_and_prompt_its_own() -> None:
+def test_seeds_differ_by_turn_sample_and_prompt() -> None:
     all_seeds = seeds(1) + seeds(1, sample_index=1) + seeds(1, index=1) + seeds(2)
     assert len(set(all_seeds)) == 8
     assert seeds(1) == all_seeds[:2]

@@ -27,7 +27,7 @@ def test_truncation_keeps_the_chosen_side_and_marks_the_cut(
 
 
 @given(st.text(), st.integers(1, 50), SIDES)
-def test_a_reply_is_changed_only_when_it_is_too_long(
+def test_only_a_reply_over_the_limit_is_truncated(
     text: str, limit: int, side: TruncateSide
 ) -> None:
     cut = truncated(text, limit, side)

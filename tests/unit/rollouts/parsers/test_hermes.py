@@ -22,7 +22,7 @@ def test_calls_are_parsed_in_order_among_other_text() -> None:
     assert parsed.malformed == ()
 
 
-def test_text_without_tags_calls_nothing() -> None:
+def test_text_without_tags_has_no_calls() -> None:
     parsed = _PARSER.parse('{"name": "search", "arguments": {}} is how a call looks')
 
     assert (parsed.calls, parsed.malformed) == ((), ())
@@ -46,7 +46,7 @@ def test_text_without_tags_calls_nothing() -> None:
         ("<tool_call>" + "9" * 10_000 + "</tool_call>", "too many digits"),
     ],
 )
-def test_a_malformed_call_is_recorded_and_the_others_are_kept(bad: str, reason: str) -> None:
+def test_a_malformed_call_is_recorded_and_valid_calls_are_kept(bad: str, reason: str) -> None:
     parsed = _PARSER.parse(f"{_GOOD}{bad}{_GOOD}")
 
     assert parsed.calls == (_SEARCH, _SEARCH)
@@ -55,14 +55,14 @@ def test_a_malformed_call_is_recorded_and_the_others_are_kept(bad: str, reason: 
     assert bad.startswith(parsed.malformed[0].text)
 
 
-def test_a_call_that_breaks_off_is_malformed() -> None:
+def test_an_unterminated_call_is_malformed() -> None:
     for end in range(len("<tool_call>"), len(_GOOD)):
         parsed = _PARSER.parse(_GOOD[:end])
         assert parsed.calls == ()
         assert [found.text for found in parsed.malformed] == [_GOOD[:end]]
 
 
-def test_a_broken_call_does_not_swallow_the_next() -> None:
+def test_a_malformed_call_does_not_hide_the_next_one() -> None:
     parsed = _PARSER.parse('<tool_call>{"name": "a", ' + _GOOD)
 
     assert parsed.calls == (_SEARCH,)
@@ -86,7 +86,7 @@ def test_non_object_arguments_become_none(written: str) -> None:
     assert parsed.calls == (ParsedCall("a", None),)
 
 
-def test_arguments_as_json_text_are_read() -> None:
+def test_arguments_encoded_as_json_text_are_parsed() -> None:
     body = json.dumps({"name": "a", "arguments": json.dumps({"x": 1})})
 
     assert _PARSER.parse(f"<tool_call>{body}</tool_call>").calls == (ParsedCall("a", {"x": 1}),)

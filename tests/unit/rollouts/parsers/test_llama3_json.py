@@ -19,7 +19,7 @@ _SEARCH = ParsedCall("search", {"q": "a"})
         '{"function": "x", "name": "search", "arguments": {"q": "a"}}',
     ],
 )
-def test_single_call_is_parsed_anywhere(text: str) -> None:
+def test_a_single_call_is_parsed_anywhere(text: str) -> None:
     parsed = _PARSER.parse(text)
 
     assert parsed.calls == (_SEARCH,)
@@ -33,7 +33,7 @@ def test_several_calls_are_parsed_in_order(between: str) -> None:
     assert parsed.calls == (_SEARCH, ParsedCall("now", {}))
 
 
-def test_object_inside_a_call_is_not_a_call() -> None:
+def test_an_object_inside_a_call_is_not_a_call() -> None:
     parsed = _PARSER.parse(f'{{"name": "run", "parameters": {{"call": {_CALL}}}}}')
 
     assert [call.name for call in parsed.calls] == ["run"]
@@ -42,13 +42,13 @@ def test_object_inside_a_call_is_not_a_call() -> None:
 @pytest.mark.parametrize(
     "answer", ['{"name": "Ada", "age": 36}', '{"answer": 4}', "It is {4}.", "{{{", ""]
 )
-def test_plain_answer_is_not_a_call(answer: str) -> None:
+def test_a_plain_answer_is_not_a_call(answer: str) -> None:
     parsed = _PARSER.parse(answer)
 
     assert (parsed.calls, parsed.malformed) == ((), ())
 
 
-def test_a_broken_call_is_recorded_and_the_others_are_kept() -> None:
+def test_a_malformed_call_is_recorded_and_valid_calls_are_kept() -> None:
     parsed = _PARSER.parse(f'{{"name": "a", "parameters": {{oops}}}}; {_CALL}')
 
     assert parsed.calls == (_SEARCH,)

@@ -12,7 +12,7 @@ _TWO = (
 )
 
 
-def test_all_calls_of_the_list_are_read() -> None:
+def test_all_calls_in_the_list_are_parsed() -> None:
     parsed = _PARSER.parse(f"Let me.{_TWO}")
 
     assert parsed.calls == (ParsedCall("f", {"a": 1}), ParsedCall("g", {}))
@@ -33,14 +33,14 @@ def test_a_list_without_the_token_is_an_answer() -> None:
         ("[TOOL_CALLS]", "is not valid JSON"),
     ],
 )
-def test_non_list_is_malformed(text: str, reason: str) -> None:
+def test_a_non_list_is_malformed(text: str, reason: str) -> None:
     parsed = _PARSER.parse(text)
 
     assert parsed.calls == ()
     assert reason in parsed.malformed[0].reason
 
 
-def test_invalid_element_is_recorded_and_valid_calls_are_kept() -> None:
+def test_an_invalid_element_is_recorded_and_valid_calls_are_kept() -> None:
     parsed = _PARSER.parse('[TOOL_CALLS] [7, {"name": "g"}, {}]')
 
     assert parsed.calls == (ParsedCall("g", {}),)
@@ -50,7 +50,7 @@ def test_invalid_element_is_recorded_and_valid_calls_are_kept() -> None:
     ]
 
 
-def test_ids_belong_to_the_calls_that_were_read() -> None:
+def test_ids_match_the_parsed_calls() -> None:
     assert list(call_ids(_TWO)) == ["abcdefghi", None]
     assert list(call_ids('[TOOL_CALLS] [7, {"name": "g", "id": "x"}]')) == ["x"]
     assert list(call_ids("no call")) == []

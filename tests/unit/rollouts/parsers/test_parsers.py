@@ -46,7 +46,7 @@ _PIECES = (
 @given(
     st.sampled_from(sorted(PARSERS)), st.lists(st.sampled_from(_PIECES), max_size=30).map("".join)
 )
-def test_no_text_is_an_error_and_every_finding_has_its_text(name: str, text: str) -> None:
+def test_any_text_parses_and_malformed_calls_keep_their_text(name: str, text: str) -> None:
     parsed = PARSERS[name].parse(text)
 
     assert all(call.name for call in parsed.calls)
@@ -54,7 +54,7 @@ def test_no_text_is_an_error_and_every_finding_has_its_text(name: str, text: str
 
 
 @pytest.mark.parametrize("name", sorted(_ONE_CALL))
-def test_calls_beyond_the_bound_are_noted_as_unread(name: str) -> None:
+def test_calls_beyond_the_limit_are_reported_as_unread(name: str) -> None:
     parsed = PARSERS[name].parse(f"{_ONE_CALL[name]}\n" * 1_000)
 
     assert len(parsed.calls) == MAX_CALLS
@@ -66,7 +66,7 @@ def test_calls_beyond_the_bound_are_noted_as_unread(name: str) -> None:
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("name", sorted(PARSERS))
 @pytest.mark.parametrize("piece", [piece for piece in _PIECES if piece != "\ud800"])
-def test_a_long_turn_is_read_with_bounded_records(name: str, piece: str) -> None:
+def test_a_long_turn_yields_bounded_records(name: str, piece: str) -> None:
     """Time that grows with the square of the length would not end within the test's limit."""
     begin = {"mistral": "[TOOL_CALLS]", "pythonic": "[f(a="}.get(name, "")
 
@@ -76,12 +76,12 @@ def test_a_long_turn_is_read_with_bounded_records(name: str, piece: str) -> None
     assert all(len(found.text) <= 500 for found in parsed.malformed)
 
 
-def test_names_of_parsers_may_have_underscores() -> None:
+def test_parser_names_may_use_underscores() -> None:
     assert parser_of("qwen3_coder") is PARSERS["qwen3-coder"]
     assert parser_of("Llama3_JSON") is PARSERS["llama3-json"]
 
 
-def test_an_unknown_parser_is_refused_by_its_field() -> None:
+def test_an_unknown_parser_is_refused_naming_the_field() -> None:
     with pytest.raises(InvalidRequest, match="'yaml' is unknown; known are hermes") as raised:
         parser_of("yaml")
 

@@ -19,14 +19,14 @@ _PARSER = parser_of("pythonic")
         "[\n  f(\n    a=1,\n    b='x',\n  ),\n]",
     ],
 )
-def test_a_list_of_calls_is_read(text: str) -> None:
+def test_a_list_of_calls_is_parsed(text: str) -> None:
     parsed = _PARSER.parse(text)
 
     assert parsed.calls == (ParsedCall("f", {"a": 1, "b": "x"}),)
     assert parsed.malformed == ()
 
 
-def test_names_may_have_dots_and_values_are_those_of_json() -> None:
+def test_dotted_names_and_json_constants_are_accepted() -> None:
     (call,) = _PARSER.parse(
         "[a.b.c(i=-3, f=1.5, t=True, u=true, n=None, m=null, l=[1, (2, 3)], d={'k': {'x': []}})]"
     ).calls
@@ -47,7 +47,7 @@ def test_names_may_have_dots_and_values_are_those_of_json() -> None:
 
 
 @pytest.mark.parametrize("answer", ["[1, 2, 3]", "f(a=1)", "The list [f(a=1)].", "[Note] f(x)", ""])
-def test_plain_answer_is_not_a_call(answer: str) -> None:
+def test_a_plain_answer_is_not_a_call(answer: str) -> None:
     parsed = _PARSER.parse(answer)
 
     assert (parsed.calls, parsed.malformed) == ((), ())
@@ -76,7 +76,7 @@ def test_plain_answer_is_not_a_call(answer: str) -> None:
         ("a=" + "[" * 60 + "]" * 60, "nested"),
     ],
 )
-def test_a_call_with_anything_but_literals_is_recorded_and_the_others_are_kept(
+def test_a_call_with_non_literal_arguments_is_recorded_and_valid_calls_are_kept(
     argument: str, reason: str
 ) -> None:
     parsed = _PARSER.parse(f"[f({argument}), g(ok=1)]")
@@ -86,7 +86,7 @@ def test_a_call_with_anything_but_literals_is_recorded_and_the_others_are_kept(
 
 
 @pytest.mark.parametrize("element", ["7", "f(a=1)()", "(lambda: 1)()", "f[0](a=1)", "'x'.f(a=1)"])
-def test_an_element_that_calls_no_name_is_malformed(element: str) -> None:
+def test_an_element_that_is_not_a_named_call_is_malformed(element: str) -> None:
     parsed = _PARSER.parse(f"[g(ok=1), {element}]")
 
     assert [call.name for call in parsed.calls] == ["g"]

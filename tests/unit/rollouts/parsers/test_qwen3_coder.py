@@ -54,9 +54,7 @@ def test_calls_are_parsed_in_order() -> None:
         ({"type": "integer"}, "9" * 5_000, "9" * 5_000),
     ],
 )
-def test_a_value_has_the_type_that_the_schema_names(
-    schema: dict[str, Any], text: str, value: object
-) -> None:
+def test_a_value_has_its_schema_type(schema: dict[str, Any], text: str, value: object) -> None:
     (call,) = _PARSER.parse(written("f", a=text), tools(a=schema)).calls
 
     assert call.arguments == {"a": value}
@@ -64,7 +62,7 @@ def test_a_value_has_the_type_that_the_schema_names(
 
 
 @pytest.mark.parametrize("schemas", [[], [{}], [{"function": None}], tools(a="text"), tools(b={})])
-def test_without_a_usable_schema_values_stay_text(schemas: list[dict[str, Any]]) -> None:
+def test_values_without_a_usable_schema_stay_text(schemas: list[dict[str, Any]]) -> None:
     assert _PARSER.parse(written("f", a="1"), schemas).calls == (ParsedCall("f", {"a": "1"}),)
 
 
@@ -78,7 +76,7 @@ def test_without_a_usable_schema_values_stay_text(schemas: list[dict[str, Any]])
         ("<function=f>\n<parameter=a>\n1\n</parameter>\n", "where one is expected"),
     ],
 )
-def test_a_malformed_call_is_recorded_and_the_others_are_kept(bad: str, reason: str) -> None:
+def test_a_malformed_call_is_recorded_and_valid_calls_are_kept(bad: str, reason: str) -> None:
     parsed = _PARSER.parse(written("g") + bad)
 
     assert parsed.calls == (ParsedCall("g", {}),)
@@ -86,14 +84,14 @@ def test_a_malformed_call_is_recorded_and_the_others_are_kept(bad: str, reason: 
     assert reason in parsed.malformed[0].reason
 
 
-def test_call_after_a_malformed_one_is_parsed() -> None:
+def test_a_call_after_a_malformed_one_is_parsed() -> None:
     parsed = _PARSER.parse("<function=f>\nwords " + written("g"))
 
     assert parsed.calls == (ParsedCall("g", {}),)
     assert len(parsed.malformed) == 1
 
 
-def test_call_inside_a_value_is_not_parsed_even_if_the_outer_call_is_malformed() -> None:
+def test_a_call_inside_a_value_is_not_parsed_even_if_the_outer_call_is_malformed() -> None:
     parsed = _PARSER.parse(f"<function=f><parameter=a>{written('g')}</parameter> words")
 
     assert parsed.calls == ()
@@ -120,7 +118,7 @@ def test_any_texts_round_trip(arguments: dict[str, str]) -> None:
         "<function=f>\n<parameter=a>\n1\n</parameter>\n<parameter=b>\nx\n</function>",
     ],
 )
-def test_a_missing_closing_tag_swallows_nothing(turn: str) -> None:
+def test_a_missing_closing_tag_is_tolerated(turn: str) -> None:
     known = tools(a={"type": "integer"}, b={"type": "string"})
     call = ParsedCall("f", {"a": 1, "b": "x"})
 
@@ -130,7 +128,7 @@ def test_a_missing_closing_tag_swallows_nothing(turn: str) -> None:
     assert twice.calls == (call, ParsedCall("f", {"a": 2, "b": "y"}))
 
 
-def test_a_value_may_show_tags_of_parameters() -> None:
+def test_a_value_may_contain_parameter_tags() -> None:
     code = "print(1)\n<parameter=c>\n2"
     parsed = _PARSER.parse(written("f", a=code), tools(a={"type": "string"}, b={}))
     assert parsed.calls == (ParsedCall("f", {"a": code}),)

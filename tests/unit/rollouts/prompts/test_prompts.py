@@ -17,14 +17,14 @@ _QUESTION = {"role": "user", "content": "How many?"}
 
 
 @pytest.mark.parametrize("key", ["prompt", "question"])
-def test_a_question_becomes_a_message_of_the_user(key: str) -> None:
+def test_a_question_becomes_a_user_message(key: str) -> None:
     prompt = prompt_of_row({key: "How many?", "gold": "4", "level": 2}, 7)
 
     assert prompt == Prompt(7, (_QUESTION,), ("4",), {"level": 2})
 
 
 @pytest.mark.parametrize("prompt_type", ["qwen_retool", "qwen_search_tool"])
-def test_types_with_tools_ask_for_a_boxed_answer_in_the_system_turn(
+def test_tool_prompt_types_ask_for_a_boxed_answer_in_the_system_message(
     prompt_type: PromptType,
 ) -> None:
     prompt = prompt_of_row({"prompt": "How many?"}, 0, prompt_type)
@@ -36,7 +36,7 @@ def test_types_with_tools_ask_for_a_boxed_answer_in_the_system_turn(
     assert user == _QUESTION
 
 
-def test_a_row_may_name_its_own_type() -> None:
+def test_a_row_may_set_its_own_prompt_type() -> None:
     rows = [{"prompt": "a"}, {"prompt": "b", "prompt_type": "qwen_retool"}]
 
     plain, retool = inline_prompts(rows)
@@ -46,7 +46,7 @@ def test_a_row_may_name_its_own_type() -> None:
     assert retool.extra == {}
 
 
-def test_system_prompt_precedes_the_type_instruction() -> None:
+def test_the_system_prompt_precedes_the_prompt_type_instruction() -> None:
     prompt = prompt_of_row({"prompt": "a"}, 0, "qwen_retool", "Be brief.")
 
     assert prompt.messages[0]["content"].startswith("Be brief.\n\n")
@@ -54,7 +54,7 @@ def test_system_prompt_precedes_the_type_instruction() -> None:
 
 
 @pytest.mark.parametrize("role", ["system", "developer"])
-def test_messages_keep_their_own_beginning(role: str) -> None:
+def test_messages_keep_their_own_system_message(role: str) -> None:
     messages = [{"role": role, "content": "Mine."}, _QUESTION]
 
     assert prompt_of_row({"messages": messages}, 0, "qwen_retool", "Other.").messages == (
@@ -63,13 +63,13 @@ def test_messages_keep_their_own_beginning(role: str) -> None:
     )
 
 
-def test_messages_without_a_beginning_get_the_system_prompt_and_nothing_else() -> None:
+def test_messages_without_a_system_message_get_only_the_system_prompt() -> None:
     prompt = prompt_of_row({"messages": [_QUESTION]}, 0, "qwen_retool", "Be brief.")
 
     assert prompt.messages == ({"role": "system", "content": "Be brief."}, _QUESTION)
 
 
-def test_contents_become_texts_and_null_keys_go() -> None:
+def test_content_parts_become_text_and_null_keys_are_dropped() -> None:
     parts = [{"type": "text", "text": "How "}, {"type": "text", "text": "many?"}]
     call = {"id": "1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
     messages = [
@@ -97,13 +97,13 @@ def test_contents_become_texts_and_null_keys_go() -> None:
         ({}, ()),
     ],
 )
-def test_answers_are_texts_or_numbers_one_or_several(
+def test_gold_answers_may_be_text_numbers_or_lists(
     given: dict[str, Any], gold: tuple[str, ...]
 ) -> None:
     assert prompt_of_row({"prompt": "a", **given}, 0).gold == gold
 
 
-def test_a_worked_answer_beside_the_gold_is_kept_as_another_field() -> None:
+def test_an_answer_field_beside_gold_is_kept_as_extra() -> None:
     prompt = prompt_of_row({"question": "a", "gold": "4", "answer": "2 + 2 = 4"}, 0)
 
     assert prompt.gold == ("4",)
@@ -132,19 +132,19 @@ def test_a_worked_answer_beside_the_gold_is_kept_as_another_field() -> None:
         ({"prompt": "a", "gold": "\0"}, r"gold holds the character U\+0000"),
     ],
 )
-def test_row_error_names_the_path(row: Any, message: str) -> None:
+def test_a_row_error_names_the_path(row: Any, message: str) -> None:
     with pytest.raises(RowError, match=f"^{message}"):
         prompt_of_row(row, 0)
 
 
-def test_an_error_of_a_request_names_its_row() -> None:
+def test_an_inline_prompt_error_names_its_row() -> None:
     with pytest.raises(InvalidRequest, match=r"^prompts\[1\]: question is empty$") as raised:
         inline_prompts([{"prompt": "a"}, {"question": ""}])
 
     assert raised.value.param == "prompts[1]"
 
 
-def test_prompts_of_a_file_are_counted_from_0_and_its_rows_from_1(tmp_path: Path) -> None:
+def test_prompt_indices_start_at_0_and_row_numbers_at_1(tmp_path: Path) -> None:
     path = tmp_path / "prompts.jsonl"
     path.write_text('{"prompt": "a"}\n\n{"prompt": "b", "gold": 1}\n{"prompt": 3}\n')
     prompts = read_prompts(path)
@@ -154,7 +154,7 @@ def test_prompts_of_a_file_are_counted_from_0_and_its_rows_from_1(tmp_path: Path
         next(prompts)
 
 
-def test_invalid_json_line_is_reported(tmp_path: Path) -> None:
+def test_an_invalid_json_line_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "prompts.jsonl"
     path.write_text('{"prompt": "a"}\n{"prompt": \n')
 
@@ -175,7 +175,7 @@ def test_invalid_json_line_is_reported(tmp_path: Path) -> None:
         ),
     )
 )
-def test_any_row_is_a_prompt_of_texts_or_an_error_of_the_row(row: dict[str, Any]) -> None:
+def test_any_row_becomes_a_text_prompt_or_a_row_error(row: dict[str, Any]) -> None:
     try:
         prompt = prompt_of_row(json.loads(json.dumps(row)), 0)
     except RowError:
@@ -192,7 +192,7 @@ VERL = {
 }
 
 
-def test_rows_of_verl_and_mindspeed_rl_are_read() -> None:
+def test_verl_and_mindspeed_rl_rows_are_read() -> None:
     prompt = prompt_of_row(VERL, 0, "qwen_retool", "Be brief.")
 
     assert prompt.messages == ({"role": "system", "content": "Be brief."}, _QUESTION)
@@ -200,7 +200,7 @@ def test_rows_of_verl_and_mindspeed_rl_are_read() -> None:
     assert prompt.extra == {name: VERL[name] for name in VERL if name != "prompt"}
 
 
-def test_rows_of_search_r1_are_read() -> None:
+def test_search_r1_rows_are_read() -> None:
     row = {
         "question": "Who?",
         "golden_answers": ["A", "B"],
@@ -216,7 +216,7 @@ def test_rows_of_search_r1_are_read() -> None:
     assert prompt_of_row(row, 0).gold == ("A", "B")
 
 
-def test_rows_of_math_500_are_read() -> None:
+def test_math_500_rows_are_read() -> None:
     row = {"problem": "1 + 1?", "solution": "It is 2.", "answer": "2", "level": 1}
     prompt = prompt_of_row(row, 0)
 

@@ -44,7 +44,7 @@ def described(parameters: JsonObject) -> Tool:
         described({"type": "object", "properties": {"x": {"$ref": "#/$defs/x"}}}),
     ],
 )
-def test_good_tools_are_taken(good: Tool) -> None:
+def test_valid_tools_are_accepted(good: Tool) -> None:
     check(good)
 
 
@@ -86,14 +86,14 @@ def test_good_tools_are_taken(good: Tool) -> None:
         (described({"patternProperties": {"a": {}}}), "tool_schema.function.parameters"),
     ],
 )
-def test_what_cannot_work_is_refused_by_its_field(bad: Tool, param: str) -> None:
+def test_an_invalid_tool_is_refused_naming_the_field(bad: Tool, param: str) -> None:
     with pytest.raises(InvalidRequest) as caught:
         check(tool("search"), bad)
 
     assert caught.value.param == f"tools[1].{param}"
 
 
-def test_a_schema_without_end_is_refused() -> None:
+def test_an_overly_deep_schema_is_refused() -> None:
     schema: JsonObject = {}
     for _ in range(200):
         schema = {"items": schema}
@@ -118,21 +118,21 @@ def test_a_schema_without_end_is_refused() -> None:
         tool("callable", function("f"), callable="os.system"),
     ],
 )
-def test_tools_the_operator_has_not_allowed_are_forbidden(bad: Tool) -> None:
+def test_tools_not_allowed_by_the_operator_are_forbidden(bad: Tool) -> None:
     with pytest.raises(PermissionDenied) as caught:
         check(bad)
 
     assert (caught.value.param or "").startswith("tools[0].config.")
 
 
-def test_two_tools_of_one_name_are_refused() -> None:
+def test_duplicate_tool_names_are_refused() -> None:
     with pytest.raises(InvalidRequest) as caught:
         check(tool("sandbox"), tool("retool"))
 
     assert caught.value.param == "tools[1].tool_schema.function.name"
 
 
-def test_the_field_may_be_named_from_further_up() -> None:
+def test_the_field_path_can_have_a_prefix() -> None:
     with pytest.raises(InvalidRequest) as caught:
         check_tools([tool("x")], [], [], param="method.ppo.hyperparameters.tools")
 

@@ -35,30 +35,30 @@ def use(name: str, arguments: JsonObject, **config: Any) -> ToolReply:
 
 
 @pytest.mark.parametrize(("value", "text"), [("é", "éé"), (2, "4"), ([None], "[null, null]")])
-def test_what_the_function_returns_is_the_reply(value: Any, text: str) -> None:
+def test_the_return_value_is_the_reply(value: Any, text: str) -> None:
     reply = use("double", {"value": value})
 
     assert (reply.outcome, reply.text, reply.attempts) == (CallOutcome.ANSWERED, text, 1)
 
 
-def test_a_function_that_raises_costs_the_call() -> None:
+def test_a_function_that_raises_fails_the_call() -> None:
     reply = use("double", {"value": {}})
 
     assert reply.outcome is CallOutcome.FAILED
     assert "TypeError" in reply.text
 
 
-def test_a_function_that_hangs_costs_the_call() -> None:
+def test_a_function_that_hangs_fails_the_call() -> None:
     reply = use("stand_still", {"value": 1}, timeout=0.2)
 
     assert reply.outcome is CallOutcome.TIMED_OUT
 
 
-def test_arguments_that_do_not_fit_call_nothing() -> None:
+def test_invalid_arguments_do_not_call_the_function() -> None:
     assert use("double", {}).outcome is CallOutcome.INVALID_ARGUMENTS
 
 
-def test_a_function_that_is_not_allowed_opens_no_toolbox() -> None:
+def test_a_toolbox_with_a_forbidden_function_does_not_open() -> None:
     config = {"callable": "os.system"}
     tool = Tool(class_name="callable", config=config, tool_schema=function("system"))
 

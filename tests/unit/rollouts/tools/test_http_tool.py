@@ -25,7 +25,9 @@ def ask(
     return call(tool, {"city": "Bern"} if arguments is None else arguments)
 
 
-def test_the_arguments_are_the_body_and_the_body_is_the_reply(server: ScriptedServer) -> None:
+def test_arguments_are_sent_as_the_body_and_the_response_is_the_reply(
+    server: ScriptedServer,
+) -> None:
     server.script = [answer(body=b'{"degrees": 21}')]
 
     reply = ask(server, {"city": "Bern", "more": [1]})
@@ -45,25 +47,25 @@ def test_the_arguments_are_the_body_and_the_body_is_the_reply(server: ScriptedSe
         (b'"\\ud800"', "\ufffd"),
     ],
 )
-def test_any_body_is_a_reply(server: ScriptedServer, body: bytes, text: str) -> None:
+def test_any_response_body_is_a_reply(server: ScriptedServer, body: bytes, text: str) -> None:
     server.script = [answer(body=body)]
 
     assert ask(server).text == text
 
 
-def test_five_megabytes_are_a_reply(server: ScriptedServer) -> None:
+def test_a_five_megabyte_response_is_a_reply(server: ScriptedServer) -> None:
     server.script = [answer(body=b"x" * 5_000_000)]
 
     assert len(ask(server).text) == 5_000_000
 
 
-def test_a_longer_reply_than_is_held_is_cut(server: ScriptedServer) -> None:
+def test_a_reply_over_the_size_limit_is_truncated(server: ScriptedServer) -> None:
     server.script = [answer(body=b"x" * (9 << 20))]
 
     assert len(ask(server).text) == 8 << 20
 
 
-def test_any_success_is_one(server: ScriptedServer) -> None:
+def test_any_2xx_status_is_a_success(server: ScriptedServer) -> None:
     server.script = [answer(201, body=b"made")]
 
     assert ask(server).text == "made"
@@ -73,7 +75,7 @@ def test_any_success_is_one(server: ScriptedServer) -> None:
     ("arguments", "told"),
     [({}, "'city' is a required property"), ({"city": 5}, "argument city"), ({"city": []}, "city")],
 )
-def test_arguments_that_do_not_fit_ask_nobody(
+def test_invalid_arguments_send_no_request(
     server: ScriptedServer, arguments: JsonObject, told: str
 ) -> None:
     reply = ask(server, arguments)
@@ -95,32 +97,34 @@ def test_requests_with_unknown_outcome_are_not_retried(
 
 
 @pytest.mark.parametrize("trouble", [reset, answer(500, retry_after="0"), answer(503)])
-def test_an_idempotent_endpoint_is_asked_again(server: ScriptedServer, trouble: Any) -> None:
+def test_requests_to_an_idempotent_endpoint_are_retried(
+    server: ScriptedServer, trouble: Any
+) -> None:
     server.script = [trouble, answer(body=b"ok")]
 
     assert ask(server, idempotent=True).attempts == 2
 
 
-def test_a_request_that_was_not_begun_is_sent_again(server: ScriptedServer) -> None:
+def test_a_rejected_request_is_retried(server: ScriptedServer) -> None:
     server.script = [answer(429, retry_after="0"), answer(body=b"ok")]
 
     assert ask(server).attempts == 2
 
 
-def test_an_endpoint_that_hangs_costs_the_call(server: ScriptedServer) -> None:
+def test_a_hanging_endpoint_fails_the_call(server: ScriptedServer) -> None:
     server.script = [hang]
 
     assert ask(server, timeout=0.1).outcome is CallOutcome.TIMED_OUT
 
 
-def test_nobody_is_followed_elsewhere(server: ScriptedServer) -> None:
+def test_redirects_are_not_followed(server: ScriptedServer) -> None:
     server.script = [answer(307, location=f"{server.url}/else")]
 
     assert ask(server).outcome is CallOutcome.FAILED
     assert len(server.requests) == 1
 
 
-def test_the_operators_key_for_the_origin_is_shown(server: ScriptedServer) -> None:
+def test_the_operators_key_for_the_origin_is_sent(server: ScriptedServer) -> None:
     server.script = [answer(body=b"")]
     origin = server.url.removesuffix("/v1")
     tool = Tool(class_name="http", config={"url": server.url}, tool_schema=SCHEMA)

@@ -44,7 +44,7 @@ def printed(code: str) -> str:
         ("# nothing", ""),
     ],
 )
-def test_only_a_final_expression_is_printed(code: str, output: str | None) -> None:
+def test_only_the_final_expression_is_printed(code: str, output: str | None) -> None:
     if output is None:
         assert printed(code).startswith("<function")
     else:
@@ -68,7 +68,7 @@ def test_invalid_python_is_left_unchanged(code: str) -> None:
     assert runnable(code) == code
 
 
-def test_long_code_is_left_as_it_is() -> None:
+def test_long_code_is_left_unchanged() -> None:
     code = "x = 1\n" * LONGEST_PARSED + "x"
 
     assert runnable(code) == code
@@ -83,7 +83,7 @@ def test_long_code_is_left_as_it_is() -> None:
         "```python\nx = 2\nx * 3",
     ],
 )
-def test_the_first_fenced_block_is_taken(text: str) -> None:
+def test_the_first_fenced_block_is_used(text: str) -> None:
     assert printed(text) == "6\n"
 
 
@@ -109,7 +109,7 @@ STATEMENTS = st.sampled_from(["x = 1", "é = 'ü'", "x += 1", "pass", "'text'", 
     last=EXPRESSIONS,
     after=st.sampled_from(["", "\n", ";", " # note", "  \n\n# end", "\r\n"]),
 )
-def test_value_is_printed_for_any_position_of_the_expression(
+def test_the_final_value_is_printed_wherever_the_expression_stands(
     before: list[str], between: str, last: str, after: str
 ) -> None:
     code = between.join(["x = 7", *before, last]) + after

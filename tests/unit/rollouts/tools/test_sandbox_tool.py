@@ -32,7 +32,7 @@ def replied(server: ScriptedServer, body: object, **config: Any) -> ToolReply:
     return run(server, {"code": "pass"}, **config)
 
 
-def test_the_published_body_is_sent(server: ScriptedServer) -> None:
+def test_the_published_request_body_is_sent(server: ScriptedServer) -> None:
     server.script = [answer(body=ran(stdout="3\n"))]
 
     reply = run(server, {"code": "print(3)"}, default_timeout=7, memory_limit_mb=99)
@@ -80,7 +80,7 @@ def test_the_published_body_is_sent(server: ScriptedServer) -> None:
         (ran(stdout="lone \ud800 end"), "lone \ufffd end"),
     ],
 )
-def test_model_reads_the_failure(server: ScriptedServer, body: JsonObject, text: str) -> None:
+def test_the_model_reads_the_failure(server: ScriptedServer, body: JsonObject, text: str) -> None:
     reply = replied(server, body)
 
     assert reply.outcome is CallOutcome.ANSWERED
@@ -96,11 +96,13 @@ def test_model_reads_the_failure(server: ScriptedServer, body: JsonObject, text:
         ({"status": "Failed", "compile_result": FINISHED}, "no stdout here"),
     ],
 )
-def test_upstream_replies_are_opt_in(server: ScriptedServer, body: JsonObject, text: str) -> None:
+def test_upstream_reply_format_is_opt_in(
+    server: ScriptedServer, body: JsonObject, text: str
+) -> None:
     assert replied(server, body, upstream_replies=True).text == text
 
 
-def test_a_sandbox_that_is_to_blame_has_failed(server: ScriptedServer) -> None:
+def test_a_sandbox_error_fails_the_call(server: ScriptedServer) -> None:
     reply = replied(server, {"status": "SandboxError", "message": "lean is not installed"})
 
     assert reply.outcome is CallOutcome.FAILED
@@ -109,7 +111,7 @@ def test_a_sandbox_that_is_to_blame_has_failed(server: ScriptedServer) -> None:
 
 
 @pytest.mark.parametrize("trouble", [reset, answer(504, retry_after="0"), answer(body=b"<html>")])
-def test_passing_trouble_is_tried_again(server: ScriptedServer, trouble: Any) -> None:
+def test_transient_failures_are_retried(server: ScriptedServer, trouble: Any) -> None:
     server.script = [trouble, answer(body=ran(stdout="5"))]
 
     reply = run(server, {"code": "5"})
@@ -117,7 +119,7 @@ def test_passing_trouble_is_tried_again(server: ScriptedServer, trouble: Any) ->
     assert (reply.text, reply.attempts) == ("5", 2)
 
 
-def test_a_full_sandbox_is_asked_three_times(server: ScriptedServer) -> None:
+def test_a_full_sandbox_is_tried_three_times(server: ScriptedServer) -> None:
     server.script = [answer(504, retry_after="0")]
 
     reply = run(server, {"code": "5"})
@@ -126,7 +128,7 @@ def test_a_full_sandbox_is_asked_three_times(server: ScriptedServer) -> None:
     assert "504" in reply.text
 
 
-def test_a_sandbox_that_hangs_costs_the_call(
+def test_a_hanging_sandbox_fails_the_call(
     server: ScriptedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sandbox, "GRACE_SECONDS", 0.1)
@@ -142,7 +144,7 @@ def test_a_sandbox_that_hangs_costs_the_call(
 
 
 @pytest.mark.parametrize("arguments", [{}, {"code": 5}, {"code": None}, None])
-def test_arguments_without_code_ask_nobody(
+def test_arguments_without_code_send_no_request(
     server: ScriptedServer, arguments: JsonObject | None
 ) -> None:
     reply = run(server, arguments)
@@ -152,7 +154,7 @@ def test_arguments_without_code_ask_nobody(
     assert server.requests == []
 
 
-def test_a_refused_program_is_the_models_mistake(server: ScriptedServer) -> None:
+def test_a_refused_program_is_reported_as_invalid_arguments(server: ScriptedServer) -> None:
     server.script = [answer(422, body={"error": "code: too long"})]
 
     reply = run(server, {"code": "5"})
@@ -161,7 +163,7 @@ def test_a_refused_program_is_the_models_mistake(server: ScriptedServer) -> None
     assert "too long" in reply.text
 
 
-def test_model_chooses_only_declared_arguments(server: ScriptedServer) -> None:
+def test_the_model_can_set_only_declared_arguments(server: ScriptedServer) -> None:
     server.script = [answer(body=ran())]
     arguments = {"code": "x", "language": "bash", "timeout": 5}
     text = {"type": "string"}
@@ -178,7 +180,7 @@ def test_model_chooses_only_declared_arguments(server: ScriptedServer) -> None:
 @pytest.mark.parametrize(
     "choice", [{"timeout": True}, {"timeout": -1}, {"timeout": "1"}, {"language": "klingon"}]
 )
-def test_impossible_choice_is_reported(server: ScriptedServer, choice: JsonObject) -> None:
+def test_an_invalid_choice_is_reported(server: ScriptedServer, choice: JsonObject) -> None:
     text = {"type": "string"}
     offered = function("run", code=text, language=text, timeout={"type": "number"})
 
@@ -187,7 +189,7 @@ def test_impossible_choice_is_reported(server: ScriptedServer, choice: JsonObjec
     assert reply.outcome is CallOutcome.INVALID_ARGUMENTS
 
 
-def test_retool_shows_the_last_value(server: ScriptedServer) -> None:
+def test_retool_prints_the_last_value(server: ScriptedServer) -> None:
     server.script = [answer(body=ran())]
 
     run(server, {"code": "```python\nx = 2\nx\n```"}, "mindspeed_rl.tools.retool.ReTool")
@@ -198,7 +200,7 @@ def test_retool_shows_the_last_value(server: ScriptedServer) -> None:
     assert bash == "x"
 
 
-def test_the_operators_sandbox_is_asked_with_its_key(server: ScriptedServer) -> None:
+def test_the_operators_sandbox_receives_its_key(server: ScriptedServer) -> None:
     origin = server.url.removesuffix("/v1")
     environment = OperatorEnvironment(sandbox_url=origin, sandbox_api_key="sk-own")
     server.script = [answer(body=ran(stdout="own"))]
@@ -210,7 +212,7 @@ def test_the_operators_sandbox_is_asked_with_its_key(server: ScriptedServer) -> 
     assert {headers["authorization"] for headers, _ in server.requests} == {"Bearer sk-own"}
 
 
-def test_no_other_sandbox_sees_that_key(server: ScriptedServer) -> None:
+def test_other_sandboxes_do_not_receive_the_operators_key(server: ScriptedServer) -> None:
     server.script = [answer(body=ran())]
     config = {"sandbox_fusion_url": f"{server.url}/run_code"}
     environment = OperatorEnvironment(sandbox_api_key="sk-own", endpoint_keys={})

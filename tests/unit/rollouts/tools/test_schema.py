@@ -18,7 +18,7 @@ def parameters_read(parameters: JsonObject) -> Any:
     return checked_schema(schema, "s")["function"]["parameters"]
 
 
-def test_published_misspelling_is_corrected() -> None:
+def test_the_published_misspelling_is_corrected() -> None:
     published = {"type": "array", "item": {"type": "string"}, "description": "Queries."}
 
     read = parameters_read({"type": "object", "properties": {"query_list": published}})
@@ -30,7 +30,7 @@ def test_published_misspelling_is_corrected() -> None:
     }
 
 
-def test_an_argument_may_be_named_item() -> None:
+def test_an_argument_named_item_is_kept() -> None:
     parameters = {"type": "object", "properties": {"item": {"type": "array", "items": {}}}}
 
     assert parameters_read(parameters) == parameters
@@ -68,7 +68,7 @@ def test_unknown_schema_keys_are_hidden_from_the_model() -> None:
         ({"$ref": "#/nowhere"}, {}, False),
     ],
 )
-def test_arguments_are_matched(parameters: JsonObject, arguments: JsonObject, fits: bool) -> None:
+def test_arguments_are_validated(parameters: JsonObject, arguments: JsonObject, fits: bool) -> None:
     check = argument_check(parameters)
     if fits:
         check(arguments)
@@ -77,7 +77,7 @@ def test_arguments_are_matched(parameters: JsonObject, arguments: JsonObject, fi
             check(arguments)
 
 
-def test_a_pattern_takes_no_time() -> None:
+def test_patterns_are_matched_in_linear_time() -> None:
     check = argument_check(parameters_read({"properties": {"a": {"pattern": "^(a+)+$"}}}))
 
     with pytest.raises(ToolError):
@@ -101,7 +101,7 @@ JSON = st.recursive(
 
 
 @given(schema=st.dictionaries(st.sampled_from(["type", "function", "a"]), JSON, max_size=3))
-def test_any_schema_is_taken_or_refused(schema: JsonObject) -> None:
+def test_any_schema_is_accepted_or_refused(schema: JsonObject) -> None:
     with contextlib.suppress(InvalidRequest):
         assert checked_schema(schema, "s")["function"]["name"]
 
@@ -112,7 +112,7 @@ def test_any_schema_is_taken_or_refused(schema: JsonObject) -> None:
     ),
     arguments=st.dictionaries(st.text(max_size=3), JSON),
 )
-def test_any_arguments_fit_a_schema_that_is_taken_or_do_not(
+def test_any_arguments_of_an_accepted_schema_are_accepted_or_refused(
     parameters: JsonObject, arguments: JsonObject
 ) -> None:
     try:
@@ -123,7 +123,7 @@ def test_any_arguments_fit_a_schema_that_is_taken_or_do_not(
         argument_check(read)(arguments)
 
 
-def test_the_flat_form_of_openais_responses_is_read() -> None:
+def test_the_flat_schema_of_the_responses_api_is_accepted() -> None:
     parameters = {"type": "object", "properties": {"a": {"type": "string"}}}
     flat = {"type": "function", "name": "f", "parameters": parameters, "strict": True}
 

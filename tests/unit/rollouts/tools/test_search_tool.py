@@ -30,7 +30,7 @@ def text_of(reply: ToolReply) -> str:
     return str(content["result"])
 
 
-def test_passages_are_rendered_query_by_query(server: ScriptedServer) -> None:
+def test_passages_are_rendered_per_query(server: ScriptedServer) -> None:
     body = {"result": [[hit('"Nile"\nA river.'), hit('"Po"\nLong\nand 長い.')], [hit('"É"\nx')]]}
     server.script = [answer(body=body)]
 
@@ -64,7 +64,7 @@ def test_empty_search_result_is_reported(server: ScriptedServer, result: object,
     assert text_of(search(server, ["a", "b"])) == text
 
 
-def test_an_index_of_ours_may_be_named(server: ScriptedServer) -> None:
+def test_the_index_can_be_named(server: ScriptedServer) -> None:
     server.script = [answer(body={"result": [[]]})]
 
     search(server, ["a"], index="wiki")
@@ -73,7 +73,7 @@ def test_an_index_of_ours_may_be_named(server: ScriptedServer) -> None:
 
 
 @pytest.mark.parametrize("queries", [None, [], "a", ["a", 5], {"a": "b"}, [None]])
-def test_queries_that_are_none_ask_nobody(server: ScriptedServer, queries: object) -> None:
+def test_invalid_queries_send_no_request(server: ScriptedServer, queries: object) -> None:
     reply = search(server, queries)
 
     assert reply.outcome is CallOutcome.INVALID_ARGUMENTS
@@ -92,13 +92,13 @@ def test_queries_that_are_none_ask_nobody(server: ScriptedServer, queries: objec
         answer(body=[]),
     ],
 )
-def test_passing_trouble_is_tried_again(server: ScriptedServer, trouble: Any) -> None:
+def test_transient_failures_are_retried(server: ScriptedServer, trouble: Any) -> None:
     server.script = [trouble, answer(body={"result": [[hit("T\nx")]]})]
 
     assert search(server, ["a"]).attempts == 2
 
 
-def test_a_service_that_hangs_costs_the_call(server: ScriptedServer) -> None:
+def test_a_hanging_service_fails_the_call(server: ScriptedServer) -> None:
     server.script = [hang]
 
     reply = search(server, ["a"], timeout=0.1)
@@ -107,7 +107,7 @@ def test_a_service_that_hangs_costs_the_call(server: ScriptedServer) -> None:
     assert text_of(reply) == "Error: the tool did not answer in time."
 
 
-def test_the_operators_service_is_asked_with_its_key(server: ScriptedServer) -> None:
+def test_the_operators_service_receives_its_key(server: ScriptedServer) -> None:
     origin = server.url.removesuffix("/v1")
     environment = OperatorEnvironment(retrieval_url=origin, retrieval_api_key="sk-own")
     server.script = [answer(body={"result": [[]]})]

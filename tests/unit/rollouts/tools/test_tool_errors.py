@@ -32,7 +32,7 @@ from services.rollouts.tools.base import service_error
         ),
     ],
 )
-def test_model_reads_errors_it_can_act_on(
+def test_the_model_reads_actionable_errors(
     kind: Kind, status: int, outcome: CallOutcome, text: str
 ) -> None:
     fault = service_error(ServiceFailed("for a person", kind, status=status, body="no such thing"))

@@ -51,7 +51,7 @@ def calls(box: Toolbox, name: str, count: int) -> list["asyncio.Task[ToolReply]"
         ({"num_workers": 4, "rate_limit": 2, "enable_global_rate_limit": False}, 4),
     ],
 )
-def test_only_so_many_calls_are_in_flight(
+def test_the_number_of_concurrent_calls_is_bounded(
     server: ScriptedServer, config: dict[str, Any], most: int
 ) -> None:
     crowd = Crowd(most)
@@ -66,7 +66,7 @@ def test_only_so_many_calls_are_in_flight(
     assert crowd.most == most
 
 
-def test_one_tools_limit_does_not_govern_another(server: ScriptedServer) -> None:
+def test_each_tool_has_its_own_limit(server: ScriptedServer) -> None:
     hanging = endpoint(server, "hanging", rate_limit=1)
     other = endpoint(server, "other", rate_limit=1)
     server.script = [hang, answer(body=b"free")]
@@ -83,7 +83,7 @@ def test_one_tools_limit_does_not_govern_another(server: ScriptedServer) -> None
     assert with_tools([hanging, other], both).text == "free"
 
 
-def test_a_place_is_free_again_after_a_call_was_cancelled(server: ScriptedServer) -> None:
+def test_a_cancelled_call_frees_its_slot(server: ScriptedServer) -> None:
     server.script = [hang, answer(body=b"free")]
 
     async def cancel(box: Toolbox) -> ToolReply:
@@ -96,7 +96,9 @@ def test_a_place_is_free_again_after_a_call_was_cancelled(server: ScriptedServer
     assert with_tools([endpoint(server, rate_limit=1)], cancel).text == "free"
 
 
-def test_waiting_for_a_place_ends(server: ScriptedServer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_waiting_for_a_slot_times_out(
+    server: ScriptedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(toolbox, "SLOT_TIMEOUT", 0.1)
     server.script = [hang]
 
@@ -114,7 +116,7 @@ def test_waiting_for_a_place_ends(server: ScriptedServer, monkeypatch: pytest.Mo
     assert "busy" in reply.text
 
 
-def test_unknown_tool_reply_lists_the_tools(server: ScriptedServer) -> None:
+def test_an_unknown_tool_reply_lists_the_tools(server: ScriptedServer) -> None:
     reply = call(endpoint(server), {}, name="aks" * 1000)
 
     assert reply.outcome is CallOutcome.UNKNOWN_TOOL
@@ -128,7 +130,7 @@ def test_without_tools_every_call_is_unknown() -> None:
     assert reply.outcome is CallOutcome.UNKNOWN_TOOL
 
 
-def test_a_fault_of_ours_costs_the_call(
+def test_an_internal_error_fails_the_call_without_details(
     server: ScriptedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(*_: object) -> None:
@@ -142,7 +144,7 @@ def test_a_fault_of_ours_costs_the_call(
     assert reply.error == "internal error: RuntimeError"
 
 
-def test_the_model_reads_the_tools_in_their_order(server: ScriptedServer) -> None:
+def test_tools_are_shown_in_their_configured_order(server: ScriptedServer) -> None:
     tools = [endpoint(server, "b"), Tool(class_name="search"), Tool(class_name="sandbox")]
 
     async def names(box: Toolbox) -> list[str]:
@@ -151,7 +153,9 @@ def test_the_model_reads_the_tools_in_their_order(server: ScriptedServer) -> Non
     assert with_tools(tools, names) == ["b", "search", "code_interpreter"]
 
 
-def test_an_environment_reaches_a_child_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_operator_environment_round_trips_through_variables(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv("TEMPER_SANDBOX_URL", "http://sandbox")
     monkeypatch.setenv("TEMPER_SANDBOX_API_KEY", "sk-sandbox")
     monkeypatch.setenv("TEMPER_ENDPOINT_KEYS", '{"https://a.example": "sk-a"}')
