@@ -1,4 +1,4 @@
-"""The training child for real: LLaMA-Factory on a tiny model, on the CPU."""
+"""The training child runs LLaMA-Factory on a tiny model, on the CPU."""
 
 import json
 import os
@@ -90,7 +90,7 @@ def test_a_killed_training_resumes_from_the_newest_complete_checkpoint(job: Job)
     job.wait_for(lambda: job.reports("checkpoint"))
     os.killpg(process.pid, signal.SIGKILL)
     process.wait(30)
-    # By what is on disk: a kill may come between a checkpoint and its report.
+    # Judged by the disk: a kill may fall between a checkpoint and its report.
     complete = job.directory.glob("output/checkpoint-*/complete.json")
     saved = max(json.loads(marker.read_bytes())["step"] for marker in complete)
     interrupted = job.directory / "output/checkpoint-99"

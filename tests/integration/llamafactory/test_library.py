@@ -1,4 +1,4 @@
-"""What the installed LLaMA-Factory makes of rows, and which arguments it takes."""
+"""How the installed LLaMA-Factory tokenizes rows, and which arguments it accepts."""
 
 import json
 import subprocess
@@ -57,7 +57,7 @@ RESULTS = (
 
 
 def tokenized(job: Job) -> tuple[str, list[str]]:
-    """The whole text of the only row, and the stretches of it that have loss."""
+    """The full text of the only row, and its spans with loss."""
     done = subprocess.run(
         [job.python, "-m", "tests.integration.llamafactory.tokenized_rows", str(job.directory)],
         env=runtime_environment(),

@@ -1,4 +1,4 @@
-"""Prints what LLaMA-Factory makes of a job's training rows; run in the training runtime.
+"""Prints a job's training rows as LLaMA-Factory tokenizes them; run in the training runtime.
 
     python -m tests.integration.llamafactory.tokenized_rows JOB_DIR
 

@@ -1,4 +1,4 @@
-"""A training job of the tests: its directory, and the child that works in it."""
+"""A training job for tests: its directory and the child that works in it."""
 
 import json
 import os
@@ -61,7 +61,7 @@ class Job:
     def reports(self, kind: str) -> list[dict[str, Any]]:
         path = self.directory / REPORTS
         text = path.read_text() if path.exists() else ""
-        lines = text[: text.rfind("\n") + 1].splitlines()  # the last may be half written
+        lines = text[: text.rfind("\n") + 1].splitlines()  # the last line may be incomplete
         return [report for report in map(json.loads, lines) if report["type"] == kind]
 
     def log_tail(self) -> str:

@@ -55,15 +55,15 @@ def test_a_build_can_be_killed_at_any_moment(folder: IndexFolder, mode: IndexMod
             assert built.version == folder.store.version("library")
             assert switched in (None, built.version), "what was done is not done again"
             assert left_in(folder) == ["current", "lock", "v", "v"], moment
-    assert moment > 20  # there were moments to die at
-    assert outcomes == sorted(outcomes)  # once switched, for good
+    assert moment > 20  # the build was killed at least once
+    assert outcomes == sorted(outcomes)  # the switch is permanent
 
 
 def test_a_build_can_be_killed_repeatedly(folder: IndexFolder) -> None:
     order = folder.order("library", folder.corpus("new.jsonl", rows(100, "new")))
     deaths = 0
     with crash_points(folder.environment) as points:
-        while points.dies(order.folder, 5 + 3 * deaths):  # each time a little later
+        while points.dies(order.folder, 5 + 3 * deaths):  # kill a little later each time
             deaths += 1
             assert folder.ids("library") in (OLD, NEW)
     assert deaths > 2
@@ -82,13 +82,13 @@ def nearest(folder: IndexFolder, text: str) -> str:
 
 
 def left_in(folder: IndexFolder) -> list[str]:
-    """What an index has in its folder; versions as ``v``."""
+    """The entries of an index folder, with versions as ``v``."""
     names = [path.name for path in (folder.indexes / "library").iterdir()]
     return sorted("v" if name.startswith("v") else name for name in names)
 
 
 def test_a_killed_build_resumes_from_its_last_commit(folder: IndexFolder) -> None:
-    """The real process, killed whenever it has written some more."""
+    """The real process, killed each time its folder has grown."""
     corpus = folder.corpus("new.jsonl", rows(35_000, "new"))
     order = folder.order("library", corpus)
     places = folder.indexes / "library" / "building" / "passages" / "places"

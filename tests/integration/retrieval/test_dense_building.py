@@ -1,4 +1,4 @@
-"""Building indexes with the real encoder, and SIGKILL of everything that takes part."""
+"""Builds with the real encoder, and SIGKILL of every process involved."""
 
 import os
 import signal
@@ -28,19 +28,19 @@ def folder(tmp_path: Path) -> IndexFolder:
 
 
 def encoders(process: psutil.Process) -> list[psutil.Process]:
-    """The encoders that a process has running."""
+    """The running encoders of a process."""
     found = []
     for child in process.children(recursive=True):
         try:
             if ENCODER_CHILD in child.cmdline():
                 found.append(child)
-        except psutil.Error:  # it has just ended
+        except psutil.Error:  # it just exited
             continue
     return found
 
 
 def encoded(order: IndexOrder) -> int:
-    """How many passages have their vectors, by the word of the builder."""
+    """The number of encoded passages as reported by the builder."""
     path = order.folder / "reports.jsonl"
     if not path.exists() or "encoding" not in {each["phase"] for each in order.reports("phase")}:
         return 0
@@ -53,7 +53,7 @@ def test_a_build_survives_an_encoder_crash(folder: IndexFolder) -> None:
         builder = psutil.Process(process.pid)
         wait_for(lambda: encoded(order) > 0, "something is encoded", DEADLINE)
         for encoder in encoders(builder):
-            with suppress(psutil.NoSuchProcess):  # it ends with its watchdog, which is among them
+            with suppress(psutil.NoSuchProcess):  # its watchdog may end it first
                 encoder.kill()
         assert process.wait(DEADLINE) == 0
 

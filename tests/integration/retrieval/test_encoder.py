@@ -1,4 +1,4 @@
-"""Encoders of the real runtime: the model that comes with it, and tiny ones of other kinds."""
+"""Encoders of the real runtime: the built-in model and tiny ones of other architectures."""
 
 import json
 import os
@@ -46,7 +46,7 @@ TEXTS = [
 
 
 class RunningEncoder:
-    """An encoder that is ready, and a client of it."""
+    """A ready encoder and a client for it."""
 
     def __init__(
         self,
@@ -95,7 +95,7 @@ def built_in(
 
 @dataclass(frozen=True)
 class Models:
-    """Folders of tiny models by their names, and what is expected of each for `TEXTS`."""
+    """Folders of tiny models by name, and the expected results of each for `TEXTS`."""
 
     folder: Path
     expected: dict[str, list[Any]]
@@ -113,7 +113,7 @@ def models(runtime: Runtime, tmp_path_factory: pytest.TempPathFactory) -> Models
     return Models(folder, json.loads((folder / "expected.json").read_bytes()))
 
 
-def least_cosine(vectors: Vectors, expected: list[Any]) -> float:
+def min_cosine(vectors: Vectors, expected: list[Any]) -> float:
     return float(np.sum(vectors * np.asarray(expected, np.float32), axis=1).min())
 
 
@@ -129,7 +129,7 @@ def test_vectors_match_sentence_transformers(built_in: RunningEncoder, models: M
     vectors = built_in.encode(TEXTS)
 
     np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, rtol=1e-5)
-    assert least_cosine(vectors, models.expected["minilm"]) > 0.9995
+    assert min_cosine(vectors, models.expected["minilm"]) > 0.9995
 
 
 def test_vectors_do_not_depend_on_batching(built_in: RunningEncoder) -> None:
@@ -177,8 +177,8 @@ def test_a_model_gets_the_prefixes_of_its_family(models: Models, tmp_path: Path,
         queries, passages = encoder.encode(TEXTS, TextKind.QUERY), encoder.encode(TEXTS)
 
     of_queries, of_passages = models.expected[name]
-    assert least_cosine(queries, of_queries) > 0.999
-    assert least_cosine(passages, of_passages) > 0.999
+    assert min_cosine(queries, of_queries) > 0.999
+    assert min_cosine(passages, of_passages) > 0.999
 
 
 def test_other_models_and_cross_encoders_run_in_sentence_transformers(
@@ -189,7 +189,7 @@ def test_other_models_and_cross_encoders_run_in_sentence_transformers(
         vectors = encoder.encode(TEXTS)
         scores = encoder.score(TEXTS[0], TEXTS)
 
-    assert least_cosine(vectors, models.expected["roberta"][1]) > 0.999
+    assert min_cosine(vectors, models.expected["roberta"][1]) > 0.999
     np.testing.assert_allclose(scores, models.expected["cross"], atol=1e-4)
 
 

@@ -1,4 +1,4 @@
-"""A disk that is full while an index is built: the index that was there stays, whole."""
+"""A disk that fills up during a build leaves the existing index intact."""
 
 import json
 import subprocess

@@ -156,7 +156,7 @@ def test_a_build_stops_with_its_command(home: Home, folder: IndexFolder) -> None
 
     process.kill()
 
-    with folder.store.writing("library", DEADLINE):  # nobody holds the index any more
+    with folder.store.writing("library", DEADLINE):  # the index is no longer locked
         assert building.exists()
         assert folder.store.names() == []
     assert answer(home, "drop", "library") == {"index": "library", "deleted": True}

@@ -1,4 +1,4 @@
-"""Indexing jobs on real processes: gateway, worker, watchdog, builder; and kills of them."""
+"""Indexing jobs on real processes (gateway, worker, watchdog, builder) and their kills."""
 
 import json
 import os
@@ -39,7 +39,7 @@ def start_indexer(platform: Platform, lease_seconds: float = LEASE_SECONDS) -> P
 
 
 def submit(platform: Platform, corpus: Sequence[Any], **fields: Any) -> str:
-    """Upload a corpus and queue a job that makes it the index ``library``."""
+    """Upload a corpus and queue a job that builds the index ``library`` from it."""
     http = platform.client.http
     content = "".join(json.dumps(row) + "\n" for row in corpus).encode()
     upload = {"file": ("corpus.jsonl", content)}
@@ -55,7 +55,7 @@ def built(platform: Platform, corpus: Sequence[Any]) -> None:
 
 
 def builder_of(platform: Platform, job_id: str) -> psutil.Process:
-    """The process that builds a job's index, once it has committed something."""
+    """The process that builds a job's index, once it has committed documents."""
     building = indexes(platform).indexes / "library" / "building"
     places = building / "passages" / "places"
     wait_for(lambda: places.exists() and places.stat().st_size > 0, "something is committed")
@@ -80,7 +80,7 @@ def command_of(process: psutil.Process) -> list[str]:
 def ppid_is_watchdog(process: psutil.Process) -> bool:
     try:
         parent = process.parent()
-    except psutil.Error:  # it has just ended
+    except psutil.Error:  # it just exited
         return False
     return parent is not None and any(word.endswith("watchdog.py") for word in command_of(parent))
 
@@ -159,7 +159,7 @@ def test_a_build_survives_sigkill_of_its_worker_and_child(platform: Platform) ->
     attempt = platform.client.job(job_id)["attempt"]
     watchdog = builder.ppid()
 
-    os.kill(watchdog, signal.SIGSTOP)  # or it might end the builder, and itself, before us
+    os.kill(watchdog, signal.SIGSTOP)  # or it might end the builder and itself first
     for pid in (worker.pid, builder.pid, watchdog):
         os.kill(pid, signal.SIGKILL)
 

@@ -35,7 +35,7 @@ def servers(service: Retrieval) -> list[psutil.Process]:
         try:
             if "services.retrieval.server.server" in child.cmdline():
                 found.append(child)
-        except psutil.Error:  # it has ended, and may not have been waited for yet
+        except psutil.Error:  # it exited and may not have been reaped yet
             continue
     return found
 
@@ -50,7 +50,7 @@ def ask(service: Retrieval, query: str = "list") -> list[str] | None:
 
 
 def counted(service: Retrieval) -> dict[str, float]:
-    """How many requests each process has answered, by the word of any of them."""
+    """Requests answered by each process, as reported by any of them."""
     text = service.http.get("/metrics").text
     pattern = r'temper_http_requests_total\{.*process="(\d)",route="/retrieve".*\} (\S+)'
     return {process: float(value) for process, value in re.findall(pattern, text)}
@@ -66,7 +66,7 @@ def test_all_processes_answer_and_share_one_metrics_page(service: Retrieval) -> 
         return len(counted(service)) == SERVERS
 
     wait_for(all_have_answered, "each process has answered")
-    # A process that is asked by the other and does not answer at once is left out.
+    # A process that does not answer its peer immediately is left out.
     wait_for(lambda: sum(counted(service).values()) == asked, "all answers are counted")
 
 

@@ -1,4 +1,4 @@
-"""The service as a process: its first start, its clients that go away, and its death."""
+"""The service as a process: first start, disconnecting clients, and kills."""
 
 import socket
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Reward models are loaded by the runtimes, and score in batches as they do alone."""
+"""Both runtimes load reward models; batched scores match single scores."""
 
 import json
 import subprocess
@@ -29,7 +29,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def scores(folder: Path) -> dict[str, list[float]]:
-    """What the models that are made in ``folder`` give each sample."""
+    """Scores of each sample by the models created in ``folder``."""
     conversations = folder / "conversations.json"
     conversations.write_text(json.dumps([Sample.of(each).conversation for each in SAMPLES]))
     script = ["-m", "tests.support.reward_model", str(folder), str(conversations)]

@@ -1,11 +1,11 @@
-"""A tool that is a Python function, and not a good one."""
+"""A tool that is an unreliable Python function."""
 
 import os
 import random
 
 
 def double(value: int) -> int:
-    """Twice a number; one call of five ends the process instead."""
+    """Return twice a number; one call in five kills the process instead."""
     if random.random() < 0.2:
         os._exit(1)
     return 2 * value

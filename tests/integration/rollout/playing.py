@@ -1,4 +1,4 @@
-"""Conversations that a real engine plays with a tiny model that has memorized some of them."""
+"""Rollouts of a real engine with a tiny model that has memorized some conversations."""
 
 import asyncio
 import json
@@ -46,7 +46,7 @@ _SETTINGS = MultiTurn(
 
 
 def _turn(*codes: str, thought: str = "") -> ToolTurn:
-    """A turn that calls with these codes, and reads what the settings leave of the replies."""
+    """A turn that runs these codes and reads the replies as the settings truncate them."""
     calls = [call(number, code) for number, code in enumerate(codes)]
     limit, side = _SETTINGS.max_tool_response_length, _SETTINGS.tool_response_truncate_side
     replies = [truncated(_REPLIES[code], limit, side) for code in codes]
@@ -66,13 +66,13 @@ _CASES = {
 
 
 async def _python(code: str = "", **others: object) -> str:
-    """What the tool replies; a model that errs may call it with anything."""
+    """The tool's reply; the model may pass arbitrary arguments."""
     return _REPLIES.get(code, f"nothing for {len(others)}")
 
 
 @dataclass
-class Overheard:
-    """An engine of which all that it samples is kept, by the trajectory."""
+class RecordingEngine:
+    """An engine that records everything it samples, by trajectory."""
 
     engine: TokenEngine
     sampled: dict[str | None, list[SampledTokens]] = field(default_factory=dict)
@@ -85,7 +85,7 @@ class Overheard:
 
 @dataclass(frozen=True)
 class Sampled:
-    """Trajectories by their case, what the engine gave, and the model's own log-probabilities."""
+    """Trajectories by case, the engine's samples, and the model's own log-probabilities."""
 
     chat: ChatTokens
     tokenizer: Tokenizer
@@ -98,9 +98,9 @@ class Sampled:
 
 
 def play_all(folder: Path) -> Sampled:
-    """All cases played by a real engine: several samples each, then with turns that are cut.
+    """Run all cases on a real engine: several samples each, then with truncated turns.
 
-    ``folder`` is an empty one for the model. Skips where a runtime is not installed.
+    ``folder`` is an empty folder for the model. Skips if a runtime is not installed.
     """
     vllm = installed_runtime("vllm").python
     FAMILIES["qwen3"].write(folder)
@@ -152,7 +152,7 @@ async def _play(
             server.base_url, server.api_key, "policy", policy_version=VERSION
         ) as engine,
     ):
-        overheard = Overheard(engine)
+        overheard = RecordingEngine(engine)
         full = RolloutSampling(max_tokens=200)
         rollouts = Rollouts(overheard, chat, toolbox, _SETTINGS, full)
         cut = RolloutSampling(max_tokens=200, stop=["</tool_call>"])

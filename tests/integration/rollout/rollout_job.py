@@ -1,4 +1,4 @@
-"""A job directory of the rollout child, and the child itself as a worker starts it."""
+"""A job directory of the rollout child, and the child as a worker starts it."""
 
 import json
 import os
@@ -47,7 +47,7 @@ RIGHT_BOX = WeightedReward.model_validate({"name": "box", "reward": {"type": "re
 
 
 def tokenizer_folder(folder: Path) -> Path:
-    """A folder with a chat template and a tokenizer of Qwen's kind."""
+    """A folder with a Qwen-style chat template and tokenizer."""
     folder.mkdir()
     return FAMILIES["qwen2_5"].write(folder)
 
@@ -57,7 +57,7 @@ def question(index: int) -> str:
 
 
 def add(text: str, _times: int) -> str | int:
-    """A model that lets the tool add, and puts what it replied into a box."""
+    """A model that calls the adding tool and boxes its reply."""
     asked = text.rpartition("What is ")[2]
     left, right = asked.partition("?")[0].split("+")
     if "<tool_response>" not in asked:
@@ -69,12 +69,12 @@ def add(text: str, _times: int) -> str | int:
 
 
 def reply(arguments: dict[str, Any]) -> str:
-    """The tool."""
+    """The adding tool."""
     return str(arguments["a"] + arguments["b"])
 
 
 class RolloutJob:
-    """A job directory with questions of additions, and the child that plays them."""
+    """A job directory with addition questions, and the child that runs them."""
 
     def __init__(
         self,
@@ -119,7 +119,7 @@ class RolloutJob:
         tokenizer: ModelSource | None = None,
         **fields: Any,
     ) -> "RolloutJob":
-        """A job whose model and tool are those of a server, and its tokenizer beside the job."""
+        """A job that uses the model and tool of a server, with its tokenizer beside the job."""
         endpoint = RemoteEndpoint(base_url=AnyHttpUrl(f"{server.origin}/v1"), model=MODEL)
         tool = ADD.model_copy(update={"config": {"url": f"{server.origin}/tool"}})
         source = tokenizer or ModelSource(path=folder.parent / "tokenizer")

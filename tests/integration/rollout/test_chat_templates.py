@@ -1,4 +1,4 @@
-"""Conversations become the tokens that transformers gives for the same files."""
+"""Chat templates give the same tokens as transformers does for the same files."""
 
 import json
 import subprocess

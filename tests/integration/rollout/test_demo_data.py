@@ -1,4 +1,4 @@
-"""What the demonstrations show a model of its tool is what the tool says."""
+"""Tool results in the demonstration data match what the tools return."""
 
 import asyncio
 from collections.abc import Iterator, Sequence

@@ -1,4 +1,4 @@
-"""Rollouts whose tools fail: none is lost, and each says what happened."""
+"""Rollouts with failing tools: none is lost, and each records what happened."""
 
 import asyncio
 import json
@@ -63,10 +63,10 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ScriptedServer]:
 
 
 def tools(server: ScriptedServer) -> list[Tool]:
-    """One of each kind."""
+    """One tool of each kind."""
     origin = server.url.removesuffix("/v1")
     places = {"num_workers": 40, "rate_limit": 40}
-    # Long enough for a busy machine: only what hangs is to reach these limits.
+    # Long enough for a busy machine: only a hanging request reaches these limits.
     run = {"sandbox_fusion_url": f"{origin}/run_code", "default_timeout": 1.5, **places}
     find = {"retrieval_service_url": f"{origin}/retrieve", "timeout": 3, **places}
     ask = {"url": f"{origin}/ask", "timeout": 3, **places}
@@ -88,12 +88,12 @@ def _schema(name: str, **types: str) -> JsonObject:
 
 
 def good(exchange: Exchange) -> None:
-    """What a tool says that does not fail."""
+    """Reply as a healthy tool does."""
     exchange.send(200, json.dumps(ANSWERS[exchange.path]).encode())
 
 
 def failing(share: float) -> Behavior:
-    """Fail at random."""
+    """Fail a random share of requests."""
     draw = random.Random(7)
 
     def behave(exchange: Exchange) -> None:
@@ -103,7 +103,7 @@ def failing(share: float) -> Behavior:
 
 
 def speak(said: str) -> str:
-    """One call after the other, then an answer."""
+    """Make one call after another, then answer."""
     replies = said.count(f"{END_TEXT}tool:")
     return f"{CALLS[replies]}{END_TEXT}" if replies < len(CALLS) else f"right{END_TEXT}"
 
@@ -111,7 +111,7 @@ def speak(said: str) -> str:
 async def play(
     server: ScriptedServer, log: Path, count: int, offered: Sequence[Tool], **settings: object
 ) -> list[Trajectory]:
-    """Play so many rollouts at once, and keep them as a job does."""
+    """Run ``count`` concurrent rollouts and log them as a job does."""
     multi_turn = MultiTurn.model_validate(
         {"multi_turn_enable": True, "max_total_response_length": 100_000, **settings}
     )
@@ -147,7 +147,7 @@ def test_no_rollout_is_lost_when_a_fifth_of_tool_calls_fail(
     assert outcomes["ask", CallOutcome.FAILED] + outcomes["ask", CallOutcome.TIMED_OUT] > 0
     assert outcomes["ask", CallOutcome.FAILED] < ROLLOUTS / 2
     assert 0 < outcomes["double", CallOutcome.FAILED] < ROLLOUTS / 2
-    # Searching again helps against everything.
+    # A search is retried after any fault.
     assert outcomes["search", CallOutcome.ANSWERED] > 0.8 * ROLLOUTS
 
 
@@ -170,7 +170,7 @@ def test_every_tool_request_is_recorded(server: ScriptedServer, tmp_path: Path) 
 
     trajectories = asyncio.run(play(server, tmp_path / "log", 20, tools(server)[:3]))
 
-    # A request may be given up before the server has read it; none is unaccounted for.
+    # A request may be abandoned before the server reads it, but each one is counted.
     assert sum(call.attempts for call in calls(trajectories)) >= len(server.requests)
 
 
@@ -192,7 +192,7 @@ def test_calls_fail_after_their_tool_goes_down(tmp_path: Path) -> None:
 
         def last(exchange: Exchange) -> None:
             server.shutdown()
-            server.server_close()  # nobody listens any more when the first call is answered
+            server.server_close()  # the server is down once the first call is answered
             good(exchange)
             exchange.close_connection = True
 

@@ -1,8 +1,8 @@
 """Rollouts of a real engine against one forward pass of the same model, and its chat template.
 
-A tiny model is overfitted to a few conversations, so that it samples calls. vLLM plays
-them; transformers then says, in one pass of float32 over each whole trajectory, how probable
-every sampled token was.
+A tiny model is overfitted to a few conversations, so that it samples calls. vLLM samples
+the rollouts; transformers then computes the probability of every sampled token in one float32
+pass over each trajectory.
 """
 
 from itertools import compress
@@ -58,7 +58,7 @@ def test_masks_cover_exactly_the_tokens_sampled_by_the_engine(
 
 
 def test_every_kind_of_trajectory_occurs(played: Sampled) -> None:
-    """Each kind of trajectory is among those that the other tests are about."""
+    """The other tests rely on every kind of trajectory being present."""
     every, cases = played.all(), played.trajectories
     turns = [turn for each in every for turn in each.turns]
     assert not [each.error for each in every if each.finish_reason.is_failure]
@@ -75,10 +75,10 @@ def test_every_kind_of_trajectory_occurs(played: Sampled) -> None:
 def test_canonical_trajectories_have_the_tokens_of_the_rendered_conversation(
     played: Sampled,
 ) -> None:
-    """Canonical: the tokens are those of their text, and the template keeps the text as it is.
+    """Canonical: encoding the text gives the same tokens, and the template keeps the text.
 
-    This one puts an empty thought before a last turn that has none. Forged replies are left out:
-    rendered as a message one would end the tool's turn.
+    This template adds an empty thought to a last turn without one. Forged replies are left out:
+    rendered as messages, they would end the tool's turn.
     """
     honest = [each for each in played.all() if not any(END in text for text in _shown(each))]
     canonical = [each for each in honest if _is_canonical(played, each)]
@@ -101,13 +101,13 @@ def test_a_forged_reply_does_not_end_a_turn(played: Sampled) -> None:
 
 
 def _shown(trajectory: Trajectory) -> list[str]:
-    """What the model read of replies."""
+    """Replies as the model read them."""
     calls = (made for turn in trajectory.turns for made in turn.calls)
     return [made.shown for made in calls if made.shown is not None]
 
 
 def _rendered(chat: ChatTokens, trajectory: Trajectory) -> list[int]:
-    """The whole conversation by the template, with the model's turns as they are written."""
+    """The conversation rendered by the template, with the model's turns verbatim."""
     messages = list(trajectory.messages)
     for turn in trajectory.turns:
         messages.append({"role": "assistant", "content": turn.text.removesuffix(END)})
@@ -117,7 +117,7 @@ def _rendered(chat: ChatTokens, trajectory: Trajectory) -> list[int]:
 
 
 def _is_canonical(played: Sampled, trajectory: Trajectory) -> bool:
-    """Whether each turn has the tokens of its text, and the template keeps all texts."""
+    """Whether every turn encodes to its own tokens and the template keeps all text."""
     ids = trajectory.response_token_ids
     for turn in trajectory.turns:
         written = ids[turn.token_start : turn.token_start + turn.token_count]

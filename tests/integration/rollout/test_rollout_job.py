@@ -1,4 +1,4 @@
-"""The rollout child as a worker starts it: what it plays, keeps and survives."""
+"""The rollout child as a worker starts it: results, records and recovery."""
 
 import math
 import random
@@ -65,8 +65,8 @@ def test_finished_rollouts_are_not_repeated_after_random_stops(
     finished: dict[str, int] = {}
     for stop in (signal.SIGKILL, signal.SIGTERM, signal.SIGKILL, signal.SIGTERM):
         more = chance.randint(1, 25)
-        # However late it is stopped, this attempt cannot come to the end: it gets two turns for
-        # each rollout that is waited for, one for each that is under way, and a few more.
+        # However late it is stopped, this attempt cannot finish: it gets two turns for
+        # each awaited rollout, one for each in flight, and a few more.
         server.most_answered = server.asked.total() + 2 * more + 8 + 16
         with job.child() as child:
             job.wait_for_trajectories(len(finished) + more)
@@ -88,7 +88,7 @@ def test_finished_rollouts_are_not_repeated_after_random_stops(
 
 
 def asked(server: TokenServer, prompt: int) -> int:
-    """How many turns were sampled for a prompt."""
+    """The number of turns sampled for a prompt."""
     return sum(times for said, times in server.asked.items() if question(prompt) in said)
 
 

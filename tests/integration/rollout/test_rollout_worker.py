@@ -1,4 +1,4 @@
-"""Rollouts through the gateway and the evaluator's worker, which runs evaluations too."""
+"""Rollouts through the gateway and the evaluator's worker, which also runs evaluations."""
 
 import json
 from collections.abc import Iterator
@@ -46,7 +46,7 @@ def chat() -> Iterator[ChatServer]:
 
 @pytest.fixture(scope="module")
 def gateway(folder: Path, server: TokenServer, chat: ChatServer) -> Iterator[GatewayClient]:
-    """A gateway and a worker with one slot, both of which may reach the servers."""
+    """A gateway and a one-slot worker that may both reach the servers."""
     home = folder / "home"
     settings = {
         "TEMPER_HOME": str(home),

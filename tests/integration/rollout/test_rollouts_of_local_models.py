@@ -1,4 +1,4 @@
-"""The rollout child with a model that it has to serve itself."""
+"""The rollout child with a local model that it serves itself."""
 
 from pathlib import Path
 

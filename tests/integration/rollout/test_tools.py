@@ -30,7 +30,7 @@ SEARCH = Tool(
 
 @pytest.fixture(scope="module")
 def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OperatorEnvironment]:
-    """Both services, found as a worker's settings say."""
+    """Both services, as a worker's settings locate them."""
     folder = tmp_path_factory.mktemp("tools")
     build_index(folder / "indexes", "library", LIBRARY)
     with (
@@ -43,7 +43,7 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OperatorEn
 def replies(
     environment: OperatorEnvironment, tool: Tool, *arguments: Mapping[str, object]
 ) -> list[ToolReply]:
-    """What comes of calls that are made at once."""
+    """The replies of concurrent calls."""
 
     async def run() -> list[ToolReply]:
         async with open_toolbox([tool], environment) as toolbox:
@@ -82,7 +82,7 @@ def test_a_traceback_shows_the_failing_line(environment: OperatorEnvironment) ->
 
 
 def test_an_endless_program_is_reported_to_the_model(environment: OperatorEnvironment) -> None:
-    # Long enough that the program has printed before, on a busy machine too.
+    # Long enough for the program to print first, even on a busy machine.
     endless = RETOOL.model_copy(update={"config": {"default_timeout": 5}})
     code = "import time\nprint('a', flush=True)\nwhile True:\n    time.sleep(1)"
 

@@ -1,4 +1,4 @@
-"""Whatever a file holds, reading it yields rows and problems or raises the one typed error."""
+"""Reading arbitrary bytes yields rows and problems or raises the one typed error."""
 
 import contextlib
 import io
@@ -44,12 +44,12 @@ ROWS = st.lists(
 
 
 def jsonl(rows: list[Any]) -> bytes:
-    """One value a line."""
+    """One value per line."""
     return "".join(json.dumps(row) + "\n" for row in rows).encode()
 
 
 def as_array(rows: list[Any]) -> bytes:
-    """One array, with characters as they are and spread over lines."""
+    """One array, without escapes and spread over lines."""
     return json.dumps(rows, ensure_ascii=False, indent=1).encode()
 
 

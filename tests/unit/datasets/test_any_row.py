@@ -1,4 +1,4 @@
-"""Whatever a row holds, checking it accepts it or raises the one typed error."""
+"""Checking an arbitrary row accepts it or raises the one typed error."""
 
 import contextlib
 import json

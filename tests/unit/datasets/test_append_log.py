@@ -1,4 +1,4 @@
-"""Records survive kills; a new writer truncates what was torn."""
+"""Records survive kills; a new writer truncates a torn line."""
 
 import asyncio
 import errno
@@ -173,7 +173,7 @@ def test_an_unsynced_record_is_synced_on_close(path: Path, monkeypatch: pytest.M
 
 
 class Attempts(RuleBasedStateMachine):
-    """Attempts of a job that append, are killed while they write, and cut back."""
+    """Attempts of a job that append, are killed while writing, and truncate."""
 
     @initialize()
     def first_attempt(self) -> None:

@@ -1,4 +1,4 @@
-"""The container is told from the content."""
+"""The container is detected from the content."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""JSON: the rows of one array; broken syntax names its place."""
+"""JSON: the rows of one array; syntax errors are located."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""JSONL: what is wrong with a line is a problem of its row, and reading goes on."""
+"""JSONL: an invalid line is a problem of its row, and reading continues."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Parquet: columns become keys, and their values JSON's."""
+"""Parquet: columns become keys, and values become JSON values."""
 
 import datetime
 import io

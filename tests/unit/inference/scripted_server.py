@@ -1,4 +1,4 @@
-"""A real HTTP server that misbehaves as told."""
+"""A real HTTP server that misbehaves on request."""
 
 import json
 import socket
@@ -22,14 +22,14 @@ COMPLETION = {
 
 
 class Exchange(BaseHTTPRequestHandler):
-    """One request; what happens to it is the next behavior of the server's script."""
+    """One request, handled by the next behavior of the server's script."""
 
     protocol_version = "HTTP/1.1"
     server: "ScriptedServer"
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["content-length"]))
-        # Who sees the request may send another one: this one's behavior is settled before.
+        # Choose the behavior first: a client that sees the request may send another one.
         behavior = self.server.next_behavior()
         self.server.requests.append(
             ({k.lower(): v for k, v in self.headers.items()}, json.loads(body))
@@ -52,7 +52,7 @@ class ScriptedServer(ThreadingHTTPServer):
     """Serves its script's behaviors, one per request, and repeats the last one."""
 
     daemon_threads = True
-    # Many connections at once must not wait until their first packets are sent again.
+    # Many concurrent connections must not wait for their SYNs to be retransmitted.
     request_queue_size = 128
 
     def __init__(self) -> None:
@@ -73,7 +73,7 @@ class ScriptedServer(ThreadingHTTPServer):
 
 
 def answer(status: int = 200, body: object = COMPLETION, **headers: str) -> Behavior:
-    """Answer with JSON, or with bytes as they are."""
+    """Answer with JSON, or with raw bytes."""
     data = body if isinstance(body, bytes) else json.dumps(body).encode()
     return lambda exchange: exchange.send(status, data, **headers)
 
@@ -88,7 +88,7 @@ def reset(exchange: Exchange) -> None:
 
 
 def break_off(exchange: Exchange) -> None:
-    """Promise more than is sent."""
+    """Send less than Content-Length promises."""
     exchange.send_response(200)
     exchange.send_header("content-length", "1000")
     exchange.end_headers()
@@ -97,14 +97,14 @@ def break_off(exchange: Exchange) -> None:
 
 
 def hang(exchange: Exchange) -> None:
-    """Say nothing until the server is closed."""
+    """Send nothing until the server is closed."""
     exchange.server.closing.wait(60)
     exchange.close_connection = True
 
 
 @contextmanager
 def running_server() -> Iterator[ScriptedServer]:
-    """A server on a free port for the length of a block."""
+    """A server on a free port for the duration of a block."""
     with ScriptedServer() as scripted:
         thread = threading.Thread(target=scripted.serve_forever, args=(0.01,))
         thread.start()

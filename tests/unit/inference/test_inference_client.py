@@ -1,4 +1,4 @@
-"""Asking a server that is rude, slow or broken."""
+"""Requests to a server that refuses, is slow, or is broken."""
 
 import asyncio
 from collections.abc import Iterator
@@ -28,7 +28,7 @@ from tests.unit.inference.scripted_server import (
 )
 
 SOON = model_retries(attempts=3, deadline_seconds=60, first_wait_seconds=0.001)
-# Waiting of its own accord would pass the deadline, so only Retry-After can lead to a retry.
+# The backoff alone would exceed the deadline, so only Retry-After can lead to a retry.
 TOO_LATE = model_retries(
     attempts=3, deadline_seconds=60, first_wait_seconds=3600, longest_wait_seconds=3600
 )

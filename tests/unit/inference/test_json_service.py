@@ -1,4 +1,4 @@
-"""Posting JSON to services that are rude, slow or broken."""
+"""Posting JSON to services that refuse, are slow, or are broken."""
 
 import asyncio
 import json
@@ -47,7 +47,7 @@ def post(
     read: Callable[[bytes], Any] = json.loads,
     moments: Sequence[Callable[[], object]] = (),
 ) -> Answer[Any]:
-    """What comes of a request; an hour passes at each of the ``moments``."""
+    """The answer to a request; an hour passes at each of the ``moments``."""
 
     async def ask() -> Answer[Any]:
         service = JsonService(url, "sk-secret", timeout=timeout, retries=retries, connections=4)

@@ -1,4 +1,4 @@
-"""What a model's files say."""
+"""What is read from a model's files."""
 
 import json
 import struct

@@ -1,4 +1,4 @@
-"""Tokens for tokens, from a server of ours and from any vLLM."""
+"""Tokens in, tokens out: from our own vLLM server and from any other."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator

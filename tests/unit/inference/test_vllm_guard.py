@@ -1,4 +1,4 @@
-"""Who is let in to a server that can exchange its weights."""
+"""Access to a server whose weights can be replaced."""
 
 import asyncio
 from collections.abc import MutableMapping
@@ -12,7 +12,7 @@ KEY = b"Bearer the-key"
 
 
 def statuses(monkeypatch: pytest.MonkeyPatch, scope: Scope) -> list[object]:
-    """What is sent: the application's 200, or something else."""
+    """The statuses sent: the application's 200 or a refusal."""
     monkeypatch.setenv("VLLM_API_KEY", "the-key")
     sent: list[object] = []
 

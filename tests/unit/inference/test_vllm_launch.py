@@ -1,4 +1,4 @@
-"""How a vLLM server is started on what hardware, and what it is not told."""
+"""How a vLLM server is started on each kind of hardware, and what is kept from it."""
 
 import json
 from pathlib import Path

@@ -11,7 +11,7 @@ AddProgram = Callable[[str, str], None]
 
 @pytest.fixture
 def add_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AddProgram:
-    """Put a shell script on a PATH that holds nothing else but `env` and `sh`."""
+    """Put a shell script on a PATH that otherwise has only `env` and `sh`."""
     programs = tmp_path / "programs"
     programs.mkdir()
     for name in ("env", "sh"):

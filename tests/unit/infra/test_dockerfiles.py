@@ -1,4 +1,4 @@
-"""What somebody who runs the images relies on, read from their Dockerfiles."""
+"""Properties that operators of the images rely on, read from the Dockerfiles."""
 
 import re
 from pathlib import Path

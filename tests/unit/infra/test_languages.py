@@ -1,4 +1,4 @@
-"""Languages are installed by their packages, or as well as can be, and the rest is named."""
+"""Languages are installed from packages where possible; missing ones are named."""
 
 import io
 import os
@@ -23,7 +23,7 @@ def _language(name: str, npm: tuple[str, ...] = ()) -> Language:
 
 
 class Machine:
-    """A search path, and programs that install to it."""
+    """A search path and programs that install to it."""
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self._folder = folder
@@ -44,7 +44,7 @@ class Machine:
         program.chmod(0o755)
 
     def installs(self, *names: str) -> str:
-        """A script that brings these programs."""
+        """A script that installs these programs."""
         return "; ".join(
             f"touch {self.programs / name}; chmod 755 {self.programs / name}" for name in names
         )

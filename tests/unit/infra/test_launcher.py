@@ -1,4 +1,4 @@
-"""The part of the set-up that also a Python that is too old must understand."""
+"""The part of the setup that an outdated Python must also understand."""
 
 import ast
 import os
@@ -34,7 +34,7 @@ def test_the_launcher_parses_as_python_3_7() -> None:
 
 
 def test_without_a_recent_python_the_fix_is_explained(tmp_path: Path) -> None:
-    _fake_python(tmp_path / "python3.12", "exit 127")  # a shim that leads nowhere
+    _fake_python(tmp_path / "python3.12", "exit 127")  # a shim without a target
     result = _go_on(tmp_path)
     assert result.returncode == 1
     assert "Temper needs Python 3.11 or newer" in result.stderr

@@ -1,4 +1,4 @@
-"""A checkout so small that its environment is made in seconds, and without a network."""
+"""A checkout so small that its environment installs in seconds without a network."""
 
 import zipfile
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Installing runtimes: for real, but tiny ones."""
+"""Real installs of tiny runtimes."""
 
 import fcntl
 import json
@@ -31,9 +31,9 @@ def toys(tmp_path: Path) -> Toys:
 
 
 def interrupt(toys: Toys, number: signal.Signals) -> tuple[int, str]:
-    """Signal an install amid its work; return its exit code and output.
+    """Signal an install while it works; return its exit code and output.
 
-    Its last step, the import, does not end while there is a file ``unfinished``.
+    Its last step, the import, blocks while the file ``unfinished`` exists.
     """
     unfinished = toys.folder / "unfinished"
     unfinished.touch()
@@ -74,7 +74,7 @@ def test_a_runtime_is_installed_where_workers_look_for_it(toys: Toys, tmp_path: 
     assert find_runtime(tmp_path / "named", "toy").python.exists()
     assert not toys.home.exists()
 
-    toys.with_home = True  # what the command line says comes first
+    toys.with_home = True  # the command line takes precedence
     code, output = toys.install("toy")
     assert code == 0, output
     assert find_runtime(toys.home / "runtimes", "toy").python.exists()
@@ -178,7 +178,7 @@ def test_a_terminated_install_stops_its_children(toys: Toys) -> None:
 
     assert (code, "interrupted" in output) == (130, True), output
     with (toys.home / "runtimes" / "toy.lock").open() as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # every child would hold it
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # a surviving child would hold it
 
 
 def test_concurrent_installs_create_one_runtime(toys: Toys) -> None:

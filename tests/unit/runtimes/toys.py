@@ -16,9 +16,9 @@ INSTALL_SECONDS = 300
 def make_wheel(
     folder: Path, name: str, version: str, requires: str = "", waits_for: Path | None = None
 ) -> None:
-    """A wheel of one module whose ``VERSION`` is the version; it may want what does not exist.
+    """Build a wheel of one module with a ``VERSION``; ``requires`` need not exist.
 
-    Its import ends once there is no file ``waits_for``.
+    Its import blocks while the file ``waits_for`` exists.
     """
     info = f"{name}-{version}.dist-info"
     metadata = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
@@ -38,7 +38,7 @@ def make_wheel(
 
 @dataclass
 class Toys:
-    """The copied installer, a folder of wheels that pip is told of, and a home to install to."""
+    """The copied installer, a folder of wheels for pip, and a home to install to."""
 
     folder: Path
     variables: dict[str, str] = field(default_factory=dict)
@@ -64,14 +64,14 @@ class Toys:
         return self.folder / "home"
 
     def declare(self, name: str, toml: str, lock: str) -> None:
-        """Declare a runtime, or change it."""
+        """Declare or change a runtime."""
         runtime = self.declarations / name
         runtime.mkdir(exist_ok=True)
         (runtime / "runtime.toml").write_text(toml)
         (runtime / "cpu.txt").write_text(lock)
 
     def start(self, *names: str) -> "subprocess.Popen[str]":
-        """Begin an install; its output is readable text."""
+        """Start an install with its output piped as text."""
         script = str(self.declarations / "install.py")
         home = ["--home", str(self.home)] if self.with_home else []
         command = [sys.executable, script, *names, *home]
@@ -101,7 +101,7 @@ class Toys:
         return done.stdout.strip()
 
     def _pip(self) -> dict[str, str]:
-        """Pip knows the toy wheels only, and no network."""
+        """Settings that limit pip to the toy wheels, without a network."""
         return {
             "PIP_CONFIG_FILE": os.devnull,
             "PIP_NO_INDEX": "1",

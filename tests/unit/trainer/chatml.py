@@ -9,7 +9,7 @@ Messages = list[dict[str, Any]]
 
 
 def chatml(messages: Messages, tools: list[dict[str, Any]], *, prompt: bool) -> str:
-    """Only appends: what was rendered stays as it is."""
+    """An append-only template: earlier turns render the same in every prefix."""
     text = f"[tools]{json.dumps(tools)}[end]\n" if tools else ""
     for message in messages:
         calls = "".join(
@@ -43,7 +43,7 @@ CALLS = st.lists(
 
 @st.composite
 def chat_rows(draw: st.DrawFn) -> dict[str, Any]:
-    """Valid rows in chat format, with parallel tool calls here and there."""
+    """Valid rows in chat format, some with parallel tool calls."""
     messages: Messages = []
     if draw(st.booleans()):
         messages.append({"role": "system", "content": draw(TEXT)})

@@ -1,4 +1,4 @@
-"""Statistics of lengths, from a histogram, against the definition over the sorted list."""
+"""Length statistics of the histogram match those of the sorted list."""
 
 import math
 import statistics

@@ -15,7 +15,7 @@ QUESTION = Example(turns=[("user", "abc"), ("assistant", "de")], answers=1)
 
 
 def character_tokenizer(path: Path, markers: list[str]) -> Path:
-    """A tokenizer that has one token for every character, and truncates to three."""
+    """A character-level tokenizer that truncates to three tokens."""
     tokenizer = Tokenizer(WordLevel({"?": 0}, unk_token="?"))
     tokenizer.pre_tokenizer = Split(Regex(r"[\s\S]"), "isolated")
     tokenizer.add_special_tokens(markers)
@@ -25,7 +25,7 @@ def character_tokenizer(path: Path, markers: list[str]) -> Path:
 
 
 def total(tokenizer: Path, *examples: Example) -> int:
-    """The tokens of all examples."""
+    """The number of tokens of all examples."""
     lengths = row_lengths(tokenizer, 2048)
     for example in examples:
         lengths.add(example)

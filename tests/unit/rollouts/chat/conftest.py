@@ -1,4 +1,4 @@
-"""Chat tokens of every family, from a model's folder."""
+"""Chat tokens of every model family, opened from a model folder."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,19 +14,19 @@ from tests.support.chat_templates.families import FAMILIES, Family
 
 @dataclass(frozen=True)
 class Opened:
-    """A family with its chat tokens, and with its tokenizer as the library has it."""
+    """A family with its chat tokens and the library's own tokenizer."""
 
     family: Family
     chat: ChatTokens
     tokenizer: Tokenizer
 
     def ids(self, text: str) -> list[int]:
-        """What a model that writes ``text`` canonically samples."""
+        """The tokens of a model that samples ``text`` canonically."""
         return self.tokenizer.encode(text, add_special_tokens=False).ids
 
 
 def opened(name: str, folder: Path) -> Opened:
-    """A family whose files are put into a folder."""
+    """Write a family's files to a folder and open it."""
     family = FAMILIES[name]
     family.write(folder)
     tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
@@ -55,7 +55,7 @@ Template = Callable[[str], ChatTokens]
 
 @pytest.fixture
 def template(tmp_path: Path) -> Template:
-    """The chat tokens of a model with a template of the test's own."""
+    """Opens chat tokens with the test's own template."""
     FAMILIES["qwen3"].write(tmp_path)
 
     def opened_with(source: str) -> ChatTokens:

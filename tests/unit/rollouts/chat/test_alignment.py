@@ -1,4 +1,4 @@
-"""A rollout's tokens are those of the rendered conversation where the model wrote canonically."""
+"""A canonical rollout has the same tokens as the rendered conversation."""
 
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
@@ -20,7 +20,7 @@ _WITH_WORDS = Conversation([ToolTurn([call(0, "a")], ["b"], said="Let me compute
 
 
 def played(opened: Opened, conversation: Conversation) -> list[int]:
-    """The tokens of a rollout whose turns are canonical, up to the model's last turn."""
+    """The tokens of a rollout with canonical turns, up to the model's last turn."""
     tokens = opened.chat.prompt(conversation.before, TOOLS)
     for turn in conversation.turns:
         written = opened.ids(turn.written(opened.family))
@@ -41,7 +41,7 @@ def test_the_last_turn_continues_the_rendered_conversation(opened_family: Opened
     blank = " " if opened_family.family.name == "mistral" else ""
     thought = "<think>\n\n</think>\n\n" if opened_family.family.name == "qwen3" else ""
     answer = f"{thought}{blank}{conversation.answer}{opened_family.family.ends[0]}"
-    # A blank at the beginning of a text is doubled by tokenizers with ▁: as sampled it is one.
+    # Tokenizers with ▁ double a leading space of a text; the model samples only one.
     sampled = opened_family.ids(opened_family.family.ends[0] + answer)[1:]
 
     tokens = played(opened_family, conversation) + sampled
@@ -88,7 +88,7 @@ def test_qwen3_keeps_reasoning_after_the_last_question(qwen3: Opened) -> None:
 
 
 def test_qwen3_drops_reasoning_once_another_question_follows(qwen3: Opened) -> None:
-    """Where equality ends: it holds within one question, which is what a rollout plays."""
+    """Equality holds within one question, which is all that a rollout contains."""
     conversation = Conversation([ToolTurn([call(0, "a")], ["b"], thought="Once.")])
     asked_again = [*conversation.messages(), {"role": "user", "content": "And now?"}]
 

@@ -1,4 +1,4 @@
-"""Conversations of data become tokens with a mask of what a model would have written."""
+"""Demonstrations become tokens with a mask of the model's turns."""
 
 from itertools import compress
 from typing import Any
@@ -57,7 +57,7 @@ def test_a_demonstration_without_a_final_answer_is_refused(
 
 
 def test_an_answer_that_rewrites_the_prompt_is_refused(families: dict[str, Opened]) -> None:
-    """Mistral's tools move to the last question."""
+    """Mistral's template moves the tools to the last question."""
     asked_again = [_ANSWER, {"role": "user", "content": "And?"}, _ANSWER]
 
     with pytest.raises(InvalidRequest, match="does not continue the prompt"):

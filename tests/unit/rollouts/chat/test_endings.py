@@ -1,4 +1,4 @@
-"""How a turn ended decides what is put behind it."""
+"""What follows a turn depends on how it ended."""
 
 import pytest
 
@@ -10,7 +10,7 @@ _CONVERSATION = Conversation([_TURN])
 
 
 def test_a_cut_off_turn_gets_its_missing_end_token(opened_family: Opened) -> None:
-    """By its length or by a stop text: the model sampled no token that ends a turn."""
+    """Cut off by length or a stop string: the model sampled no end-of-turn token."""
     written = opened_family.ids(_TURN.written(opened_family.family))[:-1]
     prompt = opened_family.chat.prompt(_CONVERSATION.before, TOOLS)
 
@@ -61,7 +61,7 @@ def test_invalid_utf8_is_decoded_with_replacement_characters(
 
 
 def test_unknown_token_ids_decode_to_nothing(opened_family: Opened) -> None:
-    """Embeddings are often padded to more rows than the tokenizer has tokens."""
+    """Embeddings are often padded beyond the size of the vocabulary."""
     assert opened_family.chat.text([100_000]) == ""
 
 
@@ -81,7 +81,7 @@ _GLM = """
 {%- endfor -%}
 {%- if add_generation_prompt -%}<|endoftext|>{%- endif -%}
 """
-# As GLM's: a turn ends with the token that begins the next one, here <|im_end|> for a tool's.
+# Like GLM: the token that begins the next turn ends this one, here <|im_end|> for a tool's.
 
 
 def test_without_an_end_token_the_next_turns_header_is_not_doubled(

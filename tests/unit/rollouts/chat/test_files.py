@@ -1,4 +1,4 @@
-"""What a model's folder must hold, and what is said when it does not."""
+"""The files a model folder needs, and the errors when they are missing."""
 
 import json
 from pathlib import Path
@@ -15,7 +15,7 @@ _ECHO = "{% for message in messages %}{{ message.content }}{% endfor %}"
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """The folder of a model of Qwen2.5's family."""
+    """A model folder of the Qwen2.5 family."""
     return FAMILIES["qwen2_5"].write(tmp_path)
 
 

@@ -1,4 +1,4 @@
-"""Control tokens are told from texts that look like them, whatever the vocabulary holds."""
+"""Control tokens are distinguished from lookalike text for any vocabulary."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ _LETTERS = ["<", "e", ">", "m", "?", " "]
 
 
 def tokenizer(model: Any, *, strip: bool = False) -> GuardedTokenizer:
-    """A tokenizer of a few letters with ``<e>`` as special token and ``<m>`` as a mark."""
+    """A tokenizer of a few letters with special token ``<e>`` and added token ``<m>``."""
     made = Tokenizer(model)
     made.decoder = decoders.Fuse()
     made.add_special_tokens([AddedToken("<e>", special=True, rstrip=strip)])
@@ -68,7 +68,7 @@ def test_a_token_across_parts_belongs_to_the_part_it_begins_in() -> None:
 
 
 def test_a_trailing_space_stays_in_its_part() -> None:
-    """Tokenizers of GPT-2's kind say that a blank begins where it ends."""
+    """GPT-2-style tokenizers report that a space begins where it ends."""
     made = Tokenizer(bpe("Ġ"))
     made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
     made.post_processor = processors.ByteLevel(trim_offsets=True)

@@ -1,4 +1,4 @@
-"""Templates are rendered as transformers does it, and what they refuse is said."""
+"""Templates render as in transformers, and their refusals are reported."""
 
 import pytest
 
@@ -75,7 +75,7 @@ def test_tools_are_refused_if_the_template_cannot_render_tool_replies(
 def test_a_template_without_calls_renders_replies_after_the_content(
     template: Template,
 ) -> None:
-    """What it writes between a text and the end of its turn is part of a turn that was cut off."""
+    """Text that the template puts before an end token completes a cut-off turn."""
     chat = template(
         _LOOP + "{{ '<|im_start|>' + message.role + ' ' + message.content + '.' }}" + _END
     )
@@ -87,7 +87,7 @@ def test_a_template_without_calls_renders_replies_after_the_content(
 
 @pytest.mark.parametrize("most", [1, 9])
 def test_replies_follow_calls_as_the_template_requires(template: Template, most: int) -> None:
-    """Some take as many replies as there were calls, some one call a turn."""
+    """Some templates need one reply per call, others allow one call per turn."""
     wants = f"""
         {{%- set calls = messages[1].tool_calls | default([]) -%}}
         {{%- if messages | length > 2 and not calls or calls | length > {most} -%}}

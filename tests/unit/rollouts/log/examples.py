@@ -1,4 +1,4 @@
-"""Trajectories to be stored."""
+"""Example trajectories for the log."""
 
 from hypothesis import strategies as st
 

@@ -42,7 +42,7 @@ def prompts(
     where: TrajectoryFilter = EVERY,
     limit: int = 100,
 ) -> list[int]:
-    """The prompts of all trajectories, over as many pages as that takes."""
+    """The prompts of all trajectories, over all pages."""
     found: list[Trajectory] = []
     has_more = True
     while has_more:

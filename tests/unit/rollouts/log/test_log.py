@@ -1,4 +1,4 @@
-"""The log of trajectories and its index, whatever a kill left of them."""
+"""The trajectory log and its index, after a kill at any moment."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Playing one conversation in a test."""
+"""Run one conversation in a test."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -29,7 +29,7 @@ def rollouts(
     context_length: int | None = None,
     **settings: Any,
 ) -> Rollouts:
-    """Rollouts of several turns, with much room."""
+    """Multi-turn rollouts with generous limits."""
     given = {"multi_turn_enable": True, "max_total_response_length": 100_000, **settings}
     return Rollouts(
         engine,
@@ -49,7 +49,7 @@ def play(
     context_length: int | None = None,
     **settings: Any,
 ) -> Trajectory:
-    """What comes of a model that says ``turns``."""
+    """The trajectory of a model that says ``turns``."""
     player = rollouts(
         saying(*turns),
         tools,

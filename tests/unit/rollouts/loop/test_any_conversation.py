@@ -1,4 +1,4 @@
-"""What holds for every conversation, whatever the model says and the settings are."""
+"""Invariants of every conversation, for any model output and settings."""
 
 from dataclasses import dataclass
 
@@ -24,7 +24,7 @@ from tests.unit.rollouts.loop.conversation import rollouts
 
 @dataclass(frozen=True)
 class Case:
-    """A model that says ``turns`` and then nothing more, and the settings it is played with."""
+    """A model that says ``turns`` and then stops, and the settings of the rollout."""
 
     turns: list[str]
     max_tokens: int

@@ -1,4 +1,4 @@
-"""How a conversation goes on, and where it ends."""
+"""How a conversation continues and ends."""
 
 import asyncio
 from collections.abc import Sequence

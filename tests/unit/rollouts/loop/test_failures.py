@@ -1,4 +1,4 @@
-"""What goes wrong in a rollout is data of the rollout."""
+"""Failures within a rollout are recorded in its trajectory."""
 
 import asyncio
 import logging

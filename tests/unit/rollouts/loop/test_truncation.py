@@ -1,4 +1,4 @@
-"""What the model reads of a long reply."""
+"""Truncation of long tool replies."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""Calls of Mistral: a list behind a token."""
+"""Calls of Mistral: a list after a token."""
 
 import pytest
 

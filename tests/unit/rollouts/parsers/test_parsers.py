@@ -1,4 +1,4 @@
-"""What all parsers promise, whatever a model writes."""
+"""Properties of all parsers, for any model output."""
 
 import pytest
 from hypothesis import given
@@ -67,7 +67,7 @@ def test_calls_beyond_the_limit_are_reported_as_unread(name: str) -> None:
 @pytest.mark.parametrize("name", sorted(PARSERS))
 @pytest.mark.parametrize("piece", [piece for piece in _PIECES if piece != "\ud800"])
 def test_a_long_turn_yields_bounded_records(name: str, piece: str) -> None:
-    """Time that grows with the square of the length would not end within the test's limit."""
+    """Quadratic time would exceed the test's time limit."""
     begin = {"mistral": "[TOOL_CALLS]", "pythonic": "[f(a="}.get(name, "")
 
     parsed = PARSERS[name].parse(begin + piece * (2_000_000 // len(piece)) + "]")

@@ -1,4 +1,4 @@
-"""Calls of Qwen3-Coder: tags around bare text, whose types the schema of the tool knows."""
+"""Calls of Qwen3-Coder: tags around bare text, typed by the tool's schema."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ _PARSER = parser_of("qwen3-coder")
 
 
 def written(name: str, **arguments: str) -> str:
-    """A call as the model writes it."""
+    """A call in the model's own notation."""
     parameters = "".join(
         f"<parameter={key}>\n{value}\n</parameter>\n" for key, value in arguments.items()
     )

@@ -1,4 +1,4 @@
-"""Rows become prompts, and what is wrong with one is said by its place."""
+"""Rows become prompts, and errors name the row and path."""
 
 import json
 from pathlib import Path

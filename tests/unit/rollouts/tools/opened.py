@@ -1,4 +1,4 @@
-"""Tools that are opened for one test."""
+"""Opens tools for one test."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -20,7 +20,7 @@ def with_tools(
     work: Callable[[Toolbox], Awaitable[Result]],
     environment: OperatorEnvironment | None = None,
 ) -> Result:
-    """What ``work`` makes of a toolbox."""
+    """Open the tools and return the result of ``work``."""
 
     async def run() -> Result:
         async with open_toolbox(tools, environment or OperatorEnvironment()) as toolbox:
@@ -35,7 +35,7 @@ def call(
     environment: OperatorEnvironment | None = None,
     name: str | None = None,
 ) -> ToolReply:
-    """What comes of one call of one tool."""
+    """The reply of one call of one tool."""
 
     async def ask(toolbox: Toolbox) -> ToolReply:
         own = str(toolbox.schemas[0]["function"]["name"])
@@ -45,7 +45,7 @@ def call(
 
 
 def function(name: str, **properties: Any) -> JsonObject:
-    """A schema of a function, all of whose properties are required."""
+    """A function schema whose properties are all required."""
     parameters = {"type": "object", "properties": properties, "required": list(properties)}
     return {
         "type": "function",

@@ -1,4 +1,4 @@
-"""What is refused before a job is made of it."""
+"""Tools that are refused before a job is created."""
 
 from typing import Any
 

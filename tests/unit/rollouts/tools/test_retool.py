@@ -1,4 +1,4 @@
-"""Making the value of the last expression visible."""
+"""ReTool prints the value of the last expression."""
 
 import ast
 import contextlib

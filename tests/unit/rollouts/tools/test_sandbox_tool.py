@@ -1,4 +1,4 @@
-"""Tools that run code: what they send, and what the model reads."""
+"""Tools that run code: their requests and what the model reads."""
 
 from typing import Any
 

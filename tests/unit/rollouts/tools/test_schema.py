@@ -1,4 +1,4 @@
-"""What models read of a tool, and whether their arguments fit."""
+"""The schemas that models read, and validation of their arguments."""
 
 import contextlib
 from typing import Any

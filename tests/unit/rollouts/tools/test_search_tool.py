@@ -1,4 +1,4 @@
-"""Tools that search: what they send, and what the model reads."""
+"""Tools that search: their requests and what the model reads."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""What a model reads of a service that gave no answer of use."""
+"""What a model reads when a service gives no usable answer."""
 
 import pytest
 

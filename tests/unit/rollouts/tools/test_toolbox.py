@@ -1,4 +1,4 @@
-"""Several tools at once."""
+"""Several tools in one toolbox."""
 
 import asyncio
 import threading
@@ -21,8 +21,8 @@ def endpoint(server: ScriptedServer, name: str = "ask", **config: Any) -> Tool:
     return Tool(class_name="http", config={"url": server.url, **config}, tool_schema=schema)
 
 
-class Crowd:
-    """Requests that are in flight at once: each ends when there are as many as are waited for."""
+class ConcurrentRequests:
+    """Holds requests until ``size`` are in flight; records the most at once."""
 
     def __init__(self, size: int) -> None:
         self.barrier = threading.Barrier(size)
@@ -54,7 +54,7 @@ def calls(box: Toolbox, name: str, count: int) -> list["asyncio.Task[ToolReply]"
 def test_the_number_of_concurrent_calls_is_bounded(
     server: ScriptedServer, config: dict[str, Any], most: int
 ) -> None:
-    crowd = Crowd(most)
+    crowd = ConcurrentRequests(most)
     server.script = [crowd]
 
     async def twelve(box: Toolbox) -> list[ToolReply]:
