@@ -61,7 +61,7 @@ def _arguments() -> argparse.Namespace:
         prog="python -m benchmarks.rollouts", description=__doc__.partition("\n")[0]
     )
     parser.add_argument(
-        "--conversations", type=int, default=2048, help="timing with drawn latencies"
+        "--conversations", type=int, default=2048, help="number run with drawn latencies"
     )
     parser.add_argument(
         "--vllm", action="store_true", help="measure with a vLLM server too (a minute more)"

@@ -4,7 +4,7 @@ import re
 from enum import StrEnum
 from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 
 from services.contracts.base import Metadata, Request, Resource
 from services.contracts.jobs import JobState, Placement
@@ -64,11 +64,12 @@ class IndexSpecification(Request):
     )
     dense: DenseKind = Field(default=DenseKind.AUTO, description="How vectors are stored.")
 
-    @model_validator(mode="after")
-    def _has_vectors_for_its_encoder(self) -> Self:
-        if self.encoder is not None and self.mode is IndexMode.BM25:
-            raise ValueError("encoder needs mode dense or hybrid")
-        return self
+    @field_validator("encoder")
+    @classmethod
+    def _has_vectors(cls, encoder: str | None, info: ValidationInfo) -> str | None:
+        if encoder is not None and info.data.get("mode") is IndexMode.BM25:
+            raise ValueError("needs mode dense or hybrid")
+        return encoder
 
 
 class IndexSummary(Resource):

@@ -22,7 +22,7 @@ def create_indexing_job(session: Session, body: CreateIndexingJob) -> Job:
     """
     require_file(session, body.file)
     if body.encoder is not None:
-        _check_encoder(session, body.encoder, body.mode)
+        _check_encoder(session, body.encoder)
     return create_job(
         session,
         NewJob(
@@ -39,10 +39,8 @@ def create_indexing_job(session: Session, body: CreateIndexingJob) -> Job:
     )
 
 
-def _check_encoder(session: Session, name: str, mode: IndexMode) -> None:
+def _check_encoder(session: Session, name: str) -> None:
     """Only registered models are loaded as encoders, never a client's path or URL."""
-    if mode is IndexMode.BM25:
-        raise InvalidRequest("an index of mode bm25 has no encoder", param="encoder")
     if require_model(session, name, "encoder").kind == ModelKind.ADAPTER:
         raise InvalidRequest(f"{name!r} is an adapter, not a whole model", param="encoder")
 

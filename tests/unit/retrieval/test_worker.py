@@ -140,5 +140,5 @@ def test_a_missing_encoder_runtime_fails_before_reading(
 
 
 def test_an_encoder_without_vectors_is_refused() -> None:
-    with pytest.raises(ValidationError, match="encoder needs mode dense or hybrid"):
+    with pytest.raises(ValidationError, match="needs mode dense or hybrid"):
         CreateIndexingJob(index="wiki", file="file-1", encoder="e5")
