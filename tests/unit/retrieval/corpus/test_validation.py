@@ -46,6 +46,7 @@ def test_every_problem_is_a_message_and_the_first_one_the_error(tmp_path: Path) 
         "code": "invalid_corpus",
         "message": f"{first} (and 1 more error)",
         "param": "file",
+        "retryable": False,
     }
     second = "wiki.jsonl: row 3: id 'a' is also that of row 2"
     assert messages(tmp_path) == [("error", first), ("error", second)]
