@@ -237,7 +237,7 @@ def test_an_evaluation_of_a_missing_hub_model_fails_and_names_it(
     error = error_of(evaluate(platform, "none", folder / "made" / "heldout.jsonl"))
 
     assert error.code == "engine_start_failed"
-    assert error.message.startswith("model 'lab/none': vLLM ended")
+    assert error.message.startswith("model 'lab/none': vLLM exited with code")
 
 
 def test_a_gated_model_needs_a_token(hub: Hub, tmp_path: Path) -> None:
