@@ -41,7 +41,7 @@ def test_a_missing_runtime_error_shows_how_to_install_it(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
-    ("stamp", "state"), [(None, "half installed"), ("{", "damaged"), ("{}", "damaged")]
+    ("stamp", "state"), [(None, "incompletely installed"), ("{", "damaged"), ("{}", "damaged")]
 )
 def test_an_incomplete_or_corrupt_runtime_counts_as_missing(
     tmp_path: Path, stamp: str | None, state: str

@@ -139,7 +139,7 @@ def test_a_runtime_whose_modules_fail_to_import_is_incomplete(toys: Toys) -> Non
 
     assert code == 1
     assert "No module named 'nowhere_to_be_found'" in output
-    with pytest.raises(RuntimeMissing, match="half installed"):
+    with pytest.raises(RuntimeMissing, match="incompletely installed"):
         find_runtime(toys.home / "runtimes", "toy")
 
 
