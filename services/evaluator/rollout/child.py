@@ -179,10 +179,6 @@ async def _run(
     return await play(spec, job_dir, engine, environment, reporter)
 
 
-if __name__ == "__main__":
-    main(Path(sys.argv[1]))
-
-
 _WANTED = ("*.json", "*.jinja")
 
 
@@ -206,3 +202,7 @@ def _fetch(hub_id: str, revision: str | None) -> Path:
         raise JobFailed(
             f"cannot download the tokenizer of {hub_id!r}: {reason}", code="tokenizer_unavailable"
         ) from error
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
