@@ -145,7 +145,7 @@ def test_passages_are_found(environment: OperatorEnvironment) -> None:
 def test_a_refused_search_is_reported_as_invalid_arguments(
     environment: OperatorEnvironment,
 ) -> None:
-    (reply,) = replies(environment, SEARCH, {"query_list": ["a"] * 2000})
+    (reply,) = replies(environment, SEARCH, {"query_list": ["a"] * 10_000})
 
     assert reply.outcome is CallOutcome.INVALID_ARGUMENTS
     assert "result" in json.loads(reply.text)

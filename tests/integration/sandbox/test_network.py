@@ -93,7 +93,7 @@ def test_there_is_no_proxy_by_default(sandbox: Sandbox) -> None:
     assert sandbox.output(VARIABLES) == "{}\n"
     assert sandbox.output(listening) == "111\n"
     assert "temper_sandbox_network" not in sandbox.http.get("/metrics").text
-    assert measures(sandbox)["network_outside"].startswith("out of reach")
+    assert measures(sandbox)["network_outside"].startswith("unreachable")
 
 
 def test_ordinary_clients_reach_listed_destinations(outside: Outside) -> None:
@@ -240,7 +240,7 @@ def test_a_tier_that_cannot_enforce_an_allow_list_is_refused(tmp_path: Path) -> 
     )
 
     assert process.returncode == 2
-    assert f"container: {SETTING} is set, and without a network namespace" in process.stderr
+    assert f"container: {SETTING} is set, and only a private network namespace" in process.stderr
 
 
 def measures(sandbox: Sandbox) -> dict[str, str]:
