@@ -144,8 +144,8 @@ def test_sessions_end_by_lifetime_and_by_idle_timeout(tmp_path: Path) -> None:
             reason = session.show()["end_reason"]
             return None if reason is None else str(reason)
 
-        assert "nobody used it" in wait_for(lambda: end_of(idle), "it was left alone")
-        assert "as old as" in wait_for(lambda: end_of(patient), "it is old")
+        assert "idle" in wait_for(lambda: end_of(idle), "it was left alone")
+        assert "maximum lifetime" in wait_for(lambda: end_of(patient), "it is old")
         wait_for(lambda: sandbox.http.get(idle.path).status_code == 404, "it is forgotten")
 
 
