@@ -26,7 +26,7 @@ from services.core.process.runtimes import find_runtime
 from services.core.worker.handler import Launch
 from services.core.worker.settings import WorkerSettings
 from services.datasets.validate import validation_command
-from services.rewards import named_reward_models
+from services.rewards.check import named_reward_models
 from services.trainer.fine_tune import FineTune, look_up
 from services.trainer.rl.build_spec import online_task, prompts_spec, reward_model_folder
 from services.trainer.rl.spec import SPEC as ONLINE_SPEC

@@ -79,6 +79,10 @@ def test_the_indexing_worker_loads_no_index_library() -> None:
     assert loaded("services.retrieval.worker", "tantivy", "faiss", "numpy") == []
 
 
-def test_the_reporter_needs_the_standard_library_only() -> None:
-    command = [sys.executable, "-S", "-c", "import services.core.process.reporter"]
+@pytest.mark.parametrize(
+    "module",
+    ["services.core.process.reporter", "services.rewards.reward_models.child"],
+)
+def test_what_runs_in_a_foreign_runtime_needs_the_standard_library_only(module: str) -> None:
+    command = [sys.executable, "-S", "-c", f"import {module}"]
     assert subprocess.run(command, check=False).returncode == 0

@@ -15,7 +15,7 @@ from services.contracts.trajectories import (
     Turn,
 )
 from services.core.operator_environment import OperatorEnvironment
-from services.rewards import open_scorer
+from services.rewards.scorer import open_scorer
 from tests.support.virtual_time import run_hurried
 
 _REWARDS = TypeAdapter(list[WeightedReward])

@@ -18,7 +18,7 @@ from services.contracts.online import (
     ReinforcementMethod,
     TeacherModel,
 )
-from services.rewards import check_rewards, named_reward_models
+from services.rewards.check import check_rewards, named_reward_models
 from services.rollouts.loop import validate_multi_turn
 from services.rollouts.tools import check_tools
 

@@ -19,7 +19,7 @@ from services.core.jobs.queues import ROLLOUT
 from services.core.jobs.store import create_job
 from services.datasets.decoding import StrictDecoder
 from services.datasets.record import RowError
-from services.rewards import check_rewards, named_reward_models, needs_gold
+from services.rewards.check import check_rewards, named_reward_models, needs_gold
 from services.rollouts.loop import validate_multi_turn
 from services.rollouts.prompts import inline_prompts
 from services.rollouts.tools import check_tools

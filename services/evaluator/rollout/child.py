@@ -27,7 +27,7 @@ from services.evaluator.rollout.runner import PlannedRollout, RolloutRunner
 from services.evaluator.rollout.spec import SPEC, RolloutSpec
 from services.evaluator.rollout.totals import RolloutTotals
 from services.evaluator.serving import ENDPOINT_KEY
-from services.rewards import open_scorer
+from services.rewards.scorer import open_scorer
 from services.rollouts.chat import open_chat_tokens
 from services.rollouts.chat.interface import ChatTokens
 from services.rollouts.log.log import IndexedLog, read_indexed

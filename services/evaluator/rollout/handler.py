@@ -27,7 +27,7 @@ from services.evaluator.rollout.spec import (
     PromptFileSpec,
     RolloutSpec,
 )
-from services.rewards import named_reward_models, needs_gold
+from services.rewards.check import named_reward_models, needs_gold
 
 CHILD = "services.evaluator.rollout.child"
 VALIDATION_CHILD = "services.evaluator.rollout.validation"

@@ -10,7 +10,7 @@ from pydantic_core import PydanticSerializationError
 from services.contracts.trajectories import FinishReason, Trajectory
 from services.evaluator.failures import first_error
 from services.evaluator.rollout.totals import RolloutTotals
-from services.rewards import Scorer
+from services.rewards.scorer import Scorer
 from services.rollouts.log.log import IndexedLog
 from services.rollouts.loop import Rollouts
 from services.rollouts.prompts import Prompt

@@ -11,7 +11,7 @@ from services.core.db.tables import FileRow
 from services.core.models.files import source_of
 from services.core.models.registry import ResolvedModel
 from services.core.process.runtimes import Runtime
-from services.rewards import needs_gold
+from services.rewards.check import needs_gold
 from services.trainer.fine_tune import FineTune
 from services.trainer.rl.spec import (
     TEACHER,

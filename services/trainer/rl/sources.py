@@ -19,7 +19,7 @@ from services.inference.token_engine import CompletionsTokenEngine, VllmTokenEng
 from services.inference.token_engine.interface import TokenEngine
 from services.inference.vllm.launch import Routes
 from services.inference.vllm.server import VllmServer
-from services.rewards import Scorer, open_scorer
+from services.rewards.scorer import Scorer, open_scorer
 from services.rollouts.chat.interface import ChatTokens
 from services.rollouts.loop import Rollouts
 from services.rollouts.prompts import Prompt

@@ -3,8 +3,9 @@
 import pytest
 
 from services.contracts.errors import InvalidRequest
+from services.contracts.published_rewards import published_rewards
 from services.contracts.rewards import CallableReward, HttpReward, RetoolReward
-from services.rewards import check_rewards, published_rewards
+from services.rewards.check import check_rewards
 
 
 def test_published_names_paths_and_urls_become_rewards() -> None:

@@ -10,8 +10,9 @@ import pytest
 
 from services.core.operator_environment import OperatorEnvironment
 from services.core.process.worker_pool import WorkerPool
-from services.rewards import open_scorer, reward_model
+from services.rewards import reward_model
 from services.rewards.reward_models.messages import told_to_user
+from services.rewards.scorer import open_scorer
 from tests.support.rewards import failure, rewarded_all, trajectory, weighted
 
 REWARD = {"type": "reward_model", "model": "rm", "batch_size": 4}

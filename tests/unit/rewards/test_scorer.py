@@ -11,7 +11,7 @@ from services.contracts.models import RemoteModel
 from services.contracts.trajectories import FinishReason
 from services.core.operator_environment import OperatorEnvironment
 from services.core.worker.settings import WorkerSettings
-from services.rewards import open_scorer
+from services.rewards.scorer import open_scorer
 from tests.support.rewards import rewarded, rewarded_all, trajectory, weighted
 
 RETOOL = {"name": "right", "weight": 0.75, "reward": {"type": "retool"}}
