@@ -127,8 +127,8 @@ def test_a_job_builds_an_index_with_vectors(platform: Platform) -> None:
     ]
     assert phases == [
         "validating_files",
-        "reading",
         "starting_encoder",
+        "reading",
         "encoding",
         "arranging_vectors",
     ]

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from services.contracts.engine import VllmOptions
 from services.core.process.runtimes import Runtime, child_environment
+from services.core.process.supervised import WATCHDOG
 from services.inference.token_engine.interface import SampledTokens, TurnSampling
 from services.trainer.rl.policy_server import LogprobReference, PolicyEngine, SyncReport
 from tests.support.runtimes import installed_runtime
@@ -63,11 +64,12 @@ def published(tmp_path_factory: pytest.TempPathFactory) -> Published:
 
 
 def servers_of(model: Path) -> list[psutil.Process]:
-    """The processes that serve a model for this one."""
+    """The processes that serve a model for this one; each is its watchdog's only child."""
     found = []
-    for process in psutil.Process().children():
+    for process in psutil.Process().children(recursive=True):
         with suppress(psutil.NoSuchProcess):  # another, which has ended
-            if f"--model={model}" in process.cmdline():
+            command = process.cmdline()
+            if f"--model={model}" in command and str(WATCHDOG) not in command:
                 found.append(process)
     return found
 
