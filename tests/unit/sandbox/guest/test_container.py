@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from services.sandbox.guest import container
+from services.sandbox.guest import container, syscalls
 
 USER = 1_500_000_000
 
@@ -19,6 +19,14 @@ def test_a_helper_answers_as_the_user() -> None:
 
 def test_a_stopped_helper_is_given_up_and_killed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(container, "_HELPER_SECONDS", 0.05)
+    helpers: list[int] = []
+    fork = syscalls.fork
+
+    def recorded_fork() -> int:
+        helpers.append(fork())
+        return helpers[-1]
+
+    monkeypatch.setattr(syscalls, "fork", recorded_fork)
 
     def stop() -> str:
         os.kill(os.getpid(), signal.SIGSTOP)
@@ -26,8 +34,8 @@ def test_a_stopped_helper_is_given_up_and_killed(monkeypatch: pytest.MonkeyPatch
         return "never"
 
     assert container._ask_as(USER, stop) is None
-    with pytest.raises(ChildProcessError):
-        os.waitpid(-1, os.WNOHANG)
+    with pytest.raises(ChildProcessError):  # killed and reaped
+        os.waitpid(helpers[0], os.WNOHANG)
 
 
 def test_a_killed_helper_has_no_answer() -> None:
