@@ -27,8 +27,8 @@ from tokenizers.pre_tokenizers import ByteLevel
 from tokenizers.trainers import BpeTrainer
 
 from services.contracts.fine_tuning import DataFormat
-from services.trainer.sft.lengths import row_lengths
-from services.trainer.sft.validation import scan_training_file
+from services.trainer.offline.lengths import row_lengths
+from services.trainer.offline.validation import scan_training_file
 
 ROWS = 100_000
 MAX_SEQ_LENGTH = 2048

@@ -28,16 +28,16 @@ from services.core.worker.settings import WorkerSettings
 from services.datasets.validate import validation_command
 from services.rewards.check import named_reward_models
 from services.trainer.fine_tune import FineTune, look_up
+from services.trainer.offline.build_spec import training_spec, validation_spec
+from services.trainer.offline.spec import SPEC as TRAINING_SPEC
 from services.trainer.rl.build_spec import online_task, prompts_spec, reward_model_folder
 from services.trainer.rl.spec import SPEC as ONLINE_SPEC
 from services.trainer.rl.spec import online_method, rewards_of
-from services.trainer.sft.build_spec import training_spec, validation_spec
-from services.trainer.sft.spec import SPEC as TRAINING_SPEC
 
 RUNTIME = "training"
 ENGINE_RUNTIME = "vllm"
-TRAINING_CHILD = "services.trainer.sft"
-VALIDATION_CHILD = "services.trainer.sft.validation"
+TRAINING_CHILD = "services.trainer.offline"
+VALIDATION_CHILD = "services.trainer.offline.validation"
 ONLINE_CHILD = "services.trainer.rl"
 PROMPTS_CHILD = "services.trainer.rl.validation"
 

@@ -34,7 +34,7 @@ def loaded(module: str, *names: str) -> list[str]:
     [
         "services.api.app",
         "services.trainer.__main__",
-        "services.trainer.sft.validation",
+        "services.trainer.offline.validation",
         "services.evaluator.__main__",
         "services.evaluator.evaluation.child",
         "services.evaluator.evaluation.validation",

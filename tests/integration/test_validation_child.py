@@ -74,7 +74,7 @@ def test_valid_training_files_produce_reports(tmp_path: Path) -> None:
         "max_seq_length": 9,
         "tokenizer_file": tokenizer_file(tmp_path / "tokenizer.json"),
     }
-    outcome = run_child("services.trainer.sft.validation", tmp_path, spec)
+    outcome = run_child("services.trainer.offline.validation", tmp_path, spec)
     training = outcome.result["training_file"]
     assert outcome.result["status"] == "succeeded"
     assert (training["rows"], training["valid_rows"], training["layout"]) == (1500, 1500, "chat")
@@ -97,7 +97,7 @@ def test_an_invalid_training_file_fails_with_its_first_error(tmp_path: Path) -> 
         "max_seq_length": 2048,
         "max_errors": 20,
     }
-    outcome = run_child("services.trainer.sft.validation", tmp_path, spec)
+    outcome = run_child("services.trainer.offline.validation", tmp_path, spec)
     assert outcome.result["status"] == "failed"
     assert outcome.result["error"] == {
         "code": "invalid_training_file",
@@ -118,7 +118,7 @@ def test_an_invalid_validation_file_is_named_by_field(tmp_path: Path) -> None:
         "validation_file": source(tmp_path / "b", [], "held-out.jsonl"),
         "max_seq_length": 2048,
     }
-    outcome = run_child("services.trainer.sft.validation", tmp_path, spec)
+    outcome = run_child("services.trainer.offline.validation", tmp_path, spec)
     assert outcome.result["error"]["param"] == "validation_file"
     assert outcome.result["error"]["message"] == "held-out.jsonl: the file is empty"
 

@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from services.trainer.hub import model_folder
-from services.trainer.sft.arguments import TrainingEnvironment, build_arguments
-from services.trainer.sft.dataset import prepare_data
-from services.trainer.sft.library import llamafactory_module
-from services.trainer.sft.preparation import layout, load_tokenizer
-from services.trainer.sft.spec import SPEC, TrainingSpec
+from services.trainer.offline.arguments import TrainingEnvironment, build_arguments
+from services.trainer.offline.dataset import prepare_data
+from services.trainer.offline.library import llamafactory_module
+from services.trainer.offline.preparation import layout, load_tokenizer
+from services.trainer.offline.spec import SPEC, TrainingSpec
 
 
 def tokenized_rows(job_dir: Path) -> list[dict[str, Any]]:

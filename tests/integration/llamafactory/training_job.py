@@ -12,10 +12,10 @@ from typing import Any
 
 from services.core.process.reporter import REPORTS, RESULT
 from services.core.process.runtimes import REPOSITORY
-from services.trainer.sft.spec import SPEC, TrainingSpec
+from services.trainer.offline.spec import SPEC, TrainingSpec
 
 DEADLINE = 300.0
-CHILD = "services.trainer.sft"
+CHILD = "services.trainer.offline"
 
 
 def runtime_environment() -> dict[str, str]:

@@ -6,12 +6,12 @@ import pytest
 from services.contracts.adaptation import TrainingType
 from services.contracts.llamafactory import ArgumentRefused, catalogue
 from services.core.artifacts import ModelSource
-from services.trainer.sft.arguments import (
+from services.trainer.offline.arguments import (
     TrainingEnvironment,
     build_arguments,
     left_out_without_gpu,
 )
-from services.trainer.sft.spec import DataSource, TrainingSpec
+from services.trainer.offline.spec import DataSource, TrainingSpec
 
 
 def spec(**changes: Any) -> TrainingSpec:

@@ -1,6 +1,6 @@
 from pathlib import Path
 
-from services.trainer.sft.job_dir import (
+from services.trainer.offline.job_dir import (
     checkpoint_dir,
     keep_only_models,
     mark_complete,

@@ -9,8 +9,14 @@ import pytest
 from services.contracts.adaptation import TrainingType
 from services.core.artifacts import ModelSource
 from services.datasets.record import UnreadableFile
-from services.trainer.sft.dataset import RENDERED, Layout, PreparedData, prepare_data, prepared_data
-from services.trainer.sft.spec import DataSource, TrainingSpec
+from services.trainer.offline.dataset import (
+    RENDERED,
+    Layout,
+    PreparedData,
+    prepare_data,
+    prepared_data,
+)
+from services.trainer.offline.spec import DataSource, TrainingSpec
 
 from .chatml import chatml
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from services.contracts.fine_tuning import DataFormat
 from services.datasets.conversation import Conversation, ConversationReader, Message
 from services.datasets.record import RowError
-from services.trainer.sft.rendering import Exchange, alternate, as_chat_message, render
+from services.trainer.offline.rendering import Exchange, alternate, as_chat_message, render
 
 from .chatml import chat_rows, chatml, forgetful
 

@@ -9,8 +9,8 @@ import pytest
 
 from services.contracts.fine_tuning import DataFormat
 from services.datasets.container import Container
-from services.trainer.sft.lengths import CharacterLengths
-from services.trainer.sft.validation import Counts, TrainingFileReport, scan_training_file
+from services.trainer.offline.lengths import CharacterLengths
+from services.trainer.offline.validation import Counts, TrainingFileReport, scan_training_file
 
 CHAT = {"messages": [{"role": "user", "content": "abc"}, {"role": "assistant", "content": "de"}]}
 ALPACA = {"instruction": "abc", "output": "de"}

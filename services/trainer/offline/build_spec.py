@@ -11,7 +11,7 @@ from services.core.artifacts import Artifacts
 from services.core.db.tables import FileRow
 from services.core.models.files import source_of
 from services.trainer.fine_tune import FineTune
-from services.trainer.sft.spec import DataSource, Lora, TrainingFilesSpec, TrainingSpec
+from services.trainer.offline.spec import DataSource, Lora, TrainingFilesSpec, TrainingSpec
 
 AUTO_EPOCHS = 3.0
 

@@ -1,6 +1,6 @@
 """Lists every argument that the installed LLaMA-Factory takes for training.
 
-    python -m services.trainer.sft.catalogue [FILE]
+    python -m services.trainer.offline.catalogue [FILE]
 
 run in the training runtime, writes the catalogue that services.contracts.llamafactory
 checks requests against (by default over the committed one). Run it after a change of version.
@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from services.contracts import llamafactory as contract
-from services.trainer.sft.library import llamafactory_module
+from services.trainer.offline.library import llamafactory_module
 
 _GROUPS = ("model", "data", "training", "finetuning", "generating")
 _JSON_TYPES: dict[Any, str] = {

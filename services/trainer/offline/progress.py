@@ -9,7 +9,12 @@ import torch.distributed
 from transformers import TrainerCallback, TrainerState, TrainingArguments
 
 from services.trainer.errors import Diverged
-from services.trainer.sft.job_dir import Context, checkpoint_dir, keep_only_models, mark_complete
+from services.trainer.offline.job_dir import (
+    Context,
+    checkpoint_dir,
+    keep_only_models,
+    mark_complete,
+)
 
 _METRICS = ("loss", "eval_loss", "eval_accuracy", "learning_rate", "grad_norm", "epoch")
 _PROGRESS_SECONDS = 1.0

@@ -23,9 +23,9 @@ from services.datasets.conversation import Conversation, ConversationReader
 from services.datasets.reader import open_records
 from services.datasets.record import Problem, Record, RowError, UnreadableFile
 from services.trainer.hub import explained
-from services.trainer.sft.arguments import TRAINING_DATASET, VALIDATION_DATASET
-from services.trainer.sft.rendering import ChatTemplate, alternate, render
-from services.trainer.sft.spec import DataSource, TrainingSpec
+from services.trainer.offline.arguments import TRAINING_DATASET, VALIDATION_DATASET
+from services.trainer.offline.rendering import ChatTemplate, alternate, render
+from services.trainer.offline.spec import DataSource, TrainingSpec
 
 RENDERED = "empty"
 """LLaMA-Factory's template that adds nothing to the texts it is given."""

@@ -1,6 +1,6 @@
 """The training child: runs one supervised fine-tune and reports its progress.
 
-    python -m services.trainer.sft JOB_DIR
+    python -m services.trainer.offline JOB_DIR
 
 in the training runtime, or through ``torch.distributed.run`` with several devices, where rank 0
 prepares the data and reports. Resumes from the newest complete checkpoint in the job directory and
@@ -16,10 +16,10 @@ from pathlib import Path
 from services.contracts.llamafactory import check_arguments, check_template
 from services.core.process.reporter import Reporter, succeeded_before
 from services.trainer.errors import explain
-from services.trainer.sft.job_dir import Context, leads
-from services.trainer.sft.spec import SPEC, TrainingSpec
+from services.trainer.offline.job_dir import Context, leads
+from services.trainer.offline.spec import SPEC, TrainingSpec
 
-_PACKAGE = "services.trainer.sft"
+_PACKAGE = "services.trainer.offline"
 
 
 def main() -> int:

@@ -8,7 +8,7 @@ from pydantic import JsonValue
 
 from services.contracts.adaptation import TrainingType
 from services.contracts.llamafactory import ArgumentProblem, ArgumentRefused
-from services.trainer.sft.spec import TrainingSpec
+from services.trainer.offline.spec import TrainingSpec
 
 TRAINING_DATASET = "training"
 VALIDATION_DATASET = "validation"

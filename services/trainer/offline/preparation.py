@@ -10,10 +10,16 @@ from typing import Any
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
 from services.trainer.errors import TrainingFailure
-from services.trainer.sft.dataset import RENDERED, Layout, PreparedData, prepare_data, prepared_data
-from services.trainer.sft.job_dir import Context
-from services.trainer.sft.library import llamafactory_module
-from services.trainer.sft.spec import TrainingSpec
+from services.trainer.offline.dataset import (
+    RENDERED,
+    Layout,
+    PreparedData,
+    prepare_data,
+    prepared_data,
+)
+from services.trainer.offline.job_dir import Context
+from services.trainer.offline.library import llamafactory_module
+from services.trainer.offline.spec import TrainingSpec
 
 _WAIT_SECONDS = 6 * 3600
 

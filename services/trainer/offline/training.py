@@ -18,17 +18,17 @@ from services.contracts.llamafactory import check_arguments
 from services.core.artifacts import write_stop_tokens
 from services.trainer.errors import TrainingFailure
 from services.trainer.model_files import collect_model, name_base, remove_unfinished
-from services.trainer.sft.arguments import (
+from services.trainer.offline.arguments import (
     TrainingEnvironment,
     build_arguments,
     left_out_without_gpu,
 )
-from services.trainer.sft.catalogue import installed_catalogue
-from services.trainer.sft.job_dir import Context, newest_complete, remove_incomplete
-from services.trainer.sft.library import llamafactory_module, report_phases
-from services.trainer.sft.preparation import Preparation
-from services.trainer.sft.progress import Outcome, ProgressCallback
-from services.trainer.sft.spec import TrainingSpec
+from services.trainer.offline.catalogue import installed_catalogue
+from services.trainer.offline.job_dir import Context, newest_complete, remove_incomplete
+from services.trainer.offline.library import llamafactory_module, report_phases
+from services.trainer.offline.preparation import Preparation
+from services.trainer.offline.progress import Outcome, ProgressCallback
+from services.trainer.offline.spec import TrainingSpec
 
 _LIBRARIES = ("llamafactory", "torch", "transformers", "peft", "trl", "accelerate", "datasets")
 _PATHS = ("dataset_dir", "output_dir", "resume_from_checkpoint", "adapter_name_or_path")

@@ -1,6 +1,6 @@
 """Validation of the files of a supervised fine-tune, before it queues for a device.
 
-Run as ``python -m services.trainer.sft.validation JOB_DIR`` (see services.datasets.validate).
+Run as ``python -m services.trainer.offline.validation JOB_DIR`` (see services.datasets.validate).
 """
 
 import sys
@@ -14,8 +14,8 @@ from services.datasets.formats import RowReader
 from services.datasets.record import counted
 from services.datasets.scan import Scan, ScanReport
 from services.datasets.validate import FileValidation, validate
-from services.trainer.sft.lengths import LengthStatistics, RowLengths, row_lengths
-from services.trainer.sft.spec import TrainingFilesSpec
+from services.trainer.offline.lengths import LengthStatistics, RowLengths, row_lengths
+from services.trainer.offline.spec import TrainingFilesSpec
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,1 +1,0 @@
-"""Supervised fine-tuning with LLaMA-Factory, as a child process in the training runtime."""
