@@ -12,6 +12,11 @@ from pydantic import BaseModel, ValidationError
 from services.contracts.errors import JobFailed
 from services.core.process.reporter import Reporter
 from services.evaluator.failures import FailureWatch, RequestFailure
+from services.evaluator.rollout.local_engine import (
+    LOCAL_RETRIES,
+    RunningServer,
+    open_local_engine,
+)
 from services.evaluator.rollout.spec import RolloutSpec
 from services.evaluator.serving import LocalModel, RemoteEndpoint, served
 from services.inference.clients.json_service import LOOPBACK
@@ -52,7 +57,7 @@ class WatchedEngine:
         self._pointless: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     async def generate(self, token_ids: Sequence[int], sampling: TurnSampling) -> SampledTokens:
-        """PlannedRollout what follows ``token_ids``; raises `EngineFailed`."""
+        """Sample a continuation of ``token_ids``; raises `EngineFailed`."""
         try:
             sampled = await self._engine.generate(token_ids, sampling)
         except EngineFailed as error:
@@ -101,17 +106,26 @@ def open_engine(
 async def _own(
     model: LocalModel, spec: RolloutSpec, job_dir: Path, reporter: Reporter
 ) -> AsyncIterator[WatchedEngine]:
-    async with served(model, job_dir, reporter, Routes(tokens=True)) as (server, name):
-        length = await context_length(server.base_url, server.api_key)
-        async with VllmTokenEngine(
-            server.base_url, server.api_key, name, max_connections=spec.max_concurrency
-        ) as engine:
-            yield WatchedEngine(
-                engine,
-                server.watch,
-                context_length=length,
-                stop_token_ids=model.stop_token_ids,
-            )
+    @asynccontextmanager
+    async def start() -> AsyncIterator[RunningServer]:
+        async with served(model, job_dir, reporter, Routes(tokens=True)) as (server, name):
+            length = await context_length(server.base_url, server.api_key)
+            async with VllmTokenEngine(
+                server.base_url,
+                server.api_key,
+                name,
+                retries=LOCAL_RETRIES,
+                max_connections=spec.max_concurrency,
+            ) as engine:
+                yield RunningServer(engine, server.watch, length)
+
+    async with open_local_engine(start, reporter) as engine:
+        yield WatchedEngine(
+            engine,
+            engine.watch,
+            context_length=engine.context_length,
+            stop_token_ids=model.stop_token_ids,
+        )
 
 
 @asynccontextmanager

@@ -1,4 +1,4 @@
-"""RolloutRunner the rollouts of a job, a bounded number at a time, and keeping each as it ends."""
+"""Plays the rollouts of a job, a bounded number at a time, and keeps each as it ends."""
 
 import asyncio
 from collections.abc import Coroutine, Iterator
