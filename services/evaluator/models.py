@@ -6,8 +6,8 @@ from services.contracts.engine import VllmOptions
 from services.contracts.errors import InvalidRequest
 from services.contracts.models import RemoteModel
 from services.core.artifacts import Artifacts
-from services.core.models.registry import resolve_model
 from services.core.process.runtimes import find_runtime
+from services.core.registry import resolve_model
 from services.core.worker.settings import WorkerSettings
 from services.evaluator.serving import ENDPOINT_KEY, Adapter, LocalModel, RemoteEndpoint
 

@@ -15,8 +15,7 @@ from services.contracts.fine_tuning import (
 from services.core.artifacts import Artifacts
 from services.core.db.tables import FileRow
 from services.core.jobs.job import Job
-from services.core.models.files import get_file_row
-from services.core.models.registry import ResolvedModel, resolve_model
+from services.core.registry import ResolvedModel, get_file_row, resolve_model
 
 
 @dataclass(frozen=True)

@@ -15,14 +15,9 @@ from services.core.artifacts import Artifacts
 from services.core.db.engine import Database
 from services.core.jobs.claims import Claim
 from services.core.jobs.job import Job
-from services.core.models.registry import (
-    ResolvedModel,
-    TrainedModel,
-    register_trained,
-    resolve_model,
-)
 from services.core.operator_environment import OperatorEnvironment
 from services.core.process.runtimes import find_runtime
+from services.core.registry import ResolvedModel, TrainedModel, register_trained, resolve_model
 from services.core.worker.handler import Launch
 from services.core.worker.settings import WorkerSettings
 from services.datasets.validate import validation_command

@@ -31,7 +31,7 @@ from services.core.ids import new_id
 from services.core.jobs.job import Job, NewJob
 from services.core.jobs.queues import TRAINING
 from services.core.jobs.store import create_job
-from services.core.models.checkpoints import checkpoint_name
+from services.core.registry import checkpoint_name
 
 HYPERPARAMETERS = "method.supervised.hyperparameters"
 

@@ -17,7 +17,7 @@ from services.api.models.service import (
 from services.contracts.base import Deleted, Page
 from services.contracts.errors import AuthenticationFailed, Conflict, InvalidRequest, NotFound
 from services.contracts.models import Model, RegisterModel
-from services.core.models.registry import get_model_row
+from services.core.registry import get_model_row
 from services.core.web.auth import Principal
 from services.core.web.errors import documented_errors
 from services.core.web.paging import After, page_of

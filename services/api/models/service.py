@@ -16,8 +16,7 @@ from services.contracts.jobs import JobStatus
 from services.contracts.models import Lineage, Model, ModelKind, RegisterModel, RemoteModel
 from services.core.artifacts import Artifacts
 from services.core.db.tables import JobRow, ModelRow
-from services.core.models.checkpoints import is_reserved_name
-from services.core.models.registry import get_model_row
+from services.core.registry import get_model_row, is_reserved_name
 
 _MODEL_FIELDS = ("model", "tokenizer")
 _UNFINISHED = [status.value for status in JobStatus if not status.is_final]

@@ -1,5 +1,7 @@
-"""Events of a job, numbered without gaps in commit order."""
+"""Events of a job, numbered without gaps in commit order, and what of a child's text and JSON every
+database stores."""
 
+import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,10 +11,12 @@ from sqlalchemy import insert, select, update
 from sqlalchemy.orm import Session
 
 from services.core.db.tables import EventRow, JobRow
-from services.core.jobs.storable import storable, storable_text
 
 Level = Literal["info", "warn", "error"]
 Type = Literal["message", "metrics"]
+
+MAX_TEXT = 4000
+MAX_INTEGER = 2**63 - 1
 
 
 @dataclass(frozen=True)
@@ -85,3 +89,25 @@ def events_before(
     if number is not None:
         query = query.where(EventRow.number < number)
     return session.scalars(query.order_by(EventRow.number.desc()).limit(limit)).all()
+
+
+def storable_text(text: str, limit: int = MAX_TEXT) -> str:
+    """The text with NUL and lone surrogates replaced, truncated to ``limit`` characters."""
+    return text[:limit].replace("\0", "\ufffd").encode(errors="replace").decode()
+
+
+def storable(value: Any) -> Any:
+    """A JSON value with sanitized text; non-finite floats and huge integers become null."""
+    match value:
+        case str():
+            return storable_text(value, limit=len(value))
+        case dict():
+            return {storable(name): storable(item) for name, item in value.items()}
+        case list():
+            return [storable(item) for item in value]
+        case float() if not math.isfinite(value):
+            return None
+        case int() if abs(value) > MAX_INTEGER:
+            return None
+        case _:
+            return value

@@ -11,10 +11,9 @@ from sqlalchemy.orm import Session
 from services.contracts.errors import Conflict, InvalidRequest, NotFound
 from services.contracts.jobs import JobError, JobStatus
 from services.core.db.tables import CheckpointRow, JobRow
-from services.core.jobs.events import Level, append_event
+from services.core.jobs.events import Level, append_event, storable, storable_text
 from services.core.jobs.job import Job, LeaseLost, NewJob, check_move, job_from_row
 from services.core.jobs.queues import add_wake_up
-from services.core.jobs.storable import storable, storable_text
 
 
 @dataclass(frozen=True)

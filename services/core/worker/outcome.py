@@ -11,14 +11,14 @@ from sqlalchemy.orm import Session
 from services.contracts.jobs import JobError, JobStatus
 from services.core.jobs.claims import Claim, Stage, check_claim
 from services.core.jobs.devices import release_devices
+from services.core.jobs.events import storable
 from services.core.jobs.job import Job
 from services.core.jobs.queues import add_wake_up
 from services.core.jobs.reconcile import give_up_claim, wake_waiting_queues
-from services.core.jobs.storable import storable
 from services.core.jobs.store import fail_job, move_job, release_validation
 from services.core.process.reporter import RESULT
-from services.core.worker.child_files import open_child_file
 from services.core.worker.handler import Handler
+from services.core.worker.reports import open_child_file
 
 MAX_RESULT_BYTES = 4 << 20
 LAST_LINES = 3

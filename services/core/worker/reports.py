@@ -2,10 +2,11 @@
 
 import logging
 import os
+import stat
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import IO, Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, Field, TypeAdapter, ValidationError
 from sqlalchemy import insert, select, update
@@ -15,11 +16,9 @@ from services.core.db.engine import Database
 from services.core.db.tables import CheckpointRow, EventRow, JobRow
 from services.core.ids import new_id
 from services.core.jobs.claims import Claim
-from services.core.jobs.events import Draft, append_events
+from services.core.jobs.events import Draft, append_events, storable, storable_text
 from services.core.jobs.job import LeaseLost
-from services.core.jobs.storable import storable, storable_text
 from services.core.process.reporter import REPORTS
-from services.core.worker.child_files import open_child_file
 
 MAX_REPORT_BYTES = 1 << 17
 MAX_EVENTS = 100_000
@@ -282,3 +281,16 @@ def bound_log(log: Path) -> None:
         return
     except OSError as error:
         logger.warning("cannot truncate the log %s: %s", log, error)
+
+
+def open_child_file(path: Path, *, writable: bool = False) -> IO[bytes]:
+    """Open a regular file; raises OSError for a symbolic link, a pipe or a device.
+
+    A link could point to other files than the child's, and a pipe would block the worker.
+    """
+    access = os.O_RDWR if writable else os.O_RDONLY
+    descriptor = os.open(path, access | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(f"{path} is not a regular file")
+    return open(descriptor, "rb+" if writable else "rb")

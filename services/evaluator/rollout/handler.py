@@ -14,9 +14,8 @@ from services.core.artifacts import Artifacts, ModelSource
 from services.core.db.engine import Database
 from services.core.jobs.claims import Claim
 from services.core.jobs.job import Job
-from services.core.models.files import get_source_file
-from services.core.models.registry import resolve_model
 from services.core.operator_environment import OperatorEnvironment
+from services.core.registry import get_source_file, resolve_model
 from services.core.worker.handler import Launch
 from services.core.worker.settings import WorkerSettings
 from services.datasets.validate import validation_command

@@ -9,7 +9,7 @@ from services.contracts.fine_tuning import (
 )
 from services.core.artifacts import Artifacts
 from services.core.db.tables import FileRow
-from services.core.models.files import source_of
+from services.core.registry import source_of
 from services.trainer.fine_tune import FineTune
 from services.trainer.offline.spec import DataSource, Lora, TrainingFilesSpec, TrainingSpec
 

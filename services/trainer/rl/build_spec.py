@@ -8,9 +8,8 @@ from services.contracts.errors import InvalidRequest
 from services.contracts.online import DistillationMethod, TeacherModel
 from services.core.artifacts import Artifacts, ModelSource, SourceFile
 from services.core.db.tables import FileRow
-from services.core.models.files import source_of
-from services.core.models.registry import ResolvedModel
 from services.core.process.runtimes import Runtime
+from services.core.registry import ResolvedModel, source_of
 from services.rewards.check import needs_gold
 from services.trainer.fine_tune import FineTune
 from services.trainer.rl.spec import (

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from services.contracts.jobs import JobStatus
 from services.core.db.engine import Database
 from services.core.db.migrate import migrate
-from services.core.jobs.events import events_after
-from services.core.jobs.storable import MAX_TEXT
+from services.core.jobs.events import MAX_TEXT, events_after
 from services.core.jobs.store import list_checkpoints, move_job
 from services.core.worker.reports import MessageReport, parse_report, record_reports
 from tests.support.servers import running_postgres

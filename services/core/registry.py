@@ -1,5 +1,6 @@
-"""Look up models, resolve them to weights, and register trained ones."""
+"""What requests name: registered models, checkpoints as models, and uploaded files."""
 
+import re
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -7,11 +8,18 @@ from pathlib import Path
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from services.contracts.adaptation import TrainingType
 from services.contracts.errors import InvalidRequest, NotFound
+from services.contracts.fine_tuning import CreateFineTuningJob
 from services.contracts.models import Lineage, ModelKind
-from services.core.artifacts import Artifacts, ModelSource, ServingNeeds, read_serving_needs
-from services.core.db.tables import ModelRow
-from services.core.models.checkpoints import find_checkpoint
+from services.core.artifacts import (
+    Artifacts,
+    ModelSource,
+    ServingNeeds,
+    SourceFile,
+    read_serving_needs,
+)
+from services.core.db.tables import CheckpointRow, FileRow, JobRow, ModelRow
 
 
 @dataclass(frozen=True)
@@ -117,3 +125,64 @@ def register_trained(session: Session, model: TrainedModel) -> None:
         )
     )
     session.flush()
+
+
+_NAME = re.compile(r"(?P<job>ftjob-[0-9a-f]{24}):step-(?P<step>[0-9]{1,9})")
+_RESERVED = re.compile(r"ft:.*|ftjob-[0-9a-f]{24}(:.*)?", re.DOTALL)
+
+
+def is_reserved_name(name: str) -> bool:
+    """Whether only jobs may give a model this name: trained models and checkpoints."""
+    return _RESERVED.fullmatch(name) is not None
+
+
+def checkpoint_name(job_id: str, step: int) -> str:
+    """The model name of a checkpoint."""
+    return f"{job_id}:step-{step}"
+
+
+def find_checkpoint(session: Session, name: str) -> ModelRow | None:
+    """A checkpoint as a model, in a row without a session; None when none has this name.
+
+    Its folder disappears when the job replaces it with later checkpoints.
+    """
+    match = _NAME.fullmatch(name)
+    if match is None:
+        return None
+    row = session.get(CheckpointRow, (match["job"], int(match["step"])))
+    job = session.scalar(select(JobRow).where(JobRow.id == match["job"]))
+    if row is None or job is None:
+        return None
+    request = CreateFineTuningJob.model_validate(job.request)
+    is_adapter = request.method and request.method.training_type is TrainingType.LORA
+    parent = session.scalar(select(ModelRow).where(ModelRow.id == request.model))
+    parent = parent or find_checkpoint(session, request.model)
+    base = (parent.base if parent is not None else None) or request.model
+    return ModelRow(
+        id=name,
+        kind=(ModelKind.ADAPTER if is_adapter else ModelKind.FULL).value,
+        base=base if is_adapter else None,
+        job_id=job.id,
+        job_path=row.path,
+        created_at=row.created_at,
+    )
+
+
+def get_file_row(session: Session, file_id: str, param: str = "file") -> FileRow:
+    """The row of a file that a job names; raises `InvalidRequest` when the file was deleted."""
+    row = session.scalar(select(FileRow).where(FileRow.id == file_id))
+    if row is None:
+        raise InvalidRequest(f"file {file_id!r} is gone", param=param)
+    return row
+
+
+def source_of(row: FileRow, artifacts: Artifacts) -> SourceFile:
+    """Where the content of a file is."""
+    return SourceFile(path=artifacts.file(row.id), filename=row.filename)
+
+
+def get_source_file(
+    session: Session, artifacts: Artifacts, file_id: str, param: str = "file"
+) -> SourceFile:
+    """Where the content of a file is; raises `InvalidRequest` when the file was deleted."""
+    return source_of(get_file_row(session, file_id, param), artifacts)

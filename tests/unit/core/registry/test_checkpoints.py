@@ -16,8 +16,7 @@ from services.core.ids import new_id
 from services.core.jobs.job import NewJob
 from services.core.jobs.queues import TRAINING
 from services.core.jobs.store import create_job
-from services.core.models.checkpoints import checkpoint_name
-from services.core.models.registry import get_model_row, resolve_model
+from services.core.registry import checkpoint_name, get_model_row, resolve_model
 
 
 def checkpoint(database: Database, parent: str, training_type: str) -> str:

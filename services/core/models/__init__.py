@@ -1,1 +1,0 @@
-"""The model registry: names, and where the weights behind them lie."""
