@@ -5,7 +5,6 @@ import math
 from collections import deque
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from services.contracts.base import JsonObject
@@ -53,15 +52,10 @@ class RewardModel:
         self._task = asyncio.create_task(self._score_batches())
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *error: object) -> None:
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
-        await self._pool.__aexit__(kind, error, trace)
+        await self._pool.__aexit__(*error)
 
     async def score(self, sample: Sample) -> Score:
         """The model's score of the whole conversation."""

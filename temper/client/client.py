@@ -1,6 +1,5 @@
 """The Python client, by resource."""
 
-from types import TracebackType
 from typing import Self
 
 from services.contracts.base import Page
@@ -53,10 +52,5 @@ class Temper:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()

@@ -2,7 +2,6 @@
 
 import json
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import httpx
@@ -21,12 +20,7 @@ class GatewayClient:
     def __enter__(self) -> "GatewayClient":
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.http.close()
 
     def submit(self, script: str, **fields: Any) -> str:

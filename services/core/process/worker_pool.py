@@ -12,7 +12,6 @@ import os
 import signal
 from asyncio.subprocess import PIPE, Process
 from collections.abc import Mapping, Sequence
-from types import TracebackType
 from typing import Any, Self
 
 from services.contracts.base import JsonObject
@@ -61,12 +60,7 @@ class WorkerPool:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         for process in list(self._all):
             await self._kill(process)
 

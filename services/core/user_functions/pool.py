@@ -5,7 +5,6 @@ import re
 import sys
 from collections.abc import Collection
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from services.contracts.base import JsonObject
@@ -71,13 +70,8 @@ class FunctionPool:
         await self._pool.__aenter__()
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        await self._pool.__aexit__(kind, error, trace)
+    async def __aexit__(self, *error: object) -> None:
+        await self._pool.__aexit__(*error)
 
     async def call(self, arguments: JsonObject, timeout: float) -> Any:  # noqa: ASYNC109
         """Return the function's value, which is JSON. The timeout covers the call alone, not the

@@ -1,7 +1,6 @@
 """Chat completions from an OpenAI-compatible server."""
 
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -151,13 +150,8 @@ class InferenceClient:
         await self._server.__aenter__()
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        await self._server.__aexit__(kind, error, trace)
+    async def __aexit__(self, *error: object) -> None:
+        await self._server.__aexit__(*error)
 
     async def chat(self, request: ChatRequest) -> ChatCompletion:
         """Ask for one completion; raises `InferenceError`."""

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from http import HTTPStatus
-from types import TracebackType
 from typing import Self, TypeVar
 
 from services.contracts.base import JsonObject
@@ -102,13 +101,8 @@ class ModelServer:
         await self._service.__aenter__()
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        await self._service.__aexit__(kind, error, trace)
+    async def __aexit__(self, *error: object) -> None:
+        await self._service.__aexit__(*error)
 
     async def post(
         self, path: str, payload: JsonObject, read: Callable[[bytes], Read]

@@ -1,7 +1,6 @@
 """What token engines share: fields, checks and errors of both routes."""
 
 from collections.abc import Callable
-from types import TracebackType
 from typing import Annotated, Literal, Self, TypeVar
 
 from pydantic import Field
@@ -89,13 +88,8 @@ class ServedEngine:
         await self._server.__aenter__()
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        await self._server.__aexit__(kind, error, trace)
+    async def __aexit__(self, *error: object) -> None:
+        await self._server.__aexit__(*error)
 
     async def _post(self, route: str, payload: JsonObject, read: Callable[[bytes], Read]) -> Read:
         """The answer as parsed by ``read``; raises `EngineFailed`."""

@@ -1,7 +1,6 @@
 """PendingVersion the passages of a new version, in pieces that outlive the process."""
 
 from collections.abc import Sequence
-from types import TracebackType
 from typing import Self
 
 import tantivy
@@ -77,10 +76,5 @@ class TextWriter:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()

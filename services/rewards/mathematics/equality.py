@@ -4,7 +4,6 @@ import asyncio
 import os
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
-from types import TracebackType
 from typing import Self
 
 from services.core.user_functions.pool import FunctionFailed, FunctionPool
@@ -35,16 +34,11 @@ class Equality:
         await self._stack.enter_async_context(self._costly_pool)
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         if self._self_tested is not None:
             self._self_tested.cancel()
             await asyncio.gather(self._self_tested, return_exceptions=True)
-        await self._stack.__aexit__(kind, error, trace)
+        await self._stack.aclose()
 
     async def any_equal(self, golds: Sequence[str], answer: str, *, ordered: bool = False) -> bool:
         """Whether an answer means the same as one of the golds.
