@@ -4,10 +4,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StrictInt, StringConstraints
 
-from services.contracts.base import Metadata, Number, Request, Resource
+from services.contracts.base import Number, Request, Resource
 from services.contracts.engine import VllmOptions
 from services.contracts.graders import ExactGrader, Grader, ScoreModelGrader
-from services.contracts.jobs import JobState, Placement
+from services.contracts.jobs import JobRequest, JobState
 from services.contracts.models import RemoteModel
 
 
@@ -23,7 +23,7 @@ class Sampling(Request):
     seed: StrictInt | None = Field(default=0, ge=0, le=2**31 - 1)
 
 
-class CreateEvaluation(Placement):
+class CreateEvaluation(JobRequest):
     """The body of POST /v1/evaluations."""
 
     model: str | RemoteModel = Field(examples=["tiny-base"])
@@ -48,7 +48,6 @@ class CreateEvaluation(Placement):
     engine: VllmOptions = Field(
         default_factory=VllmOptions, description="Of the vLLM server of a local model."
     )
-    metadata: Metadata | None = None
 
     @property
     def passing_score(self) -> float:

@@ -7,8 +7,8 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, StrictInt, StringConstraints, model_validator
 
 from services.contracts.adaptation import LoraSettings, TrainingType
-from services.contracts.base import JsonObject, Metadata, Number, Request, Resource
-from services.contracts.jobs import JobState, Placement
+from services.contracts.base import JsonObject, Number, Request, Resource
+from services.contracts.jobs import JobRequest, JobState
 from services.contracts.online import DistillationMethod, PpoMethod, ReinforcementMethod
 
 HUB_DATASET_PREFIX = "hf://datasets/"
@@ -123,7 +123,7 @@ class Method(Request):
 FileReference = Annotated[str, StringConstraints(min_length=1, max_length=300)]
 
 
-class CreateFineTuningJob(Placement):
+class CreateFineTuningJob(JobRequest):
     """The body of POST /v1/fine_tuning/jobs."""
 
     model: str = Field(min_length=1, max_length=300, examples=["tiny-base"])
@@ -138,7 +138,6 @@ class CreateFineTuningJob(Placement):
         default=None, description="OpenAI's older place for method.supervised.hyperparameters."
     )
     integrations: list[Any] | None = Field(default=None, max_length=0)
-    metadata: Metadata | None = None
 
 
 class FineTuningJob(JobState):

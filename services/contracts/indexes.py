@@ -6,8 +6,8 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 
-from services.contracts.base import Metadata, Request, Resource
-from services.contracts.jobs import JobState, Placement
+from services.contracts.base import Request, Resource
+from services.contracts.jobs import JobRequest, JobState
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 
@@ -99,7 +99,7 @@ class IndexSummary(Resource):
         )
 
 
-class CreateIndexingJob(IndexSpecification, Placement):
+class CreateIndexingJob(IndexSpecification, JobRequest):
     """The body of POST /v1/indexing/jobs."""
 
     index: IndexName = Field(
@@ -117,7 +117,6 @@ class CreateIndexingJob(IndexSpecification, Placement):
         max_length=200,
         description="A registered model that sentence-transformers loads; null: the built-in.",
     )
-    metadata: Metadata | None = None
 
 
 class IndexBuildMetrics(Resource):

@@ -5,7 +5,7 @@ from typing import Literal
 
 from pydantic import Field, StrictInt
 
-from services.contracts.base import JsonObject, Request, Resource
+from services.contracts.base import JsonObject, Metadata, Request, Resource
 
 
 class JobStatus(StrEnum):
@@ -110,10 +110,11 @@ class Worker(Resource):
     heartbeat_at: int
 
 
-class Placement(Request):
-    """The resources and priority of a job."""
+class JobRequest(Request):
+    """What a request for a job of any kind may contain."""
 
     gpus: StrictInt | None = Field(
         default=None, ge=0, le=64, description="GPUs; null: one if a worker has any."
     )
     priority: StrictInt = Field(default=0, ge=-100, le=100, description="Higher runs first.")
+    metadata: Metadata | None = None

@@ -5,9 +5,9 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, StrictInt, StringConstraints, model_validator
 
-from services.contracts.base import JsonObject, Metadata, Resource
+from services.contracts.base import JsonObject, Resource
 from services.contracts.engine import VllmOptions
-from services.contracts.jobs import JobState, Placement
+from services.contracts.jobs import JobRequest, JobState
 from services.contracts.models import RemoteModel
 from services.contracts.multi_turn import MultiTurn, PromptType, RolloutSampling, Tool
 from services.contracts.rewards import WeightedReward
@@ -20,7 +20,7 @@ MAX_TRAJECTORIES = 1_000_000
 ModelName = Annotated[str, StringConstraints(min_length=1, max_length=300)]
 
 
-class CreateRollout(Placement):
+class CreateRollout(JobRequest):
     """The body of POST /v1/rollouts. Prompts are rows of a file, or are given here."""
 
     model: ModelName | RemoteModel = Field(examples=["tiny-base"])
@@ -58,7 +58,6 @@ class CreateRollout(Placement):
     engine: VllmOptions = Field(
         default_factory=VllmOptions, description="Of the vLLM server of a registered model."
     )
-    metadata: Metadata | None = None
 
     @model_validator(mode="after")
     def _one_source(self) -> Self:

@@ -9,7 +9,6 @@ from services.api.models.service import check_endpoint, require_model
 from services.api.settings import ApiSettings
 from services.contracts.evaluations import CreateEvaluation, Evaluation, EvaluationMetrics
 from services.contracts.jobs import JobKind
-from services.core.ids import new_id
 from services.core.jobs.job import Job, NewJob
 from services.core.jobs.queues import EVALUATION
 from services.core.jobs.store import create_job
@@ -27,20 +26,9 @@ def create_evaluation(session: Session, body: CreateEvaluation, settings: ApiSet
         check_endpoint(body.model, settings.allowed_endpoints)
     require_file(session, body.file)
     check_grader(body.grader, settings)
-    return create_job(
-        session,
-        NewJob(
-            id=new_id("eval"),
-            kind=JobKind.EVALUATION,
-            queue=EVALUATION.work,
-            validation_queue=EVALUATION.validation,
-            request=body.model_dump(mode="json"),
-            # A remote model needs no local device.
-            gpus=body.gpus if isinstance(body.model, str) else 0,
-            priority=body.priority,
-            metadata=body.metadata,
-        ),
-    )
+    # A remote model needs no local device.
+    gpus = body.gpus if isinstance(body.model, str) else 0
+    return create_job(session, NewJob.of(JobKind.EVALUATION, "eval", EVALUATION, body, gpus))
 
 
 def evaluation_view(job: Job) -> Evaluation:

@@ -27,7 +27,6 @@ from services.contracts.jobs import JobKind, JobStatus
 from services.contracts.llamafactory import check_arguments, check_template
 from services.contracts.models import HubName
 from services.core.db.tables import CheckpointRow
-from services.core.ids import new_id
 from services.core.jobs.job import Job, NewJob
 from services.core.jobs.queues import TRAINING
 from services.core.jobs.store import create_job
@@ -51,19 +50,8 @@ def create_fine_tuning_job(
         _check_file(session, request.validation_file, "validation_file")
     _check_llamafactory(request)
     check_online(session, request, settings)
-    return create_job(
-        session,
-        NewJob(
-            id=new_id("ftjob"),
-            kind=JobKind.FINE_TUNING,
-            queue=TRAINING.work,
-            validation_queue=TRAINING.validation,
-            request=request.model_dump(mode="json"),
-            gpus=request.gpus,
-            priority=request.priority,
-            metadata=request.metadata,
-        ),
-    )
+    new = NewJob.of(JobKind.FINE_TUNING, "ftjob", TRAINING, request, request.gpus)
+    return create_job(session, new)
 
 
 def _with_method(body: CreateFineTuningJob) -> CreateFineTuningJob:

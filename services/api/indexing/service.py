@@ -9,7 +9,6 @@ from services.contracts.errors import InvalidRequest
 from services.contracts.indexes import CreateIndexingJob, IndexBuildMetrics, IndexingJob, IndexMode
 from services.contracts.jobs import JobKind
 from services.contracts.models import ModelKind
-from services.core.ids import new_id
 from services.core.jobs.job import Job, NewJob
 from services.core.jobs.queues import INDEXING
 from services.core.jobs.store import create_job
@@ -23,20 +22,9 @@ def create_indexing_job(session: Session, body: CreateIndexingJob) -> Job:
     require_file(session, body.file)
     if body.encoder is not None:
         _check_encoder(session, body.encoder)
-    return create_job(
-        session,
-        NewJob(
-            id=new_id("idxjob"),
-            kind=JobKind.INDEXING,
-            queue=INDEXING.work,
-            validation_queue=INDEXING.validation,
-            request=body.model_dump(mode="json"),
-            # BM25 needs no device.
-            gpus=0 if body.mode is IndexMode.BM25 else body.gpus,
-            priority=body.priority,
-            metadata=body.metadata,
-        ),
-    )
+    # BM25 needs no device.
+    gpus = 0 if body.mode is IndexMode.BM25 else body.gpus
+    return create_job(session, NewJob.of(JobKind.INDEXING, "idxjob", INDEXING, body, gpus))
 
 
 def _check_encoder(session: Session, name: str) -> None:

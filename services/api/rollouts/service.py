@@ -13,7 +13,6 @@ from services.contracts.base import JsonObject
 from services.contracts.errors import InvalidRequest
 from services.contracts.jobs import JobKind
 from services.contracts.rollouts import MAX_TRAJECTORIES, CreateRollout, Rollout, RolloutStatistics
-from services.core.ids import new_id
 from services.core.jobs.job import Job, NewJob
 from services.core.jobs.queues import ROLLOUT
 from services.core.jobs.store import create_job
@@ -37,20 +36,9 @@ def create_rollout(session: Session, body: CreateRollout, settings: ApiSettings)
     check_rewards(
         body.rewards, settings.allowed_endpoints, settings.allowed_callables, settings.judge_models
     )
-    return create_job(
-        session,
-        NewJob(
-            id=new_id("rollout"),
-            kind=JobKind.ROLLOUT,
-            queue=ROLLOUT.work,
-            validation_queue=ROLLOUT.validation,
-            request=body.model_dump(mode="json"),
-            # A remote model needs no local device.
-            gpus=body.gpus if isinstance(body.model, str) else 0,
-            priority=body.priority,
-            metadata=body.metadata,
-        ),
-    )
+    # A remote model needs no local device.
+    gpus = body.gpus if isinstance(body.model, str) else 0
+    return create_job(session, NewJob.of(JobKind.ROLLOUT, "rollout", ROLLOUT, body, gpus))
 
 
 def _check_models(session: Session, body: CreateRollout, settings: ApiSettings) -> None:

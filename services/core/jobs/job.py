@@ -4,8 +4,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from services.contracts.errors import TemperError
-from services.contracts.jobs import JobError, JobStatus
+from services.contracts.jobs import JobError, JobKind, JobRequest, JobStatus
 from services.core.db.tables import JobRow
+from services.core.ids import new_id
+from services.core.jobs.queues import QueueNames
 
 EDGES: dict[JobStatus, frozenset[JobStatus]] = {
     JobStatus.VALIDATING_FILES: frozenset(
@@ -57,6 +59,22 @@ class NewJob:
     gpus: int | None = None
     priority: int = 0
     metadata: dict[str, str] | None = None
+
+    @classmethod
+    def of(
+        cls, kind: JobKind, prefix: str, queues: QueueNames, body: JobRequest, gpus: int | None
+    ) -> "NewJob":
+        """A job for a checked request, with an id that begins with ``prefix``."""
+        return cls(
+            id=new_id(prefix),
+            kind=kind,
+            queue=queues.work,
+            validation_queue=queues.validation,
+            request=body.model_dump(mode="json"),
+            gpus=gpus,
+            priority=body.priority,
+            metadata=body.metadata,
+        )
 
 
 @dataclass(frozen=True)
