@@ -1,13 +1,37 @@
-"""Limits on the queries of a request."""
+"""What both search routes share: the router, and limits on the queries of a request."""
 
 import json
 from collections.abc import Sequence
 
-from services.contracts.errors import Unprocessable
+from fastapi import APIRouter, Response
+
+from services.contracts.errors import (
+    AuthenticationFailed,
+    GatewayTimeout,
+    NotFound,
+    PayloadTooLarge,
+    Unprocessable,
+)
 from services.contracts.retrieval import MAX_QUERY_CHARACTERS
+from services.core.web.auth import DirectToolRoute
+from services.core.web.errors import documented_errors
+from services.retrieval.engine.admission import Overloaded
 from services.retrieval.settings import RetrievalSettings
 
 MAX_NOTES = 16
+
+
+def search_router(tag: str) -> APIRouter:
+    """A router of routes that search and write their responses themselves."""
+    return APIRouter(
+        tags=[tag],
+        responses=documented_errors(
+            *(AuthenticationFailed, NotFound, PayloadTooLarge, Unprocessable),
+            *(Overloaded, GatewayTimeout),
+        ),
+        default_response_class=Response,
+        route_class=DirectToolRoute,
+    )
 
 
 def checked_queries(

@@ -3,25 +3,16 @@
 from collections.abc import Sequence
 from functools import partial
 
-from fastapi import APIRouter, Request, Response
+from fastapi import Request, Response
 from fastapi.openapi.models import Example
 
-from services.contracts.errors import (
-    AuthenticationFailed,
-    GatewayTimeout,
-    NotFound,
-    PayloadTooLarge,
-    Unprocessable,
-)
 from services.contracts.retrieval import RetrieveRequest, RetrieveResponse
-from services.core.web.auth import DirectToolRoute, ToolPrincipal
+from services.core.web.auth import ToolPrincipal
 from services.core.web.disconnect import answer_to
-from services.core.web.errors import documented_errors
 from services.core.web.json_body import documented_body, read_body
 from services.retrieval.context import Retrieval, RetrievalContext
-from services.retrieval.engine.admission import Overloaded
 from services.retrieval.engine.engine import Search, SearchResults
-from services.retrieval.routes.queries import checked_queries, notes_field
+from services.retrieval.routes.queries import checked_queries, notes_field, search_router
 
 QUERIES: dict[str, Example] = {
     "queries": {
@@ -34,20 +25,7 @@ QUERIES: dict[str, Example] = {
     },
 }
 
-
-router = APIRouter(
-    tags=["retrieve"],
-    responses=documented_errors(
-        AuthenticationFailed,
-        NotFound,
-        PayloadTooLarge,
-        Unprocessable,
-        Overloaded,
-        GatewayTimeout,
-    ),
-    default_response_class=Response,
-    route_class=DirectToolRoute,
-)
+router = search_router("retrieve")
 
 
 @router.post(

@@ -4,25 +4,16 @@ import json
 from collections.abc import Sequence
 from functools import partial
 
-from fastapi import APIRouter, Request, Response
+from fastapi import Request, Response
 from fastapi.openapi.models import Example
 
-from services.contracts.errors import (
-    AuthenticationFailed,
-    GatewayTimeout,
-    NotFound,
-    PayloadTooLarge,
-    Unprocessable,
-)
 from services.contracts.retrieval import SearchRequest, SearchResponse
-from services.core.web.auth import DirectToolRoute, ToolPrincipal
+from services.core.web.auth import ToolPrincipal
 from services.core.web.disconnect import answer_to
-from services.core.web.errors import documented_errors
 from services.core.web.json_body import documented_body, read_body
 from services.retrieval.context import Retrieval, RetrievalContext
-from services.retrieval.engine.admission import Overloaded
 from services.retrieval.engine.engine import Search, SearchResults
-from services.retrieval.routes.queries import checked_queries, notes_field
+from services.retrieval.routes.queries import checked_queries, notes_field, search_router
 from services.retrieval.store.highlights import highlight
 from services.retrieval.store.query import Hit
 from services.retrieval.store.tokens import Analyzer
@@ -43,16 +34,7 @@ SEARCHES: dict[str, Example] = {
     },
 }
 
-
-router = APIRouter(
-    tags=["search"],
-    responses=documented_errors(
-        *(AuthenticationFailed, NotFound, PayloadTooLarge, Unprocessable),
-        *(Overloaded, GatewayTimeout),
-    ),
-    default_response_class=Response,
-    route_class=DirectToolRoute,
-)
+router = search_router("search")
 
 
 @router.post(
