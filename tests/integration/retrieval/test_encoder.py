@@ -193,6 +193,28 @@ def test_other_models_and_cross_encoders_run_in_sentence_transformers(
     np.testing.assert_allclose(scores, models.expected["cross"], atol=1e-4)
 
 
+def test_static_embeddings_run_in_sentence_transformers(models: Models, tmp_path: Path) -> None:
+    with running(tmp_path, model=models.path("static")) as encoder:
+        vectors = encoder.encode(TEXTS)
+        short, long = encoder.encode(["a " * 256, "a " * 256 + "b " * 2000])
+
+    expected = np.asarray(models.expected["static"][1])
+    written = [number for number, text in enumerate(TEXTS) if text]
+    assert min_cosine(vectors[written], list(expected[written])) > 0.999
+    assert not vectors[TEXTS.index("")].any()
+    assert float(short @ long) > 0.999
+
+
+def test_a_model_of_another_kind_is_reported_with_the_supported_ones(
+    models: Models, tmp_path: Path
+) -> None:
+    with (
+        pytest.raises(EncoderUnusable, match="first module is a Transformer or a StaticEmbedding"),
+        running(tmp_path, model=models.path("routed")),
+    ):
+        pass
+
+
 def test_onnx_runs_when_there_are_no_other_weights(models: Models, tmp_path: Path) -> None:
     folder = tmp_path / "lookup"
     folder.mkdir()

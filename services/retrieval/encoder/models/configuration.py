@@ -112,7 +112,7 @@ _WEIGHTS = ("*.safetensors", "pytorch_model*.bin", "onnx/model.onnx*")
 _SETTINGS = ("config.json", "modules.json", "sentence_bert_config.json", "*_*/config.json")
 _TOKENIZERS = (
     *("tokenizer.json", "vocab.txt", "vocab.json", "merges.txt", "tokenizer.model"),
-    "sentencepiece.bpe.model",
+    *("sentencepiece.bpe.model", "*_*/tokenizer.json"),
 )
 
 

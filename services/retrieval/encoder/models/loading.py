@@ -14,6 +14,7 @@ from services.retrieval.encoder.models.configuration import (
 from services.retrieval.encoder.models.encoder import Encoder, Scorer, Vectorizer
 from services.retrieval.encoder.specification import (
     DEFAULT_MODEL,
+    MAX_DIMENSION,
     Backend,
     EncoderDescription,
     EncoderSpecification,
@@ -63,6 +64,11 @@ def load(specification: EncoderSpecification) -> Encoder:
     device = _device(specification.device, backend)
     max_tokens = min(specification.max_tokens, configuration.most_tokens)
     vectorizer = _vectorizer(backend, configuration, max_tokens, device, threads)
+    if vectorizer.dimension > MAX_DIMENSION:
+        raise ModelUnusable(
+            f"{folder} makes vectors of {vectorizer.dimension:,} dimensions; the limit is "
+            f"{MAX_DIMENSION:,}"
+        )
     prefixes = _prefixes(specification, configuration)
     description = EncoderDescription(
         model=specification.model,
@@ -164,8 +170,8 @@ def locate(model: str, *, onnx: bool = False) -> Path:
         folder = _fetch(model, onnx=onnx)
     else:
         raise ModelUnusable(f"there is no folder {model}, and it is not a valid hub name")
-    if not (folder / "config.json").is_file():
-        raise ModelUnusable(f"{folder} has no config.json")
+    if not any((folder / name).is_file() for name in ("config.json", "modules.json")):
+        raise ModelUnusable(f"{folder} has neither config.json nor modules.json")
     return folder
 
 
@@ -184,7 +190,7 @@ def _fetch(model: str, *, onnx: bool) -> Path:
     wanted = [*_NEEDED, *(_ONNX if onnx else ())]
     try:
         folder = Path(snapshot_download(model, allow_patterns=wanted))
-        if not any(folder.glob("*.safetensors")):
+        if not any(folder.rglob("*.safetensors")):
             snapshot_download(model, allow_patterns=[*wanted, _OLDER_WEIGHTS])
     except (OSError, HfHubHTTPError, HFValidationError) as error:
         reason = str(error).strip().partition("\n")[0]

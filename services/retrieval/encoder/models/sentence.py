@@ -1,4 +1,4 @@
-"""Any sentence-transformers model, on any device."""
+"""Models that sentence-transformers runs, on any device."""
 
 from collections.abc import Sequence
 
@@ -6,12 +6,24 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from sentence_transformers import CrossEncoder, SentenceTransformer
+from sentence_transformers.sentence_transformer.modules import StaticEmbedding
 
 from services.retrieval.encoder.models.configuration import ModelConfiguration, ModelUnusable
 from services.retrieval.encoder.models.encoder import normalized
 
 ROWS_ON_CPU = 32
 ROWS_ON_GPU = 256
+
+
+_SUPPORTED = (
+    "supported are models of text whose first module is a Transformer or a StaticEmbedding, "
+    "without code of their own and without a Router"
+)
+_LOADING_ERRORS = (
+    *(OSError, ValueError, KeyError, RuntimeError, ImportError),
+    *(AttributeError, TypeError, IndexError),
+)
+"""What the library raises for a folder whose modules it does not know or cannot connect."""
 
 
 class SentenceModel:
@@ -28,14 +40,14 @@ class SentenceModel:
             self._model = SentenceTransformer(
                 str(configuration.folder), device=device, trust_remote_code=False, prompts={}
             )
-        except (OSError, ValueError, KeyError, RuntimeError, ImportError) as error:
-            raise ModelUnusable(f"{configuration.folder}: {error}") from error
-        self._model.max_seq_length = max_tokens
-        self._model.default_prompt_name = None
-        self._threads = threads
-        self._rows = ROWS_ON_CPU if device == "cpu" else ROWS_ON_GPU
-        self.device = device
-        self.dimension = self.vectors([""]).shape[1]
+            self._model.default_prompt_name = None
+            self._threads = threads
+            self._rows = ROWS_ON_CPU if device == "cpu" else ROWS_ON_GPU
+            self.device = device
+            _limit_tokens(self._model, max_tokens)
+            self.dimension = self.vectors([""]).shape[1]
+        except _LOADING_ERRORS as error:
+            raise ModelUnusable(f"{configuration.folder}: {error}; {_SUPPORTED}") from error
 
     def vectors(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Unit vectors of texts: (texts, dimension)."""
@@ -44,6 +56,15 @@ class SentenceModel:
             list(texts), batch_size=self._rows, show_progress_bar=False, convert_to_numpy=True
         )
         return normalized(np.asarray(found, dtype=np.float32))
+
+
+def _limit_tokens(model: SentenceTransformer, most: int) -> None:
+    """Cut texts to their first ``most`` tokens."""
+    first = model[0]
+    if isinstance(first, StaticEmbedding):  # it knows no limit, and refuses to be given one
+        first.tokenizer.enable_truncation(most)
+    else:
+        model.max_seq_length = most
 
 
 class Reranker:
