@@ -37,6 +37,11 @@ class BuildIndex(_Message):
     index: IndexName
     corpus: Path = Field(description="A file of rows, or a folder of text.")
     corpus_name: str = Field(min_length=1, description="Its display name.")
+    vectors: Path | None = Field(
+        default=None,
+        description="A flat faiss index with the encoder's vectors of the passages, in their "
+        "order; a folder of its parts; null: they are computed.",
+    )
     specification: IndexSpecification
     build: str = Field(min_length=1, max_length=100)
 

@@ -59,8 +59,8 @@ CorpusOption = Annotated[
         exists=True,
         readable=True,
         resolve_path=True,
-        help="JSONL, JSON or Parquet with rows of {id, contents} or {title, text, metadata}, "
-        "or a folder of text files.",
+        help="JSONL (also .gz), JSON or Parquet with rows of {id, contents} or {title, text, "
+        "metadata}, a folder of such shards, or a folder of text files.",
     ),
 ]
 ModeOption = Annotated[
@@ -77,6 +77,16 @@ EncoderOption = Annotated[
         "built-in model."
     ),
 ]
+VectorsOption = Annotated[
+    Path | None,
+    typer.Option(
+        exists=True,
+        readable=True,
+        resolve_path=True,
+        help="Import the passages' vectors instead of computing them: a flat faiss index of "
+        "--encoder's vectors in the order of the corpus, or the folder of its part_* files.",
+    ),
+]
 DenseOption = Annotated[DenseKind, typer.Option(help="Vector storage.")]
 
 
@@ -87,6 +97,7 @@ def create(
     mode: ModeOption = None,
     language: LanguageOption = "english",
     encoder: EncoderOption = None,
+    vectors: VectorsOption = None,
     dense: DenseOption = DenseKind.AUTO,
     as_json: JsonOption = False,
 ) -> None:
@@ -97,6 +108,8 @@ def create(
     out = Output(as_json)
     if mode is IndexMode.BM25 and encoder is not None:
         raise typer.BadParameter("an encoder needs --mode dense or hybrid")
+    if vectors is not None and encoder is None:
+        raise typer.BadParameter("--vectors needs --encoder, the model that made them")
     specification = IndexSpecification(
         mode=mode or (IndexMode.BM25 if encoder is None else IndexMode.HYBRID),
         language=None if language == "none" else language,
@@ -107,6 +120,7 @@ def create(
         index=name,
         corpus=corpus,
         corpus_name=corpus.name,
+        vectors=vectors,
         specification=specification,
         build=uuid4().hex,
     )

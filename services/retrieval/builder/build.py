@@ -10,10 +10,11 @@ from services.contracts.errors import InvalidRequest, StorageFull
 from services.contracts.index_messages import BuildIndex, IndexBuilt
 from services.contracts.indexes import IndexBuildMetrics, IndexMode
 from services.retrieval.builder.encoding import PassageEncoder, StartEncoder
+from services.retrieval.builder.importing import check_vectors, import_vectors
 from services.retrieval.builder.progress import BuildProgress
-from services.retrieval.builder.state import BuildState, corpus_identity, read_state
+from services.retrieval.builder.state import BuildState, read_state
 from services.retrieval.builder.text import analyzer_for, write_text
-from services.retrieval.builder.vectors import write_vectors
+from services.retrieval.builder.vectors import encode_passages, write_vectors
 from services.retrieval.corpus.corpus import open_corpus
 from services.retrieval.corpus.validation import CheckedCorpus
 from services.retrieval.encoder.specification import (
@@ -25,7 +26,9 @@ from services.retrieval.store.errors import IndexUnusable
 from services.retrieval.store.layout import IndexFolder, VersionFolder
 from services.retrieval.store.manifest import DenseManifest, Manifest, finish_version
 from services.retrieval.store.store import IndexStore, PendingVersion
+from services.retrieval.vectors.builder import DenseBuilder, DenseParameters
 from services.retrieval.vectors.errors import VectorsUnusable
+from services.retrieval.vectors.published import PublishedVectors
 
 
 @dataclass(frozen=True)
@@ -57,11 +60,12 @@ class BuildAttempt:
         """Complete the pending version."""
         specification = self._order.specification
         with self._encoder() as encoder:  # first: an unusable one must not cost hours of indexing
+            published = self._published(encoder)
             if self._state.passages is None:
                 passages = write_text(self._version, specification, self._checked(), self._progress)
                 self._keep(passages=passages)
-            dense = None if encoder is None else self._write_vectors(encoder)
-        if corpus_identity(self._order.corpus) != self._state.corpus:
+            dense = None if encoder is None else self._write_vectors(encoder, published)
+        if not BuildState.of(self._order).is_of_same_index(self._state):
             raise InvalidRequest("the corpus changed while it was being read", param="file")
         manifest = Manifest(
             name=self._order.index,
@@ -104,16 +108,31 @@ class BuildAttempt:
         with self._around.start_encoder(wanted) as encoder:
             yield encoder
 
-    def _write_vectors(self, encoder: PassageEncoder) -> DenseManifest:
+    def _published(self, encoder: PassageEncoder | None) -> PublishedVectors | None:
+        """The vectors to import, if any, which must be the encoder's."""
+        if self._order.vectors is None or encoder is None:
+            return None
+        published = PublishedVectors(self._order.vectors)
+        check_vectors(published, encoder, open_corpus(self._order.corpus))
+        return published
+
+    def _write_vectors(
+        self, encoder: PassageEncoder, published: PublishedVectors | None
+    ) -> DenseManifest:
         self._settle_encoder(encoder.description)
-        kind = write_vectors(
-            self._version,
-            self._order.specification.dense,
-            open_corpus(self._order.corpus),
-            self._state.passages or 0,
-            encoder,
-            self._progress,
+        passages = self._state.passages or 0
+
+        def fill(builder: DenseBuilder) -> None:
+            if published is not None:
+                import_vectors(builder, published, passages, self._progress)
+                return
+            corpus = open_corpus(self._order.corpus)
+            encode_passages(builder, corpus, passages, encoder, self._progress)
+
+        parameters = DenseParameters(
+            dimension=encoder.description.dimension, kind=self._order.specification.dense
         )
+        kind = write_vectors(self._version, parameters, passages, fill, self._progress)
         return DenseManifest(
             kind=kind,
             dimension=encoder.description.dimension,

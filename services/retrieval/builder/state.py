@@ -29,21 +29,27 @@ class BuildState(BaseModel):
     build: str
     specification: IndexSpecification
     corpus: str
+    vectors: str | None = None
     passages: int | None = None
     encoder: EncoderDescription | None = None
 
     @classmethod
     def of(cls, request: BuildIndex) -> Self:
-        """The initial state of a build; raises `UnreadableFile` when the corpus is missing."""
+        """The initial state of a build; raises `UnreadableFile` when an input is missing."""
         return cls(
             build=request.build,
             specification=request.specification,
-            corpus=corpus_identity(request.corpus),
+            corpus=identity_of(request.corpus),
+            vectors=None if request.vectors is None else identity_of(request.vectors),
         )
 
     def is_of_same_index(self, other: "BuildState") -> bool:
         """Whether a build can resume what the other began."""
-        return (self.specification, self.corpus) == (other.specification, other.corpus)
+        return (self.specification, self.corpus, self.vectors) == (
+            other.specification,
+            other.corpus,
+            other.vectors,
+        )
 
     def write(self, version: VersionFolder) -> None:
         """Store it with the version."""
@@ -58,9 +64,9 @@ def read_state(version: VersionFolder) -> BuildState | None:
         return None
 
 
-def corpus_identity(path: Path) -> str:
-    """A digest of paths, sizes and modification times: changes when the corpus does, without
-    reading it."""
+def identity_of(path: Path) -> str:
+    """A digest of paths, sizes and modification times: changes when the file or the folder does,
+    without reading it."""
     digest = hashlib.sha256(os.fsencode(path.resolve()))
     try:
         for file in _files(path):
@@ -68,7 +74,7 @@ def corpus_identity(path: Path) -> str:
             digest.update(os.fsencode(file) + b"\0")
             digest.update(f"{facts.st_size} {facts.st_mtime_ns}\n".encode())
     except OSError as error:
-        raise UnreadableFile(f"the corpus cannot be read: {error.strerror}") from error
+        raise UnreadableFile(f"{path.name} cannot be read: {error.strerror}") from error
     return digest.hexdigest()
 
 

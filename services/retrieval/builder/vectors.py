@@ -1,6 +1,7 @@
-"""Second half of a build: the passages' vectors."""
+"""Second half of a build: the passages' vectors, computed or imported."""
 
 import shutil
+from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
 
@@ -18,35 +19,34 @@ _BYTES_A_NUMBER = 4
 
 def write_vectors(
     version: VersionFolder,
-    kind: DenseKind,
-    corpus: Corpus,
+    parameters: DenseParameters,
     passages: int,
-    encoder: PassageEncoder,
+    fill: Callable[[DenseBuilder], None],
     progress: BuildProgress,
 ) -> DenseKind:
-    """Encode the passages that earlier attempts have not, then build the vector index.
+    """Have ``fill`` append what earlier attempts have not, then build the vector index.
 
     ``passages`` is the number in the corpus. Returns the resolved kind. Raises `StorageFull` and
-    encoder errors.
+    what ``fill`` does.
     """
-    parameters = DenseParameters(dimension=encoder.description.dimension, kind=kind)
     with DenseBuilder(version.dense, parameters) as builder:
         if builder.rows > passages:
             builder.truncate(passages)
         _check_room(version, (passages - builder.rows) * parameters.dimension * _BYTES_A_NUMBER)
-        _encode(builder, corpus, passages, encoder, progress)
+        fill(builder)
         progress.begin("arranging_vectors")
         builder.finish(lambda share: progress.tell(int(share * passages), passages))
         return builder.kind
 
 
-def _encode(
+def encode_passages(
     builder: DenseBuilder,
     corpus: Corpus,
     passages: int,
     encoder: PassageEncoder,
     progress: BuildProgress,
 ) -> None:
+    """Encode the passages that earlier attempts have not; raises encoder errors."""
     progress.begin("encoding", builder.rows)
     texts = (item.document.contents for item in corpus if isinstance(item, Passage))
     waiting = islice(texts, builder.rows, None)

@@ -40,3 +40,12 @@ class DeviceUnavailable(ConfigurationError):
     """The search device is missing or unsupported."""
 
     code = "device_unavailable"
+
+
+class VectorFileUnusable(InvalidRequest):
+    """A file of vectors cannot be imported; the message names it and says why."""
+
+    code = "vector_file_unusable"
+
+    def __init__(self, path: Path, reason: str) -> None:
+        super().__init__(f"{path}: {reason}", param="vectors")

@@ -6,11 +6,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import faiss
 import pytest
 
+from services.retrieval.builder.encoding import running_encoder
+from services.retrieval.encoder.specification import EncoderSpecification
 from services.retrieval.store.store import IndexStore
 from temper.cli.exit_codes import ExitCode
 from tests.support.index_building import IndexFolder, rows
+from tests.support.runtimes import FOLDER, installed_runtime
 from tests.support.stack import DEADLINE, Home, home_in
 from tests.support.waiting import wait_for
 
@@ -102,6 +106,31 @@ def test_additions_need_ids_and_are_all_or_nothing(home: Home, folder: IndexFold
     assert len(folder.ids("library")) == 5
 
 
+@pytest.mark.runtime
+def test_published_vectors_become_an_index(home: Home, folder: IndexFolder) -> None:
+    installed_runtime("encoder")
+    home.variables["TEMPER_RUNTIMES"] = str(FOLDER)
+    corpus = folder.corpus("wiki-18.jsonl", rows(30))
+    texts = [f'"passage {number}"\npassage {number}' for number in range(30)]
+    with running_encoder(EncoderSpecification(), FOLDER, folder.path / "log") as encoder:
+        published = encoder.encode(texts)
+    index = faiss.IndexFlatIP(published.shape[1])
+    index.add(published)
+    file = folder.path / "e5_Flat.index"
+    faiss.write_index(index, str(file))
+    create = ("create", "wiki", "--corpus", str(corpus), "--encoder", "minilm", "--vectors")
+
+    built = answer(home, *create, str(file))
+    found = answer(home, "search", "wiki", "passage 17", "--mode", "dense", "--topk", "1")
+    file.write_bytes(file.read_bytes()[:-8])
+    truncated = home.run("index", *create, str(file))
+
+    assert built["metrics"]["documents"] == 30
+    assert [hit["document"]["id"] for hit in found["hits"]] == ["passage-17"]
+    assert truncated.returncode == ExitCode.FAILED
+    assert "e5_Flat.index: has 46,117 bytes" in truncated.stderr
+
+
 def test_a_damaged_index_does_not_hide_the_others(home: Home, folder: IndexFolder) -> None:
     corpus = str(folder.corpus("corpus.jsonl", rows(5)))
     answer(home, "create", "damaged", "--corpus", corpus)
@@ -123,6 +152,7 @@ def test_a_damaged_index_does_not_hide_the_others(home: Home, folder: IndexFolde
         (["drop", "absent"], "(index_not_found)"),
         (["show", "../etc"], "must have 1 to 64 of a-z"),
         (["create", "x", "--corpus", "/absent"], "does not exist"),
+        (["create", "x", "--corpus", "/etc/os-release", "--vectors", "/etc"], "needs --encoder"),
     ],
 )
 def test_a_missing_index_is_a_one_line_error(home: Home, arguments: list[str], told: str) -> None:

@@ -8,7 +8,7 @@ import pytest
 from services.contracts.index_messages import BuildIndex
 from services.contracts.indexes import IndexMode, IndexSpecification
 from services.datasets.record import UnreadableFile
-from services.retrieval.builder.state import STATE, BuildState, corpus_identity, read_state
+from services.retrieval.builder.state import STATE, BuildState, identity_of, read_state
 from services.retrieval.store.layout import VersionFolder
 
 
@@ -50,17 +50,17 @@ def test_a_changed_corpus_starts_over(corpus: Path) -> None:
 
 def test_a_new_file_in_a_folder_changes_the_corpus(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("a")
-    before = corpus_identity(tmp_path)
+    before = identity_of(tmp_path)
 
     (tmp_path / "b").mkdir()
     (tmp_path / "b" / "c.txt").write_text("c")
 
-    assert corpus_identity(tmp_path) != before
+    assert identity_of(tmp_path) != before
 
 
 def test_a_missing_corpus_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(UnreadableFile, match="No such file"):
-        corpus_identity(tmp_path / "absent")
+        identity_of(tmp_path / "absent")
 
 
 def test_a_stored_state_is_read_back(corpus: Path, tmp_path: Path) -> None:
