@@ -3,7 +3,7 @@
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import Protocol
 
 from services.datasets.container import Container
 from services.datasets.decoding import StrictDecoder
@@ -13,13 +13,20 @@ _UTF8_BOM = b"\xef\xbb\xbf"
 _BLANKS = b" \t\r\n"
 
 
+class Lines(Protocol):
+    """A binary file that is read by lines, plain or decompressing."""
+
+    def readline(self, size: int = -1, /) -> bytes:
+        """The next line, or ``size`` bytes of a longer one."""
+
+
 class JsonlReader:
     """A bad line is a problem of its row; reading continues with the next line."""
 
     container = Container.JSONL
 
     def __init__(self, path: Path, max_row_bytes: int) -> None:
-        self._path = path
+        self.path = path
         self._max_row_bytes = max_row_bytes
         self._read = 0
         self._size = 1
@@ -30,21 +37,25 @@ class JsonlReader:
         return min(1.0, self._read / self._size)
 
     def __iter__(self) -> Iterator[Record | Problem]:
-        decoder = StrictDecoder()
-        with open(self._path, "rb") as file:
+        with open(self.path, "rb") as file:
             self._size = max(1, os.fstat(file.fileno()).st_size)
-            for row, line in enumerate(self._lines(file), start=1):
-                if line is None:
-                    yield Problem(row, f"is longer than {self._max_row_bytes:,} bytes")
-                elif content := line.rstrip(_BLANKS):
-                    try:
-                        value = _decode(decoder, content)
-                    except RowError as error:
-                        yield Problem(row, error.message)
-                    else:
-                        yield Record(row, value)
+            yield from self.records(file)
 
-    def _lines(self, file: BinaryIO) -> Iterator[bytes | None]:
+    def records(self, file: Lines) -> Iterator[Record | Problem]:
+        """The rows of an open file."""
+        decoder = StrictDecoder()
+        for row, line in enumerate(self._lines(file), start=1):
+            if line is None:
+                yield Problem(row, f"is longer than {self._max_row_bytes:,} bytes")
+            elif content := line.rstrip(_BLANKS):
+                try:
+                    value = _decode(decoder, content)
+                except RowError as error:
+                    yield Problem(row, error.message)
+                else:
+                    yield Record(row, value)
+
+    def _lines(self, file: Lines) -> Iterator[bytes | None]:
         """Every line without the byte order mark of the file; None for a line that is too long."""
         self._read = 0
         limit = self._max_row_bytes + len(b"\r\n")
@@ -59,7 +70,7 @@ class JsonlReader:
             else:
                 yield line.removeprefix(_UTF8_BOM) if first else line
 
-    def _skip_line(self, file: BinaryIO, limit: int) -> None:
+    def _skip_line(self, file: Lines, limit: int) -> None:
         while piece := file.readline(limit):
             self._read += len(piece)
             if piece.endswith(b"\n"):

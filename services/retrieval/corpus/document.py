@@ -57,11 +57,11 @@ INTEGER_BITS = 63  # and a sign
 _OWN = frozenset({"id", "contents", "title", "text", "metadata"})
 
 
-def parse_row(row: JsonValue, number: int | None = None) -> Document:
+def parse_row(row: JsonValue, default_id: str | None = None) -> Document:
     """Parse a row of a corpus; raises `RowError` naming the invalid field.
 
     Rows are ``{id, contents}``, ``{title, text, metadata}``, or both. A row without an id gets
-    ``number``; if that is None the id is required. Missing fields are derived from the others.
+    ``default_id``; if that is None the id is required. Missing fields are derived from the others.
     """
     if not isinstance(row, dict):
         raise RowError(f"is {shown(row)}, not an object with contents, or with title and text")
@@ -74,7 +74,7 @@ def parse_row(row: JsonValue, number: int | None = None) -> Document:
     if not contents.strip():
         raise RowError("contents is empty" if row.get("contents") is not None else "text is empty")
     return Document(
-        id=_id(row.get("id"), number),
+        id=_id(row.get("id"), default_id),
         contents=contents,
         title=own_title if title is None else title,
         text=own_text if text is None else text,
@@ -90,9 +90,9 @@ def _text(row: JsonObject, name: str) -> str | None:
     return value
 
 
-def _id(value: JsonValue, number: int | None) -> str:
-    if value is None and number is not None:
-        return str(number)
+def _id(value: JsonValue, default: str | None) -> str:
+    if value is None and default is not None:
+        return default
     if value is None:
         raise RowError("id is missing")
     if isinstance(value, bool) or not isinstance(value, str | int):

@@ -32,7 +32,7 @@ def test_a_row_with_both_forms_is_unchanged() -> None:
 
 
 def test_a_row_without_id_gets_its_number() -> None:
-    assert parse_row({"text": "x"}, 12).id == "12"
+    assert parse_row({"text": "x"}, "12").id == "12"
 
 
 def test_ids_can_be_required() -> None:
@@ -66,7 +66,7 @@ def test_metadata_and_extra_fields_are_kept() -> None:
 )
 def test_row_errors_name_the_field(row: Any, message: str) -> None:
     with pytest.raises(RowError, match=message):
-        parse_row(row, 3)
+        parse_row(row, "3")
 
 
 json_values = st.recursive(
@@ -91,6 +91,6 @@ def test_any_row_is_a_passage_or_a_one_line_error(row: Any) -> None:
 
 def parsed(row: Any) -> Document | str:
     try:
-        return parse_row(row, 1)
+        return parse_row(row, "1")
     except RowError as error:
         return error.message
