@@ -81,9 +81,10 @@ def _filled(index: Any, vectors: Vectors, rows: slice, tell: Progress) -> Any:
     return index
 
 
-_PROBES = 192
-"""nprobe. With 2 * sqrt(n) lists this covers more than half of 30,000 vectors and a tenth of a
-million."""
+_PROBES = 384
+"""nprobe: all lists of up to 37,000 vectors, three quarters of 60,000's, a fifth of a million's.
+Neighbors of short queries are spread over many lists: in half of them recall@10 is 0.97 (MiniLM,
+26,000 passages, queries of 4 to 8 words), in three quarters 0.987, in all 0.990."""
 
 _CANDIDATES = 200
 _LEAST_FACTOR = 4

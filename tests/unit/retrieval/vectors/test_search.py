@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from services.contracts.indexes import DenseKind
+from services.retrieval.vectors.base import normalized
 from services.retrieval.vectors.errors import DeviceUnavailable, DimensionMismatch, InvalidVector
 from services.retrieval.vectors.index import DenseIndex
 from tests.unit.retrieval.vectors.conftest import DIMENSION, Build, clustered, nearest, recall
@@ -82,6 +83,15 @@ def test_large_indexes_are_compressed_by_default(build: Build) -> None:
     assert index.kind is DenseKind.RABITQ
     assert recall(index.search(queries, 10).numbers, nearest(queries, vectors, 10)) >= 0.95
     assert index.memory_bytes < 0.3 * vectors.nbytes
+
+
+def test_neighbors_spread_over_many_lists_are_found(build: Build) -> None:
+    """Short queries are like random ones: no few lists hold their neighbors."""
+    random = np.random.default_rng(0)
+    vectors = normalized(random.standard_normal((30_000, 64)), 64)
+    queries = normalized(random.standard_normal((100, 64)), 64)
+    index = build(DenseKind.RABITQ, vectors)
+    assert recall(index.search(queries, 10).numbers, nearest(queries, vectors, 10)) >= 0.97
 
 
 def test_similarity_ignores_vector_length(build: Build) -> None:
