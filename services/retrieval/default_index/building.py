@@ -26,11 +26,13 @@ class Mark(Protocol):
 
 @asynccontextmanager
 async def building_default_index(folder: Path, default: str, built: Mark) -> AsyncIterator[None]:
-    """Build the default index in the background if it is wanted and missing.
+    """Build the default index in the background if it is wanted and missing, unless it was deleted.
 
     ``built`` is set once there is nothing left to build, even after a failed build.
     """
-    if default != DEFAULT_INDEX or IndexStore(folder).version(default) is not None:
+    store = IndexStore(folder)
+    is_wanted = default == DEFAULT_INDEX and not store.was_dropped(default)
+    if not is_wanted or store.version(default) is not None:
         built.set()
         yield
         return

@@ -15,6 +15,8 @@ from services.retrieval.store.integrity import check_all_files
 from services.retrieval.store.layout import IndexFolder
 from services.retrieval.store.store import IndexStore, OpenedIndex, open_path
 
+logger = logging.getLogger(__name__)
+
 
 class IndexLocator:
     """Locates the indexes of a store, and a default index that may be outside it.
@@ -74,6 +76,23 @@ class IndexLocator:
         """Delete an index of the store; raises `UnknownIndex` or `IndexBusy`."""
         self._store.drop(name, timeout)
 
+    @property
+    def default_was_dropped(self) -> bool:
+        """Whether the default index is missing because it was deleted while it was served."""
+        return self._elsewhere is None and self._store.was_dropped(self.default)
+
+    def note_default(self, *, is_dropped: bool) -> None:
+        """Note for later processes whether the default index was deleted."""
+        if self._elsewhere is not None:
+            return
+        try:
+            if is_dropped:
+                self._store.remember_dropped(self.default)
+            else:
+                self._store.forget_dropped(self.default)
+        except OSError as error:  # such as a folder that is mounted read-only
+            logger.warning("cannot note that the default index was deleted: %s", error)
+
     def _folder(self, name: str) -> IndexFolder:
         if self._elsewhere is not None and name == self.default:
             return IndexFolder(self._elsewhere)
@@ -96,8 +115,6 @@ def _folder_of(store: IndexStore, default: str) -> Path | None:
         ) from None
     return folder if folder.is_dir() and not is_there else None
 
-
-logger = logging.getLogger(__name__)
 
 MAX_OPEN = 64
 LOCK_SECONDS = 5.0
@@ -126,7 +143,7 @@ class Catalog:
         is_building: Callable[[], bool],
     ) -> None:
         self.default = locator.default
-        self.default_was_dropped = False
+        self.default_was_dropped = locator.default_was_dropped
         self._locator = locator
         self._device = device
         self._serve = serve
@@ -252,7 +269,9 @@ class Catalog:
         previous = self._open.get(name)
         self._open[name] = served
         self._seen[name] = mark
-        self.default_was_dropped &= name != self.default
+        if name == self.default and self.default_was_dropped:
+            self.default_was_dropped = False
+            self._locator.note_default(is_dropped=False)
         if previous is not None:
             previous.retire()
         if opened.problem:
@@ -285,7 +304,9 @@ class Catalog:
             self._forget(next(other for other in self._open if other != self.default))
 
     def _dropped(self, name: str) -> None:
-        self.default_was_dropped |= name == self.default
+        if name == self.default:
+            self.default_was_dropped = True
+            self._locator.note_default(is_dropped=True)
         self._forget(name)
 
     def _forget(self, name: str) -> None:

@@ -4,6 +4,7 @@ import logging
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 
 import numpy as np
 import tantivy
@@ -21,6 +22,7 @@ from services.retrieval.store.layout import IndexFolder, locked, sync_folder
 from services.retrieval.store.metadata import bounded_term
 from services.retrieval.store.passages import PassageWriter
 from services.retrieval.store.schema import ID, text_entry
+from services.retrieval.store.seals import check_seal, seal, unseal
 from services.retrieval.vectors.errors import DimensionMismatch
 
 logger = logging.getLogger(__name__)
@@ -127,7 +129,9 @@ class Changes:
 
     def _write(self, gone: Sequence[str], entries: Sequence[tantivy.Document]) -> None:
         """Apply the change; the commit makes it visible."""
+        check_seal(self._folder.commit)
         with writing_to(self._folder.text):
+            unseal(self._folder.commit)
             writer = self._index.text_writer()
             try:
                 for term in gone:
@@ -136,14 +140,16 @@ class Changes:
                     writer.add_document(entry)
                 writer.commit()
                 sync_folder(self._folder.text)
-                _merge(writer)
+                _settle(writer, self._folder.commit)
             finally:
                 del writer  # Releases tantivy's lock even if a traceback keeps this frame alive.
 
 
-def _merge(writer: tantivy.IndexWriter) -> None:
-    """Merge small segments. The change is already durable, so failures are only logged."""
+def _settle(writer: tantivy.IndexWriter, commit: Path) -> None:
+    """Merge small segments and seal the result. The change is already durable, so failures are only
+    logged."""
     try:
         writer.wait_merging_threads()
+        seal(commit)
     except (OSError, ValueError) as error:
-        logger.warning("pieces of an index could not be join_contents: %s", error)
+        logger.warning("pieces of an index could not be merged: %s", error)

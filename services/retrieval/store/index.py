@@ -19,6 +19,7 @@ from services.retrieval.store.manifest import Manifest, read_manifest
 from services.retrieval.store.nearest import Nearest, open_vectors
 from services.retrieval.store.passages import Passages
 from services.retrieval.store.query import Hit, Query
+from services.retrieval.store.seals import check_seal
 from services.retrieval.store.state import IndexState, Threads
 from services.retrieval.store.text import TextIndex
 from services.retrieval.store.tokens import Analyzer
@@ -179,6 +180,7 @@ class Index:
 
     def _load(self, stamp: str) -> IndexState:
         """Load a state: everything a commit refers to was written before it."""
+        check_seal(self.folder.commit)
         text = self._text.searcher()
         passages = Passages(self.folder.passages)
         if self.dense is not None:
@@ -189,7 +191,7 @@ class Index:
     def _stamp(self) -> str:
         """A cheap fingerprint of the text index's last commit."""
         try:
-            meta = (self.folder.text / "meta.json").stat()
+            meta = self.folder.commit.stat()
         except FileNotFoundError:
             return self._state.stamp  # The index was dropped; keep serving what is open.
         return f"{meta.st_mtime_ns:x}.{meta.st_ino:x}"

@@ -1,7 +1,8 @@
 """Detects damaged files of a version by checksums: small ones at open, all in background.
 
 The manifest has those of passages and vectors, for the bytes of the build: changes only append.
-Each file of the text index ends with a footer of tantivy's that holds the CRC-32 of the rest.
+Each file of the text index ends with a footer of tantivy's that holds the CRC-32 of the rest. The
+manifest and the last commit, which name them all, have seals.
 """
 
 import json
@@ -12,6 +13,7 @@ from pathlib import Path
 from services.retrieval.store.errors import IndexUnusable, reading_from
 from services.retrieval.store.layout import VersionFolder
 from services.retrieval.store.manifest import Manifest, crc32_of
+from services.retrieval.store.seals import check_seal
 
 CHECKED_AT_OPEN = 64 << 20
 """Bytes of a file up to which it is read when a version is opened."""
@@ -37,6 +39,7 @@ def _check(version: VersionFolder, manifest: Manifest, *, most: int | None) -> N
         with reading_from(path):
             if (most is None or size <= most) and crc32_of(path, size) != checksum:
                 raise _damaged(path)
+    check_seal(version.commit)
     for path in _segment_files(version.text):
         try:
             if most is None or path.stat().st_size <= most:

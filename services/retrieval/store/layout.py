@@ -33,6 +33,11 @@ class VersionFolder:
         return self.path / "text"
 
     @property
+    def commit(self) -> Path:
+        """tantivy's description of the last commit of the text index."""
+        return self.text / "meta.json"
+
+    @property
     def passages(self) -> Path:
         """The passage store."""
         return self.path / "passages"
@@ -63,6 +68,11 @@ class IndexFolder:
     def current(self) -> Path:
         """Names the served version."""
         return self.path / "current"
+
+    @property
+    def dropped(self) -> Path:
+        """Beside the index: notes that it was deleted."""
+        return self.path.with_name(f".dropped-{self.path.name}")
 
     @property
     def building(self) -> VersionFolder:

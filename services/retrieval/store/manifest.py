@@ -11,6 +11,7 @@ from services.contracts.base import JsonObject
 from services.contracts.indexes import DenseKind, IndexMode
 from services.retrieval.store.errors import IndexUnusable
 from services.retrieval.store.layout import VersionFolder, sync_folder, write_atomically
+from services.retrieval.store.seals import check_seal, seal
 
 SCHEMA_VERSION = 1
 
@@ -59,12 +60,15 @@ def finish_version(version: VersionFolder, manifest: Manifest) -> Manifest:
     files = _sizes(version)
     checksums = {name: crc32_of(version.path / name, size) for name, size in files.items()}
     complete = manifest.model_copy(update={"files": files, "checksums": checksums})
-    write_atomically(version.manifest, complete.model_dump_json(indent=1).encode())
+    content = complete.model_dump_json(indent=1).encode()
+    seal(version.manifest, content)
+    write_atomically(version.manifest, content)
     return complete
 
 
 def read_manifest(version: VersionFolder) -> Manifest:
     """Read the manifest and check that all files are there; raises IndexUnusable."""
+    check_seal(version.manifest)
     try:
         manifest = Manifest.model_validate_json(version.manifest.read_bytes())
     except FileNotFoundError:

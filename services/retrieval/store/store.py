@@ -156,6 +156,19 @@ class IndexStore:
         with locked(folder.lock, timeout):
             remove_atomically(folder.path, self.root)
 
+    def was_dropped(self, name: str) -> bool:
+        """Whether `remember_dropped` was called, and no such index was published since."""
+        folder = self._folder(name)
+        return folder.served is None and folder.dropped.exists()
+
+    def remember_dropped(self, name: str) -> None:
+        """Note, beyond this process, that an index is missing because it was deleted."""
+        self._folder(name).dropped.touch()
+
+    def forget_dropped(self, name: str) -> None:
+        """Remove the note."""
+        self._folder(name).dropped.unlink(missing_ok=True)
+
     def _known(self, name: str) -> IndexFolder:
         folder = self._folder(name)
         if folder.served is None:

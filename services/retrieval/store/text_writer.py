@@ -1,4 +1,4 @@
-"""PendingVersion the passages of a new version, in pieces that outlive the process."""
+"""Writes the passages of a new version, in pieces that outlive the process."""
 
 from collections.abc import Sequence
 from typing import Self
@@ -10,6 +10,7 @@ from services.retrieval.store.errors import IndexUnusable, writing_to
 from services.retrieval.store.layout import VersionFolder, sync_folder
 from services.retrieval.store.passages import PassageWriter
 from services.retrieval.store.schema import new_schema, text_entry
+from services.retrieval.store.seals import seal, unseal
 from services.retrieval.store.tokens import Analyzer
 
 _HEAP_BYTES = 128_000_000
@@ -28,9 +29,11 @@ class TextWriter:
     ) -> None:
         """Continue after the last commit; with ``searchable`` False no words are indexed."""
         self._folder = version.text
+        self._commit = version.commit
         self._analysis = analyzer if searchable else None
         with writing_to(version.path):
             self._folder.mkdir(parents=True, exist_ok=True)
+            unseal(self._commit)
             self._index = tantivy.Index(new_schema(), path=str(self._folder))
             self._index.config_reader("manual")
             self._index.reload()
@@ -66,6 +69,7 @@ class TextWriter:
         self.commit()
         with writing_to(self._folder):
             self._writer.wait_merging_threads()
+            seal(self._commit)
             sync_folder(self._folder)
 
     def close(self) -> None:

@@ -141,6 +141,23 @@ def test_deleting_the_default_index_leaves_the_others_ready(
     wait_for(lambda: found(client) == ["new"], "the new default index answers")
 
 
+def test_a_restart_does_not_miss_a_deleted_default_index(serve: Serve, indexes: IndexStore) -> None:
+    build_index(indexes, "other", NEW)
+    assert serve().delete("/v1/indexes/main").status_code == 200
+
+    restarted = serve()
+
+    assert restarted.get("/readyz").status_code == 200
+    assert found(restarted) == 404
+    assert found(restarted, "other") == ["new"]
+    build_index(indexes, "main", NEW)
+    wait_for(lambda: found(restarted) == ["new"], "the new default index answers")
+    indexes.drop("main")
+    build_index(indexes, "main", NEW)
+    shutil.rmtree(IndexFolder(indexes.root / "main").version(indexes.version("main") or "").text)
+    assert serve().get("/readyz").status_code == 503
+
+
 def test_a_recreated_index_serves_its_new_content(client: TestClient, indexes: IndexStore) -> None:
     build_index(indexes, "other", [passage("old", "A list of the old index.")])
     assert found(client, "other") == ["old"]

@@ -12,6 +12,7 @@ from services.retrieval.store.changes import Changes
 from services.retrieval.store.errors import IndexBusy, IndexFull, OutOfDisk, UnknownIndex
 from services.retrieval.store.index import Index
 from services.retrieval.store.query import Query
+from services.retrieval.store.seals import unseal
 from services.retrieval.store.store import IndexStore
 from tests.support.indexes import build_index, passage
 
@@ -148,6 +149,7 @@ def test_leftovers_of_a_killed_change_do_not_block_others(index: Index) -> None:
     commit = index.folder.text / "meta.json"
     before = commit.read_bytes()
     Changes(index).put([passage("one", "killed")])
+    unseal(commit)
     commit.write_bytes(before)
 
     Changes(index).put([passage("one", "made")])

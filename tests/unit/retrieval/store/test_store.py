@@ -13,6 +13,7 @@ from services.retrieval.store.changes import Changes
 from services.retrieval.store.errors import IndexBusy, IndexUnusable, UnknownIndex
 from services.retrieval.store.index import Index
 from services.retrieval.store.query import Query
+from services.retrieval.store.seals import seal, unseal
 from services.retrieval.store.store import IndexStore, open_path
 from tests.support.indexes import build_index, passage, write_version
 
@@ -155,8 +156,9 @@ def bit_flipped(path: Path) -> None:
 
 
 def needed(path: Path) -> bool:
-    """Whether anything reads the file; that with the places of words in passages has none."""
-    return path.suffix != ".pos"
+    """Whether an index is damaged without it: nothing reads the places of words in passages, and a
+    description without its checksum is one of a killed change."""
+    return path.suffix not in (".pos", ".crc32")
 
 
 @pytest.mark.parametrize("damage", [Path.unlink, cut, emptied, scribbled, zeroed])
@@ -188,7 +190,7 @@ def test_a_flipped_bit_falls_back_to_the_last_good_version(
     first = build_index(store, "test", OLD)
     build_index(store, "test", NEW)
     folders = (served(store) / "text", served(store) / "passages")
-    parts = [path for folder in folders for path in folder.glob("[!.]*") if path.suffix != ".json"]
+    parts = [path for folder in folders for path in folder.glob("[!.]*") if path.suffix != ".crc32"]
     assert len(parts) > 5
 
     for part in parts:
@@ -200,6 +202,36 @@ def test_a_flipped_bit_falls_back_to_the_last_good_version(
         assert opened.version == first, part
         assert part.name in str(opened.problem)
         shutil.rmtree(damaged)
+
+
+@pytest.mark.parametrize("name", ["manifest.json", "text/meta.json"])
+def test_every_flipped_bit_of_the_descriptions_is_found(store: IndexStore, name: str) -> None:
+    build_index(store, "test", OLD)
+    Changes(store.open("test").index).put([passage("added", "An added passage.")])
+    path = served(store) / name
+    content = path.read_bytes()
+
+    for position in range(0, len(content), 29):
+        flipped = bytearray(content)
+        flipped[position] ^= 1 << position % 8
+        path.write_bytes(flipped)
+
+        with pytest.raises(IndexUnusable, match=f"{path.name} is damaged: checksum mismatch"):
+            store.open("test")
+
+
+def test_a_kill_between_commit_and_seal_is_no_damage(store: IndexStore) -> None:
+    build_index(store, "test", OLD)
+    commit = served(store) / "text" / "meta.json"
+    Changes(store.open("test").index).put([passage("added", "An added passage.")])
+
+    unseal(commit)
+
+    assert sorted(ids(store.open("test").index)) == ["added", "one"]
+    Changes(store.open("test").index).delete(["added"])
+    bit_flipped(commit)
+    with pytest.raises(IndexUnusable, match=r"meta\.json is damaged"):
+        store.open("test")
 
 
 def test_odd_folders_are_not_listed(store: IndexStore) -> None:
@@ -235,7 +267,7 @@ def test_an_index_without_a_good_version_is_refused_with_the_reason(store: Index
     build_index(store, "test", OLD)
     cut(served(store) / "manifest.json")
 
-    with pytest.raises(IndexUnusable, match=r"manifest\.json cannot be read"):
+    with pytest.raises(IndexUnusable, match=r"manifest\.json is damaged"):
         store.open("test")
 
 
@@ -243,6 +275,7 @@ def test_an_index_of_a_later_format_is_refused(store: IndexStore) -> None:
     build_index(store, "test", OLD)
     manifest = served(store) / "manifest.json"
     manifest.write_text(manifest.read_text().replace('"schema_version": 1', '"schema_version": 2'))
+    seal(manifest)
 
     with pytest.raises(IndexUnusable, match="has format 2, but this release reads 1"):
         store.open("test")
