@@ -57,6 +57,7 @@ def test_up_starts_all_services_and_a_signal_stops_them(home: Home) -> None:
     assert home.file.read() is None
 
 
+@pytest.mark.drill
 @pytest.mark.parametrize("victim", [Service.EVALUATOR, Service.API])
 def test_a_crashed_service_is_restarted_and_the_others_keep_running(
     home: Home, victim: Service
@@ -86,6 +87,7 @@ def test_a_crashed_service_is_restarted_and_the_others_keep_running(
     assert nothing_is_left(state)
 
 
+@pytest.mark.drill
 def test_a_crash_loop_stops_the_stack(home: Home) -> None:
     process, state = home.up()
     killed: set[int] = set()
@@ -108,6 +110,7 @@ def test_a_crash_loop_stops_the_stack(home: Home) -> None:
     assert home.file.read() is None
 
 
+@pytest.mark.drill
 def test_a_stack_with_keys_starts_without_a_client_key(home: Home) -> None:
     home.variables["TEMPER_API_KEY_HASHES"] = hashlib.sha256(b"the user's").hexdigest()
     process, state = home.up()
@@ -121,6 +124,7 @@ def test_a_stack_with_keys_starts_without_a_client_key(home: Home) -> None:
     assert process.returncode == 0
 
 
+@pytest.mark.drill
 def test_services_left_by_a_killed_stack_are_stopped_by_the_next(home: Home) -> None:
     process, former = home.up()
     process.kill()

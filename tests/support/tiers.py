@@ -26,13 +26,27 @@ FOLDERS = {
 }
 
 DRILLS = (
+    "tests/contract/retrieval/test_openapi.py",
+    "tests/contract/retrieval/test_published_clients.py",
+    "tests/contract/sandbox/test_busy_sandbox.py",
+    "tests/contract/sandbox/test_openapi.py",
+    "tests/contract/sandbox/test_openapi_of_sessions.py",
+    "tests/contract/test_openapi.py",
     "tests/integration/retrieval/test_build_kills.py",
     "tests/integration/retrieval/test_full_disk.py",
+    "tests/integration/retrieval/test_index_command.py",
     "tests/integration/retrieval/test_indexing_jobs.py",
     "tests/integration/retrieval/test_processes.py",
+    "tests/integration/retrieval/test_service.py",
+    "tests/integration/rollout/test_faults.py",
+    "tests/integration/rollout/test_rollout_worker.py",
+    "tests/integration/sandbox/sessions/test_lives.py",
     "tests/integration/sandbox/test_leaks.py",
+    "tests/integration/test_stack_retrieval.py",
+    "tests/integration/test_stack_sandbox.py",
 )
-"""Files with repeated kills, full disks and leaks, which `make test` leaves to `make test-rest`."""
+"""Files that fuzz, repeat kills, fill disks, count leaks or start whole stacks for minutes, which
+`make test` leaves to `make test-rest`."""
 
 SPREAD = ("tests/integration/sandbox/test_python_programs.py",)
 """Files whose tests run in parallel although they share a fixture of the module."""

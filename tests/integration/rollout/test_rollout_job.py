@@ -57,6 +57,7 @@ def test_every_prompt_is_sampled_rewarded_and_counted(tmp_path: Path, server: To
     assert "secret" not in (job.folder / "spec.json").read_text()
 
 
+@pytest.mark.drill
 def test_finished_rollouts_are_not_repeated_after_random_stops(
     tmp_path: Path, server: TokenServer
 ) -> None:
