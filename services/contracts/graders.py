@@ -60,7 +60,19 @@ class NumericGrader(Request):
     relative_tolerance: Number = Field(default=1e-9, ge=0.0)
 
 
-GoldGrader = ExactGrader | RegexGrader | NumericGrader
+class ToolCallsGrader(Request):
+    """Correct when the answer states the calls of the gold: the same ones as often, in any order.
+
+    The gold is JSON text, ``[{"toolName": ..., "paramList": {...}}]``. The answer's JSON is such a
+    list, or holds one at ``path``; reasoning, prose and fences around it are ignored.
+    """
+
+    type: Literal["tool_calls"] = "tool_calls"
+    path: str = Field(default="label", max_length=200)
+    strict_types: StrictBool = Field(default=False, description='Tell 100 from "100".')
+
+
+GoldGrader = ExactGrader | RegexGrader | NumericGrader | ToolCallsGrader
 """A grader that compares the answer with the golds of its row; 1 when one matches, else 0."""
 
 

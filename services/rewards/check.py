@@ -2,13 +2,14 @@
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import assert_never
+from typing import assert_never, get_args
 
 from pydantic import AnyHttpUrl
 
 from services.contracts.errors import InvalidRequest, PermissionDenied
 from services.contracts.graders import (
     ExactGrader,
+    GoldGrader,
     JudgeModel,
     LabelModelGrader,
     MultiGrader,
@@ -18,6 +19,7 @@ from services.contracts.graders import (
     ScoreModelGrader,
     StringCheckGrader,
     TextSimilarityGrader,
+    ToolCallsGrader,
 )
 from services.contracts.origins import origin_of
 from services.contracts.rewards import (
@@ -81,7 +83,7 @@ def check_reward(reward: Reward, permissions: Permissions, param: str) -> None:
     match reward:
         case SearchEmReward() | RetoolReward() | RewardModelReward() | CodeTestsReward():
             return
-        case ExactGrader() | RegexGrader() | NumericGrader():
+        case ExactGrader() | RegexGrader() | NumericGrader() | ToolCallsGrader():
             matcher(reward, param)
         case HttpReward():
             _check_url(reward.url, permissions, f"{param}.url")
@@ -119,7 +121,7 @@ def check_judge_name(name: str, known: Collection[str], param: str) -> None:
 
 def needs_gold(rewards: Sequence[WeightedReward]) -> bool:
     """Whether a reward compares with the gold of its row."""
-    kinds = (SearchEmReward, RetoolReward, ExactGrader, RegexGrader, NumericGrader)
+    kinds = (SearchEmReward, RetoolReward, *get_args(GoldGrader))
     return any(isinstance(each.reward, kinds) for each in rewards)
 
 

@@ -16,6 +16,7 @@ from services.contracts.graders import (
     ScoreModelGrader,
     StringCheckGrader,
     TextSimilarityGrader,
+    ToolCallsGrader,
 )
 from services.contracts.origins import origin_of
 from services.contracts.rewards import (
@@ -83,7 +84,7 @@ class RewardFactory:
                 return await self._code_tests(reward)
             case JudgeReward():
                 return JudgeScore(reward, await self._judge(reward.model, param))
-            case ExactGrader() | RegexGrader() | NumericGrader():
+            case ExactGrader() | RegexGrader() | NumericGrader() | ToolCallsGrader():
                 return GoldMatch(reward)
             case _:
                 return await self._grader(reward, param)

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from typer.exceptions import TyperException
 
-from temper.cli import demo, files, index, jobs, keys, models, serve, submit, traj, up
+from temper.cli import demo, files, index, jobs, keys, metrics, models, serve, submit, traj, up
 from temper.cli.exit_codes import ExitCode
 from temper.client.errors import ApiError, ClientError, Unreachable, WaitTimedOut
 from temper.stack.errors import StackError
@@ -58,6 +58,7 @@ app.add_typer(demo.app, name="demo")
 app.add_typer(models.app, name="models")
 app.add_typer(index.app, name="index")
 app.add_typer(files.app, name="files")
+app.add_typer(metrics.app, name="metrics")
 app.add_typer(keys.app, name="keys")
 
 

@@ -1,4 +1,4 @@
-"""Graders that compare an answer with the golds of its row: exact, regex and numeric.
+"""Graders that compare an answer with the golds of its row: exact, regex, numeric, tool calls.
 
 How the numeric grader reads a number, in answers and golds alike:
 
@@ -26,7 +26,17 @@ from typing import Any, Protocol
 import re2
 
 from services.contracts.errors import InvalidRequest
-from services.contracts.graders import ExactGrader, GoldGrader, NumericGrader, RegexGrader
+from services.contracts.graders import (
+    ExactGrader,
+    GoldGrader,
+    NumericGrader,
+    RegexGrader,
+    ToolCallsGrader,
+)
+from services.metrics.extraction import Outcome, extract_json
+from services.metrics.tool_call_rows import calls_of, predict
+from services.metrics.tool_calls import Calls, Comparison, InvalidCalls, as_text
+from services.metrics.tool_calls import Sample as CallSample
 from services.rewards.interface import RewardFailed, Sample, Score
 
 
@@ -60,6 +70,8 @@ def matcher(settings: GoldGrader, param: str = "grader") -> Matcher:
                 absolute_tolerance=settings.absolute_tolerance,
                 relative_tolerance=settings.relative_tolerance,
             )
+        case ToolCallsGrader():
+            return ToolCallMatch(settings.path, Comparison(strict_types=settings.strict_types))
 
 
 class GoldMatch:
@@ -257,3 +269,34 @@ def _exact(digits: str) -> Decimal:
         return Decimal(digits)
     except InvalidOperation:  # the exponent is beyond what decimal arithmetic holds
         return Decimal("NaN")
+
+
+class ToolCallMatch:
+    """Correct when the answer states the gold's calls, compared as multisets."""
+
+    def __init__(self, path: str, comparison: Comparison) -> None:
+        self._path = path
+        self._comparison = comparison
+
+    def check_gold(self, gold: str) -> None:
+        """Raise ``InvalidRequest`` when the gold is not a list of calls in JSON."""
+        self._gold(gold)
+
+    def grade(self, answer: str, golds: Sequence[str]) -> Verdict:
+        """Grade one answer; ``extracted`` are its calls as JSON, None if none are valid.
+
+        Such an answer predicts no calls, which is right where the gold is the empty list.
+        """
+        calls, outcome = predict(answer, self._path)
+        extracted = as_text(calls) if outcome is Outcome.PARSED else None
+        correct = any(self._comparison.equal(CallSample(self._gold(gold), calls)) for gold in golds)
+        return Verdict(correct, extracted)
+
+    def _gold(self, gold: str) -> Calls:
+        found = extract_json(gold)
+        if found.outcome is not Outcome.PARSED:
+            raise InvalidRequest(f"the gold {gold[:80]!r} is not JSON", param="gold")
+        try:
+            return calls_of(found.value, self._path, "the gold")
+        except InvalidCalls as error:
+            raise InvalidRequest(str(error), param="gold") from error

@@ -1,4 +1,4 @@
-"""Graders that compare with golds: exact, regex and numeric."""
+"""Graders that compare with golds: exact, regex, numeric and tool calls."""
 
 from decimal import Decimal
 from typing import Any
@@ -8,7 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from services.contracts.errors import InvalidRequest
-from services.contracts.graders import ExactGrader, GoldGrader, NumericGrader, RegexGrader
+from services.contracts.graders import (
+    ExactGrader,
+    GoldGrader,
+    NumericGrader,
+    RegexGrader,
+    ToolCallsGrader,
+)
 from services.rewards.graders.gold import Verdict, matcher
 from tests.support.rewards import failure, rewarded, score, trajectory
 
@@ -225,3 +231,50 @@ def test_gold_graders_are_weighted_with_other_rewards() -> None:
 def test_a_row_without_a_usable_gold_has_no_reward() -> None:
     assert "no gold" in failure(trajectory("4", gold=()), {"type": "exact"})
     assert "no number" in failure(trajectory("4", gold=["four"]), {"type": "numeric"})
+
+
+GOLD_CALLS = '[{"toolName": "a", "paramList": {"x": 100}}, {"toolName": "b"}]'
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        GOLD_CALLS,
+        '```json\n{"label": [{"toolName": "b"}, {"toolName": "a", "paramList": {"x": 100}}]}\n```',
+        '[{"toolName": "b", "paramList": {}}, {"toolName": "a", "paramList": {"x": "100"}}] it is',
+    ],
+)
+def test_tool_calls_are_compared_without_order(answer: str) -> None:
+    assert grade(ToolCallsGrader(), answer, GOLD_CALLS).correct
+
+
+@pytest.mark.parametrize(
+    "answer", ["", "none", "{}", '[{"toolName": "a", "paramList": {"x": 100}}]', '[{"name": "b"}]']
+)
+def test_missing_and_invalid_calls_are_wrong(answer: str) -> None:
+    assert not grade(ToolCallsGrader(), answer, GOLD_CALLS).correct
+
+
+def test_an_answer_without_calls_matches_an_empty_gold() -> None:
+    assert grade(ToolCallsGrader(), "nothing to call", "[]") == Verdict(True, None)
+    assert grade(ToolCallsGrader(), "[]", "[]") == Verdict(True, "[]")
+
+
+def test_types_and_the_path_of_calls_are_settings() -> None:
+    answer = '{"out": {"calls": [{"toolName": "a", "paramList": {"x": "1"}}]}}'
+    gold = '[{"toolName": "a", "paramList": {"x": 1}}]'
+    assert grade(ToolCallsGrader(path="out.calls"), answer, gold).correct
+    assert not grade(ToolCallsGrader(path="out.calls", strict_types=True), answer, gold).correct
+    assert not grade(ToolCallsGrader(), answer, gold).correct
+
+
+@pytest.mark.parametrize("gold", ["call a", "{}", '[{"name": "a"}]'])
+def test_a_gold_that_is_no_list_of_calls_is_rejected(gold: str) -> None:
+    with pytest.raises(InvalidRequest, match="gold"):
+        matcher(ToolCallsGrader()).check_gold(gold)
+
+
+def test_tool_calls_are_also_a_reward() -> None:
+    answer = '[{"toolName": "a"}]'
+    assert score(trajectory(answer, gold=[answer]), {"type": "tool_calls"}) == 1.0
+    assert score(trajectory(answer, gold=["[]"]), {"type": "tool_calls"}) == 0.0

@@ -1,0 +1,1 @@
+"""Metrics of model outputs: pure functions over rows, without services or files."""

@@ -1,0 +1,122 @@
+"""Finds the structured prediction in a model's text: reasoning stripped, then JSON."""
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, NoReturn
+
+REASONING_ENDS = ("</think>", "[/THINK]")
+MAX_CLOSINGS = 64
+"""Closing brackets tried from the end of a text: each costs one scan back to its opening."""
+
+_FENCE = re.compile(r"^[ \t]*```([^\n`]*)\n(.*?)^[ \t]*```", re.MULTILINE | re.DOTALL)
+_PAIRS = {"}": "{", "]": "["}
+
+
+class Outcome(StrEnum):
+    """What became of a text that should contain JSON."""
+
+    PARSED = "parsed"
+    NO_JSON = "no_json"
+    INVALID_JSON = "invalid_json"
+
+
+@dataclass(frozen=True, slots=True)
+class Extraction:
+    """The JSON value of a text; ``value`` is None unless the outcome is ``PARSED``."""
+
+    outcome: Outcome
+    value: Any = None
+
+
+def strip_reasoning(text: str, ends: Sequence[str] = REASONING_ENDS) -> str:
+    """The text behind the last of ``ends``; all of it without one."""
+    return text[max((at + len(end) for end in ends if (at := text.rfind(end)) >= 0), default=0) :]
+
+
+def extract_json(text: str, reasoning_ends: Sequence[str] = REASONING_ENDS) -> Extraction:
+    """Find the JSON value that a model's text states. Never raises.
+
+    After the reasoning, the first of these counts: the last fence marked ``json``, the last fence,
+    the last balanced object or array that parses. A fence that does not parse is
+    ``INVALID_JSON``, and so are brackets none of which parse; NaN and Infinity are not JSON.
+    """
+    text = strip_reasoning(text, reasoning_ends)
+    fences = _FENCE.findall(text)
+    marked = [body for info, body in fences if info.strip().lower() == "json"]
+    for body in (marked or [body for _, body in fences])[-1:]:
+        return _parse(body)
+    return _last_balanced(text)
+
+
+def at_path(value: Any, path: str) -> Any:
+    """The value at a dotted path of fields, ``"answer.label"``; a list index is a number.
+
+    The empty path is the value itself. Raises `LookupError` for a path that leads nowhere.
+    """
+    for step in filter(None, path.split(".")):
+        if isinstance(value, list) and step.isdecimal():
+            value = value[int(step)]
+        elif isinstance(value, dict):
+            value = value[step]
+        else:
+            raise LookupError(step)
+    return value
+
+
+def _last_balanced(text: str) -> Extraction:
+    outcome = Outcome.NO_JSON
+    end = len(text)
+    for _ in range(MAX_CLOSINGS):
+        end = max(text.rfind("}", 0, end), text.rfind("]", 0, end))
+        if end < 0:
+            break
+        begin = _opening(text, end)
+        if begin is None:
+            continue
+        found = _parse(text[begin : end + 1])
+        if found.outcome is Outcome.PARSED:
+            return found
+        outcome = Outcome.INVALID_JSON
+    return Extraction(outcome)
+
+
+def _opening(text: str, end: int) -> int | None:
+    """Where the bracket opens that closes at ``end``, scanning back over JSON strings."""
+    expected: list[str] = []
+    in_string = False
+    for at in range(end, -1, -1):
+        character = text[at]
+        if character == '"' and not (in_string and _escaped(text, at)):
+            in_string = not in_string
+        elif in_string:
+            continue
+        elif character in _PAIRS:
+            expected.append(_PAIRS[character])
+        elif character in "{[":
+            if character != expected.pop():
+                return None
+            if not expected:
+                return at
+    return None
+
+
+def _escaped(text: str, at: int) -> bool:
+    backslashes = 0
+    while at > backslashes and text[at - backslashes - 1] == "\\":
+        backslashes += 1
+    return backslashes % 2 == 1
+
+
+def _parse(text: str) -> Extraction:
+    try:
+        value = json.loads(text, parse_constant=_refuse)
+    except (ValueError, RecursionError):
+        return Extraction(Outcome.INVALID_JSON)
+    return Extraction(Outcome.PARSED, value)
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is not JSON")

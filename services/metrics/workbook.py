@@ -1,0 +1,46 @@
+"""Excel workbooks of plain tables."""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from openpyxl import Workbook
+from openpyxl.cell import WriteOnlyCell
+from openpyxl.cell.cell import ILLEGAL_CHARACTERS_RE
+from openpyxl.styles import Font
+
+MAX_CELL = 32_767
+"""Characters that a cell of Excel holds; longer texts are cut."""
+
+Cell = str | int | float | None
+Sheet = tuple[str, Sequence[str], Iterable[Sequence[Cell]]]
+"""The name, the columns and the rows of a sheet."""
+
+
+def write_workbook(path: Path, sheets: Iterable[Sheet]) -> None:
+    """Write sheets with a bold, frozen first row; fractions are shown with four decimals.
+
+    Texts stay texts, also those that begin with ``=``; characters that XML cannot hold become
+    U+FFFD.
+    """
+    book = Workbook(write_only=True)
+    for name, columns, rows in sheets:
+        sheet = book.create_sheet(name)
+        sheet.freeze_panes = "A2"
+        sheet.append([_cell(sheet, column, bold=True) for column in columns])
+        for row in rows:
+            sheet.append([_cell(sheet, value) for value in row])
+    book.save(path)
+
+
+def _cell(sheet: Any, value: Cell, *, bold: bool = False) -> Any:
+    if isinstance(value, str):
+        value = ILLEGAL_CHARACTERS_RE.sub("\N{REPLACEMENT CHARACTER}", value)[:MAX_CELL]
+    cell = WriteOnlyCell(sheet, value)
+    if isinstance(value, str):
+        cell.data_type = "s"
+    elif isinstance(value, float):
+        cell.number_format = "0.0000"
+    if bold:
+        cell.font = Font(bold=True)
+    return cell

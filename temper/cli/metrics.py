@@ -1,0 +1,182 @@
+"""``temper metrics``: metrics of files with labels and predictions, computed here."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, RootModel, ValidationError
+
+from services.contracts.yaml_text import parse_yaml
+from services.metrics.tool_call_report import WRITERS, Report, write_report
+from services.metrics.tool_call_rows import outcomes, pair_rows
+from services.metrics.tool_calls import (
+    Comparison,
+    CompositeKey,
+    InvalidCalls,
+    Strict,
+    measure,
+)
+from temper.cli.output import Output
+from temper.client import ClientError
+
+app = typer.Typer(help="Metrics of files with labels and predictions, computed here.")
+
+Labels = Annotated[
+    Path,
+    typer.Option(exists=True, dir_okay=False, help="A JSON list or JSON lines, one per sample."),
+]
+Predictions = Annotated[
+    Path,
+    typer.Option(exists=True, dir_okay=False, help="The same, in the same order; texts are read."),
+]
+Target = Annotated[
+    Path | None,
+    typer.Option("-o", "--output", dir_okay=False, help=f"Write a report: {', '.join(WRITERS)}."),
+]
+Negative = Annotated[
+    bool, typer.Option("--negative", help="Count samples without calls as the tool __NEGATIVE__.")
+]
+StrictTypes = Annotated[
+    bool, typer.Option("--strict-types", help='Tell 100 from "100" and true from "True".')
+]
+Composite = Annotated[
+    Path | None,
+    typer.Option(
+        exists=True, dir_okay=False, help="YAML: {tool: {type: param, value: param, types: [...]}}."
+    ),
+]
+Important = Annotated[
+    str, typer.Option(metavar="A,B", help="Repeat the averages over these tools.")
+]
+AnswerPath = Annotated[
+    str, typer.Option("--path", help="Where a JSON object in a text holds its calls.")
+]
+AllRows = Annotated[bool, typer.Option("--all", help="List all rows, not only the wrong ones.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the metrics as one JSON document.")]
+
+
+class InvalidInput(ClientError):
+    """A file given to the command cannot be used."""
+
+    code = "invalid_input"
+
+
+class _Composite(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    type: str = Field(min_length=1)
+    value: str = Field(min_length=1)
+    types: frozenset[str] = Field(min_length=1)
+
+
+class _Composites(RootModel[dict[str, _Composite]]):
+    """Composite keys by tool."""
+
+
+@app.callback()
+def group() -> None:
+    """Metrics of files with labels and predictions, computed here."""
+
+
+@app.command("tool-calls")
+def tool_calls(
+    labels: Labels,
+    predictions: Predictions,
+    target: Target = None,
+    negative: Negative = False,
+    strict_types: StrictTypes = False,
+    composite: Composite = None,
+    important: Important = "",
+    path: AnswerPath = "label",
+    all_rows: AllRows = False,
+    as_json: AsJson = False,
+) -> None:
+    """Precision, recall and F1 of tool calls, by tool and by parameter."""
+    if target is not None and target.suffix not in WRITERS:
+        raise typer.BadParameter(f"-o: a report is one of {', '.join(WRITERS)}")
+    try:
+        rows = pair_rows(_read(labels), _read(predictions), path)
+    except InvalidCalls as error:
+        raise InvalidInput(str(error)) from error
+    composites = _read_composites(composite) if composite else ()
+    comparison = Comparison(strict_types, negative, composites)
+    names = tuple(filter(None, map(str.strip, important.split(","))))
+    metrics = measure((row.sample for row in rows), comparison)
+    unknown = [name for name in names if name not in metrics.tools]
+    if unknown:
+        known = ", ".join(sorted(metrics.tools)) or "none"
+        raise InvalidInput(f"--important: no tool {unknown[0]!r}; the tools are {known}")
+    report = Report(metrics, rows, names, all_rows)
+    if target is not None:
+        write_report(report, target)
+    if as_json:
+        sys.stdout.write(json.dumps(report.as_json(), ensure_ascii=False, indent=2) + "\n")
+    else:
+        _print(report, target)
+
+
+def _print(report: Report, target: Path | None) -> None:
+    out = Output(as_json=False)
+    for _, columns, rows in list(report.sheets())[:2]:
+        out.table(columns, [[_cell(value) for value in row] for row in rows])
+        out.line("")
+    metrics, found = report.metrics, outcomes(report.rows)
+    out.line(f"equal with one call: {_share(metrics.single)}")
+    out.line(f"equal with several calls: {_share(metrics.multi)}")
+    out.line(f"no JSON: {found['no_json']}; invalid JSON: {found['invalid_json']}")
+    if target is not None:
+        out.note(f"wrote {target}")
+
+
+def _cell(value: str | float | None) -> str:
+    if value is None:
+        return ""
+    return f"{value:.4f}" if isinstance(value, float) else str(value)
+
+
+def _share(strict: Strict) -> str:
+    return f"{strict.hits} of {strict.total}"
+
+
+def _read(file: Path) -> list[Any]:
+    """The values of a JSON list, or of JSON lines."""
+    try:
+        text = file.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise InvalidInput(f"{file}: not UTF-8 (byte {error.start})") from error
+    if text.lstrip()[:1] == "[":
+        try:
+            whole = json.loads(text)
+        except json.JSONDecodeError:
+            pass  # lines of lists also begin with a bracket
+        else:
+            return whole if isinstance(whole, list) else [whole]
+    return [_line(file, number, line) for number, line in _lines(text)]
+
+
+def _lines(text: str) -> list[tuple[int, str]]:
+    return [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
+
+
+def _line(file: Path, number: int, line: str) -> Any:
+    try:
+        return json.loads(line)
+    except json.JSONDecodeError as error:
+        raise InvalidInput(f"{file}: line {number} is not JSON: {error.msg}") from error
+
+
+def _read_composites(file: Path) -> tuple[CompositeKey, ...]:
+    try:
+        found = _Composites.model_validate(parse_yaml(file.read_text(encoding="utf-8"))).root
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise InvalidInput(f"{file}: not YAML: {error}") from error
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"]))
+        raise InvalidInput(f"{file}: {place or 'the file'}: {first['msg']}") from error
+    return tuple(
+        CompositeKey(tool, each.type, each.value, each.types) for tool, each in found.items()
+    )

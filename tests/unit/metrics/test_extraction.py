@@ -1,0 +1,88 @@
+"""Predictions are found in the text of a model, whatever surrounds them."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from services.metrics.extraction import Outcome, at_path, extract_json, strip_reasoning
+
+SCALARS = st.none() | st.booleans() | st.integers() | st.text()
+VALUES = st.recursive(
+    SCALARS, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=8
+)
+CONTAINERS = st.lists(VALUES) | st.dictionaries(st.text(), VALUES)
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("42", "42"),
+        ("<think>5?</think>\n42", "\n42"),
+        ("<think>a</think>b</think>c", "c"),
+        ("opened in the prompt</think>42", "42"),
+        ("[THINK]x[/THINK]42", "42"),
+        ("<think>never ends", "<think>never ends"),
+    ],
+)
+def test_reasoning_is_stripped_up_to_its_last_end(text: str, answer: str) -> None:
+    assert strip_reasoning(text) == answer
+
+
+def test_reasoning_tags_can_be_chosen() -> None:
+    assert strip_reasoning("a</reason>b</think>c", ["</reason>"]) == "b</think>c"
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ('{"a": 1}', {"a": 1}),
+        ('so: {"a": 1} or rather {"b": 2}.', {"b": 2}),
+        ('{"a": 1}</think>{"b": 2}', {"b": 2}),
+        ('```json\n{"a": 1}\n```\n```\n{"b": 2}\n```', {"a": 1}),
+        ('```json\n{"a": 1}\n```\n```json\n{"b": 2}\n```\n{"c": 3}', {"b": 2}),
+        ("```\n[1]\n```\ntext\n```python\n[2]\n```", [2]),
+        ('```JSON\n"text"\n```', "text"),
+        ('a "quote" before {"a": "} and \\" ]"} after', {"a": '} and " ]'}),
+        ("an open [ and an open { first, then [1, 2]", [1, 2]),
+        ('first {"a": 1}, then a stray ] and {x}', {"a": 1}),
+        ('[1, [2, {"a": [3]}]]', [1, [2, {"a": [3]}]]),
+    ],
+)
+def test_the_stated_value_is_found(text: str, value: object) -> None:
+    found = extract_json(text)
+    assert (found.outcome, found.value) == (Outcome.PARSED, value)
+
+
+@pytest.mark.parametrize("text", ["", "no call", "42", '"text"', "an open [", "a stray }"])
+def test_a_text_without_json_is_told(text: str) -> None:
+    assert extract_json(text).outcome is Outcome.NO_JSON
+
+
+@pytest.mark.parametrize(
+    "text", ["{a: 1}", "```json\n{\n```\n[1]", "```\nx\n```", "[NaN]", "[" * 9999 + "]" * 9999]
+)
+def test_a_text_with_broken_json_is_told(text: str) -> None:
+    assert extract_json(text).outcome is Outcome.INVALID_JSON
+
+
+@given(CONTAINERS, st.text(alphabet=st.characters(exclude_characters="`[]{}</>")))
+def test_any_value_is_found_behind_any_prose(value: object, prose: str) -> None:
+    for text in (json.dumps(value), json.dumps(value, indent=2, ensure_ascii=False)):
+        assert extract_json(f"{prose}\n{text}\n").value == value
+        assert extract_json(f"{prose}\n```json\n{text}\n```\n{prose}").value == value
+
+
+@given(st.text() | st.text(alphabet='[]{}"\\`\n a1:,'))
+def test_any_text_has_an_outcome(text: str) -> None:
+    assert extract_json(text).outcome in Outcome
+
+
+def test_a_path_leads_to_a_field() -> None:
+    value = {"answer": [{"label": 7}]}
+    assert at_path(value, "answer.0.label") == 7
+    assert at_path(value, "") is value
+    for path in ("question", "answer.1", "answer.label", "answer.0.label.x"):
+        with pytest.raises(LookupError):
+            at_path(value, path)
