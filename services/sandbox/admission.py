@@ -1,29 +1,32 @@
-"""Admission control: a bounded queue for programs, and a bound on bytes held in memory.
+"""Admission control: which programs run now, and a bounded queue for the others.
 
-The queue rejects early: a request is refused when its expected wait exceeds its queue timeout.
+A program that sleeps takes no place from others: beyond the first few, a program is admitted while
+the processors and the memory that the running ones use leave room. The queue rejects early: a
+request is refused when its expected wait exceeds its queue timeout.
 """
 
 import asyncio
 import math
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from typing import Protocol
 
 from services.contracts.errors import GatewayTimeout
-from services.core.web.errors import error_answer
 
 WATCHED_SECONDS = 5.0
 """Window of the throughput estimate: it covers one to two of these, once the first has passed."""
 LONGEST_RETRY_AFTER = 30.0
-PIECE_BYTES = 1 << 18
-BODY_SECONDS = 60.0
-"""A request whose body makes no progress for longer is rejected."""
+SETTLE_SECONDS = 0.1
+"""A program admitted more recently counts as busy; later its processes tell."""
+LOOK_SECONDS = 0.05
+"""How often the load is looked at while requests wait."""
+CROWDED = 4
+"""So many times more programs share the processors before a request that waits is refused."""
 
 
 class QueueFull(GatewayTimeout):
-    """No slot is free, and none is expected before the queue timeout."""
+    """There is no room for a program, and none is expected before the queue timeout."""
 
     code = "queue_full"
 
@@ -66,21 +69,58 @@ class QueueStats:
     refused_after_waiting: int = 0
 
 
-class Admission:
-    """Slots for programs, granted in order of arrival. Belongs to one event loop."""
+class Load(Protocol):
+    """What running programs leave of the machine."""
 
-    def __init__(self, slots: int) -> None:
+    def has_room(self, memory_bytes: int, recent: Sequence[int], most_busy: int) -> bool:
+        """Whether one more program can run, which may take ``memory_bytes``.
+
+        At most ``most_busy`` programs shall use processors with it. ``recent`` are the memory
+        limits of those just admitted, whose use does not show yet.
+        """
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Permit:
+    """The right of one program to run, since ``granted_at`` by the event loop's clock."""
+
+    memory_bytes: int
+    granted_at: float
+
+
+@dataclass(frozen=True, eq=False)
+class _Waiter:
+    """A request in the queue."""
+
+    grant: asyncio.Future[Permit]
+    memory_bytes: int
+    since: float
+    queue_timeout: float
+
+
+class Admission:
+    """Grants at most ``slots`` permits, in order of arrival. Belongs to one event loop.
+
+    The first ``busy_slots`` are granted whatever the ``load``, further ones only with room for
+    them. Without a load, all are granted.
+    """
+
+    def __init__(self, slots: int, busy_slots: int | None = None, load: Load | None = None) -> None:
         self.slots = slots
+        self.busy_slots = slots if load is None or busy_slots is None else busy_slots
         self.stats = QueueStats()
-        self._free = slots
-        self._waiting: dict[asyncio.Future[None], None] = {}  # in order of arrival
+        self._load = load
+        self._held: dict[Permit, None] = {}  # in order of their grants
+        self._waiting: dict[_Waiter, None] = {}  # in order of arrival
         self._all_free = asyncio.Event()
         self._throughput = ThroughputEstimate()
+        self._look: asyncio.TimerHandle | None = None
 
     @property
     def running(self) -> int:
-        """Slots in use."""
-        return self.slots - self._free
+        """Permits held."""
+        return len(self._held)
 
     @property
     def waiting(self) -> int:
@@ -88,51 +128,46 @@ class Admission:
         return len(self._waiting)
 
     @asynccontextmanager
-    async def permit(self, queue_timeout: float) -> AsyncIterator[None]:
-        """Hold a slot, waiting at most ``queue_timeout`` seconds; raises `QueueFull`.
+    async def permit(self, queue_timeout: float, memory_bytes: int = 0) -> AsyncIterator[None]:
+        """Hold a permit, waiting at most ``queue_timeout`` seconds; raises `QueueFull`.
 
         A request that is cancelled while it waits leaves the queue.
         """
-        await self.acquire(queue_timeout)
+        permit = await self.acquire(queue_timeout, memory_bytes)
         try:
             yield
         finally:
-            self.release()
+            self.release(permit)
 
-    async def acquire(self, queue_timeout: float) -> None:
-        """Acquire a slot, to be returned with `release`; raises `QueueFull`."""
-        if self._free:
-            self._free -= 1
-            return
+    async def acquire(self, queue_timeout: float, memory_bytes: int = 0) -> Permit:
+        """Acquire a permit, to be returned with `release`; raises `QueueFull`."""
         loop = asyncio.get_running_loop()
         now = loop.time()
+        if not self._waiting and self._admits(memory_bytes, self.busy_slots, now):
+            return self._hold(memory_bytes, now)
         self._check_expected_wait(queue_timeout, now)
         if not self._waiting:
             self._throughput.begin(now)
-        grant = loop.create_future()
-        self._waiting[grant] = None
-        alarm = loop.call_later(queue_timeout, self._expire, grant, queue_timeout)
+        waiter = _Waiter(loop.create_future(), memory_bytes, now, queue_timeout)
+        self._waiting[waiter] = None
+        alarm = loop.call_later(queue_timeout, self._expire, waiter)
+        self._look_soon()
         try:
-            await grant
+            return await waiter.grant
         except asyncio.CancelledError:
+            grant = waiter.grant
             if grant.done() and not grant.cancelled() and grant.exception() is None:
-                self.release()  # granted at the same moment
+                self.release(grant.result())  # granted at the same moment
             raise
         finally:
             alarm.cancel()
-            self._waiting.pop(grant, None)
+            self._leave(waiter)
 
-    def release(self) -> None:
-        """Return a slot, to the head of the queue if there is one."""
-        while self._waiting:
-            grant = next(iter(self._waiting))
-            del self._waiting[grant]
-            if not grant.done():  # cancelled, and about to leave the queue
-                self._throughput.grant(grant.get_loop().time())
-                grant.set_result(None)
-                return
-        self._free += 1
-        if self._free == self.slots:
+    def release(self, permit: Permit) -> None:
+        """Return a permit."""
+        del self._held[permit]
+        self._grant()
+        if not self._held:
             self._all_free.set()
 
     async def drained(self) -> None:
@@ -141,6 +176,56 @@ class Admission:
             self._all_free.clear()
             await self._all_free.wait()
 
+    def _admits(self, memory_bytes: int, most_busy: int, now: float) -> bool:
+        if self.running < self.busy_slots:
+            return True
+        if self._load is None or self.running >= self.slots:
+            return False
+        recent = []
+        for permit in reversed(self._held):
+            if now - permit.granted_at >= SETTLE_SECONDS:
+                break
+            recent.append(permit.memory_bytes)
+        return self._load.has_room(memory_bytes, recent, most_busy)
+
+    def _hold(self, memory_bytes: int, now: float) -> Permit:
+        permit = Permit(memory_bytes, now)
+        self._held[permit] = None
+        return permit
+
+    def _grant(self) -> None:
+        """Grant permits from the head of the queue, as far as there is room."""
+        while self._waiting:
+            first = next(iter(self._waiting))
+            if first.grant.done():  # cancelled, and about to leave the queue
+                del self._waiting[first]
+                continue
+            now = first.grant.get_loop().time()
+            is_late = now - first.since >= first.queue_timeout / 2
+            most_busy = self.busy_slots * (CROWDED if is_late else 1)
+            if not self._admits(first.memory_bytes, most_busy, now):
+                break
+            del self._waiting[first]
+            self._throughput.grant(now)
+            first.grant.set_result(self._hold(first.memory_bytes, now))
+        self._look_soon()
+
+    def _look_soon(self) -> None:
+        """Look at the load again, unless only the end of a program can make room."""
+        if self._look is None and self._waiting and self.running < self.slots:
+            loop = next(iter(self._waiting)).grant.get_loop()
+            self._look = loop.call_later(LOOK_SECONDS, self._look_again)
+
+    def _look_again(self) -> None:
+        self._look = None
+        self._grant()
+
+    def _leave(self, waiter: _Waiter) -> None:
+        """Remove a request from the queue; the next one may need less."""
+        if waiter in self._waiting:
+            del self._waiting[waiter]
+            self._grant()
+
     def _check_expected_wait(self, queue_timeout: float, now: float) -> None:
         expected = (
             self._throughput.seconds_for(len(self._waiting) + 1, now) if self._waiting else 0.0
@@ -148,116 +233,16 @@ class Admission:
         if expected > queue_timeout or queue_timeout <= 0:
             self.stats.refused_at_once += 1
             raise QueueFull(
-                f"all {self.slots} slots are taken and {len(self._waiting)} requests are waiting: "
-                f"about {expected:.0f} s, longer than this request can wait",
+                f"{self.running} programs are running and {len(self._waiting)} requests are "
+                f"waiting: about {expected:.0f} s, longer than this request can wait",
                 retry_after=min(LONGEST_RETRY_AFTER, max(1.0, expected - queue_timeout)),
             )
 
-    def _expire(self, grant: asyncio.Future[None], queue_timeout: float) -> None:
-        if not grant.done():
-            self._waiting.pop(grant, None)
+    def _expire(self, waiter: _Waiter) -> None:
+        if not waiter.grant.done():
             self.stats.refused_after_waiting += 1
-            grant.set_exception(
-                QueueFull(f"no slot became free within {queue_timeout:.0f} s", retry_after=1.0)
+            waiter.grant.set_exception(
+                QueueFull(
+                    f"no slot became free within {waiter.queue_timeout:.0f} s", retry_after=1.0
+                )
             )
-
-
-class InFlightBytes:
-    """ASGI middleware that bounds the bytes of all requests and responses in memory by ``limit``.
-
-    A request counts from its first byte until its response is sent; a response counts until the
-    client has read it. What exceeds the limit becomes `GatewayTimeout`.
-    """
-
-    def __init__(self, app: ASGIApp, *, limit: int) -> None:
-        self._app = app
-        self._limit = limit
-        self._in_flight = 0
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle a request; reading its body raises `GatewayTimeout` at the limit."""
-        exchange = _Exchange(self, receive, send)
-        try:
-            await self._app(scope, exchange.receive, exchange.send)
-            if exchange.refusal is not None:
-                await error_answer(exchange.refusal)(scope, receive, send)
-        finally:
-            self._in_flight -= exchange.held
-
-    def reserve(self, count: int) -> None:
-        """Count bytes; raises `GatewayTimeout` if they exceed the limit."""
-        if count and self._in_flight + count > self._limit:
-            raise GatewayTimeout(
-                "requests and responses in memory have reached the limit", code="too_busy"
-            )
-        self._in_flight += count
-
-    def add(self, count: int) -> None:
-        """Count bytes that are there in any case."""
-        self._in_flight += count
-
-    def release(self, count: int) -> None:
-        """Stop counting bytes."""
-        self._in_flight -= count
-
-
-class _Exchange:
-    """One request and its response: ``held`` bytes count until its end.
-
-    ``refusal`` is set if the response does not fit; the application's is dropped then.
-    """
-
-    def __init__(self, budget: InFlightBytes, receive: Receive, send: Send) -> None:
-        self.held = 0
-        self.refusal: GatewayTimeout | None = None
-        self._budget = budget
-        self._receive = receive
-        self._send = send
-        self._body_is_complete = False
-        self._length: int | None = None
-
-    async def receive(self) -> Message:
-        timeout = None if self._body_is_complete else BODY_SECONDS
-        try:
-            async with asyncio.timeout(timeout):
-                message = await self._receive()
-        except TimeoutError:
-            raise GatewayTimeout("the request's body has stalled", code="body_stalled") from None
-        self._body_is_complete = not message.get("more_body", False)
-        self._hold(len(message.get("body", b"")))
-        return message
-
-    async def send(self, message: Message) -> None:
-        if self.refusal is not None:
-            return
-        if message["type"] == "http.response.start":
-            self._length = _content_length(message)
-            try:
-                self._hold(self._length or 0)
-            except GatewayTimeout as refusal:
-                self.refusal = refusal
-                return
-            await self._send(message)
-        else:
-            await self._send_body(message, message.get("body", b""))
-
-    async def _send_body(self, message: Message, body: bytes) -> None:
-        """Send at the client's pace, so that the server buffers no more than a piece."""
-        unannounced = len(body) if self._length is None else 0
-        self._budget.add(unannounced)
-        try:
-            for at in range(0, max(1, len(body)), PIECE_BYTES):
-                more = message.get("more_body", False) or at + PIECE_BYTES < len(body)
-                piece = body[at : at + PIECE_BYTES]
-                await self._send({**message, "body": piece, "more_body": more})
-        finally:
-            self._budget.release(unannounced)
-
-    def _hold(self, count: int) -> None:
-        self._budget.reserve(count)
-        self.held += count
-
-
-def _content_length(start: Message) -> int | None:
-    length = dict(start.get("headers", ())).get(b"content-length")
-    return None if length is None else int(length)

@@ -5,6 +5,7 @@ import contextlib
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 
 from fastapi import FastAPI
 from prometheus_client import CollectorRegistry
@@ -12,12 +13,16 @@ from prometheus_client import CollectorRegistry
 from services.contracts.errors import Unavailable
 from services.core.web.app import create_app
 from services.core.web.auth import Authenticator
-from services.sandbox.admission import Admission, InFlightBytes
+from services.sandbox.admission import Admission
 from services.sandbox.context import SandboxContext
 from services.sandbox.engine import Engine
 from services.sandbox.execution import Executable, Execution, ExitReason, Limits, Runner
+from services.sandbox.free_memory import FreeMemory, memory_groups
 from services.sandbox.host import router as host
+from services.sandbox.in_flight import InFlightBytes
+from services.sandbox.load import ProgramLoad, free_bytes
 from services.sandbox.metrics import NetworkMetrics, QueueMetrics, RunMetrics, SessionMetrics
+from services.sandbox.pool.pool import Pool
 from services.sandbox.runs.routes import router as runs
 from services.sandbox.runs.service import Runs
 from services.sandbox.sessions.files import router as session_files
@@ -69,7 +74,9 @@ def create_sandbox(settings: SandboxSettings, engine: Engine) -> FastAPI:
 def _create_context(
     settings: SandboxSettings, engine: Engine, registry: CollectorRegistry
 ) -> SandboxContext:
-    admission = Admission(settings.concurrency)
+    admission = Admission(
+        settings.sandbox_concurrency, settings.busy_programs, _create_load(engine.pool)
+    )
     registry.register(QueueMetrics(admission, engine.languages.cache))
     if engine.pool.network is not None:
         registry.register(NetworkMetrics(engine.pool.network))
@@ -82,6 +89,13 @@ def _create_context(
         notebooks=notebooks,
         sessions=Sessions(notebooks, admission, SessionMetrics(registry)),
     )
+
+
+def _create_load(pool: Pool) -> ProgramLoad:
+    shared = pool.shared_disk
+    free_disk = None if shared is None else partial(free_bytes, shared)
+    memory = FreeMemory(memory_groups())
+    return ProgramLoad(pool.occupants, memory, free_disk, pool.disk_bytes)
 
 
 TRUSTED_SECONDS = 2.0

@@ -86,11 +86,12 @@ async def _preparing(folder: Path | None) -> AsyncIterator[None]:
 
 def _capacity(settings: SandboxSettings) -> Capacity:
     return Capacity(
-        programs=settings.concurrency,
+        programs=settings.sandbox_concurrency,
         # A /run_jupyter request holds a program's slot and needs a notebook as well.
-        sessions=settings.sandbox_max_sessions + settings.concurrency,
+        sessions=settings.sandbox_max_sessions + settings.sandbox_concurrency,
         processes=settings.sandbox_processes,
         disk_bytes=settings.sandbox_disk_mb << 20,
         cores=settings.sandbox_cores,
         idle_seconds=settings.sandbox_idle_seconds,
+        busy=settings.busy_programs,
     )

@@ -24,11 +24,17 @@ def _destination(text: str) -> str:
 class SandboxSettings(AccessSettings):
     """Limits of programs, and how many run concurrently."""
 
-    sandbox_concurrency: int | None = Field(
+    sandbox_concurrency: int = Field(
+        default=256,
+        ge=1,
+        le=400,
+        description="Programs that run concurrently, sleeping ones included.",
+    )
+    sandbox_busy_programs: int | None = Field(
         default=None,
         ge=1,
-        le=4096,
-        description="Programs that run concurrently; null: twice the cores, at least 4.",
+        le=400,
+        description="Programs that compute concurrently; null: twice the cores, at least 4.",
     )
     sandbox_queue_seconds: float = Field(
         default=60.0, ge=0.1, le=3600.0, description="Longest wait of a request for a slot."
@@ -115,9 +121,10 @@ class SandboxSettings(AccessSettings):
         return self
 
     @property
-    def concurrency(self) -> int:
-        """Number of programs that run concurrently."""
-        return self.sandbox_concurrency or max(4, 2 * (os.cpu_count() or 1))
+    def busy_programs(self) -> int:
+        """Number of programs that are admitted whatever they do; more have to fit beside them."""
+        busy = self.sandbox_busy_programs or max(4, 2 * (os.cpu_count() or 1))
+        return min(busy, self.sandbox_concurrency)
 
     @property
     def prepared_folder(self) -> Path:

@@ -72,7 +72,7 @@ def create_pool(
 def _disk_share(folder: Path, capacity: Capacity) -> int:
     """A program's disk limit where all share one file system: none can take another's space."""
     system = os.statvfs(folder)
-    share = system.f_bavail * system.f_frsize // capacity.programs
+    share = system.f_bavail * system.f_frsize // (capacity.busy or capacity.programs)
     return min(capacity.disk_bytes, int(share * _DISK_SHARE))
 
 

@@ -20,9 +20,10 @@ from services.sandbox.execution import (
 )
 from services.sandbox.guest.layout import Configuration
 from services.sandbox.isolation.cgroups import Cgroups
+from services.sandbox.isolation.tier import Tier
 from services.sandbox.network.proxy import Network
 from services.sandbox.pool.sessions import SessionProcess
-from services.sandbox.pool.slot import Slot, SlotLost
+from services.sandbox.pool.slot import Occupant, Slot, SlotLost
 from services.sandbox.pool.warm_pool import WarmPool
 from services.sandbox.pool.zygote import ALL, BASE, NOTEBOOK, Profile, Zygote, choose_profile
 
@@ -49,8 +50,9 @@ _NOT_STARTED = Outcome(
 class Capacity:
     """Bounds of a pool, and of one program's use of everything but memory.
 
-    The processes of one program share the time of ``cores`` processors. Slots that wait longer than
-    ``idle_seconds`` for a program are retired.
+    ``busy`` of the programs, by default all, share the disk where they have none of their own;
+    more are admitted only with room left. The processes of one program share the time of ``cores``
+    processors. Slots that wait longer than ``idle_seconds`` for a program are retired.
     """
 
     programs: int
@@ -60,6 +62,7 @@ class Capacity:
     cores: float = 2.0
     open_files: int = 1024
     idle_seconds: float = 60.0
+    busy: int | None = None
 
 
 class Pool:
@@ -144,6 +147,23 @@ class Pool:
             finally:
                 warm_pool.release(slot)
         raise AssertionError("unreachable")
+
+    def occupants(self) -> list[Occupant]:
+        """The programs that run now."""
+        pools = self._warm_pools.values()
+        return [occupant for warm_pool in pools for occupant in warm_pool.occupants()]
+
+    @property
+    def shared_disk(self) -> Path | None:
+        """The folder whose file system the programs share; None if each has its own."""
+        if self._configuration.tier == Tier.FULL:
+            return None
+        return Path(self._configuration.root)
+
+    @property
+    def disk_bytes(self) -> int:
+        """Disk limit of a program."""
+        return self._configuration.disk_bytes
 
     async def open_session(self, execution: Execution) -> SessionProcess:
         """Start a notebook's driver with the files, environment and memory of ``execution``.

@@ -7,6 +7,7 @@ import select
 import signal
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from services.sandbox.execution import (
     Command,
@@ -41,6 +42,15 @@ _LAST_WORD_SECONDS = 2.0
 _SETTLE_BYTES = 32 << 20
 
 
+@dataclass(frozen=True)
+class Occupant:
+    """A running program: its slot's process id, its start (monotonic), and its memory limit."""
+
+    pid: int
+    began: float
+    memory_bytes: int
+
+
 class SlotLost(Exception):
     """The slot's processes died or hang; ``begun`` unless the program certainly has not started."""
 
@@ -67,6 +77,7 @@ class Slot:
         self.number = number
         self.broken = False
         self.last_used = time.monotonic()
+        self.occupant: Occupant | None = None
         self._process = process
         self._cgroup = cgroup
         self._network = network
@@ -85,6 +96,7 @@ class Slot:
 
     async def prepare(self) -> None:
         """Wait until a fresh sandbox is ready for the next run; raises `SlotLost`."""
+        self.occupant = None
         layout, _ = await self.answer(_READY_SECONDS)
         if self._network is not None:
             self._proxy = self._network.proxy(self._take_descriptor())
@@ -120,6 +132,8 @@ class Slot:
                 error.begun = False  # a program starts once it has the whole message
             raise
         run.started()
+        limit = execution.limits.memory_bytes
+        self.occupant = Occupant(self._process.pid, time.monotonic(), limit)
         return run
 
     async def answer(self, seconds: float | None) -> tuple[Header, bytes]:

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
 
 from services.sandbox.execution import SandboxFailure
-from services.sandbox.pool.slot import Slot
+from services.sandbox.pool.slot import Occupant, Slot
 
 logger = logging.getLogger(__name__)
 
@@ -45,6 +45,10 @@ class WarmPool:
             if place.done() and not place.cancelled() and place.exception() is None:
                 self._dispatch(place.result())
             raise
+
+    def occupants(self) -> list[Occupant]:
+        """The programs that run in its slots."""
+        return [slot.occupant for slot in self._slots if slot.occupant is not None]
 
     def release(self, slot: Slot) -> None:
         """Return a slot after a run; it prepares its next sandbox in the background."""

@@ -37,7 +37,7 @@ def check_cases(runs: Runs, request: RunCasesRequest) -> CasesRun:
 
 async def run_cases(runs: Runs, cases: CasesRun) -> RunCasesResponse:
     """Compile in one slot, then run each case in its own slot; raises `QueueFull`."""
-    async with runs.permit(cases.program.queue_timeout):
+    async with runs.permit(cases.program, cases.program.queue_timeout):
         compiled = await runs.compile(cases.program)
     if compiled.build is None:
         results = [CaseResult(status=CaseStatus.NOT_RUN) for _ in cases.request.cases]
@@ -78,7 +78,7 @@ class _CaseRunner:
         count = len(cases.request.cases)
         self._results = [CaseResult(status=CaseStatus.NOT_RUN)] * count
         self._share = _share(runs.settings.sandbox_output_bytes, count)
-        self._concurrent = asyncio.Semaphore(runs.admission.slots)
+        self._concurrent = asyncio.Semaphore(runs.admission.busy_slots)
         self._tasks: list[asyncio.Task[None]] = []
 
     async def run(self) -> list[CaseResult]:
@@ -92,7 +92,8 @@ class _CaseRunner:
         return self._results
 
     async def _run_in_slot(self, index: int, case: Case) -> None:
-        async with self._concurrent, self._runs.permit(self._runs.settings.sandbox_queue_seconds):
+        queue_seconds = self._runs.settings.sandbox_queue_seconds
+        async with self._concurrent, self._runs.permit(self._program, queue_seconds):
             result = await self._run(case)
         self._results[index] = result
         if self._request.stop_on_first_failure and result.status is not CaseStatus.PASSED:

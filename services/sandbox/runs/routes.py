@@ -69,7 +69,7 @@ async def cases(request: Request, sandbox: Sandbox, _principal: ToolPrincipal) -
 
 
 async def _run(runs: Runs, run: CodeRun) -> RunCodeResponse:
-    async with runs.permit(run.program.queue_timeout):
+    async with runs.permit(run.program, run.program.queue_timeout):
         return await runs.execute(run)
 
 

@@ -64,11 +64,14 @@ class Runs:
         )
 
     @asynccontextmanager
-    async def permit(self, queue_timeout: float) -> AsyncIterator[None]:
-        """Hold a slot, acquired within ``queue_timeout`` seconds; raises `QueueFull`."""
+    async def permit(self, program: Program, queue_timeout: float) -> AsyncIterator[None]:
+        """Hold a slot for a program, acquired within ``queue_timeout`` seconds.
+
+        Raises `QueueFull`.
+        """
         loop = asyncio.get_running_loop()
         asked = loop.time()
-        async with self.admission.permit(queue_timeout):
+        async with self.admission.permit(queue_timeout, program.running.memory_bytes):
             self.metrics.waited(loop.time() - asked)
             yield
 

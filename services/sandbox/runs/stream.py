@@ -19,7 +19,7 @@ def run_stream(runs: Runs, run: CodeRun) -> EventStream:
 
     async def work(events: RunEvents) -> RunCodeResponse:
         # The slot is released when the program ends, however slowly the client reads.
-        async with runs.permit(run.program.queue_timeout):
+        async with runs.permit(run.program, run.program.queue_timeout):
             events.begin()
             return await runs.execute(run, events.printed, events.compiled)
 

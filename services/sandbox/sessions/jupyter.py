@@ -86,7 +86,7 @@ async def run_jupyter(
 ) -> RunJupyterResponse:
     """Run the cells in one slot; raises `QueueFull`. Cancelling this kills them."""
     queue_timeout = min(CLIENT_SLACK_SECONDS, notebooks.settings.sandbox_queue_seconds)
-    async with admission.permit(queue_timeout):
+    async with admission.permit(queue_timeout, run.memory_bytes):
         began = time.monotonic()
         try:
             notebook = await notebooks.open(run.files, run.memory_bytes, tuple(run.fetch))

@@ -107,7 +107,7 @@ class Sessions:
         check_seconds(cell.timeout, "timeout", self._settings)
         queue_timeout = min(CLIENT_SLACK_SECONDS, self._settings.sandbox_queue_seconds)
         with session.executing() as notebook:
-            async with self._admission.permit(queue_timeout):
+            async with self._admission.permit(queue_timeout, session.memory_bytes):
                 begun()
                 outputs = CellOutputs(self._notebooks.budget(), listener)
                 result = await run_cell(notebook, cell.code, cell.timeout, outputs)

@@ -30,7 +30,7 @@ class OpenSession:
         self.owner = owner
         self.notebook = notebook
         self.idle_timeout = idle_timeout
-        self._memory_bytes = memory_bytes
+        self.memory_bytes = memory_bytes
         self._created = self._last_used = time.monotonic()
         self._last_moment = self._created + lifetime
         self._requests = 0
@@ -92,7 +92,7 @@ class OpenSession:
             last_used_at=_date(self._last_used),
             expires_at=_date(self.expires_at),
             idle_timeout=self.idle_timeout,
-            memory_limit_mb=self._memory_bytes >> 20,
+            memory_limit_mb=self.memory_bytes >> 20,
             restarts=self.notebook.restarts,
             end_reason=self.notebook.end_reason if self.has_ended else None,
         )

@@ -121,6 +121,16 @@ def test_more_cases_than_slots_are_handled(compute_score: Callable[..., Any]) ->
     assert score == 1.0, {case["status"] for case in metadata}
 
 
+@pytest.mark.long
+def test_a_hundred_programs_that_time_out_are_each_reported(verl: Import, sandbox: str) -> None:
+    check = verl("utils.reward_score.sandbox_fusion.utils").check_correctness
+    cases = {"inputs": [""] * 100, "outputs": [""] * 100}
+
+    results, metadata = check(f"{sandbox}/run_code", cases, "while True: pass", timeout=10)
+
+    assert results == [-3] * 100, {case["status"] for case in metadata}
+
+
 @pytest.mark.parametrize(
     ("code", "expected", "status"),
     [

@@ -2,6 +2,8 @@
 
 import asyncio
 import contextlib
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import pytest
 from hypothesis import settings
@@ -13,7 +15,7 @@ from hypothesis.stateful import (
     rule,
 )
 
-from services.sandbox.admission import Admission, QueueFull
+from services.sandbox.admission import CROWDED, SETTLE_SECONDS, Admission, QueueFull
 from tests.support.virtual_time import VirtualLoop, run_in_virtual_time
 
 PLACES = 2
@@ -204,3 +206,71 @@ def test_a_moving_queue_accepts_requests_again() -> None:
 
     assert refused is None
     assert taken == 0
+
+
+@dataclass
+class FakeLoad:
+    """All programs are asleep once they have settled, and so many bytes are left."""
+
+    free: int = 1000
+
+    def has_room(self, memory_bytes: int, recent: Sequence[int], most_busy: int) -> bool:
+        return len(recent) < most_busy and sum(recent) + memory_bytes <= self.free
+
+
+class Spinning:
+    """All programs compute."""
+
+    admission: Admission
+
+    def has_room(self, _memory_bytes: int, _recent: Sequence[int], most_busy: int) -> bool:
+        return self.admission.running < most_busy
+
+
+def test_programs_that_sleep_take_no_place() -> None:
+    async def crowd() -> list[float | None]:
+        admission = Admission(100, 4, FakeLoad())
+        return await asyncio.gather(*(visit(admission, 60.0, 20.0) for _ in range(100)))
+
+    waited = run_in_virtual_time(crowd())
+
+    assert None not in waited
+    assert waited[:4] == [0.0] * 4
+    assert max(filter(None, waited)) < 100 / 4 * 2 * SETTLE_SECONDS
+
+
+def test_more_programs_than_slots_wait_however_idle_they_are() -> None:
+    async def crowd() -> list[float | None]:
+        admission = Admission(10, 4, FakeLoad())
+        return await asyncio.gather(*(visit(admission, 5.0, 20.0) for _ in range(11)))
+
+    waited = run_in_virtual_time(crowd())
+
+    assert waited[10] == pytest.approx(5.0)
+
+
+def test_processors_are_shared_by_more_programs_rather_than_refusing_a_request() -> None:
+    async def crowd() -> list[float | None]:
+        load = Spinning()
+        admission = load.admission = Admission(100, 4, load)
+        return await asyncio.gather(*(visit(admission, 60.0, 20.0) for _ in range(4 * CROWDED + 1)))
+
+    waited = run_in_virtual_time(crowd())
+
+    assert waited[:4] == [0.0] * 4
+    assert [each and round(each) for each in waited[4:-1]] == [10] * (4 * CROWDED - 4)
+    assert waited[-1] is None
+
+
+def test_a_program_waits_until_the_memory_it_may_take_is_free() -> None:
+    async def wait() -> float:
+        loop = asyncio.get_running_loop()
+        load = FakeLoad(free=100)
+        admission = Admission(10, 1, load)
+        await admission.acquire(1.0, memory_bytes=100)
+        loop.call_later(7.0, setattr, load, "free", 200)
+        asked = loop.time()
+        await admission.acquire(20.0, memory_bytes=200)
+        return loop.time() - asked
+
+    assert run_in_virtual_time(wait()) == pytest.approx(7.0, abs=0.1)

@@ -7,8 +7,8 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from services.contracts.errors import GatewayTimeout
-from services.sandbox import admission
-from services.sandbox.admission import PIECE_BYTES, InFlightBytes
+from services.sandbox import in_flight
+from services.sandbox.in_flight import PIECE_BYTES, InFlightBytes
 
 LIMIT = 100
 
@@ -137,7 +137,7 @@ def test_unread_responses_count_and_are_passed_on_in_pieces() -> None:
 
 
 def test_a_body_that_stalls_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(admission, "BODY_SECONDS", 0.01)
+    monkeypatch.setattr(in_flight, "BODY_SECONDS", 0.01)
 
     async def stall() -> Message:
         await asyncio.Event().wait()

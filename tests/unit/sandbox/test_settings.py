@@ -18,7 +18,7 @@ def test_defaults_are_no_network_and_at_least_four_programs() -> None:
     settings = SandboxSettings()
 
     assert settings.sandbox_network_allow == []
-    assert settings.concurrency >= 4
+    assert settings.busy_programs >= 4
 
 
 def test_settings_are_read_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -29,7 +29,7 @@ def test_settings_are_read_from_the_environment(monkeypatch: pytest.MonkeyPatch)
 
     settings = SandboxSettings()
 
-    assert settings.concurrency == 3
+    assert (settings.sandbox_concurrency, settings.busy_programs) == (3, 3)
     assert settings.sandbox_minimum_tier is Tier.FULL
     assert settings.sandbox_network_allow == ["mirror.example:443", "10.0.0.1:80"]
     assert settings.keyless_hosts is None

@@ -1,0 +1,141 @@
+"""The load of running programs: which of them compute, and what memory and disk they leave.
+
+Looked at only while more programs want to run than are admitted in any case.
+"""
+
+import os
+import time
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from services.sandbox.admission import LOOK_SECONDS, SETTLE_SECONDS
+from services.sandbox.pool.slot import Occupant
+
+_ASLEEP_SECONDS = 0.25
+"""A program found asleep is not looked at again for so long."""
+_MOST_PROCESSES = 64
+"""A program with more processes counts as computing."""
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+_STATE, _THREADS, _PAGES = 0, 17, 21
+"""Positions in /proc/PID/stat, behind the name."""
+
+
+class Activity(NamedTuple):
+    """Whether any thread of a program is running or waits for a processor, and its memory."""
+
+    computes: bool
+    resident_bytes: int
+
+
+class _Sample(NamedTuple):
+    """``busy`` programs compute, and may take all but ``free_bytes`` of the memory left."""
+
+    busy: int
+    free_bytes: int
+
+
+class ProgramLoad:
+    """What the programs of a pool use; a `Load`.
+
+    ``occupants`` are the running ones. ``free_memory`` tells the bytes that are left, ``free_disk``
+    those of the disk that they share, if they do; each may take ``disk_bytes`` of it.
+    """
+
+    def __init__(
+        self,
+        occupants: Callable[[], Iterable[Occupant]],
+        free_memory: Callable[[], int],
+        free_disk: Callable[[], int] | None = None,
+        disk_bytes: int = 0,
+    ) -> None:
+        self._occupants = occupants
+        self._free_memory = free_memory
+        self._free_disk = free_disk
+        self._disk_bytes = disk_bytes
+        self._asleep: dict[int, float] = {}
+        self._sample = _Sample(0, 0)
+        self._sampled = 0.0
+
+    def has_room(self, memory_bytes: int, recent: Sequence[int], most_busy: int) -> bool:
+        """Whether one more program can run without taking what those that compute may need.
+
+        A sleeping program counts with what it holds only.
+        """
+        if len(recent) >= most_busy:
+            return False
+        now = time.monotonic()
+        if now - self._sampled >= LOOK_SECONDS:
+            self._sample, self._sampled = self._look(now), now
+        busy = self._sample.busy + len(recent)
+        if busy >= most_busy or self._sample.free_bytes < memory_bytes + sum(recent):
+            return False
+        return self._free_disk is None or self._free_disk() >= (busy + 1) * self._disk_bytes
+
+    def _look(self, now: float) -> _Sample:
+        busy, free_bytes = 0, self._free_memory()
+        asleep: dict[int, float] = {}
+        for occupant in self._occupants():
+            if now - occupant.began < SETTLE_SECONDS:
+                continue  # counted by its permit
+            if self._asleep.get(occupant.pid, 0.0) > now:
+                asleep[occupant.pid] = self._asleep[occupant.pid]
+                continue
+            computes, resident = activity(occupant.pid)
+            if computes:
+                busy += 1
+                free_bytes -= max(0, occupant.memory_bytes - resident)
+            else:
+                asleep[occupant.pid] = now + _ASLEEP_SECONDS
+        self._asleep = asleep
+        return _Sample(busy, free_bytes)
+
+
+def free_bytes(folder: Path) -> int:
+    """Bytes left on the file system of a folder."""
+    system = os.statvfs(folder)
+    return system.f_bavail * system.f_frsize
+
+
+def activity(slot: int) -> Activity:
+    """What the programs below a slot's process do; they compute if they cannot be seen."""
+    try:
+        pending = _children(slot, slot)
+    except OSError:
+        return Activity(True, 0)
+    seen, resident = 0, 0
+    while pending:
+        pid = pending.pop()
+        seen += 1
+        with suppress(OSError):  # it has ended
+            fields = _stat(f"/proc/{pid}/stat")
+            resident += int(fields[_PAGES]) * _PAGE
+            threads = [pid] if fields[_THREADS] == b"1" else _threads(pid)
+            if seen > _MOST_PROCESSES or _computes(pid, threads):
+                return Activity(True, resident)
+            for thread in threads:
+                pending += _children(pid, thread)
+    return Activity(False, resident)
+
+
+def _computes(pid: int, threads: list[int]) -> bool:
+    return any(_stat(f"/proc/{pid}/task/{thread}/stat")[_STATE] == b"R" for thread in threads)
+
+
+def _stat(path: str) -> list[bytes]:
+    """The fields of a process or thread behind its name."""
+    return _read(path).rpartition(b")")[2].split()
+
+
+def _threads(pid: int) -> list[int]:
+    return [int(name) for name in os.listdir(f"/proc/{pid}/task")]  # noqa: PTH208 - names
+
+
+def _children(pid: int, thread: int) -> list[int]:
+    return [int(child) for child in _read(f"/proc/{pid}/task/{thread}/children").split()]
+
+
+def _read(path: str) -> bytes:
+    with open(path, "rb", buffering=0) as file:
+        return file.read()

@@ -1,0 +1,54 @@
+"""Programs that sleep take no place from others."""
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from functools import partial
+
+import pytest
+
+from tests.integration.sandbox.test_queue import SLEEP, ask, running, waiting
+from tests.support.sandbox import Sandbox, running_sandbox
+from tests.support.waiting import wait_for
+
+BUSY = 2
+SLEEPERS = 8
+SPIN = "print('begun', flush=True)\nwhile True: pass"
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
+    """A service with two places for programs that compute."""
+    folder = tmp_path_factory.mktemp("small")
+    with running_sandbox(folder, TEMPER_SANDBOX_BUSY_PROGRAMS=str(BUSY)) as sandbox:
+        yield sandbox
+    assert "Traceback" not in (folder / "sandbox.log").read_text()
+
+
+def test_sleepers_make_nobody_wait(small: Sandbox) -> None:
+    with ExitStack() as sleepers:
+        for _ in range(SLEEPERS):
+            sleepers.enter_context(ask(small, "/run_code", SLEEP))
+        wait_for(lambda: running(small) == SLEEPERS, "all of them run")
+        assert small.output("print(1)") == "1\n"
+        assert running(small) == SLEEPERS
+    wait_for(lambda: running(small) == 0, "all are gone")
+
+
+def test_programs_that_compute_wait_for_each_other(small: Sandbox) -> None:
+    with ExitStack() as spinners:
+        for _ in range(BUSY + 1):
+            spinners.enter_context(ask(small, "/run_code", SPIN))
+        wait_for(lambda: waiting(small) == 1, "one waits")
+        assert running(small) == BUSY
+    wait_for(lambda: (running(small), waiting(small)) == (0, 0), "all are gone")
+
+
+def test_many_sleepers_and_many_short_programs_are_all_served(small: Sandbox) -> None:
+    count = 30
+    codes = [f"import time\ntime.sleep(1)\nprint({n})" for n in range(count)]
+    codes += [f"print({n})" for n in range(count)]
+
+    with ThreadPoolExecutor(len(codes)) as clients:
+        outputs = list(clients.map(partial(small.output, compile_timeout=300), codes))
+    assert outputs == [f"{n}\n" for n in range(count)] * 2
