@@ -19,6 +19,7 @@ from services.sandbox.execution import (
     Stream,
 )
 from services.sandbox.guest.frames import ChannelClosed, Header
+from services.sandbox.guest.layout import LAYOUT
 from services.sandbox.isolation.cgroup import Cgroup
 from services.sandbox.network.proxy import Network, Proxy
 from services.sandbox.pool.protocol import (
@@ -120,7 +121,8 @@ class Slot:
         environment = run_environment(layout, execution.environment, proxied=proxied)
         message = build_request(execution, command, seconds, environment)
         self._limit_memory(execution.limits.memory_bytes)
-        run = Run(self, self._cgroup, execution, seconds, listener, self._proxy)
+        folder = layout["workspace"].removesuffix(LAYOUT.workspace)
+        run = Run(self, self._cgroup, execution, seconds, listener, self._proxy, folder)
         self._proxy = None
         try:
             descriptors = run.ends if channel is None else [*run.ends, channel]
@@ -244,7 +246,10 @@ class Slot:
 
 
 class Run:
-    """A program that runs in a slot."""
+    """A program that runs in a slot.
+
+    ``folder`` holds its private folders; empty if they are at the same place in every run.
+    """
 
     def __init__(
         self,
@@ -254,10 +259,14 @@ class Run:
         seconds: float | None,
         listener: OutputListener | None,
         proxy: Proxy | None,
+        folder: str,
     ) -> None:
         self._slot = slot
         self._cgroup = cgroup
         self._seconds = seconds
+        self._folder = folder.encode()
+        if listener is not None and folder:
+            listener = self._in_place(listener)
         limit = execution.limits.output_bytes
         self._stdin = Input(execution.stdin)
         self._stdout = Output(Stream.STDOUT, limit, listener)
@@ -328,14 +337,24 @@ class Run:
     def _ended_by_memory(self) -> Header:
         return oom_result(time.monotonic() - self._began)
 
+    def _in_place(self, listener: OutputListener) -> OutputListener:
+        return lambda stream, piece: listener(stream, self._as_in_place(piece))
+
+    def _as_in_place(self, output: bytes) -> bytes:
+        """Output as if the private folders were where the full tier has them.
+
+        Otherwise tracebacks and compiler messages would differ from run to run.
+        """
+        return output.replace(self._folder, b"") if self._folder else output
+
     def _outcome(self, header: Header, body: bytes) -> Outcome:
         ending = exit_reason_of(header, memory_ran_out=self._memory_ran_out())
         peak = self._cgroup.peak()
         return Outcome(
             exit_reason=ending,
             return_code=None if ending is ExitReason.TIMED_OUT else header["return_code"],
-            stdout=self._stdout.kept,
-            stderr=self._stderr.kept,
+            stdout=self._as_in_place(self._stdout.kept),
+            stderr=self._as_in_place(self._stderr.kept),
             stdout_cut=self._stdout.cut,
             stderr_cut=self._stderr.cut,
             wall_seconds=header["wall_seconds"],

@@ -5,8 +5,8 @@ import signal
 
 import pytest
 
-from services.sandbox.execution import Executable, ExitReason
-from tests.integration.sandbox.pool.programs import MEGABYTE, execution, python, run
+from services.sandbox.execution import Executable, ExitReason, Stream
+from tests.integration.sandbox.pool.programs import MEGABYTE, execution, python, run, start
 from tests.support.sandbox_pool import PoolInThread
 from tests.support.time_limits import with_enough_time
 
@@ -52,6 +52,27 @@ open(b"\\xff.txt", "w").close()
         "main.py": source.encode(),
     }
     assert outcome.left_out == ()
+
+
+def test_messages_name_the_same_paths_in_every_run_and_tier(sandbox: PoolInThread) -> None:
+    source = (
+        "import os, sys\nfrom helper import helper\n"
+        "print(os.getcwd(), os.environ['TMPDIR'])\nsys.exit(helper())"
+    )
+    program = python(source, files={"helper.py": b"def helper():\n    return 1 / 0\n"})
+    pieces: dict[Stream, bytes] = dict.fromkeys(Stream, b"")
+
+    def listen(stream: Stream, piece: bytes) -> None:
+        pieces[stream] += piece
+
+    outcomes = [run(sandbox, program) for _ in range(3)]
+    start(sandbox, program, listen).result(60)
+
+    assert {outcome.stdout for outcome in outcomes} == {b"/workspace /tmp\n"}
+    (trace,) = {outcome.stderr for outcome in outcomes}
+    assert b'File "/workspace/main.py", line 4' in trace
+    assert b'File "/workspace/helper.py", line 2' in trace
+    assert pieces == {Stream.STDOUT: b"/workspace /tmp\n", Stream.STDERR: trace}
 
 
 def test_files_beyond_the_limit_are_left_out(sandbox: PoolInThread) -> None:
