@@ -1,9 +1,10 @@
-"""Latency that the gateway adds to a forwarded tool request.
+"""What the gateway adds to a forwarded tool request: latency, processor time, requests per second.
 
 A stand-in for the service answers at once; the same requests go to it directly and through a real
 gateway, in turn, so that whatever else the machine does meets both alike. Prints milliseconds, for
-connections that are kept and for a new one each time, as most callers of tools make. Run from the
-repository root:
+connections that are kept and for a new one each time, as most callers of tools make. Then does the
+same with searches of a real retrieval service, and prints how many of them a second the gateway
+leaves. Run from the repository root:
 
     python -m benchmarks.forward [requests]
 """
@@ -20,16 +21,22 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import uvicorn
 from starlette.types import Receive, Scope, Send
 
-from tests.support.processes import free_port, running_gateway
+from tests.support.corpora import synthetic
+from tests.support.processes import free_port, running_service
+from tests.support.retrieval import build_index, running_retrieval
 from tests.support.waiting import wait_for
 
 REQUESTS = 3000
 WARM_UP = 300
 AT_ONCE = 64
+PASSAGES = 20_000
+ROUNDS = 5
 
+HEAD = "POST /retrieve HTTP/1.1\r\nHost: 127.0.0.1\r\n"
 REQUEST = json.dumps(
     {
         "compile_timeout": 10,
@@ -51,14 +58,13 @@ def main() -> None:
     requests = int(sys.argv[1]) if len(sys.argv) > 1 else REQUESTS
     with tempfile.TemporaryDirectory() as folder, running_stub() as stub:
         settings = {"TEMPER_HOME": folder, "TEMPER_SANDBOX_URL": f"http://127.0.0.1:{stub}"}
-        with running_gateway(settings, Path(folder) / "gateway.log") as url:
-            gateway = int(url.rpartition(":")[2])
+        with running_service("services.api", settings, Path(folder) / "gateway.log") as (_, url):
+            gateway = _port(url)
             print(f"{'':<22}{'direct':>9}{'gateway':>9}{'added':>9}   ms, median")
             for name, is_kept in (("connection kept", True), ("new connection", False)):
                 compare(name, Caller(stub, is_kept), Caller(gateway, is_kept), requests)
-            for port, name in ((stub, "direct"), (gateway, "through the gateway")):
-                rate = asyncio.run(requests_per_second(port, requests))
-                print(f"{name}: {rate:,.0f} requests/s at {AT_ONCE} at once")
+    with tempfile.TemporaryDirectory() as folder:
+        compare_searches(Path(folder), requests)
 
 
 class Caller:
@@ -88,25 +94,57 @@ def compare(name: str, direct: Caller, through: Caller, requests: int) -> None:
     print(f"{name:<22}{without:>9.2f}{with_gateway:>9.2f}{added:>9.2f}")
 
 
-async def requests_per_second(port: int, requests: int) -> float:
+def compare_searches(folder: Path, requests: int) -> None:
+    """Search directly and through a gateway, in turn; print the rates and their ratio."""
+    build_index(folder / "indexes", "made", synthetic.passages(PASSAGES))
+    queries = iter(list(synthetic.questions(2 * ROUNDS * requests, PASSAGES)))
+    with running_retrieval(
+        folder, folder / "indexes", "made", TEMPER_RETRIEVAL_CACHE_MB="0"
+    ) as service:
+        settings = {"TEMPER_HOME": str(folder), "TEMPER_RETRIEVAL_URL": service.url}
+        with running_service("services.api", settings, folder / "gateway.log") as (gateway, url):
+            process = psutil.Process(gateway.pid)
+            rates: dict[str, list[float]] = {service.url: [], url: []}
+            before = sum(process.cpu_times()[:2])
+            for _ in range(ROUNDS):
+                for origin, measured in rates.items():
+                    bodies = [_search(next(queries)) for _ in range(requests)]
+                    measured.append(asyncio.run(searches_per_second(_port(origin), bodies)))
+            spent = sum(process.cpu_times()[:2]) - before
+    direct, through = (statistics.median(measured) for measured in rates.values())
+    print(
+        f"searches/s at {AT_ONCE} at once, median of {ROUNDS} rounds in turn: {direct:,.0f} direct"
+    )
+    print(f"{through:,.0f} through the gateway ({through / direct:.0%}), which spends")
+    print(f"{1e3 * spent / (ROUNDS * requests):.2f} ms of processor time on each")
+
+
+def _search(query: str) -> bytes:
+    return json.dumps({"queries": [query], "topk": 3, "return_scores": True}).encode()
+
+
+def _port(url: str) -> int:
+    return int(url.rpartition(":")[2])
+
+
+async def searches_per_second(port: int, bodies: list[bytes]) -> float:
     """The rate of many callers at once; each keeps its connection."""
-    left = iter(range(requests))
+    left = iter(bodies)
 
     async def call() -> None:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        head = (
-            f"POST /run_code HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: {len(REQUEST)}\r\n\r\n"
-        )
-        for _ in left:
-            writer.write(head.encode() + REQUEST)
-            answer = await reader.readuntil(b"\r\n\r\n")
-            if b" 200 " not in answer or await reader.readexactly(len(ANSWER)) != ANSWER:
+        for body in left:
+            head = f"{HEAD}Content-Length: {len(body)}\r\n\r\n"
+            writer.write(head.encode() + body)
+            answer = (await reader.readuntil(b"\r\n\r\n")).lower()
+            length = int(answer.partition(b"content-length: ")[2].partition(b"\r")[0])
+            if b" 200 " not in answer or not await reader.readexactly(length):
                 raise SystemExit(f"unexpected answer {answer!r}")
         writer.close()
 
     started = time.perf_counter()
     await asyncio.gather(*(call() for _ in range(AT_ONCE)))
-    return requests / (time.perf_counter() - started)
+    return len(bodies) / (time.perf_counter() - started)
 
 
 async def stub_app(scope: Scope, receive: Receive, send: Send) -> None:

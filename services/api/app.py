@@ -31,11 +31,12 @@ from services.core.db.engine import Database
 from services.core.db.migrate import migrate
 from services.core.jobs.broker import create_celery_app, ping_broker
 from services.core.web.app import create_app
-from services.core.web.auth import Authenticator
+from services.core.web.auth import Authenticator, DirectToolRoute
 from services.core.web.database_errors import install_database_errors
+from services.core.web.direct import DirectRoutes
 
 
-def create_api(settings: ApiSettings) -> FastAPI:
+def create_api(settings: ApiSettings) -> DirectRoutes:
     """The gateway application; startup migrates the database and starts the dispatcher."""
     context = _create_context(settings)
     queue = create_celery_app(settings)
@@ -71,12 +72,11 @@ def create_api(settings: ApiSettings) -> FastAPI:
     )
     install_database_errors(app)
     app.state.context = context
-    for tool in tools:  # first: routes are matched in order, and these are the busiest
-        app.include_router(tool_router(tool))
+    proxies = [tool_router(tool) for tool in tools]
     training, generation = (models, graders, fine_tuning), (evaluations, rollouts, *TRAJECTORIES)
-    for router in (files, *training, *generation, indexing, jobs, artifacts):
+    for router in (*proxies, files, *training, *generation, indexing, jobs, artifacts):
         app.include_router(router)
-    return app
+    return DirectRoutes(app, routers=proxies, kind=DirectToolRoute)
 
 
 def _create_context(settings: ApiSettings) -> GatewayContext:

@@ -10,11 +10,12 @@ from typing import Self
 import aiohttp
 from fastapi.openapi.models import Example
 from pydantic import BaseModel
+from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
 from services.contracts.errors import BadGateway, GatewayTimeout, TemperError, Unavailable
-from services.core.web.disconnect import ClientGone, while_connected
+from services.core.web.disconnect import CLIENT_CLOSED_REQUEST, ClientGone, while_connected
 
 
 @dataclass(frozen=True)
@@ -55,58 +56,96 @@ logger = logging.getLogger(__name__)
 
 
 class ProxyResponse(Response):
-    """Streams the response of a tool service.
+    """The response of a tool service, whose head has arrived.
 
-    Bodies are streamed in both directions with backpressure, never buffered whole.
-    A client that disconnects cancels the request to the service. If the service breaks off
-    in the middle of its response, the client's connection is aborted, so that a part is never
-    mistaken for the whole.
+    Bodies are streamed in both directions with backpressure, never buffered whole. If the service
+    breaks off in the middle of its response, the client's connection is aborted, so that a part is
+    never mistaken for the whole.
     """
 
-    def __init__(self, upstream: "Upstream", path: str) -> None:
-        super().__init__()
-        self._upstream = upstream
-        self._path = path
+    def __init__(self, exchange: "_Exchange", answer: aiohttp.ClientResponse) -> None:
+        super().__init__(status_code=answer.status)
+        self.raw_headers = response_headers(answer.raw_headers)
+        self._exchange = exchange
+        self._answer = answer
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Proxy the request; raises the `TemperError` to respond with."""
-        service = self._upstream.service
-        if self._upstream.calls >= service.calls:
-            raise GatewayTimeout(f"{service.calls} calls of the {service.name} are in flight")
-        self._upstream.calls += 1
-        body = _RequestBody(receive)
+        """Pass the response on."""
+        del scope, receive
+        head = {"status": self.status_code, "headers": self.raw_headers}
+        await self._exchange.relay({"type": "http.response.start", **head}, self._answer, send)
+
+
+async def proxied(upstream: "Upstream", path: str, request: Request) -> Response:
+    """Send a request on and return the response; raises the `TemperError` to respond with.
+
+    A client that disconnects cancels the request to the service.
+    """
+    service = upstream.service
+    if upstream.calls >= service.calls:
+        raise GatewayTimeout(f"{service.calls} calls of the {service.name} are in flight")
+    exchange = _Exchange(upstream, _RequestBody(request.receive))
+    upstream.calls += 1
+    try:
+        return ProxyResponse(exchange, await exchange.begin(path, request.scope["headers"]))
+    except BaseException as error:
+        upstream.calls -= 1
+        if isinstance(error, ClientGone):
+            return Response(status_code=CLIENT_CLOSED_REQUEST)
+        raise
+
+
+class _Exchange:
+    """One request to a tool service, with its time limit."""
+
+    def __init__(self, upstream: "Upstream", body: "_RequestBody") -> None:
+        self._upstream = upstream
+        self._body = body
+        self._deadline = asyncio.get_running_loop().time() + upstream.service.seconds
+
+    async def begin(
+        self, path: str, headers: Sequence[tuple[bytes, bytes]]
+    ) -> aiohttp.ClientResponse:
+        """Send the request; returns once the head of the response has arrived.
+
+        Raises `ClientGone`, and the `TemperError` to respond with.
+        """
+        return await while_connected(self._body.after, self._head(path, headers))
+
+    async def relay(self, head: Message, answer: aiohttp.ClientResponse, send: Send) -> None:
+        """Pass the response on, its own head first, and end the call."""
         try:
             with suppress(ClientGone):
-                await while_connected(body.after, self._exchange(scope, body, send))
+                await while_connected(self._body.after, self._relayed(head, answer, send))
         finally:
             self._upstream.calls -= 1
+            answer.close()  # of a response that was passed on completely, it does nothing
 
-    async def _exchange(self, scope: Scope, body: "_RequestBody", send: Send) -> None:
-        started = False
+    async def _head(
+        self, path: str, headers: Sequence[tuple[bytes, bytes]]
+    ) -> aiohttp.ClientResponse:
+        body = self._body
         try:
-            async with asyncio.timeout(self._upstream.service.seconds):
-                headers = request_headers(scope["headers"])
-                async with await self._upstream.post(self._path, headers, body.pieces()) as answer:
-                    started = True
-                    await _relay(answer, send)
+            async with asyncio.timeout_at(self._deadline):
+                content = await body.content()
+                return await self._upstream.post(path, request_headers(headers), content)
         except (aiohttp.ClientError, TimeoutError) as error:
-            if isinstance(body.failure, ClientGone):
-                return
-            if started:
-                # The server aborts the connection of an unfinished response.
-                logger.warning("%s broke off its response: %r", self._upstream.service.name, error)
-                return
             raise body.failure or self._upstream.failure(error) from error
 
-
-async def _relay(answer: aiohttp.ClientResponse, send: Send) -> None:
-    headers = response_headers(answer.raw_headers)
-    await send({"type": "http.response.start", "status": answer.status, "headers": headers})
-    is_whole = False
-    while not is_whole:
-        piece = await answer.content.readany()
-        is_whole = answer.content.at_eof()
-        await send({"type": "http.response.body", "body": piece, "more_body": not is_whole})
+    async def _relayed(self, head: Message, answer: aiohttp.ClientResponse, send: Send) -> None:
+        try:
+            async with asyncio.timeout_at(self._deadline):
+                await send(head)
+                is_whole = False
+                while not is_whole:
+                    piece = await answer.content.readany()
+                    is_whole = answer.content.at_eof()
+                    body = {"type": "http.response.body", "body": piece}
+                    await send({**body, "more_body": not is_whole})
+        except (aiohttp.ClientError, TimeoutError) as error:
+            if not isinstance(self._body.failure, ClientGone):
+                # The server aborts the connection of an unfinished response.
+                logger.warning("%s broke off its response: %r", self._upstream.service.name, error)
 
 
 class _RequestBody:
@@ -117,29 +156,42 @@ class _RequestBody:
         self._receive = receive
         self._is_complete = asyncio.Event()
 
-    async def pieces(self) -> AsyncIterator[bytes]:
-        """The chunks as they arrive; raises `failure`."""
-        try:
-            more = True
-            while more:
-                message = await self._receive()
-                if message["type"] == "http.disconnect":
-                    raise ClientGone
-                more = message.get("more_body", False)
-                if piece := message.get("body", b""):
-                    yield piece
-        except Exception as error:
-            self.failure = error
-            raise
-        self._is_complete.set()
+    async def content(self) -> bytes | AsyncIterator[bytes]:
+        """The body if it arrived at once, as small ones do; else its chunks as they arrive.
+
+        Both raise `failure`.
+        """
+        first, more = await self._next()
+        return self._pieces(first) if more else first
 
     async def after(self) -> Message:
         """The message after the body, which is the client's disconnect."""
         await self._is_complete.wait()
         return await self._receive()
 
+    async def _pieces(self, piece: bytes) -> AsyncIterator[bytes]:
+        more = True
+        while more:
+            if piece:
+                yield piece
+            piece, more = await self._next()
+        if piece:
+            yield piece
 
-logger = logging.getLogger(__name__)
+    async def _next(self) -> tuple[bytes, bool]:
+        """A chunk, and whether there are more."""
+        try:
+            message = await self._receive()
+            if message["type"] == "http.disconnect":
+                raise ClientGone
+        except Exception as error:
+            self.failure = error
+            raise
+        more: bool = message.get("more_body", False)
+        if not more:
+            self._is_complete.set()
+        return message.get("body", b""), more
+
 
 CONNECT_SECONDS = 5.0
 # Shorter than the servers' keep-alive timeout, so that a reused connection is never one that
@@ -173,7 +225,10 @@ class Upstream:
             await self._session.close()
 
     async def post(
-        self, path: str, headers: Sequence[tuple[str, str]], body: AsyncIterator[bytes]
+        self,
+        path: str,
+        headers: Sequence[tuple[str, str]],
+        body: bytes | AsyncIterator[bytes],
     ) -> aiohttp.ClientResponse:
         """Send a request and return the response once its headers have arrived.
 
@@ -221,17 +276,19 @@ HOP_BY_HOP = frozenset(
 GATEWAY_ONLY = frozenset({b"authorization", b"cookie", b"host", b"origin", b"referer", b"expect"})
 # The gateway sets these itself.
 SET_BY_GATEWAY = frozenset({b"date", b"server", b"x-request-id", b"set-cookie"})
+_NOT_FORWARDED = HOP_BY_HOP | GATEWAY_ONLY
+_NOT_RETURNED = HOP_BY_HOP | SET_BY_GATEWAY
 
 
 def request_headers(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[str, str]]:
     """The headers forwarded to the service."""
-    kept = _without(headers, HOP_BY_HOP | GATEWAY_ONLY)
+    kept = _without(headers, _NOT_FORWARDED)
     return [(name.decode("latin-1"), value.decode("latin-1")) for name, value in kept]
 
 
 def response_headers(headers: Iterable[tuple[bytes, bytes]]) -> RawHeaders:
     """The headers returned to the client."""
-    return _without(headers, HOP_BY_HOP | SET_BY_GATEWAY)
+    return _without(headers, _NOT_RETURNED)
 
 
 def _without(headers: Iterable[tuple[bytes, bytes]], dropped: frozenset[bytes]) -> RawHeaders:

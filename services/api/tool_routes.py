@@ -1,9 +1,10 @@
 """The routes of the sandbox and of the retrieval service, proxied by the gateway."""
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Request, Response
 
+from services.api.context import Gateway
 from services.api.examples import CASES, CELLS, PROGRAM, QUERIES, SEARCH
-from services.api.proxy import ProxyResponse, ToolRoute, ToolService, Upstream
+from services.api.proxy import ToolRoute, ToolService, Upstream, proxied
 from services.api.settings import ApiSettings
 from services.contracts.errors import (
     AuthenticationFailed,
@@ -21,7 +22,7 @@ from services.contracts.retrieval import (
 from services.contracts.sandbox import RunCodeRequest, RunCodeResponse
 from services.contracts.sandbox_cases import RunCasesRequest, RunCasesResponse
 from services.contracts.sandbox_jupyter import RunJupyterRequest, RunJupyterResponse
-from services.core.web.auth import ToolPrincipal
+from services.core.web.auth import DirectToolRoute, ToolPrincipal
 from services.core.web.errors import documented_errors
 from services.core.web.json_body import documented_body
 
@@ -85,15 +86,19 @@ ERRORS = (AuthenticationFailed, PayloadTooLarge, BadGateway, Unavailable, Gatewa
 
 def tool_router(upstream: Upstream) -> APIRouter:
     """Routes that proxy a tool service for clients with a key of the gateway."""
-    router = APIRouter(tags=[upstream.service.name], responses=documented_errors(*ERRORS))
+    router = APIRouter(
+        tags=[upstream.service.name],
+        responses=documented_errors(*ERRORS),
+        route_class=DirectToolRoute,
+    )
     for route in upstream.service.routes:
         _add(router, upstream, route)
     return router
 
 
 def _add(router: APIRouter, upstream: Upstream, route: ToolRoute) -> None:
-    async def forward(_principal: ToolPrincipal) -> ProxyResponse:
-        return ProxyResponse(upstream, route.path)
+    async def forward(request: Request, _gateway: Gateway, _principal: ToolPrincipal) -> Response:
+        return await proxied(upstream, route.path, request)
 
     router.add_api_route(
         route.path,

@@ -23,7 +23,7 @@ REQUEST = {"model": "base", "training_file": "file-1"}
 
 @pytest.fixture
 def client(tmp_path: Path) -> Iterator[TestClient]:
-    app = create_api(ApiSettings(home=tmp_path))
+    app = create_api(ApiSettings(home=tmp_path)).app
     with TestClient(app, base_url="http://127.0.0.1:8080") as client:
         yield client
 
