@@ -29,12 +29,12 @@ def job_of(folder: Path, server: ChatServer, samples: int, **fields: Any) -> Eva
     return EvaluationJob(folder, RemoteEndpoint.model_validate(endpoint), samples, **fields)
 
 
-def wrong_at_multiples_of_five(text: str, times: int) -> Reply:
+def wrong_for_multiples_of_five(text: str, times: int) -> Reply:
     return Reply("no idea") if index_of(text) % 5 == 0 else add(text, times)
 
 
 def test_answers_are_graded_and_summarized(tmp_path: Path) -> None:
-    with ChatServer(wrong_at_multiples_of_five) as server:
+    with ChatServer(wrong_for_multiples_of_five) as server:
         job = job_of(tmp_path / "job", server, 40)
         job.run()
     metrics = job.metrics()
@@ -52,16 +52,16 @@ def test_answers_are_graded_and_summarized(tmp_path: Path) -> None:
 
 
 def test_a_killed_child_resumes_where_it_stopped(tmp_path: Path) -> None:
-    with ChatServer(wrong_at_multiples_of_five) as server:
+    with ChatServer(wrong_for_multiples_of_five) as server:
         uninterrupted = job_of(tmp_path / "whole", server, 200)
         uninterrupted.run()
 
-    def hold_later_ones(text: str, times: int) -> Reply:
-        reply = wrong_at_multiples_of_five(text, times)
+    def hold_every_fourth(text: str, times: int) -> Reply:
+        reply = wrong_for_multiples_of_five(text, times)
         reply.hold = index_of(text) % 4 == 3
         return reply
 
-    with ChatServer(hold_later_ones) as server:
+    with ChatServer(hold_every_fourth) as server:
         job = job_of(tmp_path / "killed", server, 200, max_concurrency=60)
         with job.child() as process:
             job.wait_for_rows(150)
@@ -82,7 +82,7 @@ def test_a_killed_child_resumes_where_it_stopped(tmp_path: Path) -> None:
 
 def test_a_kill_at_any_moment_loses_no_finished_sample(tmp_path: Path) -> None:
     def slowly(text: str, times: int) -> Reply:
-        reply = wrong_at_multiples_of_five(text, times)
+        reply = wrong_for_multiples_of_five(text, times)
         reply.delay = 0.02
         return reply
 
@@ -102,12 +102,12 @@ def test_a_kill_at_any_moment_loses_no_finished_sample(tmp_path: Path) -> None:
 
 
 def test_a_terminated_child_keeps_its_rows_and_writes_no_result(tmp_path: Path) -> None:
-    def hold_after_ten(text: str, times: int) -> Reply:
+    def hold_from_ten(text: str, times: int) -> Reply:
         reply = add(text, times)
         reply.hold = index_of(text) >= 10
         return reply
 
-    with ChatServer(hold_after_ten) as server:
+    with ChatServer(hold_from_ten) as server:
         job = job_of(tmp_path / "job", server, 50)
         with job.child() as process:
             job.wait_for_rows(10)
@@ -151,10 +151,10 @@ def test_concurrent_requests_stay_within_the_limit(tmp_path: Path) -> None:
 
 
 def test_text_in_any_script_is_preserved(tmp_path: Path) -> None:
-    def spell(text: str, _times: int) -> Reply:
+    def translate(text: str, _times: int) -> Reply:
         return Reply({"首都?": "北京 😀", "stolica?": "Łódź\u2028"}[text])
 
-    with ChatServer(spell) as server:
+    with ChatServer(translate) as server:
         fields: dict[str, Any] = {"grader": {"type": "exact"}, "system_prompt": "Привет"}
         job = job_of(tmp_path / "job", server, 0, **fields)
         golds = {"首都?": "北京 😀", "stolica?": "Łódź\u2028"}

@@ -15,7 +15,7 @@ from temper.client import ApiError, Temper, Unreachable
 from temper.stack.processes import ProcessIdentity
 from temper.stack.services import WORKERS, Service
 from temper.stack.state import StackState
-from tests.support.stack import DEADLINE, Home, home_in, nothing_is_left, processes
+from tests.support.stack import DEADLINE, Home, all_processes_ended, home_in, processes
 from tests.support.waiting import wait_for
 
 
@@ -53,7 +53,7 @@ def test_up_starts_all_services_and_a_signal_stops_them(home: Home) -> None:
 
     assert process.returncode == 0
     assert f"ready at {state.url}" in out
-    assert nothing_is_left(state)
+    assert all_processes_ended(state)
     assert home.file.read() is None
 
 
@@ -83,8 +83,8 @@ def test_a_crashed_service_is_restarted_and_the_others_keep_running(
     assert f"{victim} exited with signal 9" in said
     assert "ready." in said or "listening on" in said  # a line of the log
     assert f"{victim} was restarted as process {now[victim].pid}" in said
-    assert nothing_is_left(before)
-    assert nothing_is_left(state)
+    assert all_processes_ended(before)
+    assert all_processes_ended(state)
 
 
 @pytest.mark.drill
@@ -106,7 +106,7 @@ def test_a_crash_loop_stops_the_stack(home: Home) -> None:
     assert "temper: error: trainer exited with signal 9" in said
     assert "after 5 restarts within 300 s" in said
     assert len(killed) == 6
-    assert nothing_is_left(state)
+    assert all_processes_ended(state)
     assert home.file.read() is None
 
 
@@ -133,13 +133,13 @@ def test_services_left_by_a_killed_stack_are_stopped_by_the_next(home: Home) -> 
 
     process, state = home.up()
 
-    assert nothing_is_left(former)
+    assert all_processes_ended(former)
     process.terminate()
     _, said = process.communicate(timeout=DEADLINE)
     assert "stopped services left by a killed stack: api, trainer, evaluator, indexer" in " ".join(
         said.split()
     )
-    assert nothing_is_left(state)
+    assert all_processes_ended(state)
 
 
 def test_a_detached_stack_serves_commands_until_down(home: Home) -> None:
@@ -154,7 +154,7 @@ def test_a_detached_stack_serves_commands_until_down(home: Home) -> None:
 
     ended = home.run("down", "--json")
     assert set(json.loads(ended.stdout)["ended"]) == {"api", *WORKERS}
-    assert nothing_is_left(state)
+    assert all_processes_ended(state)
     assert json.loads(home.run("down", "--json").stdout) == {"ended": []}
 
 

@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from temper.stack.services import Service
-from tests.support.stack import DEADLINE, Home, home_in, nothing_is_left
+from tests.support.stack import DEADLINE, Home, all_processes_ended, home_in
 
 KEY = "the user's"
 
@@ -44,4 +44,4 @@ def test_a_new_stack_answers_searches_through_a_gateway_with_keys(home: Home) ->
     process.terminate()
     process.communicate(timeout=DEADLINE)
     assert process.returncode == 0
-    assert nothing_is_left(state)
+    assert all_processes_ended(state)

@@ -13,7 +13,7 @@ from temper.client import Temper
 from temper.stack.services import WORKERS, Service
 from temper.stack.state import StackState
 from tests.support.runtimes import FOLDER, installed_runtime
-from tests.support.stack import DEADLINE, Home, home_in, nothing_is_left, processes
+from tests.support.stack import DEADLINE, Home, all_processes_ended, home_in, processes
 from tests.support.waiting import wait_for
 
 PROGRAM = {"language": "python", "code": "print(1 + 1)"}
@@ -72,7 +72,7 @@ def test_programs_run_through_a_gateway_with_keys(with_runtime: Home) -> None:
     process.terminate()
     process.communicate(timeout=DEADLINE)
     assert process.returncode == 0
-    assert nothing_is_left(state)
+    assert all_processes_ended(state)
 
 
 def test_a_crashed_sandbox_is_restarted_on_its_port(with_runtime: Home) -> None:
@@ -89,5 +89,5 @@ def test_a_crashed_sandbox_is_restarted_on_its_port(with_runtime: Home) -> None:
     wait_for(lambda: run_code(state.url).status_code == 200, "programs run again", DEADLINE)
     process.terminate()
     process.communicate(timeout=DEADLINE)
-    assert nothing_is_left(state)
-    assert nothing_is_left(now)
+    assert all_processes_ended(state)
+    assert all_processes_ended(now)

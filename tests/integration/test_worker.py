@@ -39,7 +39,7 @@ def running(platform: Platform, job_id: str, beyond: int = 2) -> dict[str, Any]:
     return wait_for(progress, "progress")
 
 
-def attempted_again(platform: Platform, before: dict[str, Any]) -> None:
+def wait_for_next_attempt(platform: Platform, before: dict[str, Any]) -> None:
     """Wait until a job has started another attempt."""
     job_id, attempt = before["id"], before["attempt"]
     wait_for(lambda: platform.client.job(job_id)["attempt"] > attempt, "another attempt")
@@ -148,7 +148,7 @@ def test_a_job_resumes_after_its_worker_is_killed(platform: Platform) -> None:
 
     wait_for(lambda: all(gone(pid) for pid in pids), "the end of the process tree")
     platform.start_worker()
-    attempted_again(platform, before)
+    wait_for_next_attempt(platform, before)
     running(platform, job_id, beyond=before["progress"]["step"])
     platform.client.cancel(job_id)
     platform.client.wait_until(job_id, "cancelled")
@@ -172,7 +172,7 @@ def test_a_job_resumes_after_its_worker_and_watchdog_are_killed(platform: Platfo
         os.kill(pid, signal.SIGKILL)
     platform.start_worker()
 
-    attempted_again(platform, before)
+    wait_for_next_attempt(platform, before)
     wait_for(lambda: gone(child) and gone(daemon), "the end of the first attempt's tree")
     platform.client.cancel(job_id)
     platform.client.wait_until(job_id, "cancelled")
@@ -190,7 +190,7 @@ def test_a_worker_suspended_past_its_lease_does_not_disturb_its_successor(
         stop(platform, stopped)
         wait_for(lambda: gone(first), "the end of the first child by its watchdog")
         platform.start_worker()
-        attempted_again(platform, before)
+        wait_for_next_attempt(platform, before)
         wait_for(lambda: pid_of(platform, job_id) != first, "a second child")
     finally:
         os.kill(stopped.pid, signal.SIGCONT)
@@ -217,7 +217,7 @@ def test_a_worker_that_shuts_down_requeues_its_job(platform: Platform) -> None:
     job = platform.client.wait_until(job_id, "queued")
     assert job["error"] is None
     platform.start_worker()
-    attempted_again(platform, before)
+    wait_for_next_attempt(platform, before)
     platform.client.cancel(job_id)
     platform.client.wait_until(job_id, "cancelled")
 

@@ -1,4 +1,4 @@
-"""A process whose forks build indexes and die at a chosen moment.
+"""A process whose forks build indexes and die at a chosen point.
 
 A moment is one at which a fork is about to change the files of an index: to open one for writing,
 to rename, remove or truncate it, to make a folder or to sync. Dying there by SIGKILL, for each of

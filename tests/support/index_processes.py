@@ -33,7 +33,7 @@ _MOST_STEPS = 200
 
 @contextmanager
 def start(task: str, *arguments: object) -> Iterator[subprocess.Popen[str]]:
-    """Run a task of this module, whose output can be read, and kill it at the end."""
+    """Run a task of this module with its output piped; kill it at the end."""
     command = [sys.executable, "-m", __name__, task, *map(str, arguments)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
@@ -52,8 +52,8 @@ def killed_some_time_after(process: subprocess.Popen[str], lines: int) -> int:
     return int([line for line in told if line.endswith("\n")][-1])
 
 
-def put_forever(root: str) -> None:
-    """Put the next state of passages "left" and "right" of index "test", tell it, and so on."""
+def put_until_killed(root: str) -> None:
+    """Put ever newer states of passages "left" and "right" into index "test", printing each."""
     index = IndexStore(Path(root)).open("test").index
     left = index.document("left")
     changes = Changes(index)
@@ -70,7 +70,7 @@ def vectors_of(state: int) -> np.ndarray:
 
 
 def put_some(root: str, prefix: str, number: str) -> None:
-    """Put so many passages into index "test", one by one."""
+    """Put passages into index "test", one by one."""
     changes = Changes(IndexStore(Path(root)).open("test").index, timeout=60.0)
     for place in range(int(number)):
         changes.put([passage(f"{prefix}-{place}", "text")])
@@ -148,7 +148,6 @@ def _in_a_fork(action: Callable[[], None]) -> bool:
 
 
 if __name__ == "__main__":
-    TASKS = {
-        task.__name__: task for task in (put_forever, put_some, write_forever, build_and_be_killed)
-    }
+    tasks = (put_until_killed, put_some, write_forever, build_and_be_killed)
+    TASKS = {task.__name__: task for task in tasks}
     TASKS[sys.argv[1]](*sys.argv[2:])

@@ -35,7 +35,7 @@ def check_answers(
     excluded: tuple[Any, ...] = TOO_STRICT,
     adapt: Callable[[Case], None] = lambda _case: None,
 ) -> None:
-    """Every answer must be as described; ``adapt`` puts in what nobody can make up."""
+    """Every response must match the schema; ``adapt`` fills in values that cannot be generated."""
 
     @settings(max_examples=examples, deadline=None, suppress_health_check=list(HealthCheck))
     @given(case=operation.as_strategy(generation_mode=mode))

@@ -1,4 +1,4 @@
-"""Makes what learners publish, and says what they compute; run by the training runtime's Python.
+"""Creates published policies and computes their log-probabilities, in the training runtime.
 
     python -m tests.support.published_policy FOLDER BASE
 
@@ -31,7 +31,10 @@ def main() -> None:
     build_model(tokenizer, seed=0).save_pretrained(base)
     generator = torch.Generator().manual_seed(7)
     probes = [torch.randint(256, (length,), generator=generator) for length in LENGTHS]
-    said = {name: [_said(model, probe) for probe in probes] for name, model in _made(folder, base)}
+    said = {
+        name: [_log_probabilities(model, probe) for probe in probes]
+        for name, model in _made(folder, base)
+    }
     (folder / "probes.json").write_text(json.dumps([probe.tolist() for probe in probes]))
     (folder / "said.json").write_text(json.dumps(said))
 
@@ -40,25 +43,25 @@ def _made(folder: Path, base: Path) -> Iterator[tuple[str, nn.Module]]:
     for number, name in enumerate(("first", "second", "tied", "tied-2")):
         config = AutoConfig.from_pretrained(base, tie_word_embeddings=name.startswith("tied"))
         model = AutoModelForCausalLM.from_config(config)
-        _disturb(model.parameters(), seed=number)
+        _perturb(model.parameters(), seed=number)
         model.save_pretrained(folder / name)
         yield name, model
     for number in (1, 2):
         settings = LoraConfig(r=8, lora_alpha=16, target_modules="all-linear")
         model = get_peft_model(AutoModelForCausalLM.from_pretrained(base), settings)
-        _disturb((p for p in model.parameters() if p.requires_grad), seed=number)
+        _perturb((p for p in model.parameters() if p.requires_grad), seed=number)
         model.save_pretrained(folder / f"adapter-{number}")
         yield f"adapter-{number}", model
 
 
-def _disturb(parameters: Iterable[nn.Parameter], *, seed: int) -> None:
+def _perturb(parameters: Iterable[nn.Parameter], *, seed: int) -> None:
     generator = torch.Generator().manual_seed(seed)
     for parameter in parameters:
         nn.init.normal_(parameter, std=0.1, generator=generator)
 
 
 @torch.no_grad()  # type: ignore[untyped-decorator]
-def _said(model: Any, probe: torch.Tensor) -> list[float]:
+def _log_probabilities(model: Any, probe: torch.Tensor) -> list[float]:
     log_probs = torch.log_softmax(model.float().eval()(probe[None]).logits[0, :-1], dim=-1)
     said: list[float] = log_probs.gather(1, probe[1:, None])[:, 0].tolist()
     return said

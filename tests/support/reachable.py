@@ -1,9 +1,9 @@
-"""Starts a command as in a container: every user can reach given paths, nobody control groups.
+"""Runs a command as in a container: all users reach the given paths, none the control groups.
 
     python -m tests.support.reachable PATH... -- COMMAND...
 
-Needs root. The folders on the way to a path that are closed to others are, for the command alone,
-covered by folders that hold nothing but the way to the path.
+Needs root. In a mount namespace of the command, a parent folder that other users may not enter is
+replaced by an empty one, into which only the given path is mounted.
 """
 
 import os
@@ -18,31 +18,31 @@ from services.sandbox.guest.syscalls import CLONE_NEWNS, MS_BIND, MS_PRIVATE, MS
 
 
 def launcher(tier: str, python: Path) -> list[str]:
-    """What to start a sandbox of a tier by, whose programs run this interpreter.
+    """The command prefix for a sandbox of a tier whose programs run this interpreter.
 
-    In a container every user can reach it; here it may lie in a home.
+    In a container all users can reach the interpreter; here it may be in a private home.
     """
     if tier == "full":
         return []
-    return [sys.executable, "-m", "tests.support.reachable", *way_to(python), "--"]
+    return [sys.executable, "-m", "tests.support.reachable", *folders_to_open(python), "--"]
 
 
 def main(arguments: list[str]) -> None:
-    """Open the ways and become the command."""
+    """Make the paths reachable and execute the command."""
     split = arguments.index("--")
-    open_ways(arguments[:split])
+    make_reachable(arguments[:split])
     syscalls.mount("nothing", "/sys/fs/cgroup", "tmpfs", syscalls.MS_RDONLY)
     command = arguments[split + 1 :]
     os.execv(command[0], command)
 
 
-def open_ways(paths: Iterable[str]) -> None:
-    """Let every user reach the paths, as this thread and what it starts from now on see them."""
+def make_reachable(paths: Iterable[str]) -> None:
+    """Let all users reach the paths, in a new mount namespace of this thread and its children."""
     syscalls.unshare(CLONE_NEWNS)
     syscalls.mount("none", "/", "", MS_REC | MS_PRIVATE)
-    closed = {path: folder for path in map(Path, paths) if (folder := _closed_above(path))}
+    closed = {path: folder for path in map(Path, paths) if (folder := _topmost_closed_folder(path))}
     with ExitStack() as folders:
-        # All are held elsewhere first: what covers the way to one may cover another.
+        # All are bound elsewhere first: the folder mounted over one may hide another.
         kept = {path: folders.enter_context(tempfile.TemporaryDirectory()) for path in closed}
         for path, place in kept.items():
             syscalls.mount(str(path), place, "", MS_BIND | MS_REC)
@@ -54,13 +54,13 @@ def open_ways(paths: Iterable[str]) -> None:
             syscalls.detach(place)
 
 
-def way_to(python: Path) -> list[str]:
-    """The paths that programs of this interpreter must reach."""
+def folders_to_open(python: Path) -> list[str]:
+    """The folders that programs of this interpreter must reach."""
     return [str(python.resolve().parents[1]), str(python.parents[1])]
 
 
-def _closed_above(path: Path) -> Path | None:
-    """The folder nearest to the root that is on the way to a path and closed to others."""
+def _topmost_closed_folder(path: Path) -> Path | None:
+    """The topmost parent of a path that other users may not enter."""
     return next(
         (folder for folder in reversed(path.parents) if not folder.stat().st_mode & 0o001), None
     )

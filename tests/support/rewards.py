@@ -16,7 +16,7 @@ from services.contracts.trajectories import (
 )
 from services.core.operator_environment import OperatorEnvironment
 from services.rewards.scorer import open_scorer
-from tests.support.virtual_time import run_hurried
+from tests.support.virtual_time import run_advancing_clock
 
 _REWARDS = TypeAdapter(list[WeightedReward])
 
@@ -75,7 +75,7 @@ def rewarded_all(
         async with open_scorer(weighted(*rewards), environment or OperatorEnvironment()) as scorer:
             return await asyncio.gather(*map(scorer.score, samples))
 
-    return run_hurried(judge(), *moments)
+    return run_advancing_clock(judge(), *moments)
 
 
 def score(

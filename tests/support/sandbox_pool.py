@@ -13,7 +13,7 @@ from services.sandbox.isolation.tier import Tier
 from services.sandbox.isolation.tiers import Isolation, choose_tier
 from services.sandbox.pool.assembly import create_pool
 from services.sandbox.pool.pool import Capacity, Pool
-from tests.support.reachable import open_ways, way_to
+from tests.support.reachable import folders_to_open, make_reachable
 from tests.support.runtimes import installed_runtime
 
 START_SECONDS = 180.0
@@ -57,7 +57,7 @@ def running_pool(
     async def start() -> Pool:
         # In the thread of the loop, which starts all processes: its view of the files is theirs.
         if tier is Tier.CONTAINER:
-            open_ways(way_to(python))
+            make_reachable(folders_to_open(python))
         isolation = choose_tier(Tier.CONTAINER, tier, cgroups)
         users.append(isolation)
         pool = create_pool(python, isolation, cgroups, capacity, toolchains, devices=devices)

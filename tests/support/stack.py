@@ -69,7 +69,7 @@ def processes(state: StackState) -> dict[Service, ProcessIdentity]:
     return {service.name: service.process for service in state.services}
 
 
-def nothing_is_left(state: StackState) -> bool:
+def all_processes_ended(state: StackState) -> bool:
     return not any(group_members(process.pid) for process in processes(state).values())
 
 

@@ -23,7 +23,7 @@ def main(job_dir: Path, script: str) -> int:
     step = json.loads(position.read_text())["step"] if position.exists() else 0
     (job_dir / "pid").write_text(str(os.getpid()))
     if script == "forever":
-        _leave_a_daemon(job_dir)
+        _start_daemon(job_dir)
     while step < STEPS or script == "forever":
         step += 1
         # First: the next attempt must not report a step again that this one was killed after.
@@ -50,7 +50,7 @@ def _replace(file: Path, text: str) -> None:
     partial.replace(file)
 
 
-def _leave_a_daemon(job_dir: Path) -> None:
+def _start_daemon(job_dir: Path) -> None:
     if os.fork():
         return
     os.setsid()

@@ -1,5 +1,5 @@
-"""Event loops in which waiting takes no time: one whose clock jumps to the next thing to do, and
-one whose clock a test puts forward."""
+"""Event loops in which waiting takes no time: one whose clock jumps to the next timer, and one
+whose clock a test advances."""
 
 import asyncio
 import selectors
@@ -9,13 +9,13 @@ from typing import Any, TypeVar
 Result = TypeVar("Result")
 
 
-class _JumpingSelector(selectors.SelectSelector):
+class _VirtualSelector(selectors.SelectSelector):
     def __init__(self) -> None:
         super().__init__()
         self.now = 0.0
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        """Report what is ready, and let the time pass that would have been waited."""
+        """Report what is ready, and advance the clock by the timeout instead of waiting."""
         self.now += timeout or 0.0
         return super().select(0)
 
@@ -24,21 +24,21 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     """A loop of timers and futures; it cannot wait for anything outside of it."""
 
     def __init__(self) -> None:
-        self._jumping = _JumpingSelector()
-        super().__init__(self._jumping)
+        self._virtual_selector = _VirtualSelector()
+        super().__init__(self._virtual_selector)
 
     def time(self) -> float:
         """The seconds since the loop was made."""
-        return self._jumping.now
+        return self._virtual_selector.now
 
     def settle(self) -> None:
-        """Run what can run now."""
+        """Run all callbacks that are ready."""
         for _ in range(5):
             self.run_until_complete(asyncio.sleep(0))
 
 
 def run_in_virtual_time(work: Coroutine[Any, Any, Result]) -> Result:
-    """What `asyncio.run` does, without waiting."""
+    """Like `asyncio.run`, without waiting."""
     with asyncio.Runner(loop_factory=VirtualLoop) as runner:
         return runner.run(work)
 
@@ -46,44 +46,45 @@ def run_in_virtual_time(work: Coroutine[Any, Any, Result]) -> Result:
 HOUR = 3600.0
 
 
-class HurriedLoop(asyncio.SelectorEventLoop):
-    """A loop for what waits for servers and processes too, until its clock is put forward."""
+class AdvancingLoop(asyncio.SelectorEventLoop):
+    """A loop that also waits for servers and processes; its clock can be advanced."""
 
     def __init__(self) -> None:
         self._ahead = 0.0
         super().__init__()
 
     def time(self) -> float:
-        """The seconds of a clock that may have been put forward."""
+        """Seconds of the clock, including those it was advanced by."""
         return super().time() + self._ahead
 
-    def put_forward(self, seconds: float) -> None:
-        """Let so many seconds have passed."""
+    def advance(self, seconds: float) -> None:
+        """Advance the clock."""
         self._ahead += seconds
 
 
-def run_hurried(work: Coroutine[Any, Any, Result], *moments: Callable[[], object]) -> Result:
-    """What `asyncio.run` does, but an hour passes at each moment in turn, once it has come.
+def run_advancing_clock(
+    work: Coroutine[Any, Any, Result], *moments: Callable[[], object]
+) -> Result:
+    """Like `asyncio.run`, but the clock advances by an hour once each of ``moments`` is true.
 
-    A limit of time can then be so long that nothing reaches it by itself, however slow the
-    machine is, and still be reached at once.
+    So a timeout can be too long to expire on a slow machine, and still expire at once.
     """
 
-    async def hurried() -> Result:
-        clock = asyncio.create_task(_put_forward(moments))
+    async def advancing() -> Result:
+        clock = asyncio.create_task(_advance_at(moments))
         try:
             return await work
         finally:
             clock.cancel()
 
-    with asyncio.Runner(loop_factory=HurriedLoop) as runner:
-        return runner.run(hurried())
+    with asyncio.Runner(loop_factory=AdvancingLoop) as runner:
+        return runner.run(advancing())
 
 
-async def _put_forward(moments: Sequence[Callable[[], object]]) -> None:
+async def _advance_at(moments: Sequence[Callable[[], object]]) -> None:
     loop = asyncio.get_running_loop()
-    assert isinstance(loop, HurriedLoop)
+    assert isinstance(loop, AdvancingLoop)
     for has_come in moments:
         while not has_come():  # noqa: ASYNC110 - it comes in another thread or process
             await asyncio.sleep(0.01)
-        loop.put_forward(HOUR)
+        loop.advance(HOUR)

@@ -87,7 +87,7 @@ def tool(verl: Import, library: Retrieval) -> Tool:
     return verl("tools.search_tool").SearchTool(config, schema)  # type: ignore[no-any-return]
 
 
-async def _use(tool: Any, queries: list[str]) -> tuple[str, dict[str, Any]]:
+async def _call_tool(tool: Any, queries: list[str]) -> tuple[str, dict[str, Any]]:
     instance, _ = await tool.create()
     response, _, metrics = await tool.execute(instance, {"query_list": queries})
     await tool.release(instance)
@@ -95,7 +95,7 @@ async def _use(tool: Any, queries: list[str]) -> tuple[str, dict[str, Any]]:
 
 
 def test_verl_shows_the_model_titles_and_texts(tool: Any) -> None:
-    text, metrics = asyncio.run(_use(tool, ["longest river", "长城"]))
+    text, metrics = asyncio.run(_call_tool(tool, ["longest river", "长城"]))
 
     river, wall = text.split("\n---\n")
     assert river.startswith('Doc 1 (Title: "Nile")\nThe Nile')
@@ -105,7 +105,7 @@ def test_verl_shows_the_model_titles_and_texts(tool: Any) -> None:
 
 
 def test_verl_gets_an_empty_text_for_a_query_without_hits(tool: Any) -> None:
-    text, metrics = asyncio.run(_use(tool, ["qqqqzzzz"]))
+    text, metrics = asyncio.run(_call_tool(tool, ["qqqqzzzz"]))
 
     assert (text, metrics["status"], metrics["total_results"]) == ("", "success", 0)
 
@@ -113,11 +113,11 @@ def test_verl_gets_an_empty_text_for_a_query_without_hits(tool: Any) -> None:
 def test_concurrent_verl_calls_get_their_own_answers(tool: Any, library: Retrieval) -> None:
     passages = [passage for passage in library.passages for _ in range(4)]
 
-    async def all_at_once() -> list[str]:
-        calls = [_use(tool, [passage.title]) for passage in passages]
+    async def call_concurrently() -> list[str]:
+        calls = [_call_tool(tool, [passage.title]) for passage in passages]
         return [text for text, _ in await asyncio.gather(*calls)]
 
-    for passage, text in zip(passages, asyncio.run(all_at_once()), strict=True):
+    for passage, text in zip(passages, asyncio.run(call_concurrently()), strict=True):
         assert text.startswith(f'Doc 1 (Title: "{passage.title}")\n{passage.text}')
 
 

@@ -32,7 +32,7 @@ class Described:
         """The description, restricted to requests that are quick to run."""
         document = deepcopy(self.document)
         for body in _bodies(document):
-            _keep_quick(body["schema"]["properties"], mode)
+            _avoid_slow_requests(body["schema"]["properties"], mode)
         api = schemathesis.openapi.from_dict(document)
         # Parameters that a route does not know are ignored.
         api.config.generation.update(with_security_parameters=False, allow_extra_parameters=False)
@@ -56,7 +56,7 @@ def _bodies(document: dict[str, Any]) -> Iterator[dict[str, Any]]:
                 yield operation["requestBody"]["content"]["application/json"]
 
 
-def _keep_quick(fields: dict[str, Any], mode: GenerationMode) -> None:
+def _avoid_slow_requests(fields: dict[str, Any], mode: GenerationMode) -> None:
     """Restrict requests to languages without a compiler, and to few cases."""
     fields["language"]["enum"] = ["python", "bash"]
     if "cases" in fields and mode is GenerationMode.POSITIVE:

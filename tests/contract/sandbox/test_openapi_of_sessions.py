@@ -54,7 +54,7 @@ def described(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Described]:
 def test_every_response_matches_openapi(
     described: Described, mode: GenerationMode, subtests: pytest.Subtests
 ) -> None:
-    def use_the_session(case: Case) -> None:
+    def use_session(case: Case) -> None:
         if "session_id" in case.path_parameters and case.method != "DELETE":
             case.path_parameters["session_id"] = described.session
 
@@ -72,7 +72,7 @@ def test_every_response_matches_openapi(
                 HEADERS,
                 examples=EXAMPLES,
                 excluded=EXCLUDED,
-                adapt=use_the_session,
+                adapt=use_session,
             )
 
 

@@ -165,36 +165,36 @@ def tool(verl: Import, sandbox: str) -> Any:
     return verl("tools.sandbox_fusion_tools").SandboxFusionTool(config, schema)
 
 
-def _use(tool: Any, **parameters: Any) -> str:
-    async def one_call() -> str:
+def _call_tool(tool: Any, **parameters: Any) -> str:
+    async def call() -> str:
         instance, _ = await tool.create()
         response, _, _ = await tool.execute(instance, parameters)
         await tool.release(instance)
         return str(response.text)
 
-    return asyncio.run(one_call())
+    return asyncio.run(call())
 
 
 def test_verl_tool_returns_both_streams(tool: Any) -> None:
     code = "import sys\nprint('é out')\nprint('err', file=sys.stderr)"
 
-    assert _use(tool, code=code) == "é out\nerr\n"
+    assert _call_tool(tool, code=code) == "é out\nerr\n"
 
 
 def test_verl_tool_returns_the_traceback(tool: Any) -> None:
-    text = _use(tool, code="print('before')\n[][1]")
+    text = _call_tool(tool, code="print('before')\n[][1]")
 
     assert text.startswith("before\nTraceback (most recent call last):\n")
     assert text.endswith("IndexError: list index out of range\n")
 
 
 def test_verl_tool_reports_no_output_after_a_timeout(tool: Any) -> None:
-    assert _use(tool, code="while True: pass", timeout=1) == "no stdout here"
+    assert _call_tool(tool, code="while True: pass", timeout=1) == "no stdout here"
 
 
 def test_concurrent_tool_calls_get_their_own_results(tool: Any) -> None:
-    async def all_at_once() -> list[str]:
+    async def call_concurrently() -> list[str]:
         calls = [tool.execute("same", {"code": f"print({number})"}) for number in range(64)]
         return [response.text for response, _, _ in await asyncio.gather(*calls)]
 
-    assert asyncio.run(all_at_once()) == [f"{number}\n" for number in range(64)]
+    assert asyncio.run(call_concurrently()) == [f"{number}\n" for number in range(64)]

@@ -54,7 +54,7 @@ def test_a_build_can_be_killed_at_any_moment(folder: IndexFolder, mode: IndexMod
             assert built.metrics.documents == 100
             assert built.version == folder.store.version("library")
             assert switched in (None, built.version), "what was done is not done again"
-            assert left_in(folder) == ["current", "lock", "v", "v"], moment
+            assert index_entries(folder) == ["current", "lock", "v", "v"], moment
     assert moment > 20  # the build was killed at least once
     assert outcomes == sorted(outcomes)  # the switch is permanent
 
@@ -71,7 +71,7 @@ def test_a_build_can_be_killed_repeatedly(folder: IndexFolder) -> None:
 
 
 def nearest(folder: IndexFolder, text: str) -> str:
-    """The id of the passage whose vector is closest to that of a text."""
+    """The id of the passage whose vector is closest to a text's."""
     (vector,) = HashingEncoder().encode([text])
     index = folder.store.open("library").index
     try:
@@ -81,7 +81,7 @@ def nearest(folder: IndexFolder, text: str) -> str:
         index.close()
 
 
-def left_in(folder: IndexFolder) -> list[str]:
+def index_entries(folder: IndexFolder) -> list[str]:
     """The entries of an index folder, with versions as ``v``."""
     names = [path.name for path in (folder.indexes / "library").iterdir()]
     return sorted("v" if name.startswith("v") else name for name in names)

@@ -185,8 +185,8 @@ def test_a_cancelled_build_leaves_the_index_unchanged(platform: Platform) -> Non
     assert gone(builder)
     assert indexes(platform).store.summary("library").documents == 10
     built(platform, rows(20, "next"))
-    assert [path.name for path in left_of_builds(platform)] == []
+    assert [path.name for path in unfinished_builds(platform)] == []
 
 
-def left_of_builds(platform: Platform) -> list[Path]:
+def unfinished_builds(platform: Platform) -> list[Path]:
     return list((indexes(platform).indexes / "library").glob("building*"))

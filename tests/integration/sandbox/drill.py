@@ -29,7 +29,7 @@ class Run:
     gone_after: float | None = None
     status: int = 200
 
-    async def carry_out(self, client: aiohttp.ClientSession) -> str | None:
+    async def execute(self, client: aiohttp.ClientSession) -> str | None:
         """Send the request; return what is wrong with the response."""
         try:
             async with asyncio.timeout(self.gone_after):

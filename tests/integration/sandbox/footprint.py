@@ -13,7 +13,7 @@ NETWORKS = "/run/netns"
 """Where networks get their names, by mounts: another test may make some meanwhile."""
 
 GONE = (FileNotFoundError, ProcessLookupError)
-"""What reading of a process is told that has ended, or closed what is read, in between."""
+"""Errors of reading a process that has meanwhile ended or closed the file."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Footprint:
     threads_below: tuple[int, ...]
     descriptors: tuple[int, ...]
     mounts: tuple[int, ...]
-    mounts_of_the_machine: int
+    host_mounts: int
     groups: tuple[int, ...]
     files: tuple[str, ...]
     strays: tuple[str, ...]
@@ -55,7 +55,7 @@ def footprint(
         threads_below=_each(_entries(f"/proc/{pid}/task") for pid in pids if pid != service),
         descriptors=_each(_entries(f"/proc/{pid}/fd") for pid in pids),
         mounts=_each(_mounts(pid) for pid in pids),
-        mounts_of_the_machine=mounts_of_the_machine(),
+        host_mounts=host_mounts(),
         groups=_each(sum(len(names) for _, names, _ in os.walk(folder)) for folder in groups),
         files=tuple(sorted(str(path) for folder in folders for path in folder.rglob("*"))),
         strays=tuple(
@@ -103,13 +103,13 @@ def preparing(service: int) -> list[int]:
     return found
 
 
-def mounts_of_the_machine() -> int:
+def host_mounts() -> int:
     """Number of entries visible to this process."""
     return _mounts(os.getpid())
 
 
 def group_folders(service: int) -> tuple[Path, ...]:
-    """The folders of control groups that a service has taken hold of: it keeps them open."""
+    """The control group folders of a service, which keeps them open."""
     opened = set[Path]()
     for entry in Path(f"/proc/{service}/fd").iterdir():
         with suppress(*GONE):
@@ -120,7 +120,7 @@ def group_folders(service: int) -> tuple[Path, ...]:
 
 
 def slots(groups: Iterable[Path]) -> set[str]:
-    """The slots that the service keeps: each has a group of its own in every folder."""
+    """The service's slots: each has its own group in every folder."""
     return {entry.name for folder in groups for entry in folder.iterdir() if entry.is_dir()}
 
 

@@ -19,7 +19,7 @@ class SessionUse:
     cells: tuple[tuple[str, str], ...]
     delete: bool = True
 
-    async def carry_out(self, client: aiohttp.ClientSession) -> str | None:
+    async def execute(self, client: aiohttp.ClientSession) -> str | None:
         """Use a session; return what was wrong with an answer."""
         body = {"idle_timeout": IDLE_SECONDS if not self.delete else 60}
         status, text = await post(client, "/v1/sessions", body)

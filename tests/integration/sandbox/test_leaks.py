@@ -20,9 +20,9 @@ from tests.integration.sandbox.footprint import (
     Memory,
     footprint,
     group_folders,
+    host_mounts,
     living,
     memory,
-    mounts_of_the_machine,
     preparing,
     slots,
     tree,
@@ -131,14 +131,14 @@ def test_a_stopped_service_leaves_nothing_behind(service: Service) -> None:
     kinds = _kinds(service)
     _drill(service, kinds)
     processes = tree(service.process.pid)
-    mounts = mounts_of_the_machine()
+    mounts = host_mounts()
 
     assert service.process.end() == 0, service.process.tail()
 
     wait_for(lambda: not living(processes), "all processes have ended")
     assert [folder for folder in service.groups if folder.exists()] == []
     assert list(service.temporary.rglob("*")) == []
-    assert mounts_of_the_machine() == mounts
+    assert host_mounts() == mounts
 
 
 def _kinds(service: Service) -> list[Case]:
@@ -163,7 +163,7 @@ async def _send_all(url: str, sequence: Iterator[Case]) -> list[str]:
 
     async def one_after_another(client: aiohttp.ClientSession) -> None:
         for case in sequence:
-            problem = await case.carry_out(client)
+            problem = await case.execute(client)
             if problem is not None:
                 wrong.append(f"{case.name}: {problem}")
 

@@ -52,7 +52,7 @@ place = sys.stdin.read()
 
 
 @dataclass(frozen=True)
-class Outside:
+class OutsideServers:
     """A service that allows two servers on this host but not a third."""
 
     sandbox: Sandbox
@@ -62,7 +62,7 @@ class Outside:
 
 
 @pytest.fixture(scope="module")
-def outside(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Outside]:
+def outside(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OutsideServers]:
     cgroups = find_cgroups("temper-test")
     try:
         choose_tier(Tier.FULL, None, cgroups)
@@ -78,7 +78,7 @@ def outside(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Outside]:
         }
         folder = tmp_path_factory.mktemp("sandbox")
         with running_sandbox(folder, **settings) as sandbox:
-            yield Outside(sandbox, web, echoing, unlisted)
+            yield OutsideServers(sandbox, web, echoing, unlisted)
         assert "Traceback" not in (folder / "sandbox.log").read_text()
 
 
@@ -96,7 +96,7 @@ def test_there_is_no_proxy_by_default(sandbox: Sandbox) -> None:
     assert measures(sandbox)["network_outside"].startswith("unreachable")
 
 
-def test_ordinary_clients_reach_listed_destinations(outside: Outside) -> None:
+def test_ordinary_clients_reach_listed_destinations(outside: OutsideServers) -> None:
     url = f"http://{outside.web.place}/"
 
     assert outside.sandbox.output(ASK, stdin=url) == "hello\n"
@@ -106,7 +106,7 @@ def test_ordinary_clients_reach_listed_destinations(outside: Outside) -> None:
         assert outside.sandbox.output(curl, "bash") == "hellohello"
 
 
-def test_unlisted_destinations_are_refused_with_a_reason(outside: Outside) -> None:
+def test_unlisted_destinations_are_refused_with_a_reason(outside: OutsideServers) -> None:
     place = outside.unlisted.place
     sentence = f"{place} is not listed in {SETTING} of this sandbox"
     tunnel = f"""
@@ -124,7 +124,7 @@ except OSError as error:
     assert outside.unlisted.connections == []
 
 
-def test_the_proxy_cannot_be_bypassed(outside: Outside) -> None:
+def test_the_proxy_cannot_be_bypassed(outside: OutsideServers) -> None:
     code = f"""
 import errno, os, socket
 for host in ("{HOST}", "{own_address()}", "192.0.2.1"):
@@ -140,7 +140,7 @@ print(sorted(os.listdir("/proc/self/fd")))
     assert len(outside.web.connections) == before
 
 
-def test_local_servers_of_a_run_bypass_the_proxy(outside: Outside) -> None:
+def test_local_servers_of_a_run_bypass_the_proxy(outside: OutsideServers) -> None:
     code = """
 import http.server, threading, urllib.request
 server = http.server.HTTPServer(("", 0), http.server.SimpleHTTPRequestHandler)
@@ -152,7 +152,7 @@ for host in ("127.0.0.1", "localhost"):
     assert outside.sandbox.output(code) == "200\n200\n"
 
 
-def test_tunnels_carry_large_data_both_ways(outside: Outside) -> None:
+def test_tunnels_carry_large_data_both_ways(outside: OutsideServers) -> None:
     code = f"""{TUNNEL}
 import os, threading
 connection, data = tunnel(place), os.urandom(16 << 20)
@@ -169,7 +169,7 @@ print(received == data)
     assert outside.sandbox.output(code, stdin=outside.echoing.place, run_timeout=60) == "True\n"
 
 
-def test_connections_of_a_run_are_limited(outside: Outside) -> None:
+def test_connections_of_a_run_are_limited(outside: OutsideServers) -> None:
     code = f"""{TUNNEL}
 import select
 open_ones = [tunnel(place) for _ in range({CONNECTIONS})]
@@ -191,7 +191,7 @@ print(len(select.select(late, [], [], 30)[0]))
 
 
 @pytest.mark.parametrize("ending", ["import os; os._exit(0)", "while True: pass"])
-def test_all_connections_of_a_run_end_with_it(outside: Outside, ending: str) -> None:
+def test_all_connections_of_a_run_end_with_it(outside: OutsideServers, ending: str) -> None:
     code = f"{TUNNEL}\nopen_ones = [tunnel(place) for _ in range(10)]\n{ending}"
     outside.sandbox.run(code, stdin=outside.echoing.place, run_timeout=2)
     before = sockets(outside.sandbox)
@@ -203,7 +203,7 @@ def test_all_connections_of_a_run_end_with_it(outside: Outside, ending: str) -> 
     wait_for(lambda: sockets(outside.sandbox) < before + 20, "the service closes its own")
 
 
-def test_a_session_has_the_proxy_too(outside: Outside) -> None:
+def test_a_session_has_the_proxy_too(outside: OutsideServers) -> None:
     session = SessionClient.create(outside.sandbox.http)
     try:
         session.execute(f"import urllib.request as r\nurl = 'http://{outside.web.place}/'")
@@ -212,7 +212,7 @@ def test_a_session_has_the_proxy_too(outside: Outside) -> None:
         session.delete()
 
 
-def test_network_access_is_reported_and_counted(outside: Outside) -> None:
+def test_network_access_is_reported_and_counted(outside: OutsideServers) -> None:
     outside.sandbox.output(ASK, stdin=f"http://{outside.web.place}/")
 
     assert measures(outside.sandbox)["network_outside"] == (

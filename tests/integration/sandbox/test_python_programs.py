@@ -30,7 +30,7 @@ from tests.support.sandbox_pool import PoolInThread, running_pool
 SECONDS = 120
 LIMITS = Limits(seconds=SECONDS, memory_bytes=1 << 30, output_bytes=16 << 20)
 SUBJECTS = (errors, endings, streams, surroundings, modules, concurrency, packages)
-WHAT_DIFFERS_ANYWAY = (
+VARIES_BETWEEN_RUNS = (
     (re.compile(rb"/tmp/temper-sandbox-[\w-]+/\d+(?=/)"), b""),
     (re.compile(rb"0x[0-9a-f]{6,}"), b"ADDRESS"),
     (re.compile(rb"(?<=object refcount : )\d+"), b"COUNT"),
@@ -130,22 +130,22 @@ def by_python(program: Program, folder: Path) -> Ended:
             umask=0o022,
         )
 
-    def as_there(output: bytes) -> bytes:
+    def normalized(output: bytes) -> bytes:
         there = output.replace(temporary.encode(), b"/tmp").replace(str(folder).encode(), b"")
-        return without_chance(there)
+        return without_random_parts(there)
 
     files = {path.name: path.read_bytes() for path in workspace.glob("*.txt")}
-    return Ended(ended.returncode, as_there(ended.stdout), as_there(ended.stderr), files)
+    return Ended(ended.returncode, normalized(ended.stdout), normalized(ended.stderr), files)
 
 
 def seen(outcome: Outcome) -> Ended:
-    output = without_chance(outcome.stdout), without_chance(outcome.stderr)
+    output = without_random_parts(outcome.stdout), without_random_parts(outcome.stderr)
     return Ended(outcome.return_code, *output, dict(outcome.files))
 
 
-def without_chance(output: bytes) -> bytes:
+def without_random_parts(output: bytes) -> bytes:
     """Replace what differs in every run."""
-    for pattern, word in WHAT_DIFFERS_ANYWAY:
+    for pattern, word in VARIES_BETWEEN_RUNS:
         output = pattern.sub(word, output)
     return output
 

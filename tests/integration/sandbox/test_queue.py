@@ -18,24 +18,24 @@ SLEEP = "import time; time.sleep(1000)"
 
 
 @pytest.fixture(scope="module")
-def one_place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
+def single_slot(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
     """A service that runs one program at a time; every test leaves it idle."""
     folder = tmp_path_factory.mktemp("one-place")
     with running_sandbox(folder, TEMPER_SANDBOX_CONCURRENCY="1") as sandbox:
         yield sandbox
 
 
-def figure(sandbox: Sandbox, name: str) -> float:
+def gauge(sandbox: Sandbox, name: str) -> float:
     lines = sandbox.http.get("/metrics").text.splitlines()
     return next(float(line.split()[1]) for line in lines if line.startswith(f"{name} "))
 
 
 def running(sandbox: Sandbox) -> float:
-    return figure(sandbox, "temper_sandbox_running")
+    return gauge(sandbox, "temper_sandbox_running")
 
 
 def waiting(sandbox: Sandbox) -> float:
-    return figure(sandbox, "temper_sandbox_queue_length")
+    return gauge(sandbox, "temper_sandbox_queue_length")
 
 
 def ask(sandbox: Sandbox, path: str, code: str) -> socket.socket:
@@ -52,23 +52,23 @@ def ask(sandbox: Sandbox, path: str, code: str) -> socket.socket:
 
 
 @pytest.mark.parametrize("path", ["/run_code", "/v1/run_code/stream", "/v1/run_cases"])
-def test_a_disconnect_kills_the_program_and_frees_its_slot(one_place: Sandbox, path: str) -> None:
-    with ask(one_place, path, SLEEP), ask(one_place, path, SLEEP):
-        wait_for(lambda: waiting(one_place) == 1, "one runs and one waits")
-        assert running(one_place) == 1
+def test_a_disconnect_kills_the_program_and_frees_its_slot(single_slot: Sandbox, path: str) -> None:
+    with ask(single_slot, path, SLEEP), ask(single_slot, path, SLEEP):
+        wait_for(lambda: waiting(single_slot) == 1, "one runs and one waits")
+        assert running(single_slot) == 1
 
-    wait_for(lambda: (running(one_place), waiting(one_place)) == (0, 0), "both are gone")
-    assert one_place.output("print(1)") == "1\n"
+    wait_for(lambda: (running(single_slot), waiting(single_slot)) == (0, 0), "both are gone")
+    assert single_slot.output("print(1)") == "1\n"
 
 
-def test_a_disconnected_client_leaves_the_queue(one_place: Sandbox) -> None:
-    with ask(one_place, "/run_code", SLEEP):
-        wait_for(lambda: running(one_place) == 1, "one runs")
+def test_a_disconnected_client_leaves_the_queue(single_slot: Sandbox) -> None:
+    with ask(single_slot, "/run_code", SLEEP):
+        wait_for(lambda: running(single_slot) == 1, "one runs")
         for path in ("/run_code", "/v1/run_code/stream", "/v1/run_cases"):
-            with ask(one_place, path, SLEEP):
-                wait_for(lambda: waiting(one_place) == 1, "another waits")
-            wait_for(lambda: waiting(one_place) == 0, "it has left")
-    wait_for(lambda: running(one_place) == 0, "all are gone")
+            with ask(single_slot, path, SLEEP):
+                wait_for(lambda: waiting(single_slot) == 1, "another waits")
+            wait_for(lambda: waiting(single_slot) == 0, "it has left")
+    wait_for(lambda: running(single_slot) == 0, "all are gone")
 
 
 def test_an_overloaded_service_responds_504_with_retry_after(tmp_path: Path) -> None:
@@ -101,12 +101,12 @@ def test_a_burst_of_short_programs_is_served_completely(sandbox: Sandbox) -> Non
         assert set(pool.map(one, range(64))) == {"42\n" * 4}
 
 
-def test_the_service_is_ready_while_all_slots_are_taken(one_place: Sandbox) -> None:
-    with ask(one_place, "/run_code", SLEEP):
-        wait_for(lambda: running(one_place) == 1, "one runs")
+def test_the_service_is_ready_while_all_slots_are_taken(single_slot: Sandbox) -> None:
+    with ask(single_slot, "/run_code", SLEEP):
+        wait_for(lambda: running(single_slot) == 1, "one runs")
         for path in ("/readyz", "/healthz"):
-            assert one_place.http.get(path).status_code == 200
-    wait_for(lambda: running(one_place) == 0, "it is gone")
+            assert single_slot.http.get(path).status_code == 200
+    wait_for(lambda: running(single_slot) == 0, "it is gone")
 
 
 def test_requests_over_the_total_byte_limit_are_rejected(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The service outlives its programs in a container whose memory they can fill."""
+"""The service survives programs that fill the memory of its container."""
 
 import os
 import uuid

@@ -11,7 +11,7 @@ from tests.support.runtimes import FOLDER, installed_runtime
 
 
 def refusal(tmp_path: Path, *arguments: str, **settings: str) -> str:
-    """Start a sandbox that must not start; return the last line of what it says."""
+    """Start a sandbox that must refuse to start; return the last line of its output."""
     process = subprocess.run(
         [sys.executable, "-m", "services.sandbox", "--port", str(free_port()), *arguments],
         cwd=REPOSITORY,

@@ -67,6 +67,6 @@ class Conversation:
     before: Sequence[dict[str, Any]] = field(default_factory=lambda: (QUESTION,))
 
     def messages(self, turns: int | None = None) -> list[dict[str, Any]]:
-        """The messages up to the replies of so many turns, all by default."""
+        """The messages up to the replies of the first turns; of all by default."""
         played = self.turns if turns is None else self.turns[:turns]
         return [*self.before, *(message for turn in played for message in turn.messages())]

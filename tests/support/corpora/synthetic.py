@@ -95,12 +95,12 @@ def _chunk(chunk: int) -> list[str]:
 
 def _draw(random: np.random.Generator, size: int, rarer: int = 1) -> np.ndarray:
     """Ranks of words; ``rarer`` passes over the most frequent, as a subject does."""
-    ranks = np.searchsorted(_cumulated(), random.random(size))
+    ranks = np.searchsorted(_cumulative_weights(), random.random(size))
     return np.minimum(ranks * rarer + (rarer - 1) * 40, VOCABULARY - 1)
 
 
 @cache
-def _cumulated() -> np.ndarray:
+def _cumulative_weights() -> np.ndarray:
     weights = (np.arange(1, VOCABULARY + 1) + SHIFT) ** -EXPONENT
     cumulated: np.ndarray = weights.cumsum() / weights.sum()
     return cumulated

@@ -86,9 +86,9 @@ def test_a_missing_run_file_is_named(
 ) -> None:
     write = Path.write_text
 
-    def all_but_one(path: Path, *content: Any) -> int:
+    def write_all_but_one(path: Path, *content: Any) -> int:
         return 0 if path.name == missing else write(path, *content)
 
-    monkeypatch.setattr(Path, "write_text", all_but_one)
+    monkeypatch.setattr(Path, "write_text", write_all_but_one)
     with pytest.raises(SubmissionError, match=missing):
         read(tmp_path)

@@ -53,7 +53,7 @@ def gateway(
     return server
 
 
-def noted(gateway: ScriptedServer) -> list[dict[str, str]]:
+def recorded_queries(gateway: ScriptedServer) -> list[dict[str, str]]:
     """The queries of the following list requests."""
     queries: list[dict[str, str]] = []
     listed = gateway.answers[PATH][0]
@@ -118,7 +118,7 @@ def test_masks_are_shown_on_request(
 def test_the_best_and_the_worst_are_shown_in_full(
     gateway: ScriptedServer, capsys: pytest.CaptureFixture[str], option: str, order: str
 ) -> None:
-    queries = noted(gateway)
+    queries = recorded_queries(gateway)
 
     assert main(["traj", JOB, option, "1"]) == 0
 
@@ -127,7 +127,7 @@ def test_the_best_and_the_worst_are_shown_in_full(
 
 
 def test_filters_become_query_parameters(gateway: ScriptedServer) -> None:
-    queries = noted(gateway)
+    queries = recorded_queries(gateway)
 
     main(["traj", JOB, "--sort", "length", "--asc", "--min-reward", "0.5", "--errors", "-n", "7"])
 

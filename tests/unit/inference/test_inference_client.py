@@ -17,7 +17,7 @@ from services.inference.clients.chat import (
 )
 from services.inference.clients.json_service import Retries
 from tests.support.processes import free_port
-from tests.support.virtual_time import run_hurried
+from tests.support.virtual_time import run_advancing_clock
 from tests.unit.inference.scripted_server import (
     ScriptedServer,
     answer,
@@ -105,7 +105,7 @@ def test_a_broken_connection_is_retried(server: ScriptedServer, trouble: Any) ->
 def test_a_timed_out_request_is_retried(server: ScriptedServer) -> None:
     server.script = [hang, answer()]
 
-    assert run_hurried(ask(server.url), lambda: server.requests).attempts == 2
+    assert run_advancing_clock(ask(server.url), lambda: server.requests).attempts == 2
 
 
 def test_repeated_timeouts_fail_without_a_status(server: ScriptedServer) -> None:

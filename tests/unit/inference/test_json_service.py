@@ -17,7 +17,7 @@ from services.inference.clients.json_service import (
     seconds_to_wait,
 )
 from tests.support.processes import free_port
-from tests.support.virtual_time import run_hurried
+from tests.support.virtual_time import run_advancing_clock
 from tests.unit.inference.scripted_server import (
     ScriptedServer,
     answer,
@@ -54,7 +54,7 @@ def post(
         async with service:
             return await service.post(payload or {}, read)
 
-    return run_hurried(ask(), *moments)
+    return run_advancing_clock(ask(), *moments)
 
 
 def failed(url: str, **options: Any) -> ServiceFailed:

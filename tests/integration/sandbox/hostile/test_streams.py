@@ -64,7 +64,7 @@ def test_undecodable_bytes_are_replaced(sandbox: Sandbox) -> None:
     assert sandbox.output(code) == "before �� \x00 after é"
 
 
-def sent_escaped(sandbox: Sandbox, **body: str) -> dict[str, Any]:
+def run_ascii_json(sandbox: Sandbox, **body: str) -> dict[str, Any]:
     """A response to a request with ASCII JSON, which may hold lone surrogates."""
     headers = {"content-type": "application/json"}
     answer = sandbox.http.post("/run_code", content=json.dumps(TIME_LIMITS | body), headers=headers)
@@ -74,11 +74,11 @@ def sent_escaped(sandbox: Sandbox, **body: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("code", ["print('\ud800')", "print(1)\x00"])
 def test_lone_surrogates_in_code_get_a_response(sandbox: Sandbox, code: str) -> None:
-    answer = sent_escaped(sandbox, code=code, language="python")
+    answer = run_ascii_json(sandbox, code=code, language="python")
     assert answer["run_result"]["status"] == "Finished"
 
 
 def test_a_lone_surrogate_in_stdin_is_replaced(sandbox: Sandbox) -> None:
     code = "import sys\nprint(len(sys.stdin.buffer.read()) > 0)"
-    answer = sent_escaped(sandbox, code=code, language="python", stdin="\udfff")
+    answer = run_ascii_json(sandbox, code=code, language="python", stdin="\udfff")
     assert answer["run_result"]["stdout"] == "True\n"

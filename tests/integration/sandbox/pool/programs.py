@@ -61,6 +61,6 @@ def arguments(process: psutil.Process) -> list[str]:
         return []
 
 
-def the_one_named(word: str) -> psutil.Process | None:
+def process_named(word: str) -> psutil.Process | None:
     found = named(word)
     return found[0] if found else None

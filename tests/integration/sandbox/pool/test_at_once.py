@@ -7,10 +7,10 @@ from services.sandbox.execution import Executable, Outcome, Stream
 from tests.integration.sandbox.pool.programs import (
     execution,
     named,
+    process_named,
     python,
     run,
     start,
-    the_one_named,
 )
 from tests.support.sandbox_pool import PoolInThread
 from tests.support.waiting import wait_for
@@ -61,7 +61,7 @@ def test_a_program_streams_output_and_dies_when_cancelled(sandbox: PoolInThread)
 
     running = start(sandbox, program, lambda *_: heard.set())
     assert heard.wait(60)
-    wait_for(lambda: the_one_named("77003"), "the program")
+    wait_for(lambda: process_named("77003"), "the program")
     running.cancel()
 
     wait_for(lambda: named("77003") == [], "the program is gone")

@@ -23,10 +23,10 @@ from tests.integration.sandbox.pool.programs import (
     descendants,
     execution,
     named,
+    process_named,
     python,
     run,
     start,
-    the_one_named,
 )
 from tests.support.runtimes import installed_runtime
 from tests.support.sandbox_pool import PoolInThread, running_pool
@@ -52,8 +52,8 @@ def is_in_another_namespace(process: psutil.Process) -> bool:
         return False  # it has ended in between
 
 
-async def at_rest(pool: Pool) -> None:
-    """Wait until a pool starts no more zygotes by itself, and makes and ends no more slots."""
+async def wait_until_idle(pool: Pool) -> None:
+    """Wait until a pool neither starts zygotes nor creates or ends slots on its own."""
     await asyncio.wait(pool._chores[:1])
     while at_work := [task for warm_pool in pool._warm_pools.values() for task in warm_pool._tasks]:
         await asyncio.wait(at_work)
@@ -63,7 +63,7 @@ def ready_slots(sandbox: PoolInThread) -> list[Slot]:
     return [slot for pool in sandbox.pool._warm_pools.values() for slot in pool._ready]
 
 
-def a_run_of_each(sandbox: PoolInThread) -> None:
+def run_both_kinds(sandbox: PoolInThread) -> None:
     """More programs than there are slots, so that new ones must be made."""
     started = [start(sandbox, python("print(1)")) for _ in range(12)]
     numpy = python("import numpy; print(numpy.ones(2))", imports=frozenset({"numpy"}))
@@ -72,24 +72,24 @@ def a_run_of_each(sandbox: PoolInThread) -> None:
 
 
 def test_runs_succeed_after_the_zygotes_were_killed(sandbox: PoolInThread) -> None:
-    a_run_of_each(sandbox)
+    run_both_kinds(sandbox)
     for process in zygotes_of_the_pool():
         with suppress(psutil.NoSuchProcess):  # the second of a pair ends with the first
             process.kill()
     wait_for(lambda: not any(slot.is_alive() for slot in ready_slots(sandbox)), "slots are dead")
 
-    a_run_of_each(sandbox)
+    run_both_kinds(sandbox)
 
 
 def test_runs_succeed_when_the_zygotes_hang(
     sandbox: PoolInThread, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sandbox.call(at_rest(sandbox.pool))  # or one that hangs as it starts is waited for, long
+    sandbox.call(wait_until_idle(sandbox.pool))  # or the test waits for one that hangs
     monkeypatch.setattr(zygote, "_FORK_SECONDS", 5.0)
     for process in zygotes_of_the_pool():
         process.suspend()
 
-    a_run_of_each(sandbox)
+    run_both_kinds(sandbox)
 
 
 def test_a_slot_that_dies_while_starting_is_replaced(
@@ -123,7 +123,7 @@ def test_a_program_that_has_started_is_never_run_again(
 ) -> None:
     monkeypatch.setattr(slot, "_ANSWER_SLACK_SECONDS", 1.0)
     running = start(sandbox, execution(Executable(("sleep", "77004")), seconds=5.0))
-    slot_of(wait_for(lambda: the_one_named("77004"), "the program")).send_signal(failure)
+    slot_of(wait_for(lambda: process_named("77004"), "the program")).send_signal(failure)
 
     with pytest.raises(SandboxFailure):
         running.result(60)
@@ -133,7 +133,7 @@ def test_a_program_that_has_started_is_never_run_again(
 
 def test_a_run_is_retried_if_its_program_died_before_it_started(sandbox: PoolInThread) -> None:
     assert run(sandbox, python("print(1)")).stdout == b"1\n"
-    sandbox.call(at_rest(sandbox.pool))
+    sandbox.call(wait_until_idle(sandbox.pool))
     for waiting in ready_slots(sandbox):
         for program in psutil.Process(waiting._process.pid).children():
             if program.name() != ".reaper":
@@ -154,12 +154,12 @@ def own_folders() -> set[Path]:
 
 
 def test_a_closed_pool_leaves_nothing_behind(tier: Tier, sandbox: PoolInThread) -> None:
-    sandbox.call(at_rest(sandbox.pool))  # its processes shall not look like the other's
+    sandbox.call(wait_until_idle(sandbox.pool))  # its processes shall not look like the other's
     processes_before, folders_before = {process.pid for process in descendants()}, own_folders()
     with running_pool(tier=tier, programs=2) as closing:
         run(closing, python("print(1)"))
         running = start(closing, execution(Executable(("sleep", "77006"))))
-        wait_for(lambda: the_one_named("77006"), "the program")
+        wait_for(lambda: process_named("77006"), "the program")
         assert own_folders() > folders_before
 
     with pytest.raises(SandboxFailure):

@@ -34,11 +34,11 @@ class SessionClient:
         On a busy machine that can take longer than the service lets anyone wait.
         """
 
-        def try_it() -> SessionClient | None:
+        def try_to_create() -> SessionClient | None:
             answer = http.post("/v1/sessions", json={}, timeout=CREATE_SECONDS)
             return cls(http, answer.json()["id"]) if answer.status_code == 200 else None
 
-        return wait_for(try_it, "a session can be created", 240.0)
+        return wait_for(try_to_create, "a session can be created", 240.0)
 
     def execute(self, code: str, **fields: object) -> Answer:
         """The result of a cell; the request must be valid."""

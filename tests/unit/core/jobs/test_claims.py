@@ -202,7 +202,7 @@ def claim_evaluation(database: Database) -> Claim | None:
 
 
 @pytest.fixture
-def both_workers(database: Database) -> None:
+def workers_of_two_kinds(database: Database) -> None:
     """A trainer and an evaluator share the two CPU slots of a host."""
     with database.write() as session:
         heartbeat(session, "host:trainer", ["training"], EVALUATOR.devices)
@@ -210,7 +210,7 @@ def both_workers(database: Database) -> None:
         session.execute(delete(OutboxRow))
 
 
-@pytest.mark.usefixtures("both_workers")
+@pytest.mark.usefixtures("workers_of_two_kinds")
 def test_priority_holds_across_kinds(database: Database) -> None:
     evaluations = [evaluate(database) for _ in range(3)]
     urgent = queued_job(database, priority=50)
@@ -223,7 +223,7 @@ def test_priority_holds_across_kinds(database: Database) -> None:
     assert claim(database, cpu_worker("trainer", slots=2)).job.id == urgent.id
 
 
-@pytest.mark.usefixtures("both_workers")
+@pytest.mark.usefixtures("workers_of_two_kinds")
 def test_an_earlier_job_of_another_kind_runs_first_and_its_worker_is_woken(
     database: Database,
 ) -> None:

@@ -44,11 +44,11 @@ def leave() -> None:
     os._exit(3)
 
 
-def leave_politely() -> None:
+def exit_with_message() -> None:
     sys.exit("enough")
 
 
-def unspeakable() -> Any:
+def returns_a_set() -> Any:
     return {1, 2}
 
 

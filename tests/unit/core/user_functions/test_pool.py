@@ -16,7 +16,7 @@ from services.core.user_functions.pool import (
     FunctionTimedOut,
     check_function_allowed,
 )
-from tests.support.virtual_time import run_hurried
+from tests.support.virtual_time import run_advancing_clock
 from tests.support.waiting import wait_for
 
 HERE = "tests.unit.core.user_functions.functions"
@@ -35,14 +35,14 @@ def with_processes(
 
     async def run() -> Result:
         path = name if "." in name else f"{HERE}.{name}"
-        async with FunctionPool(path, processes, folder) as opened:
-            return await work(opened)
+        async with FunctionPool(path, processes, folder) as pool:
+            return await work(pool)
 
-    return run_hurried(run(), *moments)
+    return run_advancing_clock(run(), *moments)
 
 
 def called(name: str, folder: Path | None = None, **arguments: Any) -> Any:
-    return with_processes(name, lambda opened: opened.call(arguments, SECONDS), folder=folder)
+    return with_processes(name, lambda pool: pool.call(arguments, SECONDS), folder=folder)
 
 
 @pytest.mark.parametrize("name", ["add", "add_later"])
@@ -51,8 +51,8 @@ def test_a_function_is_called_by_keyword(name: str) -> None:
 
 
 def test_a_process_is_reused_for_the_next_call() -> None:
-    async def twice(opened: FunctionPool) -> tuple[int, int]:
-        return await opened.call({}, SECONDS), await opened.call({}, SECONDS)
+    async def twice(pool: FunctionPool) -> tuple[int, int]:
+        return await pool.call({}, SECONDS), await pool.call({}, SECONDS)
 
     first, second = with_processes("process", twice)
 
@@ -65,9 +65,9 @@ def test_a_process_is_reused_for_the_next_call() -> None:
     [
         ("fail", {}, "ValueError: no such thing"),
         ("add", {"c": 1}, "TypeError"),
-        ("unspeakable", {}, "TypeError"),
+        ("returns_a_set", {}, "TypeError"),
         ("leave", {}, "ended its process"),
-        ("leave_politely", {}, "ended its process"),
+        ("exit_with_message", {}, "ended its process"),
         ("NUMBER", {}, "is not a function"),
         ("nowhere", {}, "cannot be imported"),
         ("tests.nowhere.at_all", {}, "cannot be imported"),
@@ -88,11 +88,11 @@ def test_an_oversized_value_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_function_can_be_called_after_a_failure() -> None:
-    async def fail_and_go_on(opened: FunctionPool) -> int:
+    async def fail_and_go_on(pool: FunctionPool) -> int:
         for name in ({"c": 1}, {"a": 1, "b": []}):
             with pytest.raises(FunctionFailed):
-                await opened.call(name, SECONDS)
-        return int(await opened.call({"a": 1, "b": 1}, SECONDS))
+                await pool.call(name, SECONDS)
+        return int(await pool.call({"a": 1, "b": 1}, SECONDS))
 
     assert with_processes("add", fail_and_go_on) == 2
 
@@ -100,9 +100,9 @@ def test_a_function_can_be_called_after_a_failure() -> None:
 def test_a_hanging_function_is_killed_with_its_processes(tmp_path: Path) -> None:
     started = tmp_path / "pids"
 
-    async def hang(opened: FunctionPool) -> None:
+    async def hang(pool: FunctionPool) -> None:
         with pytest.raises(FunctionTimedOut, match="within 600 s"):
-            await opened.call({"started": str(started)}, 600.0)
+            await pool.call({"started": str(started)}, 600.0)
 
     with_processes("hang", hang, moments=[started.exists])
 
@@ -114,8 +114,8 @@ def test_a_hanging_function_is_killed_with_its_processes(tmp_path: Path) -> None
 def test_a_cancelled_call_leaves_no_process(tmp_path: Path) -> None:
     started = tmp_path / "pids"
 
-    async def cancel(opened: FunctionPool) -> None:
-        call = asyncio.create_task(opened.call({"started": str(started)}, SECONDS))
+    async def cancel(pool: FunctionPool) -> None:
+        call = asyncio.create_task(pool.call({"started": str(started)}, SECONDS))
         await asyncio.to_thread(wait_for, lambda: started.exists() or None, "it hangs")
         call.cancel()
         with pytest.raises(asyncio.CancelledError):

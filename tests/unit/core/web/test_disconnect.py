@@ -17,7 +17,7 @@ from services.core.web.disconnect import (
 from tests.support.virtual_time import run_in_virtual_time
 
 
-def client_that(hangs_up: asyncio.Event) -> Receive:
+def disconnecting_client(hangs_up: asyncio.Event) -> Receive:
     async def receive() -> Message:
         await hangs_up.wait()
         return {"type": "http.disconnect"}
@@ -33,7 +33,7 @@ def test_returns_the_result_or_raises_the_error_of_the_work() -> None:
         return "done"
 
     async def both() -> None:
-        receive = client_that(asyncio.Event())
+        receive = disconnecting_client(asyncio.Event())
         assert await while_connected(receive, work(fails=False)) == "done"
         with pytest.raises(KeyError, match="broken"):
             await while_connected(receive, work(fails=True))
@@ -54,7 +54,7 @@ def test_abandoned_work_has_ended_when_the_wait_raises(way: str) -> None:
                 await asyncio.sleep(0)
                 ended.set()
 
-        waiting = asyncio.ensure_future(while_connected(client_that(hangs_up), work()))
+        waiting = asyncio.ensure_future(while_connected(disconnecting_client(hangs_up), work()))
         await begun.wait()
         if way == "the client":
             hangs_up.set()

@@ -67,7 +67,7 @@ class Drawing(BaseModel):
 
     @field_validator("tags")
     @classmethod
-    def _few(cls, tags: list[str]) -> list[str]:
+    def _at_most_two(cls, tags: list[str]) -> list[str]:
         if len(tags) > 2:
             raise ValueError("has too many")
         return tags

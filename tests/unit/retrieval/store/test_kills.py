@@ -26,7 +26,7 @@ def test_acknowledged_changes_survive_a_kill_and_none_is_partial(
     build_index(store, "test", [passage("other", "other")])
 
     for lines in range(1, ROUNDS + 1):
-        with start("put_forever", store.root) as process:
+        with start("put_until_killed", store.root) as process:
             state = killed_some_time_after(process, lines)
 
         assert whole_state(store.open("test").index) in (state, state + 1)
@@ -37,7 +37,7 @@ def test_vectors_survive_a_kill_with_their_passages(store: IndexStore) -> None:
     build_index(store, "test", [passage("o", "o")], mode=IndexMode.HYBRID, vectors=other)
 
     for lines in range(1, ROUNDS + 1):
-        with start("put_forever", store.root) as process:
+        with start("put_until_killed", store.root) as process:
             state = killed_some_time_after(process, lines)
 
         index = store.open("test").index
