@@ -15,7 +15,7 @@ from infra.testing.verl import has_verl, verl_folder
 from services.contracts.multi_turn import Tool
 from tests.contract.sandbox.verl_modules import verl_importable
 from tests.unit.inference.scripted_server import answer, running_server
-from tests.unit.rollouts.tools.opened import call
+from tests.unit.rollouts.tools.toolboxes import call
 
 HITS = [
     {"document": {"contents": '"Nile"\nA river.\nIn Africa.'}, "score": 1.0},

@@ -11,7 +11,7 @@ import pytest
 
 from services.contracts.trajectories import FinishReason, Trajectory
 from services.rollouts.chat.interface import ChatTokens
-from tests.integration.rollout.playing import END, VERSION, Sampled, play_all
+from tests.integration.rollout.memorized_rollouts import END, VERSION, Sampled, sample_all_cases
 
 pytestmark = pytest.mark.runtime
 
@@ -20,7 +20,7 @@ LARGEST_DIFFERENCE = 1e-3
 
 @pytest.fixture(scope="module")
 def played(tmp_path_factory: pytest.TempPathFactory) -> Sampled:
-    return play_all(tmp_path_factory.mktemp("model"))
+    return sample_all_cases(tmp_path_factory.mktemp("model"))
 
 
 def test_log_probs_match_one_forward_pass_over_the_trajectory(

@@ -35,14 +35,14 @@ def with_processes(
 
     async def run() -> Result:
         path = name if "." in name else f"{HERE}.{name}"
-        async with FunctionPool(path, processes, folder) as pool:
-            return await work(pool)
+        async with FunctionPool(path, processes, folder) as functions:
+            return await work(functions)
 
     return run_advancing_clock(run(), *moments)
 
 
 def called(name: str, folder: Path | None = None, **arguments: Any) -> Any:
-    return with_processes(name, lambda pool: pool.call(arguments, SECONDS), folder=folder)
+    return with_processes(name, lambda functions: functions.call(arguments, SECONDS), folder=folder)
 
 
 @pytest.mark.parametrize("name", ["add", "add_later"])
@@ -51,8 +51,8 @@ def test_a_function_is_called_by_keyword(name: str) -> None:
 
 
 def test_a_process_is_reused_for_the_next_call() -> None:
-    async def twice(pool: FunctionPool) -> tuple[int, int]:
-        return await pool.call({}, SECONDS), await pool.call({}, SECONDS)
+    async def twice(functions: FunctionPool) -> tuple[int, int]:
+        return await functions.call({}, SECONDS), await functions.call({}, SECONDS)
 
     first, second = with_processes("process", twice)
 
@@ -88,11 +88,11 @@ def test_an_oversized_value_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_function_can_be_called_after_a_failure() -> None:
-    async def fail_and_go_on(pool: FunctionPool) -> int:
+    async def fail_and_go_on(functions: FunctionPool) -> int:
         for name in ({"c": 1}, {"a": 1, "b": []}):
             with pytest.raises(FunctionFailed):
-                await pool.call(name, SECONDS)
-        return int(await pool.call({"a": 1, "b": 1}, SECONDS))
+                await functions.call(name, SECONDS)
+        return int(await functions.call({"a": 1, "b": 1}, SECONDS))
 
     assert with_processes("add", fail_and_go_on) == 2
 
@@ -100,9 +100,9 @@ def test_a_function_can_be_called_after_a_failure() -> None:
 def test_a_hanging_function_is_killed_with_its_processes(tmp_path: Path) -> None:
     started = tmp_path / "pids"
 
-    async def hang(pool: FunctionPool) -> None:
+    async def hang(functions: FunctionPool) -> None:
         with pytest.raises(FunctionTimedOut, match="within 600 s"):
-            await pool.call({"started": str(started)}, 600.0)
+            await functions.call({"started": str(started)}, 600.0)
 
     with_processes("hang", hang, moments=[started.exists])
 
@@ -114,8 +114,8 @@ def test_a_hanging_function_is_killed_with_its_processes(tmp_path: Path) -> None
 def test_a_cancelled_call_leaves_no_process(tmp_path: Path) -> None:
     started = tmp_path / "pids"
 
-    async def cancel(pool: FunctionPool) -> None:
-        call = asyncio.create_task(pool.call({"started": str(started)}, SECONDS))
+    async def cancel(functions: FunctionPool) -> None:
+        call = asyncio.create_task(functions.call({"started": str(started)}, SECONDS))
         await asyncio.to_thread(wait_for, lambda: started.exists() or None, "it hangs")
         call.cancel()
         with pytest.raises(asyncio.CancelledError):

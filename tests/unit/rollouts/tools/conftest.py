@@ -1,3 +1,3 @@
-from tests.unit.rollouts.tools.opened import server
+from tests.unit.rollouts.tools.toolboxes import server
 
 __all__ = ["server"]

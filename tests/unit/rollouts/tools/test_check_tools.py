@@ -8,7 +8,7 @@ from services.contracts.base import JsonObject
 from services.contracts.errors import InvalidRequest, PermissionDenied
 from services.contracts.multi_turn import Tool
 from services.rollouts.tools import check_tools
-from tests.unit.rollouts.tools.opened import function
+from tests.unit.rollouts.tools.toolboxes import function
 
 ALLOWED = ["https://tools.example:443"]
 

@@ -10,7 +10,7 @@ from services.contracts.multi_turn import Tool
 from services.contracts.trajectories import CallOutcome
 from services.core.operator_environment import OperatorEnvironment
 from services.rollouts.tools import ToolReply
-from tests.unit.rollouts.tools.opened import call, function
+from tests.unit.rollouts.tools.toolboxes import call, function
 
 HERE = "tests.unit.rollouts.tools.test_function_tool"
 

@@ -10,7 +10,7 @@ from services.contracts.trajectories import CallOutcome
 from services.core.operator_environment import OperatorEnvironment
 from services.rollouts.tools import ToolReply, sandbox
 from tests.unit.inference.scripted_server import ScriptedServer, answer, hang, reset
-from tests.unit.rollouts.tools.opened import call, function
+from tests.unit.rollouts.tools.toolboxes import call, function
 
 FINISHED = {"status": "Finished", "execution_time": 0.1, "return_code": 0, "stderr": ""}
 

@@ -11,7 +11,7 @@ from services.contracts.trajectories import CallOutcome
 from services.core.operator_environment import OperatorEnvironment
 from services.rollouts.tools import ToolReply
 from tests.unit.inference.scripted_server import ScriptedServer, answer, hang, reset
-from tests.unit.rollouts.tools.opened import call
+from tests.unit.rollouts.tools.toolboxes import call
 
 
 def hit(contents: str) -> JsonObject:

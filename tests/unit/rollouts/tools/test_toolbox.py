@@ -13,7 +13,7 @@ from services.core.worker.settings import WorkerSettings
 from services.rollouts.tools import Toolbox, ToolReply, toolbox
 from tests.support.waiting import wait_for
 from tests.unit.inference.scripted_server import Exchange, ScriptedServer, answer, hang
-from tests.unit.rollouts.tools.opened import call, function, with_tools
+from tests.unit.rollouts.tools.toolboxes import call, function, with_tools
 
 
 def endpoint(server: ScriptedServer, name: str = "ask", **config: Any) -> Tool:

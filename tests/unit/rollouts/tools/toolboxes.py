@@ -1,4 +1,4 @@
-"""Opens tools for one test."""
+"""Toolboxes and single tool calls for one test."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Sequence

@@ -97,7 +97,7 @@ class Sampled:
         return [each for several in self.trajectories.values() for each in several]
 
 
-def play_all(folder: Path) -> Sampled:
+def sample_all_cases(folder: Path) -> Sampled:
     """Run all cases on a real engine: several samples each, then with truncated turns.
 
     ``folder`` is an empty folder for the model. Skips if a runtime is not installed.
