@@ -25,7 +25,7 @@ class SandboxSettings(AccessSettings):
     """Limits of programs, and how many run concurrently."""
 
     sandbox_concurrency: int = Field(
-        default=256,
+        default=128,
         ge=1,
         le=400,
         description="Programs that run concurrently, sleeping ones included.",

@@ -97,6 +97,13 @@ def _container(landlock_abi: int) -> tuple[Measure, ...]:
         Measure(
             "files", True, "Landlock: only the run's own folders, shared memory and system files"
         ),
+        Measure(
+            "disk",
+            False,
+            "the container's: usage is sampled and a run above its limit killed, space cannot be "
+            "reserved at once, and no more runs are admitted than the free space serves; writing "
+            "fast, a run can still take others' space for a moment",
+        ),
         Measure("signals", True, "user ids" + (" and Landlock" if scoped else "")),
     )
 
