@@ -17,12 +17,11 @@ from pydantic import BaseModel, ValidationError
 from starlette.types import Receive
 
 from services.contracts.errors import InvalidRequest, Unprocessable
-from services.core.web.body_limits import has_more_values
+from services.core.web.large_json import TooManyValues, parse_large
 from services.core.web.validation import describe_problems
 
 MAX_VALUES = 200_000
 SMALL_BODY = 1 << 20
-MAX_REPAIRED_BYTES = 16 << 20
 
 Body = TypeVar("Body", bound=BaseModel)
 
@@ -50,20 +49,30 @@ async def _whole(receive: Receive) -> bytes:
 
 def parse_body(body: bytes, model: type[Body]) -> Body:
     """Parse and validate a JSON body; raises `Unprocessable`."""
-    # In memory each value is far larger than its text.
-    if len(body) > SMALL_BODY and has_more_values([body], MAX_VALUES):
-        raise Unprocessable(f"the body has more than {MAX_VALUES} values")
+    if len(body) > SMALL_BODY:
+        return _parse_large_body(body, model)
     try:
         return model.model_validate_json(body)
     except ValidationError as error:
         if error.errors(include_url=False)[0]["type"] != "json_invalid":
-            raise _unprocessable(error, body) from None
-        if len(body) > MAX_REPAIRED_BYTES:
-            raise Unprocessable("the body is not JSON") from None
+            raise _unprocessable(error, _value(body)) from None
     try:
         return model.model_validate_json(_repaired(body))
     except ValidationError as error:
-        raise _unprocessable(error, body) from None
+        raise _unprocessable(error, _value(body)) from None
+
+
+def _parse_large_body(body: bytes, model: type[Body]) -> Body:
+    try:
+        value = parse_large(body, MAX_VALUES)
+    except TooManyValues:
+        raise Unprocessable(f"the body has more than {MAX_VALUES} values") from None
+    except (ValueError, RecursionError):
+        raise Unprocessable("the body is not JSON") from None
+    try:
+        return model.model_validate(value)
+    except ValidationError as error:
+        raise _unprocessable(error, value) from None
 
 
 def _repaired(body: bytes) -> str | bytes:
@@ -75,11 +84,14 @@ def _repaired(body: bytes) -> str | bytes:
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
-def _unprocessable(error: ValidationError, body: bytes) -> Unprocessable:
+def _value(body: bytes) -> Any:
     try:
-        value = json.loads(body)
+        return json.loads(body)
     except (ValueError, RecursionError):
-        value = None
+        return None
+
+
+def _unprocessable(error: ValidationError, value: Any) -> Unprocessable:
     found = [
         {**problem, "loc": ("body", *problem["loc"])} for problem in error.errors(include_url=False)
     ]
