@@ -6,7 +6,6 @@ from typing import Any, TypeVar
 
 from fastapi import Request, Response
 from pydantic import BaseModel
-from pydantic_core import to_json
 from starlette.types import Receive
 
 from services.contracts.errors import GatewayTimeout
@@ -37,7 +36,9 @@ async def answer_to(request: Request, work: Coroutine[Any, Any, BaseModel | byte
     except ClientGone:
         return Response(status_code=CLIENT_CLOSED_REQUEST)
     # As bytes at once: a large answer is not held a second time as text.
-    content = answer if isinstance(answer, bytes) else to_json(answer)
+    content = (
+        answer if isinstance(answer, bytes) else answer.__pydantic_serializer__.to_json(answer)
+    )
     return Response(content, media_type="application/json")
 
 
