@@ -64,6 +64,7 @@ class JobState(Resource):
     attempt: int = Field(default=0, description="How often work on the job was started.")
     queue_reason: str | None = Field(default=None, description="Why a queued job waits.")
     cancel_requested_at: int | None = None
+    pause_requested_at: int | None = None
     error: JobError | None = None
     metadata: dict[str, str] | None = None
 

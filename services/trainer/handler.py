@@ -90,7 +90,7 @@ class FineTuningHandler:
         if len(claim.gpus) > 1:
             command += ["torch.distributed.run", "--standalone"]
             command += [f"--nproc-per-node={len(claim.gpus)}", "--module"]
-        return Launch([*command, TRAINING_CHILD, str(job_dir)])
+        return Launch([*command, TRAINING_CHILD, str(job_dir)], saves_on_pause=True)
 
     def _online(self, session: Session, tune: FineTune, claim: Claim, job_dir: Path) -> Launch:
         """One process here, which starts those of learner and engine; it is shown the keys of
@@ -106,7 +106,8 @@ class FineTuningHandler:
         names = named_reward_models(rewards_of(online_method(tune.method)))
         models = {name: reward_model_folder(resolve(name)) for name in names}
         environment = OperatorEnvironment.of(self._settings, models).variables()
-        return Launch([sys.executable, "-m", ONLINE_CHILD, str(job_dir)], environment)
+        command = [sys.executable, "-m", ONLINE_CHILD, str(job_dir)]
+        return Launch(command, environment, saves_on_pause=True)
 
     def complete(self, session: Session, job: Job, result: dict[str, Any]) -> dict[str, Any]:
         """Register the trained model with its lineage."""

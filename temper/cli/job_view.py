@@ -29,12 +29,13 @@ RESOURCES = {
 
 
 def status_text(job: JobState) -> Text:
-    """Return a job's status, marked while a cancellation is pending."""
-    cancelling = job.cancel_requested_at is not None and not job.status.is_final
-    return Text(
-        f"{job.status.value}{' (cancelling)' if cancelling else ''}",
-        style=STATUS_STYLES.get(job.status, ""),
-    )
+    """Return a job's status, marked while a cancellation or a pause is pending."""
+    pending = ""
+    if job.cancel_requested_at is not None and not job.status.is_final:
+        pending = " (cancelling)"
+    elif job.pause_requested_at is not None:
+        pending = " (pausing)"
+    return Text(f"{job.status.value}{pending}", style=STATUS_STYLES.get(job.status, ""))
 
 
 def progress_text(progress: Progress | None) -> str:

@@ -1,4 +1,4 @@
-"""``temper ps``, ``show``, ``logs``, ``cancel``, ``retry`` and ``wait``: jobs of every kind."""
+"""``temper ps``, ``show``, ``logs``, ``cancel``, ``pause``, ``resume``, ``retry`` and ``wait``."""
 
 from typing import Annotated
 
@@ -95,6 +95,30 @@ def cancel(job_id: JobId, as_json: JsonOption = False) -> None:
         out.line(f"{job_id} is {job.status.value}")
     else:
         out.line(f"{job_id} is being cancelled")
+
+
+def pause(job_id: JobId, as_json: JsonOption = False) -> None:
+    """Pause a job: it saves a checkpoint and frees its devices."""
+    out = Output(as_json)
+    with connect() as client:
+        job = client.jobs.pause(job_id)
+    if as_json:
+        out.document(job)
+    elif job.status is JobStatus.PAUSED:
+        out.line(f"{job_id} is paused")
+    else:
+        out.line(f"{job_id} is pausing")
+
+
+def resume(job_id: JobId, as_json: JsonOption = False) -> None:
+    """Resume a paused job from the checkpoint of its pause."""
+    out = Output(as_json)
+    with connect() as client:
+        job = client.jobs.resume(job_id)
+    if as_json:
+        out.document(job)
+    else:
+        out.line(f"{job_id} is {job.status.value}")
 
 
 def retry(job_id: JobId, as_json: JsonOption = False) -> None:

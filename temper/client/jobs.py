@@ -59,6 +59,14 @@ class Jobs:
         """Request cancellation; the status becomes final once the job's processes have exited."""
         return self._transport.post(_path(self.path, job_id, "cancel"), Job)
 
+    def pause(self, job_id: str) -> Job:
+        """Request a pause; the status becomes ``paused`` once the job's processes have exited."""
+        return self._transport.post(_path(self.path, job_id, "pause"), Job)
+
+    def resume(self, job_id: str) -> Job:
+        """Requeue a paused job; it resumes from the checkpoint of the pause."""
+        return self._transport.post(_path(self.path, job_id, "resume"), Job)
+
     def retry(self, job_id: str) -> Job:
         """Requeue a failed job; it resumes from its last checkpoint."""
         return self._transport.post(_path(self.path, job_id, "retry"), Job)
@@ -117,6 +125,14 @@ class JobResource(Generic[CreateT, JobT]):
     def cancel(self, job_id: str) -> JobT:
         """Request cancellation; the status becomes final once the job's processes have exited."""
         return self._transport.post(_path(self.path, job_id, "cancel"), self.resource)
+
+    def pause(self, job_id: str) -> JobT:
+        """Request a pause; the status becomes ``paused`` once the job's processes have exited."""
+        return self._transport.post(_path(self.path, job_id, "pause"), self.resource)
+
+    def resume(self, job_id: str) -> JobT:
+        """Requeue a paused job; it resumes from the checkpoint of the pause."""
+        return self._transport.post(_path(self.path, job_id, "resume"), self.resource)
 
     def retry(self, job_id: str) -> JobT:
         """Requeue a failed job; it resumes from its last checkpoint."""

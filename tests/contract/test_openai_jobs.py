@@ -180,6 +180,58 @@ def test_a_finished_job_cannot_be_cancelled(
     assert caught.value.code == "job_already_final"
 
 
+def test_a_running_job_is_paused_and_resumed_from_its_last_step(
+    client: openai.OpenAI, submit: Submit, wait_until: Wait
+) -> None:
+    job_id = submit("forever").id
+    wait_until(job_id, "running")
+
+    asked = client.fine_tuning.jobs.pause(job_id).to_dict()
+    assert (asked["status"], asked["phase"]) == ("running", "pausing")
+    assert asked["pause_requested_at"] is not None
+    paused = wait_until(job_id, "paused").to_dict()
+    assert (paused["phase"], paused["pause_requested_at"]) == (None, None)
+    step = newest_checkpoint(client, job_id)
+
+    assert client.fine_tuning.jobs.resume(job_id).to_dict()["status"] == "queued"
+    wait_until(job_id, "running")
+    client.fine_tuning.jobs.pause(job_id)
+    wait_until(job_id, "paused")
+    assert newest_checkpoint(client, job_id) > step
+    client.fine_tuning.jobs.cancel(job_id)
+
+    said = [event.message for event in client.fine_tuning.jobs.list_events(job_id, limit=100)]
+    assert f"Paused at step {step} of 1000" in said
+    metrics = [m for m in said[::-1] if m.startswith("Step ")]
+    assert [int(m.split()[1].strip(":")) for m in metrics] == list(range(1, len(metrics) + 1))
+    assert said[0] == "Cancelled while paused"
+
+
+def newest_checkpoint(client: openai.OpenAI, job_id: str) -> int:
+    return client.fine_tuning.jobs.checkpoints.list(job_id, limit=1).data[0].step_number
+
+
+def test_a_pause_in_a_wrong_state_is_a_conflict(
+    client: openai.OpenAI, submit: Submit, wait_until: Wait
+) -> None:
+    done = wait_until(submit("succeed").id, "succeeded").id
+    running = submit("forever").id
+    wait_until(running, "running")
+
+    assert conflict(client.fine_tuning.jobs.pause, done) == "job_already_final"
+    assert conflict(client.fine_tuning.jobs.resume, running) == "job_not_paused"
+    client.fine_tuning.jobs.pause(running)
+    wait_until(running, "paused")
+    assert conflict(client.fine_tuning.jobs.pause, running) == "job_already_paused"
+    client.fine_tuning.jobs.cancel(running)
+
+
+def conflict(call: Callable[[str], FineTuningJob], job_id: str) -> str | None:
+    with pytest.raises(openai.ConflictError) as caught:
+        call(job_id)
+    return caught.value.code
+
+
 def test_a_failed_job_is_retried_on_request(
     http: httpx.Client, submit: Submit, wait_until: Wait
 ) -> None:

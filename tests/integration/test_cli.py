@@ -256,6 +256,17 @@ def test_wait_times_out(capsys: pytest.CaptureFixture[str]) -> None:
     assert "wait_timed_out" in capsys.readouterr().err
 
 
+def test_a_queued_job_is_paused_and_resumed(capsys: pytest.CaptureFixture[str]) -> None:
+    job_id = submitted(capsys)
+    assert main(["pause", job_id]) == 0
+    assert "pausing" in output(capsys)  # its files are still to be validated
+    assert main(["pause", job_id]) == 1
+    assert "job_pausing" in capsys.readouterr().err
+    assert main(["resume", job_id]) == 0
+    assert main(["resume", job_id]) == 1
+    assert "job_not_paused" in capsys.readouterr().err
+
+
 def test_a_queued_job_is_cancelled_immediately(capsys: pytest.CaptureFixture[str]) -> None:
     job_id = submitted(capsys)
 

@@ -11,6 +11,7 @@ import sys
 import time
 from pathlib import Path
 
+from services.core.process.pause_request import pause_requested
 from services.core.process.reporter import Reporter
 
 STEPS = 5
@@ -32,6 +33,9 @@ def main(job_dir: Path, script: str) -> int:
         reporter.progress(step, 1000 if script == "forever" else STEPS, 1.0)
         reporter.checkpoint(step, f"output/checkpoint-{step}")
         time.sleep(0.05)
+        if pause_requested(job_dir):
+            reporter.paused()
+            return 0
     if script == "fail":
         print("a line of the log")
         reporter.fail("bad_data", "row 3: nothing there", "training_file")

@@ -29,7 +29,8 @@ class StubHandler:
 
     def work(self, database: Database, claim: Claim, job_dir: Path) -> Launch:
         script = str(claim.job.request.get("suffix"))
-        return Launch([sys.executable, "-m", "tests.support.stub_child", str(job_dir), script])
+        command = [sys.executable, "-m", "tests.support.stub_child", str(job_dir), script]
+        return Launch(command, saves_on_pause=True)
 
     def complete(self, session: Session, job: Job, result: dict[str, Any]) -> dict[str, Any]:
         return {"fine_tuned_model": None, "trained_tokens": result.get("tokens")}

@@ -1,4 +1,4 @@
-"""The routes that every kind of job has: list, show, cancel, retry, events."""
+"""The routes that every kind of job has: list, show, cancel, pause, resume, retry, events."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,6 +13,7 @@ from services.contracts.base import DEFAULT_LIMIT, Page
 from services.contracts.errors import Conflict, InvalidRequest, NotFound
 from services.contracts.jobs import Event, JobKind, JobState, JobStatus
 from services.core.jobs.job import Job
+from services.core.jobs.pause import request_pause, resume_job
 from services.core.jobs.store import JobFilter, get_job, list_jobs, request_cancel, retry_job
 from services.core.web.auth import Principal
 from services.core.web.errors import documented_errors
@@ -35,6 +36,7 @@ class KindRoutes(Generic[View]):
         self._add_list(router)
         self._add_show(router)
         self._add_cancel(router)
+        self._add_pause(router)
         self._add_retry(router)
         self._add_events(router)
 
@@ -82,6 +84,31 @@ class KindRoutes(Generic[View]):
             """Cancel a waiting job at once; ask the worker of a running one to end it."""
             with gateway.database.write() as session:
                 return self.view(request_cancel(session, job_id, self.kind))
+
+    def _add_pause(self, router: APIRouter) -> None:
+        @router.post(
+            "/{job_id}/pause",
+            summary=f"Pause one {self.noun}",
+            response_model=self.shown_as,
+            responses=documented_errors(NotFound, Conflict),
+        )
+        def pause(gateway: Gateway, _principal: Principal, job_id: str) -> View:
+            """Save a checkpoint and free the devices; a queued job is held at once."""
+            with gateway.database.write() as session:
+                return self.view(request_pause(session, job_id, self.kind))
+
+        @router.post(
+            "/{job_id}/resume",
+            summary=f"Resume one paused {self.noun}",
+            response_model=self.shown_as,
+            responses=documented_errors(NotFound, Conflict),
+        )
+        def resume(gateway: Gateway, _principal: Principal, job_id: str) -> View:
+            """Requeue a paused job; it resumes from the checkpoint of the pause."""
+            with gateway.database.write() as session:
+                job = resume_job(session, job_id, self.kind)
+            gateway.dispatcher.nudge()
+            return self.view(job)
 
     def _add_retry(self, router: APIRouter) -> None:
         @router.post(

@@ -9,6 +9,7 @@ from services.api.jobs.view import job_view
 from services.contracts.base import DEFAULT_LIMIT, Page
 from services.contracts.errors import AuthenticationFailed, Conflict, InvalidRequest, NotFound
 from services.contracts.jobs import Event, Job, JobKind, JobStatus, Worker
+from services.core.jobs.pause import request_pause, resume_job
 from services.core.jobs.store import JobFilter, get_job, list_jobs, request_cancel, retry_job
 from services.core.jobs.workers import live_workers
 from services.core.web.auth import Principal
@@ -55,6 +56,30 @@ def cancel(gateway: Gateway, _principal: Principal, job_id: str) -> Job:
     """Cancel a waiting job at once; ask the worker of a running one to end it."""
     with gateway.database.write() as session:
         return job_view(request_cancel(session, job_id))
+
+
+@router.post(
+    "/jobs/{job_id}/pause",
+    summary="Pause a job",
+    responses=documented_errors(NotFound, Conflict),
+)
+def pause(gateway: Gateway, _principal: Principal, job_id: str) -> Job:
+    """Save a checkpoint and free the devices; a queued job is held at once."""
+    with gateway.database.write() as session:
+        return job_view(request_pause(session, job_id))
+
+
+@router.post(
+    "/jobs/{job_id}/resume",
+    summary="Resume a paused job",
+    responses=documented_errors(NotFound, Conflict),
+)
+def resume(gateway: Gateway, _principal: Principal, job_id: str) -> Job:
+    """Requeue a paused job; it resumes from the checkpoint of the pause."""
+    with gateway.database.write() as session:
+        job = resume_job(session, job_id)
+    gateway.dispatcher.nudge()
+    return job_view(job)
 
 
 @router.post(

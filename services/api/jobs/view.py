@@ -20,6 +20,7 @@ class StateFields(TypedDict):
     attempt: int
     queue_reason: str | None
     cancel_requested_at: int | None
+    pause_requested_at: int | None
     error: JobError | None
     metadata: dict[str, str] | None
 
@@ -37,6 +38,7 @@ def state_fields(job: Job) -> StateFields:
         attempt=job.attempt,
         queue_reason=job.queue_reason,
         cancel_requested_at=_seconds(job.cancel_requested_at),
+        pause_requested_at=_seconds(job.pause_requested_at),
         error=job.error,
         metadata=job.metadata,
     )

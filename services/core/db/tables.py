@@ -54,6 +54,7 @@ class JobRow(Base):
     owner: Mapped[str | None] = mapped_column(String(200))
     lease_expires_at: Mapped[float | None]
     cancel_requested_at: Mapped[float | None]
+    pause_requested_at: Mapped[float | None]
     reports_offset: Mapped[int] = mapped_column(default=0)
     event_count: Mapped[int] = mapped_column(default=0)
     created_at: Mapped[float]

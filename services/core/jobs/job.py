@@ -11,12 +11,20 @@ from services.core.jobs.queues import QueueNames
 
 EDGES: dict[JobStatus, frozenset[JobStatus]] = {
     JobStatus.VALIDATING_FILES: frozenset(
-        {JobStatus.QUEUED, JobStatus.FAILED, JobStatus.CANCELLED}
+        {JobStatus.QUEUED, JobStatus.PAUSED, JobStatus.FAILED, JobStatus.CANCELLED}
     ),
-    JobStatus.QUEUED: frozenset({JobStatus.RUNNING, JobStatus.FAILED, JobStatus.CANCELLED}),
+    JobStatus.QUEUED: frozenset(
+        {JobStatus.RUNNING, JobStatus.PAUSED, JobStatus.FAILED, JobStatus.CANCELLED}
+    ),
     # Back to the queue: the worker was lost or is shutting down, and another may resume.
     JobStatus.RUNNING: frozenset(
-        {JobStatus.QUEUED, JobStatus.SUCCEEDED, JobStatus.FAILED, JobStatus.CANCELLED}
+        {
+            JobStatus.QUEUED,
+            JobStatus.PAUSED,
+            JobStatus.SUCCEEDED,
+            JobStatus.FAILED,
+            JobStatus.CANCELLED,
+        }
     ),
     JobStatus.PAUSED: frozenset({JobStatus.QUEUED, JobStatus.CANCELLED}),
     JobStatus.SUCCEEDED: frozenset(),
@@ -106,6 +114,7 @@ class Job:
     owner: str | None
     lease_expires_at: float | None
     cancel_requested_at: float | None
+    pause_requested_at: float | None
     reports_offset: int
     event_count: int
     created_at: float

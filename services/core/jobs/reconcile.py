@@ -69,6 +69,12 @@ def give_up_claim(
     if job.cancel_requested_at is not None:
         move_job(session, job, JobStatus.CANCELLED, f"Cancelled; {cause.message}", phase=None)
         return
+    progress = max(progress, job.progress)
+    if job.pause_requested_at is not None and job.status is JobStatus.RUNNING:
+        message = f"Paused; {cause.message}; the job will resume from its last checkpoint"
+        kept: dict[str, Any] = {"phase": None, "losses": losses, "progress": progress}
+        move_job(session, job, JobStatus.PAUSED, message, level="warn", data=data, **kept)
+        return
     if losses >= MAX_LOSSES:
         message = f"{cause.message}; {losses} attempts were lost without progress"
         fail_job(session, job, cause.model_copy(update={"message": message}), data)
@@ -84,7 +90,7 @@ def give_up_claim(
     changes: dict[str, Any] = {
         "phase": None,
         "losses": losses,
-        "progress": max(progress, job.progress),
+        "progress": progress,
         "not_before": not_before,
         "queue_reason": "waiting to be retried" if delay else None,
     }

@@ -113,6 +113,7 @@ def move_job(
         changes.setdefault("finished_at", now)
     if to is not JobStatus.RUNNING:
         changes |= {"owner": None, "lease_expires_at": None, "eta_seconds": None}
+        changes |= {"pause_requested_at": None}
     moved = session.scalar(
         update(JobRow)
         .where(JobRow.id == job.id, JobRow.status == job.status.value, JobRow.epoch == job.epoch)
@@ -186,7 +187,8 @@ def request_cancel(session: Session, job_id: str, kind: str | None = None) -> Jo
         update(JobRow).where(JobRow.id == job_id).values(cancel_requested_at=time.time())
     )
     if job.owner is None:
-        return move_job(session, job, JobStatus.CANCELLED, "Cancelled before it ran", phase=None)
+        when = "while paused" if job.status is JobStatus.PAUSED else "before it ran"
+        return move_job(session, job, JobStatus.CANCELLED, f"Cancelled {when}", phase=None)
     append_event(session, job_id, "Cancellation requested")
     return get_job(session, job_id)
 

@@ -17,6 +17,8 @@ from typing import Any
 REPORTS = "reports.jsonl"
 METRICS = "metrics.jsonl"
 RESULT = "result.json"
+PAUSED = "paused"
+"""The status in the result of a child that paused."""
 
 
 class Reporter:
@@ -72,6 +74,10 @@ class Reporter:
         """
         error = {"code": code, "message": message, "param": param, "retryable": retryable}
         self._write_result({"status": "failed", "error": error})
+
+    def paused(self) -> None:
+        """End a child that was asked to pause and has saved what resuming needs."""
+        self._write_result({"status": PAUSED})
 
     def _report(self, record: dict[str, Any]) -> None:
         self._append(REPORTS, {"time": time.time(), **record})

@@ -16,7 +16,7 @@ from services.core.jobs.job import Job
 from services.core.jobs.queues import add_wake_up
 from services.core.jobs.reconcile import give_up_claim, wake_waiting_queues
 from services.core.jobs.store import fail_job, move_job, release_validation
-from services.core.process.reporter import RESULT
+from services.core.process.reporter import PAUSED, RESULT
 from services.core.worker.handler import Handler
 from services.core.worker.reports import open_child_file
 
@@ -31,8 +31,9 @@ STORAGE_FULL = ("No space left on device", "Disk quota exceeded")
 class ChildExit:
     """How a child ended. ``result`` is its result.json, None without one.
 
-    ``cancelled``, ``stopping`` and ``expired``: it was stopped by the user, by the shutdown of its
-    worker, by the expiry of its lease. ``unsupervised``: it was killed because its watchdog died.
+    ``cancelled``, ``paused``, ``stopping`` and ``expired``: it was stopped by the user's
+    cancellation or pause, by the shutdown of its worker, by the expiry of its lease.
+    ``unsupervised``: it was killed because its watchdog died.
     """
 
     returncode: int
@@ -42,6 +43,7 @@ class ChildExit:
     expired: bool
     log_tail: list[str]
     unsupervised: bool = False
+    paused: bool = False
 
 
 def read_result(job_dir: Path) -> dict[str, Any] | None:
@@ -87,6 +89,8 @@ def settle(
         move_job(session, job, JobStatus.CANCELLED, "Cancelled", phase=None)
     elif done:
         _queue(session, job)
+    elif _has_paused(claim, job, child_exit):
+        _pause(session, job)
     elif child_exit.stopping:
         _give_back(session, claim, job)
     elif child_exit.expired:
@@ -119,9 +123,27 @@ def _queue(session: Session, job: Job) -> None:
     """Queue a job whose files are valid; reports and losses are counted from zero for the work."""
     fresh: dict[str, Any] = {"reports_offset": 0, "losses": 0, "progress": 0}
     fresh |= {"step": None, "total_steps": None}
+    if job.pause_requested_at is not None:
+        message = "Files are valid; job paused"
+        move_job(session, job, JobStatus.PAUSED, message, phase=None, **fresh)
+        return
     message = "Files are valid; job queued"
     move_job(session, job, JobStatus.QUEUED, message, phase=None, **fresh)
     add_wake_up(session, job.queue)
+
+
+def _has_paused(claim: Claim, job: Job, child_exit: ChildExit) -> bool:
+    """Whether the child ended for a pause, or for a shutdown while it was pausing."""
+    if claim.stage is Stage.VALIDATION:
+        return False
+    said = child_exit.result is not None and child_exit.result.get("status") == PAUSED
+    stopped = child_exit.stopping and job.pause_requested_at is not None
+    return said or child_exit.paused or stopped
+
+
+def _pause(session: Session, job: Job) -> None:
+    where = f" at step {job.step} of {job.total_steps}" if job.step is not None else ""
+    move_job(session, job, JobStatus.PAUSED, f"Paused{where}", phase=None, losses=0)
 
 
 def _succeed(session: Session, job: Job, handler: Handler, result: dict[str, Any]) -> None:

@@ -13,6 +13,7 @@ from services.contracts.jobs import JobError
 from services.core.db.engine import DATABASE_AWAY, Database
 from services.core.jobs.claims import Claim, Stage, check_claim, renew_lease
 from services.core.jobs.job import Job, LeaseLost
+from services.core.process.pause_request import request_pause_of, withdraw_pause
 from services.core.process.reporter import RESULT, Reporter
 from services.core.process.runtimes import child_environment
 from services.core.process.supervised import (
@@ -59,6 +60,8 @@ class ClaimRun:
         self._dir = job_dir
         self._stopping = stopping
         self._cancelled = False
+        self._pausing_since: float | None = None
+        self._paused = False
 
     def run(self) -> None:
         """Run the claim to its end. Raises nothing that concerns only this job."""
@@ -96,13 +99,14 @@ class ClaimRun:
         if succeeded(read_result(self._dir)):
             return self._exit(0)
         (self._dir / RESULT).unlink(missing_ok=True)
+        withdraw_pause(self._dir)
         launch = self._launch()
         if launch is None:
             Reporter(self._dir).finish()
             return self._exit(0)
         process = self._start(launch)
         try:
-            self._watch(process)
+            self._watch(process, launch)
         finally:
             process.end()
             while not process.wait(1.0):
@@ -132,6 +136,7 @@ class ClaimRun:
             returncode=returncode,
             result=read_result(self._dir),
             cancelled=self._cancelled,
+            paused=self._paused,
             stopping=self._stopping.is_set(),
             expired=expired,
             log_tail=log_tail(self._dir / LOG),
@@ -148,8 +153,8 @@ class ClaimRun:
             return self._handler.validation(self._database, self._claim.job, self._dir)
         return self._handler.work(self._database, self._claim, self._dir)
 
-    def _watch(self, process: SupervisedProcess) -> None:
-        """Follow the child until it ends; stop it on cancellation and shutdown.
+    def _watch(self, process: SupervisedProcess, launch: Launch) -> None:
+        """Follow the child until it ends; stop it on cancellation, pause and shutdown.
 
         While the database is down the child keeps running; the watchdog stops it when the lease,
         which cannot be renewed, expires.
@@ -165,13 +170,28 @@ class ClaimRun:
                     checked = time.monotonic()
                     job = self._lease.check()
                     self._cancelled = self._cancelled or job.cancel_requested_at is not None
+                    if job.pause_requested_at is not None:
+                        self._pause(launch)
                     bound_log(self._dir / LOG)
                 pause = POLL_SECONDS
             except DATABASE_AWAY as error:
                 logger.warning("job %s: the database is down: %s", self._claim.job.id, error)
                 pause = CONTROL_SECONDS
-            if self._cancelled or self._stopping.is_set():
+            if self._cancelled or self._paused or self._stopping.is_set():
                 process.end()
+
+    def _pause(self, launch: Launch) -> None:
+        """Ask the child for a checkpoint; have it stopped when it writes none. A validation goes
+        on, because it holds no device."""
+        if self._claim.stage is Stage.VALIDATION:
+            return
+        now = time.monotonic()
+        if self._pausing_since is None:
+            self._pausing_since = now
+            if launch.saves_on_pause:
+                request_pause_of(self._dir)
+        waited = now - self._pausing_since
+        self._paused = not launch.saves_on_pause or waited >= self._settings.pause_seconds
 
     def _settle(self, child_exit: ChildExit) -> None:
         retry_seconds = self._settings.retry_seconds

@@ -22,6 +22,13 @@ class WorkerSettings(Settings, ToolSettings):
     validation_memory_gib: float = Field(
         default=4.0, ge=0.5, le=1024.0, description="Memory of a process that validates files."
     )
+    pause_seconds: float = Field(
+        default=600.0,
+        ge=0.0,
+        le=86_400.0,
+        description="Longest wait for the checkpoint of a job that is paused; then its process is "
+        "stopped, and the job resumes from its last checkpoint.",
+    )
     retry_seconds: float = Field(
         default=5.0,
         ge=0.0,

@@ -4,7 +4,7 @@
 
 in the training runtime, or through ``torch.distributed.run`` with several devices, where rank 0
 prepares the data and reports. Resumes from the newest complete checkpoint in the job directory and
-leaves ``result.json`` unless it is killed.
+leaves ``result.json`` unless it is killed. Asked to pause, it saves a checkpoint and ends.
 """
 
 import os
@@ -16,10 +16,13 @@ from pathlib import Path
 from services.contracts.llamafactory import check_arguments, check_template
 from services.core.process.reporter import Reporter, succeeded_before
 from services.trainer.errors import explain
-from services.trainer.offline.job_dir import Context, leads
+from services.trainer.offline.job_dir import Context, Paused, leads
 from services.trainer.offline.spec import SPEC, TrainingSpec
 
 _PACKAGE = "services.trainer.offline"
+
+TRAINED = ("training", "saving")
+"""Phases with something to save before a pause."""
 
 
 def main() -> int:
@@ -34,6 +37,9 @@ def main() -> int:
         phase = name
         if leads():
             reporter.phase(name)
+        # With several processes the trainer's callback makes them stop at the same point.
+        if context.processes == 1 and phase not in TRAINED and context.pause_requested:
+            raise Paused
 
     context = Context(job_dir, reporter, enter)
     _prepare_environment(context)
@@ -49,6 +55,10 @@ def main() -> int:
         model = hub.model_folder(spec.model, job_dir, enter)
         preparation = import_module(f"{_PACKAGE}.preparation").prepare(spec, model, context)
         import_module(f"{_PACKAGE}.training").train(spec, preparation, context)
+    except Paused:
+        if leads():
+            reporter.paused()
+        return 0
     except Exception as error:
         traceback.print_exc()
         failure = explain(error, phase)

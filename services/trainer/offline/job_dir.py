@@ -11,7 +11,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from services.core.process.pause_request import pause_requested
 from services.core.process.reporter import Reporter
+
+
+class Paused(Exception):
+    """Ends a child that was asked to pause and has saved what resuming needs."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +49,11 @@ class Context:
     def processes(self) -> int:
         """World size as set by torch's launcher."""
         return int(os.environ.get("WORLD_SIZE", "1"))
+
+    @property
+    def pause_requested(self) -> bool:
+        """Whether the worker asked for a pause."""
+        return pause_requested(self.job_dir)
 
     def relative(self, path: Path) -> str:
         """A path relative to the job directory, as reports show it."""

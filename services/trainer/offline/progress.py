@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch.distributed
-from transformers import TrainerCallback, TrainerState, TrainingArguments
+from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 from services.trainer.errors import Diverged
 from services.trainer.offline.job_dir import (
     Context,
+    Paused,
     checkpoint_dir,
     keep_only_models,
     mark_complete,
@@ -32,22 +33,34 @@ class Outcome:
 
 
 class ProgressCallback(TrainerCallback):  # type: ignore[misc]
-    """Marks checkpoints as complete, reports progress and keeps the outcome."""
+    """Marks checkpoints as complete, reports progress and keeps the outcome.
+
+    When a pause is requested it has the trainer write a checkpoint after the current step, and
+    raises `Paused` once that is complete.
+    """
 
     def __init__(self, context: Context) -> None:
         self.outcome = Outcome()
         self._context = context
         self._began = self._last_log = self._last_progress = 0.0
         self._first_step = self._logged_step = self._logged_tokens = 0
+        self._pausing = False
 
-    def on_train_begin(self, _args: Any, state: TrainerState, _control: Any, **_: Any) -> None:
+    def on_train_begin(
+        self, args: TrainingArguments, state: TrainerState, _control: Any, **_: Any
+    ) -> None:
+        if self._pause_requested(args):
+            raise Paused
         self._began = self._last_log = time.monotonic()
         self._first_step = self._logged_step = state.global_step
         self._logged_tokens = state.num_input_tokens_seen
         self._context.enter("training")
         self._progress(state)
 
-    def on_step_end(self, _args: Any, state: TrainerState, _control: Any, **_: Any) -> None:
+    def on_step_end(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any
+    ) -> None:
+        self._save_for_pause(args, state, control)
         if time.monotonic() - self._last_progress >= _PROGRESS_SECONDS:
             self._progress(state)
 
@@ -78,15 +91,21 @@ class ProgressCallback(TrainerCallback):  # type: ignore[misc]
                 "a lower learning rate or a longer warmup may help"
             )
 
+    def on_evaluate(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any
+    ) -> None:
+        self._save_for_pause(args, state, control)
+
     def on_save(self, _args: Any, state: TrainerState, _control: Any, **_: Any) -> None:
         if torch.distributed.is_initialized():
             torch.distributed.barrier()  # every process has written its part
-        if not state.is_world_process_zero:
-            return
-        path = checkpoint_dir(self._context.output_dir, state.global_step)
-        mark_complete(path, state.global_step)
-        keep_only_models(self._context.output_dir, path)
-        self._context.reporter.checkpoint(state.global_step, self._context.relative(path))
+        if state.is_world_process_zero:
+            path = checkpoint_dir(self._context.output_dir, state.global_step)
+            mark_complete(path, state.global_step)
+            keep_only_models(self._context.output_dir, path)
+            self._context.reporter.checkpoint(state.global_step, self._context.relative(path))
+        if self._pausing:
+            raise Paused
 
     def on_train_end(self, _args: Any, state: TrainerState, _control: Any, **_: Any) -> None:
         self.outcome.global_step = state.global_step
@@ -95,6 +114,23 @@ class ProgressCallback(TrainerCallback):  # type: ignore[misc]
         self.outcome.train_seconds = time.monotonic() - self._began
         self._progress(state)
         self._context.enter("saving")
+
+    def _save_for_pause(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl
+    ) -> None:
+        """Have the trainer save now, if a pause is requested and steps are left."""
+        if state.global_step < state.max_steps and self._pause_requested(args):
+            self._pausing = control.should_save = True
+            control.should_log = True  # the mean loss since the last log is not in a checkpoint
+
+    def _pause_requested(self, args: TrainingArguments) -> bool:
+        """Whether a pause is requested, by the first process's word: all stop at one step."""
+        asked = self._context.pause_requested
+        if not torch.distributed.is_initialized():
+            return asked
+        word = torch.tensor([asked], dtype=torch.uint8, device=args.device)
+        torch.distributed.broadcast(word, src=0)
+        return bool(word.item())
 
     def _throughput(self, args: TrainingArguments, state: TrainerState) -> dict[str, float]:
         now = time.monotonic()

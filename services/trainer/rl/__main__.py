@@ -3,7 +3,7 @@
 ``python -m services.trainer.rl JOB_DIR`` in the core environment. Reads ``spec.json``, starts the
 learner and the engine in their runtimes, writes ``trajectories.jsonl`` and checkpoints, and
 finishes with a model in ``output/model``. Safe to kill at any time: started again on the same
-folder, it resumes.
+folder, it resumes. Asked to pause, it writes a checkpoint and ends.
 """
 
 import asyncio
@@ -18,6 +18,7 @@ from typing import Any
 from services.contracts.errors import TemperError
 from services.core.artifacts import write_stop_tokens
 from services.core.operator_environment import OperatorEnvironment
+from services.core.process.pause_request import pause_requested
 from services.core.process.reporter import Reporter, succeeded_before
 from services.inference.vllm.server import VllmFailed
 from services.rollouts.chat import open_chat_tokens
@@ -30,6 +31,7 @@ from services.trainer.rl.setup import OUTPUT, WEIGHTS, OpenTraining, open_traini
 from services.trainer.rl.spec import SPEC, OnlineSpec, OnlineTask, online_method
 
 MODEL = f"{OUTPUT}/model"
+POLL_SECONDS = 0.25
 
 
 def main(job_dir: Path) -> None:
@@ -46,8 +48,12 @@ def main(job_dir: Path) -> None:
             lambda model, param: model_folder(model, job_dir, reporter.phase, param)
         )
         position = asyncio.run(_train(spec, job_dir, reporter, environment))
-        name_base(job_dir / MODEL, asked.model)
+        if position is not None:
+            name_base(job_dir / MODEL, asked.model)
     except asyncio.CancelledError:
+        if pause_requested(job_dir):
+            reporter.paused()
+            return
         sys.exit(128 + signal.SIGTERM)
     except (TemperError, BaseExceptionGroup) as group:
         error = cause_of(group)
@@ -59,6 +65,9 @@ def main(job_dir: Path) -> None:
             reporter.message("The engine failed", "error", log_tail=error.last_lines)
         reporter.fail(error.code, error.message, error.param, retryable=error.retryable)
     else:
+        if position is None:
+            reporter.paused()
+            return
         reporter.finish(**_result(spec, position))
         _strip(job_dir)
 
@@ -71,19 +80,46 @@ def _strip(job_dir: Path) -> None:
 
 async def _train(
     spec: OnlineSpec, job_dir: Path, reporter: Reporter, environment: OperatorEnvironment
-) -> Position:
+) -> Position | None:
+    """Train to the end; None when the training was paused, with its checkpoint."""
     task = asyncio.current_task()
     assert task is not None  # noqa: S101 - this is a coroutine of a running loop
     # Cancellation unwinds in order: trajectories are synced, learner and engine stopped.
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
-    async with open_training(spec, job_dir, reporter, environment) as opened:
+    pause = PauseWatch(job_dir, task)
+    async with open_training(spec, job_dir, reporter, environment, pause.requested) as opened:
         write_stop_tokens(job_dir / OUTPUT, _stop_token_ids(spec))
         await opened.training.begin(opened.position.version)
+        pause.begin()
         reporter.phase("training")
         position = await _run_training(opened)
+        if position.step < opened.training.settings.steps:
+            return None
         reporter.phase("saving")
         await _export(opened.training, job_dir / MODEL)
     return position
+
+
+class PauseWatch:
+    """Sets ``requested`` when the worker asks for a pause; until `begin`, when there is nothing to
+    save, it cancels the task ``starting`` as well."""
+
+    def __init__(self, job_dir: Path, starting: asyncio.Task[Any]) -> None:
+        self.requested = asyncio.Event()
+        self._job_dir = job_dir
+        self._starting: asyncio.Task[Any] | None = starting
+        self._task = asyncio.create_task(self._watch())
+
+    def begin(self) -> None:
+        """From now on a pause is the training's to carry out."""
+        self._starting = None
+
+    async def _watch(self) -> None:
+        while not pause_requested(self._job_dir):  # noqa: ASYNC110 - a file has no event
+            await asyncio.sleep(POLL_SECONDS)
+        self.requested.set()
+        if self._starting is not None:
+            self._starting.cancel()
 
 
 async def _run_training(opened: OpenTraining) -> Position:

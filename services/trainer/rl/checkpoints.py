@@ -25,6 +25,8 @@ LEARNER = "learner"
 MODEL = "model"
 """The subfolder of the learner's part that is usable as a model."""
 _PREFIX = "checkpoint-"
+_PARTIAL = ".partial"
+"""Added to the folder's name until the checkpoint is in place; complete once it has a state."""
 
 
 class _Record(BaseModel):
@@ -102,6 +104,8 @@ class Checkpoints:
         for path in self._folder.glob(f"{_PREFIX}*"):
             if not (path / STATE).is_file():
                 shutil.rmtree(path)
+        for path in self._folder.glob(f"{_PREFIX}*{_PARTIAL}"):
+            _put_in_place(path)
         complete = _complete(self._folder)
         return Checkpoint(complete[-1]) if complete else None
 
@@ -111,16 +115,25 @@ class Checkpoints:
         """Write a checkpoint and return the folder of its model.
 
         ``save`` writes the learner's part, including the model; ``snapshot`` is taken atomically
-        after that.
+        after that. An earlier checkpoint of the step stays until this one is complete.
         """
         folder = self._folder / f"{_PREFIX}{step}"
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir(parents=True)
-        await save(folder / LEARNER)
-        await asyncio.to_thread(_write, folder, snapshot())
+        partial = folder.with_name(folder.name + _PARTIAL)
+        shutil.rmtree(partial, ignore_errors=True)
+        partial.mkdir(parents=True)
+        await save(partial / LEARNER)
+        await asyncio.to_thread(_write, partial, snapshot())
+        await asyncio.to_thread(_put_in_place, partial)
         for old in _complete(self._folder)[: -self._keep]:
             await asyncio.to_thread(shutil.rmtree, old)
         return folder / LEARNER / MODEL
+
+
+def _put_in_place(partial: Path) -> None:
+    """Replace a step's checkpoint by a complete one; after a kill, the next attempt repeats it."""
+    folder = partial.with_name(partial.name.removesuffix(_PARTIAL))
+    shutil.rmtree(folder, ignore_errors=True)
+    partial.rename(folder)
 
 
 def strip_checkpoints(folder: Path) -> None:

@@ -6,11 +6,14 @@
 The rollout scheduler runs beside it: with ``max_staleness`` 0 it pauses from the moment a batch is
 taken until the engine has the new weights; otherwise it continues with the next prompts, and
 rollouts in flight continue under the new weights.
+
+A pause ends the wait for groups at once; a step that has its groups is finished first.
 """
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from services.contracts.online import OnlineSettings
@@ -37,7 +40,8 @@ from services.trainer.rl.weight_sync import WeightSync, probes_of
 @dataclass(frozen=True)
 class Training:
     """The parts of a training. ``first_probes`` are token sequences on which learner and engine are
-    compared before anything was sampled; a sample passes at ``pass_threshold``."""
+    compared before anything was sampled; a sample passes at ``pass_threshold``. ``pause`` is set to
+    have the training end with a checkpoint."""
 
     settings: OnlineSettings
     prompts: PromptSampler
@@ -54,14 +58,20 @@ class Training:
     pass_threshold: float | None
     evaluation: Evaluation | None = None
     sleeps: bool = False
+    pause: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def run(self, position: Position) -> Position:
-        """Train from a position to the last step; return the final position."""
+        """Train from a position to the last step, or until a pause; return the final position, of
+        which a checkpoint exists."""
         if self.evaluation is not None and position.step == 0:
             self.reporter.metrics(0, **await self.evaluation.metrics())
         clock = StepClock()
         while position.step < self.settings.steps:
-            groups = await clock.time("rollout", self.scheduler.batch())
+            groups = await clock.time("rollout", self._groups_unless_paused())
+            if groups is None:
+                if position.step:  # before the first step there is nothing to save
+                    await self._checkpoint(position)
+                return position
             metrics: Mapping[str, float] = {}
             if groups:
                 metrics = await self._learn(position, groups, clock)
@@ -73,9 +83,25 @@ class Training:
             position = self._after(position, bool(groups), metrics, clock)
             self._report(position, groups, metrics, clock)
             clock = StepClock()
-            if self._checkpoint_due(position.step):
+            if self._checkpoint_due(position.step) or self.pause.is_set():
                 await clock.time("checkpoint", self._checkpoint(position))
+            if self.pause.is_set():
+                return position
         return position
+
+    async def _groups_unless_paused(self) -> list[Group] | None:
+        """The groups of the next step; None when a pause is requested before they are finished."""
+        batch = asyncio.create_task(self.scheduler.batch())
+        pause = asyncio.create_task(self.pause.wait())
+        try:
+            await asyncio.wait({batch, pause}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            pause.cancel()
+            if not batch.done():
+                batch.cancel()
+                with suppress(asyncio.CancelledError):
+                    await batch
+        return None if batch.cancelled() else batch.result()
 
     async def begin(self, version: int) -> None:
         """Sync the learner's initial weights to the engine."""

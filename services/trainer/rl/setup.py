@@ -1,5 +1,6 @@
 """Build a `Training` from its spec: start the learner and the engine, open tools and files."""
 
+import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -57,10 +58,15 @@ class OpenTraining:
 
 @asynccontextmanager
 async def open_training(
-    spec: OnlineSpec, job_dir: Path, reporter: Reporter, environment: OperatorEnvironment
+    spec: OnlineSpec,
+    job_dir: Path,
+    reporter: Reporter,
+    environment: OperatorEnvironment,
+    pause: asyncio.Event,
 ) -> AsyncIterator[OpenTraining]:
-    """Start the learner and the engine and prepare the rest, for the duration of the block. Raises
-    `TemperError` for what cannot be started."""
+    """Start the learner and the engine and prepare the rest, for the duration of the block; once
+    ``pause`` is set, training ends with a checkpoint. Raises `TemperError` for what cannot be
+    started."""
     online = online_method(spec.method)
     settings = online.hyperparameters
     budget = response_budget(settings)
@@ -126,6 +132,7 @@ async def open_training(
                 context, sources.samples, reporter, DivergenceEvaluation(batches, learner, job_dir)
             ),
             sleeps=devices.sleep,
+            pause=pause,
         )
         yield OpenTraining(training, position, restored_groups(checkpoint, prompts, rules))
 

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from services.core.process.reporter import METRICS, RESULT
+from services.core.process.pause_request import request_pause_of, withdraw_pause
+from services.core.process.reporter import METRICS, REPORTS, RESULT
 
 from .training_job import Job
 
@@ -108,6 +109,42 @@ def test_a_killed_training_resumes_from_the_newest_complete_checkpoint(job: Job)
     assert not interrupted.exists()
 
 
+def test_a_paused_training_ends_with_the_weights_of_an_unpaused_one(job: Job) -> None:
+    arguments = {"logging_steps": 1, "save_strategy": "no", "eval_strategy": "no"}
+    job.write(rows(200), arguments=arguments, n_epochs=1.5)
+    process = job.start()
+    job.wait_for(lambda: any(report["step"] >= 7 for report in job.reports("metrics")))
+
+    request_pause_of(job.directory)
+
+    assert process.wait(60) == 0
+    assert json.loads((job.directory / RESULT).read_bytes()) == {"status": "paused"}
+    [checkpoint] = job.reports("checkpoint")
+    assert checkpoint["step"] == job.reports("metrics")[-1]["step"] < 75
+    withdraw_pause(job.directory)
+    result = job.run()
+    losses = [report["metrics"]["loss"] for report in job.reports("metrics")]
+    weights = (job.directory / result["model_dir"] / "model.safetensors").read_bytes()
+
+    for folder in ("output", "data"):
+        shutil.rmtree(job.directory / folder, ignore_errors=True)
+    for name in (RESULT, REPORTS):
+        (job.directory / name).unlink()
+    whole = job.run()
+
+    assert losses == [report["metrics"]["loss"] for report in job.reports("metrics")]
+    assert weights == (job.directory / whole["model_dir"] / "model.safetensors").read_bytes()
+
+
+def test_a_pause_before_training_ends_the_child_at_once(job: Job) -> None:
+    job.write(rows())
+    request_pause_of(job.directory)
+
+    assert job.run() == {"status": "paused"}
+
+    assert job.phases() == []
+
+
 def test_a_stop_request_ends_the_child_without_a_result(job: Job) -> None:
     job.write(rows(400), n_epochs=100.0)
     process = job.start()
@@ -155,3 +192,17 @@ def test_several_processes_train_one_model(job: Job) -> None:
     assert result["arguments"]["per_device_train_batch_size"] == 2
     assert [report["step"] for report in job.reports("metrics")] == [1, 2, 3]
     assert job.phases().count("training") == 1
+
+
+def test_several_processes_pause_at_one_step(job: Job) -> None:
+    job.write(rows(), arguments={"max_steps": 500})
+    process = job.start("-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "-m")
+    job.wait_for(lambda: job.reports("metrics"))
+
+    request_pause_of(job.directory)
+
+    assert process.wait(120) == 0
+    assert json.loads((job.directory / RESULT).read_bytes()) == {"status": "paused"}
+    folder = job.directory / job.reports("checkpoint")[-1]["path"]
+    states = {path.name for path in folder.glob("rng_state*.pth")}
+    assert states == {"rng_state_0.pth", "rng_state_1.pth"}

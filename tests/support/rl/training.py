@@ -83,8 +83,11 @@ class Run:
     sleeps: bool = False
     held_out: Sequence[PromptRow] = ()
 
-    async def play(self, killed_after: float | None = None) -> Position | None:
-        """Train to the end; or end as by a kill after these seconds, and return None."""
+    async def play(
+        self, killed_after: float | None = None, *, paused_after: float | None = None
+    ) -> Position | None:
+        """Train to the end, or until a pause after these seconds; or end as by a kill, and return
+        None."""
         settings = self.online.hyperparameters
         checkpoints = Checkpoints(self.folder / "output", settings.keep_checkpoints)
         checkpoint = checkpoints.newest()
@@ -139,6 +142,8 @@ class Run:
                 evaluation=evaluation if self.held_out else None,
                 sleeps=self.sleeps,
             )
+            if paused_after is not None:
+                asyncio.get_running_loop().call_later(paused_after, training.pause.set)
             await training.begin(position.version)
             restored = restored_groups(checkpoint, prompts, rules)
             rolling = asyncio.create_task(scheduler.run(restored))

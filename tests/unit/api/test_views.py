@@ -38,6 +38,7 @@ JOB = Job(
     owner="host:1",
     lease_expires_at=None,
     cancel_requested_at=None,
+    pause_requested_at=None,
     reports_offset=0,
     event_count=1,
     created_at=100.9,

@@ -48,6 +48,7 @@ def test_messages_are_shown_verbatim() -> None:
         ({"progress": Progress(step=5, total_steps=20, percent=25, eta_seconds=65)}, "5/20 (25 %"),
         ({"status": JobStatus.QUEUED, "queue_reason": "waiting for 2 GPUs"}, "waiting for 2 GPUs"),
         ({"cancel_requested_at": 1}, "running (cancelling)"),
+        ({"pause_requested_at": 1}, "running (pausing)"),
         ({"phase": "loading_model"}, "loading_model"),
         ({"started_at": 10, "finished_at": 85, "status": "succeeded"}, "1m15s"),
         ({"status": "failed", "error": JobError(code="c", message="no memory")}, "no memory"),

@@ -17,6 +17,7 @@ from services.core.db.tables import EventRow, JobRow, ResourceLeaseRow
 from services.core.jobs.claims import Claim, check_claim, renew_lease
 from services.core.jobs.devices import release_devices, release_stale_devices
 from services.core.jobs.job import LeaseLost
+from services.core.jobs.pause import request_pause, resume_job
 from services.core.jobs.reconcile import recover_expired
 from services.core.jobs.store import fail_job, move_job, request_cancel, retry_job
 from tests.unit.core.jobs.machine import (
@@ -76,7 +77,7 @@ class JobMachine(RuleBasedStateMachine):
             self.claims.append(claim)
 
     @precondition(lambda self: self.claims)
-    @rule(data=st.data(), to=st.sampled_from(["succeed", "fail", "renew"]))
+    @rule(data=st.data(), to=st.sampled_from(["succeed", "fail", "renew", "pause"]))
     def finish(self, data: st.DataObject, to: str) -> None:
         claim = data.draw(st.sampled_from(self.claims))
         try:
@@ -87,6 +88,8 @@ class JobMachine(RuleBasedStateMachine):
                     return
                 if to == "succeed":
                     move_job(session, job, JobStatus.SUCCEEDED, "done")
+                elif to == "pause":
+                    move_job(session, job, JobStatus.PAUSED, "paused")
                 else:
                     fail_job(session, job, JobError(code="x", message="y"))
                 release_devices(session, job.id, job.epoch)
@@ -104,6 +107,29 @@ class JobMachine(RuleBasedStateMachine):
                 request_cancel(session, job_id)
         except Conflict:
             assert read(self.database, job_id).status.is_final
+
+    @precondition(lambda self: self.jobs)
+    @rule(data=st.data())
+    def pause(self, data: st.DataObject) -> None:
+        job_id = data.draw(st.sampled_from(self.jobs))
+        before = read(self.database, job_id)
+        try:
+            with self.database.write() as session:
+                paused = request_pause(session, job_id)
+            assert paused.status is JobStatus.PAUSED or paused.pause_requested_at is not None
+        except Conflict:
+            asked = before.pause_requested_at or before.cancel_requested_at
+            assert before.status.is_final or before.status is JobStatus.PAUSED or asked
+
+    @precondition(lambda self: self.jobs)
+    @rule(data=st.data())
+    def resume(self, data: st.DataObject) -> None:
+        job_id = data.draw(st.sampled_from(self.jobs))
+        try:
+            with self.database.write() as session:
+                assert resume_job(session, job_id).pause_requested_at is None
+        except Conflict:
+            assert read(self.database, job_id).status is not JobStatus.PAUSED
 
     @precondition(lambda self: self.jobs)
     @rule(data=st.data())
@@ -144,6 +170,8 @@ class JobMachine(RuleBasedStateMachine):
                 self.final[job_id] = job.status
                 assert job.owner is None
             assert (job.owner is not None) or job.status is not JobStatus.RUNNING
+            if job.status not in {JobStatus.RUNNING, JobStatus.VALIDATING_FILES}:
+                assert job.pause_requested_at is None
 
     @invariant()
     def events_have_no_gaps(self) -> None:

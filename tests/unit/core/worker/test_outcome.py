@@ -15,6 +15,7 @@ from services.core.jobs.claims import Claim
 from services.core.jobs.devices import free_devices
 from services.core.jobs.events import events_before
 from services.core.jobs.job import Job
+from services.core.jobs.pause import request_pause
 from services.core.jobs.reconcile import MAX_LOSSES
 from services.core.jobs.store import request_cancel
 from services.core.worker.outcome import MAX_RESULT_BYTES, ChildExit, read_result, settle, succeeded
@@ -48,8 +49,10 @@ def ending(
     cancelled: bool = False,
     stopping: bool = False,
     expired: bool = False,
+    paused: bool = False,
 ) -> ChildExit:
-    return ChildExit(returncode, result, cancelled, stopping, expired, ["last line"])
+    tail = ["last line"]
+    return ChildExit(returncode, result, cancelled, stopping, expired, tail, paused=paused)
 
 
 def settled(database: Database, held: Claim, end: ChildExit, retry_seconds: float = 0.0) -> Job:
@@ -85,6 +88,55 @@ def test_a_cancelled_child_without_result_cancels_the_job(database: Database, he
     assert settled(database, held, ending(returncode=-15, cancelled=True)).status is (
         JobStatus.CANCELLED
     )
+
+
+def test_a_child_that_saved_for_a_pause_frees_the_slot(database: Database, held: Claim) -> None:
+    with database.write() as session:
+        request_pause(session, held.job.id)
+
+    job = settled(database, held, ending({"status": "paused"}))
+
+    assert (job.status, job.owner, job.phase) == (JobStatus.PAUSED, None, None)
+    with database.read() as session:
+        assert free_devices(session, held.devices) == list(held.devices)
+
+
+@pytest.mark.parametrize(
+    ("end", "status"),
+    [
+        (ending(returncode=-15, paused=True), JobStatus.PAUSED),
+        (ending(returncode=-15, stopping=True), JobStatus.PAUSED),
+        (ending(returncode=-15, expired=True), JobStatus.PAUSED),
+        (ending(returncode=-9), JobStatus.PAUSED),
+        (ending({"status": "succeeded", "value": 7}), JobStatus.SUCCEEDED),
+        (ending({"status": "failed", "error": {"code": "bad_data"}}), JobStatus.FAILED),
+        (ending({"status": "paused"}, cancelled=True), JobStatus.CANCELLED),
+    ],
+)
+def test_a_pausing_job_ends_paused_unless_it_was_decided_otherwise(
+    database: Database, held: Claim, end: ChildExit, status: JobStatus
+) -> None:
+    with database.write() as session:
+        request_pause(session, held.job.id)
+
+    job = settled(database, held, end)
+
+    assert (job.status, job.pause_requested_at) == (status, None)
+
+
+def test_a_job_paused_while_validating_is_held_once_its_files_are_valid(
+    database: Database,
+) -> None:
+    job = new_job(database)
+    validation = try_claim_validation(database, cpu_worker())
+    assert validation is not None
+    with database.write() as session:
+        request_pause(session, job.id)
+
+    held = settled(database, validation, ending({"status": "succeeded"}))
+
+    assert held.status is JobStatus.PAUSED
+    assert try_claim(database, cpu_worker()) is None
 
 
 def test_a_shutdown_requeues_the_job(database: Database, held: Claim) -> None:

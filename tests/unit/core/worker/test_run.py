@@ -16,6 +16,7 @@ from services.core.db.engine import Database
 from services.core.jobs.claims import Claim
 from services.core.jobs.events import events_after
 from services.core.jobs.job import Job
+from services.core.jobs.pause import request_pause
 from services.core.process.supervised import lease_clock
 from services.core.worker.handler import Launch
 from services.core.worker.run import ClaimRun
@@ -28,14 +29,15 @@ FINISH = "import pathlib; pathlib.Path('result.json').write_text('{\"status\": \
 class Handler:
     """A child that runs a script; ``away`` times the database is lost at the very end."""
 
-    def __init__(self, script: str, away: int = 0) -> None:
+    def __init__(self, script: str, away: int = 0, *, saves_on_pause: bool = False) -> None:
         self.script = script
         self.away = away
+        self.saves_on_pause = saves_on_pause
 
     def validation(self, *_: Any) -> None: ...
 
     def work(self, *_: Any) -> Launch:
-        return Launch([sys.executable, "-c", self.script])
+        return Launch([sys.executable, "-c", self.script], saves_on_pause=self.saves_on_pause)
 
     def complete(self, session: Session, job: Job, result: dict[str, Any]) -> dict[str, Any]:
         if self.away:
@@ -51,14 +53,19 @@ def held(database: Database) -> Claim:
 
 
 def run(
-    database: Database, held: Claim, home: Path, handler: Handler, lease_left: float = 60.0
+    database: Database,
+    held: Claim,
+    home: Path,
+    handler: Handler,
+    lease_left: float = 60.0,
+    pause_seconds: float = 600.0,
 ) -> Job:
     ClaimRun(
         held,
         deadline=lease_clock() + lease_left,
         database=database,
         handler=handler,
-        settings=WorkerSettings(home=home, grace_seconds=0.5),
+        settings=WorkerSettings(home=home, grace_seconds=0.5, pause_seconds=pause_seconds),
         job_dir=home / "job",
         stopping=threading.Event(),
     ).run()
@@ -150,3 +157,57 @@ def test_a_disk_that_is_full_before_the_child_starts_is_the_cause(
 
     assert job.error is not None
     assert job.error.code == "storage_full"
+
+
+@pytest.fixture
+def asked(database: Database, held: Claim, monkeypatch: pytest.MonkeyPatch) -> Claim:
+    """A claim whose job is to be paused, by a worker that looks often."""
+    monkeypatch.setattr("services.core.worker.run.CONTROL_SECONDS", 0.05)
+    with database.write() as session:
+        request_pause(session, held.job.id)
+    return held
+
+
+SLEEP = "import time; time.sleep(600)"
+
+
+def test_a_child_that_saves_on_pause_ends_by_itself(
+    database: Database, asked: Claim, tmp_path: Path
+) -> None:
+    save = (
+        "import os, pathlib, time\n"
+        "while not os.path.exists('pause.request'): time.sleep(0.01)\n"
+        "pathlib.Path('saved').touch()\n"
+        "pathlib.Path('result.json').write_text('{\"status\": \"paused\"}')"
+    )
+
+    job = run(database, asked, tmp_path, Handler(save, saves_on_pause=True))
+
+    assert job.status is JobStatus.PAUSED
+    assert (tmp_path / "job" / "saved").exists()
+
+
+def test_a_child_that_cannot_save_is_stopped(
+    database: Database, asked: Claim, tmp_path: Path
+) -> None:
+    assert run(database, asked, tmp_path, Handler(SLEEP)).status is JobStatus.PAUSED
+
+
+def test_a_child_that_never_saves_is_stopped(
+    database: Database, asked: Claim, tmp_path: Path
+) -> None:
+    deaf = Handler(SLEEP, saves_on_pause=True)
+
+    assert run(database, asked, tmp_path, deaf, pause_seconds=0.2).status is JobStatus.PAUSED
+
+
+def test_a_request_of_an_earlier_attempt_does_not_pause_the_next(
+    database: Database, held: Claim, tmp_path: Path
+) -> None:
+    leave(tmp_path, status="paused")
+    (tmp_path / "job" / "pause.request").touch()
+    script = f"import os; assert not os.path.exists('pause.request'); {FINISH}"
+
+    handler = Handler(script, saves_on_pause=True)
+
+    assert run(database, held, tmp_path, handler).status is JobStatus.SUCCEEDED

@@ -116,6 +116,56 @@ def test_killed_training_neither_repeats_nor_skips_prompts(
     assert len(ids) == len(set(ids)) >= 36
 
 
+@settings(max_examples=12, deadline=None)
+@given(pauses=st.lists(st.floats(0.5, 60.0), max_size=5), staleness=st.integers(0, 3))
+def test_paused_training_repeats_no_step_and_skips_no_prompt(
+    pauses: list[float], staleness: int
+) -> None:
+    online = method(max_staleness=staleness, steps=9, checkpoint_steps=100, keep_checkpoints=1)
+    learned: list[int] = []
+    prompts: list[int] = []
+    with TemporaryDirectory() as folder:
+        position = None
+        for paused_after in [*pauses, None]:
+            engine = SteadyEngine(lambda text: "x" * (ord(text[-12]) % 11) + END_TEXT)
+            learner = CountingLearner(seconds=3.0)
+            job = Run(Path(folder), online, engine, questions(7), learner=learner)
+            position = run(job.play(paused_after=paused_after))
+            assert position is not None
+            learned += learner.steps
+            prompts += [draw for batch in sampler_of(learner) for draw in batch]
+        metrics = [line["step"] for line in lines(Path(folder) / METRICS)]
+        ids = [trajectory.id for trajectory in read_indexed(Path(folder))]
+    assert position is not None
+    assert position.step == 9
+    assert learned == list(range(9))
+    assert metrics == list(range(1, 10))
+    assert len(prompts) == len(set(prompts)) == 18
+    assert len(ids) == len(set(ids))
+
+
+def test_a_pause_does_not_wait_for_slow_rollouts_and_keeps_the_finished_ones(
+    tmp_path: Path,
+) -> None:
+    """A checkpoint of the step exists already; the pause adds what was sampled since."""
+    engine = SteadyEngine(lambda text: LONG if "q1" in text else SHORT)
+    job = Run(tmp_path, method(prompts_per_step=5), engine, questions(5))
+
+    async def until_paused() -> float:
+        position = await job.play(paused_after=50.0)  # in the middle of the second step
+        assert position is not None
+        assert position.step == 1
+        return asyncio.get_running_loop().time()
+
+    assert run(until_paused()) < 51.0
+    again = SteadyEngine(lambda text: LONG if "q1" in text else SHORT)
+    rest = Run(tmp_path, method(prompts_per_step=5), again, questions(5))
+    run(rest.play())
+    assert rest.learner.steps == [1, 2, 3]
+    sampled = [trajectory.id for trajectory in read_indexed(tmp_path)]
+    assert len(sampled) == len(set(sampled)) == 4 * 5 * 2
+
+
 def test_step_reports_all_metrics(tmp_path: Path) -> None:
     run(Run(tmp_path, method(steps=1), SteadyEngine(lambda _: SHORT), questions(3)).play())
     metrics = lines(tmp_path / METRICS)[0]
