@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 
 from services.api.files.service import require_file
 from services.api.fine_tuning.online import check_online
-from services.api.jobs.artifacts import result_file_id
+from services.api.jobs.artifacts import result_file_ids
 from services.api.jobs.view import state_fields
 from services.api.models.service import require_model
 from services.api.settings import ApiSettings
@@ -123,7 +123,7 @@ def fine_tuning_view(job: Job) -> FineTuningJob:
         hyperparameters={name: hyperparameters.get(name) for name in _OPENAI_NAMES},
         fine_tuned_model=result.get("fine_tuned_model"),
         trained_tokens=result.get("trained_tokens"),
-        result_files=[result_file_id(job.id)] if job.status is JobStatus.SUCCEEDED else [],
+        result_files=result_file_ids(job.id) if job.status is JobStatus.SUCCEEDED else [],
         train_seconds=result.get("train_seconds"),
         estimated_finish=finish,
         **state_fields(job),

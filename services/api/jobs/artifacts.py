@@ -27,7 +27,8 @@ router = APIRouter(
     responses=documented_errors(AuthenticationFailed),
 )
 
-_RESULT_FILE = re.compile(r"file-(?P<job>ftjob-[0-9a-f]{24})-metrics")
+_RESULT_FILE = re.compile(r"file-(?P<job>ftjob-[0-9a-f]{24})-(?P<what>results|metrics)")
+_RESULT_NAMES = {"results": "step_metrics.csv", "metrics": METRICS}
 
 
 @router.get(
@@ -90,9 +91,10 @@ def open_artifact(folder: Path, name: str) -> Path:
     return path
 
 
-def result_file_id(job_id: str) -> str:
-    """The id under which /v1/files serves the metrics of a fine-tuning job."""
-    return f"file-{job_id}-metrics"
+def result_file_ids(job_id: str) -> list[str]:
+    """The ids under which /v1/files serves the metrics of a fine-tuning job: OpenAI's CSV first,
+    then all metrics as JSON lines."""
+    return [f"file-{job_id}-{what}" for what in _RESULT_NAMES]
 
 
 def find_result_file(gateway: GatewayContext, file_id: str) -> Path | None:
@@ -100,7 +102,7 @@ def find_result_file(gateway: GatewayContext, file_id: str) -> Path | None:
     match = _RESULT_FILE.fullmatch(file_id)
     if match is None:
         return None
-    path = gateway.artifacts.job(match["job"]) / METRICS
+    path = gateway.artifacts.job(match["job"]) / _RESULT_NAMES[match["what"]]
     return path if path.is_file() else None
 
 
@@ -113,7 +115,7 @@ def result_file_view(file_id: str, path: Path) -> File:
         id=file_id,
         bytes=status.st_size,
         created_at=int(status.st_mtime),
-        filename=METRICS,
+        filename=path.name,
         purpose=FilePurpose.FINE_TUNE_RESULTS,
         sha256=sha256,
     )

@@ -29,6 +29,7 @@ from services.trainer.offline.library import llamafactory_module, report_phases
 from services.trainer.offline.preparation import Preparation
 from services.trainer.offline.progress import Outcome, ProgressCallback
 from services.trainer.offline.spec import TrainingSpec
+from services.trainer.step_metrics import write_step_metrics
 
 _LIBRARIES = ("llamafactory", "torch", "transformers", "peft", "trl", "accelerate", "datasets")
 _PATHS = ("dataset_dir", "output_dir", "resume_from_checkpoint", "adapter_name_or_path")
@@ -110,6 +111,7 @@ def _finish(
     if spec.method is TrainingType.FULL:
         restore_precision(model.directory, preparation.model)
     shutil.rmtree(context.data_dir, ignore_errors=True)
+    write_step_metrics(context.job_dir)
     context.reporter.finish(
         kind=spec.method.value,
         model_dir=context.relative(model.directory),

@@ -29,6 +29,7 @@ from services.trainer.rl.learner.client import LearnerFailed
 from services.trainer.rl.loop import Training
 from services.trainer.rl.setup import OUTPUT, WEIGHTS, OpenTraining, open_training
 from services.trainer.rl.spec import SPEC, OnlineSpec, OnlineTask, online_method
+from services.trainer.step_metrics import write_step_metrics
 
 MODEL = f"{OUTPUT}/model"
 POLL_SECONDS = 0.25
@@ -68,6 +69,7 @@ def main(job_dir: Path) -> None:
         if position is None:
             reporter.paused()
             return
+        write_step_metrics(job_dir)
         reporter.finish(**_result(spec, position))
         _strip(job_dir)
 

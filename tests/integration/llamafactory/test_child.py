@@ -142,7 +142,7 @@ def test_a_pause_before_training_ends_the_child_at_once(job: Job) -> None:
 
     assert job.run() == {"status": "paused"}
 
-    assert job.phases() == []
+    assert job.phases() == ["starting"]
 
 
 def test_a_stop_request_ends_the_child_without_a_result(job: Job) -> None:

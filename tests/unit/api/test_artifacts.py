@@ -10,7 +10,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from services.api.app import create_api
-from services.api.jobs.artifacts import result_file_id
+from services.api.jobs.artifacts import result_file_ids
 from services.api.settings import ApiSettings
 from services.core.artifacts import Artifacts
 from services.core.ids import new_id
@@ -89,16 +89,28 @@ def test_only_regular_files_of_the_job_can_be_downloaded(
     assert client.get("/v1/jobs/ftjob-0/artifacts").status_code == 404
 
 
-def test_job_metrics_are_a_result_file(client: TestClient, job_id: str) -> None:
-    file_id = result_file_id(job_id)
+@pytest.mark.parametrize(
+    ("number", "name", "text"),
+    [
+        (0, "step_metrics.csv", b"step,train_loss\n1,2.5\n"),
+        (1, "metrics.jsonl", b'{"step": 1}\n'),
+    ],
+)
+def test_job_metrics_are_result_files(
+    client: TestClient, job_id: str, tmp_path: Path, number: int, name: str, text: bytes
+) -> None:
+    table = Artifacts(tmp_path).job(job_id) / "step_metrics.csv"
+    table.write_text("step,train_loss\n1,2.5\n")
+    file_id = result_file_ids(job_id)[number]
 
     shown = client.get(f"/v1/files/{file_id}").json()
     content = client.get(f"/v1/files/{file_id}/content").content
 
-    assert content == b'{"step": 1}\n'
-    assert shown["purpose"] == "fine-tune-results"
+    assert content == text
+    assert (shown["filename"], shown["purpose"]) == (name, "fine-tune-results")
     assert shown["sha256"] == hashlib.sha256(content).hexdigest()
-    assert client.get(f"/v1/files/{result_file_id(new_id('ftjob'))}").status_code == 404
+    unknown = result_file_ids(new_id("ftjob"))[number]
+    assert client.get(f"/v1/files/{unknown}").status_code == 404
 
 
 def test_operation_ids_are_unique(client: TestClient) -> None:

@@ -109,6 +109,7 @@ def test_validation_data_is_evaluated_during_training() -> None:
 
     assert arguments["eval_dataset"] == "validation"
     assert arguments["eval_strategy"] == "steps"
+    assert arguments["compute_accuracy"] is True
     assert "eval_dataset" not in build_arguments(spec(), place())
 
 

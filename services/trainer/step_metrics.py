@@ -1,0 +1,50 @@
+"""The result file of a fine-tuning job as OpenAI gives it: a CSV of metrics by step.
+
+Only the standard library is imported here, because the training runtime imports this module.
+"""
+
+import csv
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+from services.core.process.reporter import METRICS
+
+STEP_METRICS = "step_metrics.csv"
+
+COLUMNS: Mapping[str, tuple[str, ...]] = {
+    "train_loss": ("loss",),
+    "train_accuracy": ("accuracy", "rewards/accuracies"),
+    "valid_loss": ("eval_loss",),
+    "valid_mean_token_accuracy": ("eval_accuracy",),
+}
+"""The columns after ``step``, and which metrics they hold: the first that a step has."""
+
+
+def write_step_metrics(job_dir: Path) -> None:
+    """Write a job's metrics as CSV. Of a step that was repeated the last value counts; a cell
+    without a value is empty."""
+    steps: dict[int, dict[str, float]] = {}
+    path = job_dir / METRICS
+    for line in path.read_bytes().splitlines() if path.exists() else ():
+        try:
+            metrics = json.loads(line)
+            step = int(metrics["step"])
+        except (ValueError, TypeError, KeyError):
+            continue  # a line torn by a kill
+        steps.setdefault(step, {}).update(_cells(metrics))
+    partial = job_dir / f"{STEP_METRICS}.partial"
+    with partial.open("w", newline="", encoding="utf-8") as file:
+        table = csv.DictWriter(file, ["step", *COLUMNS])
+        table.writeheader()
+        table.writerows({"step": step, **steps[step]} for step in sorted(steps) if steps[step])
+    partial.replace(job_dir / STEP_METRICS)
+
+
+def _cells(metrics: Mapping[str, float | None]) -> dict[str, float]:
+    cells = {}
+    for column, names in COLUMNS.items():
+        values = [metrics[name] for name in names if metrics.get(name) is not None]
+        if values and values[0] is not None:
+            cells[column] = values[0]
+    return cells
