@@ -35,18 +35,16 @@ from services.inference.token_engine.interface import SampledTokens, TurnSamplin
 from services.rollouts.chat import open_chat_tokens
 from services.rollouts.log.log import IndexedLog
 from services.rollouts.loop import Rollouts
-from services.trainer.rl.batch import BatchBuilder
 from services.trainer.rl.checkpoints import Checkpoints, Position
-from services.trainer.rl.groups import group_config
+from services.trainer.rl.groups import BatchBuilder, group_config
 from services.trainer.rl.learner.client import LearnerClient
 from services.trainer.rl.learner.protocol import LearnerSpec
 from services.trainer.rl.loop import Training
-from services.trainer.rl.policy_server import LogprobReference, SyncReport
 from services.trainer.rl.prompts import PromptRow, PromptSampler
 from services.trainer.rl.scheduler import RolloutScheduler, staleness_scheduler
 from services.trainer.rl.sources import RolloutSource
 from services.trainer.rl.spec import online_method
-from services.trainer.rl.weight_sync import WeightSync
+from services.trainer.rl.weight_sync import LogprobReference, SyncReport, WeightSync
 from tests.support.rl.training import JudgingScorer, by_sample
 from tests.support.runtimes import FOLDER
 

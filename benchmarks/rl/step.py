@@ -24,11 +24,11 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from services.contracts.fine_tuning import Method
+from services.trainer.rl.batch import Batch, TrainingSequence
 from services.trainer.rl.learner.learner import Learner
 from services.trainer.rl.learner.micro_batches import TrainedTokens
 from services.trainer.rl.learner.parallel import ProcessGroup
 from services.trainer.rl.learner.protocol import LearnerSpec
-from services.trainer.rl.sequences import Batch, TrainingSequence
 
 
 def main() -> None:

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 from services.contracts.fine_tuning import Method
+from services.trainer.rl.batch import Batch, TopK, TrainingSequence
 from services.trainer.rl.learner.protocol import LearnerSpec
-from services.trainer.rl.sequences import Batch, TopK, TrainingSequence
 
 VOCABULARY = 250
 RULE = [{"name": "rule", "reward": {"type": "retool"}}]

@@ -1,95 +1,99 @@
-"""From groups of samples to the batch that the learner reads."""
+"""Token sequences to train on, and the batch file through which they reach the learner."""
 
-import asyncio
+import io
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from pathlib import Path
+from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
-from services.contracts.online import OverlongPenalty
-from services.contracts.trajectories import FinishReason, Trajectory
-from services.trainer.rl.groups import Group
-from services.trainer.rl.sequences import Batch, TopK, TrainingSequence
-
-TRUNCATED = frozenset({FinishReason.LENGTH, FinishReason.REPLY_TOO_LONG})
-"""Finish reasons of truncated responses: the model had not finished."""
-
-
-MAX_TEACHER_REQUESTS = 32
-"""Concurrent: each answer holds the top-k of a whole sequence in memory."""
-
-
-class TopKTeacher(Protocol):
-    """A remote teacher that returns its most probable tokens."""
-
-    async def top(self, token_ids: Sequence[int]) -> TopK:
-        """The most probable tokens at every position but the first."""
-        ...
+FORMAT = 2
 
 
 @dataclass(frozen=True)
-class BatchBuilder:
-    """Builds batches.
+class TopK:
+    """A teacher's most probable tokens at each position: ``ids`` and natural ``log_probs``, both (n
+    - 1, k); row i is the distribution of token i + 1."""
 
-    ``max_length`` is the response budget in tokens, which ``overlong`` refers to; ``teacher`` is a
-    remote teacher, whose top-k distribution travels with each sequence.
+    ids: NDArray[np.int32]
+    log_probs: NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class TrainingSequence:
+    """Prompt and response of one sample; all arrays have shape (n,).
+
+    ``mask`` is true on the tokens to train on, written by the policy (or a teacher, or the data);
+    never on the first. ``sampler_log_probs`` are 0 and ``policy_versions`` -1 where the policy
+    sampled nothing. ``reward`` is the whole reward, penalties included. Samples of one prompt share
+    a ``group``.
     """
 
-    max_length: int
-    overlong: OverlongPenalty | None = None
-    teacher: TopKTeacher | None = None
+    token_ids: NDArray[np.int32]
+    mask: NDArray[np.bool_]
+    sampler_log_probs: NDArray[np.float32]
+    policy_versions: NDArray[np.int32]
+    reward: float = 0.0
+    group: int = 0
+    teacher: TopK | None = None
 
-    async def of(self, groups: Sequence[Group]) -> Batch:
-        """A batch of all usable samples of the groups; raises what the teacher raises."""
-        samples = [(group, sample) for group in groups for sample in group.usable]
-        taught = await self._taught([sample for _, sample in samples])
-        return Batch(
-            tuple(
-                self._sequence(sample, group.number, teacher)
-                for (group, sample), teacher in zip(samples, taught, strict=True)
+
+@dataclass(frozen=True)
+class Batch:
+    """The sequences of one update."""
+
+    sequences: tuple[TrainingSequence, ...]
+
+    def save(self, path: Path) -> None:
+        """Write the batch atomically."""
+        arrays = {
+            "format": np.int64(FORMAT),
+            "lengths": np.array([len(s.token_ids) for s in self.sequences], np.int64),
+            "token_ids": _joined([s.token_ids for s in self.sequences], np.int32),
+            "mask": _joined([s.mask for s in self.sequences], np.bool_),
+            "sampler_log_probs": _joined([s.sampler_log_probs for s in self.sequences], np.float32),
+            "policy_versions": _joined([s.policy_versions for s in self.sequences], np.int32),
+            "rewards": np.array([s.reward for s in self.sequences], np.float64),
+            "groups": np.array([s.group for s in self.sequences], np.int64),
+        }
+        for index, sequence in enumerate(self.sequences):
+            if sequence.teacher is not None:
+                arrays[f"teacher_ids_{index}"] = sequence.teacher.ids
+                arrays[f"teacher_log_probs_{index}"] = sequence.teacher.log_probs
+        buffer = io.BytesIO()
+        np.savez(buffer, **arrays)  # type: ignore[arg-type]
+        partial = path.with_suffix(".partial")
+        partial.write_bytes(buffer.getbuffer())
+        partial.replace(path)
+
+    @classmethod
+    def load(cls, path: Path) -> Self:
+        """Read a batch; raises ValueError for another format."""
+        with np.load(path, allow_pickle=False) as arrays:
+            if int(arrays["format"]) != FORMAT:
+                raise ValueError(f"{path} has format {int(arrays['format'])}, not {FORMAT}")
+            ends = np.cumsum(arrays["lengths"])[:-1]
+            parts = zip(
+                np.split(arrays["token_ids"], ends),
+                np.split(arrays["mask"], ends),
+                np.split(arrays["sampler_log_probs"], ends),
+                np.split(arrays["policy_versions"], ends),
+                arrays["rewards"].tolist(),
+                arrays["groups"].tolist(),
+                [_teacher(arrays, index) for index in range(len(arrays["rewards"]))],
+                strict=True,
             )
-        )
-
-    def penalty(self, sample: Trajectory) -> float:
-        """The overlong penalty of a sample, 0 or negative."""
-        if self.overlong is None:
-            return 0.0
-        length = len(sample.response_token_ids)
-        buffer, factor = self.overlong.buffer, self.overlong.factor
-        return overlong_penalty(length, self.max_length, buffer, factor)
-
-    async def _taught(self, samples: Sequence[Trajectory]) -> Sequence[TopK | None]:
-        if self.teacher is None:
-            return [None] * len(samples)
-        teacher, permits = self.teacher, asyncio.Semaphore(MAX_TEACHER_REQUESTS)
-
-        async def ask(sample: Trajectory) -> TopK:
-            async with permits:
-                return await teacher.top(sample.prompt_token_ids + sample.response_token_ids)
-
-        async with asyncio.TaskGroup() as tasks:
-            asked = [tasks.create_task(ask(sample)) for sample in samples]
-        return [task.result() for task in asked]
-
-    def _sequence(self, sample: Trajectory, group: int, teacher: TopK | None) -> TrainingSequence:
-        prompt = len(sample.prompt_token_ids)
-        return TrainingSequence(
-            token_ids=np.array(sample.prompt_token_ids + sample.response_token_ids, np.int32),
-            mask=np.array([0] * prompt + sample.response_mask, np.bool_),
-            sampler_log_probs=np.array([0.0] * prompt + sample.log_probs, np.float32),
-            policy_versions=np.array([-1] * prompt + sample.policy_versions, np.int32),
-            reward=(sample.reward or 0.0) + self.penalty(sample),
-            group=group,
-            teacher=teacher,
-        )
+            return cls(tuple(TrainingSequence(*part) for part in parts))
 
 
-def overlong_penalty(length: int, max_length: int, buffer: int, factor: float = 1.0) -> float:
-    """Soft overlong penalty (DAPO, Yu et al. 2025, arXiv:2503.14476, eq. 13).
+def _joined(arrays: Sequence[NDArray[Any]], dtype: type[np.generic]) -> NDArray[Any]:
+    return np.concatenate([np.zeros(0, dtype), *arrays])
 
-    Added to the reward of a response of ``length`` tokens: 0 up to ``max_length - buffer``, then
-    linear down to ``-factor`` at ``max_length``.
-    """
-    excess = length - (max_length - buffer)
-    return -factor * min(max(excess / buffer, 0.0), 1.0)
+
+def _teacher(arrays: "np.lib.npyio.NpzFile", index: int) -> TopK | None:
+    name = f"teacher_ids_{index}"
+    if name not in arrays:
+        return None
+    return TopK(arrays[name], arrays[f"teacher_log_probs_{index}"])

@@ -7,11 +7,10 @@ from pathlib import Path
 
 from services.contracts.trajectories import Trajectory
 from services.core.process.reporter import Reporter
-from services.trainer.rl.batch import BatchBuilder
-from services.trainer.rl.groups import Group
-from services.trainer.rl.interfaces import Learner, Source
+from services.trainer.rl.groups import BatchBuilder, Group, Source
 from services.trainer.rl.metrics import sample_metrics
 from services.trainer.rl.prompts import SampledPrompt
+from services.trainer.rl.weight_sync import Learner
 
 PREFIX = "eval_"
 BATCH = "evaluation.npz"

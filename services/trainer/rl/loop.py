@@ -19,7 +19,6 @@ from pathlib import Path
 from services.contracts.online import OnlineSettings
 from services.core.process.reporter import Reporter
 from services.rollouts.log.log import IndexedLog
-from services.trainer.rl.batch import BatchBuilder
 from services.trainer.rl.checkpoints import (
     Checkpoints,
     PendingGroup,
@@ -28,13 +27,18 @@ from services.trainer.rl.checkpoints import (
     Snapshot,
 )
 from services.trainer.rl.evaluation import Evaluation
-from services.trainer.rl.groups import Group
-from services.trainer.rl.interfaces import Engine, Learner
+from services.trainer.rl.groups import BatchBuilder, Group
 from services.trainer.rl.metrics import StepClock, batch_metrics, rollout_metrics
-from services.trainer.rl.policy_server import SyncReport
 from services.trainer.rl.prompts import PromptSampler
 from services.trainer.rl.scheduler import RolloutScheduler
-from services.trainer.rl.weight_sync import WeightSync, probes_of
+from services.trainer.rl.weight_sync import (
+    PROBE_TOKENS,
+    PROBES,
+    Engine,
+    Learner,
+    SyncReport,
+    WeightSync,
+)
 
 
 @dataclass(frozen=True)
@@ -211,3 +215,9 @@ class Training:
                 for sample in group.samples.values()
             ],
         )
+
+
+def probes_of(groups: Sequence[Group]) -> list[list[int]]:
+    """Probe sequences from a batch: the longest sample of each of its first groups."""
+    samples = [max(g.usable, key=lambda s: len(s.response_token_ids)) for g in groups[:PROBES]]
+    return [(s.prompt_token_ids + s.response_token_ids)[:PROBE_TOKENS] for s in samples]

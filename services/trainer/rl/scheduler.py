@@ -13,8 +13,7 @@ from dataclasses import dataclass, field
 from services.contracts.errors import JobFailed
 from services.contracts.online import ReinforcementMethod
 from services.contracts.trajectories import Trajectory
-from services.trainer.rl.groups import Group, GroupConfig
-from services.trainer.rl.interfaces import Source
+from services.trainer.rl.groups import Group, GroupConfig, Source
 from services.trainer.rl.prompts import PromptSampler, SampledPrompt
 from services.trainer.rl.spec import Online
 

@@ -24,12 +24,11 @@ from services.rollouts.chat.interface import ChatTokens
 from services.rollouts.loop import Rollouts
 from services.rollouts.prompts import Prompt
 from services.rollouts.tools import Toolbox
-from services.trainer.rl.batch import TopKTeacher
-from services.trainer.rl.interfaces import Source
+from services.trainer.rl.batch import TopK
+from services.trainer.rl.groups import Source, TopKTeacher
 from services.trainer.rl.policy_server import PolicyEngine
 from services.trainer.rl.policy_server.placement import Devices, engine_options
 from services.trainer.rl.prompts import SampledPrompt
-from services.trainer.rl.sequences import TopK
 from services.trainer.rl.spec import Online, OnlineSpec, RemoteTeacher, response_budget, rewards_of
 
 TEACHER = "teacher"

@@ -1,17 +1,164 @@
-"""Publish the learner's weights, load them into the engine, and verify the result."""
+"""Weight sync: publish the learner's weights, load them into the engine, and verify the result.
 
+An engine can accept new weights and keep old ones in part, e.g. with tied embeddings or a cache
+that outlives the weights that filled it. No request fails then; only the training does. Hence the
+engine's log-probabilities of some probes are compared with the learner's.
+"""
+
+import asyncio
 import shutil
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol, Self
 
-from services.trainer.rl.groups import Group
-from services.trainer.rl.interfaces import Engine, Learner
-from services.trainer.rl.policy_server import LogprobReference, SyncReport
+import numpy as np
+from numpy.typing import NDArray
+
+from services.contracts.errors import TemperError
+from services.inference.token_engine import VllmTokenEngine
+from services.inference.token_engine.interface import TokenEngine, TurnSampling
 
 KEPT = 2
 """Published versions that are kept: the engine may have to reload the previous one."""
 PROBES = 3
 PROBE_TOKENS = 1024
+GENERATED = 8
+"""Tokens generated after the beginning of each probe."""
+DECISIVE = 8.0
+"""Standard errors between a current and a stale engine; errors of 4 are 1 in 30,000."""
+
+Differences = NDArray[np.float64]
+
+
+class EngineOutOfSync(TemperError):
+    """The engine's log-probabilities differ from the learner's even after a restart."""
+
+    code = "engine_out_of_sync"
+
+
+@dataclass(frozen=True)
+class LogprobReference:
+    """The learner's log-probabilities of probes: ``log_probs[i][j]`` is that of token j + 1 of
+    probe i, at temperature 1, in nats; ``previous`` are those before the update, None at the start.
+
+    The prefix cache is tested only by full blocks (16 tokens on a GPU, 128 on a CPU), so a probe
+    should have hundreds of tokens.
+    """
+
+    token_ids: Sequence[Sequence[int]]
+    log_probs: Sequence[Sequence[float]]
+    previous: Sequence[Sequence[float]] | None = None
+
+    def __post_init__(self) -> None:
+        lengths = [len(probe) for probe in self.token_ids]
+        if lengths != [len(each) + 1 for each in self.log_probs] or min(lengths, default=0) < 2:
+            raise ValueError("each probe needs two tokens, and a log-probability for all but one")
+
+    def cut(self, length: int) -> "LogprobReference":
+        """The same, at most ``length`` tokens of each probe."""
+        return LogprobReference(
+            [probe[:length] for probe in self.token_ids],
+            [said[: length - 1] for said in self.log_probs],
+            self.previous and [said[: length - 1] for said in self.previous],
+        )
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """Allowed log-probability differences between two implementations with the same weights."""
+
+    mean: float
+    largest: float
+
+    @classmethod
+    def of(cls, *, float32: bool) -> Self:
+        """The rounding differences of float32 or bfloat16."""
+        return cls(mean=1e-3, largest=2e-2) if float32 else cls(mean=0.1, largest=5.0)
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Absolute log-probability difference between engine and learner, in nats."""
+
+    mean: float
+    largest: float
+    stale: bool = False
+
+    def __str__(self) -> str:
+        if self.stale:
+            return "log-probabilities did not follow the update"
+        return f"log-probabilities differ by {self.mean:.2g} on average, {self.largest:.2g} at most"
+
+    def within(self, tolerance: Tolerance) -> bool:
+        """Whether rounding explains it; NaN never does."""
+        return not self.stale and self.mean <= tolerance.mean and self.largest <= tolerance.largest
+
+
+@dataclass(frozen=True)
+class SyncReport:
+    """How a weight sync went.
+
+    Nothing was sampled for ``paused_seconds`` of ``seconds``. Differences are absolute
+    log-probability differences (nats) between engine and learner. ``restarted`` is the reason if a
+    server had to be restarted, else None.
+    """
+
+    version: int
+    seconds: float
+    paused_seconds: float
+    mean_difference: float
+    largest_difference: float
+    restarted: str | None
+
+
+class Learner(Protocol):
+    """Holds and updates the policy; one request at a time."""
+
+    async def update(self, step: int, batch: Path) -> dict[str, float]:
+        """Train on a batch; return the metrics of the update."""
+        ...
+
+    async def measure(self, batch: Path) -> dict[str, float]:
+        """The metrics of a batch under the current weights, without an update."""
+        ...
+
+    async def publish(self, folder: Path) -> None:
+        """Write the weights for an engine."""
+        ...
+
+    async def probe(self, token_ids: Sequence[Sequence[int]]) -> list[list[float]]:
+        """The log-probability of every token after the first, of each sequence."""
+        ...
+
+    async def save(self, folder: Path) -> None:
+        """Write everything that resuming needs."""
+        ...
+
+    async def export(self, folder: Path) -> None:
+        """Write the trained model."""
+        ...
+
+
+class Engine(TokenEngine, Protocol):
+    """Samples with the most recently loaded weights; every token carries their version."""
+
+    async def load(self, version: int, folder: Path, expect: LogprobReference) -> SyncReport:
+        """Sample with published weights from now on; turns in progress continue with them. Raises
+        if the engine does not compute what the learner computes."""
+        ...
+
+    async def sleep(self) -> None:
+        """Release the memory of its devices; no requests until it wakes."""
+        ...
+
+    async def wake(self) -> None:
+        """Be ready to load and to sample again."""
+        ...
+
+    async def watch(self) -> None:
+        """Never return; raise once the engine has died and cannot be restarted."""
+        ...
 
 
 class WeightSync:
@@ -58,7 +205,78 @@ class WeightSync:
                 shutil.rmtree(folder, ignore_errors=True)
 
 
-def probes_of(groups: Sequence[Group]) -> list[list[int]]:
-    """Probe sequences from a batch: the longest sample of each of its first groups."""
-    samples = [max(g.usable, key=lambda s: len(s.response_token_ids)) for g in groups[:PROBES]]
-    return [(s.prompt_token_ids + s.response_token_ids)[:PROBE_TOKENS] for s in samples]
+async def prefill(engine: VllmTokenEngine, model: str, reference: LogprobReference) -> None:
+    """Fill the prefix cache with the probes, as trajectories in flight do."""
+    await asyncio.gather(
+        *[_generate(engine, model, probe, tokens=1) for probe in reference.token_ids]
+    )
+
+
+async def rescore(engine: VllmTokenEngine, model: str, reference: LogprobReference) -> Differences:
+    """The engine's log-probabilities of all probe tokens (m,)."""
+    answers = await asyncio.gather(
+        *[engine.prompt_log_probs(probe, model=model) for probe in reference.token_ids]
+    )
+    return np.concatenate([answer.tokens for answer in answers])
+
+
+async def compare(
+    engine: VllmTokenEngine,
+    model: str,
+    reference: LogprobReference,
+    before: Differences | None = None,
+) -> Difference:
+    """Compare the engine's log-probabilities of the probes with the learner's, and those of tokens
+    that it generates with its own rescoring of them. With ``before``, its `rescore` under the
+    previous weights, also check that it followed the update. Raises `EngineFailed`."""
+    pairs = zip(reference.token_ids, reference.log_probs, strict=True)
+    gaps = await asyncio.gather(
+        *[_differences(engine, model, probe, said) for probe, said in pairs]
+    )
+    signed, *generated = (np.concatenate(kind) for kind in zip(*gaps, strict=True))
+    kinds = [np.abs(signed), *generated]
+    stale = False
+    if before is not None and reference.previous is not None:
+        now, then = np.concatenate(reference.log_probs), np.concatenate(reference.previous)
+        stale = missed_update(now + signed - before, now - then)
+    return Difference(
+        mean=max(float(kind.mean()) for kind in kinds),  # the few generated tokens count as much
+        largest=max(float(kind.max()) for kind in kinds),
+        stale=stale,
+    )
+
+
+def missed_update(engine_change: Differences, learner_change: Differences) -> bool:
+    """Whether the engine kept the weights from before an update.
+
+    In bfloat16 one update is smaller than the rounding differences between two implementations,
+    but a current engine changes as the learner does on all probe tokens together: projected on the
+    learner's change, its own has length 1, a stale one's length 0. The verdict is stale only if the
+    two cases are `DECISIVE` standard errors apart; both changes (m,), in nats.
+    """
+    fresh = float(np.sqrt(np.mean((engine_change - learner_change) ** 2)))
+    kept = float(np.sqrt(np.mean(engine_change**2)))
+    return kept < fresh and float(np.linalg.norm(learner_change)) > DECISIVE * kept
+
+
+async def _differences(
+    engine: VllmTokenEngine, model: str, probe: Sequence[int], said: Sequence[float]
+) -> tuple[Differences, Differences]:
+    """Signed differences on the probe's tokens (engine - learner), and absolute ones on generated
+    tokens (generation vs. rescoring): generation reads the prefix cache, rescoring recomputes
+    everything."""
+    generated, log_probs = await _generate(engine, model, probe, tokens=GENERATED)
+    asked, again = await asyncio.gather(
+        engine.prompt_log_probs(probe, model=model),
+        engine.prompt_log_probs([*probe[:-1], *generated], model=model),
+    )
+    of_probe: Differences = asked.tokens.astype(np.float64) - np.asarray(said, np.float64)
+    of_generated = np.abs(again.tokens[len(probe) - 2 :] - np.asarray(log_probs, np.float64))
+    return of_probe, of_generated
+
+
+async def _generate(
+    engine: VllmTokenEngine, model: str, probe: Sequence[int], *, tokens: int
+) -> tuple[tuple[int, ...], tuple[float, ...]]:
+    sampled = await engine.generate_as(model, 0, probe[:-1], TurnSampling(max_tokens=tokens))
+    return sampled.token_ids, sampled.log_probs

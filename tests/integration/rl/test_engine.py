@@ -18,7 +18,8 @@ from services.contracts.engine import VllmOptions
 from services.core.process.runtimes import Runtime, child_environment
 from services.core.process.supervised import WATCHDOG
 from services.inference.token_engine.interface import SampledTokens, TurnSampling
-from services.trainer.rl.policy_server import LogprobReference, PolicyEngine, SyncReport
+from services.trainer.rl.policy_server import PolicyEngine
+from services.trainer.rl.weight_sync import LogprobReference, SyncReport
 from tests.support.runtimes import installed_runtime
 
 pytestmark = pytest.mark.runtime

@@ -9,8 +9,7 @@ import pytest
 from services.rollouts.log.log import read_indexed
 from services.rollouts.log.parquet import read_parquet, write_parquet
 from services.rollouts.prompts import Prompt
-from services.trainer.rl.batch import BatchBuilder
-from services.trainer.rl.groups import Group
+from services.trainer.rl.groups import BatchBuilder, Group
 from services.trainer.rl.learner.protocol import Done, Update
 from tests.integration.rl.training_job import OnlineJob
 from tests.support.learner_child import learner_child

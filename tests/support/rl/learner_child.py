@@ -7,6 +7,7 @@ import sys
 import time
 from pathlib import Path
 
+from services.trainer.rl.batch import Batch
 from services.trainer.rl.learner.protocol import (
     REQUEST,
     SPEC,
@@ -20,7 +21,6 @@ from services.trainer.rl.learner.protocol import (
     Request,
     Update,
 )
-from services.trainer.rl.sequences import Batch
 
 BEHAVIOR = "behavior"
 ENDED = "ended"

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from services.inference.token_engine.interface import SampledTokens, TurnSampling
+from services.trainer.rl.batch import Batch
 from services.trainer.rl.checkpoints import MODEL
-from services.trainer.rl.policy_server import LogprobReference, SyncReport
-from services.trainer.rl.sequences import Batch
+from services.trainer.rl.weight_sync import LogprobReference, SyncReport
 from tests.support.rollouts import CharacterChat, tokens
 
 WEIGHTS = "weights.json"

@@ -14,10 +14,9 @@ from services.core.process.reporter import Reporter
 from services.rollouts.log.log import IndexedLog
 from services.rollouts.loop import Rollouts
 from services.rollouts.prompts import Prompt
-from services.trainer.rl.batch import BatchBuilder
 from services.trainer.rl.checkpoints import Checkpoints, Position, truncate_metrics
 from services.trainer.rl.evaluation import Evaluation
-from services.trainer.rl.groups import group_config, restored_groups
+from services.trainer.rl.groups import BatchBuilder, group_config, restored_groups
 from services.trainer.rl.loop import Training
 from services.trainer.rl.prompts import PromptRow, PromptSampler, read_row
 from services.trainer.rl.scheduler import RolloutScheduler, staleness_scheduler

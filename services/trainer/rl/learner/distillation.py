@@ -11,11 +11,10 @@ import torch
 from torch import Tensor
 
 from services.contracts.online import Aggregation
-from services.trainer.rl.learner.metrics import MetricAccumulator
 from services.trainer.rl.learner.micro_batches import MicroBatch, TrainedTokens
 from services.trainer.rl.learner.model import LanguageModel, LogprobReader, Reader, Readings
-from services.trainer.rl.learner.update import Loss, Passes
-from services.trainer.rl.losses.distillation import generalized_jsd, with_remainder
+from services.trainer.rl.learner.update import Loss, MetricAccumulator, Passes
+from services.trainer.rl.losses import generalized_jsd, with_remainder
 
 
 class Teacher(Protocol):

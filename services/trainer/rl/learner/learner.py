@@ -9,22 +9,31 @@ from torch import Tensor
 
 from services.contracts.adaptation import TrainingType
 from services.contracts.errors import InvalidRequest
-from services.contracts.online import DistillationHyperparameters, PpoHyperparameters
+from services.contracts.online import (
+    DistillationHyperparameters,
+    OptimizerSettings,
+    PpoHyperparameters,
+)
+from services.trainer.rl.batch import Batch
 from services.trainer.rl.learner.distillation import (
     Distillation,
     LocalTeacher,
     RemoteTopKTeacher,
     Teacher,
 )
-from services.trainer.rl.learner.micro_batches import TrainedTokens
+from services.trainer.rl.learner.micro_batches import (
+    BatchScorer,
+    Reference,
+    TrainedTokens,
+    sequence_log_probs,
+)
 from services.trainer.rl.learner.model import (
     LanguageModel,
     load_frozen,
     load_learner_model,
     stored_dtype,
 )
-from services.trainer.rl.learner.optimizer import build_optimizer
-from services.trainer.rl.learner.parallel import ProcessGroup
+from services.trainer.rl.learner.parallel import CRITIC, POLICY, ProcessGroup
 from services.trainer.rl.learner.policy_gradient import PolicyGradient
 from services.trainer.rl.learner.protocol import (
     Done,
@@ -38,7 +47,6 @@ from services.trainer.rl.learner.protocol import (
     Save,
     Update,
 )
-from services.trainer.rl.learner.scoring import BatchScorer, Reference, sequence_log_probs
 from services.trainer.rl.learner.state import (
     atomic_folder,
     gather_policy_weights,
@@ -47,7 +55,6 @@ from services.trainer.rl.learner.state import (
     write_model,
 )
 from services.trainer.rl.learner.update import Objective, Updater
-from services.trainer.rl.sequences import Batch
 
 MODEL = "model"
 TRAINER = "trainer"
@@ -137,6 +144,29 @@ class Learner:
                 (partial / MODEL).mkdir()
                 write_model(self._plain.model, weights, dtype, self._spec.model, partial / MODEL)
                 state.write(partial / TRAINER)
+
+
+def build_optimizer(
+    model: LanguageModel, settings: OptimizerSettings, critic_rate: float | None
+) -> torch.optim.Optimizer:
+    """AdamW (Loshchilov and Hutter 2019, arXiv:1711.05101) over the trainable parameters, with
+    separate learning rates for policy and critic; groups are named after their gradient-norm
+    metric."""
+    critic = [] if model.critic is None else list(model.critic.parameters())
+    of_critic = {id(parameter) for parameter in critic}
+    policy = [p for p in model.parameters() if p.requires_grad and id(p) not in of_critic]
+    groups: list[dict[str, Any]] = [
+        {"params": policy, "name": POLICY, "peak": settings.learning_rate}
+    ]
+    if critic_rate is not None:
+        trained = [p for p in critic if p.requires_grad]
+        groups.append({"params": trained, "name": CRITIC, "peak": critic_rate})
+    return torch.optim.AdamW(
+        groups,
+        lr=settings.learning_rate,
+        betas=(settings.adam_beta1, settings.adam_beta2),
+        weight_decay=settings.weight_decay,
+    )
 
 
 def build_objective(

@@ -15,9 +15,12 @@ from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor, distribute_tensor
 
 from services.contracts.online import OptimizerSettings
+from services.trainer.errors import Diverged
 from services.trainer.rl.learner.model import LanguageModel
-from services.trainer.rl.learner.optimizer import clip_gradients
 
+POLICY = "grad_norm"
+CRITIC = "critic_grad_norm"
+"""Names of the optimizer's parameter groups: the metrics of their gradient norms."""
 TIMEOUT = timedelta(minutes=30)
 """For processes that wait for each other in the middle of a computation."""
 
@@ -134,10 +137,29 @@ class FullySharded(DataParallel):
         return nullcontext()
 
 
+def clip_gradients(optimizer: Any, max_norm: float) -> dict[str, float]:
+    """Clip the gradient of each group to ``max_norm``; return the norms before.
+
+    Raises `Diverged` for a non-finite norm: the weights are still intact then.
+    """
+    norms: dict[str, float] = {}
+    for group in optimizer.param_groups:
+        norm = torch.nn.utils.clip_grad_norm_(group["params"], max_norm)
+        norms[group["name"]] = _full(norm).item()
+    if not all(torch.isfinite(torch.tensor(list(norms.values())))):
+        raise Diverged(f"the gradient norm is not finite: {norms}")
+    return norms
+
+
+def _full(tensor: Tensor) -> Tensor:
+    """The whole of a tensor, sharded or not."""
+    return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
+
+
 def cpu_copy(tensor: Tensor, *, keep: bool) -> Tensor:
     """A full CPU copy of a tensor, sharded or not; without ``keep`` only take part in gathering
     it."""
-    full = tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
+    full = _full(tensor)
     if not keep:
         return torch.empty(0)
     return full.detach().to("cpu", copy=True).contiguous()

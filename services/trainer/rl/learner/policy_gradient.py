@@ -15,21 +15,29 @@ from services.contracts.online import (
     PpoHyperparameters,
     ReinforcementHyperparameters,
 )
-from services.trainer.rl.learner.metrics import MetricAccumulator
-from services.trainer.rl.learner.micro_batches import MicroBatch, TrainedTokens
+from services.trainer.rl.learner.micro_batches import (
+    BatchScorer,
+    MicroBatch,
+    Reference,
+    Scores,
+    TrainedTokens,
+)
 from services.trainer.rl.learner.model import LogprobReader
-from services.trainer.rl.learner.scoring import BatchScorer, Reference, Scores
-from services.trainer.rl.learner.update import Loss, Passes
-from services.trainer.rl.losses.advantages import gae_advantages, group_advantages, whiten
-from services.trainer.rl.losses.policy import (
+from services.trainer.rl.learner.update import Loss, MetricAccumulator, Passes
+from services.trainer.rl.losses import (
     Clipping,
     clipped_surrogate_loss,
+    explained_variance,
+    gae_advantages,
+    group_advantages,
     importance_ratios,
     k3,
     kl_penalized_rewards,
+    terminal_rewards,
     tis_weights,
+    value_loss,
+    whiten,
 )
-from services.trainer.rl.losses.value import explained_variance, terminal_rewards, value_loss
 
 
 @dataclass(frozen=True)

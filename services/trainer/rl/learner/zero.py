@@ -22,8 +22,7 @@ from torch import Tensor
 from services.contracts.online import OptimizerSettings
 from services.trainer.errors import Diverged
 from services.trainer.rl.learner.model import LanguageModel
-from services.trainer.rl.learner.optimizer import POLICY
-from services.trainer.rl.learner.parallel import Build, ParameterState, cpu_copy
+from services.trainer.rl.learner.parallel import POLICY, Build, ParameterState, cpu_copy
 
 _COUNT = "step"
 DEFAULT_STAGE = 2

@@ -6,7 +6,6 @@ import shutil
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Coroutine, Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
@@ -18,26 +17,9 @@ from services.inference.vllm.model_config import read_model_config
 from services.inference.vllm.server import LOG, StartupProgress
 from services.trainer.rl.policy_server.handle import PolicyWeights, ServerSpec
 from services.trainer.rl.policy_server.server import PolicyServer
-from services.trainer.rl.policy_server.verification import GENERATED, LogprobReference, Tolerance
+from services.trainer.rl.weight_sync import GENERATED, LogprobReference, SyncReport, Tolerance
 
 Result = TypeVar("Result")
-
-
-@dataclass(frozen=True)
-class SyncReport:
-    """How a weight sync went.
-
-    Nothing was sampled for ``paused_seconds`` of ``seconds``. Differences are absolute
-    log-probability differences (nats) between engine and learner. ``restarted`` is the reason if a
-    server had to be restarted, else None.
-    """
-
-    version: int
-    seconds: float
-    paused_seconds: float
-    mean_difference: float
-    largest_difference: float
-    restarted: str | None
 
 
 class PolicyEngine:

@@ -13,7 +13,7 @@ from services.inference.token_engine import PromptLogProbs
 from services.inference.token_engine.interface import EngineFailed, SampledTokens, TurnSampling
 from services.inference.vllm.server import VllmFailed
 from services.trainer.rl.policy_server.handle import BASE, PolicyWeights, ServerHandle, ServerSpec
-from services.trainer.rl.policy_server.verification import (
+from services.trainer.rl.weight_sync import (
     Difference,
     EngineOutOfSync,
     LogprobReference,

@@ -10,10 +10,10 @@ import psutil
 import pytest
 
 from services.contracts.fine_tuning import Method
+from services.trainer.rl.batch import Batch, TrainingSequence
 from services.trainer.rl.learner import client as learner_process
 from services.trainer.rl.learner.client import LearnerClient, LearnerFailed
 from services.trainer.rl.learner.protocol import LearnerSpec
-from services.trainer.rl.sequences import Batch, TrainingSequence
 from tests.support.rl.learner_child import BEHAVIOR, ENDED
 
 METHOD = {

@@ -11,10 +11,9 @@ from services.contracts.base import JsonObject
 from services.contracts.online import OverlongPenalty
 from services.contracts.trajectories import FinishReason, Trajectory
 from services.rollouts.chat.interface import Demonstration
-from services.trainer.rl.batch import MAX_TEACHER_REQUESTS, BatchBuilder
-from services.trainer.rl.groups import Group
+from services.trainer.rl.batch import TopK
+from services.trainer.rl.groups import MAX_TEACHER_REQUESTS, BatchBuilder, Group
 from services.trainer.rl.prompts import SampledPrompt, read_row
-from services.trainer.rl.sequences import TopK
 from services.trainer.rl.sources import DataSource, MixtureSource, TeacherSource, prompt_seed
 from tests.support.rollouts import END, CharacterChat, tokens
 

@@ -18,7 +18,8 @@ from services.contracts.trajectories import (
 )
 from services.core.process.reporter import REPORTS, Reporter
 from services.rollouts.tools import ToolReply
-from services.trainer.rl.tool_health import FAILURES_TO_WARN, ToolMonitor, check_tools_respond
+from services.trainer.rl.metrics import FAILURES_TO_WARN, ToolMonitor
+from services.trainer.rl.setup import check_tools_respond
 
 
 class OneReply:

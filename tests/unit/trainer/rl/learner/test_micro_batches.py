@@ -5,8 +5,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from services.trainer.rl.batch import Batch
 from services.trainer.rl.learner.micro_batches import TrainedTokens, balance, micro_batches, pack
-from services.trainer.rl.sequences import Batch
 from tests.support.learning import drawn_batch
 
 

@@ -10,11 +10,11 @@ from torch import Tensor
 from transformers import AutoModelForCausalLM
 
 from services.trainer.errors import Diverged
+from services.trainer.rl.batch import Batch, TrainingSequence
 from services.trainer.rl.learner import model as language_model
 from services.trainer.rl.learner.learner import Learner
 from services.trainer.rl.learner.parallel import ProcessGroup
 from services.trainer.rl.learner.protocol import Done, Export, Measure, Probe, Update
-from services.trainer.rl.sequences import Batch, TrainingSequence
 from tests.support.learning import drawn_batch, learner_spec
 
 

@@ -1,8 +1,13 @@
 import torch
 
 from services.contracts.online import AdvantageEstimator
-from services.trainer.rl.losses.advantages import gae_advantages, group_advantages, whiten
-from services.trainer.rl.losses.value import explained_variance, terminal_rewards
+from services.trainer.rl.losses import (
+    explained_variance,
+    gae_advantages,
+    group_advantages,
+    terminal_rewards,
+    whiten,
+)
 
 
 def tensor(*values: float) -> torch.Tensor:

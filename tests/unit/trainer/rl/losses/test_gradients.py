@@ -5,14 +5,15 @@ import torch
 from torch import Tensor
 
 from services.contracts.online import RatioLevel
-from services.trainer.rl.losses.distillation import generalized_jsd, with_remainder
-from services.trainer.rl.losses.policy import (
+from services.trainer.rl.losses import (
     Clipping,
     clipped_surrogate_loss,
+    generalized_jsd,
     importance_ratios,
     k3,
+    value_loss,
+    with_remainder,
 )
-from services.trainer.rl.losses.value import value_loss
 
 SEQUENCE_OF = torch.tensor([0, 0, 0, 1, 1, 1])
 WEIGHTS = torch.tensor([0.1, 0.2, 0.1, 0.3, 0.2, 0.1], dtype=torch.float64)

@@ -4,17 +4,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from services.contracts.online import Aggregation, RatioLevel
-from services.trainer.rl.losses.distillation import generalized_jsd, with_remainder
-from services.trainer.rl.losses.policy import (
+from services.trainer.rl.losses import (
     Clipping,
     clipped_surrogate_loss,
+    generalized_jsd,
     importance_ratios,
     k3,
     kl_penalized_rewards,
     tis_weights,
     token_weights,
+    value_loss,
+    with_remainder,
 )
-from services.trainer.rl.losses.value import value_loss
 
 DAPO = Clipping(low=0.2, high=0.28)
 

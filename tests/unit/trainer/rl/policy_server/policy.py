@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from services.trainer.rl.policy_server import LogprobReference, PolicyEngine, Tolerance
+from services.trainer.rl.policy_server import PolicyEngine
 from services.trainer.rl.policy_server.handle import PolicyWeights, ServerSpec
+from services.trainer.rl.weight_sync import LogprobReference, Tolerance
 from tests.support.weighted_server import Faults, Pace, WeightedServer, weights
 
 PROBES = [[5, 6, 7], [8, 9]]

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from services.inference.token_engine.interface import EngineFailed, TurnSampling
-from services.trainer.rl.policy_server import EngineOutOfSync
+from services.trainer.rl.weight_sync import EngineOutOfSync
 from tests.unit.trainer.rl.policy_server.policy import policy, says
 
 PROMPT = [1, 2, 3]

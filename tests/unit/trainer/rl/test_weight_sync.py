@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from services.trainer.rl.policy_server.verification import missed_update
+from services.trainer.rl.weight_sync import missed_update
 
 TOKENS = 3000
 

@@ -3,8 +3,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from services.trainer.rl.batch import overlong_penalty
-from services.trainer.rl.sequences import Batch
+from services.trainer.rl.batch import Batch
+from services.trainer.rl.groups import overlong_penalty
 from tests.support.learning import drawn_batch
 
 

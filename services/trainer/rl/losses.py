@@ -1,0 +1,278 @@
+"""Advantages, losses and divergences: pure functions of tensors.
+
+Tokens are ragged: a tensor over tokens has shape (m,) and concatenates the trained tokens of all
+sequences, without prompts and tool results; ``sequence_of`` (m,) is the sequence of each, from 0.
+Log-probabilities, entropies and divergences are in nats.
+"""
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from services.contracts.online import AdvantageEstimator, Aggregation, RatioLevel
+
+EPSILON = 1e-6
+
+
+def group_advantages(rewards: Tensor, groups: Tensor, estimator: AdvantageEstimator) -> Tensor:
+    """Group-relative advantages.
+
+    GRPO (Shao et al. 2024, arXiv:2402.03300): (r - mean) / (std + 1e-6), with the unbiased standard
+    deviation (n - 1). Dr. GRPO (Liu et al. 2025, arXiv:2503.20783): r - mean. ``rewards`` (s,);
+    ``groups`` (s,), equal for samples of one prompt. A sample alone in its group has advantage 0.
+    Returns (s,).
+    """
+    names, group_of = torch.unique(groups, return_inverse=True)
+    counts = torch.bincount(group_of, minlength=len(names)).to(rewards.dtype)
+    means = torch.zeros_like(counts).index_add_(0, group_of, rewards) / counts
+    deviations = rewards - means[group_of]
+    if estimator is AdvantageEstimator.DR_GRPO:
+        return deviations
+    squares = torch.zeros_like(counts).index_add_(0, group_of, deviations.square())
+    std = (squares / (counts - 1).clamp(min=1)).sqrt()
+    return deviations / (std[group_of] + EPSILON)
+
+
+def whiten(values: Tensor) -> Tensor:
+    """Shift and scale to mean 0 and unbiased variance 1; constant values become 0."""
+    if len(values) < 2:
+        return torch.zeros_like(values)
+    return (values - values.mean()) / (values.std() + EPSILON)
+
+
+def gae_advantages(
+    rewards: Tensor,
+    values: Tensor,
+    sequence_of: Tensor,
+    *,
+    gamma: float,
+    lambda_: float,
+) -> tuple[Tensor, Tensor]:
+    """Generalized advantage estimation (Schulman et al. 2016, arXiv:1506.02438).
+
+    The recursion runs over trained tokens only: tool results between two of them are skipped, and a
+    token's successor is the next trained one. ``rewards`` and ``values`` (m,) are the reward of
+    each token and the value of the state before it. The value after the last token is 0, for
+    truncated responses too: the critic is never trained there, so that bootstrapping from it would
+    feed its own error back. Returns advantages and returns (value targets), both (m,).
+    """
+    rows, columns, shape = _grid(sequence_of)
+    padded_rewards, padded_values = rewards.new_zeros(shape), values.new_zeros(shape)
+    padded_rewards[rows, columns] = rewards
+    padded_values[rows, columns] = values
+    lengths = torch.bincount(sequence_of, minlength=shape[0])
+    advantages = torch.zeros_like(padded_values)
+    following = values.new_zeros(shape[0])
+    next_values = following
+    for column in range(shape[1] - 1, -1, -1):
+        inside = column < lengths
+        value = padded_values[:, column]
+        delta = padded_rewards[:, column] + gamma * next_values - value
+        following = torch.where(inside, delta + gamma * lambda_ * following, following)
+        next_values = torch.where(inside, value, next_values)
+        advantages[:, column] = following
+    ragged = advantages[rows, columns]
+    return ragged, ragged + values
+
+
+def _grid(sequence_of: Tensor) -> tuple[Tensor, Tensor, tuple[int, int]]:
+    """Row and column of each token in a table with one row per sequence, and its shape."""
+    lengths = torch.bincount(sequence_of)
+    starts = lengths.cumsum(0) - lengths
+    columns = torch.arange(len(sequence_of), device=sequence_of.device) - starts[sequence_of]
+    return sequence_of, columns, (len(lengths), int(lengths.max()) if len(lengths) else 0)
+
+
+@dataclass(frozen=True)
+class ValueLoss:
+    """Losses (m,), and a boolean mask (m,): tokens whose clipped error was the larger one."""
+
+    losses: Tensor
+    clipped: Tensor
+
+
+def value_loss(
+    values: Tensor, old_values: Tensor, returns: Tensor, clip: float | None
+) -> ValueLoss:
+    """Half the squared error, clipped as in PPO (Schulman et al. 2017, arXiv:1707.06347): the
+    larger of the error and that of the value clipped to within ``clip`` of its old one. All tensors
+    (m,)."""
+    free = (values - returns).square()
+    if clip is None:
+        return ValueLoss(0.5 * free, torch.zeros_like(free, dtype=torch.bool))
+    near = old_values + (values - old_values).clamp(-clip, clip)
+    clipped = (near - returns).square()
+    return ValueLoss(0.5 * torch.maximum(free, clipped), clipped > free)
+
+
+def terminal_rewards(rewards: Tensor, lengths: Tensor) -> Tensor:
+    """Assign each sequence's reward to its last trained token.
+
+    ``rewards`` and ``lengths`` (s,); sequences without trained tokens contribute nothing. Returns
+    (m,).
+    """
+    spread = rewards.new_zeros(int(lengths.sum()))
+    ends = lengths.cumsum(0) - 1
+    spread[ends[lengths > 0]] = rewards[lengths > 0]
+    return spread
+
+
+def explained_variance(values: Tensor, returns: Tensor) -> float:
+    """1 - Var(returns - values) / Var(returns), population variances; 0 if the returns are
+    constant. Below 0 is worse than a constant prediction."""
+    variance = returns.var(correction=0)
+    if variance == 0:
+        return 0.0
+    return float(1.0 - (returns - values).var(correction=0) / variance)
+
+
+MAX_LOG_RATIO, MAX_K3 = 20.0, 10.0
+"""Bounds of k3, as in verl: one improbable token must not dominate the loss, or overflow."""
+
+
+@dataclass(frozen=True)
+class Clipping:
+    """Clip ratios to [1 - ``low``, 1 + ``high``]; with a negative advantage, ``dual`` bounds the
+    loss by -A * ``dual`` (dual-clip PPO, Ye et al. 2020, arXiv:1912.09729)."""
+
+    low: float
+    high: float
+    dual: float | None = None
+
+
+@dataclass(frozen=True)
+class Surrogate:
+    """Losses (m,), and boolean masks (m,): tokens whose gradient is clipped."""
+
+    losses: Tensor
+    clipped_low: Tensor
+    clipped_high: Tensor
+    clipped_dual: Tensor
+
+
+def clipped_surrogate_loss(ratios: Tensor, advantages: Tensor, clipping: Clipping) -> Surrogate:
+    """max(-A r, -A clip(r, 1 - low, 1 + high)) per token; all tensors (m,).
+
+    Schulman et al. 2017, arXiv:1707.06347; separate bounds: DAPO (clip-higher), Yu et al. 2025,
+    arXiv:2503.14476.
+    """
+    free = -advantages * ratios
+    clipped = -advantages * ratios.clamp(1.0 - clipping.low, 1.0 + clipping.high)
+    losses = torch.maximum(free, clipped)
+    cut = clipped > free
+    capped = torch.zeros_like(cut)
+    if clipping.dual is not None:
+        cap = -advantages * clipping.dual
+        capped = (advantages < 0) & (losses > cap)
+        losses = torch.where(capped, cap, losses)
+    return Surrogate(losses, cut & (advantages < 0), cut & (advantages > 0), capped)
+
+
+def importance_ratios(
+    log_probs: Tensor, old_log_probs: Tensor, sequence_of: Tensor, level: RatioLevel
+) -> Tensor:
+    """exp(log p - log p_old), per token or per sequence; all tensors (m,).
+
+    A sequence ratio is the geometric mean over its tokens, assigned to each of them (GSPO, Zheng et
+    al. 2025, arXiv:2507.18071).
+    """
+    log_ratios = log_probs - old_log_probs
+    if level is RatioLevel.SEQUENCE:
+        sequences = int(sequence_of.max()) + 1 if len(sequence_of) else 0
+        sums = log_ratios.new_zeros(sequences).index_add(0, sequence_of, log_ratios)
+        lengths = torch.bincount(sequence_of, minlength=sequences).clamp(min=1)
+        log_ratios = (sums / lengths)[sequence_of]
+    return log_ratios.exp()
+
+
+def tis_weights(old_log_probs: Tensor, sampler_log_probs: Tensor, cap: float) -> Tensor:
+    """Truncated importance sampling: min(exp(old - sampler), cap), detached; all tensors (m,).
+
+    Corrects for a sampler that is not exactly the old policy: another implementation, or older
+    weights (Ionides 2008; Yao et al. 2025, "Your Efficient RL Framework Secretly Brings You
+    Off-Policy RL Training").
+    """
+    return (old_log_probs - sampler_log_probs).detach().exp().clamp(max=cap)
+
+
+def k3(log_probs: Tensor, reference_log_probs: Tensor) -> Tensor:
+    """exp(d) - 1 - d with d = log p_ref - log p: a non-negative estimate of KL(policy || reference)
+    on samples of the policy, in nats (Schulman 2020, "Approximating KL Divergence"), unbiased
+    within its clamps. All tensors (m,)."""
+    difference = (reference_log_probs - log_probs).clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO)
+    return (difference.exp() - difference - 1.0).clamp(max=MAX_K3)
+
+
+def kl_penalized_rewards(
+    rewards: Tensor, log_probs: Tensor, reference_log_probs: Tensor, coefficient: float
+) -> Tensor:
+    """Subtract coefficient * (log p - log p_ref) from the reward of each token (k1 estimator, as in
+    InstructGPT, Ouyang et al. 2022, arXiv:2203.02155); all (m,)."""
+    return rewards - coefficient * (log_probs - reference_log_probs)
+
+
+def token_weights(lengths: Tensor, aggregation: Aggregation, max_length: int) -> Tensor:
+    """The weight of each trained token of a global batch in the loss.
+
+    The loss is the weighted sum of token losses; as the weights cover the whole batch, it does not
+    depend on how the batch is split into micro-batches and processes. token-mean: 1 / tokens
+    (DAPO); seq-mean-token-mean: 1 / (length * sequences) (GRPO); seq-mean-token-sum-norm: 1 /
+    (sequences * ``max_length``) (Dr. GRPO). ``lengths`` (s,) counts the trained tokens of the
+    sequences; empty ones are not counted. Returns (m,), float32.
+    """
+    tokens = lengths.sum().clamp(min=1)
+    sequences = (lengths > 0).sum().clamp(min=1)
+    match aggregation:
+        case Aggregation.MEAN_OF_TOKENS:
+            weights = torch.ones_like(lengths, dtype=torch.float64) / tokens
+        case Aggregation.MEAN_OF_SEQUENCE_MEANS:
+            weights = 1.0 / (lengths.clamp(min=1).double() * sequences)
+        case Aggregation.MEAN_OF_SEQUENCE_SUMS:
+            weights = torch.ones_like(lengths, dtype=torch.float64) / (sequences * max_length)
+    return weights.repeat_interleave(lengths).float()
+
+
+def generalized_jsd(teacher: Tensor, student: Tensor, beta: float) -> Tensor:
+    """Generalized Jensen-Shannon divergence (GKD, Agarwal et al. 2024, arXiv:2306.13649).
+
+    ``beta`` 0 is KL(T || S), 1 is KL(S || T); in between beta KL(T || M) + (1 - beta) KL(S || M)
+    with the mixture M = beta T + (1 - beta) S. ``teacher`` and ``student`` (m, v) are
+    log-probabilities; -inf is allowed in the teacher. Returns (m,).
+    """
+    if beta == 0.0:
+        return _kl(teacher, student)
+    if beta == 1.0:
+        return _kl(student, teacher)
+    mixture = torch.logaddexp(teacher + math.log(beta), student + math.log1p(-beta))
+    return beta * _kl(teacher, mixture) + (1.0 - beta) * _kl(student, mixture)
+
+
+def with_remainder(log_probs: Tensor) -> Tensor:
+    """Append the probability of all other tokens as one outcome: (m, k) becomes (m, k + 1).
+
+    The divergence of two such distributions is a lower bound of that of the full ones (data
+    processing inequality), and 0 only if the student matches the teacher on all k tokens.
+    """
+    named = log_probs.logsumexp(-1, keepdim=True)
+    return torch.cat([log_probs, _log1mexp(named.clamp(max=-_LEAST))], -1)
+
+
+_LEAST = 1e-6
+"""The remainder is at least this, so that rounding cannot make it negative."""
+
+
+def _log1mexp(x: Tensor) -> Tensor:
+    """log(1 - exp(x)) for x < 0, accurate at both ends."""
+    near_zero = x > -math.log(2.0)
+    small = torch.where(near_zero, x, -1.0)
+    large = torch.where(near_zero, -1.0, x)
+    return torch.where(near_zero, (-torch.expm1(small)).log(), torch.log1p(-large.exp()))
+
+
+def _kl(p: Tensor, q: Tensor) -> Tensor:
+    """KL(p || q) of log-probabilities (m, v); outcomes impossible under p contribute nothing."""
+    possible = p > -torch.inf
+    terms = p.exp() * (torch.where(possible, p, 0.0) - torch.where(possible, q, 0.0))
+    return terms.sum(-1)
