@@ -31,7 +31,7 @@ from services.contracts.fine_tuning import Method
 from services.contracts.online import ReinforcementMethod
 from services.core.process.reporter import METRICS, Reporter
 from services.core.process.runtimes import REPOSITORY, find_runtime
-from services.inference.token_engine.interface import SampledTokens, TurnSampling
+from services.inference.token_engine.base import SampledTokens, TurnSampling
 from services.rollouts.chat import open_chat_tokens
 from services.rollouts.log.log import IndexedLog
 from services.rollouts.loop import Rollouts

@@ -12,7 +12,7 @@ import psutil
 from tokenizers import Tokenizer
 
 from benchmarks.rollouts.conversations import Conversation
-from services.inference.token_engine.interface import SampledTokens, TokenEngine, TurnSampling
+from services.inference.token_engine.base import SampledTokens, TokenEngine, TurnSampling
 
 END_OF_TURN = "<|im_end|>"
 

@@ -13,8 +13,8 @@ from benchmarks.rollouts.tools import REPLY, DrawnLatency
 from services.contracts.multi_turn import MultiTurn, RolloutSampling
 from services.contracts.trajectories import FinishReason, Trajectory
 from services.datasets.append_log import AppendLog
-from services.inference.token_engine.interface import TurnSampling
-from services.rollouts.chat.interface import ChatTokens
+from services.inference.token_engine.base import TurnSampling
+from services.rollouts.chat.conversations import ChatTokens
 from services.rollouts.loop import Rollouts
 from services.rollouts.parsers import parser_of
 

@@ -7,13 +7,8 @@ from collections.abc import Mapping
 
 from services.contracts.base import JsonObject
 from services.contracts.rewards import JudgeReward
-from services.inference.clients.chat import (
-    ChatCompletion,
-    ChatRequest,
-    InferenceClient,
-    InferenceError,
-    model_retries,
-)
+from services.inference.clients.chat import ChatCompletion, ChatRequest, InferenceClient
+from services.inference.clients.json_service import ServiceFailed, model_retries
 from services.rewards.graders.template import render
 from services.rewards.interface import RewardFailed, RewardFailureKind, Sample, Score
 
@@ -42,7 +37,7 @@ class Judge:
         """The text of its answer, and the tokens that it took; raises `RewardFailed`."""
         try:
             completion = await self._client.chat(request)
-        except InferenceError as error:
+        except ServiceFailed as error:
             raise RewardFailed(error.message, RewardFailureKind.MODEL_SERVER) from error
         return completion.content or "", self._tokens(completion)
 

@@ -1,18 +1,33 @@
-"""The multi-turn loop: sample a turn, execute its tool calls, insert the replies, repeat."""
+"""The multi-turn loop: sample a turn, execute its tool calls, insert their truncated replies,
+repeat."""
 
+import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from services.contracts.errors import InvalidRequest
-from services.contracts.multi_turn import MultiTurn, OnToolError, RolloutSampling
-from services.contracts.trajectories import FinishReason, MalformedCall, Trajectory, Turn
+from services.contracts.multi_turn import (
+    CountedCalls,
+    MultiTurn,
+    OnToolError,
+    RolloutSampling,
+    TruncateSide,
+)
+from services.contracts.trajectories import (
+    KEPT_REPLY_CHARACTERS,
+    CallOutcome,
+    FinishReason,
+    MalformedCall,
+    ToolCallRecord,
+    Trajectory,
+    Turn,
+)
 from services.core.ids import new_id
-from services.inference.token_engine.interface import EngineFailed, TokenEngine, TurnSampling
-from services.rollouts.calls import CallRunner, allowed_calls, dropped
-from services.rollouts.chat.interface import ChatTokens
+from services.inference.token_engine.base import EngineFailed, TokenEngine, TurnSampling
+from services.rollouts.chat.conversations import ChatTokens
 from services.rollouts.parsers import ParsedCall, parser_of
 from services.rollouts.prompts import Prompt
-from services.rollouts.recording import Recording, RolloutEnd
+from services.rollouts.recording import CallRun, Recording, RolloutEnd
 from services.rollouts.tools.base import Toolbox
 
 _log = logging.getLogger(__name__)
@@ -59,7 +74,7 @@ class Rollouts:
         validate_multi_turn(settings, sampling)
         self._engine = engine
         self._chat = chat
-        self._runner = CallRunner(toolbox, settings)
+        self._toolbox = toolbox
         self._parser = parser_of(settings.tool_parser_format)
         self._settings = settings
         self._sampling = sampling
@@ -160,9 +175,11 @@ class Rollouts:
     async def _reply(
         self, recording: Recording, turn: Turn, calls: Sequence[ParsedCall]
     ) -> RolloutEnd | None:
-        """Execute calls and insert their replies for the model to read."""
+        """Execute calls concurrently and insert their replies for the model to read."""
         begun = recording.clock()
-        runs = await self._runner.run(calls, recording.clock)
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(self._call(call, recording.clock)) for call in calls]
+        runs = [task.result() for task in tasks]
         recording.add_tool_time(recording.clock() - begun)
         turn.calls += (run.record for run in runs)
         if self._settings.on_tool_error is OnToolError.STOP:
@@ -178,7 +195,59 @@ class Rollouts:
         recording.insert_replies(inserted, runs)
         return None
 
+    async def _call(self, call: ParsedCall, clock: Callable[[], float]) -> CallRun:
+        started = clock()
+        reply = await self._toolbox.call(call.name, call.arguments)
+        answered = reply.outcome is CallOutcome.ANSWERED
+        record = ToolCallRecord(
+            name=call.name,
+            arguments=call.arguments,
+            outcome=reply.outcome,
+            reply=reply.text[:KEPT_REPLY_CHARACTERS] if answered else None,
+            reply_characters=len(reply.text) if answered else 0,
+            error=reply.error,
+            attempts=reply.attempts,
+            started=started,
+            seconds=clock() - started,
+        )
+        settings = self._settings
+        limit, side = settings.max_tool_response_length, settings.tool_response_truncate_side
+        return CallRun(record, truncated(reply.text, limit, side))
+
 
 def _first(error: Exception) -> Exception:
     """The first error inside exception groups of concurrent tasks."""
     return _first(error.exceptions[0]) if isinstance(error, ExceptionGroup) else error
+
+
+def allowed_calls(settings: MultiTurn, turns: Sequence[Turn]) -> int:
+    """How many calls may still be executed after ``turns``."""
+    if settings.max_tool_calls is None:
+        return settings.max_parallel_calls
+    ran = [turn.calls_run for turn in turns]
+    if settings.count_tool_calls is CountedCalls.TURNS:
+        left = settings.max_tool_calls - sum(map(bool, ran))
+        return settings.max_parallel_calls if left > 0 else 0
+    return max(0, min(settings.max_parallel_calls, settings.max_tool_calls - sum(ran)))
+
+
+def dropped(call: ParsedCall) -> ToolCallRecord:
+    """The record of a call that is not executed."""
+    return ToolCallRecord(name=call.name, arguments=call.arguments, outcome=CallOutcome.DROPPED)
+
+
+def truncated(text: str, limit: int, side: TruncateSide) -> str:
+    """At most ``limit`` characters of a reply, with a marker where text was removed.
+
+    The marker is not counted; in the middle, an odd ``limit`` keeps one character less.
+    """
+    if len(text) <= limit:
+        return text
+    match side:
+        case TruncateSide.LEFT:
+            return text[:limit] + "...(truncated)"
+        case TruncateSide.RIGHT:
+            return "(truncated)..." + text[len(text) - limit :]
+        case TruncateSide.MIDDLE:
+            half = limit // 2
+            return text[:half] + "...(truncated)..." + text[len(text) - half :]

@@ -8,9 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from services.contracts.base import JsonObject
-from services.contracts.trajectories import FinishReason, Trajectory, Turn
-from services.inference.token_engine.interface import EngineFailed, SampledTokens
-from services.rollouts.calls import CallRun
+from services.contracts.trajectories import FinishReason, ToolCallRecord, Trajectory, Turn
+from services.inference.token_engine.base import EngineFailed, SampledTokens
 from services.rollouts.prompts import Prompt
 
 NOT_SAMPLED = -1
@@ -23,6 +22,14 @@ class RolloutEnd:
 
     reason: FinishReason
     error: str | None = None
+
+
+@dataclass(frozen=True)
+class CallRun:
+    """An executed call; ``shown`` is the tool turn that the model will read."""
+
+    record: ToolCallRecord
+    shown: str
 
 
 @dataclass

@@ -16,12 +16,8 @@ import pytest
 
 from services.core.artifacts import ModelSource
 from services.core.process.runtimes import MARKER, Accelerator, Runtime
-from services.inference.clients.chat import (
-    ChatCompletion,
-    ChatRequest,
-    InferenceClient,
-    InferenceError,
-)
+from services.inference.clients.chat import ChatCompletion, ChatRequest, InferenceClient
+from services.inference.clients.json_service import ServiceFailed
 from services.inference.vllm.log import StartupPhase
 from services.inference.vllm.server import StartupProgress, VllmFailed, VllmServer
 from tests.support.runtimes import installed_runtime
@@ -132,7 +128,7 @@ def test_a_model_and_its_adapter_are_served_and_cleaned_up(
         ) as server:
             assert processes(tree)
             async with InferenceClient(server.base_url, "another key", 300) as stranger:
-                with pytest.raises(InferenceError) as refused:
+                with pytest.raises(ServiceFailed) as refused:
                     await stranger.chat(ChatRequest(model="base", messages=[{}]))
                 assert refused.value.status == 401
             sampled = [await ask(server, "base", LONG_PROMPT, 0.7) for _ in range(2)]

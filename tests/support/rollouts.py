@@ -9,8 +9,8 @@ from typing import Any
 from services.contracts.base import JsonObject
 from services.contracts.errors import InvalidRequest
 from services.contracts.trajectories import CallOutcome
-from services.inference.token_engine.interface import EngineFailed, SampledTokens, TurnSampling
-from services.rollouts.chat.interface import Demonstration
+from services.inference.token_engine.base import EngineFailed, SampledTokens, TurnSampling
+from services.rollouts.chat.conversations import ChatTokens, Demonstration
 from services.rollouts.prompts import Prompt
 from services.rollouts.tools.base import ToolReply
 
@@ -26,11 +26,14 @@ def tokens(text: str) -> list[int]:
     return [*map(ord, first), *(token for part in rest for token in (END, *map(ord, part)))]
 
 
-class CharacterChat:
+class CharacterChat(ChatTokens):
     """Conversations as ``role:content<end>``, a token a character."""
 
     stop_token_ids = (END,)
     vocabulary = 0x110000
+
+    def __init__(self) -> None:
+        """Without the files of a model."""
 
     def prompt(self, messages: Sequence[JsonObject], tools: Sequence[JsonObject]) -> list[int]:
         if any(message["role"] == "refused" for message in messages):

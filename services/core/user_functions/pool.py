@@ -5,7 +5,7 @@ import re
 import sys
 from collections.abc import Collection
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from services.contracts.base import JsonObject
 from services.contracts.errors import InvalidRequest, PermissionDenied, TemperError
@@ -48,7 +48,7 @@ def check_function_allowed(path: str, allowed: Collection[str], param: str) -> N
         )
 
 
-class FunctionPool:
+class FunctionPool(WorkerPool):
     """Calls the function at a dotted path by keyword, in at most ``processes`` at once.
 
     Processes start on demand and stay. Modules are also looked for in ``folder``; keys in the
@@ -58,7 +58,7 @@ class FunctionPool:
 
     def __init__(self, path: str, processes: int, folder: Path | None = None) -> None:
         self._path = path
-        self._pool = WorkerPool(
+        super().__init__(
             [sys.executable, "-m", CHILD, path],
             processes,
             child_environment({"PYTHONPATH": _search_path(folder)}),
@@ -66,18 +66,11 @@ class FunctionPool:
             max_answer_bytes=MAX_VALUE_BYTES,
         )
 
-    async def __aenter__(self) -> Self:
-        await self._pool.__aenter__()
-        return self
-
-    async def __aexit__(self, *error: object) -> None:
-        await self._pool.__aexit__(*error)
-
-    async def call(self, arguments: JsonObject, timeout: float) -> Any:  # noqa: ASYNC109
-        """Return the function's value, which is JSON. The timeout covers the call alone, not the
-        wait for a process and its start. Raises `FunctionFailed`."""
+    async def call(self, request: JsonObject, timeout: float) -> Any:  # noqa: ASYNC109
+        """The function's value, which is JSON, for the arguments in ``request``. The timeout covers
+        the call alone, not the wait for a process and its start. Raises `FunctionFailed`."""
         try:
-            return await self._pool.call(arguments, timeout)
+            return await super().call(request, timeout)
         except WorkerTimedOut:
             message = f"{self._path} did not return within {timeout:g} s"
             raise FunctionTimedOut(message) from None

@@ -12,12 +12,8 @@ from services.core.process.reporter import Reporter
 from services.evaluator.evaluation.spec import EvaluationSpec
 from services.evaluator.failures import RequestFailure
 from services.evaluator.serving import LocalModel, served
-from services.inference.clients.chat import (
-    ChatRequest,
-    InferenceClient,
-    InferenceError,
-    model_retries,
-)
+from services.inference.clients.chat import ChatRequest, InferenceClient
+from services.inference.clients.json_service import ServiceFailed, model_retries
 from services.inference.vllm.server import VllmServer
 
 
@@ -68,7 +64,7 @@ class Endpoint:
         request = ChatRequest(model=self._model, messages=list(messages), **self._sampling)
         try:
             completion = await self._client.chat(request)
-        except InferenceError as error:
+        except ServiceFailed as error:
             return Unanswered(RequestFailure(error.status, error.message), error.attempts)
         usage = completion.usage
         return Answer(

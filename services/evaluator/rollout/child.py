@@ -29,7 +29,7 @@ from services.evaluator.rollout.totals import RolloutTotals
 from services.evaluator.serving import ENDPOINT_KEY
 from services.rewards.scorer import open_scorer
 from services.rollouts.chat import open_chat_tokens
-from services.rollouts.chat.interface import ChatTokens
+from services.rollouts.chat.conversations import ChatTokens
 from services.rollouts.log.log import IndexedLog, read_indexed
 from services.rollouts.log.parquet import write_parquet
 from services.rollouts.loop import Rollouts

@@ -19,10 +19,9 @@ from services.evaluator.rollout.local_engine import (
 )
 from services.evaluator.rollout.spec import RolloutSpec
 from services.evaluator.serving import LocalModel, RemoteEndpoint, served
-from services.inference.clients.json_service import LOOPBACK
-from services.inference.clients.model_server import InferenceError
+from services.inference.clients.json_service import LOOPBACK, ServiceFailed
 from services.inference.token_engine import CompletionsTokenEngine, VllmTokenEngine
-from services.inference.token_engine.interface import (
+from services.inference.token_engine.base import (
     EngineFailed,
     SampledTokens,
     TokenEngine,
@@ -79,7 +78,7 @@ class WatchedEngine:
 
     def _note(self, error: EngineFailed) -> None:
         cause = error.__cause__
-        status = cause.status if isinstance(cause, InferenceError) else None
+        status = cause.status if isinstance(cause, ServiceFailed) else None
         try:
             if error.code == UNABLE:
                 raise JobFailed(error.message, code=UNABLE)

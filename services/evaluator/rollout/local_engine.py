@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 
 from services.contracts.errors import TemperError
 from services.core.process.reporter import Reporter
-from services.inference.clients.model_server import InferenceError, model_retries
-from services.inference.token_engine.base import TURN_TIMEOUT
-from services.inference.token_engine.interface import (
+from services.inference.clients.json_service import ServiceFailed, model_retries
+from services.inference.token_engine.base import (
+    TURN_TIMEOUT,
     EngineFailed,
     SampledTokens,
     TokenEngine,
@@ -123,7 +123,7 @@ class LocalEngine:
 
 def _is_outage(error: EngineFailed) -> bool:
     """Whether the server gave no answer: after retries, not because of this request."""
-    return isinstance(error.__cause__, InferenceError) and error.__cause__.transient
+    return isinstance(error.__cause__, ServiceFailed) and error.__cause__.transient
 
 
 @asynccontextmanager

@@ -1,13 +1,14 @@
 """Chat completions from an OpenAI-compatible server."""
 
 from dataclasses import dataclass
-from typing import Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from services.contracts.base import JsonObject
-from services.inference.clients.json_service import Retries
-from services.inference.clients.model_server import InferenceError, ModelServer, model_retries
+from services.inference.clients.json_service import JsonService, Retries, model_retries
+
+LARGEST_ANSWER = 32 * 2**20
+"""Bytes."""
 
 
 class ChatRequest(BaseModel):
@@ -116,18 +117,7 @@ def read_completion(answer: bytes) -> Completion:
         raise ValueError(f"{where}: {first['msg']}") from error
 
 
-__all__ = [
-    "ChatCompletion",
-    "ChatRequest",
-    "InferenceClient",
-    "InferenceError",
-    "TokenUsage",
-    "ToolCall",
-    "model_retries",
-]
-
-
-class InferenceClient:
+class InferenceClient(JsonService):
     """A client of one server with at most ``max_connections``; ``timeout`` applies per attempt.
 
     ``base_url`` includes /v1. Use it as an async context manager.
@@ -142,19 +132,17 @@ class InferenceClient:
         retries: Retries | None = None,
         max_connections: int = 1024,
     ) -> None:
-        self._server = ModelServer(
-            base_url, api_key, timeout, retries=retries, max_connections=max_connections
+        super().__init__(
+            base_url.rstrip("/"),
+            api_key,
+            timeout=timeout,
+            retries=retries or model_retries(),
+            connections=max_connections,
+            largest_answer=LARGEST_ANSWER,
         )
 
-    async def __aenter__(self) -> Self:
-        await self._server.__aenter__()
-        return self
-
-    async def __aexit__(self, *error: object) -> None:
-        await self._server.__aexit__(*error)
-
     async def chat(self, request: ChatRequest) -> ChatCompletion:
-        """Ask for one completion; raises `InferenceError`."""
+        """Ask for one completion; raises `ServiceFailed`."""
         payload = request.model_dump(mode="json", exclude_none=True)
-        answer = await self._server.post("/chat/completions", payload, read_completion)
+        answer = await self.post(payload, read_completion, "/chat/completions")
         return ChatCompletion.of(answer.value, answer.seconds, answer.attempts)

@@ -34,8 +34,11 @@ class FailureKind(StrEnum):
 
 
 class ServiceFailed(TemperError):
-    """No usable answer. ``status`` and ``body`` (cut after 2,000 characters) are
-    those of the last answer, None and empty without one."""
+    """No usable answer.
+
+    ``status`` and ``body`` (cut after 2,000 characters) are those of the last answer, None and
+    empty without one. ``transient`` means that retries ran out, not that retrying was pointless.
+    """
 
     code = "service_failed"
 
@@ -54,6 +57,7 @@ class ServiceFailed(TemperError):
         self.body = body
         self.retry_after = retry_after
         self.attempts = 1
+        self.transient = False
 
 
 @dataclass(frozen=True)
@@ -80,6 +84,35 @@ class Retries:
         return error.kind is FailureKind.UNSENT or error.kind in self.kinds
 
 
+# An unreadable answer may be a proxy's error page, so it is retried.
+RETRIED_KINDS = frozenset({FailureKind.BROKEN_OFF, FailureKind.TIMED_OUT, FailureKind.UNREADABLE})
+RETRIED_STATUSES = frozenset(
+    {
+        HTTPStatus.REQUEST_TIMEOUT,
+        HTTPStatus.CONFLICT,
+        HTTPStatus.TOO_MANY_REQUESTS,
+        *range(500, 600),
+    }
+)
+
+
+def model_retries(
+    attempts: int = 6,
+    deadline_seconds: float = 900.0,
+    first_wait_seconds: float = 0.5,
+    longest_wait_seconds: float = 30.0,
+) -> Retries:
+    """Retries for a model server: every failure that may be transient."""
+    return Retries(
+        attempts,
+        deadline_seconds,
+        RETRIED_STATUSES,
+        RETRIED_KINDS,
+        first_wait_seconds,
+        longest_wait_seconds,
+    )
+
+
 def seconds_to_wait(value: str) -> float | None:
     """The seconds that a Retry-After header (number or date) asks for; None if unparsable."""
     try:
@@ -97,8 +130,6 @@ def _until(value: str) -> float | None:
     until: datetime = when if when.tzinfo else when.replace(tzinfo=UTC)
     return max(0.0, (until - datetime.now(UTC)).total_seconds())
 
-
-__all__ = ["Answer", "FailureKind", "JsonService", "Retries", "ServiceFailed"]
 
 LARGEST_ANSWER = 64 * 2**20
 """Bytes. A text of 8 MiB may be written with six bytes a character."""
@@ -206,10 +237,11 @@ class JsonService:
                 return Answer(value, attempt, time.monotonic() - begun)
             except ServiceFailed as error:
                 error.attempts = attempt
+                error.transient = self._retries.include(error)
                 wait = self._wait(error, attempt)
                 left = deadline - time.monotonic()
                 spent = attempt >= self._retries.attempts or wait >= left
-                if spent or not self._retries.include(error):
+                if spent or not error.transient:
                     raise
             await asyncio.sleep(wait)
             attempt += 1

@@ -6,15 +6,19 @@ from pydantic import BaseModel, Field
 
 from services.contracts.base import JsonObject
 from services.inference.token_engine.base import (
+    EngineFailed,
     FinishReason,
+    PromptLogProbs,
+    PromptPlaces,
     Read,
+    SampledTokens,
     ServedEngine,
     TokenId,
+    TurnSampling,
     checked,
+    read_prompt,
     sampling_fields,
 )
-from services.inference.token_engine.interface import EngineFailed, SampledTokens, TurnSampling
-from services.inference.token_engine.log_probs import PromptLogProbs, PromptPlaces, read_prompt
 
 ROUTE = "/completions"
 
@@ -62,7 +66,7 @@ class CompletionsTokenEngine(ServedEngine):
         self, token_ids: Sequence[int], fields: JsonObject, read: Callable[[bytes], Read]
     ) -> Read:
         payload = {"model": self._model, "prompt": list(token_ids), **fields}
-        return await self._post(ROUTE, payload, read)
+        return await self._ask_server(ROUTE, payload, read)
 
 
 class _LogProbs(BaseModel):

@@ -10,14 +10,17 @@ from services.inference.token_engine.base import (
     TURN_RETRIES,
     TURN_TIMEOUT,
     FinishReason,
+    PromptLogProbs,
+    PromptPlaces,
     Read,
+    SampledTokens,
     ServedEngine,
     TokenId,
+    TurnSampling,
     checked,
+    read_prompt,
     sampling_fields,
 )
-from services.inference.token_engine.interface import SampledTokens, TurnSampling
-from services.inference.token_engine.log_probs import PromptLogProbs, PromptPlaces, read_prompt
 
 ROUTE = "/inference/v1/generate"
 UNNAMED = "default"
@@ -96,7 +99,7 @@ class VllmTokenEngine(ServedEngine):
         read: Callable[[bytes], Read],
     ) -> Read:
         payload = {"model": model, "token_ids": list(token_ids), "sampling_params": fields}
-        return await self._post(ROUTE, payload, read)
+        return await self._ask_server(ROUTE, payload, read)
 
 
 class _Span(BaseModel):

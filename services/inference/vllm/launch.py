@@ -14,7 +14,7 @@ from services.contracts.engine import LoraRank, VllmOptions
 from services.contracts.errors import InvalidRequest
 from services.core.artifacts import LoraAdapter, ModelSource
 from services.core.process.runtimes import Accelerator, Runtime, child_environment
-from services.inference.token_engine.log_probs import TOP_K_LIMIT
+from services.inference.token_engine.base import TOP_K_LIMIT
 from services.inference.vllm.model_config import cpu_cache_bytes, linear_modules, read_model_config
 
 

@@ -1,14 +1,16 @@
-"""Compares expressions in worker processes, within limits of time and memory."""
+"""Compares expressions in worker processes, within limits of time and memory; what an expression
+costs is judged beforehand, by its text alone."""
 
 import asyncio
+import math
 import os
+import re
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from typing import Self
 
 from services.core.user_functions.pool import FunctionFailed, FunctionPool
 from services.rewards.interface import RewardFailed
-from services.rewards.mathematics.limits import is_costly, is_refused
 
 FUNCTION = "services.rewards.mathematics.child.any_equal"
 SECONDS = 60.0
@@ -78,3 +80,46 @@ class Equality:
 
 def _is_comparable(text: str) -> bool:
     return len(text) <= MAX_CHARACTERS and not is_refused(text)
+
+
+MAX_DIGITS = 20_000
+"""Of the result of a power of numbers."""
+MAX_EXPONENT = 10_000
+
+_NUMBER = r"(?:\d+(?:\.\d+)?|#[\d.]+#)"  # between hashes: the decimal logarithm of a power
+_POWER = re.compile(rf"({_NUMBER})\s*\^\s*({_NUMBER})")
+_GROUP = re.compile(rf"[({{]\s*({_NUMBER})\s*[)}}]")
+_HUGE_EXPONENT = re.compile(r"\^\s*[({]*\s*[-+]?\d{5,}")
+_HUGE_FACTORIAL = re.compile(r"\d{5,}\s*[)}]*\s*!|!\s*[)}]*\s*!")
+_COSTLY = re.compile(
+    r"!|\\(?:sum|prod|int|lim|binom|log|ln|Gamma)|\^\s*[({]*\s*[-+]?\d{3,}|\^\s*\{[^{}]*\^"
+)
+
+
+def is_refused(text: str) -> bool:
+    """Whether evaluating the expression could take longer than any comparison may."""
+    text = re.sub(r"\\(?:left|right)", "", text)
+    if _HUGE_EXPONENT.search(text) or _HUGE_FACTORIAL.search(text):
+        return True
+    while True:
+        text, groups = _GROUP.subn(r"\1", text)
+        power = _POWER.search(text)
+        if power is None and not groups:
+            return False
+        if power is not None:
+            exponent = 10.0 ** min(_logarithm(power[2]), 10.0)
+            digits = _logarithm(power[1]) * exponent
+            if exponent > MAX_EXPONENT or digits > MAX_DIGITS:
+                return True
+            text = f"{text[: power.start()]}#{max(digits, 0.0):.6f}#{text[power.end() :]}"
+
+
+def is_costly(text: str) -> bool:
+    """Whether the expression belongs behind others that may take seconds."""
+    return _COSTLY.search(text) is not None
+
+
+def _logarithm(number: str) -> float:
+    if number.startswith("#"):
+        return float(number.strip("#"))
+    return math.log10(max(float(number), 1.0))

@@ -2,11 +2,10 @@
 
 from pathlib import Path
 
-from services.rollouts.chat.conversations import TemplateChatTokens
+from services.rollouts.chat.conversations import ChatTokens
 from services.rollouts.chat.files import read_chat_files
-from services.rollouts.chat.interface import ChatTokens
 
-__all__ = ["open_chat_tokens"]
+__all__ = ["ChatTokens", "open_chat_tokens"]
 
 
 def open_chat_tokens(folder: Path) -> ChatTokens:
@@ -15,4 +14,4 @@ def open_chat_tokens(folder: Path) -> ChatTokens:
     Raises InvalidRequest with param ``model`` if tokenizer.json or the chat template is missing or
     unusable.
     """
-    return TemplateChatTokens(read_chat_files(folder))
+    return ChatTokens(read_chat_files(folder))

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 from services.contracts.base import JsonObject
 from services.contracts.errors import InvalidRequest
@@ -9,14 +10,21 @@ from services.datasets.decoding import StrictDecoder
 from services.datasets.record import JsonValue, RowError
 from services.rollouts.chat.files import ChatFiles, refused
 from services.rollouts.chat.guarded import GuardedTokenizer
-from services.rollouts.chat.interface import Demonstration
-from services.rollouts.chat.replies import ReplyTurns, end_of_turn, replies_to
-from services.rollouts.chat.template import ChatTemplate
-from services.rollouts.parsers.mistral import call_ids
+from services.rollouts.chat.template import ChatTemplate, ReplyTurns, end_of_turn, replies_to
+from services.rollouts.parsers.json_calls import call_ids
 
 
-class TemplateChatTokens:
-    """The `ChatTokens` of a model; safe to use from many threads."""
+@dataclass(frozen=True)
+class Demonstration:
+    """The tokens after a prompt, with a mask per token: 1 where the model would have written it,
+    including end-of-turn tokens; 0 on turn headers and tool turns."""
+
+    token_ids: list[int]
+    mask: list[int]
+
+
+class ChatTokens:
+    """A model's chat template and tokenizer; safe to use from many threads."""
 
     def __init__(self, files: ChatFiles) -> None:
         """Raises InvalidRequest for a template or a tokenizer that cannot be used."""
@@ -35,13 +43,21 @@ class TemplateChatTokens:
 
     @property
     def vocabulary(self) -> int:
+        """The size of the tokenizer's vocabulary; the model's may be larger."""
         return self._tokenizer.vocabulary
 
     @property
     def stop_token_ids(self) -> tuple[int, ...]:
+        """Tokens that end the model's turn."""
         return self._stop_token_ids
 
     def prompt(self, messages: Sequence[JsonObject], tools: Sequence[JsonObject]) -> list[int]:
+        """The tokens of a conversation up to the start of the model's turn, exactly as chat
+        template and tokenizer produce them.
+
+        Raises InvalidRequest for a conversation that the template refuses, and for tools if it
+        cannot render their replies.
+        """
         if tools:
             self._reply_turns()
         template = self._template_for(tools)
@@ -54,11 +70,26 @@ class TemplateChatTokens:
         return self._tokenizer.encode_plain(rendered)
 
     def text(self, token_ids: Sequence[int]) -> str:
+        """Decode tokens, keeping special ones; invalid UTF-8 becomes U+FFFD."""
         return self._tokenizer.decode(list(token_ids))
 
     def replies(
         self, turn: Sequence[int], contents: Sequence[str], names: Sequence[str] = ()
     ) -> list[int]:
+        """The tokens between the model's turn with tool calls and its next turn.
+
+        ``turn`` holds the sampled tokens of that turn; ``contents`` the tools' replies in the order
+        of the calls, and ``names`` the tools' names, which some templates render. The result is the
+        rest of the ended turn (such as the newline after ``<|im_end|>``, and the end token itself
+        if sampling stopped without it), the tool turns, and the header of the model's next turn.
+        Replies are encoded as plain text: no content can forge a control token. Raises
+        InvalidRequest if the template cannot render replies.
+
+        Appended to the turn, the tokens equal those of the whole conversation rendered and encoded,
+        provided that the model wrote canonical text: the tokenizer's own tokens for it, calls
+        spaced as the template spaces them, reasoning that the template keeps, and its end-of-turn
+        token. Anything else stays as it was sampled.
+        """
         ids = call_ids(self.text(turn)) if self._takes_call_ids else ()
         guard = self._tokenizer.guard
         text = self._reply_turns().text(replies_to(map(guard, contents), map(guard, names), ids))
@@ -75,6 +106,12 @@ class TemplateChatTokens:
         tools: Sequence[JsonObject],
         answers: Sequence[JsonObject],
     ) -> Demonstration:
+        """The tokens of ``answers``: assistant and tool messages after a prompt, the last one the
+        assistant's.
+
+        Appended to ``prompt(messages, tools)`` they equal the whole conversation as rendered, up to
+        its last end of turn. Raises InvalidRequest if the template rewrites the prompt.
+        """
         demonstrations = Demonstrations(self._template_for(tools), self._tokenizer, self._end)
         return demonstrations.tokens(_decoded(messages), tools, _decoded(answers))
 

@@ -1,8 +1,11 @@
-"""Chat templates: sandboxed Jinja in transformers' dialect."""
+"""Chat templates: sandboxed Jinja in transformers' dialect, and how they render tool replies."""
 
 import json
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
+from itertools import zip_longest
 from typing import Any
 
 import jinja2
@@ -12,7 +15,9 @@ from jinja2.parser import Parser
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from services.contracts.base import JsonObject
+from services.contracts.errors import InvalidRequest
 from services.rollouts.chat.files import refused
+from services.rollouts.chat.guarded import SENTINEL
 
 
 class ChatTemplate:
@@ -89,3 +94,121 @@ def _to_json(
 
 def _refuse(message: str) -> None:
     raise jinja2.TemplateError(message)
+
+
+_USER: JsonObject = {"role": "user", "content": "?"}
+_TURN = f"{SENTINEL}turn{SENTINEL}"
+_TOOL = "tool"
+_CALL_ID = re.compile(r"[0-9A-Za-z]{9}")  # required by Mistral's templates
+
+
+class ReplyTurns:
+    """Renders tool replies after a stand-in for the model's turn.
+
+    ``end`` is the special token with which the template ends the model's turn, None if none.
+    """
+
+    def __init__(self, template: ChatTemplate, end: str | None) -> None:
+        """Find a stand-in that the template accepts; raises InvalidRequest if it cannot render
+        tool replies at all."""
+        self._template = template
+        self._end = end
+        self._stand_in = self._fitting_stand_in()
+
+    def text(self, replies: Sequence["Reply"]) -> tuple[str, str]:
+        """What follows the model's own text: the end of its turn, and the replies with the header
+        of its next turn. Raises InvalidRequest if the template refuses them."""
+        return self._behind_turn(self._stand_in, replies)
+
+    def _behind_turn(self, stand_in: "_StandIn", replies: Sequence["Reply"]) -> tuple[str, str]:
+        turn = stand_in([reply.call_id for reply in replies])
+        messages = [_USER, turn, *(reply.message() for reply in replies)]
+        _, stood_in, behind = self._template.render(messages, opening=True).rpartition(_TURN)
+        if not stood_in:
+            raise refused("the chat template omits the model's turn when tools reply")
+        if self._end is None:
+            return "", behind
+        before, end, following = behind.partition(self._end)
+        return (before if stand_in is _said else "") + end, following
+
+    def _fitting_stand_in(self) -> "_StandIn":
+        reason = ""
+        for stand_in in (_called, _called_once, _said):
+            try:
+                if all(self._shows(stand_in, count) for count in (1, 2)):
+                    return stand_in
+                reason = "it omits them"
+            except InvalidRequest as error:
+                reason = error.message
+        raise refused(f"the chat template cannot render tool replies: {reason}")
+
+    def _shows(self, stand_in: "_StandIn", count: int) -> bool:
+        """Whether ``count`` replies are all rendered, after the end of the turn."""
+        contents = [f"reply {number}" for number in range(count)]
+        behind = "".join(self._behind_turn(stand_in, replies_to(contents, (), ())))
+        places = [behind.find(text) for text in (self._end or "", *contents)]
+        return -1 not in places and places == sorted(places)
+
+
+@dataclass(frozen=True)
+class Reply:
+    """A tool's reply as guarded text."""
+
+    content: str
+    name: str
+    call_id: str
+
+    def message(self) -> JsonObject:
+        """The message for the template."""
+        return {
+            "role": "tool",
+            "name": self.name,
+            "content": self.content,
+            "tool_call_id": self.call_id,
+        }
+
+
+def replies_to(
+    contents: Iterable[str], names: Iterable[str], call_ids: Iterable[str | None]
+) -> list[Reply]:
+    """Replies with tool names and the call ids that the model wrote; missing names and ids that
+    templates reject are replaced."""
+    replies = []
+    for number, (content, name, call_id) in enumerate(zip_longest(contents, names, call_ids)):
+        if content is None:
+            break
+        usable = _CALL_ID.fullmatch(call_id or "")
+        made_up = f"call{number:05d}"
+        replies.append(Reply(content, name or _TOOL, usable.group() if usable else made_up))
+    return replies
+
+
+_StandIn = Callable[[Sequence[str]], JsonObject]
+"""Builds a message that stands in for the model's turn, from the ids of its calls."""
+
+
+def _called(identities: Sequence[str]) -> JsonObject:
+    functions = [{"name": _TURN, "arguments": {}} for _ in identities]
+    calls = [
+        {"id": identity, "type": "function", "function": function}
+        for identity, function in zip(identities, functions, strict=True)
+    ]
+    return {"role": "assistant", "content": "", "tool_calls": calls}
+
+
+def _called_once(identities: Sequence[str]) -> JsonObject:
+    """For templates that support a single call per turn."""
+    return _called(identities[:1])
+
+
+def _said(_identities: Sequence[str]) -> JsonObject:
+    return {"role": "assistant", "content": _TURN}
+
+
+def end_of_turn(template: ChatTemplate, first_special: Callable[[str], str | None]) -> str | None:
+    """The special token with which the template ends the model's turn, if any."""
+    try:
+        rendered = template.render([_USER, _said(())])
+    except InvalidRequest:
+        return None
+    return first_special(rendered.rpartition(_TURN)[2])

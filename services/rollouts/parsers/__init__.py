@@ -5,9 +5,7 @@ from types import MappingProxyType
 
 from services.contracts.errors import InvalidRequest
 from services.rollouts.parsers.base import MalformedCall, ParsedCall, ParsedTurn, ToolParser
-from services.rollouts.parsers.hermes import HermesParser
-from services.rollouts.parsers.llama3_json import Llama3JsonParser
-from services.rollouts.parsers.mistral import MistralParser
+from services.rollouts.parsers.json_calls import HermesParser, Llama3JsonParser, MistralParser
 from services.rollouts.parsers.pythonic import PythonicParser
 from services.rollouts.parsers.qwen3_coder import Qwen3CoderParser
 

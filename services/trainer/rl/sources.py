@@ -16,11 +16,11 @@ from services.contracts.trajectories import FinishReason, Trajectory
 from services.core.artifacts import ModelSource
 from services.core.operator_environment import OperatorEnvironment
 from services.inference.token_engine import CompletionsTokenEngine, VllmTokenEngine
-from services.inference.token_engine.interface import TokenEngine
+from services.inference.token_engine.base import TokenEngine
 from services.inference.vllm.launch import Routes
 from services.inference.vllm.server import VllmServer
 from services.rewards.scorer import Scorer, open_scorer
-from services.rollouts.chat.interface import ChatTokens
+from services.rollouts.chat.conversations import ChatTokens
 from services.rollouts.loop import Rollouts
 from services.rollouts.prompts import Prompt
 from services.rollouts.tools import Toolbox

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from services.contracts.errors import TemperError
 from services.inference.token_engine import VllmTokenEngine
-from services.inference.token_engine.interface import TokenEngine, TurnSampling
+from services.inference.token_engine.base import TokenEngine, TurnSampling
 
 KEPT = 2
 """Published versions that are kept: the engine may have to reload the previous one."""

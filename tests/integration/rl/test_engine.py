@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from services.contracts.engine import VllmOptions
 from services.core.process.runtimes import Runtime, child_environment
 from services.core.process.supervised import WATCHDOG
-from services.inference.token_engine.interface import SampledTokens, TurnSampling
+from services.inference.token_engine.base import SampledTokens, TurnSampling
 from services.trainer.rl.policy_server import PolicyEngine
 from services.trainer.rl.weight_sync import LogprobReference, SyncReport
 from tests.support.runtimes import installed_runtime

@@ -15,13 +15,12 @@ from services.contracts.multi_turn import MultiTurn, RolloutSampling
 from services.contracts.trajectories import Trajectory
 from services.core.artifacts import ModelSource
 from services.inference.token_engine import VllmTokenEngine
-from services.inference.token_engine.interface import SampledTokens, TokenEngine, TurnSampling
+from services.inference.token_engine.base import SampledTokens, TokenEngine, TurnSampling
 from services.inference.vllm.launch import Routes
 from services.inference.vllm.server import VllmServer
-from services.rollouts.calls import truncated
 from services.rollouts.chat import open_chat_tokens
-from services.rollouts.chat.interface import ChatTokens
-from services.rollouts.loop import Rollouts
+from services.rollouts.chat.conversations import ChatTokens
+from services.rollouts.loop import Rollouts, truncated
 from tests.support.chat_templates.conversation import Conversation, ToolTurn, call
 from tests.support.chat_templates.families import FAMILIES
 from tests.support.rollouts import FunctionToolbox, question

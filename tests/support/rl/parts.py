@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from services.inference.token_engine.interface import SampledTokens, TurnSampling
+from services.inference.token_engine.base import SampledTokens, TurnSampling
 from services.trainer.rl.batch import Batch
 from services.trainer.rl.checkpoints import MODEL
 from services.trainer.rl.weight_sync import LogprobReference, SyncReport

@@ -10,12 +10,10 @@ from services.inference.clients.chat import (
     ChatCompletion,
     ChatRequest,
     InferenceClient,
-    InferenceError,
     TokenUsage,
     ToolCall,
-    model_retries,
 )
-from services.inference.clients.json_service import Retries
+from services.inference.clients.json_service import Retries, ServiceFailed, model_retries
 from tests.support.processes import free_port
 from tests.support.virtual_time import run_advancing_clock
 from tests.unit.inference.scripted_server import (
@@ -50,8 +48,8 @@ def chat(url: str, retries: Retries = SOON, timeout: float = 30.0) -> ChatComple
     return asyncio.run(ask(url, retries, timeout))
 
 
-def refused(url: str, retries: Retries = SOON, timeout: float = 30.0) -> InferenceError:
-    with pytest.raises(InferenceError) as caught:
+def refused(url: str, retries: Retries = SOON, timeout: float = 30.0) -> ServiceFailed:
+    with pytest.raises(ServiceFailed) as caught:
         chat(url, retries, timeout)
     return caught.value
 

@@ -7,9 +7,9 @@ from typing import Any, TypeVar
 import numpy as np
 import pytest
 
-from services.inference.clients.model_server import model_retries
+from services.inference.clients.json_service import model_retries
 from services.inference.token_engine import CompletionsTokenEngine, VllmTokenEngine
-from services.inference.token_engine.interface import EngineFailed, SampledTokens, TurnSampling
+from services.inference.token_engine.base import EngineFailed, SampledTokens, TurnSampling
 from tests.unit.inference.scripted_server import (
     ScriptedServer,
     answer,

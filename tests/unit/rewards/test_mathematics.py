@@ -6,9 +6,8 @@ import pytest
 
 from services.rewards.interface import RewardFailed
 from services.rewards.mathematics import equality
-from services.rewards.mathematics.equality import Equality
+from services.rewards.mathematics.equality import Equality, is_refused
 from services.rewards.mathematics.expressions import are_equal
-from services.rewards.mathematics.limits import is_refused
 
 EQUAL = [
     ("1/2", "0.5"),

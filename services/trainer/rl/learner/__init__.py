@@ -1,7 +1,7 @@
 """The processes that hold the weights and update them, in the training runtime.
 
 `__main__` is the entry point; `client` is the coordinator's side; `protocol` and, one folder up,
-`sequences` are shared with the coordinator. Everything else imports torch.
+`batch` are shared with the coordinator. Everything else imports torch.
 
 With several processes, each reads the same requests and the same batch, computes the same plan, and
 takes its share of the micro-batches.

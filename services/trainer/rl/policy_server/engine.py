@@ -11,7 +11,7 @@ from typing import Any, Self, TypeVar
 
 from services.contracts.engine import VllmOptions
 from services.inference.token_engine import PromptLogProbs
-from services.inference.token_engine.interface import SampledTokens, TurnSampling
+from services.inference.token_engine.base import SampledTokens, TurnSampling
 from services.inference.vllm.launch import AdapterSlots
 from services.inference.vllm.model_config import read_model_config
 from services.inference.vllm.server import LOG, StartupProgress

@@ -10,7 +10,6 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 import httpx
@@ -18,9 +17,9 @@ import httpx
 from services.contracts.base import JsonObject
 from services.contracts.engine import VllmOptions
 from services.core.artifacts import ModelSource
-from services.inference.clients.model_server import model_retries
+from services.inference.clients.json_service import model_retries
 from services.inference.token_engine import VllmTokenEngine
-from services.inference.token_engine.interface import EngineFailed
+from services.inference.token_engine.base import EngineFailed
 from services.inference.vllm.launch import AdapterSlots, Routes
 from services.inference.vllm.server import StartupProgress, VllmServer
 
@@ -102,12 +101,7 @@ class VllmControl:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self._http.aclose()
 
     async def pause(self) -> None:

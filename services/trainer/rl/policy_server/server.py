@@ -10,7 +10,7 @@ from typing import Self
 
 from services.contracts.errors import TemperError
 from services.inference.token_engine import PromptLogProbs
-from services.inference.token_engine.interface import EngineFailed, SampledTokens, TurnSampling
+from services.inference.token_engine.base import EngineFailed, SampledTokens, TurnSampling
 from services.inference.vllm.server import VllmFailed
 from services.trainer.rl.policy_server.handle import BASE, PolicyWeights, ServerHandle, ServerSpec
 from services.trainer.rl.weight_sync import (

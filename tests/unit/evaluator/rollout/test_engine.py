@@ -8,8 +8,8 @@ import pytest
 from services.contracts.errors import JobFailed
 from services.evaluator.failures import STREAK
 from services.evaluator.rollout.engine import UNABLE, WatchedEngine
-from services.inference.clients.model_server import InferenceError
-from services.inference.token_engine.interface import EngineFailed, SampledTokens, TurnSampling
+from services.inference.clients.json_service import FailureKind, ServiceFailed
+from services.inference.token_engine.base import EngineFailed, SampledTokens, TurnSampling
 from services.inference.vllm.server import VllmFailed
 from tests.support.virtual_time import run_in_virtual_time
 
@@ -27,7 +27,7 @@ class Engine:
         status = next(self._statuses)
         if status is None:
             return SAMPLED
-        cause = InferenceError(f"answered {status}", transient=False, status=status)
+        cause = ServiceFailed(f"answered {status}", FailureKind.STATUS, status=status)
         raise EngineFailed(f"answered {status}", code=self._code) from cause
 
 

@@ -15,8 +15,8 @@ from services.evaluator.rollout.local_engine import (
     RunningServer,
     open_local_engine,
 )
-from services.inference.clients.model_server import InferenceError
-from services.inference.token_engine.interface import EngineFailed, SampledTokens, TurnSampling
+from services.inference.clients.json_service import FailureKind, ServiceFailed
+from services.inference.token_engine.base import EngineFailed, SampledTokens, TurnSampling
 from services.inference.vllm.server import VllmFailed
 from tests.support.virtual_time import run_in_virtual_time
 
@@ -41,7 +41,8 @@ class Server:
         either = [asyncio.create_task(each.wait()) for each in (self._died, self._answers)]
         await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
         if self._died.is_set():
-            cause = InferenceError("connection refused", transient=True)
+            cause = ServiceFailed("connection refused", FailureKind.UNSENT)
+            cause.transient = True
             raise EngineFailed("connection refused") from cause
         return SampledTokens((self._number,), (0.0,), (0,), "stop")
 
@@ -130,7 +131,7 @@ def test_a_replacement_that_does_not_start_costs_an_attempt_and_fails_its_turns(
 def test_a_request_that_a_living_server_rejects_fails_at_once(tmp_path: Path) -> None:
     class Rejecting(Server):
         async def generate(self, token_ids: Sequence[int], sampling: TurnSampling) -> SampledTokens:
-            raise EngineFailed("too long") from InferenceError("400", transient=False, status=400)
+            raise EngineFailed("too long") from ServiceFailed("400", FailureKind.STATUS, status=400)
 
     @asynccontextmanager
     async def start() -> AsyncIterator[RunningServer]:

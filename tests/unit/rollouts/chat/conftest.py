@@ -8,7 +8,7 @@ import pytest
 from tokenizers import Tokenizer
 
 from services.rollouts.chat import open_chat_tokens
-from services.rollouts.chat.interface import ChatTokens
+from services.rollouts.chat.conversations import ChatTokens
 from tests.support.chat_templates.families import FAMILIES, Family
 
 

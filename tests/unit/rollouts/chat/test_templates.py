@@ -3,7 +3,7 @@
 import pytest
 
 from services.contracts.errors import InvalidRequest
-from services.rollouts.chat.interface import ChatTokens
+from services.rollouts.chat.conversations import ChatTokens
 from tests.support.chat_templates.conversation import QUESTION, TOOLS
 from tests.unit.rollouts.chat.conftest import Opened, Template
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from services.contracts.multi_turn import MultiTurn, RolloutSampling
 from services.contracts.trajectories import CallOutcome, FinishReason
-from services.inference.token_engine.interface import SampledTokens
+from services.inference.token_engine.base import SampledTokens
 from services.rollouts.loop import Rollouts
 from tests.support.rollouts import (
     CharacterChat,

@@ -6,7 +6,7 @@ import logging
 import pytest
 
 from services.contracts.trajectories import CallOutcome, FinishReason
-from services.inference.token_engine.interface import EngineFailed, SampledTokens
+from services.inference.token_engine.base import EngineFailed, SampledTokens
 from tests.support.rollouts import (
     CharacterChat,
     FunctionToolbox,

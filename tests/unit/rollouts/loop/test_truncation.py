@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from services.contracts.multi_turn import TruncateSide
-from services.rollouts.calls import truncated
+from services.rollouts.loop import truncated
 
 SIDES = st.sampled_from(TruncateSide)
 

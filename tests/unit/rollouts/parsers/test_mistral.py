@@ -3,7 +3,7 @@
 import pytest
 
 from services.rollouts.parsers import ParsedCall, parser_of
-from services.rollouts.parsers.mistral import call_ids
+from services.rollouts.parsers.json_calls import call_ids
 
 _PARSER = parser_of("mistral")
 _TWO = (

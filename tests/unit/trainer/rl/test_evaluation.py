@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from services.contracts.errors import JobFailed
 from services.contracts.trajectories import Trajectory
 from services.core.process.reporter import METRICS, REPORTS, Reporter
-from services.inference.token_engine.interface import SampledTokens, TurnSampling
+from services.inference.token_engine.base import SampledTokens, TurnSampling
 from services.trainer.rl.evaluation import BATCH, DivergenceEvaluation, Evaluation
 from services.trainer.rl.groups import BatchBuilder
 from services.trainer.rl.prompts import PromptRow, PromptSampler, SampledPrompt, read_row

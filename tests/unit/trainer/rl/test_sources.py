@@ -10,7 +10,7 @@ import pytest
 from services.contracts.base import JsonObject
 from services.contracts.online import OverlongPenalty
 from services.contracts.trajectories import FinishReason, Trajectory
-from services.rollouts.chat.interface import Demonstration
+from services.rollouts.chat.conversations import Demonstration
 from services.trainer.rl.batch import TopK
 from services.trainer.rl.groups import MAX_TEACHER_REQUESTS, BatchBuilder, Group
 from services.trainer.rl.prompts import SampledPrompt, read_row

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from services.inference.token_engine.interface import TurnSampling
+from services.inference.token_engine.base import TurnSampling
 from tests.unit.trainer.rl.policy_server.policy import Policy, policy, says
 
 PROMPT = [1, 2, 3]

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from services.inference.token_engine.interface import EngineFailed, TurnSampling
+from services.inference.token_engine.base import EngineFailed, TurnSampling
 from services.trainer.rl.weight_sync import EngineOutOfSync
 from tests.unit.trainer.rl.policy_server.policy import policy, says
 
