@@ -6,6 +6,7 @@ import resource
 
 from services.sandbox.guest import landlock, syscalls
 from services.sandbox.guest.layout import Configuration, Layout
+from services.sandbox.guest.network import watch_sockets
 
 _STACK_BYTES = 64 << 20
 _LOCKED_BYTES = 8 << 20
@@ -25,10 +26,11 @@ def limit_resources(configuration: Configuration) -> None:
         resource.setrlimit(kind, (value, value))
 
 
-def confine(configuration: Configuration, layout: Layout, user: int | None) -> None:
+def confine(configuration: Configuration, layout: Layout, user: int | None) -> int | None:
     """Irrevocably drop privileges: rlimits, Landlock, seccomp; raises OSError.
 
-    In the container tier also become ``user``.
+    In the container tier also become ``user``. Returns the descriptor of `watch_sockets` where a
+    run has a network that can be kept.
     """
     os.setsid()
     if configuration.sampled:
@@ -50,7 +52,10 @@ def confine(configuration: Configuration, layout: Layout, user: int | None) -> N
     syscalls.die_with_parent()
     syscalls.set_dumpable(True)  # changing the user cleared it, and with it access to /proc/self
     syscalls.renounce_privileges()
+    is_kept = user is None and not configuration.proxied
+    sockets = watch_sockets() if is_kept else None
     syscalls.install_filter(configuration.seccomp)
+    return sockets
 
 
 def set_oom_score(score: int) -> None:

@@ -32,6 +32,7 @@ class ContainedRun:
     """
 
     listeners = ()
+    sockets = ()
 
     @stack.hide_frames
     def __init__(self, configuration: Configuration, channel: socket.socket, user: int) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from services.sandbox.guest import accounting, program, reaper, stack, syscalls
 from services.sandbox.guest.confinement import confine
 from services.sandbox.guest.layout import LAYOUT, PROXY_PORT, USER, USERS, Configuration
+from services.sandbox.guest.network import SlotNetwork
 from services.sandbox.guest.syscalls import (
     CLONE_NEWIPC,
     CLONE_NEWNET,
@@ -25,7 +26,7 @@ from services.sandbox.guest.syscalls import (
     MS_REMOUNT,
 )
 
-_OF_A_RUN = CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS
+_OF_A_RUN = CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWUTS
 _BACKLOG = 128
 
 
@@ -33,8 +34,9 @@ class NamespacedRun:
     """A run whose program waits, confined, for its request.
 
     ``control`` is the channel to the program, ``workspace`` its work directory and ``processes``
-    its /proc, both open; ``listeners`` are sockets in its network for the service. Everything of
-    the run dies with this process.
+    its /proc, both open; ``listeners`` are sockets in its network for the service, and it asks
+    ``sockets`` before it opens some, see `network.watch_sockets`. Everything of the run dies with
+    this process.
     """
 
     layout = LAYOUT
@@ -42,8 +44,13 @@ class NamespacedRun:
 
     @stack.hide_frames
     def __init__(
-        self, configuration: Configuration, channel: socket.socket, own_pid_namespace: int
+        self,
+        configuration: Configuration,
+        channel: socket.socket,
+        own_pid_namespace: int,
+        network: SlotNetwork,
     ) -> None:
+        network.prepare()
         self._inherited = accounting.own_anonymous_memory() if configuration.sampled_memory else 0
         pipe, self._alive = os.pipe()
         syscalls.unshare(CLONE_NEWPID)
@@ -53,10 +60,13 @@ class NamespacedRun:
         self.program = syscalls.fork()
         if self.program == 0:
             os.close(self._alive)
-            program.main(control, channel, lambda: _enter_run(configuration), LAYOUT)
+            program.main(control, channel, lambda: _enter_run(configuration, network), LAYOUT)
         control.close()
         syscalls.enter_pid_namespace(own_pid_namespace)
-        self.workspace, self.processes, *self.listeners = program.await_confined(self.control)
+        self.workspace, self.processes, *others = program.await_confined(self.control)
+        self.listeners, self.sockets = (others, []) if configuration.proxied else ([], others)
+        if not self.sockets:
+            network.mark_used()
         self._unlinked = accounting.UnlinkedFileMonitor(
             lambda: accounting.unlinked_files(self.processes, None)
         )
@@ -87,7 +97,7 @@ class NamespacedRun:
     def close(self) -> None:
         """Drop the last references to the run, so that the kernel frees it."""
         self.control.close()
-        for descriptor in (self._alive, self.workspace, self.processes):
+        for descriptor in (self._alive, self.workspace, self.processes, *self.sockets):
             os.close(descriptor)
 
 
@@ -100,11 +110,11 @@ def _start_reaper(pipe: int) -> int:
         signal.signal(signal.SIGCHLD, before)
 
 
-def _enter_run(configuration: Configuration) -> tuple[int, ...]:
+def _enter_run(configuration: Configuration, network: SlotNetwork) -> tuple[int, ...]:
     """Create the namespaces and private folders of this process, a program, and confine it."""
     user, group = os.getuid(), os.getgid()
     syscalls.unshare(_OF_A_RUN)
-    syscalls.bring_up_loopback()
+    network.enter()
     listeners = (_listen(PROXY_PORT),) if configuration.proxied else ()
     syscalls.set_host_name("sandbox")
     limits = f"size={configuration.disk_bytes},nr_inodes={configuration.inodes},mode=755"
@@ -125,8 +135,8 @@ def _enter_run(configuration: Configuration) -> tuple[int, ...]:
     # Last: mounts and network belong to the outer user namespace, so no program can change them.
     syscalls.unshare(CLONE_NEWUSER)
     map_user(user, group)
-    confine(configuration, LAYOUT, None)
-    return handed_over
+    sockets = confine(configuration, LAYOUT, None)
+    return handed_over if sockets is None else (*handed_over, sockets)
 
 
 def _listen(port: int) -> int:

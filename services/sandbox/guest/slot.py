@@ -17,6 +17,7 @@ from services.sandbox.guest.confinement import limit_resources
 from services.sandbox.guest.container import ContainedRun
 from services.sandbox.guest.layout import Configuration
 from services.sandbox.guest.namespaces import NamespacedRun
+from services.sandbox.guest.network import SlotNetwork
 
 Run = NamespacedRun | ContainedRun
 
@@ -60,6 +61,7 @@ class Slot:
         self._configuration = configuration
         self._user = user
         self._pid_namespace = os.open("/proc/self/ns/pid", os.O_RDONLY)
+        self._network = SlotNetwork()
         self._peak = 0
         self.has_begun = False
 
@@ -98,7 +100,8 @@ class Slot:
     @stack.hide_frames
     def _prepare(self) -> Run:
         if self._configuration.tier == "full":
-            return NamespacedRun(self._configuration, self._channel, self._pid_namespace)
+            namespace, network = self._pid_namespace, self._network
+            return NamespacedRun(self._configuration, self._channel, namespace, network)
         if self._user is None:
             raise ValueError("a slot of the container tier needs a user id")
         return ContainedRun(self._configuration, self._channel, self._user)
@@ -109,6 +112,8 @@ class Slot:
         poll = select.poll()
         poll.register(process, select.POLLIN)
         poll.register(self._channel, select.POLLIN)
+        for sockets in run.sockets:
+            poll.register(sockets, select.POLLIN)
         end = None if params.seconds is None else params.began + params.seconds
         pause = accounting.pause_after(0) if self._configuration.sampled else None
         try:
@@ -119,9 +124,14 @@ class Slot:
                 ready = dict(poll.poll(_milliseconds(left, pause)))
                 if process in ready:
                     return "exited"
-                if ready:
+                if self._channel.fileno() in ready:
                     frames.take_cancel(self._channel)
                     return "cancelled"
+                for sockets, event in ready.items():
+                    if event & select.POLLIN:
+                        self._network.admit_socket(sockets)
+                    else:  # all that could ask have ended
+                        poll.unregister(sockets)
                 if pause is not None:
                     began = time.monotonic()
                     if exceeded := self._exceeded(run, params.memory_bytes):

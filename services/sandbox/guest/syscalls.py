@@ -51,6 +51,7 @@ _PR_SET_DUMPABLE = 4
 _PR_SET_CHILD_SUBREAPER = 36
 _PR_SET_NO_NEW_PRIVS = 38
 _SECCOMP_SET_MODE_FILTER = 1
+_FILTER_NEW_LISTENER, _FILTER_WAIT_KILLABLE = 0x08, 0x20
 _CAPABILITY_VERSION = 0x20080522
 _MADV_COLLAPSE = 25
 _RESOLVE_BENEATH_WITHOUT_LINKS = 0x08 | 0x04 | 0x02
@@ -87,6 +88,11 @@ def unshare(namespaces: int) -> None:
 def enter_pid_namespace(descriptor: int) -> None:
     """Let future children start in this pid namespace."""
     _checked(_libc.setns(descriptor, CLONE_NEWPID), "setns")
+
+
+def enter_network(descriptor: int) -> None:
+    """Move this process into this network namespace."""
+    _checked(_libc.setns(descriptor, CLONE_NEWNET), "setns")
 
 
 def mount(source: str, target: str, kind: str, flags: int, options: str = "") -> None:
@@ -156,10 +162,25 @@ def renounce_privileges() -> None:
 
 def install_filter(program: bytes) -> None:
     """Install a seccomp filter: an array of struct sock_filter."""
+    _install(program, 0)
+
+
+def install_asking_filter(program: bytes) -> int:
+    """Install a filter whose processes ask in some calls; return the descriptor they ask.
+
+    Once a question is received, only a deadly signal interrupts the call, where the kernel can.
+    """
+    try:
+        return _install(program, _FILTER_NEW_LISTENER | _FILTER_WAIT_KILLABLE)
+    except OSError:  # before Linux 5.19
+        return _install(program, _FILTER_NEW_LISTENER)
+
+
+def _install(program: bytes, flags: int) -> int:
     instructions = ctypes.create_string_buffer(program, len(program))
     structure = struct.pack("HxxxxxxQ", len(program) // 8, ctypes.addressof(instructions))
-    done = _libc.syscall(_CALLS["seccomp"], _SECCOMP_SET_MODE_FILTER, 0, structure)
-    _checked(done, "seccomp")
+    done = _libc.syscall(_CALLS["seccomp"], _SECCOMP_SET_MODE_FILTER, flags, structure)
+    return _checked(done, "seccomp")
 
 
 def open_beneath(folder: int, path: str, flags: int, mode: int = 0) -> int:

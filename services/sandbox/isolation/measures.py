@@ -57,7 +57,11 @@ _FULL = (
         "private to each run: it sees no other processes, and all die with it",
     ),
     Measure("mount_namespace", True, "private to each run, over a minimal read-only root"),
-    Measure("network_namespace", True, "private to each run, with only a loopback interface"),
+    Measure(
+        "network_namespace",
+        True,
+        "one that no earlier run has used, with only a loopback interface",
+    ),
     Measure("ipc_namespace", True, "private to each run: shared memory and queues die with it"),
     Measure("uts_namespace", True, "private to each run: hides the host name"),
     Measure("files", True, "a private tmpfs, bounded in size and number of files; Landlock"),

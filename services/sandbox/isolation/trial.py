@@ -17,6 +17,7 @@ from typing import NoReturn
 
 from services.sandbox.guest import container, landlock, namespaces, syscalls
 from services.sandbox.guest.layout import Configuration
+from services.sandbox.guest.network import SlotNetwork
 from services.sandbox.isolation.tier import Tier
 
 _DEVICES = ["/dev/null", "/dev/zero"]
@@ -45,7 +46,8 @@ def try_full(folder: str, user: int | None, seccomp: bytes) -> None:
     namespaces.enter_root(configuration)
     own_pid_namespace = os.open("/proc/self/ns/pid", os.O_RDONLY)
     channel, _ = socket.socketpair()
-    run = namespaces.NamespacedRun(configuration, channel, own_pid_namespace)
+    network = SlotNetwork()
+    run = namespaces.NamespacedRun(configuration, channel, own_pid_namespace, network)
     run.end()
     run.close()
 

@@ -198,6 +198,67 @@ server.shutdown()
     assert sandbox.output(code) == "200\n"
 
 
+USED_NETWORKS = {
+    "datagrams": """
+import socket
+with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+    for _ in range(100): s.sendto(b'x', ('127.0.0.1', 9))
+""",
+    "a shell's socket": """
+import subprocess
+subprocess.run(['bash', '-c', 'echo x > /dev/udp/127.0.0.1/9'])
+""",
+    "sockets in flight": """
+import array, socket
+a, b = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+b.bind('\\0left-behind')
+both = array.array('i', [a.fileno(), b.fileno()])
+a.sendmsg([b'x'], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, both)])
+""",
+}
+
+TRACES = """
+udp = [line.split() for line in open('/proc/net/snmp') if line.startswith('Udp:')]
+lo = next(line.split() for line in open('/proc/net/dev') if 'lo:' in line)
+print(dict(zip(*udp))['OutDatagrams'], lo[2], 'left-behind' in open('/proc/net/unix').read())
+"""
+
+
+@pytest.mark.parametrize("way", USED_NETWORKS)
+def test_a_used_network_is_gone_with_its_run(sandbox: Sandbox, way: str, is_full: bool) -> None:
+    if not is_full:
+        pytest.skip("programs have no network of their own in the container tier")
+    for _ in range(5):  # whichever slot the next run gets
+        assert sandbox.run(USED_NETWORKS[way])["status"] == "Success"
+        assert sandbox.output(TRACES) == "0 0 False\n"
+
+
+def test_runs_that_use_no_network_share_that_of_their_slot(sandbox: Sandbox, is_full: bool) -> None:
+    if not is_full:
+        pytest.skip("programs have no network of their own in the container tier")
+    code = "import os, socket\nsocket.socketpair()\nprint(os.readlink('/proc/self/ns/net'))"
+    names = [sandbox.output(code) for _ in range(20)]
+
+    assert len(set(names)) < len(names)
+
+
+def test_a_flood_of_sockets_ends_at_its_time_limit(sandbox: Sandbox, is_full: bool) -> None:
+    if not is_full:
+        pytest.skip("this tier has no sockets but pairs")
+    code = """
+import socket, threading
+def flood():
+    while True:
+        try: socket.socket().close()
+        except OSError: pass
+for _ in range(16): threading.Thread(target=flood, daemon=True).start()
+flood()
+"""
+    result = sandbox.run(code, run_timeout=2)["run_result"]
+    assert result["status"] == "TimeLimitExceeded"
+    assert sandbox.output("print('next')") == "next\n"
+
+
 def test_socket_pairs_work(sandbox: Sandbox) -> None:
     code = """
 import asyncio, socket
