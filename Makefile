@@ -47,6 +47,7 @@ languages: dev
 
 runtimes: core
 	@$(PY) infra/runtimes/install.py training vllm sandbox encoder
+	@$(PY) -m services.sandbox.languages.preparation "$(TEMPER_HOME)/sandbox/prepared"
 
 lint: dev
 	@.venv/bin/ruff check --quiet .

@@ -1,9 +1,10 @@
 """Precompiled inputs of compilers: headers, class archives and caches, made once.
 
-    python -m services.sandbox.languages.preparation FOLDER
+    python -m services.sandbox.languages.preparation FOLDER [--lowest-priority]
 
-They are kept in a folder that programs can read, under a name that changes with the compiler.
-Without them everything works the same, but slower.
+They are kept in a folder that programs can read, under a name that changes with the compiler. They
+are made at installation; a service that misses some makes them in the background. Without them
+everything works the same, but slower.
 """
 
 import asyncio
@@ -42,14 +43,17 @@ def folder_name(preparation: Preparation, toolchain: Toolchain) -> str:
     return hashlib.sha256(told.encode()).hexdigest()[:16]
 
 
+_LOWEST_PRIORITY = "--lowest-priority"
+
+
 async def prepare_in_background(root: Path) -> None:
-    """Prepare the folder in a child process; cancelling kills it.
+    """Prepare the folder in a child process of the lowest priority; cancelling kills it.
 
     Takes seconds per compiler the first time. Failures are printed to stderr and skipped.
     """
     process = await asyncio.create_subprocess_exec(
         sys.executable,
-        *("-P", "-m", "services.sandbox.languages.preparation", str(root)),
+        *("-P", "-m", "services.sandbox.languages.preparation", str(root), _LOWEST_PRIORITY),
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.DEVNULL,
         start_new_session=True,
@@ -63,7 +67,8 @@ async def prepare_in_background(root: Path) -> None:
             await process.wait()
 
 
-STEP_SECONDS = 120.0
+STEP_SECONDS = 600.0
+"""A step takes seconds; at the lowest priority of a busy machine, minutes."""
 
 
 def prepare(root: Path) -> None:
@@ -137,8 +142,20 @@ def _environment(preparation: Preparation, scratch: str, work: str) -> dict[str,
     return own | {name: text for name, text in extra.items() if text}
 
 
+def _give_way() -> None:
+    """Run only while nothing else wants to, for this process and its children."""
+    os.nice(_LOWEST)
+    # The scheduler may weigh whole sessions, whatever the priorities in them.
+    with suppress(OSError):
+        Path("/proc/self/autogroup").write_text(str(_LOWEST))
+
+
+_LOWEST = 19
+
+
 if __name__ == "__main__":
-    os.nice(19)
+    if _LOWEST_PRIORITY in sys.argv[2:]:
+        _give_way()
     os.umask(0o022)
     try:
         prepare(Path(sys.argv[1]).absolute())
