@@ -43,14 +43,14 @@ SPELLINGS = {
     r"modell(?:ed|ing)": "modeled, modeling",
     r"labell(?:ed|ing)": "labeled, labeling",
 }
-"""British spellings, as regular expressions of whole words in any case."""
+"""British spellings, as regular expressions of whole words in lower case."""
 
 PHRASES = {
     r"anew": "again",
     r"for ever": "indefinitely, until cancelled, without bound",
     r"who(?:m|so)?ever": "anyone who, the client that",
     r"whatever it is": "any",
-    r"(?<!there )is no(?= (?!longer|more|less|better|worse|different|other))": "is not a",
+    r"is(?<!there is) no(?= (?!longer|more|less|better|worse|different|other))": "is not a",
     r"(?:is not|cannot|can not|not|to) (?:to )?be had": "is not available, cannot be downloaded",
     r"lies (?:in|under|beside|below|at)\b": "is in, is stored in",
     r"in vain": "without effect, rejected",
@@ -62,7 +62,7 @@ PHRASES = {
     r"comes to nothing": "fails",
     r"what came of": "result",
 }
-"""Idioms that read as translated, as regular expressions in any case."""
+"""Idioms that read as translated, as regular expressions in lower case."""
 
 NAMES = {
     "Tally": "MetricAccumulator, RunningTotals",
@@ -107,30 +107,36 @@ def checked_files() -> list[Path]:
 def check(path: Path) -> Iterator[str]:
     """The problems of one file, as lines of output."""
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        text = path.read_text(encoding="utf-8")
     except UnicodeDecodeError:
         return
-    for number, line in enumerate(lines, 1):
-        for word, better in retired_in(line):
-            yield f"{path.relative_to(REPOSITORY)}:{number}: {word!r}: write {better}"
+    for position, word, better in retired_in(text):
+        number = text.count("\n", 0, position) + 1
+        yield f"{path.relative_to(REPOSITORY)}:{number}: {word!r}: write {better}"
 
 
-def retired_in(line: str) -> Iterator[tuple[str, str]]:
-    """The retired words of a line, each with what to write instead."""
-    if EXEMPT_LINE.search(line):
-        return
-    for pattern, better in _PATTERNS:
-        for found in pattern.finditer(line):
-            yield found[0], better
+def retired_in(text: str) -> Iterator[tuple[int, str, str]]:
+    """The retired words of a text: where each is, the word, and what to write instead."""
+    lowered = text.encode().lower().decode()  # of ASCII letters only, so that positions stay
+    for searched, patterns in ((lowered, _WORDS), (text, _NAMES)):
+        for pattern, better in patterns:
+            for found in pattern.finditer(searched):
+                begin, end = found.span()
+                inside_word = begin > 0 and text[begin - 1].isascii() and text[begin - 1].isalpha()
+                if not inside_word and not EXEMPT_LINE.search(_line(text, begin)):
+                    yield begin, text[begin:end], better
 
 
-_PATTERNS = [
-    *(
-        (re.compile(rf"(?<![A-Za-z]){word}(?![A-Za-z])", re.IGNORECASE), better)
-        for word, better in (SPELLINGS | PHRASES).items()
-    ),
-    *((re.compile(rf"(?<![A-Za-z]){name}(?![a-z ])"), better) for name, better in NAMES.items()),
+def _line(text: str, position: int) -> str:
+    return text[text.rfind("\n", 0, position) + 1 :].partition("\n")[0]
+
+
+# They begin with a literal where they can: the engine then skips to it, which is a hundred times
+# as fast as a boundary that is tried at each character.
+_WORDS = [
+    (re.compile(rf"{word}(?![a-z])"), better) for word, better in (SPELLINGS | PHRASES).items()
 ]
+_NAMES = [(re.compile(rf"{name}(?![a-z ])"), better) for name, better in NAMES.items()]
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -14,7 +14,17 @@ from infra.vocabulary import retired_in
     ],
 )
 def test_a_retired_word_is_found_with_its_replacement(line: str, better: str) -> None:
-    assert [written for _, written in retired_in(line)] == [better]
+    assert [written for _, _, written in retired_in(line)] == [better]
+
+
+def test_every_occurrence_is_located_but_in_lines_that_refuse_a_name() -> None:
+    text = "\u0130 Anew,\nthe Colours of anew.\n# renamed from Tally"
+    found = sorted(retired_in(text))
+    assert [(position, word) for position, word, _ in found] == [
+        (2, "Anew"),
+        (12, "Colours"),
+        (23, "anew"),
+    ]
 
 
 @pytest.mark.parametrize(
