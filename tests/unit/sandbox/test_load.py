@@ -1,6 +1,7 @@
 """What running programs use, and what they leave."""
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -34,20 +35,14 @@ PROGRAMS = {
 
 @contextmanager
 def below_a_slot(code: str) -> Iterator[int]:
-    """A process whose child runs a program; both end with their input."""
-    watched = (
-        "import os, threading\n"
-        "threading.Thread(target=lambda: (os.read(0, 1), os._exit(0)), daemon=True).start()\n"
-        f"{code}"
-    )
-    slot = (
-        f"import subprocess, sys\nsubprocess.run([sys.executable, '-I', '-S', '-c', {watched!r}])"
-    )
-    with subprocess.Popen(
-        [sys.executable, "-I", "-S", "-c", slot], stdin=subprocess.PIPE
-    ) as process:
-        yield process.pid
-        process.kill()
+    """A process whose child runs a program; everything that it started is killed at the end."""
+    slot = f"import subprocess, sys\nsubprocess.run([sys.executable, '-I', '-S', '-c', {code!r}])"
+    command = [sys.executable, "-I", "-S", "-c", slot]
+    with subprocess.Popen(command, start_new_session=True) as process:
+        try:
+            yield process.pid
+        finally:
+            os.killpg(process.pid, signal.SIGKILL)
 
 
 @pytest.mark.parametrize("kind", PROGRAMS)
