@@ -25,3 +25,7 @@ class DrawnLatency:
         seconds = self._latencies[conversation][position]
         await asyncio.sleep(seconds)
         return ToolReply(CallOutcome.ANSWERED, REPLY, None, 1, seconds)
+
+    async def probe(self, name: str) -> str | None:
+        """Its own tool can always be called."""
+        return None if name == TOOL else f"there is no tool {name}"

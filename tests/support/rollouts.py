@@ -134,6 +134,9 @@ class FunctionToolbox:
             return _failed(CallOutcome.FAILED, str(error), attempts=3)
         return ToolReply(CallOutcome.ANSWERED, text, None, 1, 0.0)
 
+    async def probe(self, name: str) -> str | None:
+        return None if name in self.functions else f"there is no tool {name}"
+
 
 class ToolBroke(Exception):
     """What a function raises to fail its call."""

@@ -10,6 +10,7 @@ from services.api.settings import ApiSettings
 from services.contracts.errors import InvalidRequest, PermissionDenied
 from services.contracts.fine_tuning import HUB_DATASET_PREFIX, CreateFineTuningJob
 from services.contracts.models import RemoteModel
+from services.contracts.multi_turn import conversation_warnings
 from services.contracts.online import (
     DistillationHyperparameters,
     DistillationMethod,
@@ -50,6 +51,14 @@ def check_online(session: Session, request: CreateFineTuningJob, settings: ApiSe
                 _check_teacher(session, online.hyperparameters, settings)
             else:
                 _check_batches(online)
+
+
+def online_warnings(request: CreateFineTuningJob) -> list[str]:
+    """Settings of online training that are valid but rarely what was meant."""
+    if request.method is None or request.method.online is None:
+        return []
+    settings = request.method.online.hyperparameters
+    return conversation_warnings(settings.multi_turn, settings.tools, settings.prompt_type)
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from pydantic import TypeAdapter, ValidationError
 from sqlalchemy.orm import Session
 
 from services.api.files.service import require_file
-from services.api.fine_tuning.online import check_online
+from services.api.fine_tuning.online import check_online, online_warnings
 from services.api.jobs.artifacts import result_file_ids
 from services.api.jobs.view import state_fields
 from services.api.models.service import require_model
@@ -50,7 +50,8 @@ def create_fine_tuning_job(
         _check_file(session, request.validation_file, "validation_file")
     _check_llamafactory(request)
     check_online(session, request, settings)
-    new = NewJob.of(JobKind.FINE_TUNING, "ftjob", TRAINING, request, request.gpus)
+    warnings = online_warnings(request)
+    new = NewJob.of(JobKind.FINE_TUNING, "ftjob", TRAINING, request, request.gpus, warnings)
     return create_job(session, new)
 
 

@@ -12,6 +12,7 @@ from services.api.settings import ApiSettings
 from services.contracts.base import JsonObject
 from services.contracts.errors import InvalidRequest
 from services.contracts.jobs import JobKind
+from services.contracts.multi_turn import conversation_warnings
 from services.contracts.rollouts import MAX_TRAJECTORIES, CreateRollout, Rollout, RolloutStatistics
 from services.core.jobs.job import Job, NewJob
 from services.core.jobs.queues import ROLLOUT
@@ -38,7 +39,8 @@ def create_rollout(session: Session, body: CreateRollout, settings: ApiSettings)
     )
     # A remote model needs no local device.
     gpus = body.gpus if isinstance(body.model, str) else 0
-    return create_job(session, NewJob.of(JobKind.ROLLOUT, "rollout", ROLLOUT, body, gpus))
+    warnings = conversation_warnings(body.multi_turn, body.tools, body.prompt_type)
+    return create_job(session, NewJob.of(JobKind.ROLLOUT, "rollout", ROLLOUT, body, gpus, warnings))
 
 
 def _check_models(session: Session, body: CreateRollout, settings: ApiSettings) -> None:

@@ -1,5 +1,6 @@
 """Jobs as values, and the status transitions they may make."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -57,6 +58,7 @@ class NewJob:
 
     ``gpus`` is the number of GPUs; 0 requests a CPU slot, None one GPU where the host has any and
     a CPU slot elsewhere. The input is validated on ``validation_queue`` first.
+    ``warnings`` become its first events.
     """
 
     id: str
@@ -67,10 +69,17 @@ class NewJob:
     gpus: int | None = None
     priority: int = 0
     metadata: dict[str, str] | None = None
+    warnings: Sequence[str] = ()
 
     @classmethod
     def of(
-        cls, kind: JobKind, prefix: str, queues: QueueNames, body: JobRequest, gpus: int | None
+        cls,
+        kind: JobKind,
+        prefix: str,
+        queues: QueueNames,
+        body: JobRequest,
+        gpus: int | None,
+        warnings: Sequence[str] = (),
     ) -> "NewJob":
         """A job for a checked request, with an id that begins with ``prefix``."""
         return cls(
@@ -82,6 +91,7 @@ class NewJob:
             gpus=gpus,
             priority=body.priority,
             metadata=body.metadata,
+            warnings=warnings,
         )
 
 

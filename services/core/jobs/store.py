@@ -44,6 +44,8 @@ def create_job(session: Session, new: NewJob) -> Job:
     session.add(row)
     session.flush()
     append_event(session, new.id, "Job created; validating its files")
+    for warning in new.warnings:
+        append_event(session, new.id, warning, level="warn")
     add_wake_up(session, new.validation_queue)
     session.refresh(row)
     return job_from_row(row)

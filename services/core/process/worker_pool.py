@@ -64,6 +64,11 @@ class WorkerPool:
         for process in list(self._all):
             await self._kill(process)
 
+    async def start(self) -> None:
+        """Have at least one child that is ready; raises `WorkerFailed`."""
+        async with self._slots:
+            self._idle.append(await self._idle_or_new())
+
     async def call(self, request: JsonObject, timeout: float) -> Any:  # noqa: ASYNC109
         """Return the answer to a request.
 

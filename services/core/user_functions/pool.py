@@ -66,6 +66,13 @@ class FunctionPool(WorkerPool):
             max_answer_bytes=MAX_VALUE_BYTES,
         )
 
+    async def start(self) -> None:
+        """Import the function in a process, if none has; raises `FunctionFailed`."""
+        try:
+            await super().start()
+        except WorkerFailed as error:
+            raise FunctionFailed(f"{self._path} cannot be imported: {error.message}") from None
+
     async def call(self, request: JsonObject, timeout: float) -> Any:  # noqa: ASYNC109
         """The function's value, which is JSON, for the arguments in ``request``. The timeout covers
         the call alone, not the wait for a process and its start. Raises `FunctionFailed`."""

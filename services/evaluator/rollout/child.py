@@ -11,7 +11,7 @@ import os
 import signal
 import sys
 from collections.abc import Iterator
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from itertools import islice
 from pathlib import Path
 
@@ -35,6 +35,7 @@ from services.rollouts.log.parquet import write_parquet
 from services.rollouts.loop import Rollouts
 from services.rollouts.prompts import Prompt, read_prompts
 from services.rollouts.tools import open_toolbox
+from services.rollouts.tools.health import ToolMonitor, check_tools_respond
 
 PARQUET = "trajectories.parquet"
 
@@ -81,11 +82,11 @@ async def _play_missing(
     total: int,
 ) -> None:
     chat = await asyncio.to_thread(load_chat_tokens, spec.tokenizer)
-    async with (
-        open_toolbox(spec.tools, environment) as toolbox,
-        open_scorer(spec.rewards, environment) as scorer,
-        engine as model,
-    ):
+    async with AsyncExitStack() as stack:
+        toolbox = await stack.enter_async_context(open_toolbox(spec.tools, environment))
+        await check_tools_respond(spec.tools, toolbox)
+        scorer = await stack.enter_async_context(open_scorer(spec.rewards, environment))
+        model = await stack.enter_async_context(engine)
         rollouts = Rollouts(
             model,
             chat,
@@ -97,7 +98,8 @@ async def _play_missing(
         )
         reporter.phase("playing")
         progress = GenerationProgress(reporter, totals, total)
-        await RolloutRunner(rollouts, scorer, log, totals, spec.seed).run(
+        tools = ToolMonitor(reporter)
+        await RolloutRunner(rollouts, scorer, log, totals, tools, spec.seed).run(
             missing,
             min(spec.max_concurrency, total - totals.trajectories),
             model.watch(),

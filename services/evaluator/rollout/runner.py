@@ -14,6 +14,7 @@ from services.rewards.scorer import Scorer
 from services.rollouts.log.log import IndexedLog
 from services.rollouts.loop import Rollouts
 from services.rollouts.prompts import Prompt
+from services.rollouts.tools.health import ToolMonitor
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +39,14 @@ class RolloutRunner:
         scorer: Scorer,
         log: IndexedLog,
         totals: RolloutTotals,
+        tools: ToolMonitor,
         seed: int | None,
     ) -> None:
         self._rollouts = rollouts
         self._scorer = scorer
         self._log = log
         self._totals = totals
+        self._tools = tools
         self._seed = seed
 
     async def run(
@@ -91,6 +94,7 @@ class RolloutRunner:
             rewarded = _unstorable(rewarded, str(error))
             self._log.append(rewarded)
         self._totals.add(rewarded)
+        self._tools.observe(rewarded)
 
 
 class _RewardQueue:

@@ -158,6 +158,7 @@ class _Raw:
 
 @dataclass(frozen=True)
 class _Request:
+    method: str
     url: URL
     body: bytes = field(repr=False)
 
@@ -225,8 +226,18 @@ class JsonService:
         ``read`` raises ``ValueError`` for an unexpected body. ``path`` is appended to the
         URL. Raises `ServiceFailed`.
         """
-        body = json.dumps(payload).encode()
-        request = _Request(URL(f"{self._url}{path}") if path else self._url, body)
+        url = URL(f"{self._url}{path}") if path else self._url
+        return await self._retried(_Request("POST", url, json.dumps(payload).encode()), read)
+
+    async def reach(self) -> None:
+        """Send an OPTIONS request, which is safe, and accept any answer; raises `ServiceFailed`."""
+        try:
+            await self._retried(_Request("OPTIONS", self._url, b""), bytes)
+        except ServiceFailed as error:
+            if error.status is None:
+                raise
+
+    async def _retried(self, request: _Request, read: Callable[[bytes], Value]) -> Answer[Value]:
         deadline = time.monotonic() + self._retries.deadline_seconds
         attempt = 1
         while True:
@@ -278,8 +289,8 @@ class JsonService:
             ) from error
 
     async def _exchange(self, request: _Request) -> _Raw:
-        async with self._http.post(
-            request.url, data=request.body, allow_redirects=False
+        async with self._http.request(
+            request.method, request.url, data=request.body, allow_redirects=False
         ) as response:
             body = bytearray()
             async for chunk in response.content.iter_any():

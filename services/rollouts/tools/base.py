@@ -40,6 +40,10 @@ class Toolbox(Protocol):
         """
         ...
 
+    async def probe(self, name: str) -> str | None:
+        """Why a tool cannot be called, found without side effects; None if it can."""
+        ...
+
 
 @dataclass(frozen=True)
 class ToolResult:
@@ -56,7 +60,13 @@ class ToolBackend(Protocol):
         """Call it once; raises `ToolError`."""
         ...
 
+    async def probe(self) -> None:
+        """Ask for a sign of life, without side effects; raises `ToolError`."""
+        ...
 
+
+UNAVAILABLE = frozenset({CallOutcome.FAILED, CallOutcome.TIMED_OUT})
+"""Outcomes of calls that the tool did not answer; invalid calls are the model's fault."""
 BAD_ARGUMENTS = frozenset({400, 413, 422})
 SHOWN_CHARACTERS = 500
 

@@ -81,6 +81,10 @@ class SandboxTool:
             raise ToolError(CallOutcome.FAILED, text, response.message[:2000], answer.attempts)
         return ToolResult(self._reply(response, timeout), answer.attempts)
 
+    async def probe(self) -> None:
+        """Run a program."""
+        await self.run({"code": "print(1)"})
+
     def _body(self, arguments: JsonObject, timeout: float) -> JsonObject:
         code = arguments.get("code")
         if not isinstance(code, str):

@@ -54,6 +54,10 @@ class SearchTool:
             fault.text = _result(fault.text)
             raise
 
+    async def probe(self) -> None:
+        """Search; a missing index is an error."""
+        await self.run({"query_list": ["test"]})
+
     async def _search(self, queries: object) -> ToolResult:
         if not _is_list_of_texts(queries):
             raise bad_arguments("'query_list' must be a list of at least one string.")

@@ -13,6 +13,7 @@ from services.contracts.trajectories import CallOutcome
 from services.core.operator_environment import OperatorEnvironment
 from services.core.user_functions.pool import FunctionPool, check_function_allowed
 from services.rollouts.tools.base import (
+    UNAVAILABLE,
     ToolBackend,
     Toolbox,
     ToolError,
@@ -98,6 +99,14 @@ class _Tools:
             text, message = "Error: the tool failed.", f"internal error: {type(error).__name__}"
             return _reply(CallOutcome.FAILED, text, message, 0, begun)
         return _reply(CallOutcome.ANSWERED, result.text, None, result.attempts, begun)
+
+    async def probe(self, name: str) -> str | None:
+        """See `Toolbox.probe`."""
+        try:
+            await self._tools[name].backend.probe()
+        except ToolError as fault:
+            return sanitize(fault.error) if fault.outcome in UNAVAILABLE else None
+        return None
 
     async def _run(self, name: str, arguments: JsonObject | None) -> ToolResult:
         tool = self._tools.get(name)

@@ -49,6 +49,13 @@ class HttpTool:
             raise service_error(failed) from failed
         return ToolResult(answer.value, answer.attempts)
 
+    async def probe(self) -> None:
+        """Connect without a call, which may have side effects."""
+        try:
+            await self._service.reach()
+        except ServiceFailed as failed:
+            raise service_error(failed) from failed
+
 
 def _text(body: bytes) -> str:
     text = body.decode(errors="replace")
@@ -82,3 +89,12 @@ class FunctionTool:
         if isinstance(value, str):
             return ToolResult(value, 1)
         return ToolResult("" if value is None else json.dumps(value, ensure_ascii=False), 1)
+
+    async def probe(self) -> None:
+        """Import the function, without calling it."""
+        try:
+            await self._processes.start()
+        except FunctionFailed as error:
+            raise ToolError(
+                CallOutcome.FAILED, "Error: the tool failed.", error.message, 1
+            ) from error

@@ -1,21 +1,15 @@
 """The metrics of a step, and warnings about tools that keep failing."""
 
 import time
-from collections import Counter
 from collections.abc import Awaitable, Iterable, Sequence
 from statistics import fmean, pstdev
 from typing import TypeVar
 
-from services.contracts.trajectories import CallOutcome, Trajectory
-from services.core.process.reporter import Reporter
+from services.contracts.trajectories import Trajectory
 from services.trainer.rl.groups import TRUNCATED, BatchBuilder, Group
 from services.trainer.rl.scheduler import RolloutStats
 
 Result = TypeVar("Result")
-
-UNAVAILABLE = frozenset({CallOutcome.FAILED, CallOutcome.TIMED_OUT})
-"""Outcomes of calls that the tool did not answer; invalid calls are the model's fault."""
-FAILURES_TO_WARN = 8
 
 
 class StepClock:
@@ -134,22 +128,3 @@ def _reward_metrics(samples: Sequence[Trajectory], pass_threshold: float) -> dic
 
 def _mean(values: Iterable[float]) -> float:
     return fmean(values)
-
-
-class ToolMonitor:
-    """Warns once when a tool has failed in `FAILURES_TO_WARN` consecutive calls."""
-
-    def __init__(self, reporter: Reporter) -> None:
-        self._reporter = reporter
-        self._failures: Counter[str] = Counter()
-
-    def observe(self, trajectory: Trajectory) -> None:
-        """Count the calls of a finished rollout."""
-        for call in (call for turn in trajectory.turns for call in turn.calls):
-            if call.outcome is CallOutcome.ANSWERED:
-                self._failures[call.name] = 0
-            elif call.outcome in UNAVAILABLE:
-                self._failures[call.name] += 1
-                if self._failures[call.name] == FAILURES_TO_WARN:
-                    text = f"tool {call.name!r} failed in {FAILURES_TO_WARN} consecutive calls"
-                    self._reporter.message(f"{text}; the last: {call.error}", "warn")

@@ -9,9 +9,7 @@ from pathlib import Path
 from pydantic import BaseModel, ValidationError
 
 from services.contracts.adaptation import TrainingType
-from services.contracts.base import JsonObject
-from services.contracts.errors import InvalidRequest, JobFailed
-from services.contracts.multi_turn import Tool
+from services.contracts.errors import InvalidRequest
 from services.contracts.online import OnlineSettings
 from services.contracts.trajectories import Trajectory
 from services.core.operator_environment import OperatorEnvironment
@@ -19,16 +17,14 @@ from services.core.process.reporter import Reporter
 from services.inference.vllm.server import StartupProgress
 from services.rollouts.chat import open_chat_tokens
 from services.rollouts.log.log import IndexedLog
-from services.rollouts.tools import Toolbox, open_toolbox
-from services.rollouts.tools.configuration import ToolKind
-from services.rollouts.tools.declaration import declarations
+from services.rollouts.tools import open_toolbox
+from services.rollouts.tools.health import ToolMonitor, check_tools_respond
 from services.trainer.rl.checkpoints import Checkpoint, Checkpoints, Position, truncate_metrics
 from services.trainer.rl.evaluation import DivergenceEvaluation, Evaluation
 from services.trainer.rl.groups import BatchBuilder, Group, Source, group_config, restored_groups
 from services.trainer.rl.learner.client import LearnerClient
 from services.trainer.rl.learner.protocol import LearnerSpec
 from services.trainer.rl.loop import Training
-from services.trainer.rl.metrics import UNAVAILABLE, ToolMonitor
 from services.trainer.rl.policy_server import PolicyEngine
 from services.trainer.rl.policy_server.placement import Devices, divide, engine_options
 from services.trainer.rl.prompts import PromptRow, PromptSampler, read_rows
@@ -46,12 +42,6 @@ from services.trainer.rl.weight_sync import PROBE_TOKENS, PROBES, WeightSync
 
 OUTPUT = "output"
 WEIGHTS = "weights"
-TEST_CALLS: dict[ToolKind, JsonObject] = {
-    ToolKind.SANDBOX: {"code": "print(1)"},
-    ToolKind.RETOOL: {"code": "print(1)"},
-    ToolKind.SEARCH: {"query_list": ["test"]},
-}
-"""Calls without side effects; other kinds are the user's own and are not called unasked."""
 
 
 @dataclass(frozen=True)
@@ -209,18 +199,6 @@ def _first_probes(rows: Sequence[PromptRow], context: RolloutContext) -> list[li
         message = f"the chat template refuses all prompts: {refusal}"
         raise InvalidRequest(message, param="training_file")
     return probes
-
-
-async def check_tools_respond(tools: Sequence[Tool], toolbox: Toolbox) -> None:
-    """Call each sandbox and search tool once; raises `JobFailed` with the error of the first that
-    fails, such as a missing index."""
-    for declaration in declarations(tools, "tools"):
-        if (arguments := TEST_CALLS.get(declaration.kind)) is None:
-            continue
-        reply = await toolbox.call(declaration.name, arguments)
-        if reply.outcome in UNAVAILABLE:
-            message = f"tool {declaration.name!r} does not respond: {reply.error}"
-            raise JobFailed(message, code="tool_unavailable", param=declaration.param)
 
 
 ADAPTER_CONFIG = "adapter_config.json"

@@ -15,6 +15,7 @@ from services.contracts.online import OptimizerSettings, ReinforcementHyperparam
 from services.core.artifacts import Artifacts
 from services.core.db.engine import Database
 from services.core.db.tables import FileRow, ModelRow
+from services.core.jobs.events import events_after
 from services.core.jobs.job import Job
 
 SETTINGS = ApiSettings(allowed_endpoints=["http://127.0.0.1:9000"])
@@ -295,3 +296,17 @@ def test_rewards_whose_weights_are_all_zero_are_rejected(registry: Database) -> 
 
     rewards[1]["weight"] = 1
     create(registry, "reinforcement", rewards=rewards)
+
+
+def test_settings_that_are_rarely_meant_are_warned_of_in_the_first_events(
+    registry: Database,
+) -> None:
+    conversation = {"tools": [{"class_name": "retool"}], "multi_turn": {"multi_turn_enable": True}}
+    job = create(registry, "reinforcement", hyperparameters=conversation)
+
+    with registry.read() as session:
+        created, warning = events_after(session, job.id, 0, 10)
+
+    assert created.message.startswith("Job created")
+    assert warning.level == "warn"
+    assert "prompt_type is plain" in warning.message

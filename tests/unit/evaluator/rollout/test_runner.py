@@ -10,10 +10,12 @@ import pytest
 from services.contracts.errors import JobFailed
 from services.contracts.multi_turn import MultiTurn, RolloutSampling
 from services.contracts.trajectories import FinishReason, Trajectory
+from services.core.process.reporter import Reporter
 from services.evaluator.rollout.runner import PlannedRollout, RolloutRunner
 from services.evaluator.rollout.totals import RolloutTotals
 from services.rollouts.log.log import IndexedLog, read_indexed
 from services.rollouts.loop import Rollouts
+from services.rollouts.tools.health import ToolMonitor
 from tests.support.rollouts import (
     END_TEXT,
     CharacterChat,
@@ -52,8 +54,9 @@ async def run_rollouts(
     rollouts = Rollouts(
         engine, CharacterChat(), FunctionToolbox({}), MultiTurn(), RolloutSampling(max_tokens=99)
     )
+    tools = ToolMonitor(Reporter(folder))
     with IndexedLog(folder) as log:
-        playing = RolloutRunner(rollouts, FunctionScorer(score), log, totals, seed=0)
+        playing = RolloutRunner(rollouts, FunctionScorer(score), log, totals, tools, seed=0)
         wanted = (
             PlannedRollout(question(index=n), k) for n in range(samples // 2) for k in range(2)
         )

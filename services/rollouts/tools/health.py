@@ -1,0 +1,42 @@
+"""Tools that do not work: found before the first prompt, and reported while rollouts are played."""
+
+from collections import Counter
+from collections.abc import Sequence
+
+from services.contracts.errors import JobFailed
+from services.contracts.multi_turn import Tool
+from services.contracts.trajectories import CallOutcome, Trajectory
+from services.core.process.reporter import Reporter
+from services.rollouts.tools.base import UNAVAILABLE, Toolbox
+from services.rollouts.tools.declaration import declarations
+
+FAILURES_TO_WARN = 8
+
+
+async def check_tools_respond(tools: Sequence[Tool], toolbox: Toolbox) -> None:
+    """Probe each tool; raises `JobFailed` with the error of the first that cannot be called: a
+    missing index, an address where nothing listens, a function that cannot be imported."""
+    for declaration in declarations(tools, "tools"):
+        problem = await toolbox.probe(declaration.name)
+        if problem is not None:
+            message = f"tool {declaration.name!r} does not respond: {problem}"
+            raise JobFailed(message, code="tool_unavailable", param=declaration.param)
+
+
+class ToolMonitor:
+    """Warns once when a tool has failed in `FAILURES_TO_WARN` consecutive calls."""
+
+    def __init__(self, reporter: Reporter) -> None:
+        self._reporter = reporter
+        self._failures: Counter[str] = Counter()
+
+    def observe(self, trajectory: Trajectory) -> None:
+        """Count the calls of a finished rollout."""
+        for call in (call for turn in trajectory.turns for call in turn.calls):
+            if call.outcome is CallOutcome.ANSWERED:
+                self._failures[call.name] = 0
+            elif call.outcome in UNAVAILABLE:
+                self._failures[call.name] += 1
+                if self._failures[call.name] == FAILURES_TO_WARN:
+                    text = f"tool {call.name!r} failed in {FAILURES_TO_WARN} consecutive calls"
+                    self._reporter.message(f"{text}; the last: {call.error}", "warn")

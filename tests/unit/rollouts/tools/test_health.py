@@ -1,0 +1,118 @@
+"""Tools that fail are found before the first prompt and reported during the job."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from services.contracts.errors import JobFailed
+from services.contracts.multi_turn import Tool
+from services.contracts.trajectories import (
+    CallOutcome,
+    FinishReason,
+    ToolCallRecord,
+    Trajectory,
+    Turn,
+)
+from services.core.operator_environment import OperatorEnvironment
+from services.core.process.reporter import REPORTS, Reporter
+from services.rollouts.tools import Toolbox
+from services.rollouts.tools.health import FAILURES_TO_WARN, ToolMonitor, check_tools_respond
+from tests.unit.inference.scripted_server import ScriptedServer, answer
+from tests.unit.rollouts.tools.toolboxes import function, with_tools
+
+
+def probed(tool: Tool, environment: OperatorEnvironment | None = None) -> None:
+    """Probe a tool as a job does before its first prompt."""
+
+    async def ask(toolbox: Toolbox) -> None:
+        await check_tools_respond([tool], toolbox)
+
+    with_tools([tool], ask, environment)
+
+
+def trajectory(outcome: CallOutcome) -> Trajectory:
+    call = ToolCallRecord(name="search", arguments={}, outcome=outcome, error="no index")
+    turn = Turn(text="", token_start=0, token_count=0, finish_reason="stop", calls=[call])
+    return Trajectory(
+        id="traj-0-0",
+        prompt_index=0,
+        messages=[],
+        prompt_token_ids=[],
+        turns=[turn],
+        finish_reason=FinishReason.ANSWERED,
+    )
+
+
+def warnings(folder: Path) -> list[str]:
+    path = folder / REPORTS
+    lines = path.read_text().splitlines() if path.exists() else []
+    return [json.loads(line)["message"] for line in lines]
+
+
+def test_a_search_tool_without_its_index_fails_the_job_at_its_start(
+    server: ScriptedServer,
+) -> None:
+    missing = b'{"error": {"message": "index wiki does not exist"}}'
+    server.script = [answer(404, body=missing)]
+    tool = Tool(class_name="search", config={"retrieval_service_url": server.url, "index": "wiki"})
+
+    with pytest.raises(JobFailed, match=r"does not respond: .*index wiki does not exist"):
+        probed(tool)
+
+
+def http_tool(url: str) -> Tool:
+    return Tool(class_name="http", config={"url": url}, tool_schema=function("pay"))
+
+
+def test_an_http_tool_is_reached_but_not_called(server: ScriptedServer) -> None:
+    probed(http_tool(server.url))
+
+    assert server.requests == []
+
+
+def test_an_http_tool_where_nothing_listens_fails_the_job_at_its_start() -> None:
+    with pytest.raises(
+        JobFailed, match=r"tool 'pay' does not respond: .* was not reached"
+    ) as failed:
+        probed(http_tool("http://127.0.0.1:1/"))
+
+    assert (failed.value.code, failed.value.param) == ("tool_unavailable", "tools[0]")
+
+
+def pay() -> None:
+    raise AssertionError("called")
+
+
+def function_tool(path: str) -> tuple[Tool, OperatorEnvironment]:
+    tool = Tool(class_name="callable", config={"callable": path}, tool_schema=function("pay"))
+    return tool, OperatorEnvironment(allowed_callables=(path,))
+
+
+def test_a_function_is_imported_but_not_called() -> None:
+    probed(*function_tool("tests.unit.rollouts.tools.test_health.pay"))
+
+
+def test_a_function_that_cannot_be_imported_fails_the_job_at_its_start() -> None:
+    with pytest.raises(JobFailed, match=r"tool 'pay' does not respond: .* cannot be imported"):
+        probed(*function_tool("tests.unit.rollouts.tools.test_health.absent"))
+
+
+def test_tool_that_fails_in_every_call_raises_one_warning(tmp_path: Path) -> None:
+    monitor = ToolMonitor(Reporter(tmp_path))
+    for _ in range(FAILURES_TO_WARN - 1):
+        monitor.observe(trajectory(CallOutcome.FAILED))
+    assert warnings(tmp_path) == []
+    for _ in range(FAILURES_TO_WARN):
+        monitor.observe(trajectory(CallOutcome.TIMED_OUT))
+    (warning,) = warnings(tmp_path)
+    assert "'search' failed in 8 consecutive calls; the last: no index" in warning
+
+
+def test_tool_that_answers_now_and_then_raises_no_warning(tmp_path: Path) -> None:
+    monitor = ToolMonitor(Reporter(tmp_path))
+    for _ in range(FAILURES_TO_WARN):
+        monitor.observe(trajectory(CallOutcome.FAILED))
+        monitor.observe(trajectory(CallOutcome.ANSWERED))
+        monitor.observe(trajectory(CallOutcome.INVALID_ARGUMENTS))
+    assert warnings(tmp_path) == []
