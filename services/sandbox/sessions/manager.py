@@ -1,6 +1,7 @@
 """All sessions of the service: ownership, limits, and expiry."""
 
 import asyncio
+import logging
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
@@ -16,6 +17,8 @@ from services.sandbox.sessions.notebooks import Notebooks
 from services.sandbox.sessions.outputs import CellListener, CellOutputs
 from services.sandbox.sessions.session import OpenSession
 from services.sandbox.wire import CLIENT_SLACK_SECONDS, check_seconds, decode_files, memory_bytes
+
+logger = logging.getLogger(__name__)
 
 CHECK_SECONDS = 0.5
 
@@ -45,7 +48,7 @@ class Sessions:
                 session.notebook.end("the service is shutting down")
                 for session in self._sessions.values()
             )
-            await asyncio.gather(*ends)
+            await asyncio.gather(*ends, return_exceptions=True)  # each is logged where it arose
 
     async def create(self, owner: str, request: CreateSession) -> Session:
         """Open a session; raises `Unprocessable`, `Unavailable` and `SandboxFailure`."""
@@ -136,13 +139,19 @@ class Sessions:
     async def _keep(self) -> None:
         while True:
             await asyncio.sleep(CHECK_SECONDS)
-            now = time.monotonic()
-            expired = [each for each in self._sessions.values() if each.expires_at <= now]
-            for session in expired:
-                if session.has_ended:
-                    self._forget(session)
-            await asyncio.gather(*(each.end() for each in expired if not each.has_ended))
-            self._count()
+            try:
+                await self._end_expired()
+            except Exception:
+                logger.exception("ending expired sessions")  # the next round tries again
+
+    async def _end_expired(self) -> None:
+        now = time.monotonic()
+        expired = [each for each in self._sessions.values() if each.expires_at <= now]
+        for session in expired:
+            if session.has_ended:
+                self._forget(session)
+        await asyncio.gather(*(each.end() for each in expired if not each.has_ended))
+        self._count()
 
     def _forget(self, session: OpenSession) -> None:
         self._sessions.pop(session.id, None)

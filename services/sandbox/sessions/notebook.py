@@ -165,6 +165,10 @@ class Notebook:
             self._end_soon("its processes were killed")
         except ProtocolBroken as error:
             self._end_soon(f"its driver violated the protocol: {error}")
+        except Exception as error:
+            # Nobody else listens: without an end, its cell would wait forever.
+            logger.exception("a notebook's messages")
+            self._end_soon(f"internal error: {type(error).__name__}")
 
     def _take(self, message: Message, body: bytes) -> None:
         match message:
@@ -210,6 +214,9 @@ class Notebook:
             await self._close()
         except SandboxFailure as failure:
             self.end_reason = f"{reason} ({failure.message})"
+        except Exception as error:
+            logger.exception("the end of a notebook")
+            self.end_reason = f"{reason} (internal error: {type(error).__name__})"
         finally:
             self.ended_at = time.monotonic()
             self._ready.set()
@@ -218,13 +225,17 @@ class Notebook:
                 self._cell.set_result(CellOutcome())
 
     async def _dismiss(self) -> None:
-        """Let the driver exit, so that it accounts for the kernel's usage."""
-        with suppress(TimeoutError, ChannelClosed):
-            async with asyncio.timeout(DISMISSAL_SECONDS):
-                await self._channel.send({"type": "end"})
-                await asyncio.wait((self._listening,))
-        self._listening.cancel()
-        await self._channel.close()
+        """Let the driver exit, so that it accounts for the kernel's usage; raises nothing, since
+        its processes must be killed in any case."""
+        try:
+            with suppress(TimeoutError, ChannelClosed):
+                async with asyncio.timeout(DISMISSAL_SECONDS):
+                    await self._channel.send({"type": "end"})
+                    await asyncio.wait((self._listening,))
+            self._listening.cancel()
+            await self._channel.close()
+        except Exception:
+            logger.exception("the dismissal of a notebook's driver")
 
     async def _close(self) -> None:
         kills = self._process.memory_kills

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from services.sandbox.execution import ExitReason, SandboxFailure
+from services.sandbox.execution import ExitReason, Outcome, SandboxFailure
 from services.sandbox.guest.frames import LARGEST_HEADER, PREFIX, encode
+from services.sandbox.sessions.driver import DriverChannel
 from services.sandbox.sessions.notebook import CellOutcome, Notebook, NotebookEnded, NotEnoughMemory
 from services.sandbox.sessions.outputs import CellOutputs, OutputBudget
 from tests.unit.sandbox.sessions.scripted import (
@@ -179,6 +180,58 @@ def test_a_kernel_that_keeps_dying_ends_the_notebook() -> None:
             writing = asyncio.create_task(driver.write(message * 10_000))
             await ended(notebook)
             await asyncio.gather(writing, return_exceptions=True)
+
+    run(work())
+
+
+def test_a_fault_of_ours_ends_the_notebook_and_its_cell() -> None:
+    class Faulty(CellOutputs):
+        def take(self, message: Any, body: bytes) -> None:
+            raise RecursionError
+
+    async def work() -> None:
+        async with scripted_notebook() as (notebook, driver):
+            faulty = Faulty(OutputBudget(ROOM, ROOM, ROOM))
+            running = asyncio.create_task(notebook.execute("code", faulty))
+            await driver.heard()
+            await driver.tell({"type": "stream", "name": "stdout"}, b"text")
+            assert await running == CellOutcome()
+            assert notebook.end_reason == "internal error: RecursionError"
+
+    run(work())
+
+
+def test_processes_are_killed_even_if_the_dismissal_of_their_driver_fails(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def broken(self: DriverChannel) -> None:
+        raise RuntimeError("no transport")
+
+    async def work() -> None:
+        async with scripted_notebook() as (notebook, driver):
+            running = await begin(notebook, driver)
+            monkeypatch.setattr(DriverChannel, "close", broken)
+            await notebook.end("it was deleted")
+            assert await running == CellOutcome()
+            assert driver.closed
+
+    run(work())
+
+
+def test_a_fault_while_processes_are_killed_leaves_nobody_waiting() -> None:
+    async def work() -> None:
+        async with scripted_notebook() as (notebook, driver):
+            running = await begin(notebook, driver)
+            kill = driver.close
+
+            async def faulty() -> Outcome:
+                await kill()
+                raise RuntimeError("no pool")
+
+            driver.close = faulty  # type: ignore[method-assign]
+            await notebook.end("it was deleted")
+            assert await running == CellOutcome()
+            assert notebook.end_reason == "it was deleted (internal error: RuntimeError)"
 
     run(work())
 
