@@ -24,6 +24,7 @@ from tests.contract.uploading import (
 from tests.support.waiting import wait_for
 
 MAX_GROWTH_KIB = 20 * 1024
+EXPIRY = b'Content-Disposition: form-data; name="expires_after[seconds]"\r\n\r\n3600'
 
 
 @pytest.fixture(scope="module")
@@ -65,6 +66,7 @@ def peak_kib(process: Path) -> int:
         (form(PURPOSE, FILE + b"one", FILE + b"two"), FORM, "file"),
         (form(PURPOSE, FILE + b"cut")[: -len(BOUNDARY)], FORM, "file"),
         (form(PURPOSE, end=b"\r\n") + FILE[:40], FORM, "file"),
+        (form(PURPOSE, EXPIRY, FILE + b"{}"), FORM, "expires_after"),
         (b"", FORM, "file"),
         (b"no form at all", FORM, None),
         (form(PURPOSE, FILE + b"{}"), {"Content-Type": "multipart/form-data"}, None),
@@ -80,6 +82,7 @@ def peak_kib(process: Path) -> int:
         "two files",
         "cut in the file",
         "cut in a header",
+        "an expiry",
         "empty body",
         "no form",
         "no boundary",

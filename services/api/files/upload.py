@@ -29,6 +29,10 @@ MAX_FILENAME = 255
 ABANDONED_SECONDS = 24 * 3600.0
 
 
+EXPIRY_PARTS = ("expires_after", "expires_after[anchor]", "expires_after[seconds]")
+"""OpenAI's expiry policy, in the names under which its clients send it."""
+
+
 @dataclass(frozen=True)
 class Upload:
     """A completely received file, still under its temporary name."""
@@ -80,6 +84,19 @@ class _DiskTarget(BaseTarget):  # type: ignore[misc]
         return self._hash.hexdigest()
 
 
+class _RefusedTarget(BaseTarget):  # type: ignore[misc]
+    """A part that means something which is not done here."""
+
+    def __init__(self, param: str) -> None:
+        super().__init__()
+        self._param = param
+
+    def on_start(self) -> None:
+        raise InvalidRequest(
+            f"{self._param} is not supported: files stay until they are deleted", param=self._param
+        )
+
+
 async def receive_upload(request: Request, path: Path, max_bytes: int) -> Upload:
     """Receive the parts ``file`` and ``purpose`` and write the file to ``path``.
 
@@ -105,6 +122,8 @@ async def _receive(request: Request, path: Path, file: IO[bytes], max_bytes: int
         parser = StreamingFormDataParser(headers=dict(request.headers))
         parser.register("file", content)
         parser.register("purpose", purpose)
+        for name in EXPIRY_PARTS:
+            parser.register(name, _RefusedTarget("expires_after"))
         received = 0
         async for batch in _batches(request):
             await asyncio.to_thread(parser.data_received, batch)
