@@ -249,6 +249,19 @@ def test_a_failed_job_shows_its_error(gateway: Gateway, capsys: pytest.CaptureFi
     assert "no memory (out_of_memory)" in output(capsys)
 
 
+def test_a_failed_job_is_retried_and_one_that_waits_is_not(
+    gateway: Gateway, capsys: pytest.CaptureFixture[str]
+) -> None:
+    job_id = submitted(capsys)
+    gateway.start(job_id)
+    gateway.end(job_id, JobStatus.FAILED)
+
+    assert main(["retry", job_id]) == 0
+    assert output(capsys) == f"{job_id} is validating_files\n"
+    assert main(["retry", job_id]) == 1
+    assert job_id in capsys.readouterr().err
+
+
 def test_wait_times_out(capsys: pytest.CaptureFixture[str]) -> None:
     job_id = submitted(capsys)
 
