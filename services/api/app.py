@@ -17,6 +17,7 @@ from services.api.fine_tuning.routes import router as fine_tuning
 from services.api.graders.routes import router as graders
 from services.api.indexing.routes import router as indexing
 from services.api.jobs.artifacts import router as artifacts
+from services.api.jobs.removal import Retention
 from services.api.jobs.routes import router as jobs
 from services.api.metrics import create_registry
 from services.api.models.routes import router as models
@@ -82,17 +83,19 @@ def create_api(settings: ApiSettings) -> DirectRoutes:
 def _create_context(settings: ApiSettings) -> GatewayContext:
     settings.home.mkdir(parents=True, exist_ok=True)
     database = Database(settings.database)
+    artifacts = Artifacts(settings.home)
     dispatcher = Dispatcher(
         database,
         create_celery_app(settings),
         reconcile_seconds=settings.reconcile_seconds,
         lease_seconds=settings.lease_seconds,
         grace_seconds=settings.grace_seconds,
+        retention=Retention(artifacts, settings.retention_days, settings.retention_jobs),
     )
     return GatewayContext(
         settings=settings,
         database=database,
-        artifacts=Artifacts(settings.home),
+        artifacts=artifacts,
         dispatcher=dispatcher,
         authenticator=Authenticator(settings.api_key_hashes),
         tool_authenticator=Authenticator(settings.api_key_hashes, basic=True),

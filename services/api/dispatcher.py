@@ -13,6 +13,7 @@ from functools import partial
 from celery import Celery
 from sqlalchemy.orm import Session
 
+from services.api.jobs.removal import Retention
 from services.core.db.engine import Database, now
 from services.core.jobs.broker import restore_file_broker, send_wake_up
 from services.core.jobs.devices import release_stale_devices
@@ -66,11 +67,13 @@ class Dispatcher:
         reconcile_seconds: float,
         lease_seconds: float,
         grace_seconds: float,
+        retention: Retention | None = None,
     ) -> None:
         self._database = database
         self._queue = queue
         self._reconcile_seconds = reconcile_seconds
         self._grace_seconds = grace_seconds
+        self._retention = retention
         self._interruptions = _Interruptions(
             pause_seconds=3 * reconcile_seconds + 5.0,
             hold_seconds=max(SILENCE_SECONDS, lease_seconds / 2),
@@ -122,6 +125,8 @@ class Dispatcher:
             remove_dead_workers,
         ):
             self._attempt(partial(self._commit, repair))
+        if self._retention is not None:
+            self._attempt(partial(self._retention.apply, self._database))
 
     def _commit(self, repair: Callable[[Session], object]) -> None:
         with self._database.write() as session:

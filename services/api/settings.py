@@ -44,3 +44,13 @@ class ApiSettings(Settings, AccessSettings, ToolSettings):
     reconcile_seconds: float = Field(
         default=3.0, ge=0.1, le=300.0, description="How often the dispatcher repairs."
     )
+    retention_days: float | None = Field(
+        default=None,
+        gt=0,
+        description="Finished jobs without a registered model are deleted after this; null: never.",
+    )
+    retention_jobs: int | None = Field(
+        default=None,
+        ge=0,
+        description="How many finished jobs without a registered model are kept; null: all.",
+    )

@@ -1,4 +1,4 @@
-"""``temper ps``, ``show``, ``logs``, ``cancel``, ``pause``, ``resume``, ``retry`` and ``wait``."""
+"""``temper ps``, ``show``, ``logs``, ``wait``, and the commands that change a job."""
 
 from typing import Annotated
 
@@ -130,6 +130,17 @@ def retry(job_id: JobId, as_json: JsonOption = False) -> None:
         out.document(job)
     else:
         out.line(f"{job_id} is {job.status.value}")
+
+
+def delete(job_id: JobId, as_json: JsonOption = False) -> None:
+    """Delete a finished job with its folder, events, checkpoints and models."""
+    out = Output(as_json)
+    with connect() as client:
+        deleted = client.jobs.delete(job_id)
+    if as_json:
+        out.document(deleted)
+    else:
+        out.line(f"{job_id} is deleted")
 
 
 def wait(job_id: JobId, timeout: TimeLimit = None, as_json: JsonOption = False) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Generic, TypeVar
 from urllib.parse import quote
 
-from services.contracts.base import Page, Request
+from services.contracts.base import Deleted, Page, Request
 from services.contracts.evaluations import CreateEvaluation, Evaluation, SampleResult
 from services.contracts.fine_tuning import Checkpoint, CreateFineTuningJob, FineTuningJob
 from services.contracts.indexes import CreateIndexingJob, IndexingJob
@@ -70,6 +70,10 @@ class Jobs:
     def retry(self, job_id: str) -> Job:
         """Requeue a failed job; it resumes from its last checkpoint."""
         return self._transport.post(_path(self.path, job_id, "retry"), Job)
+
+    def delete(self, job_id: str) -> Deleted:
+        """Delete a finished job with its folder, events, checkpoints and models."""
+        return self._transport.delete(_path(self.path, job_id), Deleted)
 
     def events(self, job_id: str, *, most: int = 100) -> Page[Event]:
         """Return up to ``most`` events of a job, newest first."""

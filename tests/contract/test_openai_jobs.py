@@ -232,6 +232,22 @@ def conflict(call: Callable[[str], FineTuningJob], job_id: str) -> str | None:
     return caught.value.code
 
 
+def test_a_finished_job_is_deleted_with_its_files(
+    http: httpx.Client, submit: Submit, wait_until: Wait
+) -> None:
+    job_id = submit("succeed").id
+    early = http.delete(f"/v1/jobs/{job_id}")
+    wait_until(job_id, "succeeded")
+
+    deleted = http.delete(f"/v1/fine_tuning/jobs/{job_id}")
+
+    assert early.status_code == 409
+    assert deleted.json() == {"id": job_id, "object": "fine_tuning.job", "deleted": True}
+    for path in ("", "/events", "/artifacts"):
+        assert http.get(f"/v1/jobs/{job_id}{path}").status_code == 404
+    assert http.delete(f"/v1/jobs/{job_id}").status_code == 404
+
+
 def test_a_failed_job_is_retried_on_request(
     http: httpx.Client, submit: Submit, wait_until: Wait
 ) -> None:

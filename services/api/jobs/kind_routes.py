@@ -1,4 +1,5 @@
-"""The routes that every kind of job has: list, show, cancel, pause, resume, retry, events."""
+"""The routes that every kind of job has: list, show, cancel, pause, resume, retry, events,
+delete."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,7 +10,8 @@ from fastapi import APIRouter
 from services.api.context import Gateway
 from services.api.jobs.events import EVENTS_ANSWERS, Events, EventsAnswer
 from services.api.jobs.metadata_filter import MetadataFilter
-from services.contracts.base import DEFAULT_LIMIT, Page
+from services.api.jobs.removal import remove_folder, remove_job
+from services.contracts.base import DEFAULT_LIMIT, Deleted, Page
 from services.contracts.errors import Conflict, InvalidRequest, NotFound
 from services.contracts.jobs import Event, JobKind, JobState, JobStatus
 from services.core.jobs.job import Job
@@ -39,6 +41,7 @@ class KindRoutes(Generic[View]):
         self._add_pause(router)
         self._add_retry(router)
         self._add_events(router)
+        self._add_delete(router)
 
     def _add_list(self, router: APIRouter) -> None:
         @router.get(
@@ -136,3 +139,16 @@ class KindRoutes(Generic[View]):
         ) -> EventsAnswer:
             """List events, newest first, or stream them, oldest first."""
             return query.answer(gateway, job_id, self.kind)
+
+    def _add_delete(self, router: APIRouter) -> None:
+        @router.delete(
+            "/{job_id}",
+            summary=f"Delete one finished {self.noun}",
+            responses=documented_errors(NotFound, Conflict),
+        )
+        def delete(gateway: Gateway, _principal: Principal, job_id: str) -> Deleted:
+            """Delete a finished job with its folder, events, checkpoints and models."""
+            with gateway.database.write() as session:
+                folder = remove_job(session, gateway.artifacts, job_id, self.kind)
+            remove_folder(folder)
+            return Deleted(id=job_id, object=self.shown_as.model_fields["object"].default)

@@ -5,8 +5,9 @@ from fastapi import APIRouter
 from services.api.context import Gateway
 from services.api.jobs.events import EVENTS_ANSWERS, Events, EventsAnswer
 from services.api.jobs.metadata_filter import MetadataFilter
+from services.api.jobs.removal import remove_folder, remove_job
 from services.api.jobs.view import job_view
-from services.contracts.base import DEFAULT_LIMIT, Page
+from services.contracts.base import DEFAULT_LIMIT, Deleted, Page
 from services.contracts.errors import AuthenticationFailed, Conflict, InvalidRequest, NotFound
 from services.contracts.jobs import Event, Job, JobKind, JobStatus, Worker
 from services.core.jobs.pause import request_pause, resume_job
@@ -93,6 +94,19 @@ def retry(gateway: Gateway, _principal: Principal, job_id: str) -> Job:
         job = retry_job(session, job_id)
     gateway.dispatcher.nudge()
     return job_view(job)
+
+
+@router.delete(
+    "/jobs/{job_id}",
+    summary="Delete a finished job",
+    responses=documented_errors(NotFound, Conflict),
+)
+def delete(gateway: Gateway, _principal: Principal, job_id: str) -> Deleted:
+    """Delete a finished job with its folder, events, checkpoints and models."""
+    with gateway.database.write() as session:
+        folder = remove_job(session, gateway.artifacts, job_id)
+    remove_folder(folder)
+    return Deleted(id=job_id, object="job")
 
 
 @router.get(

@@ -87,16 +87,21 @@ def remove_model(session: Session, artifacts: Artifacts, model_id: str) -> Path 
     row = get_model_row(session, model_id, param="id")
     if row.seq is None:
         raise Conflict(f"checkpoint {model_id!r} belongs to its job", code="model_in_use")
-    adapter = session.scalar(select(ModelRow.id).where(ModelRow.base == model_id).limit(1))
-    if row.kind == ModelKind.FULL and adapter is not None:
-        raise Conflict(f"adapter {adapter!r} belongs to {model_id!r}", code="model_in_use")
-    job = _needing(session, model_id)
-    if job is not None:
-        raise Conflict(f"job {job} still needs {model_id!r}", code="model_in_use")
+    check_unneeded(session, model_id)
     session.execute(delete(ModelRow).where(ModelRow.seq == row.seq))
     if row.job_id is None or row.job_path is None:
         return None
     return artifacts.job(row.job_id) / row.job_path
+
+
+def check_unneeded(session: Session, model_id: str) -> None:
+    """Raise `Conflict` while an unfinished job or an adapter needs a model or checkpoint."""
+    adapter = session.scalar(select(ModelRow.id).where(ModelRow.base == model_id).limit(1))
+    if adapter is not None:
+        raise Conflict(f"adapter {adapter!r} belongs to {model_id!r}", code="model_in_use")
+    job = _needing(session, model_id)
+    if job is not None:
+        raise Conflict(f"job {job} still needs {model_id!r}", code="model_in_use")
 
 
 def _needing(session: Session, model_id: str) -> str | None:

@@ -1,0 +1,99 @@
+"""Deleting finished jobs with everything they left: events, checkpoints, models, the folder."""
+
+import logging
+import shutil
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from sqlalchemy import delete, exists, select
+from sqlalchemy.orm import Session
+
+from services.api.models.service import check_unneeded, remove_model
+from services.contracts.errors import Conflict
+from services.contracts.jobs import JobStatus
+from services.core.artifacts import Artifacts
+from services.core.db.engine import Database
+from services.core.db.tables import CheckpointRow, EventRow, JobRow, ModelRow
+from services.core.jobs.store import get_job
+from services.core.registry import checkpoint_name
+
+logger = logging.getLogger(__name__)
+
+_FINAL = [status.value for status in JobStatus if status.is_final]
+DAY_SECONDS = 86_400.0
+AT_ONCE = 20
+"""Jobs that one round of `Retention` deletes."""
+
+
+def remove_job(
+    session: Session, artifacts: Artifacts, job_id: str, kind: str | None = None
+) -> Path:
+    """Delete the rows of a finished job and of its models; return the folder to remove.
+
+    Raises `Conflict` while the job is not finished, or while another job or an adapter needs one
+    of its models or checkpoints.
+    """
+    job = get_job(session, job_id, kind, lock=True)
+    if not job.status.is_final:
+        raise Conflict(f"job {job_id} is {job.status}; cancel it first", code="job_not_final")
+    steps = session.scalars(select(CheckpointRow.step).where(CheckpointRow.job_id == job_id))
+    for step in steps.all():
+        check_unneeded(session, checkpoint_name(job_id, step))
+    models = session.scalars(select(ModelRow.id).where(ModelRow.job_id == job_id))
+    for model_id in models.all():
+        remove_model(session, artifacts, model_id)
+    session.execute(delete(EventRow).where(EventRow.job_id == job_id))
+    session.execute(delete(CheckpointRow).where(CheckpointRow.job_id == job_id))
+    session.execute(delete(JobRow).where(JobRow.id == job_id))
+    return artifacts.job(job_id)
+
+
+def remove_folder(folder: Path) -> None:
+    """Delete a job's folder; what cannot be deleted is left and logged."""
+    shutil.rmtree(folder, onerror=lambda _call, path, error: logger.warning("%s: %s", path, error))
+
+
+@dataclass(frozen=True)
+class Retention:
+    """How long finished jobs are kept: for ``days``, and the newest ``jobs``; None: no limit.
+
+    Jobs whose model is registered are kept until the model is deleted.
+    """
+
+    artifacts: Artifacts
+    days: float | None = None
+    jobs: int | None = None
+
+    def apply(self, database: Database) -> int:
+        """Delete the jobs that are past the limits, a few in each round; return their number."""
+        if self.days is None and self.jobs is None:
+            return 0
+        with database.read() as session:
+            found = self._past(session)
+        return sum(self._delete(database, job_id) for job_id in found)
+
+    def _past(self, session: Session) -> list[str]:
+        """Oldest first."""
+        registered = exists().where(ModelRow.job_id == JobRow.id)
+        finished = select(JobRow.id).where(JobRow.status.in_(_FINAL), ~registered)
+        oldest = finished.order_by(JobRow.finished_at, JobRow.seq).limit(AT_ONCE)
+        past: list[str] = []
+        if self.days is not None:
+            before = time.time() - self.days * DAY_SECONDS
+            past += session.scalars(oldest.where(JobRow.finished_at < before)).all()
+        if self.jobs is not None:
+            newest = finished.order_by(JobRow.finished_at.desc(), JobRow.seq.desc())
+            past += session.scalars(newest.offset(self.jobs).limit(AT_ONCE)).all()
+        return list(dict.fromkeys(past))
+
+    def _delete(self, database: Database, job_id: str) -> bool:
+        try:
+            with database.write() as session:
+                folder = remove_job(session, self.artifacts, job_id)
+        except Conflict as error:
+            logger.info("job %s is kept: %s", job_id, error)
+            return False
+        remove_folder(folder)
+        logger.info("deleted job %s, which was past its retention", job_id)
+        return True
