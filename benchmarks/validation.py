@@ -26,7 +26,7 @@ from tokenizers.models import BPE
 from tokenizers.pre_tokenizers import ByteLevel
 from tokenizers.trainers import BpeTrainer
 
-from services.contracts.fine_tuning import DataFormat
+from services.contracts.training_rows import DataFormat, RowKind
 from services.trainer.offline.lengths import row_lengths
 from services.trainer.offline.validation import scan_training_file
 
@@ -76,7 +76,12 @@ def validate(path: Path, tokenizer: Path | None) -> None:
     """Validate a file that must be valid."""
     lengths = row_lengths(tokenizer, MAX_SEQ_LENGTH)
     report = scan_training_file(
-        path, DataFormat.AUTO, lengths, max_errors=20, progress=lambda _: None
+        path,
+        RowKind.DEMONSTRATION,
+        DataFormat.AUTO,
+        lengths,
+        max_errors=20,
+        progress=lambda _: None,
     )
     report.scan.raise_errors(path.name, code="invalid_training_file")
 

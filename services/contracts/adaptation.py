@@ -1,4 +1,4 @@
-"""Which weights a training changes: all, or LoRA adapters."""
+"""Which weights a training changes: all, some layers, or LoRA adapters."""
 
 from enum import StrEnum
 
@@ -12,6 +12,7 @@ class TrainingType(StrEnum):
 
     FULL = "full"
     LORA = "lora"
+    FREEZE = "freeze"  # some layers of the model, the others stay frozen
 
 
 class LoraSettings(Request):

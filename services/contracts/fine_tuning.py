@@ -1,79 +1,36 @@
 """Fine-tuning jobs: OpenAI's fields, with Temper's own inside the hyperparameters."""
 
-from collections.abc import Mapping
 from enum import StrEnum
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, StrictInt, StringConstraints, model_validator
 
-from services.contracts.adaptation import LoraSettings, TrainingType
-from services.contracts.base import JsonObject, Number, Request, Resource
+from services.contracts.adaptation import TrainingType
+from services.contracts.base import JsonObject, Request, Resource
 from services.contracts.jobs import JobRequest, JobState
+from services.contracts.offline import (
+    DpoMethod,
+    KtoMethod,
+    OfflineHyperparameters,
+    PretrainingMethod,
+    RewardModelMethod,
+    SupervisedHyperparameters,
+    SupervisedMethod,
+)
 from services.contracts.online import DistillationMethod, PpoMethod, ReinforcementMethod
 
 HUB_DATASET_PREFIX = "hf://datasets/"
 """A ``training_file`` that starts so names a dataset of a hub instead of an uploaded file."""
-
-Auto = Literal["auto"]
-
-
-class DataFormat(StrEnum):
-    """How a row of a training file is laid out."""
-
-    AUTO = "auto"
-    CHAT = "chat"
-    ALPACA = "alpaca"
-    SHAREGPT = "sharegpt"
-
-
-_PREFERENCE = "supervised training has no use for preferences"
-_MEDIA = "only text can be trained on"
-_UNUSABLE_COLUMNS = {
-    **dict.fromkeys(("images", "image", "videos", "audios"), _MEDIA),
-    **dict.fromkeys(("chosen", "rejected", "kto_tag"), _PREFERENCE),
-}
-
-
-def unusable_column(row: Mapping[str, Any]) -> str | None:
-    """The column of a training row whose meaning training would lose, and why; None if none."""
-    for name in _UNUSABLE_COLUMNS.keys() & row.keys():
-        if row[name] not in (None, "", []):
-            return f"{name}: {_UNUSABLE_COLUMNS[name]}"
-    return "label is false: an answer not to learn" if row.get("label") is False else None
-
-
-class SupervisedHyperparameters(Request):
-    """OpenAI's three names, and Temper's.
-
-    ``learning_rate`` overrides ``learning_rate_multiplier``, which scales the default of the
-    training type. ``llamafactory`` holds arguments under LLaMA-Factory's own names.
-    """
-
-    n_epochs: Annotated[Number, Field(gt=0, le=1000)] | Auto = "auto"
-    batch_size: Annotated[StrictInt, Field(ge=1, le=4096)] | Auto = "auto"
-    learning_rate_multiplier: Annotated[Number, Field(gt=0, le=1000)] | Auto = "auto"
-    learning_rate: Number | None = Field(default=None, gt=0, le=1)
-    training_type: TrainingType = TrainingType.LORA
-    lora: LoraSettings = Field(default_factory=LoraSettings)
-    max_seq_length: StrictInt = Field(default=2048, ge=16, le=1_048_576)
-    warmup_ratio: Number = Field(default=0.0, ge=0.0, le=1.0)
-    template: Annotated[str, StringConstraints(pattern=r"^[\w.-]{1,50}$")] | None = Field(
-        default=None, description="LLaMA-Factory's template name; null: the model's own."
-    )
-    data_format: DataFormat = DataFormat.AUTO
-    llamafactory: JsonObject = Field(default_factory=dict)
-
-
-class SupervisedMethod(Request):
-    """Supervised fine-tuning on demonstrations."""
-
-    hyperparameters: SupervisedHyperparameters = Field(default_factory=SupervisedHyperparameters)
 
 
 class MethodType(StrEnum):
     """How a model is trained."""
 
     SUPERVISED = "supervised"
+    DPO = "dpo"
+    KTO = "kto"
+    REWARD_MODEL = "reward_model"
+    PRETRAINING = "pretraining"
     REINFORCEMENT = "reinforcement"  # GRPO, DAPO, Dr.GRPO, GSPO
     PPO = "ppo"
     DISTILLATION = "distillation"
@@ -84,14 +41,18 @@ class Method(Request):
 
     type: MethodType = MethodType.SUPERVISED
     supervised: SupervisedMethod | None = None
+    dpo: DpoMethod | None = None
+    kto: KtoMethod | None = None
+    reward_model: RewardModelMethod | None = None
+    pretraining: PretrainingMethod | None = None
     reinforcement: ReinforcementMethod | None = None
     ppo: PpoMethod | None = None
     distillation: DistillationMethod | None = None
 
     @model_validator(mode="after")
     def _settings_of_its_type(self) -> Self:
-        if self.type is MethodType.SUPERVISED and self.supervised is None:
-            self.supervised = SupervisedMethod()
+        if self.type in _OFFLINE and getattr(self, self.type.value) is None:
+            setattr(self, self.type.value, _OFFLINE[self.type]())
         for each in MethodType:
             given = getattr(self, each.value) is not None
             if given and each is not self.type:
@@ -105,20 +66,38 @@ class Method(Request):
         """Which weights are trained."""
         if self.online is not None:
             return self.online.hyperparameters.optimizer.training_type
-        return self.as_supervised.training_type
+        return self.as_offline.training_type
 
     @property
-    def as_supervised(self) -> SupervisedHyperparameters:
-        """The settings of a supervised method; ValueError for another."""
-        if self.supervised is None:
+    def as_offline(self) -> OfflineHyperparameters:
+        """The settings of an offline method; ValueError for an online one."""
+        if self.offline is None:
             raise ValueError(f"the method is {self.type.value}")
-        return self.supervised.hyperparameters
+        return self.offline
+
+    @property
+    def offline(self) -> OfflineHyperparameters | None:
+        """The settings of offline training; None for an online method."""
+        method = self.supervised or self.dpo or self.kto or self.reward_model or self.pretraining
+        return None if method is None else method.hyperparameters
 
     @property
     def online(self) -> ReinforcementMethod | PpoMethod | DistillationMethod | None:
-        """The settings of online training; None for a supervised one."""
+        """The settings of online training; None for an offline method."""
         return self.reinforcement or self.ppo or self.distillation
 
+
+_OFFLINE: dict[
+    MethodType,
+    type[SupervisedMethod | DpoMethod | KtoMethod | RewardModelMethod | PretrainingMethod],
+] = {
+    MethodType.SUPERVISED: SupervisedMethod,
+    MethodType.DPO: DpoMethod,
+    MethodType.KTO: KtoMethod,
+    MethodType.REWARD_MODEL: RewardModelMethod,
+    MethodType.PRETRAINING: PretrainingMethod,
+}
+"""Methods that need no settings."""
 
 FileReference = Annotated[str, StringConstraints(min_length=1, max_length=300)]
 

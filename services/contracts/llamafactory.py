@@ -13,6 +13,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, JsonValue
 
 from services.contracts.errors import InvalidRequest
+from services.contracts.stages import Stage, idle
 
 CATALOGUE_PATH = Path(__file__).with_name("llamafactory_arguments.json")
 
@@ -25,6 +26,7 @@ class ArgumentProblem(StrEnum):
     UNSAFE = "unsafe"  # it would run foreign code, or read or write where a client must not
     WRONG_TYPE = "wrong_type"
     BAD_CHOICE = "bad_choice"
+    NO_EFFECT = "no_effect"  # the stage does not read it
 
 
 class ArgumentRefused(InvalidRequest):
@@ -69,18 +71,29 @@ def catalogue() -> Catalogue:
     return Catalogue.model_validate_json(CATALOGUE_PATH.read_bytes())
 
 
-def check_arguments(arguments: Mapping[str, JsonValue], known: Catalogue | None = None) -> None:
+def check_arguments(
+    arguments: Mapping[str, JsonValue],
+    stage: Stage = Stage.SFT,
+    known: Catalogue | None = None,
+    *,
+    beside: Mapping[str, JsonValue] | None = None,
+) -> None:
     """Check arguments that a client wants to set.
 
     Raises ArgumentRefused for the first key that is unknown, belongs to the platform, is unsafe,
-    or has a value of the wrong type or outside its choices. ``known`` replaces the committed
-    catalogue, for a check against an installed version.
+    has no effect in ``stage``, or has a value of the wrong type or outside its choices. ``known``
+    replaces the committed catalogue, for a check against an installed version; ``beside`` are
+    arguments set elsewhere.
     """
     known = known or catalogue()
+    together = {**(beside or {}), **arguments}
     for key, value in arguments.items():
         _check_name(key, known)
         _check_value(key, value, known.arguments[key])
         _check_usable(key, value)
+        if (reason := idle(key, stage, together)) is not None and value is not None:
+            message = f"{key} is not accepted: {reason}"
+            raise ArgumentRefused(key, ArgumentProblem.NO_EFFECT, message)
 
 
 def check_template(name: str) -> None:
@@ -148,6 +161,9 @@ def _check_usable(key: str, value: JsonValue) -> None:
     if package is not None:
         message = f"{key} {value} needs {package}, which the training runtime does not have"
         raise ArgumentRefused(key, ArgumentProblem.UNSAFE, message)
+    if key == "pref_loss" and value == "kto_pair":
+        message = "pref_loss kto_pair has been retired; method kto takes its place"
+        raise ArgumentRefused(key, ArgumentProblem.BAD_CHOICE, message)
     if key in _NEVER_ZERO and value == 0:
         raise ArgumentRefused(key, ArgumentProblem.BAD_CHOICE, f"{key} must not be 0")
 

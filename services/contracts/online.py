@@ -92,7 +92,7 @@ class KlPenalty(Request):
 class OptimizerSettings(Request):
     """AdamW, and what is held in memory at once."""
 
-    training_type: TrainingType = TrainingType.FULL
+    training_type: Literal[TrainingType.FULL, TrainingType.LORA] = TrainingType.FULL
     lora: LoraSettings = Field(default_factory=LoraSettings)
     learning_rate: Annotated[Number, Field(gt=0.0, le=1.0)] = 1e-6
     weight_decay: Annotated[Number, Field(ge=0.0)] = 0.01

@@ -75,6 +75,8 @@ class LoraAdapter(NamedTuple):
 STOP_TOKENS = "stop_token_ids.json"
 """In a training's output folder: the tokens that end a response, for its checkpoints."""
 ADAPTER_CONFIG = "adapter_config.json"
+VALUE_HEAD = "value_head.safetensors"
+"""What the training of a reward model leaves beside the language model."""
 
 
 @dataclass(frozen=True)

@@ -5,10 +5,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from services.contracts.fine_tuning import DataFormat
-from services.datasets.formats import RowReader
+from services.contracts.training_rows import DataFormat, RowKind
 from services.datasets.messages import text_of
 from services.datasets.record import JsonValue
+from services.datasets.training_rows import Demonstration, TrainingRowReader
 
 Row = dict[str, Any]
 
@@ -43,18 +43,39 @@ class Conversation:
     tools: tuple[dict[str, Any], ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class ConversationRow:
+    """A row as conversations: two for a preference, the preferred one first; none for text.
+
+    ``label`` says whether the answer of a row with feedback is desirable; None for other kinds.
+    """
+
+    conversations: tuple[Conversation, ...]
+    label: bool | None = None
+
+
 class ConversationReader:
-    """Turns rows of one format into conversations; AUTO is decided by the first row."""
+    """Turns rows of one kind and format into conversations; AUTO is decided by the first row."""
 
-    def __init__(self, data_format: DataFormat) -> None:
-        self._rows = RowReader(data_format)
+    def __init__(self, kind: RowKind, data_format: DataFormat) -> None:
+        self._kind = kind
+        self._rows = TrainingRowReader(kind, data_format)
 
-    def read(self, row: JsonValue) -> Conversation:
-        """Check a row and return its conversation; a RowError names the path at fault."""
-        example = self._rows.read(row)
-        messages = tuple(_MESSAGES[self._rows.format](row))
-        last = max(index for index, message in enumerate(messages) if message.learned)
-        return Conversation(messages[: last + 1], _tools(example.tools))
+    def read(self, row: JsonValue) -> ConversationRow:
+        """Check a row and return its conversations; a RowError names the path at fault."""
+        checked = self._rows.read(row)
+        if self._kind is RowKind.TEXT:
+            return ConversationRow(())
+        conversations = tuple(
+            _conversation(self._rows.format, each) for each in checked.demonstrations
+        )
+        return ConversationRow(conversations, checked.label)
+
+
+def _conversation(data_format: DataFormat | None, given: Demonstration) -> Conversation:
+    messages = tuple(_MESSAGES[data_format](given.row))
+    last = max(index for index, message in enumerate(messages) if message.learned)
+    return Conversation(messages[: last + 1], _tools(given.example.tools))
 
 
 def _chat_messages(row: Row) -> Iterator[Message]:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from services.contracts.fine_tuning import DataFormat, unusable_column
+from services.contracts.training_rows import DataFormat
 from services.datasets.decoding import decode_within
 from services.datasets.messages import (
     Message,
@@ -59,34 +59,9 @@ def detect_format(row: dict[str, Any]) -> DataFormat:
     raise RowError(f"has none of the keys that mark a format: {known}")
 
 
-class RowReader:
-    """Checks rows of one format; with AUTO the first row with a known key decides which.
-
-    ``ignored`` collects the columns that training does not use.
-    """
-
-    def __init__(self, data_format: DataFormat) -> None:
-        self._format = data_format
-        self.ignored: set[str] = set()
-
-    @property
-    def format(self) -> DataFormat | None:
-        """The format of the rows, None while it is unknown."""
-        return None if self._format is DataFormat.AUTO else self._format
-
-    def read(self, row: JsonValue) -> Example:
-        """Check a row and return its content; raises RowError."""
-        if not isinstance(row, dict):
-            raise RowError(f"is {shown(row)}, not an object")
-        if self._format is DataFormat.AUTO:
-            self._format = detect_format(row)
-        example = _READERS[self._format](row)
-        if unknown := row.keys() - _USED[self._format]:
-            if (unusable := unusable_column(row)) is not None:
-                raise RowError(unusable)
-            if len(self.ignored) < MAX_IGNORED:
-                self.ignored |= {name for name in unknown if row[name] is not None}
-        return example
+def read_demonstration(data_format: DataFormat, row: dict[str, Any]) -> Example:
+    """Check a row of a known format and return its content; raises RowError."""
+    return _READERS[data_format](row)
 
 
 def read_chat(row: dict[str, Any]) -> Example:
@@ -277,8 +252,9 @@ _READERS: dict[DataFormat, Callable[[dict[str, Any]], Example]] = {
     DataFormat.ALPACA: read_alpaca,
 }
 
-_USED: dict[DataFormat, frozenset[str]] = {
+USED_COLUMNS: dict[DataFormat, frozenset[str]] = {
     DataFormat.CHAT: frozenset({"messages", "tools", "functions", "parallel_tool_calls"}),
     DataFormat.SHAREGPT: frozenset({"conversations", "system", "tools"}),
     DataFormat.ALPACA: frozenset({"instruction", "input", "output", "system", "history"}),
+    DataFormat.TEXT: frozenset({"text"}),
 }

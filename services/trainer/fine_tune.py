@@ -10,8 +10,8 @@ from services.contracts.fine_tuning import (
     HUB_DATASET_PREFIX,
     CreateFineTuningJob,
     Method,
-    SupervisedHyperparameters,
 )
+from services.contracts.offline import OfflineHyperparameters
 from services.core.artifacts import Artifacts
 from services.core.db.tables import FileRow
 from services.core.jobs.job import Job
@@ -28,11 +28,12 @@ class FineTune:
     model: ResolvedModel
     training_file: FileRow | None
     validation_file: FileRow | None
+    reference: ResolvedModel | None = None
 
     @property
-    def hyperparameters(self) -> SupervisedHyperparameters:
-        """The settings of a supervised method; ValueError for another."""
-        return self.method.as_supervised
+    def hyperparameters(self) -> OfflineHyperparameters:
+        """The settings of an offline method; ValueError for another."""
+        return self.method.as_offline
 
 
 def look_up(session: Session, job: Job, model_root: Path, artifacts: Artifacts) -> FineTune:
@@ -40,6 +41,8 @@ def look_up(session: Session, job: Job, model_root: Path, artifacts: Artifacts) 
     request = CreateFineTuningJob.model_validate(job.request)
     if request.method is None:
         raise InvalidRequest("is missing", param="method")
+    offline = request.method.offline
+    reference = None if offline is None else offline.named_reference
     return FineTune(
         job=job,
         request=request,
@@ -47,6 +50,7 @@ def look_up(session: Session, job: Job, model_root: Path, artifacts: Artifacts) 
         model=resolve_model(session, request.model, model_root, artifacts),
         training_file=_file(session, request.training_file, "training_file"),
         validation_file=_file(session, request.validation_file, "validation_file"),
+        reference=(resolve_model(session, reference, model_root, artifacts) if reference else None),
     )
 
 

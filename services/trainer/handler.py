@@ -54,7 +54,7 @@ class TrainingResult(BaseModel):
 
 
 class FineTuningHandler:
-    """Trains in the training runtime and registers the result: supervised methods with
+    """Trains in the training runtime and registers the result: offline methods with
     LLaMA-Factory, online ones with a learner and an engine of the job's own."""
 
     def __init__(self, settings: WorkerSettings) -> None:
@@ -79,9 +79,9 @@ class FineTuningHandler:
             tune = self._look_up(session, claim.job)
             if tune.method.online is not None:
                 return self._online(session, tune, claim, job_dir)
-        return self._supervised(tune, claim, job_dir)
+        return self._offline(tune, claim, job_dir)
 
-    def _supervised(self, tune: FineTune, claim: Claim, job_dir: Path) -> Launch:
+    def _offline(self, tune: FineTune, claim: Claim, job_dir: Path) -> Launch:
         """On several GPUs one process for each, under torch's launcher."""
         spec = training_spec(tune, self._artifacts)
         (job_dir / TRAINING_SPEC).write_text(spec.model_dump_json())
@@ -130,11 +130,11 @@ class FineTuningHandler:
 
     def _describe(self, tune: FineTune, trained: TrainingResult) -> TrainedModel:
         request = tune.request
-        lora = trained.kind is TrainingType.LORA
+        is_adapter = trained.kind is TrainingType.LORA
         return TrainedModel(
             id=_model_name(request.model, request.suffix, tune.job.id),
-            kind=ModelKind.ADAPTER if lora else ModelKind.FULL,
-            base=tune.model.base if lora else None,
+            kind=ModelKind.ADAPTER if is_adapter else ModelKind.FULL,
+            base=tune.model.base if is_adapter else None,
             path=trained.model_dir,
             lineage=Lineage(
                 job_id=tune.job.id,

@@ -11,7 +11,7 @@ import ijson
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from services.contracts.errors import InvalidRequest
-from services.contracts.fine_tuning import unusable_column
+from services.contracts.training_rows import unusable_column
 
 NAME = "dataset_info.json"
 DEFAULT_FOLDER = "data"

@@ -8,8 +8,8 @@ from pydantic import ValidationError
 
 from services.contracts.adaptation import TrainingType
 from services.contracts.errors import InvalidRequest
-from services.contracts.fine_tuning import SupervisedHyperparameters
 from services.contracts.llamafactory import catalogue, check_arguments, check_template, refusal
+from services.contracts.offline import SupervisedHyperparameters
 from services.contracts.yaml_text import parse_yaml
 
 MAX_YAML_CHARACTERS = 256 * 1024

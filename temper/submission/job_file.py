@@ -13,8 +13,8 @@ from services.contracts.files import FilePurpose
 from services.contracts.fine_tuning import HUB_DATASET_PREFIX, CreateFineTuningJob
 from services.contracts.indexes import CreateIndexingJob
 from services.contracts.jobs import JobKind
-from services.contracts.llamafactory import check_arguments, check_template
 from services.contracts.multi_turn import conversation_warnings
+from services.contracts.offline import OfflineHyperparameters
 from services.contracts.rollouts import CreateRollout
 from services.contracts.yaml_text import parse_yaml
 from temper.formats.published_runs import is_published
@@ -108,16 +108,15 @@ def _warnings(request: JobRequest) -> list[str]:
 
 def _check_llamafactory(request: CreateFineTuningJob, job_file: Path) -> None:
     """Reject what the gateway would reject, before uploading anything."""
-    places = {"hyperparameters": request.hyperparameters}
-    if request.method is not None and request.method.supervised is not None:
-        places["method.supervised.hyperparameters"] = request.method.supervised.hyperparameters
+    places: dict[str, OfflineHyperparameters | None] = {"hyperparameters": request.hyperparameters}
+    if request.method is not None:
+        name = f"method.{request.method.type.value}.hyperparameters"
+        places[name] = request.method.offline
     for place, hyperparameters in places.items():
         if hyperparameters is None:
             continue
         try:
-            check_arguments(hyperparameters.llamafactory)
-            if hyperparameters.template is not None:
-                check_template(hyperparameters.template)
+            hyperparameters.check_library_arguments()
         except InvalidRequest as error:
             field = f"{place}.{error.param}"
             raise SubmissionError(f"{job_file}: {field}: {error.message}") from error

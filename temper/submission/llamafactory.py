@@ -8,9 +8,8 @@ from services.contracts.fine_tuning import (
     HUB_DATASET_PREFIX,
     CreateFineTuningJob,
     Method,
-    SupervisedHyperparameters,
-    SupervisedMethod,
 )
+from services.contracts.offline import SupervisedHyperparameters, SupervisedMethod
 from temper.formats.llamafactory_datasets import Dataset, DatasetInfo, merge
 from temper.formats.llamafactory_yaml import LlamaFactoryJob, parse_llamafactory_yaml
 from temper.submission.submission import LocalFile, Submission, SubmissionError

@@ -55,6 +55,60 @@ def test_a_job_has_the_openai_fields(submit: Submit, training_file: str) -> None
     assert (job.result_files, job.integrations) == ([], None)
 
 
+def test_a_dpo_job_has_openais_method(submit: Submit) -> None:
+    hyperparameters = {
+        "beta": 0.2,
+        "batch_size": 4,
+        "learning_rate_multiplier": 0.5,
+        "n_epochs": 2,
+    }
+
+    job = submit("succeed", method={"type": "dpo", "dpo": {"hyperparameters": hyperparameters}})
+
+    assert job.method is not None
+    assert job.method.dpo is not None
+    assert job.method.dpo.hyperparameters is not None
+    assert job.method.type == "dpo"
+    assert job.method.dpo.hyperparameters.beta == 0.2
+    assert (job.hyperparameters.n_epochs, job.hyperparameters.batch_size) == (2, 4)
+
+
+@pytest.mark.parametrize("method", ["dpo", "kto", "reward_model", "pretraining"])
+def test_an_offline_method_needs_no_settings(submit: Submit, method: str) -> None:
+    job = submit("succeed", extra_body={"method": {"type": method}})
+
+    assert job.hyperparameters.n_epochs == "auto"
+
+
+@pytest.mark.parametrize(
+    ("method", "param", "message"),
+    [
+        (
+            {"type": "dpo", "dpo": {"hyperparameters": {"loss": "orpo", "label_smoothing": 0.1}}},
+            "method.dpo.hyperparameters",
+            "label_smoothing has an effect with loss sigmoid only",
+        ),
+        (
+            {"type": "kto", "kto": {"hyperparameters": {"reference_model": "nowhere"}}},
+            "method.kto.hyperparameters.reference_model",
+            "no model 'nowhere'",
+        ),
+        (
+            {"type": "dpo", "dpo": {"hyperparameters": {"llamafactory": {"kto_chosen_weight": 2}}}},
+            "method.dpo.hyperparameters.llamafactory.kto_chosen_weight",
+            "it has an effect in stage kto, not in dpo",
+        ),
+    ],
+)
+def test_a_setting_without_effect_is_refused(
+    submit: Submit, method: dict[str, Any], param: str, message: str
+) -> None:
+    with pytest.raises(openai.BadRequestError, match=message) as raised:
+        submit("succeed", extra_body={"method": method})
+
+    assert raised.value.param == param
+
+
 def test_a_job_runs_to_success(client: openai.OpenAI, submit: Submit, wait_until: Wait) -> None:
     job = wait_until(submit("succeed").id, "succeeded")
 

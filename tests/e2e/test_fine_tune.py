@@ -14,12 +14,11 @@ from services.contracts.fine_tuning import (
     CreateFineTuningJob,
     FineTuningJob,
     Method,
-    SupervisedHyperparameters,
-    SupervisedMethod,
 )
 from services.contracts.graders import RegexGrader
 from services.contracts.jobs import JobStatus
 from services.contracts.models import ModelKind
+from services.contracts.offline import SupervisedHyperparameters, SupervisedMethod
 from tests.e2e.conftest import Platform
 
 pytestmark = [pytest.mark.runtime, pytest.mark.timeout(900)]

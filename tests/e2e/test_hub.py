@@ -14,12 +14,11 @@ from services.contracts.fine_tuning import (
     CreateFineTuningJob,
     FineTuningJob,
     Method,
-    SupervisedHyperparameters,
-    SupervisedMethod,
 )
 from services.contracts.graders import RegexGrader
 from services.contracts.jobs import JobError, JobStatus
 from services.contracts.models import RegisterModel
+from services.contracts.offline import SupervisedHyperparameters, SupervisedMethod
 from services.core.artifacts import Artifacts
 from temper.demo.addition.data import write_data
 from tests.e2e.conftest import Platform, running_platform

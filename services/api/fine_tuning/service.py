@@ -21,18 +21,15 @@ from services.contracts.fine_tuning import (
     CreateFineTuningJob,
     FineTuningJob,
     Method,
-    SupervisedMethod,
 )
 from services.contracts.jobs import JobKind, JobStatus
-from services.contracts.llamafactory import check_arguments, check_template
 from services.contracts.models import HubName
+from services.contracts.offline import SupervisedMethod
 from services.core.db.tables import CheckpointRow
 from services.core.jobs.job import Job, NewJob
 from services.core.jobs.queues import TRAINING
 from services.core.jobs.store import create_job
 from services.core.registry import checkpoint_name
-
-HYPERPARAMETERS = "method.supervised.hyperparameters"
 
 
 def create_fine_tuning_job(
@@ -49,6 +46,7 @@ def create_fine_tuning_job(
     if request.validation_file is not None:
         _check_file(session, request.validation_file, "validation_file")
     _check_llamafactory(request)
+    _check_reference(session, request)
     check_online(session, request, settings)
     warnings = online_warnings(request)
     new = NewJob.of(JobKind.FINE_TUNING, "ftjob", TRAINING, request, request.gpus, warnings)
@@ -90,16 +88,21 @@ def _check_hub_dataset(reference: str, param: str) -> None:
 
 
 def _check_llamafactory(request: CreateFineTuningJob) -> None:
-    if request.method is None or request.method.supervised is None:
+    if request.method is None or request.method.offline is None:
         return
-    hyperparameters = request.method.supervised.hyperparameters
+    hyperparameters = request.method.offline
     try:
-        check_arguments(hyperparameters.llamafactory)
-        if hyperparameters.template is not None:
-            check_template(hyperparameters.template)
+        hyperparameters.check_library_arguments()
     except InvalidRequest as error:
-        error.param = f"{HYPERPARAMETERS}.{error.param}"
+        error.param = f"method.{request.method.type.value}.hyperparameters.{error.param}"
         raise
+
+
+def _check_reference(session: Session, request: CreateFineTuningJob) -> None:
+    offline = None if request.method is None else request.method.offline
+    if request.method is not None and offline is not None and offline.named_reference:
+        place = f"method.{request.method.type.value}.hyperparameters.reference_model"
+        require_model(session, offline.named_reference, place)
 
 
 _OPENAI_NAMES = ("n_epochs", "batch_size", "learning_rate_multiplier")
@@ -111,7 +114,8 @@ def fine_tuning_view(job: Job) -> FineTuningJob:
     request = CreateFineTuningJob.model_validate(job.request)
     settings: dict[str, Any] = request.method.model_dump(mode="json") if request.method else {}
     method = {name: value for name, value in settings.items() if value is not None}
-    hyperparameters = method.get("supervised", {}).get("hyperparameters", {})
+    chosen = method.get(str(method.get("type")), {})
+    hyperparameters = chosen.get("hyperparameters", {})
     result = job.result or {}
     finish = int(time.time() + job.eta_seconds) if job.eta_seconds is not None else None
     return FineTuningJob(

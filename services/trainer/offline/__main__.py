@@ -1,4 +1,4 @@
-"""The training child: runs one supervised fine-tune and reports its progress.
+"""The training child: runs one stage of offline training and reports its progress.
 
     python -m services.trainer.offline JOB_DIR
 
@@ -46,14 +46,16 @@ def main() -> int:
     try:
         enter(phase)
         spec = TrainingSpec.model_validate_json((job_dir / SPEC).read_bytes())
-        check_arguments(spec.arguments)
+        check_arguments(spec.arguments, spec.stage, beside=spec.stage_arguments)
         if spec.template is not None:
             check_template(spec.template)
         # Imported late: it takes seconds, and the libraries read the environment on import.
         import_module(f"{_PACKAGE}.dataset").check_hub_datasets(spec, context.data_dir)
         hub = import_module("services.trainer.hub")
         model = hub.model_folder(spec.model, job_dir, enter)
-        preparation = import_module(f"{_PACKAGE}.preparation").prepare(spec, model, context)
+        reference = spec.reference and hub.model_folder(spec.reference.model, job_dir, enter)
+        prepare = import_module(f"{_PACKAGE}.preparation").prepare
+        preparation = prepare(spec, model, reference, context)
         import_module(f"{_PACKAGE}.training").train(spec, preparation, context)
     except Paused:
         if leads():

@@ -8,6 +8,7 @@ from pydantic import JsonValue
 
 from services.contracts.adaptation import TrainingType
 from services.contracts.llamafactory import ArgumentProblem, ArgumentRefused
+from services.contracts.stages import Stage
 from services.trainer.offline.spec import TrainingSpec
 
 TRAINING_DATASET = "training"
@@ -15,6 +16,9 @@ VALIDATION_DATASET = "validation"
 
 _TOKENS_PER_DEVICE = 16_384
 """Token budget per device and step: rows of maximum length are batched up to this many."""
+
+_SEQUENCES_PER_ROW = {Stage.SFT: 1, Stage.PT: 1, Stage.DPO: 2, Stage.RM: 2, Stage.KTO: 2}
+"""A pair has two answers; KTO also reads each prompt with the answer of another row."""
 
 _ROWS_PER_PREPROCESSING_WORKER = 10_000
 _NEEDS_GPU = ("bf16", "fp16", "tf32", "pure_bf16", "bf16_full_eval", "fp16_full_eval")
@@ -30,6 +34,7 @@ class TrainingEnvironment:
     template: str
     rows: int
     has_validation: bool
+    reference: Path | None = None
     resume_from: Path | None = None
     devices: int = 1
     cpu_cores: int = 1
@@ -38,13 +43,14 @@ class TrainingEnvironment:
 
 
 def build_arguments(spec: TrainingSpec, place: TrainingEnvironment) -> dict[str, Any]:
-    """The complete arguments for LLaMA-Factory's sft stage.
+    """The complete arguments for the spec's stage of LLaMA-Factory.
 
     Precedence: arguments that the platform owns, then the client's ``arguments``, then the spec's
     fields and our defaults. Raises ArgumentRefused for batch sizes that do not divide evenly.
     """
     return {
         **_defaults(spec, place),
+        **spec.stage_arguments,
         **_batch(spec, place.devices),
         **_allowed(spec.arguments, place),
         **_platform_owned(spec, place),
@@ -129,7 +135,8 @@ def _positive(spec: TrainingSpec, name: str) -> int:
 
 def _fitting_rows(spec: TrainingSpec) -> int:
     longest = spec.arguments.get("cutoff_len")
-    return max(1, _TOKENS_PER_DEVICE // (longest if isinstance(longest, int) else spec.max_seq_len))
+    length = longest if isinstance(longest, int) else spec.max_seq_len
+    return max(1, _TOKENS_PER_DEVICE // (length * _SEQUENCES_PER_ROW[spec.stage]))
 
 
 def _divide(rows: int, parts: int, name: str) -> int:
@@ -144,7 +151,7 @@ def _divide(rows: int, parts: int, name: str) -> int:
 
 def _platform_owned(spec: TrainingSpec, place: TrainingEnvironment) -> dict[str, Any]:
     owned: dict[str, Any] = {
-        "stage": "sft",
+        "stage": spec.stage.value,
         "do_train": True,
         "finetuning_type": spec.method.value,
         "model_name_or_path": str(place.model),
@@ -167,6 +174,10 @@ def _platform_owned(spec: TrainingSpec, place: TrainingEnvironment) -> dict[str,
     }
     if spec.adapter is not None:
         owned["adapter_name_or_path"] = str(spec.adapter)
+    if place.reference is not None:
+        owned["ref_model"] = str(place.reference)
+    if spec.reference is not None and spec.reference.adapter is not None:
+        owned["ref_model_adapters"] = str(spec.reference.adapter)
     if place.has_validation:
         owned["eval_dataset"] = VALIDATION_DATASET
     return owned

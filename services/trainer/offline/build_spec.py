@@ -2,23 +2,31 @@
 
 from services.contracts.adaptation import TrainingType
 from services.contracts.errors import InvalidRequest
-from services.contracts.fine_tuning import (
-    HUB_DATASET_PREFIX,
-    DataFormat,
-    SupervisedHyperparameters,
-)
+from services.contracts.fine_tuning import HUB_DATASET_PREFIX
+from services.contracts.offline import OfflineHyperparameters
+from services.contracts.stages import Stage
+from services.contracts.training_rows import DataFormat
 from services.core.artifacts import Artifacts
 from services.core.db.tables import FileRow
-from services.core.registry import source_of
+from services.core.registry import ResolvedModel, source_of
 from services.trainer.fine_tune import FineTune
-from services.trainer.offline.spec import DataSource, Lora, TrainingFilesSpec, TrainingSpec
+from services.trainer.offline.spec import (
+    DataSource,
+    Lora,
+    Reference,
+    TrainingFilesSpec,
+    TrainingSpec,
+)
 
 AUTO_EPOCHS = 3.0
 
 AUTO_BATCH_SIZE = 16
 
-BASE_LEARNING_RATE = {TrainingType.FULL: 1e-5, TrainingType.LORA: 1e-4}
+BASE_LEARNING_RATE = {TrainingType.FULL: 1e-5, TrainingType.FREEZE: 1e-5, TrainingType.LORA: 1e-4}
 """What a learning_rate_multiplier of 1 means."""
+
+GENTLE = {Stage.DPO: 0.05, Stage.KTO: 0.05}
+"""Share of it for stages that move a model that is trained already."""
 
 BATCH_ARGUMENTS = frozenset({"per_device_train_batch_size", "gradient_accumulation_steps"})
 
@@ -33,6 +41,7 @@ def validation_spec(tune: FineTune, artifacts: Artifacts) -> TrainingFilesSpec |
         validation_file=(
             source_of(tune.validation_file, artifacts) if tune.validation_file else None
         ),
+        rows=tune.hyperparameters.rows,
         data_format=tune.hyperparameters.data_format,
         max_seq_length=tune.hyperparameters.max_seq_length,
         tokenizer_file=tokenizer if tokenizer and tokenizer.is_file() else None,
@@ -46,6 +55,9 @@ def training_spec(tune: FineTune, artifacts: Artifacts) -> TrainingSpec:
         raise InvalidRequest("an adapter is trained further with training_type lora", param="model")
     return TrainingSpec(
         job_id=tune.job.id,
+        stage=settings.stage,
+        stage_arguments=settings.stage_arguments,
+        reference=_reference(tune.reference),
         model=tune.model.weights,
         adapter=tune.model.adapter,
         training_data=_data(
@@ -76,6 +88,10 @@ def training_spec(tune: FineTune, artifacts: Artifacts) -> TrainingSpec:
     )
 
 
+def _reference(model: ResolvedModel | None) -> Reference | None:
+    return None if model is None else Reference(model=model.weights, adapter=model.adapter)
+
+
 def _data(
     reference: str, row: FileRow | None, data_format: DataFormat, artifacts: Artifacts
 ) -> DataSource:
@@ -84,16 +100,15 @@ def _data(
     return DataSource(path=artifacts.file(row.id), format=data_format)
 
 
-def _batch_size(settings: SupervisedHyperparameters) -> int | None:
+def _batch_size(settings: OfflineHyperparameters) -> int | None:
     if settings.batch_size != "auto":
         return settings.batch_size
     return None if BATCH_ARGUMENTS & settings.llamafactory.keys() else AUTO_BATCH_SIZE
 
 
-def _learning_rate(settings: SupervisedHyperparameters) -> float:
+def _learning_rate(settings: OfflineHyperparameters) -> float:
     if settings.learning_rate is not None:
         return settings.learning_rate
     multiplier = settings.learning_rate_multiplier
-    return BASE_LEARNING_RATE[settings.training_type] * (
-        1.0 if multiplier == "auto" else multiplier
-    )
+    base = BASE_LEARNING_RATE[settings.training_type] * GENTLE.get(settings.stage, 1.0)
+    return base * (1.0 if multiplier == "auto" else multiplier)

@@ -1,8 +1,8 @@
 """Prepares a job's data in the form that LLaMA-Factory reads.
 
-Every row becomes turns of its sharegpt format. Its own reader of OpenAI's format is not used: in
-0.9.5 it appends "detailed thinking off" to system messages, drops text beside tool calls and
-skips rows that it cannot pair. Without a template name the turns already hold the text that the
+Every conversation becomes turns of its sharegpt format. Its own reader of OpenAI's format is not
+used: in 0.9.5 it appends "detailed thinking off" to system messages, drops text beside tool calls
+and skips rows that it cannot pair. Without a template name the turns already hold the text that the
 model's chat template renders, and LLaMA-Factory's ``empty`` template only joins them.
 """
 
@@ -10,7 +10,6 @@ import hashlib
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -19,16 +18,13 @@ from huggingface_hub import hf_hub_download
 from huggingface_hub.errors import RemoteEntryNotFoundError
 from pydantic import BaseModel, ConfigDict
 
-from services.datasets.conversation import Conversation, ConversationReader
+from services.contracts.training_rows import RowKind
 from services.datasets.reader import open_records
 from services.datasets.record import Problem, Record, RowError, UnreadableFile
 from services.trainer.hub import explained
 from services.trainer.offline.arguments import TRAINING_DATASET, VALIDATION_DATASET
-from services.trainer.offline.rendering import ChatTemplate, alternate, render
+from services.trainer.offline.examples import ExampleReader, Layout, described
 from services.trainer.offline.spec import DataSource, TrainingSpec
-
-RENDERED = "empty"
-"""LLaMA-Factory's template that adds nothing to the texts it is given."""
 
 _PREPARED = "prepared.json"
 _DATASET_INFO = "dataset_info.json"
@@ -45,34 +41,6 @@ class PreparedData(BaseModel):
     training_rows: int
     validation_rows: int
     last_response: str
-
-
-@dataclass(frozen=True)
-class Layout:
-    """How conversations become text: by ``chat_template``, or by a named template of the library.
-
-    For a named template, ``between_results`` joins the results of parallel tool calls and
-    ``stop_words`` end a turn.
-    """
-
-    name: str
-    chat_template: ChatTemplate | None = None
-    between_results: str = "\n"
-    stop_words: tuple[str, ...] = ()
-
-    def examples(self, conversation: Conversation) -> Iterator[dict[str, Any]]:
-        """Rows of LLaMA-Factory's sharegpt format; raises RowError."""
-        if self.chat_template is None:
-            system, turns = alternate(conversation, self.between_results)
-            tools = json.dumps(conversation.tools, ensure_ascii=False) if conversation.tools else ""
-            yield {"conversations": turns, "system": system, "tools": tools}
-            return
-        for example in render(conversation, self.chat_template):
-            turns = []
-            for exchange in example:
-                turns.append({"from": "human", "value": exchange.context})
-                turns.append({"from": "gpt", "value": exchange.response})
-            yield {"conversations": turns, "system": "", "tools": ""}
 
 
 def prepared_data(data_dir: Path, spec: TrainingSpec) -> PreparedData | None:
@@ -93,16 +61,18 @@ def prepare_data(
     the row and the field at fault.
     """
     data_dir.mkdir(parents=True, exist_ok=True)
-    training = _Writer(data_dir / f"{TRAINING_DATASET}.jsonl", layout, progress)
+    training = _Writer(data_dir / f"{TRAINING_DATASET}.jsonl", spec.rows, layout, progress)
     training.write(spec.training_data)
     if not training.rows:
         raise UnreadableFile("the training data has no rows")
     names = [TRAINING_DATASET]
-    validation = _Writer(data_dir / f"{VALIDATION_DATASET}.jsonl", layout, progress)
+    validation = _Writer(data_dir / f"{VALIDATION_DATASET}.jsonl", spec.rows, layout, progress)
     if spec.validation_data is not None:
         validation.write(spec.validation_data)
         names.append(VALIDATION_DATASET)
-    _write_json(data_dir / _DATASET_INFO, {name: _described(f"{name}.jsonl") for name in names})
+    _write_json(
+        data_dir / _DATASET_INFO, {name: described(spec.rows, f"{name}.jsonl") for name in names}
+    )
     prepared = PreparedData(
         fingerprint=_fingerprint(spec),
         template=layout.name,
@@ -117,21 +87,24 @@ def prepare_data(
 class _Writer:
     _ROWS_PER_PROGRESS = 50_000
 
-    def __init__(self, path: Path, layout: Layout, progress: Callable[[int], None]) -> None:
+    def __init__(
+        self, path: Path, kind: RowKind, layout: Layout, progress: Callable[[int], None]
+    ) -> None:
         self.rows = 0
         self.last_response = ""
         self._path = path
+        self._kind = kind
         self._layout = layout
         self._progress = progress
 
     def write(self, source: DataSource) -> None:
-        reader = ConversationReader(source.format)
+        reader = ExampleReader(self._kind, source.format, self._layout)
         with open(self._path, "w", encoding="utf-8") as file:
             for record in read_rows(source):
                 with _located(record):
-                    for example in self._layout.examples(reader.read(record.value)):
-                        file.write(json.dumps(example, ensure_ascii=False) + "\n")
-                        self.last_response = example["conversations"][-1]["value"]
+                    for example in reader.read(record.value):
+                        file.write(json.dumps(example.row, ensure_ascii=False) + "\n")
+                        self.last_response = example.last_response
                 self.rows += 1
                 if self.rows % self._ROWS_PER_PROGRESS == 0:
                     self._progress(self.rows)
@@ -145,17 +118,9 @@ def _located(record: Record) -> Iterator[None]:
         raise UnreadableFile(error.message, row=record.row) from None
 
 
-def _described(file_name: str) -> dict[str, Any]:
-    return {
-        "file_name": file_name,
-        "formatting": "sharegpt",
-        "columns": {"messages": "conversations", "system": "system", "tools": "tools"},
-    }
-
-
 def _fingerprint(spec: TrainingSpec) -> str:
     content = spec.model_dump_json(
-        include={"model", "training_data", "validation_data", "template"}
+        include={"model", "stage", "training_data", "validation_data", "template"}
     )
     return hashlib.sha256(content.encode()).hexdigest()
 

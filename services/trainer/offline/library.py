@@ -1,8 +1,8 @@
 """The seams of LLaMA-Factory that are not its stable interface; holds for version 0.9.5.
 
 It imports torchaudio wherever it prepares data, even for text, and torchaudio has no wheel that
-loads beside a CPU build of torch; text training calls nothing in it. Its sft stage is one function:
-the phases inside show only where it calls other functions of ``train.sft.workflow`` by name.
+loads beside a CPU build of torch; text training calls nothing in it. Each stage is one function:
+the phases inside show only where it calls other functions of ``train.STAGE.workflow`` by name.
 """
 
 import sys
@@ -12,6 +12,8 @@ from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
+
+from services.contracts.stages import Stage
 
 _PHASES = {
     "load_tokenizer": "loading_model",
@@ -31,9 +33,9 @@ def llamafactory_module(name: str) -> ModuleType:
     return import_module(f"llamafactory.{name}")
 
 
-def report_phases(enter: Callable[[str], None]) -> None:
+def report_phases(stage: Stage, enter: Callable[[str], None]) -> None:
     """Call ``enter`` with the phase when each of these steps begins."""
-    workflow = llamafactory_module("train.sft.workflow")
+    workflow = llamafactory_module(f"train.{stage.value}.workflow")
     for name, phase in _PHASES.items():
         setattr(workflow, name, _entering(getattr(workflow, name), phase, enter))
 

@@ -9,14 +9,10 @@ from typing import Any
 
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
+from services.contracts.training_rows import RowKind
 from services.trainer.errors import TrainingFailure
-from services.trainer.offline.dataset import (
-    RENDERED,
-    Layout,
-    PreparedData,
-    prepare_data,
-    prepared_data,
-)
+from services.trainer.offline.dataset import PreparedData, prepare_data, prepared_data
+from services.trainer.offline.examples import RENDERED, Layout
 from services.trainer.offline.job_dir import Context
 from services.trainer.offline.library import llamafactory_module
 from services.trainer.offline.spec import TrainingSpec
@@ -31,9 +27,12 @@ class Preparation:
     model: Path
     data: PreparedData
     stop_token_ids: list[int]
+    reference: Path | None = None
 
 
-def prepare(spec: TrainingSpec, model: Path, context: Context) -> Preparation:
+def prepare(
+    spec: TrainingSpec, model: Path, reference: Path | None, context: Context
+) -> Preparation:
     """Prepare the data for a model, once for all processes and attempts."""
     context.enter("loading_model")
     tokenizer = load_tokenizer(model)
@@ -44,7 +43,8 @@ def prepare(spec: TrainingSpec, model: Path, context: Context) -> Preparation:
         data = prepare_data(spec, chosen, context.data_dir, _reporting(context))
     elif data is None:
         data = _await_data(spec, context)
-    return Preparation(model, data, stop_token_ids(tokenizer, chosen, data.last_response))
+    stops = stop_token_ids(tokenizer, chosen, data.last_response)
+    return Preparation(model, data, stops, reference)
 
 
 def _reporting(context: Context) -> Callable[[int], None]:
@@ -72,7 +72,12 @@ def load_tokenizer(model: Path) -> PreTrainedTokenizerBase:
 
 
 def layout(spec: TrainingSpec, tokenizer: PreTrainedTokenizerBase) -> Layout:
-    """How conversations become text for this model; raises TrainingFailure without a template."""
+    """How rows become text for this model; raises TrainingFailure without a template.
+
+    Plain text needs none.
+    """
+    if spec.rows is RowKind.TEXT:
+        return Layout(RENDERED)
     if spec.template is not None:
         return _named_layout(spec.template)
     if not tokenizer.chat_template:

@@ -17,7 +17,12 @@ from services.trainer.offline.job_dir import (
     mark_complete,
 )
 
-_METRICS = ("loss", "eval_loss", "eval_accuracy", "learning_rate", "grad_norm", "epoch")
+_METRICS = (
+    *("loss", "eval_loss", "eval_accuracy", "learning_rate", "grad_norm", "epoch"),
+    *("kl", "eval_kl", "sft_loss", "eval_sft_loss", "odds_ratio_loss", "eval_odds_ratio_loss"),
+)
+_FAMILIES = ("rewards", "logps", "logits", "count")
+"""Of preference stages: ``rewards/chosen`` and so on, of a validation ``eval_rewards/chosen``."""
 _PROGRESS_SECONDS = 1.0
 
 
@@ -75,7 +80,7 @@ class ProgressCallback(TrainerCallback):  # type: ignore[misc]
         if "train_loss" in logs:
             self.outcome.train_loss = logs["train_loss"]
             return
-        values = {name: logs[name] for name in _METRICS if name in logs}
+        values = {name: logs[name] for name in logs if _is_metric(name)}
         if not values:
             return
         if "loss" in values:
@@ -153,3 +158,8 @@ class ProgressCallback(TrainerCallback):  # type: ignore[misc]
         left = state.max_steps - state.global_step
         eta = (self._last_progress - self._began) / done * left if done else None
         self._context.reporter.progress(state.global_step, state.max_steps, eta)
+
+
+def _is_metric(name: str) -> bool:
+    family, slash, _ = name.removeprefix("eval_").partition("/")
+    return name in _METRICS or (bool(slash) and family in _FAMILIES)

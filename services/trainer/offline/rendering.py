@@ -56,6 +56,19 @@ def render(conversation: Conversation, template: ChatTemplate) -> Iterator[list[
     yield example
 
 
+def render_answer(conversation: Conversation, template: ChatTemplate) -> Exchange:
+    """The last answer of a conversation after everything before it."""
+    tools = list(conversation.tools)
+    messages = [as_chat_message(message) for message in conversation.messages]
+    prompt = template(messages[:-1], tools, prompt=True)
+    written = template(messages, tools, prompt=False)
+    start = _shared_length(prompt, written)
+    response = written[start:].rstrip()
+    if not response:
+        raise RowError("the chat template renders nothing for the answer")
+    return Exchange(written[:start], response)
+
+
 def _shared_length(prompt: str, written: str) -> int:
     """Where the response begins: after the prompt, unless the template writes it differently."""
     if written.startswith(prompt):

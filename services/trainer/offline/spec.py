@@ -1,4 +1,4 @@
-"""The specs of a supervised fine-tune's children: ``validation.json`` and ``spec.json``.
+"""The specs of offline training's children: ``validation.json`` and ``spec.json``.
 
 Imported by the worker too, so nothing here needs the training runtime.
 """
@@ -8,7 +8,8 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 
 from services.contracts.adaptation import TrainingType
-from services.contracts.fine_tuning import DataFormat
+from services.contracts.stages import Stage
+from services.contracts.training_rows import DataFormat, RowKind
 from services.core.artifacts import ModelSource, SourceFile
 from services.datasets.validate import ValidationSpec
 
@@ -24,6 +25,7 @@ class TrainingFilesSpec(ValidationSpec):
 
     training_file: SourceFile
     validation_file: SourceFile | None = None
+    rows: RowKind = RowKind.DEMONSTRATION
     data_format: DataFormat = DataFormat.AUTO
     max_seq_length: int = Field(ge=1)
     tokenizer_file: Path | None = None
@@ -58,17 +60,29 @@ class Lora(_Part):
     targets: list[str] | None = None
 
 
-class TrainingSpec(_Part):
-    """One supervised fine-tune.
+class Reference(_Part):
+    """The model that a preference method compares with, and an adapter over it."""
 
-    ``batch_size`` counts rows per optimizer step over all devices; null leaves it to
-    ``arguments``. ``template`` is a template name of LLaMA-Factory's; null trains on exactly what
-    the model's own chat template renders. ``arguments`` holds LLaMA-Factory's own names, checked
-    by ``services.contracts.llamafactory``, and wins over the fields beside it. With
-    ``resume`` the newest complete checkpoint in the job directory is continued.
+    model: ModelSource
+    adapter: Path | None = None
+
+
+class TrainingSpec(_Part):
+    """One training.
+
+    ``stage_arguments`` are the settings of the stage alone, under LLaMA-Factory's names.
+    ``reference`` None means the model itself as it was before. ``batch_size`` counts rows per
+    optimizer step over all devices; null leaves it to ``arguments``. ``template`` is a template
+    name of LLaMA-Factory's; null trains on exactly what the model's own chat template renders.
+    ``arguments`` holds LLaMA-Factory's own names, checked by ``services.contracts.llamafactory``,
+    and wins over the fields beside it. With ``resume`` the newest complete checkpoint in the job
+    directory is continued.
     """
 
     job_id: str
+    stage: Stage = Stage.SFT
+    stage_arguments: dict[str, JsonValue] = Field(default_factory=dict)
+    reference: Reference | None = None
     model: ModelSource
     adapter: Path | None = Field(default=None, description="Adapter folder to start from.")
     training_data: DataSource
@@ -90,3 +104,17 @@ class TrainingSpec(_Part):
         if self.adapter is not None and self.method is not TrainingType.LORA:
             raise ValueError("an adapter to start from needs method lora")
         return self
+
+    @property
+    def rows(self) -> RowKind:
+        """The kind of rows that the stage learns from."""
+        return _ROWS[self.stage]
+
+
+_ROWS = {
+    Stage.SFT: RowKind.DEMONSTRATION,
+    Stage.DPO: RowKind.PREFERENCE,
+    Stage.RM: RowKind.PREFERENCE,
+    Stage.KTO: RowKind.FEEDBACK,
+    Stage.PT: RowKind.TEXT,
+}

@@ -15,6 +15,7 @@ from transformers import AutoConfig
 
 from services.contracts.adaptation import TrainingType
 from services.contracts.llamafactory import check_arguments
+from services.contracts.stages import Stage
 from services.core.artifacts import write_stop_tokens
 from services.trainer.errors import TrainingFailure
 from services.trainer.model_files import collect_model, name_base, remove_unfinished
@@ -28,7 +29,9 @@ from services.trainer.offline.job_dir import Context, newest_complete, remove_in
 from services.trainer.offline.library import llamafactory_module, report_phases
 from services.trainer.offline.preparation import Preparation
 from services.trainer.offline.progress import Outcome, ProgressCallback
+from services.trainer.offline.reward_classifier import convert_to_classifier
 from services.trainer.offline.spec import TrainingSpec
+from services.trainer.offline.trainers import install_trainers
 from services.trainer.step_metrics import write_step_metrics
 
 _LIBRARIES = ("llamafactory", "torch", "transformers", "peft", "trl", "accelerate", "datasets")
@@ -38,11 +41,12 @@ _PATHS = ("dataset_dir", "output_dir", "resume_from_checkpoint", "adapter_name_o
 def train(spec: TrainingSpec, preparation: Preparation, context: Context) -> None:
     """Train to the last step and write the result; raises what went wrong."""
     context.enter("configuring")
-    check_arguments(spec.arguments, installed_catalogue())
+    known = installed_catalogue()
+    check_arguments(spec.arguments, spec.stage, known, beside=spec.stage_arguments)
     arguments = build_arguments(spec, _environment(spec, preparation, context))
     if context.leads:
         write_stop_tokens(context.output_dir, preparation.stop_token_ids)
-    outcome = _run(arguments, context)
+    outcome = _run(spec.stage, arguments, context)
     if context.leads:
         _finish(spec, arguments, outcome, preparation, context)
 
@@ -58,6 +62,7 @@ def _environment(
         template=preparation.data.template,
         rows=preparation.data.training_rows,
         has_validation=preparation.data.validation_rows > 0,
+        reference=preparation.reference,
         resume_from=checkpoint,
         devices=context.processes,
         cpu_cores=os.cpu_count() or 1,
@@ -87,8 +92,9 @@ def _announce(spec: TrainingSpec, place: TrainingEnvironment, context: Context) 
         context.reporter.message(f"resuming from {path}", checkpoint=path)
 
 
-def _run(arguments: dict[str, Any], context: Context) -> Outcome:
-    report_phases(context.enter)
+def _run(stage: Stage, arguments: dict[str, Any], context: Context) -> Outcome:
+    install_trainers(stage)
+    report_phases(stage, context.enter)
     callback = ProgressCallback(context)
     llamafactory_module("train.tuner").run_exp(arguments, callbacks=[callback])
     outcome = callback.outcome
@@ -108,12 +114,15 @@ def _finish(
 ) -> None:
     model = collect_model(context.output_dir, preparation.stop_token_ids)
     name_base(model.directory, spec.model)
-    if spec.method is TrainingType.FULL:
+    if spec.stage is Stage.RM:
+        convert_to_classifier(model.directory, preparation.model, preparation.stop_token_ids)
+    elif spec.method is not TrainingType.LORA:
         restore_precision(model.directory, preparation.model)
     shutil.rmtree(context.data_dir, ignore_errors=True)
     write_step_metrics(context.job_dir)
     context.reporter.finish(
-        kind=spec.method.value,
+        # The adapter of a reward model is merged.
+        kind=(TrainingType.FULL if spec.stage is Stage.RM else spec.method).value,
         model_dir=context.relative(model.directory),
         needs_merge=model.needs_merge,
         stop_token_ids=preparation.stop_token_ids,

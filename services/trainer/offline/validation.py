@@ -1,4 +1,4 @@
-"""Validation of the files of a supervised fine-tune, before it queues for a device.
+"""Validation of the files of offline training, before it queues for a device.
 
 Run as ``python -m services.trainer.offline.validation JOB_DIR`` (see services.datasets.validate).
 """
@@ -9,10 +9,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from services.contracts.base import JsonObject
-from services.contracts.fine_tuning import DataFormat
-from services.datasets.formats import RowReader
-from services.datasets.record import counted
-from services.datasets.scan import Scan, ScanReport
+from services.contracts.training_rows import DataFormat, RowKind
+from services.datasets.record import Problem, counted
+from services.datasets.scan import InvalidFile, Scan, ScanReport
+from services.datasets.training_rows import TrainingRowReader
 from services.datasets.validate import FileValidation, validate
 from services.trainer.offline.lengths import LengthStatistics, RowLengths, row_lengths
 from services.trainer.offline.spec import TrainingFilesSpec
@@ -20,12 +20,17 @@ from services.trainer.offline.spec import TrainingFilesSpec
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """Sums over the valid rows; ``turns`` counts the assistant's messages."""
+    """Sums over the valid rows; ``turns`` counts the assistant's messages.
+
+    ``desirable`` and ``undesirable`` count the labels of rows with feedback.
+    """
 
     messages: int = 0
     turns: int = 0
     tool_calls: int = 0
     rows_with_tools: int = 0
+    desirable: int = 0
+    undesirable: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,17 +69,21 @@ def check_training_file(spec: TrainingFilesSpec, file: FileValidation) -> JsonOb
     """Check every row, tell the user the lengths, and warn about rows that will be truncated."""
     report = scan_training_file(
         file.path,
+        spec.rows,
         spec.data_format,
         row_lengths(spec.tokenizer_file, spec.max_seq_length),
         max_errors=spec.max_errors,
         progress=file.progress,
     )
     report.scan.raise_errors(file.filename, code="invalid_training_file", param=file.param)
+    if spec.rows is RowKind.FEEDBACK and file.param == "training_file":
+        _check_both_labels(report.counts, file)
     file.message(report.summary(), **report.to_json())
     if report.ignored_columns:
         names = ", ".join(name[:100] for name in report.ignored_columns)
         file.message(f"columns that training does not use: {names}", "warn")
-    if report.lengths is not None and report.lengths.truncated:
+    # Text is cut into sequences, not truncated.
+    if report.lengths is not None and report.lengths.truncated and spec.rows is not RowKind.TEXT:
         file.message(
             f"{report.lengths.truncated:,} of {report.scan.rows:,} rows are longer than "
             f"max_seq_length ({spec.max_seq_length:,} tokens) and will be truncated",
@@ -83,8 +92,24 @@ def check_training_file(spec: TrainingFilesSpec, file: FileValidation) -> JsonOb
     return report.to_json()
 
 
+def _check_both_labels(counts: Counts, file: FileValidation) -> None:
+    """KTO compares desirable with undesirable answers."""
+    if counts.desirable and counts.undesirable:
+        return
+    only = "desirable" if counts.desirable else "undesirable"
+    problem = Problem(None, f"every answer is {only}; both kinds are needed")
+    raise InvalidFile(
+        file.filename,
+        [problem],
+        complete=True,
+        code="invalid_training_file",
+        param=file.param,
+    )
+
+
 def scan_training_file(
     path: Path,
+    kind: RowKind,
     data_format: DataFormat,
     lengths: RowLengths,
     *,
@@ -92,16 +117,19 @@ def scan_training_file(
     progress: Callable[[float], None],
 ) -> TrainingFileReport:
     """Read the whole file, or up to the first problem beyond ``max_errors``, in bounded memory."""
-    reader = RowReader(data_format)
+    reader = TrainingRowReader(kind, data_format)
     scan = Scan(path, reader.read, max_errors=max_errors, progress=progress)
-    messages = turns = tool_calls = with_tools = 0
-    for example in scan:
-        messages += len(example.turns)
-        turns += example.answers
-        tool_calls += example.tool_calls
-        with_tools += bool(example.tools)
-        lengths.add(example)
-    counts = Counts(messages, turns, tool_calls, with_tools)
+    messages = turns = tool_calls = with_tools = desirable = undesirable = 0
+    for row in scan:
+        for example in row.examples:
+            messages += len(example.turns)
+            turns += example.answers
+            tool_calls += example.tool_calls
+        with_tools += bool(row.examples[0].tools)
+        desirable += row.label is True
+        undesirable += row.label is False
+        lengths.add(row.longest)
+    counts = Counts(messages, turns, tool_calls, with_tools, desirable, undesirable)
     ignored = tuple(sorted(reader.ignored))
     return TrainingFileReport(scan.report, reader.format, ignored, counts, lengths.statistics())
 

@@ -17,10 +17,9 @@ from services.contracts.fine_tuning import (
     CreateFineTuningJob,
     FineTuningJob,
     Method,
-    SupervisedHyperparameters,
-    SupervisedMethod,
 )
 from services.contracts.graders import NumericGrader
+from services.contracts.offline import SupervisedHyperparameters, SupervisedMethod
 from temper.cli.gateway import client_of
 from temper.cli.output import Output
 from temper.cli.units import duration

@@ -11,10 +11,9 @@ from services.contracts.fine_tuning import (
     FineTuningJob,
     Method,
     MethodType,
-    SupervisedHyperparameters,
-    SupervisedMethod,
 )
 from services.contracts.multi_turn import MultiTurn, RolloutSampling
+from services.contracts.offline import SupervisedHyperparameters, SupervisedMethod
 from services.contracts.online import (
     DynamicSampling,
     OptimizerSettings,

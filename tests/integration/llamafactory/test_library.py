@@ -1,12 +1,14 @@
 """How the installed LLaMA-Factory tokenizes rows, and which arguments it accepts."""
 
 import json
+import re
 import subprocess
 from pathlib import Path
 
 import pytest
 
 from services.contracts import llamafactory as contract
+from services.contracts.stages import Stage, idle
 
 from .training_job import DEADLINE, Job, runtime_environment
 
@@ -109,3 +111,32 @@ def test_the_committed_catalog_matches_the_installed_version(python: str, tmp_pa
     )
 
     assert target.read_text() == contract.CATALOGUE_PATH.read_text()
+
+
+def test_every_argument_is_accepted_exactly_in_the_stages_that_read_it(python: str) -> None:
+    (library,) = Path(python).parents[1].glob("lib/python3*/site-packages/llamafactory")
+    known = contract.catalogue().arguments
+    readers = _readers(library, [name for name in known if contract.refusal(name) is None])
+
+    for name, stages in readers.items():
+        loss = "simpo" if name == "simpo_gamma" else "sigmoid"
+        accepted = {stage for stage in Stage if idle(name, stage, {"pref_loss": loss}) is None}
+        assert accepted == stages & set(Stage), name
+
+
+def _readers(root: Path, names: list[str]) -> dict[str, set[str]]:
+    """The stages whose modules read an argument, for those that no other module reads."""
+    texts = {
+        path.relative_to(root).parts: path.read_text()
+        for folder in ("data", "model", "extras", "train")
+        for path in (root / folder).rglob("*.py")
+    }
+    readers: dict[str, set[str]] = {}
+    for name in names:
+        pattern = re.compile(rf"(finetuning_args|data_args|model_args|self)\.{name}\b")
+        places = [place for place, text in texts.items() if pattern.search(text)]
+        of_stages = [place[1] for place in places if place[0] == "train" and len(place) == 3]
+        if of_stages and len(of_stages) == len(places):
+            readers[name] = set(of_stages) - {"mca", "hyper_parallel"}
+    assert {"pref_beta", "kto_chosen_weight", "ppo_epochs", "use_dft_loss"} <= readers.keys()
+    return readers

@@ -32,4 +32,4 @@ def test_openapi_request_examples_are_valid(
         if not isinstance(parsed, CreateFineTuningJob) or parsed.method is None:
             continue
         if parsed.method.supervised is not None:
-            check_arguments(parsed.method.as_supervised.llamafactory)
+            check_arguments(parsed.method.as_offline.llamafactory)

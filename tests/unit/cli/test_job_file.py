@@ -41,7 +41,7 @@ def test_a_fine_tuning_job_is_read(tmp_path: Path, data: Path) -> None:
     request = submission.request
     assert isinstance(request, CreateFineTuningJob)
     assert request.method is not None
-    assert request.method.as_supervised.learning_rate == 1e-3
+    assert request.method.as_offline.learning_rate == 1e-3
     assert [(file.field, file.path) for file in submission.files] == [("training_file", data)]
 
 

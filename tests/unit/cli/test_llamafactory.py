@@ -90,7 +90,7 @@ def merged(submission: Submission) -> list[Any]:
 def arguments(submission: Submission) -> dict[str, Any]:
     method = request_of(submission).method
     assert method is not None
-    return method.as_supervised.llamafactory
+    return method.as_offline.llamafactory
 
 
 def test_a_plain_dataset_is_uploaded_unchanged(repository: Path) -> None:
@@ -98,7 +98,7 @@ def test_a_plain_dataset_is_uploaded_unchanged(repository: Path) -> None:
 
     request = request_of(submission)
     assert request.method is not None
-    hyperparameters = request.method.as_supervised
+    hyperparameters = request.method.as_offline
     assert request.model == "owner/model"
     assert submission.model_may_be_of_hub
     assert [file.path for file in submission.files] == [repository / "data" / "greetings.json"]

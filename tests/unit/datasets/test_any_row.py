@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from services.contracts.fine_tuning import DataFormat
 from services.contracts.graders import NumericGrader
-from services.datasets.formats import RowReader
+from services.contracts.training_rows import DataFormat, RowKind
+from services.datasets.formats import Example
 from services.datasets.record import RowError
+from services.datasets.training_rows import TrainingRowReader
 from services.evaluator.evaluation.samples import parse_sample
 from services.rewards.graders.gold import matcher
 
@@ -45,14 +46,26 @@ VALUES = st.recursive(
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(KEYS, inner, max_size=6),
     max_leaves=30,
 )
-LAYOUTS = [layout for layout in DataFormat if layout is not DataFormat.AUTO]
+LAYOUTS = [DataFormat.CHAT, DataFormat.ALPACA, DataFormat.SHAREGPT]
+KINDS = [
+    (RowKind.TEXT, DataFormat.TEXT),
+    *((kind, DataFormat.AUTO) for kind in RowKind),
+    *((kind, layout) for kind in RowKind if kind is not RowKind.TEXT for layout in LAYOUTS),
+]
+
+
+def read_row(layout: DataFormat, row: Any) -> Example:
+    reader = TrainingRowReader(RowKind.DEMONSTRATION, layout)
+    return reader.read(row).demonstrations[0].example
 
 
 @settings(deadline=None)
-@given(VALUES, st.sampled_from(DataFormat))
-def test_arbitrary_values_raise_only_the_typed_error(row: Any, layout: DataFormat) -> None:
+@given(VALUES, st.sampled_from(KINDS))
+def test_arbitrary_values_raise_only_the_typed_error(
+    row: Any, read_as: tuple[RowKind, DataFormat]
+) -> None:
     with contextlib.suppress(RowError):
-        RowReader(layout).read(row)
+        TrainingRowReader(*read_as).read(row)
     with contextlib.suppress(RowError):
         parse_sample(row, 0, matcher(NumericGrader()))
 
@@ -69,7 +82,7 @@ def test_arbitrary_values_of_known_keys_raise_only_the_typed_error(value: Any, k
     }
     for layout in LAYOUTS:
         with contextlib.suppress(RowError):
-            RowReader(layout).read(row)
+            read_row(layout, row)
 
 
 @st.composite
@@ -133,7 +146,7 @@ def test_valid_chat_rows_are_accepted(
     head: list[Any], conversation: list[list[Any]], tools: Any
 ) -> None:
     messages = [*head, *(message for exchange in conversation for message in exchange)]
-    example = RowReader(DataFormat.AUTO).read({"messages": messages, "tools": tools})
+    example = read_row(DataFormat.AUTO, {"messages": messages, "tools": tools})
     assert len(example.turns) == len(messages)
     assert example.answers == sum(message["role"] == "assistant" for message in messages)
 
@@ -147,7 +160,7 @@ def test_valid_alpaca_rows_are_accepted(
     history: Any, instruction: str, extra: str | None, output: str, system: str | None
 ) -> None:
     row = {"instruction": instruction, "input": extra, "output": output, "system": system}
-    example = RowReader(DataFormat.AUTO).read({**row, "history": history})
+    example = read_row(DataFormat.AUTO, {**row, "history": history})
     assert example.answers == 1 + len(history or [])
 
 
@@ -163,7 +176,7 @@ def test_valid_sharegpt_rows_are_accepted(system: bool, pairs: list[Any]) -> Non
             if called
             else {"from": "gpt", "value": answer},
         ]
-    example = RowReader(DataFormat.AUTO).read({"conversations": conversations})
+    example = read_row(DataFormat.AUTO, {"conversations": conversations})
     assert example.tool_calls == sum(called for _, _, called, _ in pairs)
 
 
@@ -174,4 +187,4 @@ def test_a_row_at_the_depth_limit_is_checked(layout: DataFormat) -> None:
         deep = [deep]
     for key in ("messages", "instruction", "conversations", "tools", "history"):
         with pytest.raises(RowError):
-            RowReader(layout).read({key: deep})
+            read_row(layout, {key: deep})

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.contracts.fine_tuning import DataFormat
+from services.contracts.training_rows import DataFormat, RowKind
 from services.datasets.conversation import (
     Conversation,
     ConversationReader,
@@ -15,6 +15,12 @@ from services.datasets.record import RowError
 from tests.unit.trainer.chatml import TEXT
 
 PAIRS = st.lists(st.tuples(TEXT, TEXT), min_size=1, max_size=4)
+
+
+def read_conversation(data_format: DataFormat, row: dict[str, Any]) -> Conversation:
+    """The conversation of a demonstration."""
+    reader = ConversationReader(RowKind.DEMONSTRATION, data_format)
+    return reader.read(row).conversations[0]
 
 
 def as_chat(system: str, pairs: list[tuple[str, str]]) -> dict[str, Any]:
@@ -50,7 +56,7 @@ def test_equivalent_rows_of_all_formats_give_the_same_conversation(
 ) -> None:
     rows = [write(system, pairs) for write in (as_chat, as_alpaca, as_sharegpt)]
 
-    conversations = [ConversationReader(DataFormat.AUTO).read(row) for row in rows]
+    conversations = [read_conversation(DataFormat.AUTO, row) for row in rows]
 
     assert conversations[0] == conversations[1] == conversations[2]
     assert sum(message.learned for message in conversations[0].messages) == len(pairs)
@@ -59,7 +65,7 @@ def test_equivalent_rows_of_all_formats_give_the_same_conversation(
 def test_alpaca_input_follows_the_instruction() -> None:
     row = {"instruction": "Add.", "input": "1 and 2", "output": "3"}
 
-    conversation = ConversationReader(DataFormat.ALPACA).read(row)
+    conversation = read_conversation(DataFormat.ALPACA, row)
 
     assert conversation == Conversation(
         (Message("user", "Add.\n1 and 2"), Message("assistant", "3", learned=True))
@@ -98,8 +104,8 @@ def test_tool_calls_mean_the_same_in_chat_and_sharegpt() -> None:
         "tools": json.dumps([tool]),
     }
 
-    one = ConversationReader(DataFormat.CHAT).read(chat)
-    other = ConversationReader(DataFormat.SHAREGPT).read(sharegpt)
+    one = read_conversation(DataFormat.CHAT, chat)
+    other = read_conversation(DataFormat.SHAREGPT, sharegpt)
 
     assert one.tools == other.tools
     for left, right in zip(one.messages, other.messages, strict=True):
@@ -124,7 +130,7 @@ def test_nulls_filled_in_by_parquet_count_as_absent() -> None:
         "tools": None,
     }
 
-    assert ConversationReader(DataFormat.CHAT).read(row) == Conversation(
+    assert read_conversation(DataFormat.CHAT, row) == Conversation(
         (Message("user", "q"), Message("assistant", "a", learned=True))
     )
 
@@ -134,7 +140,7 @@ def test_zero_weight_turns_are_not_learned_and_trailing_ones_are_dropped() -> No
     row["messages"][1]["weight"] = 0
     row["messages"][5]["weight"] = 0
 
-    conversation = ConversationReader(DataFormat.CHAT).read(row)
+    conversation = read_conversation(DataFormat.CHAT, row)
 
     assert [message.content for message in conversation.messages] == ["a", "A", "b", "B"]
     assert [message.learned for message in conversation.messages] == [False, False, False, True]
@@ -151,4 +157,4 @@ def test_zero_weight_turns_are_not_learned_and_trailing_ones_are_dropped() -> No
 )
 def test_an_invalid_row_names_the_field(row: dict[str, Any], message: str) -> None:
     with pytest.raises(RowError, match=message):
-        ConversationReader(DataFormat.AUTO).read(row)
+        read_conversation(DataFormat.AUTO, row)

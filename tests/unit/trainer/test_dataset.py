@@ -10,12 +10,11 @@ from services.contracts.adaptation import TrainingType
 from services.core.artifacts import ModelSource
 from services.datasets.record import UnreadableFile
 from services.trainer.offline.dataset import (
-    RENDERED,
-    Layout,
     PreparedData,
     prepare_data,
     prepared_data,
 )
+from services.trainer.offline.examples import RENDERED, Layout
 from services.trainer.offline.spec import DataSource, TrainingSpec
 
 from .chatml import chatml

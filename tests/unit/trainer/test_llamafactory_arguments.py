@@ -10,6 +10,7 @@ from services.contracts.llamafactory import (
     check_template,
     refusal,
 )
+from services.contracts.stages import Stage
 
 
 def refused(key: str, value: JsonValue) -> ArgumentRefused:
@@ -151,3 +152,32 @@ def test_permitted_optimizers_and_limits_are_accepted() -> None:
 @pytest.mark.parametrize("key", ["tokenized_path", "mixture_of_depths"])
 def test_arguments_that_decide_what_is_trained_are_refused(key: str) -> None:
     assert refused(key, "x").key == key
+
+
+@pytest.mark.parametrize(
+    ("arguments", "stage", "why"),
+    [
+        ({"pref_beta": 0.2}, Stage.SFT, "in stage dpo and kto, not in sft"),
+        ({"ld_alpha": 0.5}, Stage.KTO, "in stage dpo, not in kto"),
+        ({"ppo_epochs": 2}, Stage.RM, "in stage ppo, not in rm"),
+        ({"simpo_gamma": 1.0}, Stage.DPO, "with pref_loss simpo, not with sigmoid"),
+    ],
+)
+def test_an_argument_of_another_stage_is_refused(
+    arguments: dict[str, JsonValue], stage: Stage, why: str
+) -> None:
+    with pytest.raises(ArgumentRefused, match=why) as raised:
+        check_arguments(arguments, stage)
+
+    assert raised.value.problem is ArgumentProblem.NO_EFFECT
+
+
+def test_arguments_of_a_stage_are_accepted_there() -> None:
+    check_arguments({"pref_loss": "simpo", "simpo_gamma": 1.0}, Stage.DPO)
+    check_arguments({"simpo_gamma": 1.0}, Stage.DPO, beside={"pref_loss": "simpo"})
+    check_arguments({"pref_beta": 0.2, "kto_rejected_weight": 2.0}, Stage.KTO)
+
+
+def test_a_retired_loss_names_its_successor() -> None:
+    with pytest.raises(ArgumentRefused, match="method kto takes its place"):
+        check_arguments({"pref_loss": "kto_pair"}, Stage.DPO)

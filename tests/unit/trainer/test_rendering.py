@@ -3,12 +3,18 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from services.contracts.fine_tuning import DataFormat
+from services.contracts.training_rows import DataFormat, RowKind
 from services.datasets.conversation import Conversation, ConversationReader, Message
 from services.datasets.record import RowError
 from services.trainer.offline.rendering import Exchange, alternate, as_chat_message, render
 
 from .chatml import chat_rows, chatml, forgetful
+
+
+def read_conversation(data_format: DataFormat, row: dict[str, Any]) -> Conversation:
+    """The conversation of a demonstration."""
+    reader = ConversationReader(RowKind.DEMONSTRATION, data_format)
+    return reader.read(row).conversations[0]
 
 
 def conversation(*messages: Message) -> Conversation:
@@ -91,7 +97,7 @@ def test_a_think_tag_opened_by_the_prompt_is_dropped_if_history_lacks_it() -> No
 
 @given(chat_rows())
 def test_every_answer_is_learned_once_as_rendered_for_serving(row: dict[str, Any]) -> None:
-    turns = ConversationReader(DataFormat.CHAT).read(row)
+    turns = read_conversation(DataFormat.CHAT, row)
     messages = [as_chat_message(message) for message in turns.messages]
     whole = chatml(messages, list(turns.tools), prompt=False)
 
@@ -107,7 +113,7 @@ def test_every_answer_is_learned_once_as_rendered_for_serving(row: dict[str, Any
 
 @given(chat_rows())
 def test_named_templates_receive_alternating_turns(row: dict[str, Any]) -> None:
-    _, turns = alternate(ConversationReader(DataFormat.CHAT).read(row), "\n")
+    _, turns = alternate(read_conversation(DataFormat.CHAT, row), "\n")
 
     kinds = [turn["from"] in {"gpt", "function_call"} for turn in turns]
     assert kinds == [index % 2 == 1 for index in range(len(turns))]
@@ -135,7 +141,7 @@ def test_parallel_tool_results_become_one_turn() -> None:
         ]
     }
 
-    _, turns = alternate(ConversationReader(DataFormat.CHAT).read(row), " | ")
+    _, turns = alternate(read_conversation(DataFormat.CHAT, row), " | ")
 
     assert turns[1] == {
         "from": "function_call",

@@ -7,10 +7,20 @@ from typing import Any
 
 import pytest
 
-from services.contracts.fine_tuning import DataFormat
+from services.contracts.training_rows import DataFormat, RowKind
+from services.core.artifacts import SourceFile
+from services.core.process.reporter import Reporter
 from services.datasets.container import Container
+from services.datasets.scan import InvalidFile
+from services.datasets.validate import FileValidation
 from services.trainer.offline.lengths import CharacterLengths
-from services.trainer.offline.validation import Counts, TrainingFileReport, scan_training_file
+from services.trainer.offline.spec import TrainingFilesSpec
+from services.trainer.offline.validation import (
+    Counts,
+    TrainingFileReport,
+    check_training_file,
+    scan_training_file,
+)
 
 CHAT = {"messages": [{"role": "user", "content": "abc"}, {"role": "assistant", "content": "de"}]}
 ALPACA = {"instruction": "abc", "output": "de"}
@@ -23,11 +33,15 @@ Validate = Callable[..., TrainingFileReport]
 def validate(tmp_path: Path) -> Validate:
     """Validate rows, written as JSONL."""
 
-    def run(rows: list[Any], layout: DataFormat = DataFormat.AUTO) -> TrainingFileReport:
+    def run(
+        rows: list[Any],
+        layout: DataFormat = DataFormat.AUTO,
+        kind: RowKind = RowKind.DEMONSTRATION,
+    ) -> TrainingFileReport:
         path = tmp_path / "upload"
         path.write_text("".join(json.dumps(row) + "\n" for row in rows))
         return scan_training_file(
-            path, layout, CharacterLengths(), max_errors=20, progress=lambda _: None
+            path, kind, layout, CharacterLengths(), max_errors=20, progress=lambda _: None
         )
 
     return run
@@ -109,3 +123,28 @@ def test_unused_columns_are_named(validate: Validate) -> None:
     report = validate(rows)
     assert report.scan.errors == ()
     assert report.ignored_columns == ("id", "images", "label", "source")
+
+
+def test_feedback_of_one_kind_alone_cannot_be_trained_on(tmp_path: Path) -> None:
+    row = {**CHAT, "label": True}
+    path = tmp_path / "rows.jsonl"
+    path.write_text(json.dumps(row) + "\n")
+    spec = TrainingFilesSpec(
+        training_file=SourceFile(path=path, filename="rows.jsonl"),
+        rows=RowKind.FEEDBACK,
+        max_seq_length=64,
+    )
+    file = FileValidation("training_file", spec.training_file, Reporter(tmp_path), lambda _: None)
+
+    with pytest.raises(InvalidFile, match="every answer is desirable; both kinds are needed"):
+        check_training_file(spec, file)
+
+
+def test_the_longest_answer_of_a_preference_counts(validate: Validate) -> None:
+    row = {"instruction": "abc", "chosen": "d", "rejected": "defg"}
+
+    report = validate([row], kind=RowKind.PREFERENCE)
+
+    assert report.layout is DataFormat.ALPACA
+    assert report.lengths is not None
+    assert report.lengths.max == 7

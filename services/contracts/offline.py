@@ -1,0 +1,221 @@
+"""Settings of offline training, on rows that exist before it begins: one class per method.
+
+Each class names the stage of LLaMA-Factory that runs it and the kind of its rows; docs/training has
+the formulas and their sources.
+"""
+
+from enum import StrEnum
+from typing import Annotated, ClassVar, Literal, Self
+
+from pydantic import Field, StrictInt, StringConstraints, model_validator
+
+from services.contracts.adaptation import LoraSettings, TrainingType
+from services.contracts.base import JsonObject, Number, Request
+from services.contracts.llamafactory import check_arguments, check_template
+from services.contracts.models import ModelId
+from services.contracts.stages import Stage
+from services.contracts.training_rows import DataFormat, RowKind
+
+Auto = Literal["auto"]
+
+DEFAULT_BETA = 0.1
+
+
+class OfflineHyperparameters(Request):
+    """OpenAI's three names, and Temper's.
+
+    ``learning_rate`` overrides ``learning_rate_multiplier``, which scales the default of the
+    method and training type. ``llamafactory`` holds arguments under LLaMA-Factory's own names.
+    """
+
+    stage: ClassVar[Stage]
+    rows: ClassVar[RowKind]
+
+    n_epochs: Annotated[Number, Field(gt=0, le=1000)] | Auto = "auto"
+    batch_size: Annotated[StrictInt, Field(ge=1, le=4096)] | Auto = "auto"
+    learning_rate_multiplier: Annotated[Number, Field(gt=0, le=1000)] | Auto = "auto"
+    learning_rate: Number | None = Field(default=None, gt=0, le=1)
+    training_type: TrainingType = TrainingType.LORA
+    lora: LoraSettings = Field(default_factory=LoraSettings)
+    max_seq_length: StrictInt = Field(default=2048, ge=16, le=1_048_576)
+    warmup_ratio: Number = Field(default=0.0, ge=0.0, le=1.0)
+    template: Annotated[str, StringConstraints(pattern=r"^[\w.-]{1,50}$")] | None = Field(
+        default=None, description="LLaMA-Factory's template name; null: the model's own."
+    )
+    data_format: DataFormat = DataFormat.AUTO
+    llamafactory: JsonObject = Field(default_factory=dict)
+
+    @property
+    def stage_arguments(self) -> JsonObject:
+        """The settings that belong to the method alone, under LLaMA-Factory's names."""
+        return {}
+
+    @property
+    def named_reference(self) -> str | None:
+        """The registered model that answers are compared with, if one is named."""
+        return None
+
+    def check_library_arguments(self) -> None:
+        """Check the arguments under LLaMA-Factory's names and the template; raise
+        `InvalidRequest` for the first that cannot be accepted."""
+        check_arguments(self.llamafactory, self.stage, beside=self.stage_arguments)
+        if self.template is not None:
+            check_template(self.template)
+
+    @model_validator(mode="after")
+    def _format_of_its_rows(self) -> Self:
+        is_text = self.data_format is DataFormat.TEXT
+        if self.data_format is not DataFormat.AUTO and is_text != (self.rows is RowKind.TEXT):
+            raise ValueError(f"data_format {self.data_format.value} has no {self.rows.value} rows")
+        return self
+
+
+class SupervisedHyperparameters(OfflineHyperparameters):
+    """Settings of supervised fine-tuning."""
+
+    stage: ClassVar[Stage] = Stage.SFT
+    rows: ClassVar[RowKind] = RowKind.DEMONSTRATION
+
+
+class SupervisedMethod(Request):
+    """Supervised fine-tuning on demonstrations."""
+
+    hyperparameters: SupervisedHyperparameters = Field(default_factory=SupervisedHyperparameters)
+
+
+Beta = Annotated[Number, Field(gt=0.0, le=100.0)] | Auto
+Weight = Annotated[Number, Field(ge=0.0, le=1000.0)]
+
+
+class ReferencedHyperparameters(OfflineHyperparameters):
+    """Settings of a method that compares the policy with a reference model.
+
+    Without ``reference_model``, the reference is the base model: under LoRA the adapter switched
+    off, otherwise a frozen copy. ``sft_weight`` adds the mean negative log-likelihood per token of
+    the preferred answers to the loss.
+    """
+
+    beta: Beta = Field(default="auto", description="Strength of the pull to the reference; 0.1.")
+    sft_weight: Weight = 0.0
+    reference_model: ModelId | None = None
+
+    @property
+    def stage_arguments(self) -> JsonObject:
+        """The settings that belong to the method alone, under LLaMA-Factory's names."""
+        beta = DEFAULT_BETA if self.beta == "auto" else self.beta
+        return {"pref_beta": beta, "pref_ftx": self.sft_weight}
+
+    @property
+    def named_reference(self) -> str | None:
+        """The registered model that answers are compared with, if one is named."""
+        return self.reference_model
+
+
+class PreferenceLoss(StrEnum):
+    """How a pair of answers becomes a loss."""
+
+    SIGMOID = "sigmoid"  # DPO
+    HINGE = "hinge"  # SLiC
+    IPO = "ipo"
+    ORPO = "orpo"  # without a reference model
+    SIMPO = "simpo"  # without a reference model
+
+    @property
+    def has_reference(self) -> bool:
+        """Whether the loss compares with a reference model."""
+        return self not in {PreferenceLoss.ORPO, PreferenceLoss.SIMPO}
+
+
+class DpoHyperparameters(ReferencedHyperparameters):
+    """Settings of direct preference optimization and its relatives.
+
+    ``label_smoothing`` is the assumed share of swapped pairs; ``simpo_gamma`` is SimPO's margin.
+    """
+
+    stage: ClassVar[Stage] = Stage.DPO
+    rows: ClassVar[RowKind] = RowKind.PREFERENCE
+
+    loss: PreferenceLoss = PreferenceLoss.SIGMOID
+    label_smoothing: Annotated[Number, Field(ge=0.0, lt=0.5)] = 0.0
+    simpo_gamma: Weight | None = None
+
+    @model_validator(mode="after")
+    def _settings_of_its_loss(self) -> Self:
+        if self.label_smoothing and self.loss is not PreferenceLoss.SIGMOID:
+            raise ValueError("label_smoothing has an effect with loss sigmoid only")
+        if self.simpo_gamma is not None and self.loss is not PreferenceLoss.SIMPO:
+            raise ValueError("simpo_gamma has an effect with loss simpo only")
+        if self.reference_model is not None and not self.loss.has_reference:
+            raise ValueError(f"loss {self.loss.value} has no reference model")
+        return self
+
+    @property
+    def stage_arguments(self) -> JsonObject:
+        """The settings that belong to the method alone, under LLaMA-Factory's names."""
+        arguments: JsonObject = {
+            **super().stage_arguments,
+            "pref_loss": self.loss.value,
+            "dpo_label_smoothing": self.label_smoothing,
+        }
+        if self.simpo_gamma is not None:
+            arguments["simpo_gamma"] = self.simpo_gamma
+        return arguments
+
+
+class DpoMethod(Request):
+    """Direct preference optimization on pairs of answers."""
+
+    hyperparameters: DpoHyperparameters = Field(default_factory=DpoHyperparameters)
+
+
+class KtoHyperparameters(ReferencedHyperparameters):
+    """Settings of Kahneman-Tversky optimization, with the weights of its two kinds of rows."""
+
+    stage: ClassVar[Stage] = Stage.KTO
+    rows: ClassVar[RowKind] = RowKind.FEEDBACK
+
+    desirable_weight: Weight = 1.0
+    undesirable_weight: Weight = 1.0
+
+    @property
+    def stage_arguments(self) -> JsonObject:
+        """The settings that belong to the method alone, under LLaMA-Factory's names."""
+        return {
+            **super().stage_arguments,
+            "kto_chosen_weight": self.desirable_weight,
+            "kto_rejected_weight": self.undesirable_weight,
+        }
+
+
+class KtoMethod(Request):
+    """Kahneman-Tversky optimization on single judged answers."""
+
+    hyperparameters: KtoHyperparameters = Field(default_factory=KtoHyperparameters)
+
+
+class RewardModelHyperparameters(OfflineHyperparameters):
+    """Settings of training a reward model."""
+
+    stage: ClassVar[Stage] = Stage.RM
+    rows: ClassVar[RowKind] = RowKind.PREFERENCE
+
+
+class RewardModelMethod(Request):
+    """A reward model that scores preferred answers higher."""
+
+    hyperparameters: RewardModelHyperparameters = Field(default_factory=RewardModelHyperparameters)
+
+
+class PretrainingHyperparameters(OfflineHyperparameters):
+    """Settings of continued pre-training, which has no template."""
+
+    stage: ClassVar[Stage] = Stage.PT
+    rows: ClassVar[RowKind] = RowKind.TEXT
+
+    template: None = None
+
+
+class PretrainingMethod(Request):
+    """Continued pre-training on text."""
+
+    hyperparameters: PretrainingHyperparameters = Field(default_factory=PretrainingHyperparameters)

@@ -1,0 +1,219 @@
+"""The trainers of LLaMA-Factory's stages, corrected where they do not do what they say.
+
+Holds for LLaMA-Factory 0.9.5 with TRL 0.24. Each class says what the original does.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from peft import PeftModel, set_peft_model_state_dict
+from safetensors.torch import load_file
+
+from services.contracts.stages import Stage
+from services.core.artifacts import VALUE_HEAD
+from services.trainer.offline.library import llamafactory_module
+
+ADAPTER_WEIGHTS = "adapter_model.safetensors"
+
+
+def install_trainers(stage: Stage) -> None:
+    """Make a stage of LLaMA-Factory use the corrected trainer, if it has one."""
+    workflow: Any = llamafactory_module(f"train.{stage.value}.workflow")
+    match stage:
+        case Stage.DPO:
+            # Its workflow imports the class when it runs.
+            module: Any = llamafactory_module("train.dpo.trainer")
+            module.CustomDPOTrainer = dpo_trainer()
+        case Stage.KTO:
+            workflow.CustomKTOTrainer = kto_trainer()
+        case Stage.RM:
+            workflow.PairwiseTrainer = reward_model_trainer()
+            workflow.load_model = _with_fixed_bias(workflow.load_model)
+        case _:
+            pass
+
+
+def dpo_trainer() -> Any:
+    """The trainer of stage dpo, with the loss that was asked for.
+
+    The original calls TRL's loss without its type, so that hinge and ipo train with sigmoid.
+    """
+    original: Any = llamafactory_module("train.dpo.trainer").CustomDPOTrainer
+
+    class DpoTrainer(original):  # type: ignore[misc]
+        def dpo_loss(self, *log_probabilities: torch.Tensor, **_: Any) -> Any:
+            return super().dpo_loss(*log_probabilities, loss_type=self.loss_type)
+
+    return DpoTrainer
+
+
+class _Figures:
+    """Sums of figures since the last log, over the micro-batches of all processes."""
+
+    def __init__(self, names: tuple[str, ...]) -> None:
+        self._names = names
+        self._sums: dict[str, dict[str, float]] = defaultdict(lambda: dict.fromkeys(names, 0.0))
+
+    def add(self, split: str, **values: float) -> None:
+        for name, value in values.items():
+            self._sums[split][name] += value
+
+    def take(self, split: str, accelerator: Any) -> dict[str, float]:
+        """The sums of a split over all processes, every one of which must call this."""
+        sums = self._sums.pop(split, dict.fromkeys(self._names, 0.0))
+        local = torch.tensor([sums[name] for name in self._names], dtype=torch.float64)
+        device = accelerator.device
+        if device.type not in {"cpu", "cuda"}:
+            local = local.float()
+        total = accelerator.reduce(local.to(device), "sum").tolist()
+        return dict(zip(self._names, total, strict=True))
+
+
+def _split(logs: dict[str, float]) -> str | None:
+    """What a call of ``log`` is about: ``train``, ``eval``, or None for the final summary."""
+    if "loss" in logs:
+        return "train"
+    return "eval" if any(name.endswith("_loss") and name != "train_loss" for name in logs) else None
+
+
+_KTO_FIGURES = ("rewards", "logps", "logits")
+
+
+def kto_trainer() -> Any:
+    """The trainer of stage kto, with figures over all rows of all processes.
+
+    The original logs those of the first process alone, adds up ``kl`` over the micro-batches
+    between two logs, and drops the counts.
+    """
+    original: Any = llamafactory_module("train.kto.trainer").CustomKTOTrainer
+    grandparent: Any = llamafactory_module("train.kto.trainer").Trainer
+    sides = ("chosen", "rejected")
+    sums = tuple(f"{name}/{side}_sum" for name in _KTO_FIGURES for side in sides)
+    counts = tuple(f"count/{side}" for side in sides)
+
+    class KtoTrainer(original):  # type: ignore[misc]
+        def __init__(self, *args: Any, **kwargs: Any) -> None:
+            self._figures = _Figures((*sums, *counts, "kl", "batches"))
+            super().__init__(*args, **kwargs)
+
+        def get_batch_loss_metrics(self, model: Any, batch: Any) -> Any:
+            loss, metrics = super().get_batch_loss_metrics(model, batch)
+            self._figures.add("train" if model.training else "eval", batches=1.0, **metrics)
+            return loss, metrics
+
+        def log(self, logs: dict[str, float], *args: Any, **kwargs: Any) -> None:
+            self._stored_metrics.clear()
+            split = _split(logs)
+            if split is not None:
+                total = self._figures.take(split, self.accelerator)
+                prefix = "eval_" if split == "eval" else ""
+                logs |= {f"{prefix}{name}": value for name, value in _kto_means(total).items()}
+            grandparent.log(self, logs, *args, **kwargs)
+
+    return KtoTrainer
+
+
+def _kto_means(total: dict[str, float]) -> dict[str, float]:
+    """Means over the rows of each side, the reward margin, the counts and the mean KL."""
+    means: dict[str, float] = {}
+    for side in ("chosen", "rejected"):
+        count = total[f"count/{side}"]
+        means[f"count/{side}"] = count
+        if count:
+            means |= {
+                f"{name}/{side}": total[f"{name}/{side}_sum"] / count for name in _KTO_FIGURES
+            }
+    if {"rewards/chosen", "rewards/rejected"} <= means.keys():
+        means["rewards/margins"] = means["rewards/chosen"] - means["rewards/rejected"]
+    return means | {"kl": total["kl"] / max(total["batches"], 1.0)}
+
+
+def reward_model_trainer() -> Any:
+    """The trainer of stage rm, with figures, and with checkpoints that it can resume from.
+
+    The original logs the loss alone. Its checkpoints hold the language model and the value head
+    in files of their own, which it does not load again: training would continue from the base.
+    """
+    original: Any = llamafactory_module("train.rm.trainer").PairwiseTrainer
+
+    class RewardModelTrainer(original):  # type: ignore[misc]
+        def __init__(self, *args: Any, **kwargs: Any) -> None:
+            self._figures = _Figures(("chosen", "rejected", "accuracies", "pairs"))
+            super().__init__(*args, **kwargs)
+
+        def compute_loss(
+            self, model: Any, inputs: Any, return_outputs: bool = False, **kwargs: Any
+        ) -> Any:
+            loss, outputs = super().compute_loss(model, inputs, return_outputs=True, **kwargs)
+            chosen, rejected = (scores.detach().float().reshape(-1) for scores in outputs[1:])
+            self._figures.add(
+                "train" if model.training else "eval",
+                chosen=chosen.sum().item(),
+                rejected=rejected.sum().item(),
+                accuracies=(chosen > rejected).sum().item(),
+                pairs=float(len(chosen)),
+            )
+            return (loss, outputs) if return_outputs else loss
+
+        def log(self, logs: dict[str, float], *args: Any, **kwargs: Any) -> None:
+            split = _split(logs)
+            if split is not None:
+                total = self._figures.take(split, self.accelerator)
+                prefix = "eval_" if split == "eval" else ""
+                logs |= {f"{prefix}{name}": value for name, value in _pair_means(total).items()}
+            super().log(logs, *args, **kwargs)
+
+        def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
+            load_value_head_model(model or self.model, Path(resume_from_checkpoint))
+
+    return RewardModelTrainer
+
+
+def _pair_means(total: dict[str, float]) -> dict[str, float]:
+    pairs = max(total["pairs"], 1.0)
+    means = {
+        f"rewards/{name}": total[name] / pairs for name in ("chosen", "rejected", "accuracies")
+    }
+    return means | {"rewards/margins": means["rewards/chosen"] - means["rewards/rejected"]}
+
+
+def load_value_head_model(model: Any, checkpoint: Path) -> None:
+    """Load a checkpoint of stage rm into a language model with a value head."""
+    inner = model.pretrained_model
+    if isinstance(inner, PeftModel):
+        set_peft_model_state_dict(inner, load_file(checkpoint / ADAPTER_WEIGHTS))
+    else:
+        weights = {
+            name: tensor
+            for path in sorted(checkpoint.glob("model*.safetensors"))
+            for name, tensor in load_file(path).items()
+        }
+        missing = inner.load_state_dict(weights, strict=False).missing_keys
+        tied = set(getattr(inner, "all_tied_weights_keys", None) or ())
+        if lost := set(missing) - tied:
+            raise ValueError(f"{checkpoint.name} lacks weights: {sorted(lost)[0]}")
+    head = {
+        name.removeprefix("v_head."): tensor
+        for name, tensor in load_file(checkpoint / VALUE_HEAD).items()
+    }
+    model.v_head.load_state_dict(head)
+
+
+def _with_fixed_bias(load_model: Callable[..., Any]) -> Callable[..., Any]:
+    """Load a model whose value head has a bias of zero that is not trained.
+
+    The loss sees differences of scores only: the bias cancels out, and one-label sequence
+    classifiers, as which the model is used later, have none.
+    """
+
+    def load(*args: Any, **kwargs: Any) -> Any:
+        model = load_model(*args, **kwargs)
+        bias = model.v_head.summary.bias
+        torch.nn.init.zeros_(bias)
+        bias.requires_grad_(False)
+        return model
+
+    return load

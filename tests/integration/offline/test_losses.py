@@ -1,0 +1,198 @@
+"""The losses that the trainers run, against the published numbers and closed forms."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch.nn.functional import logsigmoid
+
+from services.contracts.stages import Stage
+from tests.support.offline import OfflineJob, rows_of
+
+BETA = 0.1
+
+
+def a_batch(trainer: Any, rows: int = 4) -> Any:
+    """The first rows of the training data as the trainer's collator makes a batch of them."""
+    return trainer.data_collator([trainer.train_dataset[index] for index in range(rows)])
+
+
+def log_probabilities(model: Any, batch: Any) -> tuple[torch.Tensor, torch.Tensor]:
+    """Sum over the answer of each row, and its number of tokens."""
+    labels = batch["labels"][:, 1:]
+    logits = model(input_ids=batch["input_ids"], attention_mask=batch["attention_mask"]).logits
+    each = logits[:, :-1].log_softmax(-1).gather(2, labels.clamp(min=0).unsqueeze(2)).squeeze(2)
+    mask = labels != -100
+    return (each * mask).sum(-1), mask.sum(-1)
+
+
+def closed_form(loss: str, policy: Any, reference: Any, lengths: Any) -> torch.Tensor:
+    """The published formula over pairs: the first half chosen, the second rejected."""
+    if loss in {"ipo", "orpo", "simpo"}:
+        policy, reference = policy / lengths, reference / lengths
+    chosen, rejected = policy.chunk(2)
+    reference_chosen, reference_rejected = reference.chunk(2)
+    ratio = (chosen - rejected) - (reference_chosen - reference_rejected)
+    match loss:
+        case "sigmoid":
+            return -logsigmoid(BETA * ratio)
+        case "hinge":
+            return torch.relu(1 - BETA * ratio)
+        case "ipo":
+            return (ratio - 1 / (2 * BETA)) ** 2
+        case "orpo":
+            odds = (chosen - rejected) - (torch.log1p(-chosen.exp()) - torch.log1p(-rejected.exp()))
+            return -chosen - BETA * logsigmoid(odds)
+        case _:
+            return -logsigmoid(BETA * (chosen - rejected) - 0.5)
+
+
+@pytest.mark.parametrize("loss", ["sigmoid", "hinge", "ipo", "orpo", "simpo"])
+def test_a_preference_loss_has_its_published_formula(
+    loss: str, base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = OfflineJob(
+        tmp_path, base, Stage.DPO, stage_arguments={"pref_loss": loss, "pref_beta": BETA}
+    )
+    trainer = job.trainer(monkeypatch)
+    batch = a_batch(trainer)
+    with torch.no_grad():
+        reference, lengths = log_probabilities(trainer.model, batch)
+        for parameter in trainer.model.parameters():
+            parameter.add_(torch.randn_like(parameter) * 0.02)
+        policy, _ = log_probabilities(trainer.model, batch)
+        expected = closed_form(loss, policy, reference, lengths).mean()
+
+        value, metrics = trainer.get_batch_loss_metrics(trainer.model, dict(batch))
+
+    assert value.item() == pytest.approx(expected.item(), abs=1e-5)
+    assert metrics["rewards/margins"] != 0.0
+
+
+@pytest.mark.parametrize("stage", [Stage.DPO, Stage.KTO, Stage.RM])
+def test_only_answers_have_labels_and_lengths_agree(
+    stage: Stage, base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trainer = OfflineJob(tmp_path, base, stage).trainer(monkeypatch)
+
+    batch = a_batch(trainer)
+
+    ids, labels, mask = (batch[name] for name in ("input_ids", "labels", "attention_mask"))
+    assert ids.shape == labels.shape == mask.shape
+    tokenizer = trainer.processing_class
+    answers = [
+        tokenizer.decode([token for token in row.tolist() if token != -100]) for row in labels
+    ]
+    assert set(answers) <= {*(f"{n}!<|im_end|>" for n in range(8)), "No, not at all.<|im_end|>"}
+    for row, learned in zip(ids, labels, strict=True):
+        assert all(int(b) in (-100, int(a)) for a, b in zip(row, learned, strict=True))
+
+
+KTO_EXAMPLE = {
+    "policy": ([-10.0, -20.0], [-15.0], [-30.0, -25.0, -28.0]),
+    "reference": ([-12.0, -19.0], [-11.0], [-31.0, -27.0, -27.5]),
+}
+
+
+@pytest.mark.parametrize(
+    ("undesirable_weight", "sft_weight", "expected"),
+    [(1.0, 0.0, 0.4660124), (1.5, 0.0, 0.5295899), (1.0, 0.1, 0.7660124)],
+)
+def test_kto_gives_the_published_numbers(
+    undesirable_weight: float,
+    sft_weight: float,
+    expected: float,
+    base: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    weights = {"kto_rejected_weight": undesirable_weight, "pref_ftx": sft_weight}
+    job = OfflineJob(tmp_path, base, Stage.KTO, stage_arguments={"pref_beta": BETA, **weights})
+    trainer = job.trainer(monkeypatch)
+    chosen, rejected, kl = map(torch.tensor, KTO_EXAMPLE["policy"])
+    means = chosen / torch.tensor([5.0, 10.0])
+    no_logits = torch.zeros(1)
+    monkeypatch.setattr(
+        trainer,
+        "concatenated_forward",
+        lambda *_: (chosen, rejected, no_logits, no_logits, kl, means),
+    )
+    reference = tuple(map(torch.tensor, KTO_EXAMPLE["reference"]))
+    monkeypatch.setattr(trainer, "compute_reference_log_probs", lambda *_: reference)
+
+    loss, metrics = trainer.get_batch_loss_metrics(trainer.model, {"labels": torch.zeros(3)})
+
+    assert metrics["kl"] == pytest.approx(0.8333333, abs=1e-6)
+    assert loss.item() == pytest.approx(expected, abs=1e-6)
+
+
+def test_kto_sums_log_probabilities_over_the_answer(
+    base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trainer = OfflineJob(tmp_path, base, Stage.KTO).trainer(monkeypatch)
+    batch = a_batch(trainer)
+    with torch.no_grad():
+        expected, _ = log_probabilities(trainer.model, batch)
+
+        chosen, rejected, *_ = trainer.concatenated_forward(trainer.model, batch)
+
+    tags = batch["kto_tags"]
+    assert torch.allclose(chosen, expected[tags], atol=1e-4)
+    assert torch.allclose(rejected, expected[~tags], atol=1e-4)
+
+
+def test_the_loss_of_a_reward_model_is_that_of_score_differences(
+    base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trainer = OfflineJob(tmp_path, base, Stage.RM).trainer(monkeypatch)
+    model = trainer.model.eval()
+    batch = a_batch(trainer)
+    ends = batch["attention_mask"].sum(-1) - 1
+    with torch.no_grad():
+        output = model.pretrained_model(
+            input_ids=batch["input_ids"],
+            attention_mask=batch["attention_mask"],
+            output_hidden_states=True,
+        )
+        hidden = output.hidden_states[-1][torch.arange(len(ends)), ends]
+        scores = hidden @ model.v_head.summary.weight[0]
+        chosen, rejected = scores.chunk(2)
+
+        loss = trainer.compute_loss(model, dict(batch))
+
+    assert loss.item() == pytest.approx(-logsigmoid(chosen - rejected).mean().item(), abs=1e-5)
+    assert model.v_head.summary.bias.item() == 0.0
+    assert not model.v_head.summary.bias.requires_grad
+
+
+def test_a_trained_reward_model_is_a_classifier_with_the_trainers_scores(
+    base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from services.rewards.reward_models.classifier import Classifier
+    from services.trainer.offline.trainers import load_value_head_model
+
+    for method in ("full", "lora"):
+        folder = tmp_path / method
+        job = OfflineJob(folder, base, Stage.RM, method=method, arguments={"save_steps": 4})
+        result = job.run()
+        trained = OfflineJob(tmp_path / f"{method}-again", base, Stage.RM, method=method)
+        trainer = trained.trainer(monkeypatch)
+        load_value_head_model(trainer.model, folder / "output/checkpoint-4")
+        batch = a_batch(trainer)
+        with torch.no_grad():
+            _, (_, *scores) = trainer.compute_loss(
+                trainer.model.eval(), dict(batch), return_outputs=True
+            )
+
+        classifier = Classifier(folder / result["model_dir"], 1024)
+        conversations = [
+            [*row["input"]["messages"], *row[side]]
+            for side in ("preferred_output", "non_preferred_output")
+            for row in rows_of(Stage.RM)[:4]
+        ]
+
+        assert result["kind"] == "full"
+        assert classifier.score(conversations) == pytest.approx(
+            torch.cat(scores).tolist(), abs=1e-5
+        )

@@ -1,0 +1,103 @@
+"""Every stage trains a tiny model, reports its figures and resumes where it stopped."""
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from services.contracts.stages import Stage
+from tests.support.offline import OfflineJob
+
+PAIRS = {f"rewards/{name}" for name in ("chosen", "rejected", "margins", "accuracies")}
+SIDES = {f"{name}/{side}" for name in ("logps", "logits") for side in ("chosen", "rejected")}
+FIGURES = {
+    Stage.DPO: PAIRS | SIDES,
+    Stage.KTO: {*SIDES, "kl", "count/chosen", "count/rejected", "rewards/chosen"},
+    Stage.RM: PAIRS,
+    Stage.PT: {"loss"},
+}
+STAGES = pytest.mark.parametrize("stage", list(FIGURES))
+STEPS = {"save_steps": 2, "logging_steps": 1}
+
+
+class Killed(BaseException):
+    """The process ends here."""
+
+
+@STAGES
+def test_a_stage_reports_its_figures_and_resumes_with_the_same_losses(
+    stage: Stage, base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    changes: dict[str, Any] = {"arguments": STEPS}
+    if stage is Stage.PT:
+        changes |= {"max_seq_len": 33}
+    whole = OfflineJob(tmp_path / "whole", base, stage, **changes)
+    result = whole.run()
+    halved = OfflineJob(tmp_path / "halved", base, stage, **changes)
+
+    def kill(*_: Any) -> None:
+        raise Killed
+
+    with monkeypatch.context() as patched:
+        patched.setattr(halved.context.reporter, "checkpoint", kill)
+        with pytest.raises(Killed):
+            halved.run()
+    resumed = OfflineJob(tmp_path / "halved", base, stage, **changes).run()
+
+    assert result["global_step"] == result["max_steps"] == resumed["global_step"] >= 4
+    assert result["kind"] == "full"
+    assert result["trained_tokens"] > 0
+    reported = {name for entry in whole.metrics() for name in entry}
+    assert FIGURES[stage] <= reported
+    losses = {entry["step"]: entry["loss"] for entry in whole.metrics() if "loss" in entry}
+    again = {entry["step"]: entry["loss"] for entry in halved.metrics() if "loss" in entry}
+    assert again == pytest.approx(losses, rel=1e-4)
+    assert {path.suffix for path in (tmp_path / "whole" / result["model_dir"]).iterdir()} <= {
+        ".json",
+        ".jinja",
+        ".safetensors",
+    }
+
+
+def test_kto_counts_rows_and_averages_kl_over_micro_batches(base: Path, tmp_path: Path) -> None:
+    arguments = {"per_device_train_batch_size": 1, "logging_steps": 2}
+    job = OfflineJob(tmp_path, base, Stage.KTO, batch_size=4, arguments=arguments)
+
+    job.run()
+
+    entry = job.metrics()[-1]
+    assert entry["count/chosen"] + entry["count/rejected"] in (4, 8)
+    assert entry["rewards/margins"] == pytest.approx(
+        entry["rewards/chosen"] - entry["rewards/rejected"]
+    )
+
+
+@pytest.mark.parametrize("stage", [Stage.DPO, Stage.KTO])
+def test_an_adapter_is_compared_with_its_base(stage: Stage, base: Path, tmp_path: Path) -> None:
+    job = OfflineJob(tmp_path, base, stage, method="lora", arguments={"max_steps": 1})
+
+    result = job.run()
+
+    assert result["kind"] == "lora"
+    first = job.metrics()[0]
+    assert first.get("rewards/margins", 0.0) == pytest.approx(0.0, abs=1e-6)
+    assert first["loss"] == pytest.approx(math.log(2) if stage is Stage.DPO else 0.5)
+
+
+def test_only_the_named_layers_of_a_frozen_model_change(base: Path, tmp_path: Path) -> None:
+    from safetensors.torch import load_file
+
+    arguments = {"freeze_trainable_layers": 1, "max_steps": 2, "save_strategy": "no"}
+    job = OfflineJob(tmp_path, base, Stage.DPO, method="freeze", arguments=arguments)
+
+    result = job.run()
+
+    before = load_file(base / "model.safetensors")
+    after = load_file(tmp_path / result["model_dir"] / "model.safetensors")
+    changed = {name for name in before if not torch.equal(before[name], after[name])}
+    layers = json.loads((base / "config.json").read_bytes())["num_hidden_layers"]
+    assert changed
+    assert all(f"layers.{layers - 1}." in name for name in changed)
