@@ -18,6 +18,7 @@ from services.contracts.offline import (
     SupervisedMethod,
 )
 from services.contracts.online import DistillationMethod, PpoMethod, ReinforcementMethod
+from services.contracts.stages import Stage
 
 HUB_DATASET_PREFIX = "hf://datasets/"
 """A ``training_file`` that starts so names a dataset of a hub instead of an uploaded file."""
@@ -61,6 +62,12 @@ class Method(Request):
                 raise ValueError(f"type {each.value} needs settings under {each.value}")
         return self
 
+    @classmethod
+    def of(cls, hyperparameters: OfflineHyperparameters) -> Self:
+        """The offline method that has these settings."""
+        name = _METHOD_OF[hyperparameters.stage].value
+        return cls.model_validate({"type": name, name: {"hyperparameters": hyperparameters}})
+
     @property
     def training_type(self) -> TrainingType:
         """Which weights are trained."""
@@ -98,6 +105,13 @@ _OFFLINE: dict[
     MethodType.PRETRAINING: PretrainingMethod,
 }
 """Methods that need no settings."""
+_METHOD_OF = {
+    Stage.SFT: MethodType.SUPERVISED,
+    Stage.DPO: MethodType.DPO,
+    Stage.KTO: MethodType.KTO,
+    Stage.RM: MethodType.REWARD_MODEL,
+    Stage.PT: MethodType.PRETRAINING,
+}
 
 FileReference = Annotated[str, StringConstraints(min_length=1, max_length=300)]
 

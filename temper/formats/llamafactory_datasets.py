@@ -11,13 +11,15 @@ import ijson
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from services.contracts.errors import InvalidRequest
-from services.contracts.training_rows import unusable_column
+from services.contracts.training_rows import RowKind, unusable_column
 
 NAME = "dataset_info.json"
 DEFAULT_FOLDER = "data"
 MAX_BYTES = 8 << 20
 HEAD_BYTES = 4096
 UPLOADABLE = frozenset({".json", ".jsonl", ".parquet"})
+PLAIN_TEXT = ".txt"
+"""A file whose lines are rows of text."""
 MEDIA = ("images", "videos", "audios")
 FORMAT_KEYS = frozenset(
     {"messages", "conversations", "instruction", "input", "output", "history", "system", "tools"}
@@ -38,6 +40,9 @@ class Columns(BaseModel):
     messages: str | None = None
     system: str | None = None
     tools: str | None = None
+    chosen: str | None = None
+    rejected: str | None = None
+    kto_tag: str | None = None
     images: str | None = None
     videos: str | None = None
     audios: str | None = None
@@ -55,8 +60,9 @@ class Tags(BaseModel):
     system_tag: str = "system"
 
 
-ALPACA = Columns(prompt="instruction", query="input", response="output")
-SHAREGPT = Columns(messages="conversations")
+ANSWERS = {"chosen": "chosen", "rejected": "rejected", "kto_tag": "kto_tag"}
+ALPACA = Columns(prompt="instruction", query="input", response="output", **ANSWERS)
+SHAREGPT = Columns(messages="conversations", **ANSWERS)
 SHAREGPT_TAGS = Tags()
 
 
@@ -87,7 +93,9 @@ class Dataset:
     def is_plain(self) -> bool:
         """Whether the gateway can read the file as it is: default columns, all rows."""
         entry = self.entry
-        return entry.columns is None and entry.tags is None and entry.num_samples is None
+        is_text = isinstance(self.source, Path) and self.source.suffix == PLAIN_TEXT
+        is_default = entry.columns is None and entry.tags is None
+        return is_default and entry.num_samples is None and not is_text
 
 
 class DatasetInfo:
@@ -118,8 +126,8 @@ class DatasetInfo:
             f"dataset_dir: {folder}/{NAME} does not exist here or in a folder above the file"
         )
 
-    def dataset(self, name: str) -> Dataset:
-        """Return a dataset that exists and is supported."""
+    def dataset(self, name: str, kind: RowKind) -> Dataset:
+        """Return a dataset that exists, is supported and has rows of a kind."""
         if name not in self._content:
             raise InvalidRequest(f"dataset: {self.path} has no {name!r}")
         try:
@@ -128,20 +136,24 @@ class DatasetInfo:
             fault = error.errors(include_url=False, include_input=False)[0]
             field = ".".join(str(part) for part in fault["loc"])
             raise _unsupported(name, f"{field}: {fault['msg']}") from error
-        _check(name, entry)
+        _check(name, entry, kind)
         if entry.hf_hub_url is not None:
             return Dataset(name, entry, entry.hf_hub_url)
         path = self.path.parent / (entry.file_name or "")
         if not path.is_file():
             raise InvalidRequest(f"dataset {name}: {path} does not exist")
-        if path.suffix not in UPLOADABLE:
+        if path.suffix not in UPLOADABLE and (path.suffix, kind) != (PLAIN_TEXT, RowKind.TEXT):
             raise _unsupported(name, f"files ending in {path.suffix!r}")
         return Dataset(name, entry, path)
 
 
-def _check(name: str, entry: Entry) -> None:
-    if entry.ranking:
-        raise _unsupported(name, "preference pairs")
+def _check(name: str, entry: Entry, kind: RowKind) -> None:
+    if entry.ranking and kind is not RowKind.PREFERENCE:
+        raise _unsupported(name, f"preference pairs where {kind.value} rows are needed")
+    if kind is RowKind.PREFERENCE and not entry.ranking:
+        raise InvalidRequest(f"dataset {name}: has no preference pairs (ranking is not true)")
+    if kind is RowKind.TEXT and entry.formatting != "alpaca":
+        raise _unsupported(name, "conversations as text")
     if entry.file_name is None and entry.hf_hub_url is None:
         raise _unsupported(name, "neither file_name nor hf_hub_url is given")
     columns = entry.columns or Columns()
@@ -157,8 +169,9 @@ def _unsupported(name: str, what: str) -> InvalidRequest:
     return InvalidRequest(f"dataset {name}: not supported: {what}")
 
 
-def merge(datasets: Sequence[Dataset], limit: int | None, target: Path) -> Path:
-    """Write the first ``limit`` rows of each dataset to ``target`` in sharegpt format; return it.
+def merge(datasets: Sequence[Dataset], limit: int | None, target: Path, kind: RowKind) -> Path:
+    """Write the first ``limit`` rows of each dataset to ``target`` and return it: text as it is,
+    other kinds of rows in sharegpt format.
 
     Rows are streamed. Raises `InvalidRequest` with dataset and row number (from 0) for a row that
     does not have its dataset's format.
@@ -168,9 +181,12 @@ def merge(datasets: Sequence[Dataset], limit: int | None, target: Path) -> Path:
             most = min((n for n in (dataset.entry.num_samples, limit) if n), default=None)
             for number, row in enumerate(islice(_rows(dataset), most)):
                 try:
-                    if isinstance(row, dict) and (unusable := unusable_column(row)) is not None:
+                    if (
+                        isinstance(row, dict)
+                        and (unusable := unusable_column(row, kind)) is not None
+                    ):
                         raise ValueError(unusable)
-                    converted = _convert(dataset, row)
+                    converted = _convert(dataset, row, kind)
                 except (KeyError, TypeError, ValueError) as error:
                     raise InvalidRequest(
                         f"dataset {dataset.name}: row {number} does not have the declared format: "
@@ -182,6 +198,9 @@ def merge(datasets: Sequence[Dataset], limit: int | None, target: Path) -> Path:
 
 def _rows(dataset: Dataset) -> Iterator[Row]:
     path = dataset.source
+    if isinstance(path, Path) and path.suffix == PLAIN_TEXT:
+        yield from _lines(path, (dataset.entry.columns or ALPACA).prompt or "text")
+        return
     if not isinstance(path, Path) or path.suffix not in {".json", ".jsonl"}:
         raise InvalidRequest(
             f"dataset {dataset.name}: only local JSON and JSONL files can be combined or have "
@@ -199,24 +218,36 @@ def _rows(dataset: Dataset) -> Iterator[Row]:
             raise InvalidRequest(f"dataset {dataset.name}: {path}: {error}") from error
 
 
-def _convert(dataset: Dataset, row: Row) -> Row:
+def _lines(path: Path, key: str) -> Iterator[Row]:
+    with open(path, encoding="utf-8") as file:
+        for line in file:
+            if text := line.strip():
+                yield {key: text}
+
+
+def _convert(dataset: Dataset, row: Row, kind: RowKind) -> Row:
     entry = dataset.entry
+    if kind is RowKind.TEXT:
+        return {"text": _text(row, (entry.columns or ALPACA).prompt)}
     if entry.formatting == "alpaca":
-        return _from_alpaca(row, entry.columns or ALPACA)
-    return _from_sharegpt(row, entry.columns or SHAREGPT, entry.tags or SHAREGPT_TAGS)
+        return _from_alpaca(row, entry.columns or ALPACA, kind)
+    return _from_sharegpt(row, entry.columns or SHAREGPT, entry.tags or SHAREGPT_TAGS, kind)
 
 
-def _from_alpaca(row: Row, columns: Columns) -> Row:
+def _from_alpaca(row: Row, columns: Columns, kind: RowKind) -> Row:
     questions = [_text(row, columns.prompt), _text(row, columns.query)]
     turns: list[tuple[str, str]] = []
     for question, answer in (row.get(columns.history) or []) if columns.history else []:
         turns += [("human", question), ("gpt", answer)]
     turns.append(("human", "\n".join(question for question in questions if question)))
+    if kind is RowKind.PREFERENCE:
+        pair = ("gpt", _text(row, columns.chosen)), ("gpt", _text(row, columns.rejected))
+        return {**_conversation(turns, row, columns), **_answers(*pair)}
     turns.append(("gpt", _text(row, columns.response)))
-    return _conversation(turns, row, columns)
+    return {**_conversation(turns, row, columns), **_label(row, columns, kind)}
 
 
-def _from_sharegpt(row: Row, columns: Columns, tags: Tags) -> Row:
+def _from_sharegpt(row: Row, columns: Columns, tags: Tags, kind: RowKind) -> Row:
     roles = {
         tags.user_tag: "human",
         tags.assistant_tag: "gpt",
@@ -225,8 +256,27 @@ def _from_sharegpt(row: Row, columns: Columns, tags: Tags) -> Row:
         tags.system_tag: "system",
     }
     messages = row[columns.messages or "conversations"]
-    turns = [(roles[message[tags.role_tag]], message[tags.content_tag]) for message in messages]
-    return _conversation(turns, row, columns)
+
+    def turn(message: Row) -> tuple[str, str]:
+        return roles[message[tags.role_tag]], message[tags.content_tag]
+
+    conversation = _conversation([turn(message) for message in messages], row, columns)
+    if kind is RowKind.PREFERENCE:
+        pair = turn(row[columns.chosen or "chosen"]), turn(row[columns.rejected or "rejected"])
+        return {**conversation, **_answers(*pair)}
+    return {**conversation, **_label(row, columns, kind)}
+
+
+def _answers(chosen: tuple[str, str], rejected: tuple[str, str]) -> Row:
+    return {
+        "chosen": {"from": chosen[0], "value": chosen[1]},
+        "rejected": {"from": rejected[0], "value": rejected[1]},
+    }
+
+
+def _label(row: Row, columns: Columns, kind: RowKind) -> Row:
+    """The label of a row with feedback; KeyError without one."""
+    return {"kto_tag": row[columns.kto_tag or "kto_tag"]} if kind is RowKind.FEEDBACK else {}
 
 
 def _conversation(turns: Sequence[tuple[str, str]], row: Row, columns: Columns) -> Row:

@@ -9,7 +9,15 @@ from pydantic import ValidationError
 from services.contracts.adaptation import TrainingType
 from services.contracts.errors import InvalidRequest
 from services.contracts.llamafactory import catalogue, check_arguments, check_template, refusal
-from services.contracts.offline import SupervisedHyperparameters
+from services.contracts.offline import (
+    DpoHyperparameters,
+    KtoHyperparameters,
+    OfflineHyperparameters,
+    PretrainingHyperparameters,
+    RewardModelHyperparameters,
+    SupervisedHyperparameters,
+)
+from services.contracts.stages import Stage, idle
 from services.contracts.yaml_text import parse_yaml
 
 MAX_YAML_CHARACTERS = 256 * 1024
@@ -28,23 +36,24 @@ class LlamaFactoryJob:
     datasets: tuple[str, ...]
     eval_datasets: tuple[str, ...]
     dataset_dir: str | None
-    hyperparameters: SupervisedHyperparameters
+    hyperparameters: OfflineHyperparameters
     seed: int
     notes: tuple[str, ...]
 
 
 def parse_llamafactory_yaml(text: str) -> LlamaFactoryJob:
-    """Parse a YAML file for LLaMA-Factory's sft stage.
+    """Parse a YAML file for LLaMA-Factory's stages sft, dpo, kto, rm and pt.
 
-    Missing arguments have LLaMA-Factory's defaults. Arguments that the platform controls or that
-    are unsafe are dropped with a note. Raises InvalidRequest for anything but a YAML mapping, for
-    another stage or method, for a file that does not train, and for an argument or template that
-    is unknown or has an invalid value.
+    Missing arguments have LLaMA-Factory's defaults. Arguments that the platform controls, that
+    are unsafe or that the stage does not read are dropped with a note. Raises InvalidRequest for
+    anything but a YAML mapping, for another stage or method, for a file that does not train, and
+    for an argument or template that is unknown or has an invalid value.
     """
     settings = _load(text)
-    _require(settings, "stage", ("sft",))
+    _require(settings, "stage", tuple(Stage))
     _require_training(settings)
-    _require(settings, "finetuning_type", ("full", "lora"))
+    _require(settings, "finetuning_type", tuple(TrainingType))
+    stage = Stage(settings.get("stage") or _default("stage"))
     names = {key: settings.pop(key, None) for key in ("dataset", "eval_dataset")}
     model = settings.pop("model_name_or_path", None)
     for field, value in (("model_name_or_path", model), ("dataset", names["dataset"])):
@@ -54,13 +63,19 @@ def parse_llamafactory_yaml(text: str) -> LlamaFactoryJob:
     seed = _seed(settings.pop("seed", None))
     template = settings.pop("template", None)
     method = TrainingType(settings.pop("finetuning_type", None) or _default("finetuning_type"))
-    notes = _drop_closed(settings)
+    reference = _named_reference(settings)
+    notes = [*_drop_closed(settings), *_drop_idle(settings, stage)]
+    if stage is Stage.PT and template is not None:
+        template = None
+        notes.append("template is ignored: pre-training reads text as it is")
     return LlamaFactoryJob(
         model=str(model),
         datasets=_split(names["dataset"]),
         eval_datasets=_split(names["eval_dataset"]),
         dataset_dir=dataset_dir if isinstance(dataset_dir, str) else None,
-        hyperparameters=_hyperparameters(settings, method, template),
+        hyperparameters=_hyperparameters(
+            settings, stage, method, {"template": template, **reference}
+        ),
         seed=seed,
         notes=tuple(notes),
     )
@@ -89,7 +104,7 @@ def _require_training(settings: dict[str, Any]) -> None:
     """Reject files for prediction or evaluation, which differ in do_train only."""
     if settings.get("do_train") is not True:
         raise InvalidRequest(
-            "only training files of stage sft are supported: do_train is not true",
+            "only training files are supported: do_train is not true",
             param="do_train",
         )
 
@@ -132,31 +147,62 @@ _DECISIVE = {"mixture_of_depths", "tokenized_path"}
 _ALREADY_TRUE = {"do_train", "overwrite_cache", "overwrite_output_dir", "stage"}
 
 
+def _named_reference(settings: dict[str, Any]) -> dict[str, Any]:
+    """The field for the model that ``ref_model`` names; it must be registered."""
+    reference = settings.pop("ref_model", None)
+    if reference is None:
+        return {}
+    if settings.get("ref_model_adapters"):
+        message = "ref_model_adapters cannot be used: register the adapter and name it as ref_model"
+        raise InvalidRequest(message, param="ref_model_adapters")
+    return {"reference_model": reference}
+
+
+def _drop_idle(settings: dict[str, Any], stage: Stage) -> list[str]:
+    """Remove arguments that the stage does not read; return notes."""
+    reasons = {key: idle(key, stage, settings) for key in settings}
+    for key, reason in reasons.items():
+        if reason is not None:
+            del settings[key]
+    return [f"{key} is ignored: {reason}" for key, reason in reasons.items() if reason is not None]
+
+
+_CLASSES: dict[Stage, type[OfflineHyperparameters]] = {
+    Stage.SFT: SupervisedHyperparameters,
+    Stage.DPO: DpoHyperparameters,
+    Stage.KTO: KtoHyperparameters,
+    Stage.RM: RewardModelHyperparameters,
+    Stage.PT: PretrainingHyperparameters,
+}
+
+
 def _hyperparameters(
-    settings: dict[str, Any], method: TrainingType, template: Any
-) -> SupervisedHyperparameters:
+    settings: dict[str, Any], stage: Stage, method: TrainingType, more: dict[str, Any]
+) -> OfflineHyperparameters:
     for key in ("per_device_train_batch_size", "lr_scheduler_type"):
         settings.setdefault(key, _default(key))
-    check_arguments(settings)
+    check_arguments(settings, stage)
     lora = {field: settings.pop(key, _default(key)) for field, key in _LORA_FIELDS.items()}
     targets = lora["target_modules"]
     lora["target_modules"] = None if targets == "all" else _split(targets)
     fields = {field: settings.pop(key, _default(key)) for field, key in _FIELDS.items()}
     if fields["warmup_ratio"] is None:
         del fields["warmup_ratio"]
+    own = {key: field for key, field in _STAGE_FIELDS.get(stage, {}).items() if key in settings}
+    fields |= {field: settings.pop(key) for key, field in own.items()}
     try:
-        hyperparameters = SupervisedHyperparameters.model_validate(
+        hyperparameters = _CLASSES[stage].model_validate(
             {
                 **fields,
                 "training_type": method,
-                "template": template,
+                **more,
                 "lora": lora if method is TrainingType.LORA else {},
                 "llamafactory": settings,
             }
         )
     except ValidationError as error:
         problem = error.errors()[0]
-        field = str(problem["loc"][0])
+        field = str(problem["loc"][0]) if problem["loc"] else "stage"
         raise InvalidRequest(f"{field}: {problem['msg']}", param=field) from None
     if hyperparameters.template is not None:
         check_template(hyperparameters.template)
@@ -174,4 +220,19 @@ _LORA_FIELDS = {
     "alpha": "lora_alpha",
     "dropout": "lora_dropout",
     "target_modules": "lora_target",
+}
+_STAGE_FIELDS: dict[Stage, dict[str, str]] = {
+    Stage.DPO: {
+        "pref_beta": "beta",
+        "pref_ftx": "sft_weight",
+        "pref_loss": "loss",
+        "dpo_label_smoothing": "label_smoothing",
+        "simpo_gamma": "simpo_gamma",
+    },
+    Stage.KTO: {
+        "pref_beta": "beta",
+        "pref_ftx": "sft_weight",
+        "kto_chosen_weight": "desirable_weight",
+        "kto_rejected_weight": "undesirable_weight",
+    },
 }

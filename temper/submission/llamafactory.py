@@ -9,7 +9,7 @@ from services.contracts.fine_tuning import (
     CreateFineTuningJob,
     Method,
 )
-from services.contracts.offline import SupervisedHyperparameters, SupervisedMethod
+from services.contracts.offline import OfflineHyperparameters
 from temper.formats.llamafactory_datasets import Dataset, DatasetInfo, merge
 from temper.formats.llamafactory_yaml import LlamaFactoryJob, parse_llamafactory_yaml
 from temper.submission.submission import LocalFile, Submission, SubmissionError
@@ -33,9 +33,10 @@ def read_llamafactory(path: Path, text: str, scratch: Path) -> Submission:
 def _read(path: Path, text: str, scratch: Path) -> Submission:
     job = parse_llamafactory_yaml(text)
     info = DatasetInfo.of(path, job.dataset_dir)
+    kind = job.hyperparameters.rows
     fields = {
-        "training_file": [info.dataset(name) for name in job.datasets],
-        "validation_file": [info.dataset(name) for name in job.eval_datasets],
+        "training_file": [info.dataset(name, kind) for name in job.datasets],
+        "validation_file": [info.dataset(name, kind) for name in job.eval_datasets],
     }
     used = {field: datasets for field, datasets in fields.items() if datasets}
     if all(_is_usable_alone(datasets) for datasets in used.values()):
@@ -43,7 +44,7 @@ def _read(path: Path, text: str, scratch: Path) -> Submission:
         return _submission(job, job.hyperparameters, sources)
     limit = job.hyperparameters.llamafactory.get(PER_DATASET_LIMIT)
     merged: dict[str, Path | str] = {
-        field: merge(datasets, limit, scratch / f"{field}.jsonl")
+        field: merge(datasets, limit, scratch / f"{field}.jsonl", kind)
         for field, datasets in used.items()
     }
     return _submission(job, _without_limit(job.hyperparameters), merged)
@@ -53,7 +54,7 @@ def _is_usable_alone(datasets: list[Dataset]) -> bool:
     return len(datasets) == 1 and datasets[0].is_plain
 
 
-def _without_limit(hyperparameters: SupervisedHyperparameters) -> SupervisedHyperparameters:
+def _without_limit(hyperparameters: OfflineHyperparameters) -> OfflineHyperparameters:
     """Drop the limit: the trainer would apply it to the merged file, not to each dataset."""
     arguments = dict(hyperparameters.llamafactory)
     arguments.pop(PER_DATASET_LIMIT, None)
@@ -62,7 +63,7 @@ def _without_limit(hyperparameters: SupervisedHyperparameters) -> SupervisedHype
 
 def _submission(
     job: LlamaFactoryJob,
-    hyperparameters: SupervisedHyperparameters,
+    hyperparameters: OfflineHyperparameters,
     sources: dict[str, Path | str],
 ) -> Submission:
     references = {
@@ -73,7 +74,7 @@ def _submission(
     request = CreateFineTuningJob(
         model=job.model,
         seed=job.seed,
-        method=Method(supervised=SupervisedMethod(hyperparameters=hyperparameters)),
+        method=Method.of(hyperparameters),
         training_file=references["training_file"],
         validation_file=references.get("validation_file"),
     )

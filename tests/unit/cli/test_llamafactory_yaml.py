@@ -105,7 +105,7 @@ def test_missing_arguments_have_library_defaults() -> None:
     )
 
 
-@pytest.mark.parametrize("change", ["stage: dpo", "stage: [sft]", "finetuning_type: freeze"])
+@pytest.mark.parametrize("change", ["stage: ppo", "stage: [sft]", "finetuning_type: oft"])
 def test_another_stage_or_method_is_rejected(change: str) -> None:
     key = change.partition(":")[0]
     text = "\n".join(change if line.startswith(key) else line for line in FULL.splitlines())
