@@ -90,7 +90,9 @@ def _defaults(spec: TrainingSpec, place: TrainingEnvironment) -> dict[str, Any]:
         chosen |= {"eval_strategy": "steps", "eval_steps": 0.2}
         # valid_mean_token_accuracy of the result file; these two leave no logits to compare.
         without_logits = ("predict_with_generate", "enable_liger_kernel")
-        chosen["compute_accuracy"] = not any(spec.arguments.get(name) for name in without_logits)
+        chosen["compute_accuracy"] = spec.stage is Stage.SFT and not any(
+            spec.arguments.get(name) for name in without_logits
+        )
     workers = min(place.cpu_cores, place.rows // _ROWS_PER_PREPROCESSING_WORKER)
     if workers > 1:
         chosen["preprocessing_num_workers"] = workers

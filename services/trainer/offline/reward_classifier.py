@@ -29,7 +29,7 @@ def convert_to_classifier(directory: Path, base: Path, response_ends: list[int])
     """Replace the content of a model folder by a sequence classifier that gives equal scores.
 
     A score is that of a conversation's last token, as in training: the chat template of the
-    classifier leaves out what follows it, and padding is no token of ``response_ends``. An
+    classifier leaves out what follows it, and padding is not among ``response_ends``. An
     adapter is merged into ``base``. Raises TrainingFailure for an architecture without classifier.
     """
     language_model = _language_model(directory, base)

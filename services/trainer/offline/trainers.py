@@ -50,8 +50,8 @@ def dpo_trainer() -> Any:
     return DpoTrainer
 
 
-class _Figures:
-    """Sums of figures since the last log, over the micro-batches of all processes."""
+class _MetricSums:
+    """Sums of metrics since the last log, over the micro-batches of all processes."""
 
     def __init__(self, names: tuple[str, ...]) -> None:
         self._names = names
@@ -79,11 +79,11 @@ def _split(logs: dict[str, float]) -> str | None:
     return "eval" if any(name.endswith("_loss") and name != "train_loss" for name in logs) else None
 
 
-_KTO_FIGURES = ("rewards", "logps", "logits")
+_KTO_METRICS = ("rewards", "logps", "logits")
 
 
 def kto_trainer() -> Any:
-    """The trainer of stage kto, with figures over all rows of all processes.
+    """The trainer of stage kto, with metrics over all rows of all processes.
 
     The original logs those of the first process alone, adds up ``kl`` over the micro-batches
     between two logs, and drops the counts.
@@ -91,24 +91,24 @@ def kto_trainer() -> Any:
     original: Any = llamafactory_module("train.kto.trainer").CustomKTOTrainer
     grandparent: Any = llamafactory_module("train.kto.trainer").Trainer
     sides = ("chosen", "rejected")
-    sums = tuple(f"{name}/{side}_sum" for name in _KTO_FIGURES for side in sides)
+    sums = tuple(f"{name}/{side}_sum" for name in _KTO_METRICS for side in sides)
     counts = tuple(f"count/{side}" for side in sides)
 
     class KtoTrainer(original):  # type: ignore[misc]
         def __init__(self, *args: Any, **kwargs: Any) -> None:
-            self._figures = _Figures((*sums, *counts, "kl", "batches"))
+            self._metric_sums = _MetricSums((*sums, *counts, "kl", "batches"))
             super().__init__(*args, **kwargs)
 
         def get_batch_loss_metrics(self, model: Any, batch: Any) -> Any:
             loss, metrics = super().get_batch_loss_metrics(model, batch)
-            self._figures.add("train" if model.training else "eval", batches=1.0, **metrics)
+            self._metric_sums.add("train" if model.training else "eval", batches=1.0, **metrics)
             return loss, metrics
 
         def log(self, logs: dict[str, float], *args: Any, **kwargs: Any) -> None:
             self._stored_metrics.clear()
             split = _split(logs)
             if split is not None:
-                total = self._figures.take(split, self.accelerator)
+                total = self._metric_sums.take(split, self.accelerator)
                 prefix = "eval_" if split == "eval" else ""
                 logs |= {f"{prefix}{name}": value for name, value in _kto_means(total).items()}
             grandparent.log(self, logs, *args, **kwargs)
@@ -124,7 +124,7 @@ def _kto_means(total: dict[str, float]) -> dict[str, float]:
         means[f"count/{side}"] = count
         if count:
             means |= {
-                f"{name}/{side}": total[f"{name}/{side}_sum"] / count for name in _KTO_FIGURES
+                f"{name}/{side}": total[f"{name}/{side}_sum"] / count for name in _KTO_METRICS
             }
     if {"rewards/chosen", "rewards/rejected"} <= means.keys():
         means["rewards/margins"] = means["rewards/chosen"] - means["rewards/rejected"]
@@ -132,24 +132,27 @@ def _kto_means(total: dict[str, float]) -> dict[str, float]:
 
 
 def reward_model_trainer() -> Any:
-    """The trainer of stage rm, with figures, and with checkpoints that it can resume from.
+    """The trainer of stage rm, with metrics, and with checkpoints that it can resume from.
 
     The original logs the loss alone. Its checkpoints hold the language model and the value head
     in files of their own, which it does not load again: training would continue from the base.
     """
     original: Any = llamafactory_module("train.rm.trainer").PairwiseTrainer
+    completing: Any = llamafactory_module("train.callbacks").FixValueHeadModelCallback
 
     class RewardModelTrainer(original):  # type: ignore[misc]
         def __init__(self, *args: Any, **kwargs: Any) -> None:
-            self._figures = _Figures(("chosen", "rejected", "accuracies", "pairs"))
+            self._metric_sums = _MetricSums(("chosen", "rejected", "accuracies", "pairs"))
             super().__init__(*args, **kwargs)
+            # It completes a checkpoint, so it comes before the one that marks it as complete.
+            self.callback_handler.callbacks.sort(key=lambda each: not isinstance(each, completing))
 
         def compute_loss(
             self, model: Any, inputs: Any, return_outputs: bool = False, **kwargs: Any
         ) -> Any:
             loss, outputs = super().compute_loss(model, inputs, return_outputs=True, **kwargs)
             chosen, rejected = (scores.detach().float().reshape(-1) for scores in outputs[1:])
-            self._figures.add(
+            self._metric_sums.add(
                 "train" if model.training else "eval",
                 chosen=chosen.sum().item(),
                 rejected=rejected.sum().item(),
@@ -161,7 +164,7 @@ def reward_model_trainer() -> Any:
         def log(self, logs: dict[str, float], *args: Any, **kwargs: Any) -> None:
             split = _split(logs)
             if split is not None:
-                total = self._figures.take(split, self.accelerator)
+                total = self._metric_sums.take(split, self.accelerator)
                 prefix = "eval_" if split == "eval" else ""
                 logs |= {f"{prefix}{name}": value for name, value in _pair_means(total).items()}
             super().log(logs, *args, **kwargs)

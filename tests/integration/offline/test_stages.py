@@ -1,4 +1,4 @@
-"""Every stage trains a tiny model, reports its figures and resumes where it stopped."""
+"""Every stage trains a tiny model, reports its metrics and resumes where it stopped."""
 
 import json
 import math
@@ -13,13 +13,13 @@ from tests.support.offline import OfflineJob
 
 PAIRS = {f"rewards/{name}" for name in ("chosen", "rejected", "margins", "accuracies")}
 SIDES = {f"{name}/{side}" for name in ("logps", "logits") for side in ("chosen", "rejected")}
-FIGURES = {
+METRICS = {
     Stage.DPO: PAIRS | SIDES,
     Stage.KTO: {*SIDES, "kl", "count/chosen", "count/rejected", "rewards/chosen"},
     Stage.RM: PAIRS,
     Stage.PT: {"loss"},
 }
-STAGES = pytest.mark.parametrize("stage", list(FIGURES))
+STAGES = pytest.mark.parametrize("stage", list(METRICS))
 STEPS = {"save_steps": 2, "logging_steps": 1}
 
 
@@ -28,7 +28,7 @@ class Killed(BaseException):
 
 
 @STAGES
-def test_a_stage_reports_its_figures_and_resumes_with_the_same_losses(
+def test_a_stage_reports_its_metrics_and_resumes_with_the_same_losses(
     stage: Stage, base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     changes: dict[str, Any] = {"arguments": STEPS}
@@ -51,7 +51,7 @@ def test_a_stage_reports_its_figures_and_resumes_with_the_same_losses(
     assert result["kind"] == "full"
     assert result["trained_tokens"] > 0
     reported = {name for entry in whole.metrics() for name in entry}
-    assert FIGURES[stage] <= reported
+    assert METRICS[stage] <= reported
     losses = {entry["step"]: entry["loss"] for entry in whole.metrics() if "loss" in entry}
     again = {entry["step"]: entry["loss"] for entry in halved.metrics() if "loss" in entry}
     assert again == pytest.approx(losses, rel=1e-4)
