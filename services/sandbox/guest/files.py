@@ -48,7 +48,10 @@ def write_files(channel: socket.socket, files: list[tuple[str, int, bool]]) -> N
         with path.open("xb", buffering=0) as file:
             left = size
             while left:
-                left -= file.write(frames.exactly(channel, min(left, _CHUNK)))
+                chunk = memoryview(frames.exactly(channel, min(left, _CHUNK)))
+                left -= len(chunk)
+                while chunk:  # a full disk takes a part before it fails
+                    chunk = chunk[file.write(chunk) :]
         if executable:
             path.chmod(0o755)
 

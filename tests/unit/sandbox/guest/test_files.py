@@ -1,6 +1,7 @@
 """Files of a run: written before it, and fetched afterwards."""
 
 import contextlib
+import io
 import json
 import os
 import socket
@@ -10,6 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from typing_extensions import Buffer
 
 from services.sandbox.guest import files, frames
 
@@ -51,6 +53,26 @@ def write(*described: tuple[str, bytes, bool]) -> None:
         finally:
             theirs.close()
             sender.join()
+
+
+class Slow(io.FileIO):
+    """A file of which the kernel takes three bytes at a time."""
+
+    def write(self, data: Buffer) -> int:
+        return super().write(memoryview(data)[:3])
+
+
+def test_a_file_that_is_taken_in_parts_is_whole(
+    workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def opened(path: Path, *_: object, **__: object) -> Slow:
+        return Slow(path, "x")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "open", opened)
+        write(("a.txt", b"0123456789", False), ("b.txt", b"abc", False))
+    assert (workspace / "a.txt").read_bytes() == b"0123456789"
+    assert (workspace / "b.txt").read_bytes() == b"abc"
 
 
 def fetch(workspace: Path, *wanted: str) -> tuple[dict[str, bytes], list[str]]:
