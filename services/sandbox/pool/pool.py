@@ -31,6 +31,8 @@ logger = logging.getLogger(__name__)
 
 _PREFIX = "temper-sandbox-"
 _SPARE_SLOTS = 2
+_REWARM_SECONDS = 15.0
+_MAX_REWARM_SECONDS = 600.0
 _OWN_PROCESSES = 2  # of a slot: itself and the reaper of its run
 _NOT_STARTED = Outcome(
     exit_reason=ExitReason.TIMED_OUT,
@@ -213,13 +215,24 @@ class Pool:
         return None if self._first_user is None else self._first_user + number
 
     async def _warm_up_others(self) -> None:
-        for profile, zygote in self._zygotes.items():
-            try:
-                await zygote.warm_up()
-            except SandboxFailure as failure:
-                logger.warning("%s", failure)
-                self._unavailable.add(profile)
-            logger.debug("zygote %s is warm", profile.name)
+        """Warm all zygotes up, and those that fail again later: memory may have been short."""
+        pending, delay = list(self._zygotes), _REWARM_SECONDS
+        while pending:
+            pending = [profile for profile in pending if not await self._warm_up(profile)]
+            if pending:
+                await asyncio.sleep(delay)
+                delay = min(2 * delay, _MAX_REWARM_SECONDS)
+
+    async def _warm_up(self, profile: Profile) -> bool:
+        try:
+            await self._zygotes[profile].warm_up()
+        except SandboxFailure as failure:
+            logger.warning("%s", failure)
+            self._unavailable.add(profile)
+            return False
+        self._unavailable.discard(profile)
+        logger.debug("zygote %s is warm", profile.name)
+        return True
 
     async def _retire_idle_slots(self) -> None:
         idle_seconds = self._capacity.idle_seconds

@@ -14,10 +14,11 @@ import pytest
 
 from services.sandbox.execution import Executable, SandboxFailure
 from services.sandbox.isolation.tier import Tier
-from services.sandbox.pool import slot, zygote
+from services.sandbox.pool import pool, slot, zygote
 from services.sandbox.pool.pool import Pool
 from services.sandbox.pool.protocol import BASIC_ENVIRONMENT, readable
 from services.sandbox.pool.slot import Slot
+from services.sandbox.pool.zygote import Zygote
 from tests.integration.sandbox.pool.programs import (
     arguments,
     descendants,
@@ -90,6 +91,29 @@ def test_runs_succeed_when_the_zygotes_hang(
         process.suspend()
 
     run_both_kinds(sandbox)
+
+
+def test_a_zygote_killed_while_it_warms_up_is_warmed_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    killed: list[str] = []
+    warm_up = Zygote.warm_up
+
+    async def kill_once(starting: Zygote) -> None:
+        if starting._profile.name == "numpy" and not killed:
+            killed.append("numpy")
+            with monkeypatch.context() as patch:
+                patch.setattr(zygote, "_SCRIPT", Path("/dev/null"))  # ends at once
+                await warm_up(starting)
+        await warm_up(starting)
+
+    monkeypatch.setattr(Zygote, "warm_up", kill_once)
+    monkeypatch.setattr(pool, "_REWARM_SECONDS", 0.01)
+    program = "import sys; print('numpy' in sys.modules)"
+    with running_pool(programs=1) as sandbox:
+        sandbox.call(wait_until_idle(sandbox.pool))
+        assert killed
+        assert run(sandbox, python(program, imports=frozenset({"numpy"}))).stdout == b"True\n"
 
 
 def test_a_slot_that_dies_while_starting_is_replaced(
