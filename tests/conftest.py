@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, settings
 from tests.support.runtime_tests import INSIDE
 from tests.support.tiers import assign
 
-pytest_plugins = ["tests.support.reruns"]
+pytest_plugins = ["tests.support.groups", "tests.support.reruns"]
 
 # A shell starts background commands with SIGINT ignored, and children inherit that: without this,
 # tests of Ctrl-C would fail in a test run in the background.
