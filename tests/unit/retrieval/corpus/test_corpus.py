@@ -196,6 +196,7 @@ def test_a_truncated_gzip_file_is_reported_with_its_row(tmp_path: Path) -> None:
         (gzip.compress(b"x")[:-1], "damaged or incomplete"),
         (b"\x1f\x8bno gzip", "damaged or incomplete"),
     ],
+    ids=["text", "nothing", "cut", "noise"],  # the contents hold the time of their making
 )
 def test_another_gzip_file_is_refused(tmp_path: Path, content: bytes, reason: str) -> None:
     path = tmp_path / "corpus.gz"
