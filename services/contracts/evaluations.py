@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field, StrictInt, StringConstraints
 
 from services.contracts.base import Number, Request, Resource
+from services.contracts.chat_template import ChatTemplateKwargs
 from services.contracts.engine import VllmOptions
 from services.contracts.graders import ExactGrader, Grader, ScoreModelGrader
 from services.contracts.jobs import JobRequest, JobState
@@ -40,6 +41,7 @@ class CreateEvaluation(JobRequest):
         "highest, which is 1 or the upper end of a score model's range.",
     )
     sampling: Sampling = Field(default_factory=Sampling)
+    chat_template_kwargs: ChatTemplateKwargs = Field(default_factory=dict)
     system_prompt: str | None = Field(default=None, max_length=100_000)
     max_samples: StrictInt | None = Field(
         default=None, ge=1, description="Take the first rows only."

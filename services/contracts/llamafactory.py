@@ -13,7 +13,8 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, JsonValue
 
 from services.contracts.errors import InvalidRequest
-from services.contracts.stages import Stage, idle
+from services.contracts.idle_arguments import idle
+from services.contracts.stages import Stage
 
 CATALOGUE_PATH = Path(__file__).with_name("llamafactory_arguments.json")
 
@@ -83,7 +84,7 @@ def check_arguments(
     Raises ArgumentRefused for the first key that is unknown, belongs to the platform, is unsafe,
     has no effect in ``stage``, or has a value of the wrong type or outside its choices. ``known``
     replaces the committed catalogue, for a check against an installed version; ``beside`` are
-    arguments set elsewhere.
+    settings made elsewhere, under LLaMA-Factory's names (see `idle`).
     """
     known = known or catalogue()
     together = {**(beside or {}), **arguments}
@@ -112,6 +113,7 @@ def refusal(key: str) -> tuple[ArgumentProblem, str] | None:
     for problem, table in (
         (ArgumentProblem.PLATFORM_OWNED, _PLATFORM_OWNED),
         (ArgumentProblem.UNSAFE, _UNSAFE),
+        (ArgumentProblem.NO_EFFECT, _WITHOUT_EFFECT),
     ):
         for reason, keys in table.items():
             if key in keys or any(k.endswith("*") and key.startswith(k[:-1]) for k in keys):
@@ -232,12 +234,12 @@ _PLATFORM_OWNED: dict[str, set[str]] = {
         "do_eval",
         "do_predict",
         "do_train",
-        "early_stopping_steps",
         "enable_jit_checkpoint",
         "eval_num_beams",
         "generation_config",
-        "predict_with_generate",
+        "restore_callback_states_from_checkpoint",
     },
+    "it is the request's field generation": {"predict_with_generate"},
     "the platform chooses where files are kept": {
         "cache_dir",
         "logging_dir",
@@ -256,6 +258,7 @@ _PLATFORM_OWNED: dict[str, set[str]] = {
         "include_num_input_tokens_seen",
         "log_level*",
         "log_on_each_node",
+        "logging_nan_inf_filter",
         "plot_loss",
         "print_param_status",
         "profile*",
@@ -286,6 +289,29 @@ _PLATFORM_OWNED: dict[str, set[str]] = {
         "label_names",
         "length_column_name",
         "remove_unused_columns",
+    },
+}
+_WITHOUT_EFFECT: dict[str, set[str]] = {
+    "only text is trained on": {
+        "audio_sampling_rate",
+        "crop_to_patches",
+        "image_*",
+        "use_audio_in_video",
+        "video_*",
+    },
+    "max_new_tokens and num_beams take its place": {
+        "generation_max_length",
+        "generation_num_beams",
+        "max_length",
+    },
+    "it is read where predictions are stored, which a training does not do": {
+        "skip_special_tokens"
+    },
+    "data are not streamed": {"buffer_size"},
+    "the library does not read it": {"sortish_sampler"},
+    "its training type oft is not offered": {"oft_*"},
+    "its optimizer's package is not in the training runtime": {
+        *("apollo_*", "badam_*", "galore_*"),
     },
 }
 _UNSAFE: dict[str, set[str]] = {

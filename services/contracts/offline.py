@@ -11,6 +11,7 @@ from pydantic import Field, StrictInt, StringConstraints, model_validator
 
 from services.contracts.adaptation import LoraSettings, TrainingType
 from services.contracts.base import JsonObject, Number, Request
+from services.contracts.chat_template import ChatTemplateKwargs
 from services.contracts.llamafactory import check_arguments, check_template
 from services.contracts.models import ModelId
 from services.contracts.stages import Stage
@@ -42,6 +43,7 @@ class OfflineHyperparameters(Request):
     template: Annotated[str, StringConstraints(pattern=r"^[\w.-]{1,50}$")] | None = Field(
         default=None, description="LLaMA-Factory's template name; null: the model's own."
     )
+    chat_template_kwargs: ChatTemplateKwargs = Field(default_factory=dict)
     data_format: DataFormat = DataFormat.AUTO
     llamafactory: JsonObject = Field(default_factory=dict)
 
@@ -55,12 +57,26 @@ class OfflineHyperparameters(Request):
         """The registered model that answers are compared with, if one is named."""
         return None
 
-    def check_library_arguments(self) -> None:
+    def check_library_arguments(self, *, has_validation: bool) -> None:
         """Check the arguments under LLaMA-Factory's names and the template; raise
         `InvalidRequest` for the first that cannot be accepted."""
-        check_arguments(self.llamafactory, self.stage, beside=self.stage_arguments)
+        beside = {
+            "finetuning_type": self.training_type.value,
+            "template": self.template,
+            "eval_dataset": has_validation,
+            **self.stage_arguments,
+        }
+        check_arguments(self.llamafactory, self.stage, beside=beside)
         if self.template is not None:
             check_template(self.template)
+
+    @model_validator(mode="after")
+    def _variables_of_a_chat_template(self) -> Self:
+        if self.chat_template_kwargs and self.template is not None:
+            raise ValueError("chat_template_kwargs are for the model's own template, not template")
+        if self.chat_template_kwargs and self.rows is RowKind.TEXT:
+            raise ValueError("chat_template_kwargs have no effect: text is read as it is")
+        return self
 
     @model_validator(mode="after")
     def _format_of_its_rows(self) -> Self:

@@ -11,6 +11,7 @@ from pydantic import AnyHttpUrl, Field, StrictBool, StrictInt, model_validator
 
 from services.contracts.adaptation import LoraSettings, TrainingType
 from services.contracts.base import Number, Request
+from services.contracts.chat_template import ChatTemplateKwargs
 from services.contracts.engine import VllmOptions
 from services.contracts.multi_turn import MultiTurn, PromptType, RolloutSampling, Tool
 from services.contracts.rewards import WeightedReward
@@ -162,6 +163,7 @@ class OnlineSettings(Renamed):
     optimizer: OptimizerSettings = Field(default_factory=OptimizerSettings)
     sampling: RolloutSampling = Field(default_factory=RolloutSampling)
     multi_turn: MultiTurn = Field(default_factory=MultiTurn)
+    chat_template_kwargs: ChatTemplateKwargs = Field(default_factory=dict)
     tools: list[Tool] = Field(default_factory=list, max_length=32)
     prompt_type: PromptType = "plain"
     max_prompt_length: Tokens = Field(

@@ -8,6 +8,7 @@ from pydantic import ValidationError
 
 from services.contracts.adaptation import TrainingType
 from services.contracts.errors import InvalidRequest
+from services.contracts.idle_arguments import idle
 from services.contracts.llamafactory import catalogue, check_arguments, check_template, refusal
 from services.contracts.offline import (
     DpoHyperparameters,
@@ -17,7 +18,7 @@ from services.contracts.offline import (
     RewardModelHyperparameters,
     SupervisedHyperparameters,
 )
-from services.contracts.stages import Stage, idle
+from services.contracts.stages import Stage
 from services.contracts.yaml_text import parse_yaml
 
 MAX_YAML_CHARACTERS = 256 * 1024
@@ -64,17 +65,28 @@ def parse_llamafactory_yaml(text: str) -> LlamaFactoryJob:
     template = settings.pop("template", None)
     method = TrainingType(settings.pop("finetuning_type", None) or _default("finetuning_type"))
     reference = _named_reference(settings)
-    notes = [*_drop_closed(settings), *_drop_idle(settings, stage)]
+    notes = _drop_closed(settings)
     if stage is Stage.PT and template is not None:
         template = None
         notes.append("template is ignored: pre-training reads text as it is")
+    beside = {
+        "finetuning_type": method.value,
+        "template": template,
+        "eval_dataset": names["eval_dataset"],
+    }
+    variables = _template_variables(settings, stage, template)
+    notes += _drop_idle(settings, stage, beside)
     return LlamaFactoryJob(
         model=str(model),
         datasets=_split(names["dataset"]),
         eval_datasets=_split(names["eval_dataset"]),
         dataset_dir=dataset_dir if isinstance(dataset_dir, str) else None,
         hyperparameters=_hyperparameters(
-            settings, stage, method, {"template": template, **reference}
+            settings,
+            stage,
+            method,
+            {"template": template, "chat_template_kwargs": variables, **reference},
+            beside,
         ),
         seed=seed,
         notes=tuple(notes),
@@ -158,9 +170,23 @@ def _named_reference(settings: dict[str, Any]) -> dict[str, Any]:
     return {"reference_model": reference}
 
 
-def _drop_idle(settings: dict[str, Any], stage: Stage) -> list[str]:
-    """Remove arguments that the stage does not read; return notes."""
-    reasons = {key: idle(key, stage, settings) for key in settings}
+_VARIABLES = ("enable_thinking", "preserve_thinking")
+
+
+def _template_variables(
+    settings: dict[str, Any], stage: Stage, template: str | None
+) -> dict[str, Any]:
+    """Take what the file says to a template; without a named one it is for the model's own."""
+    if template is not None or stage is Stage.PT:
+        return {}
+    given = {name: settings.pop(name) for name in _VARIABLES if name in settings}
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def _drop_idle(settings: dict[str, Any], stage: Stage, beside: dict[str, Any]) -> list[str]:
+    """Remove arguments that have no effect; return notes on those that were given a value."""
+    together = {**beside, **settings}
+    reasons = {key: idle(key, stage, together) for key in settings}
     for key, reason in reasons.items():
         if reason is not None:
             del settings[key]
@@ -177,11 +203,15 @@ _CLASSES: dict[Stage, type[OfflineHyperparameters]] = {
 
 
 def _hyperparameters(
-    settings: dict[str, Any], stage: Stage, method: TrainingType, more: dict[str, Any]
+    settings: dict[str, Any],
+    stage: Stage,
+    method: TrainingType,
+    more: dict[str, Any],
+    beside: dict[str, Any],
 ) -> OfflineHyperparameters:
     for key in ("per_device_train_batch_size", "lr_scheduler_type"):
         settings.setdefault(key, _default(key))
-    check_arguments(settings, stage)
+    check_arguments(settings, stage, beside=beside)
     lora = {field: settings.pop(key, _default(key)) for field, key in _LORA_FIELDS.items()}
     targets = lora["target_modules"]
     lora["target_modules"] = None if targets == "all" else _split(targets)

@@ -116,7 +116,9 @@ def _check_llamafactory(request: CreateFineTuningJob, job_file: Path) -> None:
         if hyperparameters is None:
             continue
         try:
-            hyperparameters.check_library_arguments()
+            hyperparameters.check_library_arguments(
+                has_validation=request.validation_file is not None
+            )
         except InvalidRequest as error:
             field = f"{place}.{error.param}"
             raise SubmissionError(f"{job_file}: {field}: {error.message}") from error

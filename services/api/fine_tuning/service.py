@@ -92,7 +92,7 @@ def _check_llamafactory(request: CreateFineTuningJob) -> None:
         return
     hyperparameters = request.method.offline
     try:
-        hyperparameters.check_library_arguments()
+        hyperparameters.check_library_arguments(has_validation=request.validation_file is not None)
     except InvalidRequest as error:
         error.param = f"method.{request.method.type.value}.hyperparameters.{error.param}"
         raise

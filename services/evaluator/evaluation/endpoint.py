@@ -15,6 +15,7 @@ from services.evaluator.serving import LocalModel, served
 from services.inference.clients.chat import ChatRequest, InferenceClient
 from services.inference.clients.json_service import ServiceFailed, model_retries
 from services.inference.vllm.server import VllmServer
+from services.rollouts.chat import check_template_reads
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,18 +51,20 @@ class Endpoint:
         self,
         client: InferenceClient,
         model: str,
-        sampling: Sampling,
+        spec: EvaluationSpec,
         stop_token_ids: Sequence[int] = (),
     ) -> None:
         self._client = client
         self._model = model
-        self._sampling = sampling.model_dump()
+        self._settings = spec.sampling.model_dump()
+        if spec.chat_template_kwargs:
+            self._settings["chat_template_kwargs"] = spec.chat_template_kwargs
         if stop_token_ids:
-            self._sampling["stop_token_ids"] = list(stop_token_ids)
+            self._settings["stop_token_ids"] = list(stop_token_ids)
 
     async def ask(self, messages: Sequence[JsonObject]) -> Answer | Unanswered:
         """Answer a conversation; an answer without text, such as a tool call, is empty."""
-        request = ChatRequest(model=self._model, messages=list(messages), **self._sampling)
+        request = ChatRequest(model=self._model, messages=list(messages), **self._settings)
         try:
             completion = await self._client.chat(request)
         except ServiceFailed as error:
@@ -110,18 +113,20 @@ async def _remote(
     base_url: str, model: str, key: str | None, spec: EvaluationSpec
 ) -> AsyncIterator[Endpoint]:
     async with connect(base_url, key, spec.sampling, spec.max_concurrency) as client:
-        yield Endpoint(client, model, spec.sampling)
+        yield Endpoint(client, model, spec)
 
 
 @asynccontextmanager
 async def _served(
     model: LocalModel, spec: EvaluationSpec, job_dir: Path, reporter: Reporter
 ) -> AsyncIterator[Endpoint]:
+    if model.path is not None:
+        check_template_reads(model.path, spec.chat_template_kwargs)
     async with (
         served(model, job_dir, reporter) as (server, name),
         connect(server.base_url, server.api_key, spec.sampling, spec.max_concurrency) as client,
     ):
-        yield _ServedEndpoint(client, name, spec.sampling, model, server)
+        yield _ServedEndpoint(client, name, spec, model, server)
 
 
 class _ServedEndpoint(Endpoint):
@@ -129,11 +134,11 @@ class _ServedEndpoint(Endpoint):
         self,
         client: InferenceClient,
         name: str,
-        sampling: Sampling,
+        spec: EvaluationSpec,
         model: LocalModel,
         server: VllmServer,
     ) -> None:
-        super().__init__(client, name, sampling, model.stop_token_ids)
+        super().__init__(client, name, spec, model.stop_token_ids)
         self._server = server
 
     async def watch(self) -> None:

@@ -56,6 +56,7 @@ class EvaluationHandler:
                 grader=request.grader,
                 pass_threshold=request.passing_score,
                 sampling=request.sampling,
+                chat_template_kwargs=request.chat_template_kwargs,
                 system_prompt=request.system_prompt,
                 max_samples=request.max_samples,
                 max_concurrency=request.max_concurrency,

@@ -5,6 +5,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from services.contracts.chat_template import ChatTemplateKwargs
 from services.contracts.evaluations import Sampling
 from services.contracts.graders import Grader
 from services.core.artifacts import SourceFile
@@ -33,6 +34,7 @@ class EvaluationSpec(_Strict):
     grader: Grader
     pass_threshold: float = 1.0
     sampling: Sampling
+    chat_template_kwargs: ChatTemplateKwargs = Field(default_factory=dict)
     system_prompt: str | None = Field(
         default=None, description="Prepended to every conversation without a system prompt."
     )

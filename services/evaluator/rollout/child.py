@@ -15,6 +15,7 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from itertools import islice
 from pathlib import Path
 
+from services.contracts.chat_template import ChatTemplateKwargs
 from services.contracts.errors import InvalidRequest, JobFailed, TemperError
 from services.contracts.rollouts import RolloutStatistics
 from services.contracts.trajectories import FinishReason
@@ -81,7 +82,7 @@ async def _play_missing(
     missing: Iterator[PlannedRollout],
     total: int,
 ) -> None:
-    chat = await asyncio.to_thread(load_chat_tokens, spec.tokenizer)
+    chat = await asyncio.to_thread(load_chat_tokens, spec.tokenizer, spec.chat_template_kwargs)
     async with AsyncExitStack() as stack:
         toolbox = await stack.enter_async_context(open_toolbox(spec.tools, environment))
         await check_tools_respond(spec.tools, toolbox)
@@ -184,13 +185,15 @@ async def _run(
 _WANTED = ("*.json", "*.jinja")
 
 
-def load_chat_tokens(source: ModelSource) -> ChatTokens:
-    """Load from a folder, or download from the hub if needed.
+def load_chat_tokens(source: ModelSource, variables: ChatTemplateKwargs) -> ChatTokens:
+    """Load from a folder, or download from the hub if needed; ``variables`` are passed to the
+    chat template.
 
-    Raises `InvalidRequest` for a model without a chat template or a fast tokenizer, and
-    ``JobFailed`` when the download fails.
+    Raises `InvalidRequest` for a model without a chat template or a fast tokenizer and for a
+    variable that the template does not read, and ``JobFailed`` when the download fails.
     """
-    return open_chat_tokens(source.path or _fetch(str(source.hub_id), source.revision))
+    folder = source.path or _fetch(str(source.hub_id), source.revision)
+    return open_chat_tokens(folder, variables)
 
 
 def _fetch(hub_id: str, revision: str | None) -> Path:

@@ -77,6 +77,7 @@ class RolloutHandler:
                 tools=request.tools,
                 multi_turn=request.multi_turn,
                 sampling=request.sampling,
+                chat_template_kwargs=request.chat_template_kwargs,
                 rewards=request.rewards,
                 seed=request.seed,
                 max_concurrency=request.max_concurrency,

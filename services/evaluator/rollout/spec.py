@@ -5,6 +5,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from services.contracts.chat_template import ChatTemplateKwargs
 from services.contracts.multi_turn import MultiTurn, PromptType, RolloutSampling, Tool
 from services.contracts.rewards import WeightedReward
 from services.core.artifacts import ModelSource, SourceFile
@@ -32,6 +33,7 @@ class RolloutSpec(_Strict):
     tools: list[Tool]
     multi_turn: MultiTurn
     sampling: RolloutSampling
+    chat_template_kwargs: ChatTemplateKwargs = Field(default_factory=dict)
     rewards: list[WeightedReward]
     seed: int | None
     max_concurrency: int = Field(ge=1)

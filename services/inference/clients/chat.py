@@ -24,6 +24,7 @@ class ChatRequest(BaseModel):
     stop: list[str] | None = None
     stop_token_ids: list[int] | None = Field(default=None, description="vLLM's own field.")
     seed: int | None = None
+    chat_template_kwargs: JsonObject | None = Field(default=None, description="vLLM's own field.")
     tools: list[JsonObject] | None = None
 
 

@@ -1,7 +1,7 @@
 """Conversations as tokens, by a model's own chat template and tokenizer."""
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from services.contracts.base import JsonObject
@@ -10,7 +10,13 @@ from services.datasets.decoding import StrictDecoder
 from services.datasets.record import JsonValue, RowError
 from services.rollouts.chat.files import ChatFiles, refused
 from services.rollouts.chat.guarded import GuardedTokenizer
-from services.rollouts.chat.template import ChatTemplate, ReplyTurns, end_of_turn, replies_to
+from services.rollouts.chat.template import (
+    ChatTemplate,
+    ReplyTurns,
+    check_variables,
+    end_of_turn,
+    replies_to,
+)
 from services.rollouts.parsers.json_calls import call_ids
 
 
@@ -26,11 +32,13 @@ class Demonstration:
 class ChatTokens:
     """A model's chat template and tokenizer; safe to use from many threads."""
 
-    def __init__(self, files: ChatFiles) -> None:
-        """Raises InvalidRequest for a template or a tokenizer that cannot be used."""
+    def __init__(self, files: ChatFiles, variables: Mapping[str, JsonValue] | None = None) -> None:
+        """``variables`` are passed to the template. Raises InvalidRequest for a template or a
+        tokenizer that cannot be used, and for a variable that the template does not read."""
         self._tokenizer = GuardedTokenizer(files.tokenizer, files.template + files.tool_template)
-        self._template = ChatTemplate(files.template, files.special_tokens)
-        self._tool_template = ChatTemplate(files.tool_template, files.special_tokens)
+        self._template = ChatTemplate(files.template, files.special_tokens, variables)
+        self._tool_template = ChatTemplate(files.tool_template, files.special_tokens, variables)
+        check_variables(variables or (), self._template, self._tool_template)
         self._end = end_of_turn(self._tool_template, self._tokenizer.first_special)
         self._stop_token_ids = self._end_tokens(files)
         self._takes_call_ids = "tool_call_id" in files.tool_template

@@ -9,13 +9,14 @@ from itertools import zip_longest
 from typing import Any
 
 import jinja2
-from jinja2 import nodes
+from jinja2 import meta, nodes
 from jinja2.ext import Extension, loopcontrols
 from jinja2.parser import Parser
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from services.contracts.base import JsonObject
 from services.contracts.errors import InvalidRequest
+from services.datasets.record import JsonValue
 from services.rollouts.chat.files import refused
 from services.rollouts.chat.guarded import SENTINEL
 
@@ -27,8 +28,14 @@ class ChatTemplate:
     prefix.
     """
 
-    def __init__(self, source: str, special_tokens: Mapping[str, str]) -> None:
-        """Raises InvalidRequest for invalid Jinja."""
+    def __init__(
+        self,
+        source: str,
+        special_tokens: Mapping[str, str],
+        variables: Mapping[str, JsonValue] | None = None,
+    ) -> None:
+        """``variables`` are what the request passes to the template, such as enable_thinking.
+        Raises InvalidRequest for invalid Jinja."""
         environment = ImmutableSandboxedEnvironment(
             trim_blocks=True, lstrip_blocks=True, extensions=[_GenerationBlock, loopcontrols]
         )
@@ -37,9 +44,10 @@ class ChatTemplate:
         environment.globals["strftime_now"] = datetime.now().astimezone().strftime
         try:
             self._template = environment.from_string(source)
+            self.reads = frozenset(meta.find_undeclared_variables(environment.parse(source)))
         except jinja2.TemplateError as error:
             raise refused(f"the chat template is not valid Jinja: {error}") from None
-        self._special_tokens = dict(special_tokens)
+        self._variables = {**special_tokens, **(variables or {})}
 
     def render(
         self,
@@ -58,11 +66,21 @@ class ChatTemplate:
                 tools=list(tools) or None,
                 documents=None,
                 add_generation_prompt=opening,
-                **self._special_tokens,
+                **self._variables,
             )
         except Exception as error:  # third-party code: may raise anything
             reason = str(error)[:500] or type(error).__name__
             raise refused(f"the chat template refuses the conversation: {reason}") from None
+
+
+def check_variables(variables: Iterable[str], *templates: ChatTemplate) -> None:
+    """Raise InvalidRequest for a variable that none of the templates reads."""
+    read = {name for template in templates for name in template.reads}
+    for name in variables:
+        if name not in read:
+            raise InvalidRequest(
+                f"the model's chat template does not read {name}", param="chat_template_kwargs"
+            )
 
 
 class _GenerationBlock(Extension):

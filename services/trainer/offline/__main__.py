@@ -46,7 +46,7 @@ def main() -> int:
     try:
         enter(phase)
         spec = TrainingSpec.model_validate_json((job_dir / SPEC).read_bytes())
-        check_arguments(spec.arguments, spec.stage, beside=spec.stage_arguments)
+        check_arguments(spec.arguments, spec.stage, beside=spec.beside)
         if spec.template is not None:
             check_template(spec.template)
         # Imported late: it takes seconds, and the libraries read the environment on import.

@@ -9,6 +9,7 @@ from pydantic import JsonValue
 from services.contracts.adaptation import TrainingType
 from services.contracts.llamafactory import ArgumentProblem, ArgumentRefused
 from services.contracts.stages import Stage
+from services.trainer.offline.examples import RENDERED
 from services.trainer.offline.spec import TrainingSpec
 
 TRAINING_DATASET = "training"
@@ -66,6 +67,8 @@ def left_out_without_gpu(arguments: dict[str, JsonValue], place: TrainingEnviron
 
 def _allowed(arguments: dict[str, JsonValue], place: TrainingEnvironment) -> dict[str, JsonValue]:
     dropped = left_out_without_gpu(arguments, place)
+    if place.template == RENDERED:
+        dropped.append("default_system")  # the rows have it
     return {name: value for name, value in arguments.items() if name not in dropped}
 
 

@@ -78,6 +78,7 @@ def training_spec(tune: FineTune, artifacts: Artifacts) -> TrainingSpec:
             targets=settings.lora.target_modules,
         ),
         template=settings.template,
+        chat_template_kwargs=settings.chat_template_kwargs,
         n_epochs=AUTO_EPOCHS if settings.n_epochs == "auto" else float(settings.n_epochs),
         batch_size=_batch_size(settings),
         learning_rate=_learning_rate(settings),

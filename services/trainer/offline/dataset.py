@@ -120,7 +120,10 @@ def _located(record: Record) -> Iterator[None]:
 
 def _fingerprint(spec: TrainingSpec) -> str:
     content = spec.model_dump_json(
-        include={"model", "stage", "training_data", "validation_data", "template"}
+        include={
+            *("model", "stage", "training_data", "validation_data", "template"),
+            *("chat_template_kwargs", "arguments"),
+        }
     )
     return hashlib.sha256(content.encode()).hexdigest()
 

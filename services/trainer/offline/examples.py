@@ -5,11 +5,11 @@ Where the model's own chat template is used, the turns already hold the text tha
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from services.contracts.training_rows import DataFormat, RowKind
-from services.datasets.conversation import Conversation, ConversationReader
+from services.datasets.conversation import Conversation, ConversationReader, Message
 from services.datasets.record import JsonValue
 from services.trainer.offline.rendering import ChatTemplate, alternate, render, render_answer
 
@@ -23,14 +23,23 @@ LibraryRow = dict[str, Any]
 class Layout:
     """How conversations become text: by ``chat_template``, or by a named template of the library.
 
-    For a named template, ``between_results`` joins the results of parallel tool calls and
+    ``default_system`` is the system message of conversations without one. For a named template,
+    which has its own, ``between_results`` joins the results of parallel tool calls and
     ``stop_words`` end a turn.
     """
 
     name: str
     chat_template: ChatTemplate | None = None
+    default_system: str | None = None
     between_results: str = "\n"
     stop_words: tuple[str, ...] = ()
+
+    def opened(self, conversation: Conversation) -> Conversation:
+        """The conversation, with the default system message if it has none."""
+        if self.default_system is None or conversation.messages[0].role == "system":
+            return conversation
+        system = Message("system", self.default_system)
+        return replace(conversation, messages=(system, *conversation.messages))
 
     def named_turns(self, conversation: Conversation) -> LibraryRow:
         """A row for a named template of the library; raises RowError."""
@@ -58,14 +67,15 @@ class ExampleReader:
     def read(self, row: JsonValue) -> Iterator[LibraryExample]:
         """The examples of a row; more than one where a template rewrites earlier turns."""
         read = self._rows.read(row)
+        conversations = [self._layout.opened(each) for each in read.conversations]
         match self._kind:
             case RowKind.DEMONSTRATION:
-                yield from _demonstrations(read.conversations[0], self._layout)
+                yield from _demonstrations(conversations[0], self._layout)
             case RowKind.PREFERENCE:
-                preferred, rejected = read.conversations
+                preferred, rejected = conversations
                 yield _preference(preferred, rejected, self._layout)
             case RowKind.FEEDBACK:
-                yield _feedback(read.conversations[0], bool(read.label), self._layout)
+                yield _feedback(conversations[0], bool(read.label), self._layout)
             case RowKind.TEXT:
                 yield LibraryExample({"text": row["text"]}, "")
 

@@ -10,6 +10,7 @@ from typing import Any
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
 from services.contracts.training_rows import RowKind
+from services.rollouts.chat.template import ChatTemplate, check_variables
 from services.trainer.errors import TrainingFailure
 from services.trainer.offline.dataset import PreparedData, prepare_data, prepared_data
 from services.trainer.offline.examples import RENDERED, Layout
@@ -87,15 +88,29 @@ def layout(spec: TrainingSpec, tokenizer: PreTrainedTokenizerBase) -> Layout:
             code="invalid_arguments",
         )
 
+    _check_variables(spec, tokenizer)
+
     def chat_template(
         messages: list[dict[str, Any]], tools: list[dict[str, Any]], *, prompt: bool
     ) -> str:
         text = tokenizer.apply_chat_template(
-            messages, tools=tools or None, add_generation_prompt=prompt, tokenize=False
+            messages,
+            tools=tools or None,
+            add_generation_prompt=prompt,
+            tokenize=False,
+            **spec.chat_template_kwargs,
         )
         return str(text)
 
-    return Layout(RENDERED, chat_template)
+    system = spec.arguments.get("default_system")
+    return Layout(RENDERED, chat_template, default_system=str(system) if system else None)
+
+
+def _check_variables(spec: TrainingSpec, tokenizer: PreTrainedTokenizerBase) -> None:
+    given = tokenizer.chat_template
+    sources = given.values() if isinstance(given, dict) else [given]
+    templates = [ChatTemplate(source, {}) for source in sources]
+    check_variables(spec.chat_template_kwargs, *templates)
 
 
 def stop_token_ids(tokenizer: PreTrainedTokenizerBase, chosen: Layout, response: str) -> list[int]:

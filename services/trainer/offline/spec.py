@@ -8,6 +8,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 
 from services.contracts.adaptation import TrainingType
+from services.contracts.chat_template import ChatTemplateKwargs
 from services.contracts.stages import Stage
 from services.contracts.training_rows import DataFormat, RowKind
 from services.core.artifacts import ModelSource, SourceFile
@@ -90,6 +91,7 @@ class TrainingSpec(_Part):
     method: TrainingType
     lora: Lora = Field(default_factory=Lora)
     template: str | None = None
+    chat_template_kwargs: ChatTemplateKwargs = Field(default_factory=dict)
     n_epochs: float = Field(gt=0)
     batch_size: int | None = Field(default=None, ge=1)
     learning_rate: float = Field(gt=0)
@@ -104,6 +106,16 @@ class TrainingSpec(_Part):
         if self.adapter is not None and self.method is not TrainingType.LORA:
             raise ValueError("an adapter to start from needs method lora")
         return self
+
+    @property
+    def beside(self) -> dict[str, JsonValue]:
+        """The settings beside ``arguments``, under LLaMA-Factory's names."""
+        return {
+            "finetuning_type": self.method.value,
+            "template": self.template,
+            "eval_dataset": self.validation_data is not None,
+            **self.stage_arguments,
+        }
 
     @property
     def rows(self) -> RowKind:

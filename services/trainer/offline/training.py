@@ -42,7 +42,7 @@ def train(spec: TrainingSpec, preparation: Preparation, context: Context) -> Non
     """Train to the last step and write the result; raises what went wrong."""
     context.enter("configuring")
     known = installed_catalogue()
-    check_arguments(spec.arguments, spec.stage, known, beside=spec.stage_arguments)
+    check_arguments(spec.arguments, spec.stage, known, beside=spec.beside)
     arguments = build_arguments(spec, _environment(spec, preparation, context))
     if context.leads:
         write_stop_tokens(context.output_dir, preparation.stop_token_ids)

@@ -68,7 +68,7 @@ async def open_training(
     settings = online.hyperparameters
     budget = response_budget(settings)
     rows = read_rows(spec.prompts.path, settings.prompt_type)
-    chat = open_chat_tokens(spec.model)
+    chat = open_chat_tokens(spec.model, settings.chat_template_kwargs)
     checkpoints = Checkpoints(job_dir / OUTPUT, settings.keep_checkpoints)
     checkpoint = checkpoints.newest()
     position = _position(checkpoint, job_dir, reporter)

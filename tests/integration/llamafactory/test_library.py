@@ -1,5 +1,6 @@
 """How the installed LLaMA-Factory tokenizes rows, and which arguments it accepts."""
 
+import ast
 import json
 import re
 import subprocess
@@ -8,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from services.contracts import llamafactory as contract
-from services.contracts.stages import Stage, idle
+from services.contracts.adaptation import TrainingType
+from services.contracts.idle_arguments import idle
+from services.contracts.stages import Stage
 
 from .training_job import DEADLINE, Job, runtime_environment
 
@@ -120,7 +123,8 @@ def test_every_argument_is_accepted_exactly_in_the_stages_that_read_it(python: s
 
     for name, stages in readers.items():
         loss = "simpo" if name == "simpo_gamma" else "sigmoid"
-        accepted = {stage for stage in Stage if idle(name, stage, {"pref_loss": loss}) is None}
+        beside = {"pref_loss": loss, "template": "qwen3"}
+        accepted = {stage for stage in Stage if idle(name, stage, beside) is None}
         assert accepted == stages & set(Stage), name
 
 
@@ -140,3 +144,35 @@ def _readers(root: Path, names: list[str]) -> dict[str, set[str]]:
             readers[name] = set(of_stages) - {"mca", "hyper_parallel"}
     assert {"pref_beta", "kto_chosen_weight", "ppo_epochs", "use_dft_loss"} <= readers.keys()
     return readers
+
+
+def test_every_argument_is_accepted_exactly_with_the_training_types_that_read_it(
+    python: str,
+) -> None:
+    (library,) = Path(python).parents[1].glob("lib/python3*/site-packages/llamafactory")
+    adapter = ast.parse((library / "model/adapter.py").read_text())
+    bodies = {
+        statement.name: ast.unparse(statement)
+        for statement in adapter.body
+        if isinstance(statement, ast.FunctionDef)
+    }
+    elsewhere = "".join(
+        path.read_text()
+        for folder in ("data", "model", "extras", "train")
+        for path in (library / folder).rglob("*.py")
+        if path.name != "adapter.py"
+    )
+    walked = set()
+    for name, argument in contract.catalogue().arguments.items():
+        if argument.group != "finetuning" or contract.refusal(name) is not None:
+            continue
+        read = re.compile(rf"finetuning_args\.{name}\b")
+        types = {kind for kind in TrainingType if read.search(bodies[f"_setup_{kind}_tuning"])}
+        if not types or read.search(elsewhere) or read.search(bodies["init_adapter"]):
+            continue
+        walked.add(name)
+        for kind in TrainingType:
+            beside = {"finetuning_type": kind.value, "use_llama_pro": True}
+            is_idle = idle(name, Stage.SFT, {**beside, "pissa_init": True, name: 1}) is not None
+            assert is_idle == (kind not in types), (name, kind)
+    assert {"lora_rank", "use_dora", "freeze_trainable_modules"} <= walked

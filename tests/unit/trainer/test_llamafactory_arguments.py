@@ -27,6 +27,7 @@ def test_ordinary_arguments_are_accepted() -> None:
             "lr_scheduler_type": "cosine",
             "neat_packing": True,
             "max_samples": None,
+            "fsdp": "full_shard",
             "fsdp_config": {"min_num_params": 0},
         }
     )

@@ -1,0 +1,95 @@
+"""Arguments of LLaMA-Factory's without an effect beside the others are refused by name."""
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from services.contracts.adaptation import TrainingType
+from services.contracts.errors import InvalidRequest
+from services.contracts.llamafactory import ArgumentProblem, catalogue, check_arguments, refusal
+from services.contracts.offline import PretrainingHyperparameters, SupervisedHyperparameters
+from services.contracts.stages import Stage
+
+
+def check(
+    arguments: dict[str, Any], *, has_validation: bool = False, **fields: Any
+) -> SupervisedHyperparameters:
+    settings = SupervisedHyperparameters.model_validate({"llamafactory": arguments, **fields})
+    settings.check_library_arguments(has_validation=has_validation)
+    return settings
+
+
+@pytest.mark.parametrize(
+    ("arguments", "fields", "reason"),
+    [
+        ({"enable_thinking": False}, {}, "variables of the model's own are chat_template_kwargs"),
+        ({"tool_format": "qwen"}, {}, "with a named template"),
+        ({"use_dora": True}, {"training_type": "full"}, "training_type lora, not with full"),
+        ({"quantization_bit": 4}, {"training_type": "freeze"}, "training_type lora"),
+        ({"freeze_trainable_layers": 2}, {}, "training_type freeze, not with lora"),
+        ({"metric_for_best_model": "loss"}, {}, "with a validation file only"),
+        ({"eval_steps": 5}, {}, "with a validation file only"),
+        ({"max_new_tokens": 64}, {}, "with generation only"),
+        ({"interleave_probs": "0.5,0.5"}, {}, "with mix_strategy"),
+        ({"pissa_iter": 4}, {}, "with pissa_init only"),
+        ({"buffer_size": 4}, {}, "data are not streamed"),
+        ({"image_max_pixels": 4}, {}, "only text is trained on"),
+        ({"oft_rank": 4}, {}, "oft is not offered"),
+        ({"generation_max_length": 4}, {}, "max_new_tokens and num_beams take its place"),
+    ],
+)
+def test_an_argument_without_effect_is_refused_with_the_reason(
+    arguments: dict[str, Any], fields: dict[str, Any], reason: str
+) -> None:
+    with pytest.raises(InvalidRequest, match=reason) as raised:
+        check(arguments, **fields)
+
+    assert raised.value.param == f"llamafactory.{next(iter(arguments))}"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "fields"),
+    [
+        ({"enable_thinking": False}, {"template": "qwen3"}),
+        ({"default_system": "Be brief."}, {}),
+        ({"use_dora": True, "quantization_bit": 4, "quantization_type": "nf4"}, {}),
+        ({"freeze_trainable_layers": 2}, {"training_type": "freeze"}),
+        ({"use_llama_pro": True, "freeze_trainable_layers": 2}, {}),
+        ({"eval_steps": 5, "per_device_eval_batch_size": 64}, {"has_validation": True}),
+        ({"eval_steps": 5, "val_size": 0.1}, {}),
+        ({"eval_strategy": "no", "load_best_model_at_end": False}, {}),
+    ],
+)
+def test_an_argument_with_an_effect_is_accepted(
+    arguments: dict[str, Any], fields: dict[str, Any]
+) -> None:
+    check(arguments, **fields)
+
+
+@pytest.mark.parametrize("stage", list(Stage))
+@pytest.mark.parametrize("training_type", list(TrainingType))
+def test_generating_arguments_do_nothing_without_generation(
+    stage: Stage, training_type: TrainingType
+) -> None:
+    for name, argument in catalogue().arguments.items():
+        if argument.group != "generating" or refusal(name) is not None:
+            continue
+        value = {"boolean": True, "integer": 3, "number": 3}[argument.types[0]]
+        beside = {"finetuning_type": training_type.value, "eval_dataset": True}
+        with pytest.raises(InvalidRequest) as raised:
+            check_arguments({name: value}, stage, beside=beside)
+        assert getattr(raised.value, "problem") is ArgumentProblem.NO_EFFECT  # noqa: B009
+
+
+@pytest.mark.parametrize("name", ["messages", "add_generation_prompt", "eos_token", "a b"])
+def test_a_template_variable_cannot_replace_what_is_rendered(name: str) -> None:
+    with pytest.raises(ValidationError):
+        SupervisedHyperparameters.model_validate({"chat_template_kwargs": {name: True}})
+
+
+def test_template_variables_need_the_models_own_template() -> None:
+    with pytest.raises(ValidationError, match="for the model's own template"):
+        SupervisedHyperparameters(chat_template_kwargs={"a": True}, template="qwen3")
+    with pytest.raises(ValidationError, match="text is read as it is"):
+        PretrainingHyperparameters(chat_template_kwargs={"a": True})
