@@ -33,7 +33,7 @@ from services.contracts.rewards import (
     SearchEmReward,
     WeightedReward,
 )
-from services.core.user_functions.pool import check_function_allowed
+from services.core.process.worker_pool import check_function_allowed
 from services.rewards.graders.gold import matcher
 from services.rewards.graders.model_graders import texts_of
 from services.rewards.graders.multi import Formula, FormulaError

@@ -30,7 +30,7 @@ from services.contracts.rewards import (
     SearchEmReward,
 )
 from services.core.operator_environment import OperatorEnvironment
-from services.core.user_functions.pool import FunctionPool, check_function_allowed
+from services.core.process.worker_pool import FunctionPool, check_function_allowed
 from services.inference.clients.json_service import FailureKind, JsonService, Retries
 from services.rewards.check import check_judge_name
 from services.rewards.code_tests import COMPILE_SECONDS, LONGEST_SECONDS, CodeTests

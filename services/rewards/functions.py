@@ -5,7 +5,7 @@ import math
 from typing import Any
 
 from services.contracts.rewards import CallableReward
-from services.core.user_functions.pool import FunctionFailed, FunctionPool
+from services.core.process.worker_pool import FunctionFailed, FunctionPool
 from services.inference.clients.json_service import JsonService, ServiceFailed
 from services.rewards.interface import RewardFailed, Sample, Score
 

@@ -3,13 +3,20 @@
 Both streams carry JSON lines: first {"ready": true} or {"error": reason}, then {"value": answer} or
 {"error": reason} for each request. What the code prints goes to standard error.
 
+Run as ``python -m services.core.process.worker_child package.module.function`` it calls that
+function; other children, such as a reward model's, call `serve`.
+
 Only the standard library is imported here, because every runtime imports this module.
 """
 
+import asyncio
 import ctypes
+import importlib
+import inspect
 import json
 import os
 import signal
+import sys
 from collections.abc import Callable
 from typing import IO, Any
 
@@ -46,3 +53,25 @@ def _reason(error: Exception) -> str:
 def _send(answers: IO[str], line: str) -> None:
     answers.write(line + "\n")
     answers.flush()
+
+
+def load_function(path: str) -> Answer:
+    """Import the function at a dotted path; coroutine functions are run to their end."""
+    module, _, name = path.rpartition(".")
+    function = getattr(importlib.import_module(module), name)
+    if not callable(function):
+        raise TypeError(f"{path} is not a function")
+
+    def call(arguments: dict[str, Any]) -> Any:
+        value = function(**arguments)
+        return asyncio.run(_result(value)) if inspect.isawaitable(value) else value
+
+    return call
+
+
+async def _result(value: Any) -> Any:
+    return await value
+
+
+if __name__ == "__main__":
+    serve(lambda: load_function(sys.argv[1]))

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from typing import Self
 
-from services.core.user_functions.pool import FunctionFailed, FunctionPool
+from services.core.process.worker_pool import FunctionFailed, FunctionPool
 from services.rewards.interface import RewardFailed
 
 FUNCTION = "services.rewards.mathematics.child.any_equal"

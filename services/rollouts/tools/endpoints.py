@@ -9,7 +9,7 @@ from services.contracts.errors import InvalidRequest, PermissionDenied
 from services.contracts.multi_turn import Tool
 from services.contracts.origins import GATEWAY_ORIGINS, origin_of
 from services.core.operator_environment import OperatorEnvironment
-from services.core.user_functions.pool import check_function_allowed
+from services.core.process.worker_pool import check_function_allowed
 from services.rollouts.tools.configuration import (
     CallableConfig,
     HttpConfig,

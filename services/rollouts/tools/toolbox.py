@@ -11,7 +11,7 @@ from services.contracts.base import JsonObject
 from services.contracts.multi_turn import Tool
 from services.contracts.trajectories import CallOutcome
 from services.core.operator_environment import OperatorEnvironment
-from services.core.user_functions.pool import FunctionPool, check_function_allowed
+from services.core.process.worker_pool import FunctionPool, check_function_allowed
 from services.rollouts.tools.base import (
     UNAVAILABLE,
     ToolBackend,

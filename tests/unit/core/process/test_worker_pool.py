@@ -9,8 +9,8 @@ import psutil
 import pytest
 
 from services.contracts.errors import InvalidRequest, PermissionDenied
-from services.core.user_functions import pool
-from services.core.user_functions.pool import (
+from services.core.process import worker_pool as pool
+from services.core.process.worker_pool import (
     FunctionFailed,
     FunctionPool,
     FunctionTimedOut,
@@ -19,7 +19,7 @@ from services.core.user_functions.pool import (
 from tests.support.virtual_time import run_advancing_clock
 from tests.support.waiting import wait_for
 
-HERE = "tests.unit.core.user_functions.functions"
+HERE = "tests.unit.core.process.functions"
 SECONDS = 30.0
 Result = TypeVar("Result")
 
