@@ -209,6 +209,3 @@ def _deregister(executor: Executor) -> None:
             remove_worker(session, executor.worker_id)
     except DATABASE_AWAY as error:
         logger.warning("could not deregister; the heartbeat will expire: %s", error)
-
-
-logger = logging.getLogger(__name__)
