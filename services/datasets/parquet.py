@@ -1,6 +1,7 @@
 """Rows of a Parquet file."""
 
 import math
+import mmap
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pyarrow.parquet as pq
 from pyarrow import types
 
 from services.datasets.container import Container
+from services.datasets.parquet_pages import Page, pages
 from services.datasets.record import MAX_DEPTH, JsonValue, Problem, Record, UnreadableFile, shown
 
 _BATCH_ROWS = 16
@@ -18,10 +20,12 @@ _BUFFER_BYTES = 1024 * 1024
 
 MAX_ROWS = 100_000_000
 """Rows that a file may declare: a few kilobytes can declare billions."""
+MAX_PAGES = 5_000_000
 MAX_EXPANSION = 200
 EXPANDED_BYTES = 64 * 2**20
-"""A column chunk larger than this must not expand by more than `MAX_EXPANSION`: a page is
-decompressed as a whole, so that 28 kB could take gigabytes of memory."""
+"""Pages that are in memory together, one for each column, must not take more than this and expand
+by more than `MAX_EXPANSION`: a page is decompressed as a whole, so that 28 kB could take gigabytes.
+The sizes are those of the page headers, which readers go by, not those of the footer."""
 
 
 class ParquetReader:
@@ -50,7 +54,7 @@ class ParquetReader:
                 pa.OSFile(str(self._path)) as source,
                 pq.ParquetFile(source, buffer_size=_BUFFER_BYTES, pre_buffer=False) as file,
             ):
-                _check_size(file.metadata)
+                _check_size(file.metadata, self._path)
                 total = max(1, file.metadata.num_rows)
                 schema = _json_schema(file.schema_arrow)
                 for batch in file.iter_batches(_BATCH_ROWS, use_threads=False):
@@ -81,18 +85,40 @@ class ParquetReader:
         return Record(row, values[0])
 
 
-def _check_size(metadata: pq.FileMetaData) -> None:
+def _check_size(metadata: pq.FileMetaData, path: Path) -> None:
     if metadata.num_rows > MAX_ROWS:
         raise UnreadableFile(f"the file has {metadata.num_rows:,} rows; {MAX_ROWS:,} are allowed")
-    for group in range(metadata.num_row_groups):
-        for index in range(metadata.num_columns):
-            chunk = metadata.row_group(group).column(index)
-            expanded, stored = chunk.total_uncompressed_size, chunk.total_compressed_size
-            if expanded > max(EXPANDED_BYTES, MAX_EXPANSION * stored):
-                raise UnreadableFile(
-                    f"column {shown(chunk.path_in_schema)} expands from {stored:,} to "
-                    f"{expanded:,} bytes, more than {MAX_EXPANSION} times"
-                )
+    count = 0
+    with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+        for number in range(metadata.num_row_groups):
+            group = metadata.row_group(number)
+            expanded = stored = 0
+            for index in range(metadata.num_columns):
+                largest = Page(0, 0)
+                chunk = group.column(index)
+                for page in _pages(content, chunk):
+                    count += 1
+                    largest = max(largest, page, key=lambda each: each.expanded)
+                expanded, stored = expanded + largest.expanded, stored + largest.stored
+                _check_expansion(shown(chunk.path_in_schema), expanded, stored)
+                if count > MAX_PAGES:
+                    raise UnreadableFile(f"the file has more than {MAX_PAGES:,} pages")
+
+
+def _pages(content: mmap.mmap, chunk: pq.ColumnChunkMetaData) -> Iterator[Page]:
+    starts = (chunk.dictionary_page_offset, chunk.data_page_offset)
+    start = min(offset for offset in starts if offset is not None)
+    if start < 0 or chunk.total_compressed_size < 0:
+        raise UnreadableFile(f"column {shown(chunk.path_in_schema)} has no place in the file")
+    return pages(content, start, chunk.total_compressed_size)
+
+
+def _check_expansion(column: str, expanded: int, stored: int) -> None:
+    if expanded > max(EXPANDED_BYTES, MAX_EXPANSION * stored):
+        raise UnreadableFile(
+            f"column {column} expands from {stored:,} to {expanded:,} bytes with those before it, "
+            f"more than {MAX_EXPANSION} times"
+        )
 
 
 def _cause(error: Exception) -> str:

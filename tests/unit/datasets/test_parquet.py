@@ -96,6 +96,45 @@ def test_a_small_file_cannot_expand_without_bound(read: Read) -> None:
         read(content)
 
 
+def test_a_footer_that_understates_the_size_is_not_believed(read: Read) -> None:
+    content = parquet({"text": ["a" * 2**27]}, compression="zstd", use_dictionary=False)
+    metadata = pq.read_metadata(io.BytesIO(content))
+    begin = len(content) - metadata.serialized_size - 8
+    told = varint(2 * metadata.row_group(0).column(0).total_uncompressed_size)
+    thousand = b"\xd0\x8f\x80\x80\x00"  # of the same length
+    lying = content[:begin] + content[begin:].replace(told, thousand)
+    chunk = pq.read_metadata(io.BytesIO(lying)).row_group(0).column(0)
+    assert chunk.total_uncompressed_size == 1000
+
+    with pytest.raises(UnreadableFile, match=r"column 'text' expands from .* 200 times"):
+        read(lying)
+
+
+def varint(number: int) -> bytes:
+    """A number as Thrift's compact protocol writes it."""
+    rest, digit = number >> 7, number & 0x7F
+    return bytes([digit | 0x80]) + varint(rest) if rest else bytes([digit])
+
+
+def test_many_columns_cannot_expand_together_without_bound(read: Read) -> None:
+    columns = {f"c{number}": ["a" * 2**24] for number in range(8)}
+    with pytest.raises(UnreadableFile, match=r"expands from .* 200 times"):
+        read(parquet(columns, compression="zstd"))
+
+
+def test_pages_of_every_kind_are_read(read: Read) -> None:
+    rows = {"n": list(range(5000)), "text": [f"text {n}" for n in range(5000)]}
+    for version in ("1.0", "2.0"):
+        content = parquet(rows, data_page_version=version, data_page_size=512, row_group_size=700)
+        assert len(read(content)) == 5000
+
+
+def test_the_number_of_pages_is_bounded(read: Read, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reader, "MAX_PAGES", 3)
+    with pytest.raises(UnreadableFile, match="more than 3 pages"):
+        read(parquet({"n": list(range(100))}, row_group_size=10))
+
+
 def test_a_file_cannot_declare_rows_without_bound(
     read: Read, monkeypatch: pytest.MonkeyPatch
 ) -> None:
