@@ -43,7 +43,8 @@ class SupervisedProcess:
 
     ``returncode`` is the child's, as in `subprocess` (-N: killed by signal N), or None while the
     tree runs; afterwards no process of it is left. ``expired``: it was stopped because its lease
-    ran out; ``unsupervised``: its watchdog was killed, so that it was killed too.
+    ran out; ``unsupervised``: its watchdog was killed, so that it was killed too; ``exhausted``:
+    it was killed because it held too much memory (``tree``) or the machine had none (``machine``).
     """
 
     def __init__(self, watchdog: "subprocess.Popen[bytes]", tree: str) -> None:
@@ -58,6 +59,7 @@ class SupervisedProcess:
         self.returncode: int | None = None
         self.expired = False
         self.unsupervised = False
+        self.exhausted: str | None = None
         self._error: str | None = None
         self._ending = False
 
@@ -73,15 +75,16 @@ class SupervisedProcess:
         deadline: float = math.inf,
         grace_seconds: float,
         memory_bytes: int | None = None,
+        tree_memory_bytes: int | None = None,
     ) -> "SupervisedProcess":
         """Start ``command`` in the tree named ``tree``; its output is appended to ``log``.
 
         It may run until ``deadline`` on the `lease_clock`; after that nothing is started and the
         process has expired. ``memory_bytes`` limits the data of each process of the tree
-        (RLIMIT_DATA). Raises `StartFailed`.
+        (RLIMIT_DATA), ``tree_memory_bytes`` the memory of all of them. Raises `StartFailed`.
         """
-        limits = [str(deadline), str(grace_seconds), str(memory_bytes or 0)]
-        arguments = [str(log), *limits, *command]
+        limits = [deadline, grace_seconds, memory_bytes or 0, tree_memory_bytes or 0]
+        arguments = [str(log), *map(str, limits), *command]
         watchdog = subprocess.Popen(
             [sys.executable, "-I", "-S", str(WATCHDOG), *arguments],
             stdin=subprocess.PIPE,
@@ -136,6 +139,7 @@ class SupervisedProcess:
     def _receive(self, answer: dict[str, Any]) -> None:
         if "returncode" in answer:
             self.expired = bool(answer["expired"])
+            self.exhausted = answer["exhausted"]
             self._close(answer["returncode"])
         else:
             self.pid = answer.get("pid")

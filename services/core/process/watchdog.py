@@ -2,18 +2,20 @@
 
 A worker starts it; it starts the child in a new session and ensures that no process of the child
 outlives the worker's right to run it. It stops the whole tree when the pipe from the worker closes
-(the worker died), when the lease expires (the worker hangs or lost its database), on request, and
-after the child itself has ended.
+(the worker died), when the lease expires (the worker hangs or lost its database), on request, when
+its processes together hold more memory than they may, and after the child itself has ended.
 
 As a child subreaper it inherits every orphan of the tree, including double-forked daemons. It is a
 plain script on the standard library, which starts fast.
 
 Protocol: commands are lines on standard input, ``renew <deadline>`` and ``end``; answers are JSON
 lines on standard output: ``{"pid": n}`` or ``{"error": "why"}`` at the start, ``{"returncode": n,
-"expired": bool}`` at the end. Deadlines are absolute, so that a delayed message (the worker or this
-process was suspended) grants no more time than the lease in the database.
+"expired": bool, "exhausted": who}`` at the end, where who noticed a lack of memory is ``tree``,
+``machine`` or null. Deadlines are absolute, so that a delayed message (the worker or this process
+was suspended) grants no more time than the lease in the database.
 """
 
+import contextlib
 import ctypes
 import json
 import os
@@ -24,12 +26,17 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import NamedTuple
 
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
 POLL_SECONDS = 0.05
 CHECK_SECONDS = 1.0
-"""How often the deadline is checked: select timeouts pause while a machine is suspended."""
+"""How often the deadline is checked: select timeouts pause while a machine is suspended. The memory
+of the tree is measured as often."""
+FIRST_TO_KILL = "1000"
+"""``oom_score_adj`` of the tree: when the machine runs out of memory, the kernel kills a process of
+the job, and neither the worker nor another service."""
 _prctl = ctypes.CDLL(None, use_errno=True).prctl
 
 
@@ -37,11 +44,14 @@ class Watchdog:
     """Runs one command until it ends or has to be stopped."""
 
     def __init__(
-        self, command: list[str], log: str, deadline: float, grace: float, memory: int
+        self, command: list[str], log: str, deadline: float, grace: float, limits: "Limits"
     ) -> None:
         self.deadline = deadline
         self.grace = grace
+        self.limits = limits
         self.expired = False
+        self.exhausted: str | None = None
+        self.kernel_kills = _kernel_kills()
         self.terminated = False
         self.commands = b""
         signal.signal(signal.SIGTERM, lambda *_: self._terminate())
@@ -52,7 +62,7 @@ class Watchdog:
                 stdout=log_file,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
-                preexec_fn=lambda: _prepare(memory),  # noqa: PLW1509 - this process has one thread
+                preexec_fn=lambda: _prepare(limits),  # noqa: PLW1509 - this process has one thread
             )
 
     def run(self) -> int:
@@ -69,10 +79,16 @@ class Watchdog:
                 os.read(wakeup, 4096)
             ended = self._read_commands() if 0 in readable else False
             self.expired = not ended and (self.terminated or _clock() >= self.deadline)
-            ended = ended or self.expired
+            if self.limits.tree and _memory_held(self.limits.tree) > self.limits.tree:
+                self.exhausted = "tree"
+                self.grace = 0.0  # it would go on growing
+            ended = ended or self.expired or self.exhausted is not None
             self._reap_orphans()
         self._end_tree()
-        return self.child.wait()
+        returncode = self.child.wait()
+        if returncode == -signal.SIGKILL and not ended and _kernel_kills() > self.kernel_kills:
+            self.exhausted = "machine"
+        return returncode
 
     def _terminate(self) -> None:
         """Asked to end by TERM: a renewal that is read afterwards must not undo it."""
@@ -126,11 +142,51 @@ def _clock() -> float:
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
-def _prepare(memory: int) -> None:
-    """Set up the child: it dies with the watchdog, and its memory is limited (0: unlimited)."""
+class Limits(NamedTuple):
+    """Bytes of memory, 0 without a limit: of each process, and of all processes together."""
+
+    process: int
+    tree: int
+
+
+def _prepare(limits: Limits) -> None:
+    """Set up the child: it dies with the watchdog, and first when memory runs out."""
     _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    if memory:
-        resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
+    if limits.process:
+        resource.setrlimit(resource.RLIMIT_DATA, (limits.process, limits.process))
+    with contextlib.suppress(OSError):  # some container runtimes have no such file
+        Path("/proc/self/oom_score_adj").write_text(FIRST_TO_KILL)
+
+
+def _memory_held(enough: int) -> int:
+    """Bytes of memory of the tree that the kernel cannot take back: anonymous and shared memory.
+
+    Pages that processes share count once if the sum that counts them repeatedly, which costs
+    little, is above ``enough``.
+    """
+    found = _descendants()
+    held = sum(_status_bytes(pid, "status", (b"RssAnon:", b"RssShmem:")) for pid in found)
+    if held <= enough:
+        return held
+    shares = (b"Pss_Anon:", b"Pss_Shmem:")
+    return sum(_status_bytes(pid, "smaps_rollup", shares) for pid in found)
+
+
+def _status_bytes(pid: int, name: str, fields: tuple[bytes, ...]) -> int:
+    try:
+        lines = Path(f"/proc/{pid}/{name}").read_bytes().splitlines()
+    except OSError:  # it has ended
+        return 0
+    return sum(int(line.split()[1]) << 10 for line in lines if line.startswith(fields))
+
+
+def _kernel_kills() -> int:
+    """How many processes this machine has killed for lack of memory."""
+    try:
+        lines = Path("/proc/vmstat").read_text().splitlines()
+    except OSError:
+        return 0
+    return sum(int(line.split()[1]) for line in lines if line.startswith("oom_kill "))
 
 
 def _descendants() -> set[int]:
@@ -175,20 +231,21 @@ def _report(**fields: object) -> None:
 
 
 def main() -> None:
-    """Run as ``watchdog.py <log> <deadline> <grace seconds> <memory bytes> <command...>``."""
-    log, deadline, grace, memory, *command = sys.argv[1:]
+    """Run as ``watchdog.py LOG DEADLINE GRACE PROCESS_BYTES TREE_BYTES COMMAND...``."""
+    log, deadline, grace, process_bytes, tree_bytes, *command = sys.argv[1:]
     _prctl(PR_SET_CHILD_SUBREAPER, 1)
     if _clock() >= float(deadline):
-        _report(returncode=-signal.SIGTERM, expired=True)
+        _report(returncode=-signal.SIGTERM, expired=True, exhausted=None)
         return
     try:
-        watchdog = Watchdog(command, log, float(deadline), float(grace), int(memory))
+        limits = Limits(int(process_bytes), int(tree_bytes))
+        watchdog = Watchdog(command, log, float(deadline), float(grace), limits)
     except (OSError, subprocess.SubprocessError) as error:
         _report(error=str(error))
         return
     _report(pid=watchdog.child.pid)
     returncode = watchdog.run()
-    _report(returncode=returncode, expired=watchdog.expired)
+    _report(returncode=returncode, expired=watchdog.expired, exhausted=watchdog.exhausted)
 
 
 if __name__ == "__main__":

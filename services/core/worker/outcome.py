@@ -33,7 +33,9 @@ class ChildExit:
 
     ``cancelled``, ``paused``, ``stopping`` and ``expired``: it was stopped by the user's
     cancellation or pause, by the shutdown of its worker, by the expiry of its lease.
-    ``unsupervised``: it was killed because its watchdog died.
+    ``unsupervised``: it was killed because its watchdog died; ``exhausted``: because its processes
+    held too much memory (``tree``) or the machine had none left (``machine``). ``disk_full``: where
+    it writes, nothing more can be written.
     """
 
     returncode: int
@@ -44,6 +46,8 @@ class ChildExit:
     log_tail: list[str]
     unsupervised: bool = False
     paused: bool = False
+    exhausted: str | None = None
+    disk_full: bool = False
 
 
 def read_result(job_dir: Path) -> dict[str, Any] | None:
@@ -171,7 +175,17 @@ def _is_retryable(child_exit: ChildExit) -> bool:
 
 
 def _exhausted(child_exit: ChildExit) -> JobError | None:
-    """The resource that the child ran out of, by the last lines of its log."""
+    """The resource that the child ran out of, as its watchdog or its log says."""
+    if child_exit.unsupervised:
+        return None
+    if child_exit.exhausted == "tree":
+        message = (
+            "the processes of the job held more memory than TEMPER_JOB_MEMORY_GIB allows, "
+            "by default nine tenths of the machine's"
+        )
+        return JobError(code="out_of_memory", message=message)
+    if child_exit.disk_full:
+        return JobError(code="storage_full", message="the disk of the job's files is full")
     for line in reversed(child_exit.log_tail[-LAST_LINES:]):
         if line.startswith(OUT_OF_MEMORY):
             return JobError(code="out_of_memory", message=f"the process ran out of memory: {line}")
@@ -204,5 +218,7 @@ def _cause(child_exit: ChildExit) -> JobError:
         name = signal.Signals(number).name
     except ValueError:
         name = str(number)
-    hint = ", as the kernel does when memory runs out" if number == signal.SIGKILL else ""
-    return JobError(code="process_killed", message=f"the process was killed by {name}{hint}")
+    if child_exit.exhausted == "machine":
+        message = "the kernel killed the process because the machine ran out of memory"
+        return JobError(code="out_of_memory", message=message)
+    return JobError(code="process_killed", message=f"the process was killed by {name}")

@@ -2,6 +2,7 @@
 
 import errno
 import logging
+import shutil
 import signal
 import threading
 import time
@@ -13,6 +14,7 @@ from services.contracts.jobs import JobError
 from services.core.db.engine import DATABASE_AWAY, Database
 from services.core.jobs.claims import Claim, Stage, check_claim, renew_lease
 from services.core.jobs.job import Job, LeaseLost
+from services.core.process.memory import job_memory
 from services.core.process.pause_request import request_pause_of, withdraw_pause
 from services.core.process.reporter import RESULT, Reporter
 from services.core.process.runtimes import child_environment
@@ -112,7 +114,7 @@ class ClaimRun:
             while not process.wait(1.0):
                 pass  # devices are free once the last process is gone
         code = process.returncode if process.returncode is not None else -signal.SIGKILL
-        return self._exit(code, expired=process.expired, unsupervised=process.unsupervised)
+        return self._exit(code, process)
 
     def _start(self, launch: Launch) -> SupervisedProcess:
         job = self._claim.job
@@ -127,20 +129,21 @@ class ClaimRun:
             deadline=self._lease.deadline,
             grace_seconds=self._settings.grace_seconds,
             memory_bytes=self._memory_bytes(),
+            tree_memory_bytes=job_memory(self._settings.job_memory_gib),
         )
 
-    def _exit(
-        self, returncode: int, *, expired: bool = False, unsupervised: bool = False
-    ) -> ChildExit:
+    def _exit(self, returncode: int, process: SupervisedProcess | None = None) -> ChildExit:
         return ChildExit(
             returncode=returncode,
             result=read_result(self._dir),
             cancelled=self._cancelled,
             paused=self._paused,
             stopping=self._stopping.is_set(),
-            expired=expired,
+            expired=process is not None and process.expired,
             log_tail=log_tail(self._dir / LOG),
-            unsupervised=unsupervised,
+            unsupervised=process is not None and process.unsupervised,
+            exhausted=process.exhausted if process else None,
+            disk_full=_is_full(self._dir),
         )
 
     def _memory_bytes(self) -> int | None:
@@ -224,6 +227,14 @@ class ClaimRun:
             self._retry(record)
         except (LeaseLost, *DATABASE_AWAY) as lost:
             logger.warning("job %s keeps its lease: %s", self._claim.job.id, lost)
+
+
+MIN_FREE_BYTES = 64 << 10
+"""With less, a process could not even write its result."""
+
+
+def _is_full(folder: Path) -> bool:
+    return shutil.disk_usage(folder).free < MIN_FREE_BYTES
 
 
 RENEW_SHARE = 0.25

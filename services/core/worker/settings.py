@@ -22,6 +22,13 @@ class WorkerSettings(Settings, ToolSettings):
     validation_memory_gib: float = Field(
         default=4.0, ge=0.5, le=1024.0, description="Memory of a process that validates files."
     )
+    job_memory_gib: float | None = Field(
+        default=None,
+        gt=0.0,
+        le=1_048_576.0,
+        description="Memory of all processes of a job together; null: nine tenths of what this "
+        "host or container has. A job that holds more fails.",
+    )
     pause_seconds: float = Field(
         default=600.0,
         ge=0.0,

@@ -277,6 +277,71 @@ def test_the_memory_of_a_child_is_limited(tree: Tree) -> None:
     assert "MemoryError" in tree.log.read_text()
 
 
+HOARDER = """
+import os, signal, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+if os.fork() == 0: signal.pause()
+held = []
+while len(held) < 60:
+    held.append(b"x" * (10 << 20))
+    time.sleep(0.02)
+signal.pause()
+"""
+"""A child and a fork of it that take 600 MiB together and do not end by themselves."""
+
+
+def test_processes_that_hold_too_much_memory_together_are_killed(tree: Tree) -> None:
+    process = SupervisedProcess.start(
+        [sys.executable, "-c", HOARDER],
+        cwd=tree.folder,
+        env={},
+        log=tree.log,
+        tree=str(tree.folder),
+        grace_seconds=600.0,
+        tree_memory_bytes=200 << 20,
+    )
+    tree.started.append(process)
+
+    assert finished(process) == -signal.SIGKILL
+    assert (process.exhausted, process.expired) == ("tree", False)
+
+
+SHARERS = """
+import os, time
+held = b"x" * (150 << 20)
+children = [os.fork() or time.sleep(3) or os._exit(0) for _ in range(4)]
+for child in children: os.waitpid(child, 0)
+"""
+"""Five processes that share 150 MiB for longer than the memory of a tree is measured apart."""
+
+
+def test_memory_that_processes_share_counts_once(tree: Tree) -> None:
+    process = SupervisedProcess.start(
+        [sys.executable, "-c", SHARERS],
+        cwd=tree.folder,
+        env={},
+        log=tree.log,
+        tree=str(tree.folder),
+        grace_seconds=0.5,
+        tree_memory_bytes=400 << 20,
+    )
+    tree.started.append(process)
+
+    assert finished(process) == 0
+    assert process.exhausted is None
+
+
+def test_a_job_is_killed_before_its_worker_when_memory_runs_out(tree: Tree) -> None:
+    score = Path("/proc/self/oom_score_adj")
+    if not score.exists():
+        pytest.skip("the kernel shows no oom_score_adj")
+
+    process = tree.start(f"print(open({str(score)!r}).read())")
+
+    assert finished(process) == 0
+    assert tree.log.read_text().strip() == "1000"
+
+
 def test_a_tree_ends_with_the_tree_that_it_is_nested_in(tree: Tree) -> None:
     process = SupervisedProcess.start(
         [sys.executable, "-c", DAEMONS],

@@ -162,7 +162,7 @@ def test_a_shutdown_releases_the_validation(database: Database) -> None:
     [
         (0, "process_crashed", "ended with code 0 and no result"),
         (3, "process_crashed", "ended with code 3"),
-        (-9, "process_killed", "killed by SIGKILL, as the kernel does when memory runs out"),
+        (-9, "process_killed", "killed by SIGKILL"),
         (-11, "process_killed", "killed by SIGSEGV"),
     ],
 )
@@ -210,6 +210,36 @@ def test_a_process_that_ran_out_of_a_resource_fails_with_that_reason(
     assert job.error is not None
     assert (job.status, job.error.code) == (JobStatus.FAILED, code)
     assert line in job.error.message
+
+
+def test_a_job_whose_processes_hold_too_much_memory_fails_with_that_cause(
+    database: Database, held: Claim
+) -> None:
+    job = settled(database, held, replace(ending(returncode=-9), exhausted="tree"))
+
+    assert job.error is not None
+    assert (job.status, job.error.code) == (JobStatus.FAILED, "out_of_memory")
+    assert "TEMPER_JOB_MEMORY_GIB" in job.error.message
+
+
+def test_a_process_that_the_kernel_killed_for_memory_is_tried_again(
+    database: Database, held: Claim
+) -> None:
+    job = settled(database, held, replace(ending(returncode=-9), exhausted="machine"))
+
+    assert (job.status, job.losses) == (JobStatus.QUEUED, 1)
+    with database.read() as session:
+        message = events_before(session, job.id, None, 1)[0].message
+    assert "machine ran out of memory" in message
+
+
+def test_a_process_that_could_not_write_its_result_fails_naming_the_disk(
+    database: Database, held: Claim
+) -> None:
+    job = settled(database, held, replace(ending(returncode=1), disk_full=True))
+
+    assert job.error is not None
+    assert (job.status, job.error.code) == (JobStatus.FAILED, "storage_full")
 
 
 @pytest.mark.parametrize(("retryable", "status"), [(True, "queued"), (False, "failed")])
