@@ -29,7 +29,7 @@ class Page:
 
 
 def pages(content: mmap.mmap | bytes, start: int, length: int) -> Iterator[Page]:
-    """The pages of the column chunk at ``start``; raises ValueError for what is no page."""
+    """The pages of the column chunk at ``start``; raises ValueError if there are none."""
     position, end = start, start + length
     while position < end:
         header = _Header(content, position)
