@@ -31,12 +31,12 @@ def main() -> None:
     build_model(tokenizer, seed=0).save_pretrained(base)
     generator = torch.Generator().manual_seed(7)
     probes = [torch.randint(256, (length,), generator=generator) for length in LENGTHS]
-    said = {
+    log_probs = {
         name: [_log_probabilities(model, probe) for probe in probes]
         for name, model in _made(folder, base)
     }
     (folder / "probes.json").write_text(json.dumps([probe.tolist() for probe in probes]))
-    (folder / "said.json").write_text(json.dumps(said))
+    (folder / "log_probs.json").write_text(json.dumps(log_probs))
 
 
 def _made(folder: Path, base: Path) -> Iterator[tuple[str, nn.Module]]:
@@ -63,8 +63,8 @@ def _perturb(parameters: Iterable[nn.Parameter], *, seed: int) -> None:
 @torch.no_grad()  # type: ignore[untyped-decorator]
 def _log_probabilities(model: Any, probe: torch.Tensor) -> list[float]:
     log_probs = torch.log_softmax(model.float().eval()(probe[None]).logits[0, :-1], dim=-1)
-    said: list[float] = log_probs.gather(1, probe[1:, None])[:, 0].tolist()
-    return said
+    chosen: list[float] = log_probs.gather(1, probe[1:, None])[:, 0].tolist()
+    return chosen
 
 
 if __name__ == "__main__":

@@ -39,8 +39,8 @@ class CharacterChat(ChatTokens):
         if any(message["role"] == "refused" for message in messages):
             raise InvalidRequest("the template knows no role refused")
         offered = "".join(f"offer:{tool['function']['name']}{END_TEXT}" for tool in tools)
-        said = "".join(f"{m['role']}:{m['content']}{END_TEXT}" for m in messages)
-        return tokens(f"{offered}{said}assistant:")
+        rendered = "".join(f"{m['role']}:{m['content']}{END_TEXT}" for m in messages)
+        return tokens(f"{offered}{rendered}assistant:")
 
     def text(self, token_ids: Sequence[int]) -> str:
         return "".join(END_TEXT if token == END else chr(token) for token in token_ids)
@@ -49,8 +49,8 @@ class CharacterChat(ChatTokens):
         self, turn: Sequence[int], contents: Sequence[str], names: Sequence[str] = ()
     ) -> list[int]:
         close = [] if turn and turn[-1] == END else [END]
-        said = [token for content in contents for token in (*map(ord, f"tool:{content}"), END)]
-        return [*close, *said, *map(ord, "assistant:")]
+        rendered = [token for content in contents for token in (*map(ord, f"tool:{content}"), END)]
+        return [*close, *rendered, *map(ord, "assistant:")]
 
     def demonstration(
         self,
@@ -63,9 +63,9 @@ class CharacterChat(ChatTokens):
         for position, answer in enumerate(answers):
             own = answer["role"] == "assistant"
             opening = "" if position == 0 else f"{answer['role']}:"
-            said = tokens(f"{answer['content']}{END_TEXT}")
-            ids += [*map(ord, opening), *said]
-            mask += [0] * len(opening) + [int(own)] * len(said)
+            rendered = tokens(f"{answer['content']}{END_TEXT}")
+            ids += [*map(ord, opening), *rendered]
+            mask += [0] * len(opening) + [int(own)] * len(rendered)
         return Demonstration(ids, mask)
 
 
@@ -83,10 +83,10 @@ class ScriptedEngine:
     asked: list[tuple[str, TurnSampling]] = field(default_factory=list)
 
     async def generate(self, token_ids: Sequence[int], sampling: TurnSampling) -> SampledTokens:
-        said = CharacterChat().text(token_ids)
-        self.asked.append((said, sampling))
+        rendered = CharacterChat().text(token_ids)
+        self.asked.append((rendered, sampling))
         await asyncio.sleep(self.seconds)
-        answer = self.script(said)
+        answer = self.script(rendered)
         if isinstance(answer, EngineFailed):
             raise answer
         sampled = tokens(answer)[: sampling.max_tokens]

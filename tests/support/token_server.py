@@ -75,13 +75,13 @@ class TokenServer:
     async def _complete(self, request: web.Request) -> web.Response:
         body = await request.json()
         self.authorizations.add(request.headers.get("Authorization"))
-        said = self._tokenizer.decode(body["prompt"], skip_special_tokens=False)
-        self.asked[said] += 1
+        prompt_text = self._tokenizer.decode(body["prompt"], skip_special_tokens=False)
+        self.asked[prompt_text] += 1
         number = self.asked.total()
         await asyncio.sleep(0.01)
         while number > self.most_answered:  # noqa: ASYNC110 - another thread sets it
             await asyncio.sleep(0.01)
-        answer = self.script(said, self.asked[said])
+        answer = self.script(prompt_text, self.asked[prompt_text])
         if isinstance(answer, int):
             return web.json_response({"error": {"message": "as scripted"}}, status=answer)
         tokens = self._tokenizer.encode(answer, add_special_tokens=False).ids

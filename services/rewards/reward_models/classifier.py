@@ -5,7 +5,7 @@ from pathlib import Path
 import torch
 from transformers import AutoModelForSequenceClassification, AutoTokenizer
 
-from services.rewards.reward_models.messages import Message, told_to_user
+from services.rewards.reward_models.messages import Message, tool_replies_as_user
 
 
 class Classifier:
@@ -53,8 +53,8 @@ class Classifier:
         try:
             text: str = self._tokenizer.apply_chat_template(messages, tokenize=False)
         except Exception:  # many templates refuse the role tool, each in its own way
-            told = told_to_user(messages)
-            text = self._tokenizer.apply_chat_template(told, tokenize=False)
+            converted = tool_replies_as_user(messages)
+            text = self._tokenizer.apply_chat_template(converted, tokenize=False)
         return text
 
     def _padding(self, rows: list[list[int]]) -> int:

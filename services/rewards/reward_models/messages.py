@@ -5,16 +5,16 @@ from typing import Any
 Message = dict[str, Any]
 
 
-def told_to_user(messages: list[Message]) -> list[Message]:
+def tool_replies_as_user(messages: list[Message]) -> list[Message]:
     """The conversation with what tools replied as messages of the user, as Qwen writes them."""
-    told: list[Message] = []
+    converted: list[Message] = []
     for message in messages:
         if message["role"] != "tool":
-            told.append(message)
+            converted.append(message)
             continue
         text = f"<tool_response>\n{message.get('content')}\n</tool_response>"
-        if told and told[-1]["role"] == "user":
-            told[-1] = {"role": "user", "content": f"{told[-1]['content']}\n{text}"}
+        if converted and converted[-1]["role"] == "user":
+            converted[-1] = {"role": "user", "content": f"{converted[-1]['content']}\n{text}"}
         else:
-            told.append({"role": "user", "content": text})
-    return told
+            converted.append({"role": "user", "content": text})
+    return converted

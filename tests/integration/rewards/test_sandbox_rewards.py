@@ -79,7 +79,7 @@ def test_a_python_grader_reads_the_sample_and_the_row(environment: OperatorEnvir
 
 
 @pytest.mark.parametrize(
-    ("body", "told"),
+    ("body", "message"),
     [
         ("raise ValueError('no taste')", "no taste"),
         ("return 'good'", "good"),
@@ -88,8 +88,8 @@ def test_a_python_grader_reads_the_sample_and_the_row(environment: OperatorEnvir
     ],
 )
 def test_a_grader_without_a_score_is_reported(
-    environment: OperatorEnvironment, body: str, told: str
+    environment: OperatorEnvironment, body: str, message: str
 ) -> None:
     source = f"def grade(sample, item):\n    {body}\n"
 
-    assert told in failure(trajectory("x"), grader(source), environment)
+    assert message in failure(trajectory("x"), grader(source), environment)

@@ -61,7 +61,7 @@ def published(tmp_path_factory: pytest.TempPathFactory) -> Published:
         env=child_environment({}),
     )
     probes = json.loads((folder / "probes.json").read_text())
-    return Published(folder, base, probes, json.loads((folder / "said.json").read_text()))
+    return Published(folder, base, probes, json.loads((folder / "log_probs.json").read_text()))
 
 
 def servers_of(model: Path) -> list[psutil.Process]:

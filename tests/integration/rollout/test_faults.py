@@ -102,9 +102,9 @@ def failing(share: float) -> Behavior:
     return behave
 
 
-def speak(said: str) -> str:
+def next_turn(context: str) -> str:
     """Make one call after another, then answer."""
-    replies = said.count(f"{END_TEXT}tool:")
+    replies = context.count(f"{END_TEXT}tool:")
     return f"{CALLS[replies]}{END_TEXT}" if replies < len(CALLS) else f"right{END_TEXT}"
 
 
@@ -118,7 +118,7 @@ async def play(
     environment = OperatorEnvironment(allowed_callables=(DOUBLE,))
     async with open_toolbox(offered, environment) as toolbox:
         rollouts = Rollouts(
-            ScriptedEngine(speak), CharacterChat(), toolbox, multi_turn, RolloutSampling()
+            ScriptedEngine(next_turn), CharacterChat(), toolbox, multi_turn, RolloutSampling()
         )
         with AppendLog[Trajectory](log) as kept:
             played = [rollouts.play(question(index=index)) for index in range(count)]
@@ -141,7 +141,7 @@ def test_no_rollout_is_lost_when_a_fifth_of_tool_calls_fail(
     assert sorted(each.prompt_index for each in trajectories) == list(range(ROLLOUTS))
     assert {each.finish_reason for each in trajectories} == {FinishReason.ANSWERED}
     assert all(each.tool_calls == len(CALLS) for each in trajectories)
-    _check_what_is_told(calls(trajectories))
+    _check_recorded_calls(calls(trajectories))
     outcomes = Counter((call.name, call.outcome) for call in calls(trajectories))
     assert outcomes["nothing", CallOutcome.UNKNOWN_TOOL] == ROLLOUTS
     assert outcomes["ask", CallOutcome.FAILED] + outcomes["ask", CallOutcome.TIMED_OUT] > 0
@@ -151,7 +151,7 @@ def test_no_rollout_is_lost_when_a_fifth_of_tool_calls_fail(
     assert outcomes["search", CallOutcome.ANSWERED] > 0.8 * ROLLOUTS
 
 
-def _check_what_is_told(made: Sequence[ToolCallRecord]) -> None:
+def _check_recorded_calls(made: Sequence[ToolCallRecord]) -> None:
     for call in made:
         assert call.shown
         if call.outcome is CallOutcome.ANSWERED:
@@ -184,7 +184,7 @@ def test_rollouts_continue_when_tools_always_fail(
 
     assert {each.finish_reason for each in trajectories} == {FinishReason.ANSWERED}
     assert all(each.failed_calls == len(CALLS) for each in trajectories)
-    _check_what_is_told(calls(trajectories))
+    _check_recorded_calls(calls(trajectories))
 
 
 def test_calls_fail_after_their_tool_goes_down(tmp_path: Path) -> None:

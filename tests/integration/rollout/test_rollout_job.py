@@ -90,7 +90,9 @@ def test_finished_rollouts_are_not_repeated_after_random_stops(
 
 def asked(server: TokenServer, prompt: int) -> int:
     """The number of turns sampled for a prompt."""
-    return sum(times for said, times in server.asked.items() if question(prompt) in said)
+    return sum(
+        times for prompt_text, times in server.asked.items() if question(prompt) in prompt_text
+    )
 
 
 def test_a_rollout_failed_by_the_engine_is_recorded_and_repeated_by_the_next_attempt(

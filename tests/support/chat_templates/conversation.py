@@ -36,12 +36,12 @@ class ToolTurn:
 
     calls: Sequence[Call]
     replies: Sequence[str]
-    said: str = ""
+    text: str = ""
     thought: str = ""
 
     def messages(self) -> list[dict[str, Any]]:
         """The turn and its replies as messages."""
-        turn: dict[str, Any] = {"role": "assistant", "content": self.said}
+        turn: dict[str, Any] = {"role": "assistant", "content": self.text}
         turn["tool_calls"] = list(self.calls)
         if self.thought:
             turn["reasoning_content"] = self.thought
@@ -54,8 +54,8 @@ class ToolTurn:
     def written(self, family: Family) -> str:
         """The text that a model of the family writes, with the token that ends it."""
         thought = f"<think>\n{self.thought}\n</think>\n\n" if self.thought else ""
-        said = f"{self.said}\n" if self.said else ""
-        return thought + said + family.calls(list(self.calls)) + family.ends[0]
+        text = f"{self.text}\n" if self.text else ""
+        return thought + text + family.calls(list(self.calls)) + family.ends[0]
 
 
 @dataclass(frozen=True)

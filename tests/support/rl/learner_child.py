@@ -37,11 +37,11 @@ def main(job_dir: Path) -> None:
         connection.connect(str(spec.socket))
         stream = connection.makefile("rwb")
 
-        def tell(answer: Answer) -> None:
+        def send(answer: Answer) -> None:
             stream.write(answer.model_dump_json().encode() + b"\n")
             stream.flush()
 
-        tell(Ready(resumed=spec.checkpoint is not None, trainable_parameters=7))
+        send(Ready(resumed=spec.checkpoint is not None, trainable_parameters=7))
         for line in stream:
             request = REQUEST.validate_json(line)
             if behavior == "die":
@@ -51,9 +51,9 @@ def main(job_dir: Path) -> None:
                 stream.flush()
                 time.sleep(60)
             if behavior == "fail":
-                tell(Failed(code="diverged", message="the loss is nan", param="learning_rate"))
+                send(Failed(code="diverged", message="the loss is nan", param="learning_rate"))
                 return
-            tell(answer_to(request))
+            send(answer_to(request))
             if isinstance(request, Finish):
                 (job_dir / ENDED).touch()
                 return

@@ -73,17 +73,17 @@ class SteadyEngine:
 
     async def generate(self, token_ids: Sequence[int], sampling: TurnSampling) -> SampledTokens:
         assert not self.asleep
-        said = tokens(self.answer(CharacterChat().text(token_ids)))[: sampling.max_tokens]
+        sampled = tokens(self.answer(CharacterChat().text(token_ids)))[: sampling.max_tokens]
         versions = []
         self.running += 1
-        for _ in said:
+        for _ in sampled:
             await asyncio.sleep(self.token_seconds)
             versions.append(self.version)
         self.running -= 1
-        whole = bool(said) and said[-1] in sampling.stop_token_ids
+        whole = bool(sampled) and sampled[-1] in sampling.stop_token_ids
         return SampledTokens(
-            token_ids=tuple(said),
-            log_probs=(-0.5,) * len(said),
+            token_ids=tuple(sampled),
+            log_probs=(-0.5,) * len(sampled),
             policy_versions=tuple(versions),
             finish_reason="stop" if whole else "length",
         )

@@ -93,9 +93,9 @@ def test_transient_statuses_are_retried(server: ScriptedServer, status: int) -> 
     assert chat(server.url).attempts == 2
 
 
-@pytest.mark.parametrize("trouble", [reset, break_off])
-def test_a_broken_connection_is_retried(server: ScriptedServer, trouble: Any) -> None:
-    server.script = [trouble, answer()]
+@pytest.mark.parametrize("bad_response", [reset, break_off])
+def test_a_broken_connection_is_retried(server: ScriptedServer, bad_response: Any) -> None:
+    server.script = [bad_response, answer()]
 
     assert chat(server.url).attempts == 2
 

@@ -73,16 +73,16 @@ def test_the_payload_and_api_key_are_sent(server: ScriptedServer) -> None:
     assert body == {"text": "é\ud800"}
 
 
-@pytest.mark.parametrize("trouble", [reset, break_off, answer(503), answer(body=b"<html>")])
-def test_transient_failures_are_retried(server: ScriptedServer, trouble: Any) -> None:
-    server.script = [trouble, trouble, answer(body=5)]
+@pytest.mark.parametrize("bad_response", [reset, break_off, answer(503), answer(body=b"<html>")])
+def test_transient_failures_are_retried(server: ScriptedServer, bad_response: Any) -> None:
+    server.script = [bad_response, bad_response, answer(body=5)]
 
     came = post(server.url)
     assert (came.value, came.attempts) == (5, 3)
 
 
 @pytest.mark.parametrize(
-    ("trouble", "told"),
+    ("bad_response", "expected"),
     [
         (reset, FailureKind.BROKEN_OFF),
         (break_off, FailureKind.BROKEN_OFF),
@@ -93,13 +93,13 @@ def test_transient_failures_are_retried(server: ScriptedServer, trouble: Any) ->
     ],
 )
 def test_failures_outside_the_retry_policy_are_not_retried(
-    server: ScriptedServer, trouble: Any, told: FailureKind
+    server: ScriptedServer, bad_response: Any, expected: FailureKind
 ) -> None:
-    server.script = [trouble]
+    server.script = [bad_response]
 
     error = failed(server.url, retries=Retries(3, 60.0))
 
-    assert error.kind is told
+    assert error.kind is expected
     assert error.attempts == len(server.requests) == 1
 
 

@@ -131,9 +131,13 @@ def test_all_sampling_fields_are_sent(server: ScriptedServer, kind: Kind) -> Non
 
 
 @BOTH
-@pytest.mark.parametrize("trouble", [reset, break_off, answer(503, {}), answer(200, b"<html>")])
-def test_transient_failures_are_retried(server: ScriptedServer, kind: Kind, trouble: Any) -> None:
-    server.script = [trouble, answer(body=answered(kind))]
+@pytest.mark.parametrize(
+    "bad_response", [reset, break_off, answer(503, {}), answer(200, b"<html>")]
+)
+def test_transient_failures_are_retried(
+    server: ScriptedServer, kind: Kind, bad_response: Any
+) -> None:
+    server.script = [bad_response, answer(body=answered(kind))]
 
     assert generate(server, kind).token_ids == (7, 8, 9)
 
@@ -209,11 +213,11 @@ def test_prompt_log_probs_include_the_top_tokens_and_the_prompts_own(
 ) -> None:
     server.script = [answer(body=answered(kind))]
 
-    said = ask(server, kind, lambda engine: engine.prompt_log_probs([1, 2, 3], 2))
+    scored = ask(server, kind, lambda engine: engine.prompt_log_probs([1, 2, 3], 2))
 
-    np.testing.assert_allclose(said.tokens, [-3.0, -1.0])
-    assert said.top_ids.tolist() == [[5, 2], [3, 5]]
-    np.testing.assert_allclose(said.top_log_probs, [[-0.1, -3.0], [-1.0, -2.0]])
+    np.testing.assert_allclose(scored.tokens, [-3.0, -1.0])
+    assert scored.top_ids.tolist() == [[5, 2], [3, 5]]
+    np.testing.assert_allclose(scored.top_log_probs, [[-0.1, -3.0], [-1.0, -2.0]])
 
 
 @BOTH

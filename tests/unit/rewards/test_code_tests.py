@@ -135,9 +135,9 @@ def test_a_malformed_sandbox_response_is_reported(sandbox: ScriptedServer) -> No
 
 
 def test_a_row_without_tests_cannot_be_rewarded(sandbox: ScriptedServer) -> None:
-    told = failure(trajectory(PROGRAM), CODE | {"field": "cases"}, at(sandbox))
+    reason = failure(trajectory(PROGRAM), CODE | {"field": "cases"}, at(sandbox))
 
-    assert "cases" in told
+    assert "cases" in reason
 
 
 APPS = {"fn_name": "add", "inputs": [[1, 2], [[3], [4]]], "outputs": [3, [[3, 4]]]}

@@ -52,7 +52,7 @@ def test_a_function_sees_neither_tokens_nor_keys(monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize(
-    ("name", "told"),
+    ("name", "message"),
     [
         ("raising", "no taste"),
         ("ending", "ended"),
@@ -62,8 +62,8 @@ def test_a_function_sees_neither_tokens_nor_keys(monkeypatch: pytest.MonkeyPatch
         ("absent", "absent"),
     ],
 )
-def test_a_function_without_a_valid_score_is_reported(name: str, told: str) -> None:
-    assert told in failure(SAMPLE, *called(name))
+def test_a_function_without_a_valid_score_is_reported(name: str, message: str) -> None:
+    assert message in failure(SAMPLE, *called(name))
 
 
 def test_a_function_is_imported_from_the_operators_folder(tmp_path: Path) -> None:
@@ -94,18 +94,18 @@ def test_a_service_scores_the_record_of_a_rollout(server: ScriptedServer) -> Non
 
 
 @pytest.mark.parametrize(
-    "trouble", [reset, break_off, answer(503), answer(429, {}, retry_after="0")]
+    "bad_response", [reset, break_off, answer(503), answer(429, {}, retry_after="0")]
 )
 def test_temporary_failures_of_a_service_are_retried(
-    server: ScriptedServer, trouble: Behavior
+    server: ScriptedServer, bad_response: Behavior
 ) -> None:
-    server.script = [trouble, answer(body={"score": 1})]
+    server.script = [bad_response, answer(body={"score": 1})]
 
     assert score(SAMPLE, http(server)) == 1.0
 
 
 @pytest.mark.parametrize(
-    ("behavior", "told"),
+    ("behavior", "message"),
     [
         (answer(400, {"error": "no such field"}), "no such field"),
         (answer(302, b"", location="http://169.254.169.254/"), "302"),
@@ -117,11 +117,11 @@ def test_temporary_failures_of_a_service_are_retried(
     ],
 )
 def test_a_response_without_a_score_is_reported(
-    server: ScriptedServer, behavior: Behavior, told: str
+    server: ScriptedServer, behavior: Behavior, message: str
 ) -> None:
     server.script = [behavior]
 
-    assert told in failure(SAMPLE, http(server))
+    assert message in failure(SAMPLE, http(server))
     assert len(server.requests) == 1
 
 
@@ -129,7 +129,7 @@ def test_a_hanging_service_times_out_after_its_attempts(server: ScriptedServer) 
     server.script = [hang]
     moments = [lambda n=n: len(server.requests) == n for n in (1, 2)]
 
-    told = failure(SAMPLE, http(server), OperatorEnvironment(attempts=2), *moments)
+    message = failure(SAMPLE, http(server), OperatorEnvironment(attempts=2), *moments)
 
-    assert "did not answer" in told
+    assert "did not answer" in message
     assert len(server.requests) == 2

@@ -53,9 +53,9 @@ def test_a_formula_combines_graders() -> None:
 
 
 def test_a_failing_grader_fails_the_formula_and_is_named() -> None:
-    told = failure(trajectory("4"), multi("a", a=CHECK, b=LEVEL))
+    message = failure(trajectory("4"), multi("a", a=CHECK, b=LEVEL))
 
-    assert told == "r0: b: there is no item.level"
+    assert message == "r0: b: there is no item.level"
 
 
 def test_a_formula_without_a_value_is_reported() -> None:

@@ -11,12 +11,12 @@ import pytest
 from services.core.operator_environment import OperatorEnvironment
 from services.core.process.worker_pool import WorkerPool
 from services.rewards import reward_model
-from services.rewards.reward_models.messages import told_to_user
+from services.rewards.reward_models.messages import tool_replies_as_user
 from services.rewards.scorer import open_scorer
 from tests.support.rewards import failure, rewarded_all, trajectory, weighted
 
 REWARD = {"type": "reward_model", "model": "rm", "batch_size": 4}
-READY = 'say({"ready": True})'
+READY = 'send({"ready": True})'
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ starts = sum(line == "start\\n" for line in open(log)) if os.path.exists(log) el
 def note(text):
     with open(log, "a") as file:
         file.write(text + "\\n")
-def say(message):
+def send(message):
     print(json.dumps(message), flush=True)
 def ask():
     line = sys.stdin.readline()
@@ -48,7 +48,7 @@ def ask():
     note(str(len(conversations)))
     return conversations
 def score(conversations):
-    say({{"value": [len(each[-1]["content"]) for each in conversations]}})
+    send({{"value": [len(each[-1]["content"]) for each in conversations]}})
 note("start")
 {program}
 """
@@ -76,7 +76,7 @@ def test_pending_conversations_are_scored_in_batches_by_one_process(folder: Path
 
 
 def test_a_sigmoid_maps_scores_to_between_0_and_1(folder: Path) -> None:
-    program = f'{READY}\nask(); say({{"value": [-1000.0]}}); ask(); say({{"value": [0]}})'
+    program = f'{READY}\nask(); send({{"value": [-1000.0]}}); ask(); send({{"value": [0]}})'
     reward = REWARD | {"sigmoid": True, "batch_size": 1}
 
     judged = rewarded_all(
@@ -89,17 +89,17 @@ def test_a_sigmoid_maps_scores_to_between_0_and_1(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("program", "message"),
     [
-        ('say({"error": "no such file"})', "no such file"),
+        ('send({"error": "no such file"})', "no such file"),
         ("sys.exit(3)", "ended its process"),
         (f"{READY}\nask(); os._exit(1)", "ended its process"),
-        (f'{READY}\nask(); say({{"error": "out of memory"}}); ask()', "out of memory"),
+        (f'{READY}\nask(); send({{"error": "out of memory"}}); ask()', "out of memory"),
         (f'{READY}\nask(); print("noise", flush=True); ask()', "not JSON"),
-        (f'{READY}\nask(); say({{"value": [1, 2]}}); ask()', "no list of 1 scores"),
-        (f'{READY}\nask(); say({{"value": [float("nan")]}}); ask()', "nan"),
-        (f'{READY}\nask(); say({{"value": ["good"]}}); ask()', "good"),
-        (f"{READY}\nask(); say([1]); ask()", "no answer"),
-        (f"{READY}\nask(); say({{}}); ask()", "no answer"),
-        (f'{READY}\nask(); say({{"value": 1}}); ask()', "no list of 1 scores"),
+        (f'{READY}\nask(); send({{"value": [1, 2]}}); ask()', "no list of 1 scores"),
+        (f'{READY}\nask(); send({{"value": [float("nan")]}}); ask()', "nan"),
+        (f'{READY}\nask(); send({{"value": ["good"]}}); ask()', "good"),
+        (f"{READY}\nask(); send([1]); ask()", "no answer"),
+        (f"{READY}\nask(); send({{}}); ask()", "no answer"),
+        (f'{READY}\nask(); send({{"value": 1}}); ask()', "no list of 1 scores"),
     ],
 )
 def test_the_reason_for_a_missing_score_is_reported(
@@ -111,11 +111,11 @@ def test_the_reason_for_a_missing_score_is_reported(
 def test_a_hanging_process_is_killed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reward_model, "BATCH_SECONDS", 0.3)
 
-    told = failure(
+    reason = failure(
         trajectory("a"), REWARD, environment_with(folder, f"{READY}\nask(); time.sleep(600)")
     )
 
-    assert "did not answer" in told
+    assert "did not answer" in reason
 
 
 def test_a_missing_runtime_is_reported(folder: Path) -> None:
@@ -195,9 +195,9 @@ def test_tool_replies_become_user_messages_for_templates_without_tools() -> None
     user, turn = {"role": "user", "content": "?"}, {"role": "assistant", "content": "call"}
     replies = [{"role": "tool", "name": "run", "content": text} for text in ("1", "2")]
 
-    told = told_to_user([user, turn, *replies, turn])
+    converted = tool_replies_as_user([user, turn, *replies, turn])
 
     both = "<tool_response>\n1\n</tool_response>\n<tool_response>\n2\n</tool_response>"
-    assert told == [user, turn, {"role": "user", "content": both}, turn]
-    assert told_to_user([user, replies[0]])[0]["content"].startswith("?\n<tool_response>")
+    assert converted == [user, turn, {"role": "user", "content": both}, turn]
+    assert tool_replies_as_user([user, replies[0]])[0]["content"].startswith("?\n<tool_response>")
     assert user["content"] == "?"

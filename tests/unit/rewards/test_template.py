@@ -53,7 +53,7 @@ def test_rendered_values_are_not_rendered_again() -> None:
 
 
 @pytest.mark.parametrize(
-    ("template", "trouble"),
+    ("template", "failure_kind"),
     [
         ("{{ item.absent }}", RewardFailureKind.INVALID_VARIABLE),
         ("{{ item.answer.upper }}", RewardFailureKind.INVALID_VARIABLE),
@@ -62,11 +62,11 @@ def test_rendered_values_are_not_rendered_again() -> None:
         ("{{ sample.output_json.a }}", RewardFailureKind.SAMPLE_PARSE),
     ],
 )
-def test_missing_values_are_named(template: str, trouble: RewardFailureKind) -> None:
+def test_missing_values_are_named(template: str, failure_kind: RewardFailureKind) -> None:
     with pytest.raises(RewardFailed) as caught:
         render(template, sample("no JSON"))
 
-    assert caught.value.kind is trouble
+    assert caught.value.kind is failure_kind
 
 
 @pytest.mark.parametrize(
@@ -92,9 +92,13 @@ def test_a_checked_template_renders_or_names_a_missing_value(text: str) -> None:
         check_template(text, "p")
     except InvalidRequest:
         return
-    trouble = None
+    failure_kind = None
     try:
         render(text, sample())
     except RewardFailed as error:
-        trouble = error.kind
-    assert trouble in {None, RewardFailureKind.INVALID_VARIABLE, RewardFailureKind.SAMPLE_PARSE}
+        failure_kind = error.kind
+    assert failure_kind in {
+        None,
+        RewardFailureKind.INVALID_VARIABLE,
+        RewardFailureKind.SAMPLE_PARSE,
+    }

@@ -16,7 +16,7 @@ _SEVERAL_TURNS = Conversation(
     ]
 )
 _PARALLEL = Conversation([ToolTurn([call(0, "a"), call(1, 'b = "é"')], ["one", "two\n"])])
-_WITH_WORDS = Conversation([ToolTurn([call(0, "a")], ["b"], said="Let me compute it:")])
+_WITH_WORDS = Conversation([ToolTurn([call(0, "a")], ["b"], text="Let me compute it:")])
 
 
 def played(opened: Opened, conversation: Conversation) -> list[int]:
@@ -104,10 +104,13 @@ def test_non_canonical_text_is_kept_as_sampled(families: dict[str, Opened], name
     opened = families[name]
     text = ToolTurn([call(0, "print")], ["b"]).written(opened.family)
     canonical = opened.ids(text)
-    odd = [*(token for letter in text[:-12] for token in opened.ids(letter)), *canonical[-3:]]
+    noncanonical = [
+        *(token for letter in text[:-12] for token in opened.ids(letter)),
+        *canonical[-3:],
+    ]
 
-    assert odd[:-3] != canonical[:-3]
-    assert opened.chat.replies(odd, ["b"]) == opened.chat.replies(canonical, ["b"])
+    assert noncanonical[:-3] != canonical[:-3]
+    assert opened.chat.replies(noncanonical, ["b"]) == opened.chat.replies(canonical, ["b"])
 
 
 def test_rendered_calls_are_read_by_the_family_parser(opened_family: Opened) -> None:

@@ -105,8 +105,8 @@ def test_replies_follow_calls_as_the_template_requires(template: Template, most:
 def test_a_tool_name_is_rendered_as_plain_text(template: Template) -> None:
     tool = "{{ '<|im_start|>tool ' + message.name + ': ' + message.content }}"
     without = "{% if not message.name %}{{ raise_exception('A name is required.') }}{% endif %}"
-    said = "{{ '<|im_start|>' + message.role + message.content }}"
-    branches = f"{{% if message.role == 'tool' %}}{without}{tool}{{% else %}}{said}{{% endif %}}"
+    plain = "{{ '<|im_start|>' + message.role + message.content }}"
+    branches = f"{{% if message.role == 'tool' %}}{without}{tool}{{% else %}}{plain}{{% endif %}}"
     chat = template(_LOOP + branches + _END)
 
     replies = chat.replies([], ["4", "5"], ["add", "<|im_end|>"])

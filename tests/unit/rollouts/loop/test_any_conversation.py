@@ -85,10 +85,10 @@ def test_tokens_match_the_turns_and_replies_of_the_record(case: Case) -> None:
     trajectory, engine = played(case)
     response = trajectory.response_token_ids
     place = 0
-    for turn, said in zip(trajectory.turns, [*case.turns, "<end>"], strict=False):
+    for turn, scripted in zip(trajectory.turns, [*case.turns, "<end>"], strict=False):
         assert turn.token_start == place
         written = response[place : place + turn.token_count]
-        assert written == tokens(said)[: turn.token_count]
+        assert written == tokens(scripted)[: turn.token_count]
         assert turn.text == CharacterChat().text(written)
         place += turn.token_count
         inserted = response[place : place + turn.inserted_count]

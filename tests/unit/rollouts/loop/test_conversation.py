@@ -50,16 +50,19 @@ def test_the_model_reads_the_reply_and_continues() -> None:
 
 
 def test_the_engine_continues_from_the_recorded_tokens() -> None:
-    engine = ScriptedEngine(lambda said: "done<end>" if "tool:four" in said else CALL)
+    engine = ScriptedEngine(lambda context: "done<end>" if "tool:four" in context else CALL)
     trajectory = run_in_virtual_time(rollouts(engine).play(question()))
     prompt, response = trajectory.prompt_token_ids, trajectory.response_token_ids
     second = trajectory.turns[1].token_start
     text = CharacterChat().text
-    assert [said for said, _ in engine.asked] == [text(prompt), text(prompt + response[:second])]
+    assert [context for context, _ in engine.asked] == [
+        text(prompt),
+        text(prompt + response[:second]),
+    ]
 
 
 def test_masks_log_probs_and_versions_distinguish_sampled_from_inserted_tokens() -> None:
-    engine = ScriptedEngine(lambda said: "done<end>" if "tool:four" in said else CALL)
+    engine = ScriptedEngine(lambda context: "done<end>" if "tool:four" in context else CALL)
 
     async def reply(text: str) -> str:
         engine.policy_version = 7
@@ -118,7 +121,7 @@ def test_parallel_calls_run_concurrently_and_replies_keep_their_order() -> None:
 
 def test_model_time_and_tool_time_are_recorded_separately() -> None:
     engine = ScriptedEngine(
-        lambda said: "ok<end>" if "tool:" in said else hermes("echo", seconds=4) + "<end>",
+        lambda context: "ok<end>" if "tool:" in context else hermes("echo", seconds=4) + "<end>",
         seconds=2,
     )
     trajectory = run_in_virtual_time(rollouts(engine).play(question()))
@@ -145,10 +148,10 @@ def test_the_record_identifies_prompt_sample_and_trajectory() -> None:
 
 def test_concurrent_conversations_do_not_block_each_other() -> None:
     async def both() -> float:
-        def script(said: str) -> str:
-            if "tool:" in said:
+        def script(context: str) -> str:
+            if "tool:" in context:
                 return "ok<end>"
-            return hermes("echo", seconds=600 if "user:slow" in said else 1) + "<end>"
+            return hermes("echo", seconds=600 if "user:slow" in context else 1) + "<end>"
 
         player = rollouts(ScriptedEngine(script), FunctionToolbox({"echo": echo}))
         slow = asyncio.create_task(player.play(question("slow")))

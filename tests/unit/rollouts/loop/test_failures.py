@@ -54,7 +54,7 @@ def test_on_tool_error_stop_continues_after_successful_calls() -> None:
 
 
 def test_an_engine_failure_keeps_earlier_tokens() -> None:
-    engine = ScriptedEngine(lambda said: EngineFailed("gone") if "tool:" in said else CALL)
+    engine = ScriptedEngine(lambda context: EngineFailed("gone") if "tool:" in context else CALL)
     trajectory = run_in_virtual_time(rollouts(engine).play(question()))
     assert (trajectory.finish_reason, trajectory.error) == (FinishReason.ENGINE_FAILED, "gone")
     assert trajectory.finish_reason.is_failure
@@ -75,11 +75,11 @@ def test_an_engine_failure_keeps_earlier_tokens() -> None:
 def test_invalid_sampled_tokens_fail_the_rollout(
     log_probs: tuple[float, ...], versions: tuple[int, ...], finish: str
 ) -> None:
-    class Odd(ScriptedEngine):
+    class InvalidTokensEngine(ScriptedEngine):
         async def generate(self, token_ids, sampling):  # type: ignore[no-untyped-def]
             return SampledTokens((65, 0), log_probs, versions, finish)  # type: ignore[arg-type]
 
-    trajectory = run_in_virtual_time(rollouts(Odd(lambda _: "")).play(question()))
+    trajectory = run_in_virtual_time(rollouts(InvalidTokensEngine(lambda _: "")).play(question()))
     assert trajectory.finish_reason is FinishReason.ENGINE_FAILED
     assert trajectory.error
 

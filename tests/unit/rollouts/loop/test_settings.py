@@ -95,7 +95,7 @@ def test_calls_beyond_max_parallel_calls_are_dropped_and_recorded() -> None:
 
 
 def test_a_turn_gets_the_remaining_response_budget() -> None:
-    engine = ScriptedEngine(lambda said: "x" * 500 if "tool:" in said else CALL)
+    engine = ScriptedEngine(lambda context: "x" * 500 if "tool:" in context else CALL)
     player = rollouts(
         engine, max_total_response_length=200, sampling=RolloutSampling(max_tokens=200)
     )
@@ -226,7 +226,7 @@ def test_sampling_settings_reach_the_engine() -> None:
 
 
 def seeds(seed: int | None, *, index: int = 0, sample_index: int = 0) -> list[int | None]:
-    engine = ScriptedEngine(lambda said: "ok<end>" if "tool:" in said else CALL)
+    engine = ScriptedEngine(lambda context: "ok<end>" if "tool:" in context else CALL)
     run_in_virtual_time(
         rollouts(engine).play(question(index=index), seed=seed, sample_index=sample_index)
     )

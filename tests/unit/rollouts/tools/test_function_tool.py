@@ -19,7 +19,7 @@ def double(value: Any) -> Any:
     return value * 2
 
 
-def stand_still(value: Any) -> None:
+def hang(value: Any) -> None:
     while True:
         pass
 
@@ -49,7 +49,7 @@ def test_a_function_that_raises_fails_the_call() -> None:
 
 
 def test_a_function_that_hangs_fails_the_call() -> None:
-    reply = use("stand_still", {"value": 1}, timeout=0.2)
+    reply = use("hang", {"value": 1}, timeout=0.2)
 
     assert reply.outcome is CallOutcome.TIMED_OUT
 

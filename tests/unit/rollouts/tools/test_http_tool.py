@@ -72,35 +72,35 @@ def test_any_2xx_status_is_a_success(server: ScriptedServer) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [({}, "'city' is a required property"), ({"city": 5}, "argument city"), ({"city": []}, "city")],
 )
 def test_invalid_arguments_send_no_request(
-    server: ScriptedServer, arguments: JsonObject, told: str
+    server: ScriptedServer, arguments: JsonObject, message: str
 ) -> None:
     reply = ask(server, arguments)
 
     assert reply.outcome is CallOutcome.INVALID_ARGUMENTS
-    assert told in reply.text
+    assert message in reply.text
     assert server.requests == []
 
 
-@pytest.mark.parametrize("trouble", [reset, answer(500, retry_after="0"), answer(504)])
+@pytest.mark.parametrize("bad_response", [reset, answer(500, retry_after="0"), answer(504)])
 def test_requests_with_unknown_outcome_are_not_retried(
-    server: ScriptedServer, trouble: Any
+    server: ScriptedServer, bad_response: Any
 ) -> None:
-    server.script = [trouble]
+    server.script = [bad_response]
 
     reply = ask(server)
 
     assert (reply.outcome, len(server.requests)) == (CallOutcome.FAILED, 1)
 
 
-@pytest.mark.parametrize("trouble", [reset, answer(500, retry_after="0"), answer(503)])
+@pytest.mark.parametrize("bad_response", [reset, answer(500, retry_after="0"), answer(503)])
 def test_requests_to_an_idempotent_endpoint_are_retried(
-    server: ScriptedServer, trouble: Any
+    server: ScriptedServer, bad_response: Any
 ) -> None:
-    server.script = [trouble, answer(body=b"ok")]
+    server.script = [bad_response, answer(body=b"ok")]
 
     assert ask(server, idempotent=True).attempts == 2
 

@@ -110,9 +110,11 @@ def test_a_sandbox_error_fails_the_call(server: ScriptedServer) -> None:
     assert reply.error == "lean is not installed"
 
 
-@pytest.mark.parametrize("trouble", [reset, answer(504, retry_after="0"), answer(body=b"<html>")])
-def test_transient_failures_are_retried(server: ScriptedServer, trouble: Any) -> None:
-    server.script = [trouble, answer(body=ran(stdout="5"))]
+@pytest.mark.parametrize(
+    "bad_response", [reset, answer(504, retry_after="0"), answer(body=b"<html>")]
+)
+def test_transient_failures_are_retried(server: ScriptedServer, bad_response: Any) -> None:
+    server.script = [bad_response, answer(body=ran(stdout="5"))]
 
     reply = run(server, {"code": "5"})
 

@@ -82,7 +82,7 @@ def test_invalid_queries_send_no_request(server: ScriptedServer, queries: object
 
 
 @pytest.mark.parametrize(
-    "trouble",
+    "bad_response",
     [
         reset,
         *(answer(status, retry_after="0") for status in (500, 502, 503, 504)),
@@ -92,8 +92,8 @@ def test_invalid_queries_send_no_request(server: ScriptedServer, queries: object
         answer(body=[]),
     ],
 )
-def test_transient_failures_are_retried(server: ScriptedServer, trouble: Any) -> None:
-    server.script = [trouble, answer(body={"result": [[hit("T\nx")]]})]
+def test_transient_failures_are_retried(server: ScriptedServer, bad_response: Any) -> None:
+    server.script = [bad_response, answer(body={"result": [[hit("T\nx")]]})]
 
     assert search(server, ["a"]).attempts == 2
 
