@@ -168,12 +168,28 @@ def find_checkpoint(session: Session, name: str) -> ModelRow | None:
     )
 
 
-def get_file_row(session: Session, file_id: str, param: str = "file") -> FileRow:
-    """The row of a file that a job names; raises `InvalidRequest` when the file was deleted."""
+def require_model(session: Session, name: str, param: str = "model") -> ModelRow:
+    """The row of a model that a request names in ``param``; raises `InvalidRequest` if missing."""
+    try:
+        return get_model_row(session, name)
+    except NotFound as error:
+        raise InvalidRequest(error.message, param=param, code=error.code) from None
+
+
+def get_file_row(session: Session, file_id: str, param: str = "file_id") -> FileRow:
+    """Return a file's row, or raise `NotFound`."""
     row = session.scalar(select(FileRow).where(FileRow.id == file_id))
     if row is None:
-        raise InvalidRequest(f"file {file_id!r} is gone", param=param)
+        raise NotFound(f"no file {file_id[:80]!r}", param=param, code="file_not_found")
     return row
+
+
+def require_file(session: Session, file_id: str, param: str = "file") -> FileRow:
+    """The row of a file that a request names in ``param``; raises `InvalidRequest` if missing."""
+    try:
+        return get_file_row(session, file_id)
+    except NotFound as error:
+        raise InvalidRequest(error.message, param=param, code=error.code) from None
 
 
 def source_of(row: FileRow, artifacts: Artifacts) -> SourceFile:
@@ -185,4 +201,4 @@ def get_source_file(
     session: Session, artifacts: Artifacts, file_id: str, param: str = "file"
 ) -> SourceFile:
     """Where the content of a file is; raises `InvalidRequest` when the file was deleted."""
-    return source_of(get_file_row(session, file_id, param), artifacts)
+    return source_of(require_file(session, file_id, param), artifacts)

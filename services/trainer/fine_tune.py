@@ -15,7 +15,7 @@ from services.contracts.offline import OfflineHyperparameters
 from services.core.artifacts import Artifacts
 from services.core.db.tables import FileRow
 from services.core.jobs.job import Job
-from services.core.registry import ResolvedModel, get_file_row, resolve_model
+from services.core.registry import ResolvedModel, require_file, resolve_model
 
 
 @dataclass(frozen=True)
@@ -57,4 +57,4 @@ def look_up(session: Session, job: Job, model_root: Path, artifacts: Artifacts) 
 def _file(session: Session, reference: str | None, param: str) -> FileRow | None:
     if reference is None or reference.startswith(HUB_DATASET_PREFIX):
         return None
-    return get_file_row(session, reference, param)
+    return require_file(session, reference, param)

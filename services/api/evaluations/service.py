@@ -2,16 +2,16 @@
 
 from sqlalchemy.orm import Session
 
-from services.api.files.service import require_file
 from services.api.graders.service import check_grader
 from services.api.jobs.view import state_fields
-from services.api.models.service import check_endpoint, require_model
+from services.api.models.service import check_endpoint
 from services.api.settings import ApiSettings
 from services.contracts.evaluations import CreateEvaluation, Evaluation, EvaluationMetrics
 from services.contracts.jobs import JobKind
 from services.core.jobs.job import Job, NewJob
 from services.core.jobs.queues import EVALUATION
 from services.core.jobs.store import create_job
+from services.core.registry import require_file, require_model
 
 
 def create_evaluation(session: Session, body: CreateEvaluation, settings: ApiSettings) -> Job:

@@ -11,7 +11,6 @@ from services.api.downloads import DOWNLOAD, download
 from services.api.files.service import (
     add_file,
     file_view,
-    get_file_row,
     list_files,
     remove_file,
 )
@@ -29,6 +28,7 @@ from services.contracts.errors import (
 )
 from services.contracts.files import File, FilePurpose, UploadedContent
 from services.core.ids import new_id
+from services.core.registry import get_file_row
 from services.core.web.auth import Principal
 from services.core.web.errors import documented_errors
 from services.core.web.paging import After, page_of

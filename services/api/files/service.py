@@ -7,11 +7,12 @@ from sqlalchemy import delete, or_, select
 from sqlalchemy.orm import Session
 
 from services.api.files.upload import Upload
-from services.contracts.errors import Conflict, InvalidRequest, NotFound
+from services.contracts.errors import Conflict
 from services.contracts.files import File, FilePurpose
 from services.contracts.jobs import JobStatus
 from services.core.artifacts import Artifacts
 from services.core.db.tables import FileRow, JobRow
+from services.core.registry import get_file_row
 
 _UNFINISHED = [status.value for status in JobStatus if not status.is_final]
 
@@ -33,22 +34,6 @@ def add_file(session: Session, artifacts: Artifacts, upload: Upload) -> File:
     target.parent.mkdir(parents=True, exist_ok=True)
     upload.path.rename(target)
     return file_view(row)
-
-
-def get_file_row(session: Session, file_id: str, param: str = "file_id") -> FileRow:
-    """Return a file's row, or raise `NotFound`."""
-    row = session.scalar(select(FileRow).where(FileRow.id == file_id))
-    if row is None:
-        raise NotFound(f"no file {file_id[:80]!r}", param=param, code="file_not_found")
-    return row
-
-
-def require_file(session: Session, file_id: str, param: str = "file") -> FileRow:
-    """The row of a file that a request names in ``param``; raises `InvalidRequest` if missing."""
-    try:
-        return get_file_row(session, file_id)
-    except NotFound as error:
-        raise InvalidRequest(error.message, param=param, code=error.code) from None
 
 
 def list_files(

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 from sqlalchemy.orm import Session
 
-from services.api.models.service import check_endpoint, require_model
+from services.api.models.service import check_endpoint
 from services.api.settings import ApiSettings
 from services.contracts.errors import InvalidRequest, PermissionDenied
 from services.contracts.fine_tuning import HUB_DATASET_PREFIX, CreateFineTuningJob
@@ -19,6 +19,7 @@ from services.contracts.online import (
     ReinforcementMethod,
     TeacherModel,
 )
+from services.core.registry import require_model
 from services.rewards.check import check_rewards, named_reward_models
 from services.rollouts.loop import validate_multi_turn
 from services.rollouts.tools import check_tools

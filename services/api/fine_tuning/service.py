@@ -7,11 +7,9 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 from sqlalchemy.orm import Session
 
-from services.api.files.service import require_file
 from services.api.fine_tuning.online import check_online, online_warnings
 from services.api.jobs.artifacts import result_file_ids
 from services.api.jobs.view import state_fields
-from services.api.models.service import require_model
 from services.api.settings import ApiSettings
 from services.contracts.errors import InvalidRequest
 from services.contracts.files import FilePurpose
@@ -29,7 +27,7 @@ from services.core.db.tables import CheckpointRow
 from services.core.jobs.job import Job, NewJob
 from services.core.jobs.queues import TRAINING
 from services.core.jobs.store import create_job
-from services.core.registry import checkpoint_name
+from services.core.registry import checkpoint_name, require_file, require_model
 
 
 def create_fine_tuning_job(

@@ -2,9 +2,7 @@
 
 from sqlalchemy.orm import Session
 
-from services.api.files.service import require_file
 from services.api.jobs.view import state_fields
-from services.api.models.service import require_model
 from services.contracts.errors import InvalidRequest
 from services.contracts.indexes import CreateIndexingJob, IndexBuildMetrics, IndexingJob, IndexMode
 from services.contracts.jobs import JobKind
@@ -12,6 +10,7 @@ from services.contracts.models import ModelKind
 from services.core.jobs.job import Job, NewJob
 from services.core.jobs.queues import INDEXING
 from services.core.jobs.store import create_job
+from services.core.registry import require_file, require_model
 
 
 def create_indexing_job(session: Session, body: CreateIndexingJob) -> Job:

@@ -11,7 +11,7 @@ from sqlalchemy import Text, cast, delete, select
 from sqlalchemy.orm import Session
 
 from services.api.models.folders import ModelFolder, inspect_folder
-from services.contracts.errors import Conflict, InvalidRequest, NotFound, PermissionDenied
+from services.contracts.errors import Conflict, InvalidRequest, PermissionDenied
 from services.contracts.jobs import JobStatus
 from services.contracts.models import Lineage, Model, ModelKind, RegisterModel, RemoteModel
 from services.core.artifacts import Artifacts
@@ -60,14 +60,6 @@ def _check_base(session: Session, request: RegisterModel, folder: ModelFolder | 
         raise InvalidRequest("only an adapter folder has a base", param="base")
     if get_model_row(session, request.base, param="base").kind == ModelKind.ADAPTER:
         raise InvalidRequest("must be a full model, not another adapter", param="base")
-
-
-def require_model(session: Session, name: str, param: str = "model") -> ModelRow:
-    """The row of a model that a request names in ``param``; raises `InvalidRequest` if missing."""
-    try:
-        return get_model_row(session, name)
-    except NotFound as error:
-        raise InvalidRequest(error.message, param=param, code=error.code) from None
 
 
 def list_models(session: Session, after: str | None, limit: int) -> tuple[list[Model], bool]:

@@ -5,9 +5,8 @@ from collections.abc import Sequence
 
 from sqlalchemy.orm import Session
 
-from services.api.files.service import require_file
 from services.api.jobs.view import state_fields
-from services.api.models.service import check_endpoint, require_model
+from services.api.models.service import check_endpoint
 from services.api.settings import ApiSettings
 from services.contracts.base import JsonObject
 from services.contracts.errors import InvalidRequest
@@ -17,6 +16,7 @@ from services.contracts.rollouts import MAX_TRAJECTORIES, CreateRollout, Rollout
 from services.core.jobs.job import Job, NewJob
 from services.core.jobs.queues import ROLLOUT
 from services.core.jobs.store import create_job
+from services.core.registry import require_file, require_model
 from services.datasets.decoding import StrictDecoder
 from services.datasets.record import RowError
 from services.rewards.check import check_rewards, named_reward_models, needs_gold
