@@ -11,13 +11,14 @@ from collections.abc import Callable
 from functools import partial
 
 from celery import Celery
+from sqlalchemy import delete
 from sqlalchemy.orm import Session
 
 from services.api.jobs.removal import Retention
 from services.core.db.engine import Database, now
+from services.core.db.tables import IdempotencyRow
 from services.core.jobs.broker import restore_file_broker, send_wake_up
 from services.core.jobs.devices import release_stale_devices
-from services.core.jobs.idempotency import forget_old_answers
 from services.core.jobs.queues import pending_wake_ups, remove_wake_ups
 from services.core.jobs.reconcile import explain_waiting, recover_expired, wake_waiting_queues
 from services.core.jobs.workers import SILENCE_SECONDS, remove_dead_workers
@@ -33,6 +34,10 @@ CLOCK_JUMP_SECONDS = 5.0
 
 WAKE_UPS_AT_ONCE = 32
 """Per queue: a woken worker claims all it can, so further messages only wake more workers."""
+
+
+ANSWER_SECONDS = 24 * 3600.0
+"""How long the first response to an Idempotency-Key is kept."""
 
 
 class _Interruptions:
@@ -121,7 +126,7 @@ class Dispatcher:
             self._take_from_lost_workers,
             self._wake_waiting,
             explain_waiting,
-            forget_old_answers,
+            _forget_old_answers,
             remove_dead_workers,
         ):
             self._attempt(partial(self._commit, repair))
@@ -164,3 +169,10 @@ class Dispatcher:
         except Exception:
             logger.exception("dispatcher step failed; retrying")
             self._stopping.wait(1.0)
+
+
+def _forget_old_answers(session: Session) -> None:
+    """Delete the stored responses to Idempotency-Keys that are older than a day."""
+    session.execute(
+        delete(IdempotencyRow).where(IdempotencyRow.created_at < time.time() - ANSWER_SECONDS)
+    )

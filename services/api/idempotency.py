@@ -1,11 +1,12 @@
-"""Creating things once, however often the request is sent."""
+"""Creating things once, however often the request is sent: a retry gets the first response."""
 
 import hashlib
 import json
 import re
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, TypeVar
+from typing import Annotated, Any, TypeVar
 
 from fastapi import Depends
 from pydantic import BaseModel
@@ -13,8 +14,8 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
 from services.api.context import Gateway, GatewayContext, IdempotencyKey
-from services.contracts.errors import InvalidRequest
-from services.core.jobs.idempotency import recall_answer, remember_answer
+from services.contracts.errors import Conflict, InvalidRequest
+from services.core.db.tables import IdempotencyRow
 from services.core.web.auth import Principal
 
 Answer = TypeVar("Answer", bound=BaseModel)
@@ -59,6 +60,41 @@ class Creator:
             body = answer.model_dump(mode="json")
             remember_answer(session, self.principal, self.key, fingerprint, body)
             return answer
+
+
+def recall_answer(
+    session: Session, principal: str, key: str, fingerprint: str
+) -> dict[str, Any] | None:
+    """Return the first response to this request, or None when it is new.
+
+    Raises `Conflict` when the key was used with another body.
+    """
+    row = session.get(IdempotencyRow, (principal, key))
+    if row is None:
+        return None
+    if row.fingerprint != fingerprint:
+        raise Conflict(
+            "this Idempotency-Key was used with another request",
+            param="Idempotency-Key",
+            code="idempotency_key_reused",
+        )
+    return row.response
+
+
+def remember_answer(
+    session: Session, principal: str, key: str, fingerprint: str, response: dict[str, Any]
+) -> None:
+    """Store a response in the transaction that created what it describes."""
+    session.add(
+        IdempotencyRow(
+            principal=principal,
+            key=key,
+            fingerprint=fingerprint,
+            response=response,
+            created_at=time.time(),
+        )
+    )
+    session.flush()
 
 
 def _as_stored(body: BaseModel) -> str:

@@ -1,4 +1,4 @@
-"""Creating, listing, cancelling; events and idempotency."""
+"""Creating, listing, cancelling; events."""
 
 from pathlib import Path
 
@@ -10,7 +10,6 @@ from services.contracts.jobs import JobError, JobStatus
 from services.core.db.engine import Database
 from services.core.db.tables import OutboxRow
 from services.core.jobs.events import append_event, events_after, events_before
-from services.core.jobs.idempotency import recall_answer, remember_answer
 from services.core.jobs.job import IllegalMove, Job
 from services.core.jobs.store import (
     JobFilter,
@@ -174,20 +173,6 @@ def test_events_are_numbered_without_gaps_and_read_from_either_end(database: Dat
 
     assert forwards == [3, 4, 5]
     assert backwards == [3, 2]
-
-
-def test_an_idempotency_key_repeats_the_first_response_and_refuses_another_body(
-    database: Database,
-) -> None:
-    with database.write() as session:
-        assert recall_answer(session, "me", "key", "body") is None
-        remember_answer(session, "me", "key", "body", {"id": "job-1"})
-
-    with database.read() as session:
-        assert recall_answer(session, "me", "key", "body") == {"id": "job-1"}
-        assert recall_answer(session, "somebody else", "key", "body") is None
-        with pytest.raises(Conflict):
-            recall_answer(session, "me", "key", "another body")
 
 
 def test_a_database_can_be_migrated_by_many_processes_at_once(tmp_path: Path) -> None:
