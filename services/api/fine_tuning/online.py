@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from sqlalchemy.orm import Session
 
 from services.api.models.service import check_endpoint
+from services.api.rollouts.service import check_conversation, check_scoring
 from services.api.settings import ApiSettings
 from services.contracts.errors import InvalidRequest, PermissionDenied
 from services.contracts.fine_tuning import HUB_DATASET_PREFIX, CreateFineTuningJob
@@ -20,9 +21,6 @@ from services.contracts.online import (
     TeacherModel,
 )
 from services.core.registry import require_model
-from services.rewards.check import check_rewards, named_reward_models
-from services.rollouts.loop import validate_multi_turn
-from services.rollouts.tools import check_tools
 
 RewardedMethod = ReinforcementMethod | PpoMethod
 
@@ -42,9 +40,9 @@ def check_online(session: Session, request: CreateFineTuningJob, settings: ApiSe
     with _below(f"method.{method.type.value}"):
         online = method.online
         if not isinstance(online, DistillationMethod):
-            _check_rewards(session, online, settings)
+            check_scoring(session, online.rewards, settings)
         with _below("hyperparameters"):
-            _check_conversation(online.hyperparameters, settings)
+            check_conversation(online.hyperparameters, settings)
             _check_sampling(online.hyperparameters)
             _check_placement(online.hyperparameters, request.gpus)
             _check_amount(online)
@@ -80,32 +78,6 @@ def _check_files(request: CreateFineTuningJob) -> None:
     for param, file in files.items():
         if file is not None and file.startswith(HUB_DATASET_PREFIX):
             raise InvalidRequest("online training reads an uploaded file", param=param)
-
-
-def _check_rewards(session: Session, online: RewardedMethod, settings: ApiSettings) -> None:
-    check_rewards(
-        online.rewards,
-        settings.allowed_endpoints,
-        settings.allowed_callables,
-        settings.judge_models,
-    )
-    for name in sorted(named_reward_models(online.rewards)):
-        require_model(session, name, "rewards")
-
-
-def _check_conversation(hyperparameters: OnlineSettings, settings: ApiSettings) -> None:
-    validate_multi_turn(hyperparameters.multi_turn, hyperparameters.sampling)
-    check_tools(
-        hyperparameters.tools,
-        settings.allowed_endpoints,
-        settings.allowed_callables,
-        gateway_origins=settings.gateway_origins,
-    )
-    if hyperparameters.tools and not hyperparameters.multi_turn.multi_turn_enable:
-        raise InvalidRequest(
-            "tools require several turns: set multi_turn.multi_turn_enable",
-            param="multi_turn.multi_turn_enable",
-        )
 
 
 def _check_sampling(hyperparameters: OnlineSettings) -> None:

@@ -12,6 +12,8 @@ from services.contracts.base import JsonObject
 from services.contracts.errors import InvalidRequest
 from services.contracts.jobs import JobKind
 from services.contracts.multi_turn import conversation_warnings
+from services.contracts.online import OnlineSettings
+from services.contracts.rewards import WeightedReward
 from services.contracts.rollouts import MAX_TRAJECTORIES, CreateRollout, Rollout, RolloutStatistics
 from services.core.jobs.job import Job, NewJob
 from services.core.jobs.queues import ROLLOUT
@@ -33,10 +35,8 @@ def create_rollout(session: Session, body: CreateRollout, settings: ApiSettings)
     """
     _check_models(session, body, settings)
     _check_prompts(session, body)
-    _check_conversation(body, settings)
-    check_rewards(
-        body.rewards, settings.allowed_endpoints, settings.allowed_callables, settings.judge_models
-    )
+    check_conversation(body, settings)
+    check_scoring(session, body.rewards, settings)
     # A remote model needs no local device.
     gpus = body.gpus if isinstance(body.model, str) else 0
     warnings = conversation_warnings(body.multi_turn, body.tools, body.prompt_type)
@@ -50,8 +50,6 @@ def _check_models(session: Session, body: CreateRollout, settings: ApiSettings) 
         check_endpoint(body.model, settings.allowed_endpoints)
     if body.tokenizer is not None:
         require_model(session, body.tokenizer, "tokenizer")
-    for name in sorted(named_reward_models(body.rewards)):
-        require_model(session, name, "rewards")
 
 
 def _check_prompts(session: Session, body: CreateRollout) -> None:
@@ -85,7 +83,9 @@ def _check_readable(rows: Sequence[JsonObject]) -> None:
             raise InvalidRequest(f"{place} {error.message}", param=place) from None
 
 
-def _check_conversation(body: CreateRollout, settings: ApiSettings) -> None:
+def check_conversation(body: CreateRollout | OnlineSettings, settings: ApiSettings) -> None:
+    """Raise `InvalidRequest` for conflicting settings of conversations with tools, and
+    `PermissionDenied` for a tool that the operator does not allow."""
     validate_multi_turn(body.multi_turn, body.sampling)
     check_tools(
         body.tools,
@@ -98,6 +98,18 @@ def _check_conversation(body: CreateRollout, settings: ApiSettings) -> None:
             "tools are called in several turns only: set multi_turn.multi_turn_enable",
             param="multi_turn.multi_turn_enable",
         )
+
+
+def check_scoring(
+    session: Session, rewards: Sequence[WeightedReward], settings: ApiSettings
+) -> None:
+    """Raise `InvalidRequest` for a reward that cannot be computed, and `PermissionDenied` for one
+    that the operator does not allow."""
+    check_rewards(
+        rewards, settings.allowed_endpoints, settings.allowed_callables, settings.judge_models
+    )
+    for name in sorted(named_reward_models(rewards)):
+        require_model(session, name, "rewards")
 
 
 def rollout_view(job: Job) -> Rollout:
