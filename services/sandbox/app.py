@@ -17,10 +17,9 @@ from services.sandbox.admission import Admission
 from services.sandbox.context import SandboxContext
 from services.sandbox.engine import Engine
 from services.sandbox.execution import Executable, Execution, ExitReason, Limits, Runner
-from services.sandbox.free_memory import FreeMemory, memory_groups
 from services.sandbox.host import router as host
 from services.sandbox.in_flight import InFlightBytes
-from services.sandbox.load import ProgramLoad, free_bytes
+from services.sandbox.load import FreeMemory, ProgramLoad, free_bytes, memory_groups
 from services.sandbox.metrics import NetworkMetrics, QueueMetrics, RunMetrics, SessionMetrics
 from services.sandbox.pool.pool import Pool
 from services.sandbox.runs.routes import router as runs

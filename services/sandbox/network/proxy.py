@@ -11,8 +11,7 @@ from collections.abc import Coroutine
 from services.sandbox.network.connecting import Connector, Result
 from services.sandbox.network.destinations import AllowList
 from services.sandbox.network.exchange import Exchange
-from services.sandbox.network.rate_limit import RateLimit
-from services.sandbox.network.stream import ByteStream
+from services.sandbox.network.stream import ByteStream, RateLimit
 from services.sandbox.pool.protocol import readable
 
 logger = logging.getLogger(__name__)

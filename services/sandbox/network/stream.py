@@ -1,7 +1,8 @@
-"""Byte streams through the proxy."""
+"""Byte streams through the proxy, and the limit on their rate."""
 
 import asyncio
 import socket
+import time
 from collections.abc import Awaitable, Callable
 
 PIECE = 1 << 16
@@ -54,3 +55,21 @@ async def _pass(source: ByteStream, target: ByteStream) -> None:
     while data := await source.receive():
         await target.send(data)
     target.end()
+
+
+_BURST_SECONDS = 0.25
+
+
+class RateLimit:
+    """Allows ``rate`` units per second, with bursts of a quarter of a second's worth."""
+
+    def __init__(self, rate: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._rate = rate
+        self._clock = clock
+        self._due = clock() - _BURST_SECONDS
+
+    def reserve(self, amount: float) -> float:
+        """Consume ``amount`` units; return the seconds to wait first."""
+        now = self._clock()
+        self._due = max(self._due, now - _BURST_SECONDS) + amount / self._rate
+        return max(0.0, self._due - now)

@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from services.sandbox import load
-from services.sandbox.free_memory import FreeMemory
-from services.sandbox.load import Activity, ProgramLoad, activity
+from services.sandbox.load import Activity, FreeMemory, ProgramLoad, activity
 from services.sandbox.pool.slot import Occupant
 from tests.support.waiting import wait_for
 

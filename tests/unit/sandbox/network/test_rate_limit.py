@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from services.sandbox.network.rate_limit import RateLimit
+from services.sandbox.network.stream import RateLimit
 
 RATE = 1000.0
 
