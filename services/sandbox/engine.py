@@ -10,9 +10,9 @@ from services.core.process.runtimes import find_runtime
 from services.sandbox.isolation.cgroups import find_cgroups
 from services.sandbox.isolation.tier import Tier
 from services.sandbox.isolation.tiers import Isolation, choose_tier
+from services.sandbox.languages.build import Languages
 from services.sandbox.languages.catalog import gpu_devices, visible_paths
 from services.sandbox.languages.preparation import prepare_in_background
-from services.sandbox.languages.registry import Languages
 from services.sandbox.network.destinations import AllowList
 from services.sandbox.network.proxy import Network
 from services.sandbox.pool.assembly import create_pool

@@ -10,8 +10,8 @@ from typing import TypeVar
 from services.contracts.errors import Unprocessable
 from services.contracts.sandbox import CodeRequest, CommandResult, CommandStatus, RunStatus
 from services.sandbox.execution import ExitReason, Limits, Outcome
+from services.sandbox.languages.build import Source, source_path
 from services.sandbox.languages.catalog import LANGUAGES
-from services.sandbox.languages.plan import Source, source_path
 from services.sandbox.settings import SandboxSettings
 
 

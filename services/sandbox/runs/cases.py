@@ -13,7 +13,7 @@ from services.contracts.sandbox_cases import (
     RunCasesResponse,
 )
 from services.sandbox.execution import ExitReason, Outcome, SandboxFailure
-from services.sandbox.languages.registry import Build
+from services.sandbox.languages.build import Build
 from services.sandbox.runs.service import Compiled, Runs
 from services.sandbox.wire import Program, check_program, command_result, failed_result
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from services.contracts.sandbox import CommandResult, RunCodeRequest, RunCodeResponse, RunStatus
 from services.sandbox.admission import Admission
 from services.sandbox.execution import Outcome, OutputListener, SandboxFailure
+from services.sandbox.languages.build import Build, Languages
 from services.sandbox.languages.catalog import ToolchainMissing
-from services.sandbox.languages.registry import Build, Languages
 from services.sandbox.metrics import RunMetrics
 from services.sandbox.settings import SandboxSettings
 from services.sandbox.wire import (

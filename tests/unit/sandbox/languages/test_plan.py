@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from services.sandbox.execution import Executable, Limits, PythonFile
+from services.sandbox.languages.build import Plan, Source
 from services.sandbox.languages.catalog import find_toolchain
 from services.sandbox.languages.declaration import Language, Preparation
-from services.sandbox.languages.plan import Plan, Source
 from services.sandbox.languages.preparation import folder_name
 from tests.unit.sandbox.languages.toys import AddProgram, toy
 

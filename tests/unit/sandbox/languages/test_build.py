@@ -7,11 +7,10 @@ from pathlib import Path
 import pytest
 
 from services.sandbox.execution import Execution, Limits, Outcome
-from services.sandbox.languages import registry
+from services.sandbox.languages import build as registry
+from services.sandbox.languages.build import Languages, Source
 from services.sandbox.languages.catalog import ToolchainMissing
 from services.sandbox.languages.declaration import Language
-from services.sandbox.languages.plan import Source
-from services.sandbox.languages.registry import Languages
 from tests.support.subprocess_runner import SubprocessRunner
 from tests.unit.sandbox.languages.toys import AddProgram, toy
 
