@@ -11,7 +11,6 @@ from services.contracts.base import JsonObject, Number, Request
 from services.contracts.graders import GoldGrader, JudgeModel, OpenAiGrader
 from services.contracts.sandbox import Language
 
-MAX_REWARDS = 16
 DottedPath = Annotated[
     str, Field(max_length=300, pattern=r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)+$", examples=["shop.reward"])
 ]
