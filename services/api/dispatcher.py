@@ -18,6 +18,7 @@ from services.api.jobs.removal import Retention
 from services.core.db.engine import Database, now
 from services.core.db.tables import IdempotencyRow
 from services.core.jobs.broker import restore_file_broker, send_wake_up
+from services.core.jobs.deadline import fail_overdue
 from services.core.jobs.devices import release_stale_devices
 from services.core.jobs.queues import pending_wake_ups, remove_wake_ups
 from services.core.jobs.reconcile import explain_waiting, recover_expired, wake_waiting_queues
@@ -124,6 +125,7 @@ class Dispatcher:
         self._attempt(partial(restore_file_broker, self._queue))
         for repair in (
             self._take_from_lost_workers,
+            fail_overdue,
             self._wake_waiting,
             explain_waiting,
             _forget_old_answers,

@@ -35,11 +35,13 @@ class JobKind(StrEnum):
 
 
 class JobError(Resource):
-    """Why a job failed: a stable code, one line for the user, the request field at fault."""
+    """Why a job failed: a stable code, one line for the user, the request field at fault, and what
+    to do about it."""
 
     code: str
     message: str
     param: str | None = None
+    hint: str | None = None
 
 
 class Progress(Resource):
@@ -65,6 +67,9 @@ class JobState(Resource):
     queue_reason: str | None = Field(default=None, description="Why a queued job waits.")
     cancel_requested_at: int | None = None
     pause_requested_at: int | None = None
+    deadline_at: int | None = Field(
+        default=None, description="When the job fails unless it has ended."
+    )
     error: JobError | None = None
     metadata: dict[str, str] | None = None
 
@@ -118,4 +123,11 @@ class JobRequest(Request):
         default=None, ge=0, le=64, description="GPUs; null: one if a worker has any."
     )
     priority: StrictInt = Field(default=0, ge=-100, le=100, description="Higher runs first.")
+    deadline_seconds: StrictInt | None = Field(
+        default=None,
+        ge=1,
+        le=315_360_000,
+        description="Seconds from the creation or the retry of the job until it fails with "
+        "deadline_exceeded; its checkpoints are kept. Null: no deadline.",
+    )
     metadata: Metadata | None = None

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from services.contracts.errors import TemperError
+from services.contracts.failures import FailureCode
 
 _MAX_MESSAGE = 500
 
@@ -14,6 +15,8 @@ _CODE_OF_PHASE = {
     "downloading_model": "model_load_failed",
     "loading_model": "model_load_failed",
 }
+_STORAGE_FULL = ("no space left on device", "disk quota exceeded", "unexpected pos ")
+"""The last is how torch.save reports a write that was cut short."""
 _OUT_OF_MEMORY = ("out of memory", "can't allocate memory", "cannot allocate memory")
 
 
@@ -45,7 +48,10 @@ def explain(error: BaseException, phase: str) -> Failure:
         return Failure(code, _one_line(error.message), error.param)
     text = str(error)
     if isinstance(error, MemoryError) or any(sign in text.lower() for sign in _OUT_OF_MEMORY):
-        return Failure("out_of_memory", _one_line(text or "the process ran out of memory"))
+        message = _one_line(text) or "the process ran out of memory"
+        return Failure(FailureCode.OUT_OF_MEMORY, message)
+    if any(sign in text.lower() for sign in _STORAGE_FULL):
+        return Failure(FailureCode.STORAGE_FULL, f"the disk is full: {_one_line(text)}")
     line = _one_line(text)
     message = f"{type(error).__name__}: {line}" if line else type(error).__name__
     return Failure(_CODE_OF_PHASE.get(phase, "training_failed"), message)

@@ -80,6 +80,7 @@ def job_fields(job: JobState) -> dict[str, str | None]:
         "status": status_text(job).plain,
         "why": reason(job) if job.error is None else None,
         "error": f"{job.error.message} ({job.error.code})" if job.error else None,
+        "hint": job.error.hint if job.error else None,
         "progress": progress_text(job.progress) or None,
         "created": age(job.created_at),
         "took": took(job) or None,

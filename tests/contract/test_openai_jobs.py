@@ -55,6 +55,18 @@ def test_a_job_has_the_openai_fields(submit: Submit, training_file: str) -> None
     assert (job.result_files, job.integrations) == ([], None)
 
 
+def test_a_job_past_its_deadline_fails_with_that_cause(submit: Submit, wait_until: Wait) -> None:
+    job = submit("forever", extra_body={"deadline_seconds": 1})
+    deadline: int = job.deadline_at  # type: ignore[attr-defined]
+    assert 0 <= deadline - job.created_at <= 2
+
+    failed = wait_until(job.id, "failed")
+
+    assert failed.error is not None
+    assert failed.error.code == "deadline_exceeded"
+    assert failed.error.param == "deadline_seconds"
+
+
 def test_a_dpo_job_has_openais_method(submit: Submit) -> None:
     hyperparameters = {
         "beta": 0.2,

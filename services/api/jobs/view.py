@@ -21,6 +21,7 @@ class StateFields(TypedDict):
     queue_reason: str | None
     cancel_requested_at: int | None
     pause_requested_at: int | None
+    deadline_at: int | None
     error: JobError | None
     metadata: dict[str, str] | None
 
@@ -39,6 +40,7 @@ def state_fields(job: Job) -> StateFields:
         queue_reason=job.queue_reason,
         cancel_requested_at=_seconds(job.cancel_requested_at),
         pause_requested_at=_seconds(job.pause_requested_at),
+        deadline_at=_seconds(job.deadline_at),
         error=job.error,
         metadata=job.metadata,
     )

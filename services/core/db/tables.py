@@ -55,6 +55,7 @@ class JobRow(Base):
     lease_expires_at: Mapped[float | None]
     cancel_requested_at: Mapped[float | None]
     pause_requested_at: Mapped[float | None]
+    deadline_at: Mapped[float | None]
     reports_offset: Mapped[int] = mapped_column(default=0)
     event_count: Mapped[int] = mapped_column(default=0)
     created_at: Mapped[float]

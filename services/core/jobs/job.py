@@ -27,7 +27,8 @@ EDGES: dict[JobStatus, frozenset[JobStatus]] = {
             JobStatus.CANCELLED,
         }
     ),
-    JobStatus.PAUSED: frozenset({JobStatus.QUEUED, JobStatus.CANCELLED}),
+    # Failed: its deadline passed.
+    JobStatus.PAUSED: frozenset({JobStatus.QUEUED, JobStatus.FAILED, JobStatus.CANCELLED}),
     JobStatus.SUCCEEDED: frozenset(),
     JobStatus.FAILED: frozenset({JobStatus.VALIDATING_FILES, JobStatus.QUEUED}),  # retried by hand
     JobStatus.CANCELLED: frozenset(),
@@ -69,6 +70,7 @@ class NewJob:
     gpus: int | None = None
     priority: int = 0
     metadata: dict[str, str] | None = None
+    deadline_seconds: int | None = None
     warnings: Sequence[str] = ()
 
     @classmethod
@@ -91,6 +93,7 @@ class NewJob:
             gpus=gpus,
             priority=body.priority,
             metadata=body.metadata,
+            deadline_seconds=body.deadline_seconds,
             warnings=warnings,
         )
 
@@ -125,6 +128,7 @@ class Job:
     lease_expires_at: float | None
     cancel_requested_at: float | None
     pause_requested_at: float | None
+    deadline_at: float | None
     reports_offset: int
     event_count: int
     created_at: float

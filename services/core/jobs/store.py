@@ -9,7 +9,9 @@ from sqlalchemy import func, select, update
 from sqlalchemy.orm import Session
 
 from services.contracts.errors import Conflict, InvalidRequest, NotFound
+from services.contracts.failures import hint_of
 from services.contracts.jobs import JobError, JobStatus
+from services.core.db.engine import now as database_now
 from services.core.db.tables import CheckpointRow, JobRow
 from services.core.jobs.events import Level, append_event, storable, storable_text
 from services.core.jobs.job import Job, LeaseLost, NewJob, check_move, job_from_row
@@ -38,6 +40,7 @@ def create_job(session: Session, new: NewJob) -> Job:
         gpus=new.gpus,
         request=new.request,
         labels=new.metadata,
+        deadline_at=_deadline(session, new.deadline_seconds),
         created_at=now,
         updated_at=now,
     )
@@ -49,6 +52,10 @@ def create_job(session: Session, new: NewJob) -> Job:
     add_wake_up(session, new.validation_queue)
     session.refresh(row)
     return job_from_row(row)
+
+
+def _deadline(session: Session, seconds: int | None) -> float | None:
+    return None if seconds is None else database_now(session) + seconds
 
 
 def get_job(session: Session, job_id: str, kind: str | None = None, *, lock: bool = False) -> Job:
@@ -131,8 +138,9 @@ def move_job(
 def fail_job(
     session: Session, job: Job, error: JobError, data: dict[str, Any] | None = None
 ) -> Job:
-    """Fail a job; ``data`` goes with the event."""
-    error = error.model_copy(update={"message": storable_text(error.message)})
+    """Fail a job; ``data`` goes with the event. The error gets the hint of its code."""
+    completed = {"message": storable_text(error.message), "hint": hint_of(error.code)}
+    error = error.model_copy(update=completed)
     validating = job.status is JobStatus.VALIDATING_FILES
     return move_job(
         session,
@@ -204,6 +212,7 @@ def retry_job(session: Session, job_id: str, kind: str | None = None) -> Job:
     to = JobStatus.VALIDATING_FILES if job.started_at is None else JobStatus.QUEUED
     fresh: dict[str, Any] = {"error": None, "finished_at": None, "cancel_requested_at": None}
     fresh |= {"losses": 0, "progress": 0, "not_before": None}
+    fresh["deadline_at"] = _deadline(session, job.request.get("deadline_seconds"))
     retried = move_job(session, job, to, "Retried on request", **fresh)
     add_wake_up(session, retried.current_queue)
     return retried

@@ -10,6 +10,7 @@ from sqlalchemy.orm import Session
 
 from services.contracts.jobs import JobError, JobStatus
 from services.core.jobs.claims import Claim, Stage, check_claim
+from services.core.jobs.deadline import deadline_error
 from services.core.jobs.devices import release_devices
 from services.core.jobs.events import storable
 from services.core.jobs.job import Job
@@ -31,8 +32,9 @@ STORAGE_FULL = ("No space left on device", "Disk quota exceeded")
 class ChildExit:
     """How a child ended. ``result`` is its result.json, None without one.
 
-    ``cancelled``, ``paused``, ``stopping`` and ``expired``: it was stopped by the user's
-    cancellation or pause, by the shutdown of its worker, by the expiry of its lease.
+    ``cancelled``, ``paused``, ``overdue``, ``stopping`` and ``expired``: it was stopped by the
+    user's cancellation or pause, at the job's deadline, by the shutdown of its worker, by the
+    expiry of its lease.
     ``unsupervised``: it was killed because its watchdog died; ``exhausted``: because its processes
     held too much memory (``tree``) or the machine had none left (``machine``). ``disk_full``: where
     it writes, nothing more can be written.
@@ -46,6 +48,7 @@ class ChildExit:
     log_tail: list[str]
     unsupervised: bool = False
     paused: bool = False
+    overdue: bool = False
     exhausted: str | None = None
     disk_full: bool = False
 
@@ -93,6 +96,8 @@ def settle(
         move_job(session, job, JobStatus.CANCELLED, "Cancelled", phase=None)
     elif done:
         _queue(session, job)
+    elif child_exit.overdue and not _has_failed(child_exit):
+        fail_job(session, job, deadline_error(job))
     elif _has_paused(claim, job, child_exit):
         _pause(session, job)
     elif child_exit.stopping:
@@ -143,6 +148,11 @@ def _has_paused(claim: Claim, job: Job, child_exit: ChildExit) -> bool:
     said = child_exit.result is not None and child_exit.result.get("status") == PAUSED
     stopped = child_exit.stopping and job.pause_requested_at is not None
     return said or child_exit.paused or stopped
+
+
+def _has_failed(child_exit: ChildExit) -> bool:
+    """Whether the child itself says that it has failed."""
+    return child_exit.result is not None and child_exit.result.get("status") != PAUSED
 
 
 def _pause(session: Session, job: Job) -> None:

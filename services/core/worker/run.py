@@ -13,6 +13,7 @@ from services.contracts.errors import TemperError
 from services.contracts.jobs import JobError
 from services.core.db.engine import DATABASE_AWAY, Database
 from services.core.jobs.claims import Claim, Stage, check_claim, renew_lease
+from services.core.jobs.deadline import is_overdue
 from services.core.jobs.job import Job, LeaseLost
 from services.core.process.memory import job_memory
 from services.core.process.pause_request import request_pause_of, withdraw_pause
@@ -64,6 +65,7 @@ class ClaimRun:
         self._cancelled = False
         self._pausing_since: float | None = None
         self._paused = False
+        self._overdue = False
 
     def run(self) -> None:
         """Run the claim to its end. Raises nothing that concerns only this job."""
@@ -138,6 +140,7 @@ class ClaimRun:
             result=read_result(self._dir),
             cancelled=self._cancelled,
             paused=self._paused,
+            overdue=self._overdue,
             stopping=self._stopping.is_set(),
             expired=process is not None and process.expired,
             log_tail=log_tail(self._dir / LOG),
@@ -157,7 +160,7 @@ class ClaimRun:
         return self._handler.work(self._database, self._claim, self._dir)
 
     def _watch(self, process: SupervisedProcess, launch: Launch) -> None:
-        """Follow the child until it ends; stop it on cancellation, pause and shutdown.
+        """Follow the child until it ends; stop it on cancellation, pause, deadline and shutdown.
 
         While the database is down the child keeps running; the watchdog stops it when the lease,
         which cannot be renewed, expires.
@@ -171,16 +174,17 @@ class ClaimRun:
                 self._follower.follow()
                 if time.monotonic() - checked >= CONTROL_SECONDS:
                     checked = time.monotonic()
-                    job = self._lease.check()
+                    job, self._overdue = self._lease.check()
                     self._cancelled = self._cancelled or job.cancel_requested_at is not None
-                    if job.pause_requested_at is not None:
+                    if job.pause_requested_at is not None or self._overdue:
                         self._pause(launch)
                     bound_log(self._dir / LOG)
                 pause = POLL_SECONDS
             except DATABASE_AWAY as error:
                 logger.warning("job %s: the database is down: %s", self._claim.job.id, error)
                 pause = CONTROL_SECONDS
-            if self._cancelled or self._paused or self._stopping.is_set():
+            late = self._overdue and self._claim.stage is Stage.VALIDATION
+            if self._cancelled or self._paused or late or self._stopping.is_set():
                 process.end()
 
     def _pause(self, launch: Launch) -> None:
@@ -272,7 +276,9 @@ class Lease:
         self.deadline = asked + self._seconds
         return True
 
-    def check(self) -> Job:
-        """Return the job; raise `LeaseLost` when another worker has taken it."""
+    def check(self) -> tuple[Job, bool]:
+        """Return the job, and whether its deadline has passed; raise `LeaseLost` when another
+        worker has taken it."""
         with self._database.read() as session:
-            return check_claim(session, self._claim, lock=False)
+            job = check_claim(session, self._claim, lock=False)
+            return job, is_overdue(session, job)

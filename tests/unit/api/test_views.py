@@ -39,6 +39,7 @@ JOB = Job(
     lease_expires_at=None,
     cancel_requested_at=None,
     pause_requested_at=None,
+    deadline_at=None,
     reports_offset=0,
     event_count=1,
     created_at=100.9,

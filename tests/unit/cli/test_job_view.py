@@ -59,9 +59,11 @@ def test_a_job_row_shows_its_phase_or_queue_reason(fields: Any, said: str) -> No
 
 
 def test_a_failed_job_is_shown_with_its_error_and_code() -> None:
-    shown = job_fields(job(status="failed", error=JobError(code="c", message="no memory")))
+    error = JobError(code="c", message="no memory", hint="Use less.")
 
-    assert shown["error"] == "no memory (c)"
+    shown = job_fields(job(status="failed", error=error))
+
+    assert (shown["error"], shown["hint"]) == ("no memory (c)", "Use less.")
 
 
 def test_a_built_index_shows_size_and_speed() -> None:

@@ -11,6 +11,17 @@ from services.trainer.errors import Diverged, Failure, TrainingFailure, explain
         (MemoryError(), "training", "out_of_memory"),
         (RuntimeError("CUDA out of memory. Tried to allocate 2 GiB"), "training", "out_of_memory"),
         (RuntimeError("DefaultCPUAllocator: can't allocate memory"), "saving", "out_of_memory"),
+        (OSError(28, "No space left on device"), "saving", "storage_full"),
+        (
+            RuntimeError("[enforce fail at inline_container.cc:672] . unexpected pos 576 vs 534"),
+            "training",
+            "storage_full",
+        ),
+        (
+            Exception("Error while serializing: I/O error: No space left on device (os error 28)"),
+            "saving",
+            "storage_full",
+        ),
         (OSError("no file named model.safetensors"), "loading_model", "model_load_failed"),
         (ValueError("Cannot specify `val_size`"), "configuring", "invalid_arguments"),
         (RuntimeError("Cannot find valid samples"), "tokenizing", "bad_data"),

@@ -212,6 +212,23 @@ def test_a_process_that_ran_out_of_a_resource_fails_with_that_reason(
     assert line in job.error.message
 
 
+@pytest.mark.parametrize(
+    ("end", "code"),
+    [
+        (ending(returncode=-15), "deadline_exceeded"),
+        (ending({"status": "paused"}), "deadline_exceeded"),
+        (ending({"status": "failed", "error": {"code": "diverged"}}), "diverged"),
+    ],
+)
+def test_a_child_stopped_at_the_deadline_fails_with_it_unless_it_has_failed_itself(
+    database: Database, held: Claim, end: ChildExit, code: str
+) -> None:
+    job = settled(database, held, replace(end, overdue=True))
+
+    assert job.error is not None
+    assert (job.status, job.error.code) == (JobStatus.FAILED, code)
+
+
 def test_a_job_whose_processes_hold_too_much_memory_fails_with_that_cause(
     database: Database, held: Claim
 ) -> None:

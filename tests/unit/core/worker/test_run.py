@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import update
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.orm import Session
 
 from services.contracts.jobs import JobStatus
 from services.core.db.engine import Database
+from services.core.db.tables import JobRow
 from services.core.jobs.claims import Claim
 from services.core.jobs.events import events_after
 from services.core.jobs.job import Job
@@ -169,22 +171,49 @@ def asked(database: Database, held: Claim, monkeypatch: pytest.MonkeyPatch) -> C
 
 
 SLEEP = "import time; time.sleep(600)"
+SAVE = (
+    "import os, pathlib, time\n"
+    "while not os.path.exists('pause.request'): time.sleep(0.01)\n"
+    "pathlib.Path('saved').touch()\n"
+    "pathlib.Path('result.json').write_text('{\"status\": \"paused\"}')"
+)
 
 
 def test_a_child_that_saves_on_pause_ends_by_itself(
     database: Database, asked: Claim, tmp_path: Path
 ) -> None:
-    save = (
-        "import os, pathlib, time\n"
-        "while not os.path.exists('pause.request'): time.sleep(0.01)\n"
-        "pathlib.Path('saved').touch()\n"
-        "pathlib.Path('result.json').write_text('{\"status\": \"paused\"}')"
-    )
-
-    job = run(database, asked, tmp_path, Handler(save, saves_on_pause=True))
+    job = run(database, asked, tmp_path, Handler(SAVE, saves_on_pause=True))
 
     assert job.status is JobStatus.PAUSED
     assert (tmp_path / "job" / "saved").exists()
+
+
+@pytest.fixture
+def overdue(database: Database, held: Claim, monkeypatch: pytest.MonkeyPatch) -> Claim:
+    """A claim whose job is past its deadline, by a worker that looks often."""
+    monkeypatch.setattr("services.core.worker.run.CONTROL_SECONDS", 0.05)
+    with database.write() as session:
+        session.execute(update(JobRow).values(deadline_at=1.0))
+    return held
+
+
+def test_at_its_deadline_a_job_saves_and_fails(
+    database: Database, overdue: Claim, tmp_path: Path
+) -> None:
+    job = run(database, overdue, tmp_path, Handler(SAVE, saves_on_pause=True))
+
+    assert job.error is not None
+    assert (job.status, job.error.code) == (JobStatus.FAILED, "deadline_exceeded")
+    assert (tmp_path / "job" / "saved").exists()
+
+
+def test_a_child_that_saves_nothing_is_stopped_at_its_deadline(
+    database: Database, overdue: Claim, tmp_path: Path
+) -> None:
+    job = run(database, overdue, tmp_path, Handler(SLEEP))
+
+    assert job.error is not None
+    assert (job.status, job.error.code) == (JobStatus.FAILED, "deadline_exceeded")
 
 
 def test_a_child_that_cannot_save_is_stopped(

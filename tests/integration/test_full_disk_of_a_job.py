@@ -1,0 +1,80 @@
+"""A disk that fills up while a job works is the cause that the job names."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from services.core.process.runtimes import REPOSITORY
+
+IN_A_SMALL_FILE_SYSTEM = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-ec"]
+
+CHILD = """
+import sys
+from pathlib import Path
+from services.core.process.reporter import Reporter
+reporter = Reporter(Path.cwd())
+try:
+    with open("checkpoint", "wb", buffering=0) as file:
+        while True:
+            file.write(b"x" * 4096)
+except OSError as error:
+    reporter.fail("storage_full", str(error))
+"""
+"""Fills the disk so that not even its result can be written."""
+
+WORKER = """
+import sys, threading
+from pathlib import Path
+from services.core.db.engine import Database
+from services.core.db.migrate import migrate
+from services.core.process.supervised import lease_clock
+from services.core.worker.handler import Launch
+from services.core.worker.run import ClaimRun
+from services.core.worker.settings import WorkerSettings
+from tests.unit.core.jobs.machine import claim, cpu_worker, queued_job, read
+
+class Handler:
+    def work(self, *_):
+        return Launch([sys.executable, "-c", sys.argv[3]])
+
+database = Database(f"sqlite:///{sys.argv[1]}")
+migrate(database)
+queued_job(database)
+held = claim(database, cpu_worker())
+ClaimRun(held, deadline=lease_clock() + 600, database=database, handler=Handler(),
+         settings=WorkerSettings(home=Path(sys.argv[2])), job_dir=Path(sys.argv[2]) / "job",
+         stopping=threading.Event()).run()
+job = read(database, held.job.id)
+print(job.status.value, job.attempt, job.error.code, job.error.hint)
+database.close()
+"""
+
+
+def can_mount() -> bool:
+    command = [*IN_A_SMALL_FILE_SYSTEM, "mount -t tmpfs tmpfs /mnt"]
+    try:
+        return subprocess.run(command, capture_output=True, check=False).returncode == 0
+    except FileNotFoundError:
+        return False
+
+
+def test_a_job_that_fills_the_disk_fails_at_once_naming_it(tmp_path: Path) -> None:
+    if not can_mount():
+        pytest.skip("needs unshare (util-linux) and user namespaces to have a small disk")
+    home = tmp_path / "home"
+    home.mkdir()
+    mount = f"mount -t tmpfs -o size=1m tmpfs {home}"
+
+    worker = [sys.executable, "-c", WORKER, str(tmp_path / "temper.db"), str(home), CHILD]
+
+    run = subprocess.run(
+        [*IN_A_SMALL_FILE_SYSTEM, f'{mount}; exec "$@"', "sh", *worker],
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert run.stdout.startswith("failed 1 storage_full Delete finished jobs"), run.stderr
