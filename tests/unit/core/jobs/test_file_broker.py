@@ -12,8 +12,13 @@ import pytest
 from kombu import Connection
 from kombu.exceptions import OperationalError
 
-from services.core.jobs.broker import create_celery_app, ping_broker, send_wake_up
-from services.core.jobs.file_broker import SCHEME, Channel
+from services.core.jobs.broker import (
+    SCHEME,
+    FileChannel,
+    create_celery_app,
+    ping_broker,
+    send_wake_up,
+)
 from services.core.settings import Settings
 
 
@@ -29,8 +34,8 @@ def connect(folder: Path) -> Connection:
     return Connection(f"{SCHEME}://", transport_options=options)
 
 
-def channel_of(connection: Connection) -> Channel:
-    return cast("Channel", connection.default_channel)
+def channel_of(connection: Connection) -> FileChannel:
+    return cast("FileChannel", connection.default_channel)
 
 
 def test_the_transport_matches_the_installed_kombu() -> None:
