@@ -133,6 +133,22 @@ class CreateFineTuningJob(JobRequest):
     integrations: list[Any] | None = Field(default=None, max_length=0)
 
 
+class MemoryEstimate(Resource):
+    """What offline training needs on each GPU, in gigabytes of 1e9 bytes.
+
+    ``needed_gb`` is 1.2 times ``base_gb`` (weights, gradients, optimizer) plus ``activations_gb``.
+    It ``fits`` up to nine tenths of ``card_gb``, the largest GPU when the job was created.
+    """
+
+    parameters: int
+    trained_parameters: int
+    base_gb: float
+    activations_gb: float
+    needed_gb: float
+    card_gb: float | None = None
+    fits: bool | None = None
+
+
 class FineTuningJob(JobState):
     """A fine-tuning job, as OpenAI shows it, with the finer truth in extra fields."""
 
@@ -149,6 +165,9 @@ class FineTuningJob(JobState):
     training_file: str
     validation_file: str | None = None
     estimated_finish: int | None = None
+    memory_estimate: MemoryEstimate | None = Field(
+        default=None, description="Of offline training on GPUs, from the model's config.json."
+    )
     integrations: list[Any] | None = None
     suffix: str | None = None
 

@@ -3,7 +3,7 @@
 from rich.text import Text
 
 from services.contracts.evaluations import Evaluation, EvaluationMetrics
-from services.contracts.fine_tuning import FineTuningJob
+from services.contracts.fine_tuning import FineTuningJob, MemoryEstimate
 from services.contracts.indexes import IndexBuildMetrics, IndexingJob
 from services.contracts.jobs import Event, Job, JobState, JobStatus, Progress
 from services.contracts.jobs import JobKind as Kind
@@ -90,6 +90,13 @@ def job_fields(job: JobState) -> dict[str, str | None]:
     return {**shared, **_own_fields(job), "metadata": labels or None}
 
 
+def _memory_text(estimate: MemoryEstimate | None) -> str | None:
+    if estimate is None:
+        return None
+    card = "" if estimate.card_gb is None else f" of {estimate.card_gb:.1f} GB"
+    return f"about {estimate.needed_gb:.1f} GB{card} on each GPU"
+
+
 def _own_fields(job: JobState) -> dict[str, str | None]:
     match job:
         case FineTuningJob():
@@ -99,6 +106,7 @@ def _own_fields(job: JobState) -> dict[str, str | None]:
                 "training file": job.training_file,
                 "validation file": job.validation_file,
                 "seed": str(job.seed),
+                "memory": _memory_text(job.memory_estimate),
                 "trained tokens": f"{tokens:,}" if tokens is not None else None,
                 "tuned model": job.fine_tuned_model,
             }

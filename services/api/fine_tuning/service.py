@@ -2,11 +2,13 @@
 
 import secrets
 import time
+from dataclasses import replace
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 from sqlalchemy.orm import Session
 
+from services.api.fine_tuning.memory import estimate_memory
 from services.api.fine_tuning.online import check_online, online_warnings
 from services.api.jobs.artifacts import result_file_ids
 from services.api.jobs.view import state_fields
@@ -18,6 +20,7 @@ from services.contracts.fine_tuning import (
     Checkpoint,
     CreateFineTuningJob,
     FineTuningJob,
+    MemoryEstimate,
     Method,
 )
 from services.contracts.jobs import JobKind, JobStatus
@@ -46,9 +49,11 @@ def create_fine_tuning_job(
     _check_llamafactory(request)
     _check_reference(session, request)
     check_online(session, request, settings)
+    memory = estimate_memory(session, request, settings)
     warnings = online_warnings(request)
     new = NewJob.of(JobKind.FINE_TUNING, "ftjob", TRAINING, request, request.gpus, warnings)
-    return create_job(session, new)
+    shown = None if memory is None else memory.model_dump()
+    return create_job(session, replace(new, memory_estimate=shown))
 
 
 def _with_method(body: CreateFineTuningJob) -> CreateFineTuningJob:
@@ -129,8 +134,14 @@ def fine_tuning_view(job: Job) -> FineTuningJob:
         result_files=result_file_ids(job.id) if job.status is JobStatus.SUCCEEDED else [],
         train_seconds=result.get("train_seconds"),
         estimated_finish=finish,
+        memory_estimate=_memory(job),
         **state_fields(job),
     )
+
+
+def _memory(job: Job) -> MemoryEstimate | None:
+    kept = job.memory_estimate
+    return None if kept is None else MemoryEstimate.model_validate(kept)
 
 
 def checkpoint_view(row: CheckpointRow) -> Checkpoint:

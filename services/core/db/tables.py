@@ -46,6 +46,7 @@ class JobRow(Base):
     total_steps: Mapped[int | None]
     eta_seconds: Mapped[float | None]
     queue_reason: Mapped[str | None] = mapped_column(Text)
+    memory_estimate: Mapped[dict[str, Any] | None] = mapped_column(JSON(none_as_null=True))
     attempt: Mapped[int] = mapped_column(default=0)
     losses: Mapped[int] = mapped_column(default=0)
     progress: Mapped[int] = mapped_column(default=0, server_default="0")
@@ -140,6 +141,7 @@ class WorkerRow(Base):
     host: Mapped[str] = mapped_column(String(200))
     queues: Mapped[list[str]] = mapped_column(JSON)
     gpus: Mapped[list[str]] = mapped_column(JSON)
+    gpu_bytes: Mapped[list[int] | None] = mapped_column(JSON(none_as_null=True))
     cpu_slots: Mapped[int]
     started_at: Mapped[float]
     heartbeat_at: Mapped[float] = mapped_column(index=True)

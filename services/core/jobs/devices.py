@@ -22,11 +22,15 @@ FOREIGN_MEMORY_SHARE = 0.05
 
 @dataclass(frozen=True)
 class HostDevices:
-    """The devices of a host. A CPU slot runs one job that needs no GPU."""
+    """The devices of a host. A CPU slot runs one job that needs no GPU.
+
+    ``gpu_bytes`` is the memory of each GPU.
+    """
 
     host: str
     gpus: tuple[str, ...]
     cpu_slots: int
+    gpu_bytes: tuple[int, ...] = ()
 
     def slot_ids(self) -> list[str]:
         """The ids of the CPU slots in leases."""
@@ -62,6 +66,18 @@ def occupied_gpus(gpus: Collection[str]) -> set[str]:
     pynvml.nvmlInit()
     try:
         return {uuid for uuid in gpus if _memory_share(uuid) > FOREIGN_MEMORY_SHARE}
+    finally:
+        pynvml.nvmlShutdown()
+
+
+def gpu_memory(gpus: Collection[str]) -> tuple[int, ...]:
+    """The memory of each of ``gpus`` in bytes."""
+    if not gpus:
+        return ()
+    pynvml.nvmlInit()
+    try:
+        handles = [pynvml.nvmlDeviceGetHandleByUUID(uuid) for uuid in gpus]
+        return tuple(int(pynvml.nvmlDeviceGetMemoryInfo(handle).total) for handle in handles)
     finally:
         pynvml.nvmlShutdown()
 

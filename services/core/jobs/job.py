@@ -71,6 +71,7 @@ class NewJob:
     priority: int = 0
     metadata: dict[str, str] | None = None
     deadline_seconds: int | None = None
+    memory_estimate: dict[str, Any] | None = None
     warnings: Sequence[str] = ()
 
     @classmethod
@@ -119,6 +120,7 @@ class Job:
     total_steps: int | None
     eta_seconds: float | None
     queue_reason: str | None
+    memory_estimate: dict[str, Any] | None
     attempt: int
     losses: int
     progress: int

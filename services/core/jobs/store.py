@@ -41,6 +41,7 @@ def create_job(session: Session, new: NewJob) -> Job:
         request=new.request,
         labels=new.metadata,
         deadline_at=_deadline(session, new.deadline_seconds),
+        memory_estimate=new.memory_estimate,
         created_at=now,
         updated_at=now,
     )

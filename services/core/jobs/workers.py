@@ -23,6 +23,7 @@ def heartbeat(session: Session, worker_id: str, queues: list[str], devices: Host
         session.add(row)
     row.queues = queues
     row.gpus = list(devices.gpus)
+    row.gpu_bytes = list(devices.gpu_bytes)
     row.cpu_slots = devices.cpu_slots
     row.heartbeat_at = beat
 
@@ -34,6 +35,12 @@ def live_workers(session: Session) -> Sequence[WorkerRow]:
         .where(WorkerRow.heartbeat_at > now(session) - SILENCE_SECONDS)
         .order_by(WorkerRow.started_at, WorkerRow.id)
     ).all()
+
+
+def largest_gpu(session: Session, queue: str) -> int | None:
+    """Memory in bytes of the largest GPU that live workers of a queue have; None without any."""
+    serving = [row for row in live_workers(session) if queue in row.queues]
+    return max((size for row in serving for size in row.gpu_bytes or ()), default=None)
 
 
 def remove_worker(session: Session, worker_id: str) -> None:

@@ -17,7 +17,13 @@ from services.core.db.engine import DATABASE_AWAY, Database
 from services.core.db.migrate import migrate
 from services.core.jobs.broker import WAKE_UP, create_celery_app
 from services.core.jobs.claims import Claim, Claimant, Stage, claim_validation, claim_work
-from services.core.jobs.devices import HostDevices, free_devices, occupied_gpus, visible_gpus
+from services.core.jobs.devices import (
+    HostDevices,
+    free_devices,
+    gpu_memory,
+    occupied_gpus,
+    visible_gpus,
+)
 from services.core.jobs.job import LeaseLost
 from services.core.jobs.queues import QueueNames, add_wake_up
 from services.core.jobs.workers import heartbeat, remove_worker
@@ -50,7 +56,8 @@ class Executor:
         host = settings.host_name or socket.gethostname()
         self.database = database
         self.queues = [name for kind in kinds for name in kind.queues.both]
-        self.devices = HostDevices(host, visible_gpus(), settings.cpu_slots)
+        gpus = visible_gpus()
+        self.devices = HostDevices(host, gpus, settings.cpu_slots, gpu_memory(gpus))
         # Containers with the same host name often have the same process id too.
         self.worker_id = f"{host}:{secrets.token_hex(3)}:{os.getpid()}"
         self.stopping = threading.Event()

@@ -9,17 +9,12 @@ from pydantic import JsonValue
 from services.contracts.adaptation import TrainingType
 from services.contracts.llamafactory import ArgumentProblem, ArgumentRefused
 from services.contracts.stages import Stage
+from services.core.training_memory import fitting_rows
 from services.trainer.offline.examples import RENDERED
 from services.trainer.offline.spec import TrainingSpec
 
 TRAINING_DATASET = "training"
 VALIDATION_DATASET = "validation"
-
-_TOKENS_PER_DEVICE = 16_384
-"""Token budget per device and step: rows of maximum length are batched up to this many."""
-
-_SEQUENCES_PER_ROW = {Stage.SFT: 1, Stage.PT: 1, Stage.DPO: 2, Stage.RM: 2, Stage.KTO: 2}
-"""A pair has two answers; KTO also reads each prompt with the answer of another row."""
 
 _ROWS_PER_PREPROCESSING_WORKER = 10_000
 _NEEDS_GPU = ("bf16", "fp16", "tf32", "pure_bf16", "bf16_full_eval", "fp16_full_eval")
@@ -141,7 +136,7 @@ def _positive(spec: TrainingSpec, name: str) -> int:
 def _fitting_rows(spec: TrainingSpec) -> int:
     longest = spec.arguments.get("cutoff_len")
     length = longest if isinstance(longest, int) else spec.max_seq_len
-    return max(1, _TOKENS_PER_DEVICE // (length * _SEQUENCES_PER_ROW[spec.stage]))
+    return fitting_rows(length, spec.stage)
 
 
 def _divide(rows: int, parts: int, name: str) -> int:

@@ -30,6 +30,7 @@ JOB = Job(
     total_steps=None,
     eta_seconds=None,
     queue_reason=None,
+    memory_estimate=None,
     attempt=1,
     losses=0,
     progress=0,

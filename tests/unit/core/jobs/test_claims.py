@@ -249,3 +249,21 @@ def test_jobs_that_no_worker_of_the_host_serves_block_nothing(database: Database
 
     assert found is not None
     assert found.job.id == evaluation.id
+
+
+@pytest.mark.usefixtures("workers_of_two_kinds")
+def test_a_stream_of_short_jobs_does_not_starve_a_job_of_another_kind(database: Database) -> None:
+    for _ in range(2):
+        evaluate(database)
+    running = [claim_evaluation(database) for _ in range(2)]
+    long = queued_job(database)
+    for short in running:
+        assert short is not None
+        evaluate(database)
+        with database.write() as session:
+            move_job(session, short.job, JobStatus.SUCCEEDED, "done")
+            release_devices(session, short.job.id, short.job.epoch)
+
+    assert claim_evaluation(database) is not None
+    assert claim_evaluation(database) is None  # the other slot is left to the long job
+    assert claim(database, cpu_worker("trainer", slots=2)).job.id == long.id

@@ -2,7 +2,7 @@
 
 import pytest
 
-from services.core.jobs.devices import HostDevices, occupied_gpus, visible_gpus
+from services.core.jobs.devices import HostDevices, gpu_memory, occupied_gpus, visible_gpus
 from tests.unit.core.jobs.fake_nvml import GIB, FakeNvml
 
 CARDS = {"GPU-a": (0, 80 * GIB), "GPU-b": (0, 80 * GIB), "GPU-c": (0, 24 * GIB)}
@@ -46,6 +46,15 @@ def test_gpu_occupancy_is_relative_to_its_memory(monkeypatch: pytest.MonkeyPatch
     nvml.install(monkeypatch)
 
     assert occupied_gpus(["large", "small"]) == {"small"}
+    assert nvml.open == 0
+
+
+def test_the_memory_of_each_gpu_is_its_total(monkeypatch: pytest.MonkeyPatch) -> None:
+    nvml = FakeNvml(CARDS)
+    nvml.install(monkeypatch)
+
+    assert gpu_memory(["GPU-c", "GPU-a"]) == (24 * GIB, 80 * GIB)
+    assert gpu_memory([]) == ()
     assert nvml.open == 0
 
 

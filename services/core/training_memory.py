@@ -1,0 +1,136 @@
+"""How much memory of a GPU offline training takes, estimated before anything is started.
+
+Bytes per weight: 18 for one that is trained with Adam in mixed precision (weight, gradient, master
+copy and two moments), 2 for a frozen one in bfloat16, 0.5 for a frozen one in four bits. Data
+parallelism copies all of it to each GPU, so the memory of several GPUs does not add up.
+"""
+
+from dataclasses import dataclass
+
+from services.contracts.adaptation import TrainingType
+from services.contracts.fine_tuning import MemoryEstimate
+from services.contracts.offline import OfflineHyperparameters, PreferenceLoss
+from services.contracts.stages import Stage
+from services.core.model_shape import Linear, ModelShape
+
+TRAINED_BYTES = 18.0
+FROZEN_BYTES = 2.0
+QUANTIZED_BYTES = 0.5
+ACTIVATION_BYTES = 8 * 1.2
+"""For each token, layer and hidden unit."""
+CHECKPOINTED = 0.35
+"""Share of the activations that is kept with gradient checkpointing."""
+BASE_MARGIN = 1.2
+USABLE = 0.9
+"""Share of a GPU that training may fill."""
+
+TOKENS_PER_DEVICE = 16_384
+"""Token budget per device and step: rows of maximum length are batched up to this many."""
+SEQUENCES_PER_ROW = {Stage.SFT: 1, Stage.PT: 1, Stage.DPO: 2, Stage.RM: 2, Stage.KTO: 2}
+"""A pair has two answers; KTO also reads each prompt with the answer of another row."""
+
+AUTO_BATCH_SIZE = 16
+DEFAULT_FREEZE_LAYERS = 2
+"""LLaMA-Factory's freeze_trainable_layers."""
+
+
+@dataclass(frozen=True)
+class Load:
+    """What is held and computed on one GPU: weights by how they are kept, and one micro-batch."""
+
+    parameters: int
+    trained: int
+    frozen_bytes: float
+    copies: int = 0
+    tokens: int = 0
+    checkpointing: bool = True
+
+
+def estimate(shape: ModelShape, load: Load, card_bytes: int | None = None) -> MemoryEstimate:
+    """The estimate for one GPU, in gigabytes of 1e9 bytes; whether it fits into ``card_bytes``.
+
+    ``copies`` are frozen models beside the policy: the reference of a preference method.
+    """
+    trained = TRAINED_BYTES * load.trained
+    frozen = 0.0 if load.trained == load.parameters else load.frozen_bytes * load.parameters
+    base = (trained + frozen + FROZEN_BYTES * load.parameters * load.copies) / 1e9
+    activations = load.tokens * shape.hidden * shape.layers * ACTIVATION_BYTES / 1e9
+    activations *= CHECKPOINTED if load.checkpointing else 1.0
+    needed = BASE_MARGIN * base + activations
+    return MemoryEstimate(
+        parameters=load.parameters,
+        trained_parameters=load.trained,
+        base_gb=round(base, 3),
+        activations_gb=round(activations, 3),
+        needed_gb=round(needed, 3),
+        card_gb=None if card_bytes is None else round(card_bytes / 1e9, 3),
+        fits=None if card_bytes is None else needed <= USABLE * card_bytes / 1e9,
+    )
+
+
+def load_of(shape: ModelShape, settings: OfflineHyperparameters, devices: int) -> Load:
+    """What the settings of an offline method put on each of ``devices`` GPUs."""
+    arguments = settings.llamafactory
+    length = _positive(arguments.get("cutoff_len")) or settings.max_seq_length
+    rows = rows_per_device(settings, length, devices)
+    return Load(
+        parameters=shape.parameters,
+        trained=trained_parameters(shape, settings),
+        frozen_bytes=QUANTIZED_BYTES * int(arguments.get("quantization_bit") or 0) / 4
+        or FROZEN_BYTES,
+        copies=_copies(settings),
+        tokens=length * rows * SEQUENCES_PER_ROW[settings.stage],
+        checkpointing=arguments.get("disable_gradient_checkpointing") is not True,
+    )
+
+
+def trained_parameters(shape: ModelShape, settings: OfflineHyperparameters) -> int:
+    """The number of weights that are trained."""
+    if settings.training_type is TrainingType.FULL:
+        return shape.parameters
+    if settings.training_type is TrainingType.FREEZE:
+        asked = settings.llamafactory.get("freeze_trainable_layers", DEFAULT_FREEZE_LAYERS)
+        layers = abs(asked) if isinstance(asked, int) else DEFAULT_FREEZE_LAYERS
+        inside = shape.parameters - shape.embeddings
+        return inside * min(layers, shape.layers) // shape.layers
+    rank = _positive(settings.llamafactory.get("lora_rank")) or settings.lora.rank
+    targets = _targets(shape, settings.lora.target_modules)
+    return sum(rank * (each.inputs + each.outputs) * each.count for each in targets)
+
+
+def rows_per_device(settings: OfflineHyperparameters, length: int, devices: int) -> int:
+    """Rows of one micro-batch on one device."""
+    given = _positive(settings.llamafactory.get("per_device_train_batch_size"))
+    if given is not None:
+        return given
+    fitting = fitting_rows(length, settings.stage)
+    batch = AUTO_BATCH_SIZE if settings.batch_size == "auto" else settings.batch_size
+    share = max(1, batch // max(1, devices))
+    return max(n for n in range(1, share + 1) if share % n == 0 and n <= fitting)
+
+
+def fitting_rows(length: int, stage: Stage) -> int:
+    """How many rows of ``length`` tokens are batched on one device at most."""
+    return max(1, TOKENS_PER_DEVICE // (length * SEQUENCES_PER_ROW[stage]))
+
+
+def _copies(settings: OfflineHyperparameters) -> int:
+    """Under LoRA the reference is the base with the adapter switched off."""
+    if settings.named_reference is not None:
+        return 1
+    if settings.stage not in (Stage.DPO, Stage.KTO):
+        return 0
+    loss = PreferenceLoss(settings.stage_arguments.get("pref_loss", PreferenceLoss.SIGMOID))
+    return int(loss.has_reference and settings.training_type is not TrainingType.LORA)
+
+
+def _targets(shape: ModelShape, names: list[str] | None) -> list[Linear]:
+    """The modules that LoRA adapts: those named, or all where a name is not known."""
+    known = {module.name for module in shape.modules}
+    if names is None or not known.issuperset(names):
+        return list(shape.modules)
+    return [module for module in shape.modules if module.name in names]
+
+
+def _positive(value: object) -> int | None:
+    return value if isinstance(value, int) and value > 0 else None
