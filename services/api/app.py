@@ -8,6 +8,7 @@ from threading import BoundedSemaphore
 from fastapi import FastAPI
 from starlette.concurrency import run_in_threadpool
 
+from services.api.batches.routes import router as batches
 from services.api.context import GatewayContext
 from services.api.dispatcher import Dispatcher
 from services.api.evaluations.routes import router as evaluations
@@ -74,7 +75,8 @@ def create_api(settings: ApiSettings) -> DirectRoutes:
     install_database_errors(app)
     app.state.context = context
     proxies = [tool_router(tool) for tool in tools]
-    training, generation = (models, graders, fine_tuning), (evaluations, rollouts, *TRAJECTORIES)
+    training = (models, graders, fine_tuning)
+    generation = (evaluations, rollouts, batches, *TRAJECTORIES)
     for router in (*proxies, files, *training, *generation, indexing, jobs, artifacts):
         app.include_router(router)
     return DirectRoutes(app, routers=proxies, kind=DirectToolRoute)

@@ -132,6 +132,27 @@ EVALUATION: dict[str, Example] = {
 }
 
 
+BATCH: dict[str, Example] = {
+    "registered": {
+        "summary": "Chat completions of a registered model",
+        "value": {
+            "input_file_id": "file-abc123",
+            "endpoint": "/v1/chat/completions",
+            "completion_window": "24h",
+        },
+    },
+    "remote": {
+        "summary": "Embeddings of a server that the operator allows",
+        "value": {
+            "input_file_id": "file-abc123",
+            "endpoint": "/v1/embeddings",
+            "completion_window": "24h",
+            "base_url": "https://models.example.com/v1",
+        },
+    },
+}
+
+
 ROLLOUT: dict[str, Example] = {
     "sandbox": {
         "summary": "A registered model that runs code, rewarded for the right box",

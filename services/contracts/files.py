@@ -13,12 +13,15 @@ class FilePurpose(StrEnum):
     EVALS = "evals"
     BATCH = "batch"
     USER_DATA = "user_data"
-    FINE_TUNE_RESULTS = "fine-tune-results"  # written by jobs, never uploaded
+    # Written by jobs, never uploaded.
+    FINE_TUNE_RESULTS = "fine-tune-results"
+    BATCH_OUTPUT = "batch_output"
 
     @classmethod
     def uploads(cls) -> "list[FilePurpose]":
         """The purposes that an upload may have."""
-        return [purpose for purpose in cls if purpose is not cls.FINE_TUNE_RESULTS]
+        written = {cls.FINE_TUNE_RESULTS, cls.BATCH_OUTPUT}
+        return [purpose for purpose in cls if purpose not in written]
 
 
 class File(Resource):

@@ -32,6 +32,7 @@ class JobKind(StrEnum):
     EVALUATION = "evaluation"
     ROLLOUT = "rollout"
     INDEXING = "indexing"
+    BATCH = "batch"
 
 
 class JobError(Resource):

@@ -1,1 +1,1 @@
-"""The worker of evaluations and rollouts."""
+"""The worker of evaluations, rollouts and batches."""

@@ -1,19 +1,21 @@
-"""The evaluator's worker, for evaluations and rollouts: ``python -m services.evaluator``."""
+"""The evaluator's worker: evaluations, rollouts and batches: ``python -m services.evaluator``."""
 
-from services.core.jobs.queues import EVALUATION, ROLLOUT
+from services.core.jobs.queues import BATCH, EVALUATION, ROLLOUT
 from services.core.worker.handler import ServedKind
 from services.core.worker.main import serve_kinds
 from services.core.worker.settings import WorkerSettings
+from services.evaluator.batch.handler import BatchHandler
 from services.evaluator.evaluation.handler import EvaluationHandler
 from services.evaluator.rollout.handler import RolloutHandler
 
 
 def main() -> None:
-    """Serve jobs of both kinds until a signal ends the process."""
+    """Serve jobs of these kinds until a signal ends the process."""
     settings = WorkerSettings()
     kinds = [
         ServedKind(RolloutHandler(settings), ROLLOUT),
         ServedKind(EvaluationHandler(settings), EVALUATION),
+        ServedKind(BatchHandler(settings), BATCH),
     ]
     serve_kinds(kinds, settings)
 

@@ -25,6 +25,7 @@ RESOURCES = {
     Kind.EVALUATION.value: "/v1/evaluations",
     Kind.ROLLOUT.value: "/v1/rollouts",
     Kind.INDEXING.value: "/v1/indexing/jobs",
+    Kind.BATCH.value: "/v1/batches",
 }
 
 

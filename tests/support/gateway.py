@@ -14,7 +14,7 @@ class GatewayClient:
 
     def __init__(self, url: str, home: Path) -> None:
         self.http = httpx.Client(base_url=url, timeout=60)
-        self._home = home
+        self.home = home
         self._file: str | None = None
 
     def __enter__(self) -> "GatewayClient":
@@ -65,7 +65,7 @@ class GatewayClient:
 
     def _prepare(self) -> str:
         """Register a model and upload a file, which stub jobs name but never read."""
-        folder = self._home / "models" / "base"
+        folder = self.home / "models" / "base"
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "config.json").write_text(json.dumps({"model_type": "stub"}))
         (folder / "model.safetensors").touch()

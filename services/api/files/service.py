@@ -59,7 +59,7 @@ def list_files(
 def remove_file(session: Session, artifacts: Artifacts, file_id: str) -> Path:
     """Forget a file and return the path to remove; raise `Conflict` while a job needs it."""
     row = get_file_row(session, file_id)
-    fields = ("training_file", "validation_file", "file")
+    fields = ("training_file", "validation_file", "file", "input_file_id")
     needed = session.scalar(
         select(JobRow.id).where(
             JobRow.status.in_(_UNFINISHED),

@@ -5,6 +5,7 @@ import os
 import re
 import stat
 from pathlib import Path
+from typing import Literal
 
 from fastapi import APIRouter
 from fastapi.responses import FileResponse
@@ -27,8 +28,12 @@ router = APIRouter(
     responses=documented_errors(AuthenticationFailed),
 )
 
-_RESULT_FILE = re.compile(r"file-(?P<job>ftjob-[0-9a-f]{24})-(?P<what>results|metrics)")
-_RESULT_NAMES = {"results": "step_metrics.csv", "metrics": METRICS}
+_RESULT_FILE = re.compile(
+    r"file-(?P<job>ftjob-[0-9a-f]{24})-(?P<metrics>results|metrics)"
+    r"|file-(?P<batch>batch-[0-9a-f]{24})-(?P<lines>output|errors)"
+)
+_METRICS_NAMES = {"results": "step_metrics.csv", "metrics": METRICS}
+_BATCH_NAMES = {"output": "output.jsonl", "errors": "errors.jsonl"}
 
 
 @router.get(
@@ -94,15 +99,23 @@ def open_artifact(folder: Path, name: str) -> Path:
 def result_file_ids(job_id: str) -> list[str]:
     """The ids under which /v1/files serves the metrics of a fine-tuning job: OpenAI's CSV first,
     then all metrics as JSON lines."""
-    return [f"file-{job_id}-{what}" for what in _RESULT_NAMES]
+    return [f"file-{job_id}-{what}" for what in _METRICS_NAMES]
+
+
+def batch_file_id(job_id: str, what: Literal["output", "errors"]) -> str:
+    """The id under which /v1/files serves the answers or the errors of a batch."""
+    return f"file-{job_id}-{what}"
 
 
 def find_result_file(gateway: GatewayContext, file_id: str) -> Path | None:
-    """The metrics of a fine-tuning job by the id in its ``result_files``, if it is one."""
+    """A file that a job has written, by the id in the job's view, if it is one: the metrics of a
+    fine-tuning job, the answers or errors of a batch."""
     match = _RESULT_FILE.fullmatch(file_id)
     if match is None:
         return None
-    path = gateway.artifacts.job(match["job"]) / _RESULT_NAMES[match["what"]]
+    names = {**_METRICS_NAMES, **_BATCH_NAMES}
+    path = gateway.artifacts.job(match["job"] or match["batch"])
+    path /= names[match["metrics"] or match["lines"]]
     return path if path.is_file() else None
 
 
@@ -116,7 +129,11 @@ def result_file_view(file_id: str, path: Path) -> File:
         bytes=status.st_size,
         created_at=int(status.st_mtime),
         filename=path.name,
-        purpose=FilePurpose.FINE_TUNE_RESULTS,
+        purpose=(
+            FilePurpose.BATCH_OUTPUT
+            if path.name in _BATCH_NAMES.values()
+            else FilePurpose.FINE_TUNE_RESULTS
+        ),
         sha256=sha256,
     )
 

@@ -12,6 +12,7 @@ from services.api.jobs.events import EVENTS_ANSWERS, Events, EventsAnswer
 from services.api.jobs.metadata_filter import MetadataFilter
 from services.api.jobs.removal import remove_folder, remove_job
 from services.contracts.base import DEFAULT_LIMIT, Deleted, Page
+from services.contracts.batches import Batch
 from services.contracts.errors import Conflict, InvalidRequest, NotFound
 from services.contracts.jobs import Event, JobKind, JobState, JobStatus
 from services.core.jobs.job import Job
@@ -21,7 +22,7 @@ from services.core.web.auth import Principal
 from services.core.web.errors import documented_errors
 from services.core.web.paging import After, Limit, page_of
 
-View = TypeVar("View", bound=JobState)
+View = TypeVar("View", bound=JobState | Batch)
 
 
 @dataclass(frozen=True)

@@ -31,8 +31,10 @@ TRAINING = QueueNames(validation="training.validation", work="training")
 EVALUATION = QueueNames(validation="evaluation.validation", work="evaluation")
 ROLLOUT = QueueNames(validation="rollout.validation", work="rollout")
 INDEXING = QueueNames(validation="index.validation", work="index")
+BATCH = QueueNames(validation="batch.validation", work="batch")
 
-ALL_QUEUES = tuple(name for pair in (TRAINING, EVALUATION, ROLLOUT, INDEXING) for name in pair.both)
+_PAIRS = (TRAINING, EVALUATION, ROLLOUT, INDEXING, BATCH)
+ALL_QUEUES = tuple(name for pair in _PAIRS for name in pair.both)
 
 
 def add_wake_up(session: Session, queue: str) -> None:

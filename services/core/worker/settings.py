@@ -29,6 +29,9 @@ class WorkerSettings(Settings, ToolSettings):
         description="Memory of all processes of a job together; null: nine tenths of what this "
         "host or container has. A job that holds more fails.",
     )
+    batch_requests: int = Field(
+        default=50_000, ge=1, le=10_000_000, description="Requests in the file of one batch."
+    )
     pause_seconds: float = Field(
         default=600.0,
         ge=0.0,

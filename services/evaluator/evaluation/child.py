@@ -5,21 +5,20 @@
 may be killed at any time and restarted on the same folder.
 """
 
-import asyncio
-import os
-import signal
 import sys
 from collections.abc import Iterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from itertools import islice
 from pathlib import Path
 
-from services.contracts.errors import InvalidRequest, TemperError
+from services.contracts.base import JsonObject
+from services.contracts.errors import InvalidRequest
 from services.contracts.evaluations import EvaluationMetrics
 from services.core.operator_environment import OperatorEnvironment
 from services.core.process.reporter import Reporter
 from services.datasets.append_log import AppendLog
 from services.datasets.record import UnreadableFile
+from services.evaluator.child_process import ChildContext, run_child
 from services.evaluator.evaluation.endpoint import open_engine
 from services.evaluator.evaluation.generation import ChatModel, Generation, Grading
 from services.evaluator.evaluation.results import (
@@ -32,7 +31,6 @@ from services.evaluator.evaluation.results import (
 from services.evaluator.evaluation.samples import EvaluationSample, gold_matcher, read_samples
 from services.evaluator.evaluation.spec import SPEC, EvaluationSpec
 from services.evaluator.progress import GenerationProgress, seconds_of_earlier_attempts
-from services.evaluator.serving import ENDPOINT_KEY
 from services.rewards.factory import RewardFactory
 
 
@@ -96,37 +94,13 @@ def _count(spec: EvaluationSpec) -> int:
     return count
 
 
-def main(job_dir: Path) -> None:
-    """Run the evaluation in a job directory; the outcome is in its result.json."""
-    # Keys are removed from the environment, so that a server started for the job inherits none.
-    endpoint_key = os.environ.pop(ENDPOINT_KEY, None)
-    environment = OperatorEnvironment.take_from(os.environ)
-    reporter = Reporter(job_dir)
+async def _run(context: ChildContext) -> JsonObject:
+    job_dir = context.job_dir
     spec = EvaluationSpec.model_validate_json((job_dir / SPEC).read_bytes())
-    try:
-        metrics = asyncio.run(_run(spec, job_dir, environment, reporter, endpoint_key))
-    except TemperError as error:
-        reporter.fail(error.code, error.message, error.param, retryable=error.retryable)
-    except asyncio.CancelledError:
-        sys.exit(128 + signal.SIGTERM)
-    else:
-        reporter.finish(metrics=metrics.model_dump(mode="json"))
-
-
-async def _run(
-    spec: EvaluationSpec,
-    job_dir: Path,
-    environment: OperatorEnvironment,
-    reporter: Reporter,
-    endpoint_key: str | None,
-) -> EvaluationMetrics:
-    task = asyncio.current_task()
-    assert task is not None  # noqa: S101 - this is a coroutine of a running loop
-    # Shut down in order: sync the rows, stop the server of the job.
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
-    engine = open_engine(spec, job_dir, reporter, endpoint_key)
-    return await evaluate(spec, job_dir, engine, environment, reporter)
+    engine = open_engine(spec, job_dir, context.reporter, context.endpoint_key)
+    metrics = await evaluate(spec, job_dir, engine, context.environment, context.reporter)
+    return {"metrics": metrics.model_dump(mode="json")}
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    run_child(Path(sys.argv[1]), _run)

@@ -7,27 +7,26 @@ and restarted on the same folder.
 """
 
 import asyncio
-import os
-import signal
 import sys
 from collections.abc import Iterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from itertools import islice
 from pathlib import Path
 
+from services.contracts.base import JsonObject
 from services.contracts.chat_template import ChatTemplateKwargs
-from services.contracts.errors import InvalidRequest, JobFailed, TemperError
+from services.contracts.errors import InvalidRequest, JobFailed
 from services.contracts.rollouts import RolloutStatistics
 from services.contracts.trajectories import FinishReason
 from services.core.artifacts import ModelSource
 from services.core.operator_environment import OperatorEnvironment
 from services.core.process.reporter import Reporter
+from services.evaluator.child_process import ChildContext, run_child
 from services.evaluator.progress import GenerationProgress, seconds_of_earlier_attempts
 from services.evaluator.rollout.engine import WatchedEngine, open_engine
 from services.evaluator.rollout.runner import PlannedRollout, RolloutRunner
 from services.evaluator.rollout.spec import SPEC, RolloutSpec
 from services.evaluator.rollout.totals import RolloutTotals
-from services.evaluator.serving import ENDPOINT_KEY
 from services.rewards.scorer import open_scorer
 from services.rollouts.chat import open_chat_tokens
 from services.rollouts.chat.conversations import ChatTokens
@@ -150,36 +149,12 @@ def _all_failed(job_dir: Path) -> JobFailed:
     return JobFailed(f"no rollout came to an end: {reason}", code="no_rollouts")
 
 
-def main(job_dir: Path) -> None:
-    """Run the rollouts of a job directory; the outcome is in its result.json."""
-    # Keys are removed from the environment, so that a server started for the job inherits none.
-    endpoint_key = os.environ.pop(ENDPOINT_KEY, None)
-    environment = OperatorEnvironment.take_from(os.environ)
-    reporter = Reporter(job_dir)
+async def _run(context: ChildContext) -> JsonObject:
+    job_dir = context.job_dir
     spec = RolloutSpec.model_validate_json((job_dir / SPEC).read_bytes())
-    try:
-        statistics = asyncio.run(_run(spec, job_dir, environment, reporter, endpoint_key))
-    except TemperError as error:
-        reporter.fail(error.code, error.message, error.param, retryable=error.retryable)
-    except asyncio.CancelledError:
-        sys.exit(128 + signal.SIGTERM)
-    else:
-        reporter.finish(statistics=statistics.model_dump(mode="json"))
-
-
-async def _run(
-    spec: RolloutSpec,
-    job_dir: Path,
-    environment: OperatorEnvironment,
-    reporter: Reporter,
-    endpoint_key: str | None,
-) -> RolloutStatistics:
-    task = asyncio.current_task()
-    assert task is not None  # noqa: S101 - this is a coroutine of a running loop
-    # Shut down in order: sync the trajectories, stop the server of the job.
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
-    engine = open_engine(spec, job_dir, reporter, endpoint_key)
-    return await play(spec, job_dir, engine, environment, reporter)
+    engine = open_engine(spec, job_dir, context.reporter, context.endpoint_key)
+    statistics = await play(spec, job_dir, engine, context.environment, context.reporter)
+    return {"statistics": statistics.model_dump(mode="json")}
 
 
 _WANTED = ("*.json", "*.jinja")
@@ -210,4 +185,4 @@ def _fetch(hub_id: str, revision: str | None) -> Path:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    run_child(Path(sys.argv[1]), _run)

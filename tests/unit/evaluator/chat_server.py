@@ -60,6 +60,13 @@ class ChatServer:
         """Answer held requests and all later ones."""
         self._loop.call_soon_threadsafe(self._released.set)
 
+    def reset(self, script: Script = add) -> None:
+        """Forget what was asked, follow another script, and hold what it holds."""
+        self.script = script
+        self.asked.clear()
+        self.bodies.clear()
+        self._loop.call_soon_threadsafe(self._released.clear)
+
     def __enter__(self) -> "ChatServer":
         self._thread.start()
         asyncio.run_coroutine_threadsafe(self._start(), self._loop).result(60)

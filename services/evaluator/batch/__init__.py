@@ -1,0 +1,1 @@
+"""Batches: the requests of a file, sent to one model."""

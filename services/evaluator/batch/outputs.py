@@ -1,0 +1,130 @@
+"""The durable lines of a batch: ``output.jsonl`` and ``errors.jsonl`` in the job directory.
+
+Both are files in OpenAI's format, appended to as requests end. An answered request is never sent
+again: later attempts skip the ids in ``output.jsonl``. Failed ones are, so that every attempt
+begins with an empty ``errors.jsonl``.
+"""
+
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from services.contracts.base import JsonObject
+from services.contracts.batches import (
+    BatchOutput,
+    BatchUsage,
+    InputTokensDetails,
+    OutputTokensDetails,
+    RequestCounts,
+)
+from services.datasets.append_log import AppendLog, read_records
+
+OUTPUT = "output.jsonl"
+ERRORS = "errors.jsonl"
+
+
+@dataclass
+class BatchTotals:
+    """Sums over the requests that have ended, in all attempts."""
+
+    total: int
+    completed: int = 0
+    failed: int = 0
+    usage: BatchUsage = field(default_factory=BatchUsage)
+    seconds: float = 0.0
+
+    @property
+    def unit(self) -> str:
+        """What is counted."""
+        return "requests"
+
+    @property
+    def done(self) -> int:
+        """Requests that have ended."""
+        return self.completed + self.failed
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of all answers."""
+        return self.usage.output_tokens
+
+    @property
+    def counts(self) -> RequestCounts:
+        """The counts on the wire."""
+        return RequestCounts(total=self.total, completed=self.completed, failed=self.failed)
+
+    def metrics_so_far(self) -> dict[str, float]:
+        """Metrics reported while requests are sent."""
+        return {"failed": self.failed}
+
+    def add_answer(self, body: JsonObject) -> None:
+        """Count an answered request."""
+        self.completed += 1
+        usage = body.get("usage")
+        if not isinstance(usage, dict):
+            return
+        read, written = _count(usage, "prompt_tokens"), _count(usage, "completion_tokens")
+        cached = _count(usage.get("prompt_tokens_details"), "cached_tokens")
+        reasoning = _count(usage.get("completion_tokens_details"), "reasoning_tokens")
+        before = self.usage
+        self.usage = BatchUsage(
+            input_tokens=before.input_tokens + read,
+            output_tokens=before.output_tokens + written,
+            total_tokens=before.total_tokens + read + written,
+            input_tokens_details=InputTokensDetails(
+                cached_tokens=before.input_tokens_details.cached_tokens + cached
+            ),
+            output_tokens_details=OutputTokensDetails(
+                reasoning_tokens=before.output_tokens_details.reasoning_tokens + reasoning
+            ),
+        )
+
+
+def _count(usage: Any, name: str) -> int:
+    value = usage.get(name) if isinstance(usage, dict) else None
+    return value if isinstance(value, int) and value > 0 else 0
+
+
+class Outputs:
+    """Appends the lines of both files; `answered_ids` need no request."""
+
+    def __init__(self, job_dir: Path, totals: BatchTotals) -> None:
+        self._job_dir = job_dir
+        self._totals = totals
+        self.answered_ids: set[str] = set()
+
+    def __enter__(self) -> Self:
+        with ExitStack() as stack:
+            output, errors = self._job_dir / OUTPUT, self._job_dir / ERRORS
+            self._output = stack.enter_context(AppendLog[BatchOutput](output))
+            self._errors = stack.enter_context(AppendLog[BatchOutput](errors, end=0))
+            for _, line in read_records(output, BatchOutput):
+                if line.response is not None:
+                    self.answered_ids.add(line.custom_id)
+                    self._totals.add_answer(line.response.body)
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._stack.__exit__(kind, error, traceback)
+
+    def answered(self, line: BatchOutput, body: JsonObject) -> None:
+        """Keep an answer."""
+        self._output.append(line)
+        self._totals.add_answer(body)
+
+    def failed(self, line: BatchOutput) -> None:
+        """Keep the reason why a request has no answer."""
+        self._errors.append(line)
+        self._totals.failed += 1
+
+    async def sync_forever(self) -> None:
+        """Sync answers periodically until cancelled; errors are collected again after a crash."""
+        await self._output.sync_forever()

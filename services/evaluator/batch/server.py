@@ -1,0 +1,97 @@
+"""The server that answers a batch: a vLLM server of the job, or a remote one."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from services.contracts.base import JsonObject
+from services.evaluator.batch.spec import BatchSpec
+from services.evaluator.child_process import ChildContext
+from services.evaluator.serving import LocalModel, served
+from services.inference.clients.chat import LARGEST_ANSWER
+from services.inference.clients.json_service import Answer, JsonService, model_retries
+
+ATTEMPT_DEADLINES = 3
+"""A request is given up after this many of its time limits, retries included."""
+
+
+@dataclass(frozen=True)
+class BatchServer:
+    """Sends bodies of requests to one model, retrying by itself.
+
+    ``name`` is what the server calls the model. ``stop_token_ids`` end an answer as the model was
+    trained, unless the request has its own. ``watch`` raises once the server is gone for good.
+    """
+
+    service: JsonService
+    path: str
+    name: str
+    stop_token_ids: tuple[int, ...]
+    watch: Callable[[], Coroutine[Any, Any, object]]
+
+    async def send(self, body: JsonObject) -> Answer[JsonObject]:
+        """The server's answer, in the requested model's name; raises ``ServiceFailed``."""
+        asked = {**body, "model": self.name}
+        if self.stop_token_ids:
+            asked.setdefault("stop_token_ids", list(self.stop_token_ids))
+        answer = await self.service.post(asked, _read_object, self.path)
+        if "model" in answer.value:
+            answer.value["model"] = body["model"]
+        return answer
+
+
+def open_server(spec: BatchSpec, context: ChildContext) -> AbstractAsyncContextManager[BatchServer]:
+    """The server of the batch, ready inside the block.
+
+    Entering raises ``JobFailed`` with the code ``engine_start_failed`` when a registered model
+    cannot be served.
+    """
+    if isinstance(spec.model, LocalModel):
+        return _local(spec.model, spec, context)
+    return _remote(str(spec.model.base_url), spec, context)
+
+
+@asynccontextmanager
+async def _remote(
+    base_url: str, spec: BatchSpec, context: ChildContext
+) -> AsyncIterator[BatchServer]:
+    async with _service(base_url, context.endpoint_key, spec) as service:
+        yield BatchServer(service, _path(spec), spec.model_name, (), asyncio.Event().wait)
+
+
+@asynccontextmanager
+async def _local(
+    model: LocalModel, spec: BatchSpec, context: ChildContext
+) -> AsyncIterator[BatchServer]:
+    async with (
+        served(model, context.job_dir, context.reporter) as (server, name),
+        _service(server.base_url, server.api_key, spec) as service,
+    ):
+        stops = tuple(model.stop_token_ids)
+        yield BatchServer(service, _path(spec), name, stops, server.watch)
+
+
+def _service(base_url: str, api_key: str | None, spec: BatchSpec) -> JsonService:
+    return JsonService(
+        base_url.rstrip("/"),
+        api_key,
+        timeout=spec.timeout_seconds,
+        retries=model_retries(deadline_seconds=ATTEMPT_DEADLINES * spec.timeout_seconds),
+        connections=spec.max_concurrency,
+        largest_answer=LARGEST_ANSWER,
+    )
+
+
+def _path(spec: BatchSpec) -> str:
+    """Below the base URL, which includes /v1."""
+    return spec.endpoint.removeprefix("/v1")
+
+
+def _read_object(answer: bytes) -> JsonObject:
+    value = json.loads(answer)
+    if not isinstance(value, dict):
+        raise ValueError("not a JSON object")
+    return value

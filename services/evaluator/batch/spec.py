@@ -1,0 +1,35 @@
+"""The specification files of a batch's children: ``validation.json`` and ``spec.json``."""
+
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from services.contracts.batches import BatchEndpoint
+from services.core.artifacts import SourceFile
+from services.datasets.validate import ValidationSpec
+from services.evaluator.serving import LocalModel, RemoteEndpoint
+
+SPEC = "spec.json"
+
+
+class BatchFileSpec(ValidationSpec):
+    """The file to validate."""
+
+    input_file_id: SourceFile
+    endpoint: BatchEndpoint
+    max_requests: int
+
+
+class BatchSpec(BaseModel):
+    """One batch: its requests, who answers them, and until when (seconds since the epoch)."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+    model: Annotated[LocalModel | RemoteEndpoint, Field(discriminator="type")]
+    model_name: str = Field(description="The model as the requests name it.")
+    requests: Path
+    endpoint: BatchEndpoint
+    expires_at: float
+    max_concurrency: int = Field(ge=1, le=1024)
+    timeout_seconds: float

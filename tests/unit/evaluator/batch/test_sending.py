@@ -1,0 +1,96 @@
+"""What becomes of a batch's requests: answers, failures, expiry, and what is kept of them."""
+
+import asyncio
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from services.contracts.base import JsonObject
+from services.contracts.batches import BatchEndpoint, BatchResult
+from services.contracts.errors import JobFailed
+from services.core.operator_environment import OperatorEnvironment
+from services.core.process.reporter import Reporter
+from services.evaluator.batch.child import send_batch
+from services.evaluator.batch.outputs import ERRORS, OUTPUT
+from services.evaluator.batch.spec import BatchSpec
+from services.evaluator.child_process import ChildContext
+from services.evaluator.serving import RemoteEndpoint
+from tests.unit.evaluator.batch.test_validation import line
+from tests.unit.evaluator.chat_server import ChatServer, Reply, add, error
+
+
+def send(
+    folder: Path, server: ChatServer, numbers: range, *, expires_in: float = 3600.0
+) -> BatchResult:
+    requests = folder / "requests.jsonl"
+    requests.write_text("".join(json.dumps(line(number)) + "\n" for number in numbers))
+    spec = BatchSpec(
+        model=RemoteEndpoint.model_validate({"base_url": server.url, "model": "adder"}),
+        model_name="adder",
+        requests=requests,
+        endpoint=BatchEndpoint.CHAT_COMPLETIONS,
+        expires_at=time.time() + expires_in,
+        max_concurrency=4,
+        timeout_seconds=60.0,
+    )
+    context = ChildContext(folder, Reporter(folder), OperatorEnvironment(), "secret")
+    return asyncio.run(send_batch(spec, context))
+
+
+def lines_of(path: Path) -> dict[str, JsonObject]:
+    return {each["custom_id"]: each for each in map(json.loads, path.read_text().splitlines())}
+
+
+def test_bodies_and_answers_pass_unchanged(tmp_path: Path) -> None:
+    with ChatServer() as server:
+        result = send(tmp_path, server, range(3))
+
+    assert result.counts.model_dump() == {"total": 3, "completed": 3, "failed": 0}
+    assert server.authorizations == {"Bearer secret"}
+    key = json.dumps
+    sent = sorted(server.bodies, key=key)
+    assert sent == sorted((line(number)["body"] for number in range(3)), key=key)
+    response: Any = lines_of(tmp_path / OUTPUT)["sum-2"]["response"]
+    assert response["body"]["object"] == "chat.completion"
+    assert response["body"]["usage"]["total_tokens"] == 12
+    assert (tmp_path / ERRORS).read_bytes() == b""
+
+
+def test_what_the_window_leaves_unanswered_expires(tmp_path: Path) -> None:
+    with ChatServer() as server:
+        result = send(tmp_path, server, range(5), expires_in=-1.0)
+
+    assert result.expired
+    assert result.counts.model_dump() == {"total": 5, "completed": 0, "failed": 5}
+    assert not server.bodies
+    errors: Any = lines_of(tmp_path / ERRORS)
+    assert {each["error"]["code"] for each in errors.values()} == {"batch_expired"}
+
+
+def test_another_attempt_asks_failed_requests_alone(tmp_path: Path) -> None:
+    def refuse_odd(prompt: str, times: int) -> Reply:
+        odd = int(prompt.partition("+")[0]) % 2
+        return error(400, "odd") if odd else add(prompt, times)
+
+    with ChatServer(refuse_odd) as server:
+        first = send(tmp_path, server, range(6))
+        server.reset()
+        second = send(tmp_path, server, range(6))
+
+        assert sorted(server.asked) == ["1+1=", "3+1=", "5+1="]
+    assert (first.counts.completed, first.counts.failed) == (3, 3)
+    assert (second.counts.completed, second.counts.failed) == (6, 0)
+    assert second.usage.total_tokens == 6 * 12
+    assert len(lines_of(tmp_path / OUTPUT)) == 6
+    assert (tmp_path / ERRORS).read_bytes() == b""
+
+
+def test_a_server_that_refuses_everything_fails_the_batch(tmp_path: Path) -> None:
+    with (
+        ChatServer(lambda *_: error(401, "wrong key")) as server,
+        pytest.raises(JobFailed, match="wrong key"),
+    ):
+        send(tmp_path, server, range(40))
