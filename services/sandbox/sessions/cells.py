@@ -9,8 +9,9 @@ from services.sandbox.execution import Stream
 from services.sandbox.sessions.notebook import CellOutcome, KernelExit, Notebook
 from services.sandbox.sessions.outputs import CellOutputs
 
-INTERRUPT_SECONDS = 3.0
-"""Time for a cell to react to an interrupt before its kernel is replaced."""
+INTERRUPT_SECONDS = 10.0
+"""Time for a cell to react to an interrupt before its kernel, with all variables, is replaced: a
+busy machine takes seconds to run the handler."""
 REPLACE_SECONDS = 15.0
 
 
