@@ -121,7 +121,7 @@ class SandboxFailure(TemperError):
 
 
 class Runner(Protocol):
-    """Runs programs, each in a fresh sandbox that is gone when `run` returns.
+    """Runs programs, each in a fresh sandbox; nothing of it runs any more when `run` returns.
 
     Cancelling the call kills the program.
     """

@@ -21,6 +21,7 @@ from services.sandbox.guest.layout import Configuration, Layout
 _SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - swept after each run
 _END_SECONDS = 10.0
 _HELPER_SECONDS = 5.0
+_LOOK_SECONDS = 0.01
 _MOST_SHARED_FILES = 10_000
 
 
@@ -71,8 +72,19 @@ class ContainedRun:
         size, number = accounting.disk_usage(self._opened_folder, most)
         return accounting.DiskUsage(size + self._unlinked.found().disk, number)
 
+    def kill(self, seconds: float) -> bool:
+        """Kill every process of the run; return whether all have died within so many seconds."""
+        deadline = time.monotonic() + seconds
+        while not kill_all(self.user):
+            deadline = time.monotonic() + seconds
+        while accounting.has_processes(self.user):
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(_LOOK_SECONDS)
+        return True
+
     def end(self) -> program.Ended:
-        """Kill every process of the run, and remove what other runs could see of it."""
+        """Kill every process, wait until all have died, and remove what other runs could see."""
         ended = self._end_processes()
         self._sweep_shared_memory()
         return ended
@@ -163,9 +175,12 @@ def become(user: int) -> None:
     os.setresuid(user, user, user)
 
 
-def kill_all(user: int) -> None:
-    """Kill every process of the user: only that user can reach them all with one call."""
-    _ask_as(user, _kill_own)
+def kill_all(user: int) -> bool:
+    """Kill every process of the user: only that user can reach them all with one call.
+
+    Returns whether all were certainly sent the signal.
+    """
+    return _ask_as(user, _kill_own) is not None
 
 
 def _kill_own() -> str:

@@ -1,6 +1,7 @@
 """Full tier: the minimal root of a zygote, and the namespaces of each run."""
 
 import os
+import select
 import signal
 import socket
 from pathlib import Path
@@ -87,8 +88,17 @@ class NamespacedRun:
         """Nothing to sample: the tmpfs bounds the files of this tier."""
         return accounting.DiskUsage(0, 0)
 
+    def kill(self, seconds: float) -> bool:
+        """Kill every process of the run; return whether all have died within so many seconds."""
+        os.kill(self._reaper, signal.SIGKILL)
+        reaper = os.pidfd_open(self._reaper)  # it dies last
+        try:
+            return bool(select.select([reaper], [], [], seconds)[0])
+        finally:
+            os.close(reaper)
+
     def end(self) -> program.Ended:
-        """Kill every process of the run."""
+        """Kill every process of the run, and wait until all have died."""
         os.kill(self._reaper, signal.SIGKILL)
         ended = program.wait(self.program)
         os.waitpid(self._reaper, 0)  # returns when the namespace is empty

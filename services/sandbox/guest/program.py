@@ -108,6 +108,11 @@ def wait(pid: int) -> Ended:
     )
 
 
+def killed(pid: int) -> Ended:
+    """What is known of a program that was sent SIGKILL and may still be dying."""
+    return Ended(-signal.SIGKILL, syscalls.cpu_seconds(pid), 0)
+
+
 @stack.hide_frames
 def _execute_request(request: frames.Header, descriptors: list[int]) -> NoReturn:
     for number, descriptor in enumerate(descriptors):

@@ -4,14 +4,15 @@ import ctypes
 import os
 import platform
 import struct
+import time
 
 # PyDLL keeps the GIL: a clone must not return in a child that waits for it.
 _libc = ctypes.PyDLL(None, use_errno=True)
 _libc.syscall.restype = ctypes.c_long
 
 _NUMBERS = {
-    "x86_64": {"clone": 56, "capset": 126, "pivot_root": 155, "seccomp": 317},
-    "aarch64": {"clone": 220, "capset": 91, "pivot_root": 41, "seccomp": 277},
+    "x86_64": {"clone": 56, "capset": 126, "pivot_root": 155, "sched": 314, "seccomp": 317},
+    "aarch64": {"clone": 220, "capset": 91, "pivot_root": 41, "sched": 274, "seccomp": 277},
 }
 _CALLS = _NUMBERS.get(platform.machine(), {})
 _OPENAT2 = 437
@@ -54,6 +55,10 @@ _SECCOMP_SET_MODE_FILTER = 1
 _FILTER_NEW_LISTENER, _FILTER_WAIT_KILLABLE = 0x08, 0x20
 _CAPABILITY_VERSION = 0x20080522
 _MADV_COLLAPSE = 25
+_SCHEDULING = struct.Struct("IIQiIQQQ")  # struct sched_attr, its first version
+_SCHED_RESET_ON_FORK = 0x01
+_SHORTEST_SLICE_NANOSECONDS = 100_000
+_PROCESS_CLOCK = 2
 _RESOLVE_BENEATH_WITHOUT_LINKS = 0x08 | 0x04 | 0x02
 _AT_FDCWD = -100
 _AT_RECURSIVE = 0x8000
@@ -181,6 +186,22 @@ def _install(program: bytes, flags: int) -> int:
     structure = struct.pack("HxxxxxxQ", len(program) // 8, ctypes.addressof(instructions))
     done = _libc.syscall(_CALLS["seccomp"], _SECCOMP_SET_MODE_FILTER, flags, structure)
     return _checked(done, "seccomp")
+
+
+def ask_for_short_slices() -> None:
+    """Have this process, but not its forks, scheduled soon after it wakes up.
+
+    It gets no more time in all than others of its priority. Has no effect before Linux 6.12.
+    """
+    priority, size = os.getpriority(os.PRIO_PROCESS, 0), _SCHEDULING.size
+    asked = (size, os.SCHED_OTHER, _SCHED_RESET_ON_FORK, priority, 0)
+    attributes = _SCHEDULING.pack(*asked, _SHORTEST_SLICE_NANOSECONDS, 0, 0)
+    _checked(_libc.syscall(_CALLS["sched"], 0, attributes, 0), "sched_setattr")
+
+
+def cpu_seconds(pid: int) -> float:
+    """Processor time that a process has used, without its children; raises OSError."""
+    return time.clock_gettime((~pid << 3) | _PROCESS_CLOCK)
 
 
 def open_beneath(folder: int, path: str, flags: int, mode: int = 0) -> int:

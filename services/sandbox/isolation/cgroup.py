@@ -85,12 +85,12 @@ class Cgroup:
         return {pid for folder in self._folders for pid in processes_in(folder)}
 
     def kill(self) -> None:
-        """Kill every process in the group; waits at most 5 seconds for their end."""
+        """Kill every process in the group; waits at most 15 seconds for their end."""
         for folder in self._folders:
             kill_all(folder)
 
     def remove(self) -> None:
-        """Kill everything in the group and remove it; waits at most 5 seconds."""
+        """Kill everything in the group and remove it; waits at most 15 seconds."""
         if self._memory is not None:
             self._memory.close()
         for folder in self._folders:

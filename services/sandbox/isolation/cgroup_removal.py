@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
-_MOST_SECONDS = 5.0
+_MOST_SECONDS = 15.0
 _PAUSE_SECONDS = 0.002
 
 
@@ -26,7 +26,7 @@ def processes_in(folder: Path) -> list[int]:
 def kill_all(folder: Path) -> None:
     """Kill every process in a group, even if it forks quickly.
 
-    Raises TimeoutError if one of them survives for 5 seconds.
+    Raises TimeoutError if one of them survives for 15 seconds.
     """
     limit = folder / "pids.max"
     before = limit.read_text() if limit.exists() else None
@@ -43,7 +43,7 @@ def kill_all(folder: Path) -> None:
 def remove(folder: Path) -> None:
     """Kill everything in a group and its subgroups, and remove them.
 
-    A missing group is fine. Raises TimeoutError after 5 seconds.
+    A missing group is fine. Raises TimeoutError after 15 seconds.
     """
     for inner in _groups_in(folder):
         remove(inner)

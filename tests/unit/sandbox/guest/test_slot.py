@@ -1,0 +1,101 @@
+"""A slot answers for a program that it has killed, however slowly the processes die."""
+
+import contextlib
+import socket
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from services.sandbox.guest import frames, program, slot
+from services.sandbox.guest.layout import LAYOUT
+
+KILLED = program.Ended(-9, 0.5, 0)
+
+
+class Dying:
+    """A run whose processes are still dying when `kill` returns, or not; notes what it is asked."""
+
+    def __init__(self, steps: list[str], *, is_slow: bool) -> None:
+        self.layout = LAYOUT
+        self.listeners: tuple[int, ...] = ()
+        self.control = None
+        self.program = 0
+        self.workspace = 0
+        self._steps = steps
+        self._is_slow = is_slow
+
+    def kill(self, _seconds: float) -> bool:
+        self._steps.append("kill")
+        return not self._is_slow
+
+    def end(self) -> program.Ended:
+        self._steps.append("end")
+        return KILLED
+
+    def close(self) -> None:
+        self._steps.append("close")
+
+
+@pytest.fixture
+def steps() -> list[str]:
+    return []
+
+
+@pytest.fixture
+def channels() -> Iterator[tuple[socket.socket, socket.socket]]:
+    with contextlib.ExitStack() as opened:
+        service, guest = map(opened.enter_context, socket.socketpair())
+        yield service, guest
+
+
+def serve(
+    monkeypatch: pytest.MonkeyPatch,
+    channels: tuple[socket.socket, socket.socket],
+    steps: list[str],
+    run: Dying,
+    ending: str,
+) -> frames.Header:
+    """Let a slot serve one run with this ending; return the result that it sends."""
+    service, guest = channels
+    params = program.RunParams(1.0, 1 << 20, 0.0, 0.0, None)
+    monkeypatch.setattr(slot.Slot, "_prepare", lambda _self: run)
+    monkeypatch.setattr(slot.Slot, "_watch", lambda *_: ending)
+    monkeypatch.setattr(program, "let_begin", lambda _control: params)
+    monkeypatch.setattr(program, "killed", lambda _pid: KILLED)
+
+    def sent(_self: Any, answer: frames.Header, *_: Any) -> None:
+        steps.append("answer")
+        frames.send(guest, answer)
+
+    monkeypatch.setattr(slot.Slot, "_answer", sent)
+    frames.send(service, {"program": {}})
+    slot.Slot(guest, None, None).serve()  # type: ignore[arg-type]  # nothing reads it
+    frames.receive(service)  # the layout
+    return frames.receive(service)[0]
+
+
+@pytest.mark.parametrize("ending", ["timed_out", "out_of_memory", "out_of_disk"])
+def test_the_result_of_a_killed_program_does_not_wait_for_slow_deaths(
+    monkeypatch: pytest.MonkeyPatch,
+    channels: tuple[socket.socket, socket.socket],
+    steps: list[str],
+    ending: str,
+) -> None:
+    answer = serve(monkeypatch, channels, steps, Dying(steps, is_slow=True), ending)
+
+    assert steps == ["kill", "answer", "end", "close"]
+    assert (answer["exit_reason"], answer["return_code"]) == (ending, -9)
+
+
+@pytest.mark.parametrize(("ending", "first"), [("timed_out", ["kill"]), ("exited", [])])
+def test_a_result_usually_comes_after_every_process_has_died(
+    monkeypatch: pytest.MonkeyPatch,
+    channels: tuple[socket.socket, socket.socket],
+    steps: list[str],
+    ending: str,
+    first: list[str],
+) -> None:
+    serve(monkeypatch, channels, steps, Dying(steps, is_slow=False), ending)
+
+    assert steps == [*first, "end", "answer", "close"]
