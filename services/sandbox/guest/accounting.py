@@ -1,6 +1,7 @@
 """Accounting of what a run uses where no control group bounds it; sampled by its slot."""
 
 import contextlib
+import enum
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -10,12 +11,16 @@ from services.sandbox.guest.files import MOST_DEPTH, walk
 
 LONGEST_SECONDS = 1.0
 _LOOK_SECONDS = 0.1
-_SHORTEST_PAUSE, _LONGEST_PAUSE = 0.02, 0.25
+SHORTEST_PAUSE, _LONGEST_PAUSE = 0.02, 0.25
+_GOING_SHARE = 1 / 32
 _KIBIBYTE = 1024
 BLOCK = 512
 """Unit of st_blocks, in bytes."""
 _FIRST_PROCESS = "1"
 _REMOVED = b" (deleted)"
+_SOCKET = b"socket:["
+_SOCKET_BYTES = 2 * 212_992
+"""The highest SO_SNDBUF that the kernel's default settings allow, with its overhead."""
 _MORE_THAN_THERE_IS = 1 << 62
 _PAGE_TABLES = (b"VmPTE:",)
 _RESIDENT = (b"RssAnon:", b"RssShmem:", b"VmSwap:", *_PAGE_TABLES)
@@ -30,10 +35,11 @@ class DiskUsage(NamedTuple):
 
 
 class UnlinkedFiles(NamedTuple):
-    """Bytes of files without a name, in memory and on disk."""
+    """Bytes of files without a name: in memory, on disk, and those of the former in /dev/shm."""
 
     memory: int
     disk: int
+    in_shared_memory: int = 0
 
 
 class Resident(NamedTuple):
@@ -89,7 +95,28 @@ def _share(processes: int, pid: str) -> int:
 
 def pause_after(seconds: float) -> float:
     """How long to wait after a sample that took so long: the slower, the rarer, within bounds."""
-    return min(_LONGEST_PAUSE, max(_SHORTEST_PAUSE, 10 * seconds))
+    return min(_LONGEST_PAUSE, max(SHORTEST_PAUSE, 10 * seconds))
+
+
+class SharedSpace:
+    """The free space of a file system that runs share, as seen from an open folder in it."""
+
+    def __init__(self, folder: int) -> None:
+        self._folder = folder
+        self._seen = self.left()
+
+    def left(self) -> int:
+        """Bytes that are free for programs."""
+        system = os.fstatvfs(self._folder)
+        return system.f_bavail * system.f_frsize
+
+    def is_going(self) -> bool:
+        """Whether much of it has gone since the last call that said so, or since it was most."""
+        left = self.left()
+        is_going = left < self._seen * (1 - _GOING_SHARE)
+        if is_going or left > self._seen:
+            self._seen = left
+        return is_going
 
 
 class UnlinkedFileMonitor:
@@ -100,10 +127,10 @@ class UnlinkedFileMonitor:
         self.latest = UnlinkedFiles(0, 0)
         self._next = 0.0
 
-    def found(self) -> UnlinkedFiles:
-        """The latest measurement."""
+    def found(self, *, afresh: bool = False) -> UnlinkedFiles:
+        """The latest measurement, or one made now."""
         began = time.monotonic()
-        if began >= self._next:
+        if afresh or began >= self._next:
             self.latest = self._find()
             spent = time.monotonic() - began
             self._next = time.monotonic() + max(_LOOK_SECONDS, pause_after(spent))
@@ -114,9 +141,10 @@ def unlinked_files(processes: int, user: int | None) -> UnlinkedFiles:
     """Sum over files that no folder lists: unlinked but open or mapped ones, and shared memory.
 
     The caller must be allowed to inspect the processes; one that is not dumpable counts as using
-    more than there is. A mapping counts with its full length, because untouched pages may exist.
+    more than there is. A mapping counts with its full length, because untouched pages may exist,
+    and a socket with the most that it buffers.
     """
-    sizes: dict[tuple[bool, int, int], int] = {}
+    sizes: dict[tuple[_Kind, int, int], int] = {}
     for pid, _ in _processes(processes, user):
         try:
             for found, size in (*_removed_mappings(processes, pid), *_removed_open(processes, pid)):
@@ -127,39 +155,55 @@ def unlinked_files(processes: int, user: int | None) -> UnlinkedFiles:
             return UnlinkedFiles(_MORE_THAN_THERE_IS, 0)
         except OSError:
             continue  # it ended
-    memory = sum(size for (in_memory, _, _), size in sizes.items() if in_memory)
-    return UnlinkedFiles(memory, sum(sizes.values()) - memory)
+    of_kind = dict.fromkeys(_Kind, 0)
+    for (kind, _, _), size in sizes.items():
+        of_kind[kind] += size
+    shared = of_kind[_Kind.SHARED_MEMORY]
+    return UnlinkedFiles(of_kind[_Kind.MEMORY] + shared, of_kind[_Kind.DISK], shared)
 
 
-def _removed_mappings(processes: int, pid: str) -> Iterator[tuple[tuple[bool, int, int], int]]:
-    lengths: dict[tuple[bool, int, int], int] = {}
+class _Kind(enum.Enum):
+    """Where an unlinked file is."""
+
+    DISK = enum.auto()
+    MEMORY = enum.auto()
+    SHARED_MEMORY = enum.auto()
+
+
+def _removed_mappings(processes: int, pid: str) -> Iterator[tuple[tuple[_Kind, int, int], int]]:
+    lengths: dict[tuple[_Kind, int, int], int] = {}
     for line in _lines(processes, f"{pid}/maps"):
         if not line.endswith(_REMOVED + b"\n"):
             continue
         area, _, _, device, inode, path = line.split(maxsplit=5)
         major, minor = (int(number, 16) for number in device.split(b":"))
         start, end = (int(number, 16) for number in area.split(b"-"))
-        key = (_is_memory(path), os.makedev(major, minor), int(inode))
+        key = (_kind(path), os.makedev(major, minor), int(inode))
         lengths[key] = lengths.get(key, 0) + end - start
     yield from lengths.items()
 
 
-def _removed_open(processes: int, pid: str) -> Iterator[tuple[tuple[bool, int, int], int]]:
+def _removed_open(processes: int, pid: str) -> Iterator[tuple[tuple[_Kind, int, int], int]]:
     folder = os.open(f"{pid}/fd", os.O_RDONLY | os.O_DIRECTORY, dir_fd=processes)
     try:
         for name in os.listdir(folder):  # noqa: PTH208 - of a descriptor
             with contextlib.suppress(FileNotFoundError):  # it was closed in the meantime
                 path = os.readlink(os.fsencode(name), dir_fd=folder)
-                if path.endswith(_REMOVED):
+                if path.startswith(_SOCKET):
+                    yield (_Kind.MEMORY, 0, int(path[len(_SOCKET) : -1])), _SOCKET_BYTES
+                elif path.endswith(_REMOVED):
                     status = os.stat(name, dir_fd=folder)
-                    key = (_is_memory(path), status.st_dev, status.st_ino)
+                    key = (_kind(path), status.st_dev, status.st_ino)
                     yield key, status.st_blocks * BLOCK
     finally:
         os.close(folder)
 
 
-def _is_memory(path: bytes) -> bool:
-    return path.startswith((b"/dev/shm/", b"/dev/zero", b"/memfd:", b"/SYSV"))
+def _kind(path: bytes) -> _Kind:
+    if path.startswith(b"/dev/shm/"):
+        return _Kind.SHARED_MEMORY
+    is_memory = path.startswith((b"/dev/zero", b"/memfd:", b"/SYSV"))
+    return _Kind.MEMORY if is_memory else _Kind.DISK
 
 
 def has_processes(user: int) -> bool:

@@ -5,6 +5,7 @@ only the run's folders through Landlock, and are killed by their user id.
 """
 
 import contextlib
+import functools
 import os
 import select
 import signal
@@ -23,13 +24,16 @@ _END_SECONDS = 10.0
 _HELPER_SECONDS = 5.0
 _LOOK_SECONDS = 0.01
 _MOST_SHARED_FILES = 10_000
+_LITTLE = 16
+"""This part of the disk limit is every run's own, however little space is left."""
 
 
 class ContainedRun:
     """A run whose program waits, confined, for its request.
 
-    ``control`` is the channel to the program, ``workspace`` its work directory and ``processes``
-    the host's /proc, both open.
+    ``control`` is the channel to the program, ``names`` the pipe into which it writes the names of
+    the files to fetch, ``workspace`` its work directory and ``processes`` the host's /proc, all
+    open.
     """
 
     listeners = ()
@@ -44,10 +48,13 @@ class ContainedRun:
         self._sweep()
         self.layout = self._make_folders()
         self.control, control = socket.socketpair()
+        self.names, names = os.pipe()
         self.program = syscalls.fork()
         if self.program == 0:
             layout = self.layout
-            program.main(control, channel, lambda: _confine(configuration, layout, user), layout)
+            become_confined = functools.partial(_confine, configuration, layout, user)
+            program.main(control, channel, become_confined, layout, names)
+        os.close(names)
         control.close()
         program.await_confined(self.control)
         self.workspace = os.open(self.layout.workspace, os.O_RDONLY | os.O_DIRECTORY)
@@ -55,11 +62,32 @@ class ContainedRun:
         self._opened_folder = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY)
         self._inherited = accounting.own_anonymous_memory()
         self._unlinked = accounting.UnlinkedFileMonitor(self._find_unlinked)
+        self._shared_memory = os.open(_SHARED_MEMORY, os.O_RDONLY | os.O_DIRECTORY)
+        self._disk_space = accounting.SharedSpace(self._opened_folder)
+        self._shared_memory_space = accounting.SharedSpace(self._shared_memory)
+
+    def space_is_going(self) -> bool:
+        """Whether runs have used up much of what they share since the last call that said so."""
+        is_disk_going = self._disk_space.is_going()
+        return self._shared_memory_space.is_going() or is_disk_going
+
+    def takes_too_much(self, disk_bytes: int, inodes: int, *, afresh: bool) -> bool:
+        """Whether it exceeds the limits, or holds more space than it leaves to all others.
+
+        Files of every kind count; unlinked ones as found some time ago unless ``afresh``.
+        """
+        little = disk_bytes // _LITTLE  # where others have left nothing, who holds little may stay
+        most = min(disk_bytes, max(little, self._disk_space.left()))
+        size, number = accounting.disk_usage(self._opened_folder, inodes)
+        if size > most or number > inodes:
+            return True
+        unlinked = self._unlinked.found(afresh=afresh)
+        shared = self._size_in_shared_memory() + unlinked.in_shared_memory
+        return size + unlinked.disk > most or shared > max(little, self._shared_memory_space.left())
 
     def memory(self, limit: int) -> int:
         """Bytes used by processes and shared memory; exact when above ``limit``."""
-        in_files = sum(_size(entry) for entry in self._in_shared_memory())
-        in_files += self._unlinked.found().memory
+        in_files = self._size_in_shared_memory() + self._unlinked.found().memory
         resident = accounting.resident_memory(self.processes, self.user)
         memory = resident.exclusive(self._inherited)
         if memory is None and resident.memory + in_files > limit:
@@ -67,16 +95,14 @@ class ContainedRun:
             memory = None if found is None else int(found)
         return (resident.memory if memory is None else memory) + in_files
 
-    def files(self, most: int) -> accounting.DiskUsage:
-        """Usage of the run's folders, including unlinked files that are still open."""
-        size, number = accounting.disk_usage(self._opened_folder, most)
-        return accounting.DiskUsage(size + self._unlinked.found().disk, number)
-
     def kill(self, seconds: float) -> bool:
-        """Kill every process of the run; return whether all have died within so many seconds."""
+        """Kill every process of the run; return whether to wait for `end` before the answer.
+
+        False if they do not die within so many seconds, although nothing of them can run any more.
+        """
+        if not kill_all(self.user):
+            return True  # they may still run: only `end` can tell
         deadline = time.monotonic() + seconds
-        while not kill_all(self.user):
-            deadline = time.monotonic() + seconds
         while accounting.has_processes(self.user):
             if time.monotonic() > deadline:
                 return False
@@ -92,11 +118,14 @@ class ContainedRun:
     def _find_unlinked(self) -> accounting.UnlinkedFiles:
         found = _ask_as(
             self.user,
-            lambda: "{} {}".format(*accounting.unlinked_files(self.processes, self.user)),
+            lambda: "{} {} {}".format(*accounting.unlinked_files(self.processes, self.user)),
         )
         if found is None:
             return self._unlinked.latest
         return accounting.UnlinkedFiles(*map(int, found.split()))
+
+    def _size_in_shared_memory(self) -> int:
+        return sum(_size(entry) for entry in self._in_shared_memory())
 
     def _private_memory(self, limit: int) -> int:
         return accounting.private_memory(self.processes, self.user, limit)
@@ -117,7 +146,8 @@ class ContainedRun:
     def close(self) -> None:
         """Remove what the run left behind."""
         self.control.close()
-        for descriptor in (self.workspace, self.processes, self._opened_folder):
+        opened = (self.workspace, self.processes, self._opened_folder, self._shared_memory)
+        for descriptor in (self.names, *opened):
             os.close(descriptor)
         self._sweep()
 

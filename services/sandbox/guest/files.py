@@ -56,19 +56,21 @@ def write_files(channel: socket.socket, files: list[tuple[str, int, bool]]) -> N
             path.chmod(0o755)
 
 
-def write_names(names: list[str]) -> tuple[int, ...]:
-    """Write the names of the files to fetch into a pipe that holds them all; raises OSError."""
+def write_names(names: list[str], pipe: int) -> bool:
+    """Write the names of the files to fetch, if any, into a pipe that holds them all.
+
+    Raises OSError.
+    """
     if not names:
-        return ()
+        return False
     text = json.dumps(names).encode()
-    read_end, write_end = os.pipe()
     if len(text) > _PIPE_HOLDS:
-        fcntl.fcntl(write_end, fcntl.F_SETPIPE_SZ, _MOST_NAMES_BYTES)
+        fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, _MOST_NAMES_BYTES)
     if len(text) > _MOST_NAMES_BYTES:
         raise OSError(errno.E2BIG, "the names of the files to fetch are too long")
-    os.write(write_end, text)
-    os.close(write_end)
-    return (read_end,)
+    os.write(pipe, text)
+    os.close(pipe)
+    return True
 
 
 def answer_with_files(

@@ -1,5 +1,6 @@
 """Full tier: the minimal root of a zygote, and the namespaces of each run."""
 
+import functools
 import os
 import select
 import signal
@@ -34,10 +35,10 @@ _BACKLOG = 128
 class NamespacedRun:
     """A run whose program waits, confined, for its request.
 
-    ``control`` is the channel to the program, ``workspace`` its work directory and ``processes``
-    its /proc, both open; ``listeners`` are sockets in its network for the service, and it asks
-    ``sockets`` before it opens some, see `network.watch_sockets`. Everything of the run dies with
-    this process.
+    ``control`` is the channel to the program, ``names`` the pipe into which it writes the names of
+    the files to fetch, ``workspace`` its work directory and ``processes`` its /proc, all open;
+    ``listeners`` are sockets in its network for the service, and it asks ``sockets`` before it
+    opens some, see `network.watch_sockets`. Everything of the run dies with this process.
     """
 
     layout = LAYOUT
@@ -58,10 +59,13 @@ class NamespacedRun:
         self._reaper = _start_reaper(pipe)
         os.close(pipe)
         self.control, control = socket.socketpair()
+        self.names, names = os.pipe()
         self.program = syscalls.fork()
         if self.program == 0:
             os.close(self._alive)
-            program.main(control, channel, lambda: _enter_run(configuration, network), LAYOUT)
+            enter = functools.partial(_enter_run, configuration, network)
+            program.main(control, channel, enter, LAYOUT, names)
+        os.close(names)
         control.close()
         syscalls.enter_pid_namespace(own_pid_namespace)
         self.workspace, self.processes, *others = program.await_confined(self.control)
@@ -84,12 +88,19 @@ class NamespacedRun:
             memory = accounting.private_memory(self.processes, None, limit)
         return (resident.memory if memory is None else memory) + files
 
-    def files(self, _most: int) -> accounting.DiskUsage:
-        """Nothing to sample: the tmpfs bounds the files of this tier."""
-        return accounting.DiskUsage(0, 0)
+    def space_is_going(self) -> bool:
+        """Never: it shares no space."""
+        return False
+
+    def takes_too_much(self, _disk_bytes: int, _inodes: int, *, afresh: bool) -> bool:  # noqa: ARG002
+        """Never: its tmpfs bounds its files."""
+        return False
 
     def kill(self, seconds: float) -> bool:
-        """Kill every process of the run; return whether all have died within so many seconds."""
+        """Kill every process of the run; return whether to wait for `end` before the answer.
+
+        False if they do not die within so many seconds, although nothing of them can run any more.
+        """
         os.kill(self._reaper, signal.SIGKILL)
         reaper = os.pidfd_open(self._reaper)  # it dies last
         try:
@@ -107,7 +118,7 @@ class NamespacedRun:
     def close(self) -> None:
         """Drop the last references to the run, so that the kernel frees it."""
         self.control.close()
-        for descriptor in (self._alive, self.workspace, self.processes, *self.sockets):
+        for descriptor in (self._alive, self.names, self.workspace, self.processes, *self.sockets):
             os.close(descriptor)
 
 

@@ -29,8 +29,8 @@ class Ended(NamedTuple):
 class RunParams(NamedTuple):
     """What the slot needs to know of a started program.
 
-    From its request: seconds to run (None: no limit), bytes of memory, and an open pipe with the
-    names of the files to fetch, if any. ``began`` is its start by the monotonic clock, and
+    From its request: seconds to run (None: no limit), bytes of memory, and whether files are to be
+    fetched, whose names are then in its pipe. ``began`` is its start by the monotonic clock, and
     ``spent_before`` the CPU seconds its process had used by then.
     """
 
@@ -38,7 +38,7 @@ class RunParams(NamedTuple):
     memory_bytes: int
     began: float
     spent_before: float
-    wanted: int | None
+    fetches: bool
 
 
 class RequestRejected(Exception):
@@ -51,10 +51,12 @@ def main(
     channel: socket.socket,
     confine: Callable[[], tuple[int, ...]],
     layout: Layout,
+    names: int,
 ) -> NoReturn:
     """Confine this process, wait for the slot's signal, then run the request from ``channel``.
 
-    Exits like the program. ``confine`` returns descriptors for the slot.
+    Exits like the program. ``confine`` returns descriptors for the slot; the names of the files to
+    fetch are written to the pipe ``names``.
     """
     try:
         frames.send(slot, {"confined": True}, descriptors=confine())
@@ -62,10 +64,10 @@ def main(
         os.chdir(layout.workspace)
         request, streams = frames.receive(channel)
         files.write_files(channel, request["files"])
-        wanted = files.write_names(request["fetch"])
         params = {"seconds": request["seconds"], "memory_bytes": request["memory_bytes"]}
+        params["fetches"] = files.write_names(request["fetch"], names)
         params |= {"began": time.monotonic(), "spent_before": time.process_time()}
-        frames.send(slot, params, descriptors=wanted)
+        frames.send(slot, params)
     except frames.ChannelClosed:
         os._exit(0)
     except BaseException as error:  # the slot reports it, if it still exists
@@ -83,13 +85,12 @@ def let_begin(program: socket.socket) -> RunParams:
     """
     try:
         frames.send(program, {"go": True})
-        answer, descriptors = frames.receive(program)
+        answer, _ = frames.receive(program)
     except frames.ChannelClosed:
         raise OSError("the program died before it started") from None
     if "failure" in answer:
         raise RequestRejected(answer["failure"])
-    wanted = descriptors[0] if descriptors else None
-    return RunParams(**answer, wanted=wanted)
+    return RunParams(**answer)
 
 
 def await_confined(control: socket.socket) -> list[int]:

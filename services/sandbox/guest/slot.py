@@ -88,12 +88,12 @@ class Slot:
             run.end()
             run.close()
             raise
-        if ending == "exited" or params.wanted is not None or run.kill(_DYING_SECONDS):
+        if ending == "exited" or params.fetches or run.kill(_DYING_SECONDS):
             ended = run.end()
-            self._answer(self._result(ending, wall, ended, params), run, params.wanted)
+            self._answer(self._result(ending, wall, ended, params), run, fetches=params.fetches)
         else:  # nothing of it runs any more, but on a busy machine hundreds of processes die slowly
             ended = program.killed(run.program)
-            self._answer(self._result(ending, wall, ended, params), run, None)
+            self._answer(self._result(ending, wall, ended, params), run, fetches=False)
             run.end()
         run.close()
 
@@ -115,7 +115,8 @@ class Slot:
         for sockets in run.sockets:
             poll.register(sockets, select.POLLIN)
         end = None if params.seconds is None else params.began + params.seconds
-        pause = accounting.pause_after(0) if self._configuration.sampled else None
+        pause = accounting.SHORTEST_PAUSE if self._configuration.sampled else None
+        due = 0.0
         try:
             while True:
                 left = None if end is None else end - time.monotonic()
@@ -134,23 +135,27 @@ class Slot:
                         poll.unregister(sockets)
                 if pause is not None:
                     began = time.monotonic()
-                    if exceeded := self._exceeded(run, params.memory_bytes):
-                        return exceeded
-                    pause = accounting.pause_after(time.monotonic() - began)
+                    is_urgent = run.space_is_going()
+                    if is_urgent or began >= due:
+                        exceeded = self._exceeded(run, params.memory_bytes, is_urgent=is_urgent)
+                        if exceeded:
+                            return exceeded
+                        ended = time.monotonic()
+                        due = ended + accounting.pause_after(ended - began)
         finally:
             os.close(process)
 
-    def _exceeded(self, run: Run, memory_bytes: int) -> str | None:
-        """Which of the sampled limits the run exceeds."""
+    def _exceeded(self, run: Run, memory_bytes: int, *, is_urgent: bool) -> str | None:
+        """Which of the sampled limits the run exceeds; the faster to exceed first."""
         configuration = self._configuration
+        limits = configuration.disk_bytes, configuration.inodes
+        if run.takes_too_much(*limits, afresh=is_urgent):
+            return "out_of_disk"
         if configuration.sampled_memory:
             memory = run.memory(memory_bytes)
             self._peak = max(self._peak, memory)
             if memory > memory_bytes:
                 return "out_of_memory"
-        files = run.files(configuration.inodes)
-        if files.size > configuration.disk_bytes or files.number > configuration.inodes:
-            return "out_of_disk"
         return None
 
     def _result(
@@ -166,16 +171,15 @@ class Slot:
             "left_out": [],
         }
 
-    def _answer(self, answer: frames.Header, run: Run, wanted: int | None) -> None:
-        if wanted is None:
+    def _answer(self, answer: frames.Header, run: Run, *, fetches: bool) -> None:
+        if not fetches:
             frames.send(self._channel, answer)
             return
         # A fork reads the names and forgets them when it exits.
         child = syscalls.fork()
         if child == 0:
-            files.answer_with_files(self._channel, answer, wanted, run.workspace)
+            files.answer_with_files(self._channel, answer, run.names, run.workspace)
             os._exit(0)
-        os.close(wanted)
         if os.waitpid(child, 0)[1]:
             raise OSError("the files could not be sent")
 

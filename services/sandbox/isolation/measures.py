@@ -104,9 +104,10 @@ def _container(landlock_abi: int) -> tuple[Measure, ...]:
         Measure(
             "disk",
             False,
-            "the container's: usage is sampled and a run above its limit killed, space cannot be "
-            "reserved at once, and no more runs are admitted than the free space serves; writing "
-            "fast, a run can still take others' space for a moment",
+            "the container's, not bounded by the kernel: a run is killed when it exceeds its limit "
+            "or holds more than it leaves to all others, which is looked at whenever space goes; "
+            "space cannot be reserved at once nor files hidden in sockets, and no more runs are "
+            "admitted than the free space serves",
         ),
         Measure("signals", True, "user ids" + (" and Landlock" if scoped else "")),
     )

@@ -40,10 +40,11 @@ _MACHINES = {
 def compile_filter(tier: Tier, *, memory_counted: bool, machine: str | None = None) -> bytes:
     """Compile the filter to an array of ``struct sock_filter``.
 
-    Programs of the container tier get socket pairs only: nothing else would keep them from servers
-    in the container. Without ``memory_counted`` (a memory cgroup), programs get no memory that
-    belongs to no process and no file. ``machine`` is an architecture as printed by ``uname -m``.
-    Raises `ConfigurationError` if it is unsupported or libseccomp is missing.
+    Programs of the container tier get socket pairs only, which carry no descriptors: nothing else
+    would keep them from servers in the container, or from files that nobody can find. Without
+    ``memory_counted`` (a memory cgroup), programs get no memory that belongs to no process and no
+    file. ``machine`` is an architecture as printed by ``uname -m``. Raises `ConfigurationError` if
+    it is unsupported or libseccomp is missing.
     """
     name = machine or platform.machine()
     if name not in _MACHINES:
@@ -61,6 +62,8 @@ def compile_filter(tier: Tier, *, memory_counted: bool, machine: str | None = No
     if not full:
         # Space is limited by sampling, which needs it to be taken no faster than it is written.
         rules["fallocate"] = Rule(error(errno.EOPNOTSUPP))
+        # An unlinked file whose only descriptor is on its way through a socket cannot be found.
+        rules |= dict.fromkeys(("sendmsg", "sendmmsg"), Rule(error(errno.EPERM)))
     return assemble(
         convention.architecture,
         _by_number(rules, convention.architecture),

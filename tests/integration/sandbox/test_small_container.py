@@ -84,6 +84,18 @@ for n in itertools.count():
     with open(f'{n}', 'wb', buffering=0) as file:
         for _ in range(32): file.write(block)
 """
+FILL_DISK_OUT_OF_SIGHT = """
+import array, itertools, os, socket
+block, kept = bytes(1 << 20), []
+for n in itertools.count():
+    file = os.open(f'{n}', os.O_CREAT | os.O_RDWR)
+    os.unlink(f'{n}')
+    pair = socket.socketpair()
+    kept += pair
+    pair[0].sendmsg([b'x'], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array('i', [file]))])
+    for _ in range(32): os.write(file, block)
+    os.close(file)
+"""
 WRITE_LITTLE = """
 with open('little', 'wb') as file:
     for _ in range(20): file.write(bytes(1 << 20))
@@ -91,8 +103,13 @@ print('written')
 """
 
 
-def test_a_program_that_fills_its_disk_leaves_space_to_others(sandbox: Sandbox) -> None:
-    with sandbox.started(FILL_DISK, run_timeout=30) as hog:
+@pytest.mark.parametrize(
+    "code",
+    [FILL_DISK, FILL_DISK_OUT_OF_SIGHT, EMPTY_FILES],
+    ids=["named", "only in sockets", "slow to count"],
+)
+def test_a_program_that_fills_its_disk_leaves_space_to_others(sandbox: Sandbox, code: str) -> None:
+    with sandbox.started(code, run_timeout=30) as hog:
         outputs = [sandbox.output(WRITE_LITTLE) for _ in range(4)]
         assert outputs == ["written\n"] * 4
     assert hog()["status"] == "Failed"

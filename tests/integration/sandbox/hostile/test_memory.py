@@ -71,6 +71,19 @@ try:
         os.set_blocking(w, False); os.write(w, bytes(1 << 20))
 except OSError: raise SystemExit(3)
 """,
+    "socket buffers": """
+import socket, time
+kept = []
+try:
+    while True:
+        pair = socket.socketpair(); kept += pair
+        for end in pair:
+            end.setblocking(False)
+            try:
+                while True: end.send(bytes(1 << 16))
+            except BlockingIOError: pass
+except OSError: time.sleep(600)
+""",
 }
 
 

@@ -1,12 +1,16 @@
 """Accounting of a run without control groups."""
 
+import contextlib
 import mmap
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -90,6 +94,38 @@ def test_unlinked_files_are_found(processes: int, tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+def test_a_socket_counts_with_what_it_can_buffer(processes: int) -> None:
+    user = 1_800_000_000 + os.getpid() % 100_000
+
+    def look() -> list[int]:
+        os.setresuid(user, user, user)
+        before = accounting.unlinked_files(processes, user)
+        pairs = [socket.socketpair() for _ in range(10)]
+        for end, _ in pairs:
+            end.setblocking(False)
+            with contextlib.suppress(BlockingIOError):
+                while True:
+                    end.send(bytes(1 << 16))
+        after = accounting.unlinked_files(processes, user)
+        return [before.memory, after.memory]
+
+    before, after = in_fork(look)
+    assert after - before >= 10 * 2 * 212_992
+
+
+def test_space_that_goes_is_noticed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    left = [1000]
+    monkeypatch.setattr(os, "fstatvfs", lambda _: SimpleNamespace(f_bavail=left[0], f_frsize=1))
+    space = accounting.SharedSpace(0)
+
+    noticed = []
+    for left[0] in (990, 980, 900, 890, 1000, 950):
+        noticed.append(space.is_going())
+
+    assert noticed == [False, False, True, False, False, True]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
 def test_a_process_that_exits_while_inspected_counts_nothing(
     processes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -106,7 +142,7 @@ def test_a_process_that_exits_while_inspected_counts_nothing(
         name = Path(f"/proc/{child}/comm")
         wait_for(lambda: name.read_text() == "sleep\n", "the child is another program")
 
-        def end_meanwhile(folder: int, pid: str) -> Iterator[tuple[tuple[bool, int, int], int]]:
+        def end_meanwhile(folder: int, pid: str) -> Iterator[Any]:
             yield from mappings(folder, pid)
             if int(pid) == child:
                 os.kill(child, signal.SIGKILL)

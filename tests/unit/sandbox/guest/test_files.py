@@ -247,7 +247,8 @@ def test_a_result_carries_the_fetched_files(workspace: Path) -> None:
     large = bytes(range(256)) * 20_000
     write(("large", large, False), ("empty", b"", False))
     ours, theirs = socket.socketpair()
-    (names,) = files.write_names(["large", "empty", "absent"])
+    names, write_end = os.pipe()
+    assert files.write_names(["large", "empty", "absent"], write_end)
     folder = os.open(workspace, os.O_RDONLY | os.O_DIRECTORY)
     with ours, theirs:
         arguments = (ours, {"return_code": 0}, names, folder)
@@ -267,16 +268,18 @@ def test_a_result_carries_the_fetched_files(workspace: Path) -> None:
 def test_the_pipe_holds_all_file_names(number: int) -> None:
     names = [f"file-{n:04}" for n in range(number)]
 
-    (read_end,) = files.write_names(names)
+    read_end, write_end = os.pipe()
+    assert files.write_names(names, write_end)
 
     with open(read_end) as pipe:
         assert json.loads(pipe.read()) == names
 
 
 def test_too_many_file_names_are_rejected() -> None:
-    with pytest.raises(OSError, match="too long"):
-        files.write_names(["x" * 1000] * 2000)
+    read_end, write_end = os.pipe()
+    with open(read_end), open(write_end), pytest.raises(OSError, match="too long"):
+        files.write_names(["x" * 1000] * 2000, write_end)
 
 
-def test_no_names_create_no_pipe() -> None:
-    assert files.write_names([]) == ()
+def test_without_names_nothing_is_fetched() -> None:
+    assert not files.write_names([], -1)

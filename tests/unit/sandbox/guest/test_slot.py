@@ -21,7 +21,7 @@ class Dying:
         self.listeners: tuple[int, ...] = ()
         self.control = None
         self.program = 0
-        self.workspace = 0
+        self.workspace = self.names = 0
         self._steps = steps
         self._is_slow = is_slow
 
@@ -58,13 +58,13 @@ def serve(
 ) -> frames.Header:
     """Let a slot serve one run with this ending; return the result that it sends."""
     service, guest = channels
-    params = program.RunParams(1.0, 1 << 20, 0.0, 0.0, None)
+    params = program.RunParams(1.0, 1 << 20, 0.0, 0.0, fetches=False)
     monkeypatch.setattr(slot.Slot, "_prepare", lambda _self: run)
     monkeypatch.setattr(slot.Slot, "_watch", lambda *_: ending)
     monkeypatch.setattr(program, "let_begin", lambda _control: params)
     monkeypatch.setattr(program, "killed", lambda _pid: KILLED)
 
-    def sent(_self: Any, answer: frames.Header, *_: Any) -> None:
+    def sent(_self: Any, answer: frames.Header, *_: Any, **_of: bool) -> None:
         steps.append("answer")
         frames.send(guest, answer)
 

@@ -229,6 +229,21 @@ def test_socket_pairs_are_allowed_in_all_tiers(program: bytes) -> None:
     assert filtered(program, talk) == "hello"
 
 
+@pytest.mark.parametrize(
+    ("program", "is_sent"), [(FULL, True), (CONTAINER, False), (UNCOUNTED_CONTAINER, False)]
+)
+def test_sockets_of_the_container_tier_carry_no_descriptors(program: bytes, is_sent: bool) -> None:
+    def send_one() -> bool:
+        left, _right = socket.socketpair()
+        try:
+            socket.send_fds(left, [b"x"], [0])
+        except PermissionError:
+            return False
+        return True
+
+    assert filtered(program, send_one) is is_sent
+
+
 @pytest.mark.parametrize("name", ["memfd_create", "shmget", "msgget", "semget", "mq_open"])
 def test_memfd_and_sysv_need_a_namespace_and_accounting(name: str) -> None:
     arguments = (ctypes.c_char_p(b"x"), 0) if name == "memfd_create" else (0, 1, 0o600)
