@@ -1,12 +1,13 @@
 """Fine-tuning jobs: OpenAI's fields, with Temper's own inside the hyperparameters."""
 
 from enum import StrEnum
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, StrictInt, StringConstraints, model_validator
 
 from services.contracts.adaptation import TrainingType
 from services.contracts.base import JsonObject, Request, Resource
+from services.contracts.integrations import Integration
 from services.contracts.jobs import JobRequest, JobState
 from services.contracts.offline import (
     DpoMethod,
@@ -130,7 +131,9 @@ class CreateFineTuningJob(JobRequest):
     hyperparameters: SupervisedHyperparameters | None = Field(
         default=None, description="OpenAI's older place for method.supervised.hyperparameters."
     )
-    integrations: list[Any] | None = Field(default=None, max_length=0)
+    integrations: list[Integration] | None = Field(
+        default=None, max_length=1, description="W&B, with the operator's key."
+    )
 
 
 class MemoryEstimate(Resource):
@@ -168,7 +171,7 @@ class FineTuningJob(JobState):
     memory_estimate: MemoryEstimate | None = Field(
         default=None, description="Of offline training on GPUs, from the model's config.json."
     )
-    integrations: list[Any] | None = None
+    integrations: list[Integration] | None = None
     suffix: str | None = None
 
 

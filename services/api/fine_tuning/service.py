@@ -126,6 +126,7 @@ def fine_tuning_view(job: Job) -> FineTuningJob:
         training_file=request.training_file,
         validation_file=request.validation_file,
         suffix=request.suffix,
+        integrations=request.integrations,
         seed=request.seed or 0,
         method=method,
         hyperparameters={name: hyperparameters.get(name) for name in _OPENAI_NAMES},

@@ -18,6 +18,7 @@ from services.core.jobs.queues import add_wake_up
 from services.core.jobs.reconcile import give_up_claim, wake_waiting_queues
 from services.core.jobs.store import fail_job, move_job, release_validation
 from services.core.process.reporter import PAUSED, RESULT
+from services.core.tracking.tracker import End
 from services.core.worker.handler import Handler
 from services.core.worker.reports import open_child_file
 
@@ -71,6 +72,21 @@ def read_result(job_dir: Path) -> dict[str, Any] | None:
 def succeeded(result: dict[str, Any] | None) -> bool:
     """Whether a child's result reports success."""
     return result is not None and result.get("status") == "succeeded"
+
+
+def run_end(child_exit: ChildExit) -> End | None:
+    """How the run ends for its trackers; None when another attempt may continue it."""
+    if succeeded(child_exit.result):
+        return End.SUCCEEDED
+    if child_exit.cancelled:
+        return End.CANCELLED
+    if child_exit.overdue:
+        return End.FAILED
+    result = child_exit.result or {}
+    stopped = child_exit.paused or child_exit.stopping or child_exit.expired
+    if stopped or result.get("status") == PAUSED or _is_retryable(child_exit):
+        return None
+    return End.FAILED
 
 
 def _bad_result(reason: str) -> dict[str, Any]:

@@ -7,6 +7,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from services.contracts.errors import TemperError
@@ -14,6 +15,7 @@ from services.contracts.jobs import JobError
 from services.core.db.engine import DATABASE_AWAY, Database
 from services.core.jobs.claims import Claim, Stage, check_claim, renew_lease
 from services.core.jobs.deadline import is_overdue
+from services.core.jobs.events import Draft, append_events
 from services.core.jobs.job import Job, LeaseLost
 from services.core.process.memory import job_memory
 from services.core.process.pause_request import request_pause_of, withdraw_pause
@@ -25,15 +27,26 @@ from services.core.process.supervised import (
     lease_clock,
     tree_name,
 )
+from services.core.tracking.selection import select_trackers
+from services.core.tracking.tracker import End
 from services.core.worker.handler import Handler, Launch
-from services.core.worker.outcome import ChildExit, read_result, settle, settle_failure, succeeded
+from services.core.worker.outcome import (
+    ChildExit,
+    read_result,
+    run_end,
+    settle,
+    settle_failure,
+    succeeded,
+)
 from services.core.worker.reports import ReportFollower, bound_log, log_tail
 from services.core.worker.settings import WorkerSettings
+from services.core.worker.trackers import JobTrackers
 
 logger = logging.getLogger(__name__)
 
 POLL_SECONDS = 0.25
 CONTROL_SECONDS = 1.0
+TRACKER_POLL_SECONDS = 0.05
 LOG = "log.txt"
 
 
@@ -60,6 +73,7 @@ class ClaimRun:
         self._claim = claim
         self._lease = Lease(database, claim, settings.lease_seconds, deadline)
         self._follower = ReportFollower(database, claim, job_dir)
+        self._trackers = JobTrackers(job_dir, tree_name(claim.job.id, claim.job.epoch))
         self._dir = job_dir
         self._stopping = stopping
         self._cancelled = False
@@ -89,6 +103,8 @@ class ClaimRun:
             if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
                 message, code = f"the disk is full: {error}", "storage_full"
             self._fail(JobError(code=code, message=message))
+        finally:
+            self._trackers.stop()
 
     def _run_child(self) -> ChildExit:
         """Start the child, follow it, and return how it ended once its tree is gone.
@@ -101,6 +117,7 @@ class ClaimRun:
         self._dir.mkdir(parents=True, exist_ok=True)
         kill_earlier_trees(job.id, job.epoch)  # their worker was killed with its watchdog
         if succeeded(read_result(self._dir)):
+            self._start_trackers()
             return self._exit(0)
         (self._dir / RESULT).unlink(missing_ok=True)
         withdraw_pause(self._dir)
@@ -110,6 +127,7 @@ class ClaimRun:
             return self._exit(0)
         process = self._start(launch)
         try:
+            self._start_trackers()
             self._watch(process, launch)
         finally:
             process.end()
@@ -133,6 +151,19 @@ class ClaimRun:
             memory_bytes=self._memory_bytes(),
             tree_memory_bytes=job_memory(self._settings.job_memory_gib),
         )
+
+    def _start_trackers(self) -> None:
+        """Start what tracks the work; nothing tracks a validation."""
+        if self._claim.stage is Stage.WORK:
+            settings = self._settings
+            selection = select_trackers(
+                self._claim.job,
+                settings.trackers,
+                job_dir=self._dir,
+                home=settings.home,
+                runtimes=settings.runtimes_folder,
+            )
+            self._trackers.start(selection, self._lease.deadline)
 
     def _exit(self, returncode: int, process: SupervisedProcess | None = None) -> ChildExit:
         return ChildExit(
@@ -171,6 +202,7 @@ class ClaimRun:
             try:
                 if self._lease.renew_if_due():
                     process.renew(self._lease.deadline)
+                    self._trackers.renew(self._lease.deadline)
                 self._follower.follow()
                 if time.monotonic() - checked >= CONTROL_SECONDS:
                     checked = time.monotonic()
@@ -179,6 +211,8 @@ class ClaimRun:
                     if job.pause_requested_at is not None or self._overdue:
                         self._pause(launch)
                     bound_log(self._dir / LOG)
+                    self._trackers.check()
+                    self._warn_of_trackers()
                 pause = POLL_SECONDS
             except DATABASE_AWAY as error:
                 logger.warning("job %s: the database is down: %s", self._claim.job.id, error)
@@ -203,13 +237,41 @@ class ClaimRun:
     def _settle(self, child_exit: ChildExit) -> None:
         retry_seconds = self._settings.retry_seconds
 
-        def record() -> None:
+        def follow() -> None:
             while self._follower.follow():
                 self._lease.renew_if_due()
+
+        def record() -> None:
             with self._database.write() as session:
                 settle(session, self._claim, self._handler, child_exit, retry_seconds)
 
+        self._retry(follow)
+        end = run_end(child_exit)
+        if end is not None and not self._stopping.is_set():
+            self._finish_trackers(end)
         self._retry(record)
+
+    def _finish_trackers(self, end: End) -> None:
+        """Wait until the trackers are finished, `tracker_seconds` at most."""
+        self._trackers.finish(end)
+        give_up = time.monotonic() + self._settings.tracker_seconds
+        while not self._trackers.finished and time.monotonic() < give_up:
+            time.sleep(TRACKER_POLL_SECONDS)
+            with suppress(*DATABASE_AWAY):  # the lease has time left, or its loss is noticed later
+                if self._lease.renew_if_due():
+                    self._trackers.renew(self._lease.deadline)
+        self._trackers.stop()
+        self._retry(self._warn_of_trackers)
+
+    def _warn_of_trackers(self) -> None:
+        """Record what went wrong with trackers."""
+        warnings = self._trackers.warnings
+        if warnings:
+            with self._database.write() as session:
+                check_claim(session, self._claim)
+                drafts = [Draft(text, level="warn") for text in warnings]
+                append_events(session, self._claim.job.id, drafts)
+            self._trackers.forget(warnings)
 
     def _retry(self, step: Callable[[], None]) -> None:
         """Do a step; while the database is down, retry until the lease expires."""

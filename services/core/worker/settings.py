@@ -1,9 +1,13 @@
 """Settings of a worker process."""
 
-from pydantic import Field
+from typing import Annotated
 
-from services.core.settings import Settings
+from pydantic import BeforeValidator, Field
+from pydantic_settings import NoDecode
+
+from services.core.settings import Settings, split_commas
 from services.core.tool_settings import ToolSettings
+from services.core.tracking.selection import TrackerName
 
 
 class WorkerSettings(Settings, ToolSettings):
@@ -44,4 +48,15 @@ class WorkerSettings(Settings, ToolSettings):
         ge=0.0,
         le=3600.0,
         description="Wait after the death of a job's process; doubled when it dies again.",
+    )
+    trackers: Annotated[list[TrackerName], NoDecode, BeforeValidator(split_commas)] = Field(
+        default=[],
+        description="Trackers of all jobs beside TensorBoard's files: wandb, trackio, mlflow, "
+        "swanlab, comma-separated.",
+    )
+    tracker_seconds: float = Field(
+        default=30.0,
+        ge=0.0,
+        le=600.0,
+        description="Longest wait of a finished job for its trackers.",
     )

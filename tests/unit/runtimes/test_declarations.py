@@ -11,7 +11,7 @@ from tests.support.processes import REPOSITORY
 DECLARATIONS = REPOSITORY / "infra" / "runtimes"
 NAMES = declared(DECLARATIONS)
 WITH_CUDA = [name for name in NAMES if (DECLARATIONS / name / "cuda.in").exists()]
-CUDA_ONLY = re.compile(r"nvidia|cuda|triton|cupy|flashinfer|bitsandbytes|^torch\b")
+CUDA_ONLY = re.compile(r"nvidia(?!-ml-py)|cuda|triton|cupy|flashinfer|bitsandbytes|^torch\b")
 
 
 def requirements(lock: Path) -> list[str]:

@@ -1,0 +1,119 @@
+"""Which trackers a job has, and what their processes may know."""
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from services.contracts.base import JsonObject
+from services.contracts.integrations import Integration, WandbSettings
+from services.core.jobs.job import Job
+from services.core.process.runtimes import RuntimeMissing, find_runtime
+from services.core.tracking.tracker import Run
+
+RUNTIME = "tracking"
+DATA = "trackers"
+"""Folder of the home for what trackers keep on this host."""
+
+
+class TrackerName(StrEnum):
+    """The trackers that a setting can name; TensorBoard's files are always written."""
+
+    WANDB = "wandb"
+    TRACKIO = "trackio"
+    MLFLOW = "mlflow"
+    SWANLAB = "swanlab"
+
+
+@dataclass(frozen=True)
+class TrackerSpec:
+    """One tracker of a job: its interpreter, its class as ``module:Class``, what it is told of the
+    job, its working directory, and its environment beyond what all children inherit."""
+
+    name: str
+    python: Path
+    target: str
+    run: Run
+    config: JsonObject
+    data: Path
+    environment: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The trackers of a job, and why others that were asked for are missing."""
+
+    specs: list[TrackerSpec]
+    warnings: list[str]
+
+
+def select_trackers(
+    job: Job,
+    names: Sequence[TrackerName],
+    *,
+    job_dir: Path,
+    home: Path,
+    runtimes: Path,
+    environ: Mapping[str, str] = os.environ,
+) -> Selection:
+    """TensorBoard, the operator's trackers ``names``, and W&B where the client asked for it and the
+    operator has set it up.
+
+    A tracker is given the variables of ``environ`` that are its own by their prefix.
+    """
+    config = {name: value for name, value in job.request.items() if name != "integrations"}
+    run = Run(job.id, str(config.get("suffix") or job.id), job.kind, str(job_dir))
+    target = f"{_MODULES}.tensorboard:TensorBoardTracker"
+    specs = [TrackerSpec("tensorboard", Path(sys.executable), target, run, config, home / DATA)]
+    asked, warnings = _asked_of_wandb(job), []
+    wanted = set(names)
+    if asked is not None and TrackerName.WANDB not in wanted:
+        if any(environ.get(variable) for variable in ("WANDB_API_KEY", "WANDB_MODE")):
+            wanted.add(TrackerName.WANDB)
+        else:
+            warnings.append("W&B is not set up here: the job's integration has no effect")
+    for name in (each for each in TrackerName if each in wanted):
+        try:
+            python = find_runtime(runtimes, RUNTIME).python
+        except RuntimeMissing as error:
+            warnings.append(f"{name} does not track this job: {error.message}")
+            continue
+        chosen = _named_by_client(run, asked) if name is TrackerName.WANDB else run
+        target = f"{_MODULES}.{name}:{name.capitalize()}Tracker"
+        environment = _environment(name, home / DATA, environ)
+        specs.append(TrackerSpec(name, python, target, chosen, config, home / DATA, environment))
+    return Selection(specs, warnings)
+
+
+_MODULES = "services.core.tracking.trackers"
+
+
+def _asked_of_wandb(job: Job) -> WandbSettings | None:
+    integrations = [
+        Integration.model_validate(each) for each in job.request.get("integrations") or ()
+    ]
+    return integrations[0].wandb if integrations else None
+
+
+def _named_by_client(run: Run, asked: WandbSettings | None) -> Run:
+    if asked is None:
+        return run
+    tags = tuple(asked.tags or ())
+    name = asked.name or run.name
+    return Run(run.id, name, run.kind, run.folder, asked.project, asked.entity, tags)
+
+
+def _environment(name: TrackerName, data: Path, environ: Mapping[str, str]) -> dict[str, str]:
+    local: dict[TrackerName, dict[str, Any]] = {
+        TrackerName.WANDB: {"WANDB_DIR": data / "wandb"},
+        TrackerName.TRACKIO: {"TRACKIO_DIR": data / "trackio"},
+        TrackerName.MLFLOW: {"MLFLOW_TRACKING_URI": f"sqlite:///{data / 'mlflow.db'}"},
+        TrackerName.SWANLAB: {"SWANLAB_LOGDIR": data / "swanlab"},
+    }
+    defaults = {variable: str(value) for variable, value in local[name].items()}
+    prefix = f"{name.upper()}_"
+    own = {variable: value for variable, value in environ.items() if variable.startswith(prefix)}
+    return {**defaults, **own}

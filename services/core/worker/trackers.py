@@ -1,0 +1,229 @@
+"""The processes of a job's trackers, as its worker supervises them."""
+
+import json
+import logging
+import signal
+import time
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from services.contracts.errors import TemperError
+from services.core.process.reporter import REPORTS
+from services.core.process.runtimes import child_environment
+from services.core.process.supervised import SupervisedProcess
+from services.core.tracking.child import END, FAILURE, POSITION, SPEC
+from services.core.tracking.selection import Selection, TrackerSpec
+from services.core.tracking.tracker import End
+from services.core.worker.reports import bound_log
+
+logger = logging.getLogger(__name__)
+
+CHILD = "services.core.tracking.child"
+FOLDER = ".tracking"
+"""In the job's folder: one folder per tracker. Its name hides it from clients."""
+RESTART_SECONDS = 60.0
+"""A tracker that failed starts again after this long, for as long as the job runs."""
+STOP_SECONDS = 5.0
+"""What a tracker has, when it is told to stop, to deliver what it holds."""
+MAX_WARNINGS = 10
+"""Of one tracker in one claim."""
+STALL_SECONDS = 300.0
+"""A tracker that has not moved for this long, with reports waiting, hangs."""
+
+
+class JobTrackers:
+    """All trackers of one claim. No method raises because of a tracker or waits for one, except
+    `stop`, which waits `STOP_SECONDS` at most.
+
+    ``tree`` is the process tree of the claim: what kills that kills the trackers.
+    """
+
+    def __init__(self, job_dir: Path, tree: str) -> None:
+        self._job_dir = job_dir
+        self._tree = tree
+        self._trackers: list[TrackerProcess] = []
+        self._missing: list[str] = []
+        self._deadline = 0.0
+
+    def start(self, selection: Selection, deadline: float) -> None:
+        """Start them, to run until ``deadline`` on the `lease_clock`."""
+        self._missing = list(selection.warnings)
+        self._trackers = [
+            TrackerProcess(spec, self._job_dir, f"{self._tree}/{spec.name}")
+            for spec in selection.specs
+        ]
+        self.renew(deadline)
+        for each in self._trackers:
+            each.start(deadline)
+
+    def renew(self, deadline: float) -> None:
+        """Extend the deadline."""
+        self._deadline = deadline
+        for each in self._trackers:
+            each.renew(deadline)
+
+    def check(self) -> None:
+        """Note which trackers have failed or hang, and start those again whose pause is over."""
+        for each in self._trackers:
+            each.check(self._deadline)
+
+    def finish(self, state: End) -> None:
+        """Tell them how the run ended; then wait until they are `finished`."""
+        for each in self._trackers:
+            each.finish(state)
+
+    @property
+    def finished(self) -> bool:
+        """Whether none runs."""
+        return all(each.poll() for each in self._trackers)
+
+    def stop(self) -> None:
+        """End those that still run; the next attempt continues them."""
+        for each in self._trackers:
+            each.end()
+        for each in self._trackers:
+            each.wait()
+
+    @property
+    def warnings(self) -> list[str]:
+        """What went wrong and was not yet recorded, each reason of a tracker once."""
+        return [*self._missing, *(text for each in self._trackers for text in each.warnings)]
+
+    def forget(self, recorded: Sequence[str]) -> None:
+        """Drop warnings that were recorded."""
+        for warnings in (self._missing, *(each.warnings for each in self._trackers)):
+            warnings[:] = [text for text in warnings if text not in recorded]
+
+
+class TrackerProcess:
+    """The supervised process of one tracker."""
+
+    def __init__(self, spec: TrackerSpec, job_dir: Path, tree: str) -> None:
+        self._spec = spec
+        self._tree = tree
+        self._reports = job_dir / REPORTS
+        self._folder = job_dir / FOLDER / spec.name
+        self._process: SupervisedProcess | None = None
+        self._restart_at: float | None = None
+        self._told: End | None = None
+        self._stopping = False
+        self._moved = (-1, time.monotonic())
+        self.warnings: list[str] = []
+        self._warned: set[str] = set()
+
+    def start(self, deadline: float) -> None:
+        """Start the process."""
+        self._restart_at = None
+        self._moved = (-1, time.monotonic())
+        try:
+            self._prepare()
+            self._process = SupervisedProcess.start(
+                [str(self._spec.python), "-m", CHILD, str(self._folder), self._spec.target],
+                cwd=self._spec.data,
+                env=child_environment({**self._spec.environment, "CUDA_VISIBLE_DEVICES": ""}),
+                log=self._folder / "log.txt",
+                tree=self._tree,
+                deadline=deadline,
+                grace_seconds=STOP_SECONDS,
+            )
+        except (OSError, TemperError) as error:
+            self._fail(f"could not be started: {error}")
+
+    def renew(self, deadline: float) -> None:
+        """Extend the deadline."""
+        if self._process is not None:
+            self._process.renew(deadline)
+
+    def check(self, deadline: float) -> None:
+        """Note a failure or a hang; start again after a pause."""
+        if self._restart_at is not None and time.monotonic() >= self._restart_at:
+            self.start(deadline)
+        elif not self.poll() and self._hangs():
+            self._warn(f"has not answered for {STALL_SECONDS:.0f} s and is started again")
+            self.end()
+
+    def poll(self) -> bool:
+        """Whether it does not run."""
+        if self._process is None or not self._process.wait(0.0):
+            return self._process is None
+        process, self._process = self._process, None
+        if self._stopping or (self._told is not None and process.returncode == 0):
+            self._restart_at = None if self._told else time.monotonic() + RESTART_SECONDS
+        else:
+            self._fail(f"failed: {self._reason(process)}")
+        self._stopping = False
+        return True
+
+    def finish(self, state: End) -> None:
+        """Tell it how the run ended. One that is not running now has missed the end."""
+        self._told, self._restart_at = state, None
+        if self._process is not None:
+            try:
+                _write(self._folder / END, state)
+            except OSError as error:
+                self._warn(f"cannot be told of the end: {error}")
+
+    def end(self) -> None:
+        """Have it deliver what it holds and end."""
+        if self._process is None or self._stopping:
+            return
+        if self._told is not None:
+            self._warn("did not finish in time and was stopped")
+        self._stopping = True
+        self._process.end()
+
+    def wait(self) -> None:
+        """Wait until its processes have ended; the watchdog kills what outlives its grace."""
+        while not self.poll():
+            time.sleep(0.02)
+        self._restart_at = None
+
+    def _prepare(self) -> None:
+        self._spec.data.mkdir(parents=True, exist_ok=True)
+        self._folder.mkdir(parents=True, exist_ok=True)
+        for name in (END, FAILURE):
+            (self._folder / name).unlink(missing_ok=True)
+        bound_log(self._folder / "log.txt")
+        run = {"run": asdict(self._spec.run), "config": self._spec.config}
+        _write(self._folder / SPEC, json.dumps(run))
+
+    def _hangs(self) -> bool:
+        """Whether reports wait while its position has not moved for long."""
+        try:
+            waiting = self._reports.stat().st_size
+            delivered = int(json.loads((self._folder / POSITION).read_bytes())["reports"])
+        except FileNotFoundError:
+            waiting, delivered = 1, 0  # it has not begun
+        except (OSError, ValueError, KeyError):
+            return False
+        now = time.monotonic()
+        if delivered >= waiting or delivered != self._moved[0]:
+            self._moved = (delivered, now)
+        return now - self._moved[1] > STALL_SECONDS
+
+    def _reason(self, process: SupervisedProcess) -> str:
+        try:
+            return (self._folder / FAILURE).read_text(errors="replace")
+        except OSError:
+            code = process.returncode or 0
+            return f"killed by {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
+
+    def _fail(self, reason: str) -> None:
+        self._warn(reason)
+        self._restart_at = time.monotonic() + RESTART_SECONDS if self._told is None else None
+
+    def _warn(self, what: str) -> None:
+        """Keep a warning; one that repeats after a restart is logged only."""
+        warning = f"The tracker {self._spec.name} {what}"
+        logger.warning("job %s: %s", self._spec.run.id, warning)
+        if warning not in self._warned and len(self._warned) < MAX_WARNINGS:
+            self._warned.add(warning)
+            self.warnings.append(warning)
+
+
+def _write(path: Path, text: str) -> None:
+    """Write a file that its reader sees whole or not at all."""
+    partial = path.with_suffix(".partial")
+    partial.write_text(text)
+    partial.replace(path)

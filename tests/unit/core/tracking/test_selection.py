@@ -1,0 +1,94 @@
+"""Which trackers a job has."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from services.core.db.engine import Database
+from services.core.jobs.job import NewJob
+from services.core.jobs.store import create_job
+from services.core.process.runtimes import STAMP
+from services.core.tracking.selection import Selection, TrackerName, select_trackers
+from tests.support.database import database, migrated
+
+__all__ = ["database", "migrated"]
+
+WANDB = {"type": "wandb", "wandb": {"project": "p", "entity": "e", "name": "n", "tags": ["t"]}}
+
+
+@pytest.fixture
+def runtimes(tmp_path: Path) -> Path:
+    folder = tmp_path / "runtimes" / "tracking"
+    (folder / "bin").mkdir(parents=True)
+    (folder / "bin" / "python").touch()
+    (folder / STAMP).write_text(json.dumps({"version": "1", "accelerator": "cpu"}))
+    return tmp_path / "runtimes"
+
+
+def selected(
+    database: Database,
+    runtimes: Path,
+    *names: TrackerName,
+    environ: dict[str, str] | None = None,
+    **request: Any,
+) -> Selection:
+    queue = "training"
+    new = NewJob("ftjob-1", "fine_tuning", queue, f"{queue}.validation", {"model": "m", **request})
+    with database.write() as session:
+        job = create_job(session, new)
+    home = runtimes.parent
+    return select_trackers(
+        job, names, job_dir=home / "job", home=home, runtimes=runtimes, environ=environ or {}
+    )
+
+
+def test_every_job_has_tensorboard_files(database: Database, tmp_path: Path) -> None:
+    selection = selected(database, tmp_path / "none")
+
+    assert [spec.name for spec in selection.specs] == ["tensorboard"]
+    assert selection.warnings == []
+
+
+def test_a_tracker_is_shown_its_own_variables_alone(database: Database, runtimes: Path) -> None:
+    environ = {"WANDB_API_KEY": "w", "MLFLOW_TRACKING_URI": "http://m", "TEMPER_X": "t"}
+
+    selection = selected(database, runtimes, TrackerName.WANDB, TrackerName.MLFLOW, environ=environ)
+
+    by_name = {spec.name: dict(spec.environment) for spec in selection.specs}
+    data = runtimes.parent / "trackers"
+    assert by_name == {
+        "tensorboard": {},
+        "wandb": {"WANDB_API_KEY": "w", "WANDB_DIR": str(data / "wandb")},
+        "mlflow": {"MLFLOW_TRACKING_URI": "http://m"},
+    }
+    assert "w" not in repr(selection).split("'")
+
+
+def test_a_client_names_project_entity_name_and_tags(database: Database, runtimes: Path) -> None:
+    selection = selected(
+        database, runtimes, environ={"WANDB_API_KEY": "w"}, integrations=[WANDB], suffix="mine"
+    )
+
+    tensorboard, wandb = selection.specs
+    run = wandb.run
+    assert (run.project, run.entity, run.name, run.tags) == ("p", "e", "n", ("t",))
+    assert (tensorboard.run.name, tensorboard.run.project) == ("mine", None)
+    assert "integrations" not in wandb.config
+
+
+def test_an_integration_that_the_operator_has_not_set_up_is_a_warning(
+    database: Database, runtimes: Path
+) -> None:
+    selection = selected(database, runtimes, integrations=[WANDB])
+
+    assert [spec.name for spec in selection.specs] == ["tensorboard"]
+    assert selection.warnings == ["W&B is not set up here: the job's integration has no effect"]
+
+
+def test_a_missing_runtime_is_a_warning(database: Database, tmp_path: Path) -> None:
+    selection = selected(database, tmp_path, TrackerName.SWANLAB)
+
+    assert len(selection.specs) == 1
+    assert "swanlab does not track this job: runtime 'tracking' is not" in selection.warnings[0]
