@@ -354,3 +354,32 @@ def test_concurrent_equal_creates_make_one_job(client: openai.OpenAI, submit: Su
     made = [job.id for job in client.fine_tuning.jobs.list(metadata=label)]
     assert {job.id for job in jobs} == set(made)
     assert len(made) == 1
+
+
+def test_an_integration_is_accepted_and_shown_as_openai_writes_it(submit: Submit) -> None:
+    wandb = {"project": "p", "entity": "e", "name": "n", "tags": ["a", "b"]}
+
+    job = submit("succeed", integrations=[{"type": "wandb", "wandb": wandb}])
+
+    assert job.integrations is not None
+    assert [each.to_dict() for each in job.integrations] == [{"type": "wandb", "wandb": wandb}]
+
+
+@pytest.mark.parametrize(
+    ("integration", "param"),
+    [
+        ({"type": "wandb", "wandb": {}}, "integrations[0].wandb.project"),
+        (
+            {"type": "wandb", "wandb": {"project": "p", "host": "http://x"}},
+            "integrations[0].wandb.host",
+        ),
+        ({"type": "other", "wandb": {"project": "p"}}, "integrations[0].type"),
+    ],
+)
+def test_an_integration_that_temper_does_not_know_is_refused(
+    submit: Submit, integration: dict[str, Any], param: str
+) -> None:
+    with pytest.raises(openai.BadRequestError) as raised:
+        submit("succeed", extra_body={"integrations": [integration]})
+
+    assert raised.value.param == param

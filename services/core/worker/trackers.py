@@ -25,7 +25,9 @@ FOLDER = ".tracking"
 RESTART_SECONDS = 60.0
 """A tracker that failed starts again after this long, for as long as the job runs."""
 STOP_SECONDS = 5.0
-"""What a tracker has, when it is told to stop, to deliver what it holds."""
+"""What a tracker has to deliver what it holds: when it is told that the run goes on later, and
+again after SIGTERM."""
+POLL_SECONDS = 0.05
 MAX_WARNINGS = 10
 """Of one tracker in one claim."""
 STALL_SECONDS = 300.0
@@ -34,7 +36,7 @@ STALL_SECONDS = 300.0
 
 class JobTrackers:
     """All trackers of one claim. No method raises because of a tracker or waits for one, except
-    `stop`, which waits `STOP_SECONDS` at most.
+    `stop`, which waits twice `STOP_SECONDS` at most.
 
     ``tree`` is the process tree of the claim: what kills that kills the trackers.
     """
@@ -80,6 +82,11 @@ class JobTrackers:
 
     def stop(self) -> None:
         """End those that still run; the next attempt continues them."""
+        interrupted = [each for each in self._trackers if each.interrupt()]
+        if interrupted:
+            give_up = time.monotonic() + STOP_SECONDS
+            while not self.finished and time.monotonic() < give_up:
+                time.sleep(POLL_SECONDS)
         for each in self._trackers:
             each.end()
         for each in self._trackers:
@@ -158,14 +165,21 @@ class TrackerProcess:
     def finish(self, state: End) -> None:
         """Tell it how the run ended. One that is not running now has missed the end."""
         self._told, self._restart_at = state, None
-        if self._process is not None:
+        if self._process is not None and not self._stopping:
             try:
                 _write(self._folder / END, state)
             except OSError as error:
                 self._warn(f"cannot be told of the end: {error}")
 
+    def interrupt(self) -> bool:
+        """Tell it, if it was not told anything yet, that the run goes on later; false otherwise."""
+        if self._process is None or self._told is not None:
+            return False
+        self.finish(End.INTERRUPTED)
+        return True
+
     def end(self) -> None:
-        """Have it deliver what it holds and end."""
+        """Stop its processes: TERM, the time to deliver what it holds, KILL."""
         if self._process is None or self._stopping:
             return
         if self._told is not None:
@@ -176,7 +190,7 @@ class TrackerProcess:
     def wait(self) -> None:
         """Wait until its processes have ended; the watchdog kills what outlives its grace."""
         while not self.poll():
-            time.sleep(0.02)
+            time.sleep(POLL_SECONDS)
         self._restart_at = None
 
     def _prepare(self) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 from services.core.tracking.tracker import End, Run, Trace
 from services.core.tracking.trackers.tensorboard import TensorBoardTracker
+from tests.support.event_file import records, steps_of_loss
 
 
 def begun(folder: Path, saved: dict[str, Any] | None = None) -> TensorBoardTracker:
@@ -17,17 +18,6 @@ def begun(folder: Path, saved: dict[str, Any] | None = None) -> TensorBoardTrack
 def event_file(folder: Path) -> Path:
     (file,) = (folder / "tensorboard").iterdir()
     return file
-
-
-def records(content: bytes) -> list[bytes]:
-    """The payloads of complete records."""
-    found = []
-    while content:
-        (length,) = struct.unpack("<Q", content[:8])
-        found.append(content[12 : 12 + length])
-        assert len(content) >= length + 16, "a torn record"
-        content = content[length + 16 :]
-    return found
 
 
 def test_the_file_has_a_version_the_configuration_and_a_record_for_each_report(
@@ -62,6 +52,7 @@ def test_what_was_written_after_the_last_saved_position_is_written_once(tmp_path
     resumed.finish(End.SUCCEEDED)
 
     assert event_file(tmp_path).read_bytes() == whole
+    assert steps_of_loss(whole) == [1, 2]
 
 
 def test_a_file_that_was_deleted_begins_again(tmp_path: Path) -> None:

@@ -21,10 +21,12 @@ Start = Callable[..., JobTrackers]
 @pytest.fixture
 def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
     """Starts a fake tracker of the job in ``tmp_path`` with a fault."""
-    monkeypatch.setattr(trackers, "STOP_SECONDS", 0.5)
+    monkeypatch.setattr(trackers, "STOP_SECONDS", 60.0)
     started = []
 
     def start(fault: str | None = None) -> JobTrackers:
+        if str(fault).startswith("hang"):
+            monkeypatch.setattr(trackers, "STOP_SECONDS", 0.2)
         run = Run("job", "name", "fine_tuning", str(tmp_path), project=fault)
         environment = {"FAKE_API_KEY": "sesame-1234"}
         spec = TrackerSpec(
