@@ -121,7 +121,7 @@ _NEEDED: dict[tuple[str, ...], tuple[frozenset[str], str]] = {
     ("predict_with_generate",): (
         frozenset(
             {
-                *("do_sample", "length_penalty", "max_new_tokens", "num_beams"),
+                *("do_sample", "length_penalty", "num_beams"),
                 *("repetition_penalty", "temperature", "top_k", "top_p"),
             }
         ),

@@ -186,7 +186,7 @@ def _type_name(value: JsonValue) -> str:
 # A string for one of these is the path of a file to read; only the object itself is accepted.
 _FILE_OR_OBJECT = {"accelerator_config", "fsdp_config", "generation_config", "lr_scheduler_kwargs"}
 
-_NEVER_ZERO = {"max_samples", "max_steps"}
+_NEVER_ZERO = {"early_stopping_steps", "max_samples", "max_steps"}
 _OPTIMIZER_SWITCHES = {
     "use_adam_mini": "adam-mini",
     "use_apollo": "apollo-torch",
@@ -239,7 +239,7 @@ _PLATFORM_OWNED: dict[str, set[str]] = {
         "generation_config",
         "restore_callback_states_from_checkpoint",
     },
-    "it is the request's field generation": {"predict_with_generate"},
+    "it is the request's field generation": {"max_new_tokens", "predict_with_generate"},
     "the platform chooses where files are kept": {
         "cache_dir",
         "logging_dir",
@@ -299,7 +299,7 @@ _WITHOUT_EFFECT: dict[str, set[str]] = {
         "use_audio_in_video",
         "video_*",
     },
-    "max_new_tokens and num_beams take its place": {
+    "generation.max_tokens and num_beams take its place": {
         "generation_max_length",
         "generation_num_beams",
         "max_length",

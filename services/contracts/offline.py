@@ -11,7 +11,10 @@ from pydantic import Field, StrictInt, StringConstraints, model_validator
 
 from services.contracts.adaptation import LoraSettings, TrainingType
 from services.contracts.base import JsonObject, Number, Request
+from services.contracts.best_checkpoint import GENERATED, SCORE, check_metric
 from services.contracts.chat_template import ChatTemplateKwargs
+from services.contracts.errors import InvalidRequest
+from services.contracts.graders import GoldGrader, StringCheckGrader, TextSimilarityGrader
 from services.contracts.llamafactory import check_arguments, check_template
 from services.contracts.models import ModelId
 from services.contracts.stages import Stage
@@ -57,6 +60,11 @@ class OfflineHyperparameters(Request):
         """The registered model that answers are compared with, if one is named."""
         return None
 
+    @property
+    def generated_metrics(self) -> tuple[str, ...]:
+        """The metrics of answers that are generated at every evaluation."""
+        return ()
+
     def check_library_arguments(self, *, has_validation: bool) -> None:
         """Check the arguments under LLaMA-Factory's names and the template; raise
         `InvalidRequest` for the first that cannot be accepted."""
@@ -64,9 +72,11 @@ class OfflineHyperparameters(Request):
             "finetuning_type": self.training_type.value,
             "template": self.template,
             "eval_dataset": has_validation,
+            "predict_with_generate": bool(self.generated_metrics),
             **self.stage_arguments,
         }
         check_arguments(self.llamafactory, self.stage, beside=beside)
+        check_metric(self.llamafactory, self.stage, self.generated_metrics)
         if self.template is not None:
             check_template(self.template)
 
@@ -86,11 +96,52 @@ class OfflineHyperparameters(Request):
         return self
 
 
+AnswerGrader = Annotated[
+    GoldGrader | StringCheckGrader | TextSimilarityGrader, Field(discriminator="type")
+]
+"""A grader that needs neither a model nor a service."""
+
+
+class GenerationSettings(Request):
+    """Answers to the validation file's prompts, generated at every evaluation.
+
+    They are compared with the file's own answers, which graders find as gold and as
+    ``{{ item.reference }}``. Arguments such as ``do_sample`` and ``temperature`` are given under
+    ``llamafactory``; without them the answers are greedy.
+    """
+
+    max_tokens: StrictInt = Field(default=512, ge=1, le=131_072)
+    grader: AnswerGrader | None = Field(
+        default=None, description="Its mean over the answers is the metric eval_score."
+    )
+
+
 class SupervisedHyperparameters(OfflineHyperparameters):
     """Settings of supervised fine-tuning."""
 
     stage: ClassVar[Stage] = Stage.SFT
     rows: ClassVar[RowKind] = RowKind.DEMONSTRATION
+
+    generation: GenerationSettings | None = None
+
+    def check_library_arguments(self, *, has_validation: bool) -> None:
+        """Check the arguments under LLaMA-Factory's names, the template and the generation; raise
+        `InvalidRequest` for the first that cannot be accepted."""
+        super().check_library_arguments(has_validation=has_validation)
+        if self.generation is None:
+            return
+        if not has_validation and not self.llamafactory.get("val_size"):
+            raise InvalidRequest("generation needs a validation file", param="generation")
+        for name in ("packing", "neat_packing", "train_on_prompt", "fsdp"):
+            if self.llamafactory.get(name):
+                raise InvalidRequest(f"generation cannot be used with {name}", param="generation")
+
+    @property
+    def generated_metrics(self) -> tuple[str, ...]:
+        """The metrics of answers that are generated at every evaluation."""
+        if self.generation is None:
+            return ()
+        return (*GENERATED, SCORE) if self.generation.grader else GENERATED
 
 
 class SupervisedMethod(Request):

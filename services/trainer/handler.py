@@ -44,6 +44,7 @@ class TrainingResult(BaseModel):
     model_dir: str
     global_step: int
     max_steps: int
+    stopped_early: bool = False
     train_loss: float | None = None
     trained_tokens: int | None = None
     train_seconds: float | None = None
@@ -112,7 +113,7 @@ class FineTuningHandler:
     def complete(self, session: Session, job: Job, result: dict[str, Any]) -> dict[str, Any]:
         """Register the trained model with its lineage."""
         trained = TrainingResult.model_validate(result)
-        if trained.global_step != trained.max_steps:
+        if trained.global_step != trained.max_steps and not trained.stopped_early:
             steps = f"{trained.global_step} of {trained.max_steps}"
             raise JobFailed(f"training stopped after {steps} steps", code="incomplete")
         tune = self._look_up(session, job)

@@ -20,10 +20,14 @@ COLUMNS: Mapping[str, tuple[str, ...]] = {
 }
 """The columns after ``step``, and which metrics they hold: the first that a step has."""
 
+_EVALUATION = "eval_"
+_FAMILY = "/"
+
 
 def write_step_metrics(job_dir: Path) -> None:
-    """Write a job's metrics as CSV. Of a step that was repeated the last value counts; a cell
-    without a value is empty."""
+    """Write a job's metrics as CSV: OpenAI's columns, then one for each other metric of an
+    evaluation. Of a step that was repeated the last value counts; a cell without a value is
+    empty."""
     steps: dict[int, dict[str, float]] = {}
     path = job_dir / METRICS
     for line in path.read_bytes().splitlines() if path.exists() else ():
@@ -35,14 +39,23 @@ def write_step_metrics(job_dir: Path) -> None:
         steps.setdefault(step, {}).update(_cells(metrics))
     partial = job_dir / f"{STEP_METRICS}.partial"
     with partial.open("w", newline="", encoding="utf-8") as file:
-        table = csv.DictWriter(file, ["step", *COLUMNS])
+        others = {name for cells in steps.values() for name in cells} - COLUMNS.keys()
+        table = csv.DictWriter(file, ["step", *COLUMNS, *sorted(others)])
         table.writeheader()
         table.writerows({"step": step, **steps[step]} for step in sorted(steps) if steps[step])
     partial.replace(job_dir / STEP_METRICS)
 
 
 def _cells(metrics: Mapping[str, float | None]) -> dict[str, float]:
-    cells = {}
+    shown = {name for names in COLUMNS.values() for name in names}
+    cells = {
+        f"valid_{name.removeprefix(_EVALUATION)}": value
+        for name, value in metrics.items()
+        if value is not None
+        and name.startswith(_EVALUATION)
+        and name not in shown
+        and _FAMILY not in name
+    }
     for column, names in COLUMNS.items():
         values = [metrics[name] for name in names if metrics.get(name) is not None]
         if values and values[0] is not None:

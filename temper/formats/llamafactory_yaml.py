@@ -65,6 +65,7 @@ def parse_llamafactory_yaml(text: str) -> LlamaFactoryJob:
     template = settings.pop("template", None)
     method = TrainingType(settings.pop("finetuning_type", None) or _default("finetuning_type"))
     reference = _named_reference(settings)
+    generation = _generation(settings, stage)
     notes = _drop_closed(settings)
     if stage is Stage.PT and template is not None:
         template = None
@@ -73,6 +74,7 @@ def parse_llamafactory_yaml(text: str) -> LlamaFactoryJob:
         "finetuning_type": method.value,
         "template": template,
         "eval_dataset": names["eval_dataset"],
+        "predict_with_generate": bool(generation),
     }
     variables = _template_variables(settings, stage, template)
     notes += _drop_idle(settings, stage, beside)
@@ -85,7 +87,12 @@ def parse_llamafactory_yaml(text: str) -> LlamaFactoryJob:
             settings,
             stage,
             method,
-            {"template": template, "chat_template_kwargs": variables, **reference},
+            {
+                "template": template,
+                "chat_template_kwargs": variables,
+                **reference,
+                **generation,
+            },
             beside,
         ),
         seed=seed,
@@ -168,6 +175,15 @@ def _named_reference(settings: dict[str, Any]) -> dict[str, Any]:
         message = "ref_model_adapters cannot be used: register the adapter and name it as ref_model"
         raise InvalidRequest(message, param="ref_model_adapters")
     return {"reference_model": reference}
+
+
+def _generation(settings: dict[str, Any], stage: Stage) -> dict[str, Any]:
+    """The field for the answers that a file asks to generate at evaluations."""
+    if stage is not Stage.SFT or settings.get("predict_with_generate") is not True:
+        return {}
+    del settings["predict_with_generate"]
+    most = settings.pop("max_new_tokens", None)
+    return {"generation": {"max_tokens": _default("max_new_tokens") if most is None else most}}
 
 
 _VARIABLES = ("enable_thinking", "preserve_thinking")

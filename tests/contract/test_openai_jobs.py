@@ -110,9 +110,24 @@ def test_an_offline_method_needs_no_settings(submit: Submit, method: str) -> Non
             "method.dpo.hyperparameters.llamafactory.kto_chosen_weight",
             "it has an effect in stage kto, not in dpo",
         ),
+        (
+            {
+                "type": "supervised",
+                "supervised": {
+                    "hyperparameters": {"generation": {"grader": {"type": "regex", "pattern": "("}}}
+                },
+            },
+            "method.supervised.hyperparameters.generation.grader.pattern",
+            "pattern",
+        ),
+        (
+            {"type": "supervised", "supervised": {"hyperparameters": {"generation": {}}}},
+            "method.supervised.hyperparameters.generation",
+            "generation needs a validation file",
+        ),
     ],
 )
-def test_a_setting_without_effect_is_refused(
+def test_a_setting_that_cannot_take_effect_is_refused(
     submit: Submit, method: dict[str, Any], param: str, message: str
 ) -> None:
     with pytest.raises(openai.BadRequestError, match=message) as raised:

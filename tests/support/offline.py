@@ -18,6 +18,7 @@ from services.trainer.offline.training import train
 from tests.support.tiny_parts import build_model, build_tokenizer
 
 TRAINERS = {
+    Stage.SFT: ("train.sft.workflow", "CustomSeq2SeqTrainer"),
     Stage.DPO: ("train.dpo.trainer", "CustomDPOTrainer"),
     Stage.KTO: ("train.kto.workflow", "CustomKTOTrainer"),
     Stage.RM: ("train.rm.workflow", "PairwiseTrainer"),
@@ -50,6 +51,11 @@ def rows_of(stage: Stage, count: int = 8) -> list[dict[str, Any]]:
     return [_ROWS[stage](number) for number in range(count)]
 
 
+def _demonstration(number: int) -> dict[str, Any]:
+    question = {"role": "user", "content": f"Say {number}{' please' * (number % 3)}."}
+    return {"messages": [question, {"role": "assistant", "content": f"{number}!"}]}
+
+
 def _pair(number: int) -> dict[str, Any]:
     return {
         "input": {"messages": [{"role": "user", "content": f"Say {number}."}]},
@@ -71,7 +77,13 @@ def _text(number: int) -> dict[str, Any]:
     return {"text": f"Once upon a time there were {number} numbers. " * 3}
 
 
-_ROWS = {Stage.DPO: _pair, Stage.RM: _pair, Stage.KTO: _judged, Stage.PT: _text}
+_ROWS = {
+    Stage.SFT: _demonstration,
+    Stage.DPO: _pair,
+    Stage.RM: _pair,
+    Stage.KTO: _judged,
+    Stage.PT: _text,
+}
 
 
 class OfflineJob:

@@ -23,6 +23,7 @@ from tests.support.runtimes import installed_runtime
 
 DEADLINE = 500.0
 INSIDE = "TEMPER_TESTS_IN_RUNTIME"
+CORE_PYTHON = "TEMPER_TESTS_CORE_PYTHON"
 RUNNER = Path(__file__).with_name("runtime_runner.py")
 
 
@@ -74,7 +75,12 @@ def _run(path: Path) -> dict[str, dict[str, str]]:
     python = installed_runtime("training").python
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.json"
-        environment = {INSIDE: "1", "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
+        environment = {
+            INSIDE: "1",
+            CORE_PYTHON: sys.executable,
+            "HF_HUB_OFFLINE": "1",
+            "OMP_NUM_THREADS": "1",
+        }
         run = subprocess.run(
             [python, RUNNER, sysconfig.get_path("purelib"), path, report],
             cwd=REPOSITORY,

@@ -25,12 +25,17 @@ from services.contracts.fine_tuning import (
 )
 from services.contracts.jobs import JobKind, JobStatus
 from services.contracts.models import HubName
-from services.contracts.offline import SupervisedMethod
+from services.contracts.offline import (
+    OfflineHyperparameters,
+    SupervisedHyperparameters,
+    SupervisedMethod,
+)
 from services.core.db.tables import CheckpointRow
 from services.core.jobs.job import Job, NewJob
 from services.core.jobs.queues import TRAINING
 from services.core.jobs.store import create_job
 from services.core.registry import checkpoint_name, require_file, require_model
+from services.rewards.check import Permissions, check_reward
 
 
 def create_fine_tuning_job(
@@ -95,10 +100,19 @@ def _check_llamafactory(request: CreateFineTuningJob) -> None:
         return
     hyperparameters = request.method.offline
     try:
+        _check_grader(hyperparameters)
         hyperparameters.check_library_arguments(has_validation=request.validation_file is not None)
     except InvalidRequest as error:
         error.param = f"method.{request.method.type.value}.hyperparameters.{error.param}"
         raise
+
+
+def _check_grader(hyperparameters: OfflineHyperparameters) -> None:
+    """Check the grader of generated answers, which needs no permission of the operator's."""
+    if isinstance(hyperparameters, SupervisedHyperparameters) and hyperparameters.generation:
+        grader = hyperparameters.generation.grader
+        if grader is not None:
+            check_reward(grader, Permissions((), (), ()), "generation.grader")
 
 
 def _check_reference(session: Session, request: CreateFineTuningJob) -> None:

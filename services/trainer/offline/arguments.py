@@ -7,6 +7,7 @@ from typing import Any
 from pydantic import JsonValue
 
 from services.contracts.adaptation import TrainingType
+from services.contracts.best_checkpoint import METRIC, higher_is_better
 from services.contracts.llamafactory import ArgumentProblem, ArgumentRefused
 from services.contracts.stages import Stage
 from services.core.training_memory import fitting_rows
@@ -64,7 +65,25 @@ def _allowed(arguments: dict[str, JsonValue], place: TrainingEnvironment) -> dic
     dropped = left_out_without_gpu(arguments, place)
     if place.template == RENDERED:
         dropped.append("default_system")  # the rows have it
+    # The trainer's callbacks of ours do these.
+    dropped += ["early_stopping_steps", *GENERATING]
     return {name: value for name, value in arguments.items() if name not in dropped}
+
+
+GENERATING = (
+    *("do_sample", "length_penalty", "num_beams", "repetition_penalty"),
+    *("temperature", "top_k", "top_p"),
+)
+"""Arguments about answers that are generated at evaluations."""
+
+
+def _best_checkpoint(spec: TrainingSpec) -> dict[str, Any]:
+    """What decides on the best checkpoint, and its direction, where one is wanted."""
+    given = spec.arguments
+    if not given.get("load_best_model_at_end") and not given.get("early_stopping_steps"):
+        return {}
+    metric = str(given.get(METRIC) or "loss")
+    return {METRIC: metric, "greater_is_better": higher_is_better(metric)}
 
 
 def _defaults(spec: TrainingSpec, place: TrainingEnvironment) -> dict[str, Any]:
@@ -85,9 +104,9 @@ def _defaults(spec: TrainingSpec, place: TrainingEnvironment) -> dict[str, Any]:
     if place.has_bf16 and not any(spec.arguments.get(name) for name in ("fp16", "pure_bf16")):
         chosen["bf16"] = True
     if place.has_validation or spec.arguments.get("val_size"):
-        chosen |= {"eval_strategy": "steps", "eval_steps": 0.2}
+        chosen |= {"eval_strategy": "steps", "eval_steps": 0.2, **_best_checkpoint(spec)}
         # valid_mean_token_accuracy of the result file; these two leave no logits to compare.
-        without_logits = ("predict_with_generate", "enable_liger_kernel")
+        without_logits = ("enable_liger_kernel", "use_liger_kernel")
         chosen["compute_accuracy"] = spec.stage is Stage.SFT and not any(
             spec.arguments.get(name) for name in without_logits
         )

@@ -1,9 +1,12 @@
 """From a fine-tuning request to the specs of the validation and the training child."""
 
+import sys
+from pathlib import Path
+
 from services.contracts.adaptation import TrainingType
 from services.contracts.errors import InvalidRequest
 from services.contracts.fine_tuning import HUB_DATASET_PREFIX
-from services.contracts.offline import OfflineHyperparameters
+from services.contracts.offline import OfflineHyperparameters, SupervisedHyperparameters
 from services.contracts.stages import Stage
 from services.contracts.training_rows import DataFormat
 from services.core.artifacts import Artifacts
@@ -12,6 +15,7 @@ from services.core.registry import ResolvedModel, source_of
 from services.trainer.fine_tune import FineTune
 from services.trainer.offline.spec import (
     DataSource,
+    GenerationSpec,
     Lora,
     Reference,
     TrainingFilesSpec,
@@ -85,7 +89,18 @@ def training_spec(tune: FineTune, artifacts: Artifacts) -> TrainingSpec:
         max_seq_len=settings.max_seq_length,
         warmup_ratio=settings.warmup_ratio,
         seed=tune.request.seed or 0,
+        generation=_generation(settings),
         arguments=settings.llamafactory,
+    )
+
+
+def _generation(settings: OfflineHyperparameters) -> GenerationSpec | None:
+    if not isinstance(settings, SupervisedHyperparameters) or settings.generation is None:
+        return None
+    return GenerationSpec(
+        max_tokens=settings.generation.max_tokens,
+        grader=settings.generation.grader,
+        python=Path(sys.executable),
     )
 
 

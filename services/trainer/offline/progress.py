@@ -6,7 +6,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch.distributed
-from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+from transformers import (
+    EarlyStoppingCallback,
+    TrainerCallback,
+    TrainerControl,
+    TrainerState,
+    TrainingArguments,
+)
 
 from services.trainer.errors import Diverged
 from services.trainer.offline.job_dir import (
@@ -17,12 +23,12 @@ from services.trainer.offline.job_dir import (
     mark_complete,
 )
 
-_METRICS = (
-    *("loss", "eval_loss", "eval_accuracy", "learning_rate", "grad_norm", "epoch"),
-    *("kl", "eval_kl", "sft_loss", "eval_sft_loss", "odds_ratio_loss", "eval_odds_ratio_loss"),
-)
+_METRICS = (*("loss", "learning_rate", "grad_norm", "epoch", "kl", "sft_loss", "odds_ratio_loss"),)
 _FAMILIES = ("rewards", "logps", "logits", "count")
-"""Of preference stages: ``rewards/chosen`` and so on, of a validation ``eval_rewards/chosen``."""
+"""Of preference stages: ``rewards/chosen`` and so on."""
+_EVALUATION = "eval_"
+_SPEED = ("_runtime", "_per_second", "_preparation_time")
+"""How the trainer's timings of an evaluation end."""
 _PROGRESS_SECONDS = 1.0
 
 
@@ -35,6 +41,7 @@ class Outcome:
     train_loss: float | None = None
     trained_tokens: int = 0
     train_seconds: float = 0.0
+    stopped_early: bool = False
 
 
 class ProgressCallback(TrainerCallback):  # type: ignore[misc]
@@ -160,6 +167,46 @@ class ProgressCallback(TrainerCallback):  # type: ignore[misc]
         self._context.reporter.progress(state.global_step, state.max_steps, eta)
 
 
+class Patience(EarlyStoppingCallback):  # type: ignore[misc]
+    """Ends a training after ``evaluations`` evaluations in a row without a better metric; counts on
+    where a checkpoint was written. ``stopped`` tells whether it did."""
+
+    def __init__(self, evaluations: int, context: Context) -> None:
+        super().__init__(early_stopping_patience=evaluations)
+        self.stopped = False
+        self._context = context
+
+    def on_train_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        super().on_train_begin(args, state, control, **kwargs)
+        kept = state.stateful_callbacks.get(type(self).__name__)
+        if isinstance(kept, dict):
+            self.early_stopping_patience_counter = kept["attributes"][
+                "early_stopping_patience_counter"
+            ]
+
+    def on_evaluate(
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        metrics: dict[str, float],
+        **kwargs: Any,
+    ) -> None:
+        super().on_evaluate(args, state, control, metrics, **kwargs)
+        if control.should_training_stop and not self.stopped:
+            self.stopped = True
+            if state.is_world_process_zero and state.global_step < state.max_steps:
+                self._context.reporter.message(
+                    f"stopped early at step {state.global_step}: {args.metric_for_best_model} has "
+                    f"not improved in {self.early_stopping_patience} evaluations",
+                    step=state.global_step,
+                )
+
+
 def _is_metric(name: str) -> bool:
-    family, slash, _ = name.removeprefix("eval_").partition("/")
+    if name.startswith(_EVALUATION):
+        return not name.endswith(_SPEED)
+    family, slash, _ = name.partition("/")
     return name in _METRICS or (bool(slash) and family in _FAMILIES)

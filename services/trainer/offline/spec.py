@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 
 from services.contracts.adaptation import TrainingType
 from services.contracts.chat_template import ChatTemplateKwargs
+from services.contracts.offline import AnswerGrader
 from services.contracts.stages import Stage
 from services.contracts.training_rows import DataFormat, RowKind
 from services.core.artifacts import ModelSource, SourceFile
@@ -61,6 +62,14 @@ class Lora(_Part):
     targets: list[str] | None = None
 
 
+class GenerationSpec(_Part):
+    """Answers to generate at every evaluation; ``python`` is the interpreter that grades them."""
+
+    max_tokens: int = Field(ge=1)
+    grader: AnswerGrader | None = None
+    python: Path
+
+
 class Reference(_Part):
     """The model that a preference method compares with, and an adapter over it."""
 
@@ -98,6 +107,7 @@ class TrainingSpec(_Part):
     max_seq_len: int = Field(default=2048, ge=16)
     warmup_ratio: float = Field(default=0.0, ge=0.0, le=1.0)
     seed: int = Field(default=42, ge=0)
+    generation: GenerationSpec | None = None
     arguments: dict[str, JsonValue] = Field(default_factory=dict)
     resume: bool = True
 
@@ -114,6 +124,7 @@ class TrainingSpec(_Part):
             "finetuning_type": self.method.value,
             "template": self.template,
             "eval_dataset": self.validation_data is not None,
+            "predict_with_generate": self.generation is not None,
             **self.stage_arguments,
         }
 

@@ -4,6 +4,7 @@ import json
 import os
 import platform
 import shutil
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -20,17 +21,20 @@ from services.core.artifacts import write_stop_tokens
 from services.trainer.errors import TrainingFailure
 from services.trainer.model_files import collect_model, name_base, remove_unfinished
 from services.trainer.offline.arguments import (
+    GENERATING,
     TrainingEnvironment,
     build_arguments,
     left_out_without_gpu,
 )
 from services.trainer.offline.catalogue import installed_catalogue
+from services.trainer.offline.generation import Generation, install_generation
+from services.trainer.offline.grading import grade_in_child
 from services.trainer.offline.job_dir import Context, newest_complete, remove_incomplete
 from services.trainer.offline.library import llamafactory_module, report_phases
 from services.trainer.offline.preparation import Preparation
-from services.trainer.offline.progress import Outcome, ProgressCallback
+from services.trainer.offline.progress import Outcome, Patience, ProgressCallback
 from services.trainer.offline.reward_classifier import convert_to_classifier
-from services.trainer.offline.spec import TrainingSpec
+from services.trainer.offline.spec import GenerationSpec, TrainingSpec
 from services.trainer.offline.trainers import install_trainers
 from services.trainer.step_metrics import write_step_metrics
 
@@ -46,7 +50,9 @@ def train(spec: TrainingSpec, preparation: Preparation, context: Context) -> Non
     arguments = build_arguments(spec, _environment(spec, preparation, context))
     if context.leads:
         write_stop_tokens(context.output_dir, preparation.stop_token_ids)
-    outcome = _run(spec.stage, arguments, context)
+    if spec.generation is not None:
+        install_generation(_generation(spec, spec.generation, preparation))
+    outcome = _run(spec, arguments, context)
     if context.leads:
         _finish(spec, arguments, outcome, preparation, context)
 
@@ -92,13 +98,28 @@ def _announce(spec: TrainingSpec, place: TrainingEnvironment, context: Context) 
         context.reporter.message(f"resuming from {path}", checkpoint=path)
 
 
-def _run(stage: Stage, arguments: dict[str, Any], context: Context) -> Outcome:
-    install_trainers(stage)
-    report_phases(stage, context.enter)
+def _generation(
+    spec: TrainingSpec, settings: GenerationSpec, preparation: Preparation
+) -> Generation:
+    return Generation(
+        max_tokens=settings.max_tokens,
+        options={name: spec.arguments[name] for name in GENERATING if name in spec.arguments},
+        stop_token_ids=tuple(preparation.stop_token_ids),
+        grade=partial(grade_in_child, settings.python, settings.grader),
+    )
+
+
+def _run(spec: TrainingSpec, arguments: dict[str, Any], context: Context) -> Outcome:
+    install_trainers(spec.stage)
+    report_phases(spec.stage, context.enter)
     callback = ProgressCallback(context)
-    llamafactory_module("train.tuner").run_exp(arguments, callbacks=[callback])
+    evaluations = spec.arguments.get("early_stopping_steps")
+    patience = Patience(evaluations, context) if isinstance(evaluations, int) else None
+    callbacks = [callback] if patience is None else [callback, patience]
+    llamafactory_module("train.tuner").run_exp(arguments, callbacks=callbacks)  # adds its own
     outcome = callback.outcome
-    if not 0 < outcome.max_steps == outcome.global_step:
+    outcome.stopped_early = patience is not None and patience.stopped
+    if not outcome.stopped_early and not 0 < outcome.max_steps == outcome.global_step:
         raise TrainingFailure(
             f"training ended at step {outcome.global_step} of {outcome.max_steps}"
         )
@@ -128,6 +149,7 @@ def _finish(
         stop_token_ids=preparation.stop_token_ids,
         global_step=outcome.global_step,
         max_steps=outcome.max_steps,
+        stopped_early=outcome.stopped_early,
         train_loss=outcome.train_loss,
         trained_tokens=outcome.trained_tokens,
         train_seconds=round(outcome.train_seconds, 3),

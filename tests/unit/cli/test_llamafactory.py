@@ -28,7 +28,7 @@ num_train_epochs: 3.0
 lr_scheduler_type: cosine
 """
 
-INFO = {
+INFO: dict[str, dict[str, Any]] = {
     "greetings": {"file_name": "greetings.json"},
     "sums": {
         "file_name": "sums.jsonl",
@@ -203,3 +203,19 @@ def test_merging_keeps_other_columns_for_validation_to_report(repository: Path) 
     (row,) = merged(read(repository, "sums"))
     assert (row["id"], row["system"]) == (7, "add")
     assert "input" not in row
+
+
+def test_generation_of_a_file_becomes_the_field(repository: Path) -> None:
+    submission = read(
+        repository,
+        "greetings",
+        "eval_dataset: greetings\npredict_with_generate: true\nmax_new_tokens: 64\nnum_beams: 2\n",
+    )
+
+    method = request_of(submission).method
+    assert method is not None
+    assert method.supervised is not None
+    generation = method.supervised.hyperparameters.generation
+    assert generation is not None
+    assert generation.max_tokens == 64
+    assert arguments(submission)["num_beams"] == 2

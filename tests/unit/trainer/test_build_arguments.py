@@ -39,6 +39,19 @@ def place(**changes: Any) -> TrainingEnvironment:
     return TrainingEnvironment(**(fields | changes))
 
 
+@pytest.mark.parametrize(("metric", "higher"), [(None, False), ("rouge-1", True), ("kl", False)])
+def test_the_best_checkpoint_has_the_direction_of_its_metric(
+    metric: str | None, higher: bool
+) -> None:
+    given = {"load_best_model_at_end": True, "metric_for_best_model": metric, "val_size": 0.5}
+    chosen = {name: value for name, value in given.items() if value is not None}
+
+    arguments = build_arguments(spec(arguments=chosen), place())
+
+    assert arguments["metric_for_best_model"] == (metric or "loss")
+    assert arguments["greater_is_better"] is higher
+
+
 def test_all_arguments_exist_in_llamafactory() -> None:
     arguments = build_arguments(
         spec(method=TrainingType.LORA, adapter=Path("/a"), warmup_ratio=0.1),

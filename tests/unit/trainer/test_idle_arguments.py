@@ -30,13 +30,14 @@ def check(
         ({"freeze_trainable_layers": 2}, {}, "training_type freeze, not with lora"),
         ({"metric_for_best_model": "loss"}, {}, "with a validation file only"),
         ({"eval_steps": 5}, {}, "with a validation file only"),
-        ({"max_new_tokens": 64}, {}, "with generation only"),
+        ({"num_beams": 4}, {}, "with generation only"),
+        ({"max_new_tokens": 64}, {}, "the request's field generation"),
         ({"interleave_probs": "0.5,0.5"}, {}, "with mix_strategy"),
         ({"pissa_iter": 4}, {}, "with pissa_init only"),
         ({"buffer_size": 4}, {}, "data are not streamed"),
         ({"image_max_pixels": 4}, {}, "only text is trained on"),
         ({"oft_rank": 4}, {}, "oft is not offered"),
-        ({"generation_max_length": 4}, {}, "max_new_tokens and num_beams take its place"),
+        ({"generation_max_length": 4}, {}, "generation.max_tokens and num_beams take its place"),
     ],
 )
 def test_an_argument_without_effect_is_refused_with_the_reason(
@@ -93,3 +94,40 @@ def test_template_variables_need_the_models_own_template() -> None:
         SupervisedHyperparameters(chat_template_kwargs={"a": True}, template="qwen3")
     with pytest.raises(ValidationError, match="text is read as it is"):
         PretrainingHyperparameters(chat_template_kwargs={"a": True})
+
+
+@pytest.mark.parametrize(
+    ("metric", "fields"),
+    [
+        ("loss", {}),
+        ("eval_accuracy", {}),
+        ("rouge-1", {"generation": {}}),
+        ("eval_score", {"generation": {"grader": {"type": "numeric"}}}),
+    ],
+)
+def test_the_best_checkpoint_is_chosen_by_a_reported_metric(
+    metric: str, fields: dict[str, Any]
+) -> None:
+    arguments = {"load_best_model_at_end": True, "metric_for_best_model": metric}
+    check(arguments, has_validation=True, **fields)
+
+
+@pytest.mark.parametrize(
+    ("metric", "fields"), [("rouge-1", {}), ("score", {"generation": {}}), ("lose", {})]
+)
+def test_a_metric_that_no_evaluation_reports_is_refused(
+    metric: str, fields: dict[str, Any]
+) -> None:
+    arguments = {"load_best_model_at_end": True, "metric_for_best_model": metric}
+    with pytest.raises(InvalidRequest, match=r"must be one of loss, accuracy") as raised:
+        check(arguments, has_validation=True, **fields)
+
+    assert raised.value.param == "llamafactory.metric_for_best_model"
+
+
+def test_generation_needs_a_validation_file_and_single_rows() -> None:
+    with pytest.raises(InvalidRequest, match="needs a validation file"):
+        check({}, generation={})
+    with pytest.raises(InvalidRequest, match="cannot be used with packing"):
+        check({"packing": True}, generation={}, has_validation=True)
+    check({"num_beams": 2, "val_size": 0.1}, generation={})

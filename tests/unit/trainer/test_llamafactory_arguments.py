@@ -141,8 +141,8 @@ def test_optimizers_without_their_packages_are_refused(key: str, value: JsonValu
     assert "the training runtime does not have" in refused(key, value).message
 
 
-@pytest.mark.parametrize("key", ["max_steps", "max_samples"])
-def test_a_job_that_trains_nothing_is_refused(key: str) -> None:
+@pytest.mark.parametrize("key", ["early_stopping_steps", "max_steps", "max_samples"])
+def test_a_limit_of_zero_is_refused(key: str) -> None:
     assert refused(key, 0).problem is ArgumentProblem.BAD_CHOICE
 
 

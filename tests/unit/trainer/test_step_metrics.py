@@ -57,3 +57,12 @@ def test_a_job_without_metrics_has_an_empty_table(tmp_path: Path) -> None:
     assert (tmp_path / STEP_METRICS).read_text().strip() == (
         "step,train_loss,train_accuracy,valid_loss,valid_mean_token_accuracy"
     )
+
+
+def test_further_metrics_of_evaluations_are_columns_after_those_of_openai(tmp_path: Path) -> None:
+    (row,) = rows_of(
+        tmp_path, {"step": 1, "eval_loss": 2.0, "eval_rouge-1": 0.5, "eval_rewards/chosen": 1.0}
+    )
+
+    assert list(row)[-2:] == ["valid_mean_token_accuracy", "valid_rouge-1"]
+    assert (row["valid_loss"], row["valid_rouge-1"]) == ("2.0", "0.5")
