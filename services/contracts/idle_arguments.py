@@ -36,7 +36,7 @@ def idle(key: str, stage: Stage, arguments: Mapping[str, Any]) -> str | None:
     return None
 
 
-_OFF: tuple[object, ...] = (None, False, "no", 0, "", "concat", [])
+_OFF: tuple[object, ...] = (None, False, "no", 0, "", [])
 """Values that ask for nothing."""
 
 _CHAT = (Stage.SFT, Stage.DPO, Stage.KTO, Stage.RM)
@@ -110,7 +110,7 @@ _NEEDED: dict[tuple[str, ...], tuple[frozenset[str], str]] = {
             {
                 *("batch_eval_metrics", "bf16_full_eval", "compute_accuracy"),
                 *("early_stopping_steps", "eval_accumulation_steps", "eval_delay"),
-                *("eval_on_each_dataset", "eval_on_start", "eval_steps", "eval_strategy"),
+                *("eval_on_start", "eval_steps", "eval_strategy"),
                 *("eval_use_gather_object", "fp16_full_eval", "greater_is_better"),
                 *("include_for_metrics", "load_best_model_at_end", "metric_for_best_model"),
                 *("per_device_eval_batch_size", "prediction_loss_only"),
@@ -132,7 +132,6 @@ _NEEDED: dict[tuple[str, ...], tuple[frozenset[str], str]] = {
         frozenset({"greater_is_better", "metric_for_best_model"}),
         "load_best_model_at_end or early_stopping_steps",
     ),
-    ("mix_strategy",): (frozenset({"interleave_probs"}), "mix_strategy interleave_*"),
     ("quantization_bit",): (
         frozenset({"double_quantization", "quantization_type"}),
         "quantization_bit",

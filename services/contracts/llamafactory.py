@@ -224,6 +224,8 @@ _PLATFORM_OWNED: dict[str, set[str]] = {
         "data_shared_file_system",
         "eval_dataset",
         "media_dir",
+        "interleave_probs",
+        "mix_strategy",
         "overwrite_cache",
         "streaming",
         "tokenized_path",
@@ -308,6 +310,7 @@ _WITHOUT_EFFECT: dict[str, set[str]] = {
         "skip_special_tokens"
     },
     "data are not streamed": {"buffer_size"},
+    "a job has one validation file": {"eval_on_each_dataset"},
     "the library does not read it": {"sortish_sampler"},
     "its training type oft is not offered": {"oft_*"},
     "its optimizer's package is not in the training runtime": {

@@ -1,17 +1,20 @@
 """LLaMA-Factory's named datasets: finding them in ``dataset_info.json``, and merging several."""
 
 import json
+from array import array
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import ijson
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from services.contracts.errors import InvalidRequest
 from services.contracts.training_rows import RowKind, unusable_column
+from temper.formats.mixing import Mixing, MixStrategy, drawn
 
 NAME = "dataset_info.json"
 DEFAULT_FOLDER = "data"
@@ -26,6 +29,8 @@ FORMAT_KEYS = frozenset(
 )
 
 Row = Mapping[str, Any]
+
+CONCATENATED = Mixing()
 
 
 class Columns(BaseModel):
@@ -169,31 +174,95 @@ def _unsupported(name: str, what: str) -> InvalidRequest:
     return InvalidRequest(f"dataset {name}: not supported: {what}")
 
 
-def merge(datasets: Sequence[Dataset], limit: int | None, target: Path, kind: RowKind) -> Path:
-    """Write the first ``limit`` rows of each dataset to ``target`` and return it: text as it is,
-    other kinds of rows in sharegpt format.
+def merge(
+    datasets: Sequence[Dataset],
+    limit: int | None,
+    target: Path,
+    kind: RowKind,
+    mixing: Mixing = CONCATENATED,
+) -> Path:
+    """Write the rows of the datasets to ``target`` and return it: text as it is, other kinds of
+    rows in sharegpt format.
 
-    Rows are streamed. Raises `InvalidRequest` with dataset and row number (from 0) for a row that
-    does not have its dataset's format.
+    Of each dataset, ``num_samples`` rows are drawn by the seed of ``mixing``, and the first
+    ``limit`` of them are mixed. Rows are streamed, or kept in files beside ``target`` where their
+    order changes. Raises `InvalidRequest` with dataset and row number (from 0) for a row that does
+    not have its dataset's format.
     """
-    with open(target, "w", encoding="utf-8") as out:
-        for dataset in datasets:
-            most = min((n for n in (dataset.entry.num_samples, limit) if n), default=None)
-            for number, row in enumerate(islice(_rows(dataset), most)):
-                try:
-                    if (
-                        isinstance(row, dict)
-                        and (unusable := unusable_column(row, kind)) is not None
-                    ):
-                        raise ValueError(unusable)
-                    converted = _convert(dataset, row, kind)
-                except (KeyError, TypeError, ValueError) as error:
-                    raise InvalidRequest(
-                        f"dataset {dataset.name}: row {number} does not have the declared format: "
-                        f"{error!r}"
-                    ) from error
-                out.write(json.dumps(converted, ensure_ascii=False) + "\n")
+    if mixing.strategy is MixStrategy.CONCAT and not any(d.entry.num_samples for d in datasets):
+        with open(target, "wb") as out:
+            for dataset in datasets:
+                out.writelines(_lines_of(dataset, kind, limit))
+        return target
+    with ExitStack() as stack:
+        parts = [
+            stack.enter_context(_Part.of(dataset, kind, limit, target.with_suffix(f".{number}")))
+            for number, dataset in enumerate(datasets)
+        ]
+        chosen = [
+            _chosen(dataset, len(part), limit, mixing.seed)
+            for dataset, part in zip(datasets, parts, strict=True)
+        ]
+        with open(target, "wb") as out:
+            for source, place in mixing.order([len(rows) for rows in chosen]):
+                out.write(parts[source].line(chosen[source][place]))
     return target
+
+
+def _chosen(dataset: Dataset, rows: int, limit: int | None, seed: int) -> Sequence[int]:
+    """The rows of a dataset that are mixed."""
+    if not rows:
+        raise InvalidRequest(f"dataset {dataset.name}: has no rows")
+    samples = dataset.entry.num_samples
+    picked: Sequence[int] = range(rows) if samples is None else drawn(rows, samples, seed)
+    return picked[:limit]
+
+
+class _Part:
+    """The converted rows of one dataset in a file, by their numbers; removed at the end."""
+
+    def __init__(self, path: Path, offsets: "array[int]") -> None:
+        self._path = path
+        self._offsets = offsets
+        self._file = open(path, "rb")  # noqa: SIM115 - closed at the exit
+
+    @classmethod
+    def of(cls, dataset: Dataset, kind: RowKind, limit: int | None, path: Path) -> "_Part":
+        """Write the rows; with ``num_samples`` all of them may be drawn."""
+        offsets = array("Q", [0])
+        with open(path, "wb") as out:
+            for line in _lines_of(dataset, kind, None if dataset.entry.num_samples else limit):
+                offsets.append(offsets[-1] + out.write(line))
+        return cls(path, offsets)
+
+    def __len__(self) -> int:
+        return len(self._offsets) - 1
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+        self._path.unlink()
+
+    def line(self, row: int) -> bytes:
+        """A row as a line of JSON."""
+        self._file.seek(self._offsets[row])
+        return self._file.read(self._offsets[row + 1] - self._offsets[row])
+
+
+def _lines_of(dataset: Dataset, kind: RowKind, limit: int | None) -> Iterator[bytes]:
+    """The first ``limit`` rows as lines of JSON."""
+    for number, row in enumerate(islice(_rows(dataset), limit)):
+        try:
+            if isinstance(row, dict) and (unusable := unusable_column(row, kind)) is not None:
+                raise ValueError(unusable)
+            converted = _convert(dataset, row, kind)
+        except (KeyError, TypeError, ValueError) as error:
+            raise InvalidRequest(
+                f"dataset {dataset.name}: row {number} does not have the declared format: {error!r}"
+            ) from error
+        yield (json.dumps(converted, ensure_ascii=False) + "\n").encode()
 
 
 def _rows(dataset: Dataset) -> Iterator[Row]:

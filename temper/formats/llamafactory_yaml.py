@@ -20,6 +20,7 @@ from services.contracts.offline import (
 )
 from services.contracts.stages import Stage
 from services.contracts.yaml_text import parse_yaml
+from temper.formats.mixing import Mixing
 
 MAX_YAML_CHARACTERS = 256 * 1024
 MAX_SEED = 2**31 - 1
@@ -38,6 +39,7 @@ class LlamaFactoryJob:
     eval_datasets: tuple[str, ...]
     dataset_dir: str | None
     hyperparameters: OfflineHyperparameters
+    mixing: Mixing
     seed: int
     notes: tuple[str, ...]
 
@@ -62,6 +64,9 @@ def parse_llamafactory_yaml(text: str) -> LlamaFactoryJob:
             raise InvalidRequest(f"the file has no {field}", param=field)
     dataset_dir = settings.pop("dataset_dir", None)
     seed = _seed(settings.pop("seed", None))
+    mixing = Mixing.parse(
+        settings.pop("mix_strategy", None), settings.pop("interleave_probs", None), seed
+    )
     template = settings.pop("template", None)
     method = TrainingType(settings.pop("finetuning_type", None) or _default("finetuning_type"))
     reference = _named_reference(settings)
@@ -95,6 +100,7 @@ def parse_llamafactory_yaml(text: str) -> LlamaFactoryJob:
             },
             beside,
         ),
+        mixing=mixing,
         seed=seed,
         notes=tuple(notes),
     )

@@ -12,6 +12,7 @@ from services.contracts.fine_tuning import (
 from services.contracts.offline import OfflineHyperparameters
 from temper.formats.llamafactory_datasets import Dataset, DatasetInfo, merge
 from temper.formats.llamafactory_yaml import LlamaFactoryJob, parse_llamafactory_yaml
+from temper.formats.mixing import Mixing
 from temper.submission.submission import LocalFile, Submission, SubmissionError
 
 PER_DATASET_LIMIT = "max_samples"
@@ -43,8 +44,10 @@ def _read(path: Path, text: str, scratch: Path) -> Submission:
         sources = {field: datasets[0].source for field, datasets in used.items()}
         return _submission(job, job.hyperparameters, sources)
     limit = job.hyperparameters.llamafactory.get(PER_DATASET_LIMIT)
+    # Every row of validation data counts once.
+    mixings = {"training_file": job.mixing, "validation_file": Mixing(seed=job.seed)}
     merged: dict[str, Path | str] = {
-        field: merge(datasets, limit, scratch / f"{field}.jsonl", kind)
+        field: merge(datasets, limit, scratch / f"{field}.jsonl", kind, mixings[field])
         for field, datasets in used.items()
     }
     return _submission(job, _without_limit(job.hyperparameters), merged)

@@ -205,6 +205,39 @@ def test_merging_keeps_other_columns_for_validation_to_report(repository: Path) 
     assert "input" not in row
 
 
+def test_datasets_are_interleaved_as_the_file_asks(repository: Path) -> None:
+    submission = read(repository, "greetings,sums", "mix_strategy: interleave_under\n")
+
+    answers = [row["conversations"][-1]["value"] for row in merged(submission)]
+    assert answers == ["hello", "2"]
+    assert not {"mix_strategy", "interleave_probs"} & arguments(submission).keys()
+    assert [path.name for path in (repository / "scratch").iterdir()] == ["training_file.jsonl"]
+
+
+def test_num_samples_draws_rows_by_the_seed(repository: Path) -> None:
+    info = {**INFO, "greetings": {**INFO["greetings"], "num_samples": 40}}
+    (repository / "data" / "dataset_info.json").write_text(json.dumps(info))
+    unlimited = TRAINING.replace("max_samples: 2", "")
+
+    def rows(seed: int) -> list[Any]:
+        path = repository / "examples" / "train_lora" / "sft.yaml"
+        path.write_text(unlimited.format(datasets="greetings") + f"seed: {seed}\n")
+        return merged(read_job_file(path, repository / "scratch"))
+
+    first = rows(1)
+    assert len(first) == 40
+    assert first == rows(1) != rows(2)
+
+
+def test_invalid_probabilities_are_named(repository: Path) -> None:
+    with pytest.raises(SubmissionError, match="interleave_probs has 3 values for 2 datasets"):
+        read(
+            repository,
+            "greetings,sums",
+            "mix_strategy: interleave_over\ninterleave_probs: 0.2,0.3,0.5\n",
+        )
+
+
 def test_generation_of_a_file_becomes_the_field(repository: Path) -> None:
     submission = read(
         repository,
