@@ -19,8 +19,11 @@ from services.trainer.offline.library import llamafactory_module
 ADAPTER_WEIGHTS = "adapter_model.safetensors"
 
 
-def install_trainers(stage: Stage) -> None:
-    """Make a stage of LLaMA-Factory use the corrected trainer, if it has one."""
+def install_trainers(stage: Stage, resume_from: str | None = None) -> None:
+    """Make a stage of LLaMA-Factory use the corrected trainer, if it has one.
+
+    ``resume_from`` is the checkpoint to resume from.
+    """
     workflow: Any = llamafactory_module(f"train.{stage.value}.workflow")
     match stage:
         case Stage.DPO:
@@ -30,7 +33,7 @@ def install_trainers(stage: Stage) -> None:
         case Stage.KTO:
             workflow.CustomKTOTrainer = kto_trainer()
         case Stage.RM:
-            workflow.PairwiseTrainer = reward_model_trainer()
+            workflow.PairwiseTrainer = reward_model_trainer(resume_from)
             workflow.load_model = _with_fixed_bias(workflow.load_model)
         case _:
             pass
@@ -131,11 +134,12 @@ def _kto_means(total: dict[str, float]) -> dict[str, float]:
     return means | {"kl": total["kl"] / max(total["batches"], 1.0)}
 
 
-def reward_model_trainer() -> Any:
+def reward_model_trainer(resume_from: str | None = None) -> Any:
     """The trainer of stage rm, with metrics, and with checkpoints that it can resume from.
 
     The original logs the loss alone. Its checkpoints hold the language model and the value head
     in files of their own, which it does not load again: training would continue from the base.
+    Of full and frozen models LLaMA-Factory drops the checkpoint to resume from with a warning.
     """
     original: Any = llamafactory_module("train.rm.trainer").PairwiseTrainer
     completing: Any = llamafactory_module("train.callbacks").FixValueHeadModelCallback
@@ -168,6 +172,10 @@ def reward_model_trainer() -> Any:
                 prefix = "eval_" if split == "eval" else ""
                 logs |= {f"{prefix}{name}": value for name, value in _pair_means(total).items()}
             super().log(logs, *args, **kwargs)
+
+        def train(self, resume_from_checkpoint: str | None = None, **kwargs: Any) -> Any:
+            chosen = resume_from_checkpoint or resume_from
+            return super().train(resume_from_checkpoint=chosen, **kwargs)
 
         def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
             load_value_head_model(model or self.model, Path(resume_from_checkpoint))

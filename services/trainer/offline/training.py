@@ -110,7 +110,7 @@ def _generation(
 
 
 def _run(spec: TrainingSpec, arguments: dict[str, Any], context: Context) -> Outcome:
-    install_trainers(spec.stage)
+    install_trainers(spec.stage, arguments["resume_from_checkpoint"])
     report_phases(spec.stage, context.enter)
     callback = ProgressCallback(context)
     evaluations = spec.arguments.get("early_stopping_steps")

@@ -55,6 +55,8 @@ def test_a_stage_reports_its_metrics_and_resumes_with_the_same_losses(
     losses = {entry["step"]: entry["loss"] for entry in whole.metrics() if "loss" in entry}
     again = {entry["step"]: entry["loss"] for entry in halved.metrics() if "loss" in entry}
     assert again == pytest.approx(losses, rel=1e-4)
+    reported_steps = [entry["step"] for entry in halved.metrics() if "loss" in entry]
+    assert reported_steps == sorted(set(reported_steps))  # nothing was trained again
     assert {path.suffix for path in (tmp_path / "whole" / result["model_dir"]).iterdir()} <= {
         ".json",
         ".jinja",
