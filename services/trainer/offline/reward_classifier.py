@@ -25,12 +25,15 @@ _HEAD_WEIGHT = "v_head.summary.weight"
 _STALE = ("*.safetensors", "*.safetensors.index.json", ADAPTER_CONFIG, "generation_config.json")
 
 
-def convert_to_classifier(directory: Path, base: Path, response_ends: list[int]) -> None:
+def convert_to_classifier(
+    directory: Path, base: Path, response_ends: list[int], chat_template: str | None = None
+) -> None:
     """Replace the content of a model folder by a sequence classifier that gives equal scores.
 
-    A score is that of a conversation's last token, as in training: the chat template of the
-    classifier leaves out what follows it, and padding is not among ``response_ends``. An
-    adapter is merged into ``base``. Raises TrainingFailure for an architecture without classifier.
+    A score is that of a conversation's last token, as in training: ``chat_template`` ends there,
+    and the model's own, where it is None, is made to leave out what follows. Padding is not among
+    ``response_ends``. An adapter is merged into ``base``. Raises TrainingFailure for an
+    architecture without classifier.
     """
     language_model = _language_model(directory, base)
     classifier = _classifier(language_model)
@@ -49,7 +52,10 @@ def convert_to_classifier(directory: Path, base: Path, response_ends: list[int])
     for path in converted.iterdir():
         path.replace(directory / path.name)
     converted.rmdir()
-    _end_with_response(directory)
+    if chat_template is None:
+        _end_with_response(directory)
+    else:
+        _set_chat_template(directory, chat_template)
 
 
 def _language_model(directory: Path, base: Path) -> PreTrainedModel:
@@ -91,10 +97,12 @@ def _end_with_response(directory: Path) -> None:
     if not path.exists():
         return
     template = path.read_text(encoding="utf-8")
-    path.write_text(
-        f"{{% set rendered %}}{template}{{% endset %}}{{{{ rendered.rstrip() }}}}",
-        encoding="utf-8",
-    )
+    ended = f"{{% set rendered %}}{template}{{% endset %}}{{{{ rendered.rstrip() }}}}"
+    _set_chat_template(directory, ended)
+
+
+def _set_chat_template(directory: Path, template: str) -> None:
+    (directory / CHAT_TEMPLATE).write_text(template, encoding="utf-8")
     settings = directory / "tokenizer_config.json"
     content = json.loads(settings.read_bytes())
     if content.pop("chat_template", None) is not None:  # it would win over the file

@@ -31,6 +31,7 @@ from services.trainer.offline.generation import Generation, install_generation
 from services.trainer.offline.grading import grade_in_child
 from services.trainer.offline.job_dir import Context, newest_complete, remove_incomplete
 from services.trainer.offline.library import llamafactory_module, report_phases
+from services.trainer.offline.named_template import chat_template_of
 from services.trainer.offline.preparation import Preparation
 from services.trainer.offline.progress import Outcome, Patience, ProgressCallback
 from services.trainer.offline.reward_classifier import convert_to_classifier
@@ -52,9 +53,18 @@ def train(spec: TrainingSpec, preparation: Preparation, context: Context) -> Non
         write_stop_tokens(context.output_dir, preparation.stop_token_ids)
     if spec.generation is not None:
         install_generation(_generation(spec, spec.generation, preparation))
+    # Before the training, so that a template that a reward model cannot keep is refused in time.
+    chat_template = _reward_template(spec, preparation)
     outcome = _run(spec, arguments, context)
     if context.leads:
-        _finish(spec, arguments, outcome, preparation, context)
+        _finish(spec, arguments, outcome, preparation, chat_template, context)
+
+
+def _reward_template(spec: TrainingSpec, preparation: Preparation) -> str | None:
+    """The chat template of a reward model that is trained with a named template."""
+    if spec.stage is not Stage.RM or spec.template is None:
+        return None
+    return chat_template_of(spec.template, preparation.model, spec.arguments)
 
 
 def _environment(
@@ -131,12 +141,14 @@ def _finish(
     arguments: dict[str, Any],
     outcome: Outcome,
     preparation: Preparation,
+    chat_template: str | None,
     context: Context,
 ) -> None:
     model = collect_model(context.output_dir, preparation.stop_token_ids)
     name_base(model.directory, spec.model)
     if spec.stage is Stage.RM:
-        convert_to_classifier(model.directory, preparation.model, preparation.stop_token_ids)
+        ends = preparation.stop_token_ids
+        convert_to_classifier(model.directory, preparation.model, ends, chat_template)
     elif spec.method is not TrainingType.LORA:
         restore_precision(model.directory, preparation.model)
     shutil.rmtree(context.data_dir, ignore_errors=True)

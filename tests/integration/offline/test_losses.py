@@ -8,6 +8,7 @@ import torch
 from torch.nn.functional import logsigmoid
 
 from services.contracts.stages import Stage
+from services.trainer.errors import TrainingFailure
 from tests.support.offline import OfflineJob, rows_of
 
 BETA = 0.1
@@ -172,11 +173,18 @@ def test_a_trained_reward_model_is_a_classifier_with_the_trainers_scores(
     from services.rewards.reward_models.classifier import Classifier
     from services.trainer.offline.trainers import load_value_head_model
 
-    for method in ("full", "lora"):
-        folder = tmp_path / method
-        job = OfflineJob(folder, base, Stage.RM, method=method, arguments={"save_steps": 4})
+    # The named templates train on the line breaks after the end of a turn.
+    for method, template in (
+        ("full", None),
+        ("lora", None),
+        ("full", "chatml"),
+        ("full", "alpaca"),
+    ):
+        folder = tmp_path / f"{method}-{template}"
+        changes: dict[str, Any] = {"method": method, "template": template, "max_seq_len": 320}
+        job = OfflineJob(folder, base, Stage.RM, **changes, arguments={"save_steps": 4})
         result = job.run()
-        trained = OfflineJob(tmp_path / f"{method}-again", base, Stage.RM, method=method)
+        trained = OfflineJob(folder.with_suffix(".again"), base, Stage.RM, **changes)
         trainer = trained.trainer(monkeypatch)
         load_value_head_model(trainer.model, folder / "output/checkpoint-4")
         batch = a_batch(trainer)
@@ -196,3 +204,14 @@ def test_a_trained_reward_model_is_a_classifier_with_the_trainers_scores(
         assert classifier.score(conversations) == pytest.approx(
             torch.cat(scores).tolist(), abs=1e-5
         )
+
+
+def test_a_template_that_a_reward_model_cannot_keep_is_refused_before_training(
+    base: Path, tmp_path: Path
+) -> None:
+    job = OfflineJob(tmp_path, base, Stage.RM, template="qwen3")
+
+    with pytest.raises(TrainingFailure, match="qwen3 cannot be written"):
+        job.run()
+
+    assert not list(tmp_path.glob("output/checkpoint-*"))
