@@ -20,6 +20,8 @@ from services.api.indexing.routes import router as indexing
 from services.api.jobs.artifacts import router as artifacts
 from services.api.jobs.removal import Retention
 from services.api.jobs.routes import router as jobs
+from services.api.merges.routes import models as model_merges
+from services.api.merges.routes import router as merges
 from services.api.metrics import create_registry
 from services.api.models.routes import router as models
 from services.api.proxy import Upstream
@@ -75,7 +77,7 @@ def create_api(settings: ApiSettings) -> DirectRoutes:
     install_database_errors(app)
     app.state.context = context
     proxies = [tool_router(tool) for tool in tools]
-    training = (models, graders, fine_tuning)
+    training = (models, model_merges, merges, graders, fine_tuning)
     generation = (evaluations, rollouts, batches, *TRAJECTORIES)
     for router in (*proxies, files, *training, *generation, indexing, jobs, artifacts):
         app.include_router(router)

@@ -303,3 +303,9 @@ SEARCH: dict[str, Example] = {
         "value": {"query": "sort a list in place", "topk": 5, "highlights": True},
     },
 }
+
+
+MERGE: dict[str, Example] = {
+    "default": {"summary": "A model named ft:...:merged:...", "value": {}},
+    "named": {"summary": "With a suffix of your own", "value": {"suffix": "support-v2"}},
+}

@@ -9,6 +9,7 @@ from services.contracts.adaptation import TrainingType
 from services.contracts.base import JsonObject, Request, Resource
 from services.contracts.integrations import Integration
 from services.contracts.jobs import JobRequest, JobState
+from services.contracts.models import Suffix
 from services.contracts.offline import (
     DpoMethod,
     KtoMethod,
@@ -125,7 +126,7 @@ class CreateFineTuningJob(JobRequest):
         description="A file id, or hf://datasets/<owner>/<name>.", examples=["file-abc123"]
     )
     validation_file: FileReference | None = None
-    suffix: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._-]{1,64}$")] | None = None
+    suffix: Suffix | None = None
     seed: StrictInt | None = Field(default=None, ge=0, le=2**31 - 1)
     method: Method | None = None
     hyperparameters: SupervisedHyperparameters | None = Field(

@@ -33,6 +33,7 @@ class JobKind(StrEnum):
     ROLLOUT = "rollout"
     INDEXING = "indexing"
     BATCH = "batch"
+    MERGE = "merge"
 
 
 class JobError(Resource):

@@ -20,6 +20,10 @@ HubName = Annotated[
 """A model hub repository: ``name`` or ``owner/name``."""
 
 
+Suffix = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._-]{1,64}$")]
+"""The part of a trained model's name that its client chooses."""
+
+
 class ModelKind(StrEnum):
     """How a model's weights are stored."""
 
@@ -52,15 +56,22 @@ class RegisterModel(Request):
 
 
 class Lineage(Resource):
-    """Provenance of a trained model, sufficient to train it again."""
+    """Provenance of a trained model, sufficient to train it again.
+
+    A merged model has the ``parent`` that was merged and the data and arguments of its training,
+    if that was trained here.
+    """
 
     job_id: str
     parent: str
-    training_file: str
+    merged: bool = Field(default=False, description="Merged from the parent, not trained.")
+    training_file: str | None = None
     training_file_sha256: str | None = None
     validation_file: str | None = None
-    seed: int
-    arguments: JsonObject = Field(description="Arguments of the training library.")
+    seed: int | None = None
+    arguments: JsonObject = Field(
+        default_factory=dict, description="Arguments of the training library."
+    )
     stop_token_ids: list[int] = Field(
         default_factory=list, description="Tokens that end a response, as trained."
     )

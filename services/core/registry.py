@@ -13,6 +13,7 @@ from services.contracts.errors import InvalidRequest, NotFound
 from services.contracts.fine_tuning import CreateFineTuningJob
 from services.contracts.models import Lineage, ModelKind
 from services.core.artifacts import (
+    VALUE_HEAD,
     Artifacts,
     ModelSource,
     ServingNeeds,
@@ -36,6 +37,12 @@ class ResolvedModel:
     adapter: Path | None = None
     stop_token_ids: tuple[int, ...] = ()
     needs_merge: bool = False
+
+    @property
+    def value_head(self) -> Path | None:
+        """The folder of a reward model that is not a classifier yet: a checkpoint."""
+        folder = self.adapter or self.weights.path
+        return folder if folder is not None and (folder / VALUE_HEAD).is_file() else None
 
 
 def get_model_row(session: Session, model_id: str, param: str | None = None) -> ModelRow:
@@ -125,6 +132,12 @@ def register_trained(session: Session, model: TrainedModel) -> None:
         )
     )
     session.flush()
+
+
+def trained_model_name(parent: str, suffix: str | None, job_id: str) -> str:
+    """OpenAI's form, ft:<base>:<organization>:<suffix>:<id>, with the first base of a chain."""
+    base = parent.removeprefix("ft:").rsplit(":", 3)[0] if parent.startswith("ft:") else parent
+    return f"ft:{base}:temper:{suffix or ''}:{job_id.rpartition('-')[2][:8]}"
 
 
 _NAME = re.compile(r"(?P<job>ftjob-[0-9a-f]{24}):step-(?P<step>[0-9]{1,9})")

@@ -3,7 +3,6 @@
 from sqlalchemy.orm import Session
 
 from services.contracts.engine import VllmOptions
-from services.contracts.errors import InvalidRequest
 from services.contracts.models import RemoteModel
 from services.core.artifacts import Artifacts
 from services.core.process.runtimes import find_runtime
@@ -12,6 +11,7 @@ from services.core.worker.settings import WorkerSettings
 from services.evaluator.serving import ENDPOINT_KEY, Adapter, LocalModel, RemoteEndpoint
 
 RUNTIME = "vllm"
+MERGING_RUNTIME = "training"
 
 
 def model_of(
@@ -21,12 +21,6 @@ def model_of(
     if isinstance(model, RemoteModel):
         return RemoteEndpoint(base_url=model.base_url, model=model.model)
     resolved = resolve_model(session, model, settings.models_folder, Artifacts(settings.home))
-    if resolved.needs_merge:
-        raise InvalidRequest(
-            f"adapter {resolved.id!r} trains more than LoRA matrices (modules_to_save or DoRA); "
-            "vLLM serves it only merged into its base",
-            param="model",
-        )
     return LocalModel(
         path=resolved.weights.path,
         hub_id=resolved.weights.hub_id,
@@ -34,6 +28,11 @@ def model_of(
         adapter=(Adapter(name=resolved.id, path=resolved.adapter) if resolved.adapter else None),
         stop_token_ids=list(resolved.stop_token_ids),
         runtime_python=find_runtime(settings.runtimes_folder, RUNTIME).python,
+        merging_python=(
+            find_runtime(settings.runtimes_folder, MERGING_RUNTIME).python
+            if resolved.needs_merge
+            else None
+        ),
         options=options,
     )
 

@@ -12,6 +12,8 @@ from services.contracts.errors import JobFailed
 from services.contracts.models import HubName, RemoteModel
 from services.core.artifacts import ModelSource
 from services.core.process.reporter import Reporter
+from services.inference.merging.merged import merged_model
+from services.inference.merging.spec import AdapterMerge
 from services.inference.vllm.launch import NO_ROUTES, Routes
 from services.inference.vllm.server import StartupProgress, VllmFailed, VllmServer
 
@@ -43,6 +45,10 @@ class LocalModel(_Strict):
         default_factory=list, description="Tokens that end a response beside those of the files."
     )
     runtime_python: Path = Field(description="The interpreter of the vllm runtime.")
+    merging_python: Path | None = Field(
+        default=None,
+        description="That of the training runtime, for an adapter that vLLM serves merged only.",
+    )
     options: VllmOptions = Field(default_factory=VllmOptions)
 
     @model_validator(mode="after")
@@ -74,8 +80,8 @@ async def served(
     Entering raises ``JobFailed`` with the code ``engine_start_failed`` when the model cannot be
     served.
     """
+    source, adapter = await _loadable(model, job_dir, reporter)
     reporter.phase("loading_model")
-    adapter = model.adapter
     base_name = f"base-of-{adapter.name}" if adapter else "model"
 
     def tell(progress: StartupProgress) -> None:
@@ -84,7 +90,7 @@ async def served(
 
     server = VllmServer(
         model.runtime_python,
-        ModelSource(path=model.path, hub_id=model.hub_id, revision=model.revision),
+        source,
         base_name,
         [(adapter.name, adapter.path)] if adapter else [],
         job_dir,
@@ -101,3 +107,18 @@ async def served(
             failure.retryable = error.retryable
             raise failure from error
         yield Served(server, adapter.name if adapter else base_name)
+
+
+async def _loadable(
+    model: LocalModel, job_dir: Path, reporter: Reporter
+) -> tuple[ModelSource, Adapter | None]:
+    """The weights and the adapter that vLLM loads; no adapter where it is merged."""
+    source = ModelSource(path=model.path, hub_id=model.hub_id, revision=model.revision)
+    if model.adapter is None or model.merging_python is None:
+        return source, model.adapter
+    reporter.phase("merging")
+    merge = AdapterMerge(
+        base=source, adapter=model.adapter.path, stop_token_ids=model.stop_token_ids
+    )
+    folder = await merged_model(model.merging_python, merge, job_dir)
+    return ModelSource(path=folder), None

@@ -1,15 +1,21 @@
-"""The trainer's worker, for fine-tuning jobs: ``python -m services.trainer``."""
+"""The trainer's worker, for fine-tuning and merge jobs: ``python -m services.trainer``."""
 
-from services.core.jobs.queues import TRAINING
-from services.core.worker.main import run_worker
+from services.core.jobs.queues import MERGE, TRAINING
+from services.core.worker.handler import ServedKind
+from services.core.worker.main import serve_kinds
 from services.core.worker.settings import WorkerSettings
 from services.trainer.handler import FineTuningHandler
+from services.trainer.merging.handler import MergeHandler
 
 
 def main() -> None:
-    """Serve fine-tuning jobs until a signal ends the process."""
+    """Serve jobs of both kinds until a signal ends the process."""
     settings = WorkerSettings()
-    run_worker(FineTuningHandler(settings), TRAINING, settings)
+    kinds = [
+        ServedKind(MergeHandler(settings), MERGE),
+        ServedKind(FineTuningHandler(settings), TRAINING),
+    ]
+    serve_kinds(kinds, settings)
 
 
 if __name__ == "__main__":

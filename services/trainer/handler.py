@@ -17,7 +17,13 @@ from services.core.jobs.claims import Claim
 from services.core.jobs.job import Job
 from services.core.operator_environment import OperatorEnvironment
 from services.core.process.runtimes import find_runtime
-from services.core.registry import ResolvedModel, TrainedModel, register_trained, resolve_model
+from services.core.registry import (
+    ResolvedModel,
+    TrainedModel,
+    register_trained,
+    resolve_model,
+    trained_model_name,
+)
 from services.core.worker.handler import Launch
 from services.core.worker.settings import WorkerSettings
 from services.datasets.validate import validation_command
@@ -133,7 +139,7 @@ class FineTuningHandler:
         request = tune.request
         is_adapter = trained.kind is TrainingType.LORA
         return TrainedModel(
-            id=_model_name(request.model, request.suffix, tune.job.id),
+            id=trained_model_name(request.model, request.suffix, tune.job.id),
             kind=ModelKind.ADAPTER if is_adapter else ModelKind.FULL,
             base=tune.model.base if is_adapter else None,
             path=trained.model_dir,
@@ -150,9 +156,3 @@ class FineTuningHandler:
                 library_versions=trained.library_versions,
             ),
         )
-
-
-def _model_name(parent: str, suffix: str | None, job_id: str) -> str:
-    """OpenAI's form, ft:<base>:<organization>:<suffix>:<id>, with the first base of a chain."""
-    base = parent.removeprefix("ft:").rsplit(":", 3)[0] if parent.startswith("ft:") else parent
-    return f"ft:{base}:temper:{suffix or ''}:{job_id.rpartition('-')[2][:8]}"

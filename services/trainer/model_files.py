@@ -56,6 +56,14 @@ def collect_model(output_dir: Path, stop_token_ids: list[int]) -> FinishedModel:
     return FinishedModel(directory)
 
 
+def copy_model(checkpoint: Path, target: Path) -> None:
+    """Copy the model of a checkpoint, without the state of its training."""
+    target.mkdir(parents=True)
+    for pattern in _MODEL_FILES:
+        for path in checkpoint.glob(pattern):
+            shutil.copy(path, target / path.name)
+
+
 def name_base(directory: Path, base: ModelSource) -> None:
     """Make an adapter name its base's hub repository instead of this host's cache folder."""
     path = directory / ADAPTER_CONFIG

@@ -7,6 +7,7 @@ from services.contracts.fine_tuning import FineTuningJob, MemoryEstimate
 from services.contracts.indexes import IndexBuildMetrics, IndexingJob
 from services.contracts.jobs import Event, Job, JobState, JobStatus, Progress
 from services.contracts.jobs import JobKind as Kind
+from services.contracts.merges import Merge
 from services.contracts.rollouts import RewardSpread, Rollout, RolloutStatistics
 from temper.cli.units import age, clock, duration, number, size
 
@@ -26,6 +27,7 @@ RESOURCES = {
     Kind.ROLLOUT.value: "/v1/rollouts",
     Kind.INDEXING.value: "/v1/indexing/jobs",
     Kind.BATCH.value: "/v1/batches",
+    Kind.MERGE.value: "/v1/merges",
 }
 
 
@@ -127,6 +129,8 @@ def _own_fields(job: JobState) -> dict[str, str | None]:
                 "version": job.version,
                 **build,
             }
+        case Merge():
+            return {"model": job.model, "merged model": job.merged_model}
     return {}
 
 

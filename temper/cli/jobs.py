@@ -163,6 +163,8 @@ def full_job(client: Temper, kind: str, job_id: str) -> JobState:
             return client.rollouts.get(job_id)
         case JobKind.INDEXING:
             return client.indexing.get(job_id)
+        case JobKind.MERGE:
+            return client.merges.get(job_id)
     return client.jobs.get(job_id)
 
 

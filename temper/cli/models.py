@@ -5,8 +5,10 @@ from typing import Annotated
 import typer
 from pydantic import ValidationError
 
+from services.contracts.merges import CreateMerge
 from services.contracts.models import Model, RegisterModel
 from temper.cli.gateway import connect
+from temper.cli.jobs import print_job
 from temper.cli.output import JsonOption, Output
 from temper.cli.units import age
 
@@ -68,6 +70,24 @@ def register(
 
 
 @app.command()
+def merge(
+    model_id: ModelName,
+    suffix: Annotated[str, typer.Option(help="Part of the merged model's name.")] = "merged",
+    as_json: JsonOption = False,
+) -> None:
+    """Merge an adapter into its base; a job registers the result."""
+    out = Output(as_json)
+    try:
+        request = CreateMerge(model=model_id, suffix=suffix)
+    except ValidationError as error:
+        raise typer.BadParameter(f"{suffix!r} is not a suffix", param_hint="--suffix") from error
+    with connect() as client:
+        job = client.merges.create(request)
+    print_job(out, job)
+    out.note(f"follow with: temper logs -f {job.id}", "dim")
+
+
+@app.command()
 def delete(model_id: ModelName, as_json: JsonOption = False) -> None:
     """Unregister a model; its files stay."""
     out = Output(as_json)
@@ -99,10 +119,12 @@ def _print(out: Output, model: Model) -> None:
             "hub": model.hub_id,
             "revision": model.revision,
             "created": age(model.created),
-            "trained by": lineage.job_id if lineage else None,
+            "merged by" if lineage and lineage.merged else "trained by": lineage.job_id
+            if lineage
+            else None,
             "from": lineage.parent if lineage else None,
             "data": lineage.training_file if lineage else None,
             "data sha256": lineage.training_file_sha256 if lineage else None,
-            "seed": str(lineage.seed) if lineage else None,
+            "seed": str(lineage.seed) if lineage and lineage.seed is not None else None,
         }
     )

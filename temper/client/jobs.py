@@ -12,6 +12,7 @@ from services.contracts.evaluations import CreateEvaluation, Evaluation, SampleR
 from services.contracts.fine_tuning import Checkpoint, CreateFineTuningJob, FineTuningJob
 from services.contracts.indexes import CreateIndexingJob, IndexingJob
 from services.contracts.jobs import Event, Job, JobKind, JobState, JobStatus
+from services.contracts.merges import CreateMerge, Merge, MergeModel
 from services.contracts.rollouts import CreateRollout, Rollout
 from temper.client import pages
 from temper.client.errors import WaitTimedOut
@@ -187,6 +188,21 @@ class Indexing(JobResource[CreateIndexingJob, IndexingJob]):
     path = "/v1/indexing/jobs"
     resource = IndexingJob
     page_type = Page[IndexingJob]
+
+
+class Merges(JobResource[CreateMerge, Merge]):
+    """``/v1/merges``."""
+
+    path = "/v1/merges"
+    resource = Merge
+    page_type = Page[Merge]
+
+    def create(self, request: CreateMerge) -> Merge:
+        """Submit a job."""
+        body = MergeModel(
+            suffix=request.suffix, priority=request.priority, metadata=request.metadata
+        )
+        return self._transport.post(_path("/v1/models", request.model, "merge"), Merge, body)
 
 
 def _path(collection: str, job_id: str, *below: str) -> str:

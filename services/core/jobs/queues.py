@@ -32,8 +32,9 @@ EVALUATION = QueueNames(validation="evaluation.validation", work="evaluation")
 ROLLOUT = QueueNames(validation="rollout.validation", work="rollout")
 INDEXING = QueueNames(validation="index.validation", work="index")
 BATCH = QueueNames(validation="batch.validation", work="batch")
+MERGE = QueueNames(validation="merge.validation", work="merge")
 
-_PAIRS = (TRAINING, EVALUATION, ROLLOUT, INDEXING, BATCH)
+_PAIRS = (TRAINING, EVALUATION, ROLLOUT, INDEXING, BATCH, MERGE)
 ALL_QUEUES = tuple(name for pair in _PAIRS for name in pair.both)
 
 

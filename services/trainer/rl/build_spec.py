@@ -64,7 +64,7 @@ def online_task(
     if tune.model.adapter is not None and not lora:
         raise InvalidRequest("an adapter is trained further with training_type lora", param="model")
     if tune.model.needs_merge:
-        message = f"adapter {tune.model.id!r} cannot be served without being merged into its base"
+        message = f"vLLM serves adapter {tune.model.id!r} merged into its base only: merge it first"
         raise InvalidRequest(message, param="model")
     return OnlineTask(
         job_id=tune.job.id,

@@ -1,0 +1,48 @@
+"""Merge requests: validation, the job, and its view."""
+
+from sqlalchemy.orm import Session
+
+from services.api.jobs.view import state_fields
+from services.api.settings import ApiSettings
+from services.contracts.errors import InvalidRequest
+from services.contracts.jobs import JobKind
+from services.contracts.merges import CreateMerge, Merge, MergeModel
+from services.core.artifacts import Artifacts
+from services.core.jobs.job import Job, NewJob
+from services.core.jobs.queues import MERGE
+from services.core.jobs.store import create_job
+from services.core.registry import resolve_model
+
+
+def merge_request(model_id: str, body: MergeModel) -> CreateMerge:
+    """The request of the job for a model."""
+    return CreateMerge(
+        model=model_id,
+        suffix=body.suffix,
+        gpus=0,
+        priority=body.priority,
+        metadata=body.metadata,
+    )
+
+
+def create_merge(session: Session, request: CreateMerge, settings: ApiSettings) -> Job:
+    """Queue the job; raises `NotFound`, and `InvalidRequest` where nothing can be merged."""
+    artifacts = Artifacts(settings.home)
+    model = resolve_model(session, request.model, settings.models_folder, artifacts)
+    if model.adapter is None and model.value_head is None:
+        raise InvalidRequest(
+            f"{request.model!r} is neither an adapter nor a checkpoint of a reward model",
+            param="id",
+            code="nothing_to_merge",
+        )
+    return create_job(session, NewJob.of(JobKind.MERGE, "merge", MERGE, request, request.gpus))
+
+
+def merge_view(job: Job) -> Merge:
+    """The wire view of a merge job."""
+    request = CreateMerge.model_validate(job.request)
+    return Merge(
+        model=request.model,
+        merged_model=(job.result or {}).get("merged_model"),
+        **state_fields(job),
+    )

@@ -1,0 +1,1 @@
+"""Adapters that engines cannot apply, merged into their base."""

@@ -1,0 +1,66 @@
+"""The merge itself, with PEFT; imported by children in the training runtime only."""
+
+from pathlib import Path
+
+import torch
+from peft import PeftModel
+from safetensors import safe_open
+from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
+
+_VOCABULARY = ("embed_tokens.weight", "lm_head.weight")
+
+
+def merge_adapter(
+    base: Path | str,
+    adapter: Path,
+    target: Path,
+    stop_token_ids: list[int],
+    revision: str | None = None,
+) -> None:
+    """Write the merged model and its tokenizer to ``target``.
+
+    The model has the base's data type, and generation stops at ``stop_token_ids`` beside its own
+    tokens. ``base`` is a folder, or a hub repository at ``revision``. Raises ValueError for an
+    adapter with weights that are not finite.
+    """
+    model = AutoModelForCausalLM.from_pretrained(
+        str(base), revision=revision, dtype="auto", trust_remote_code=False, use_safetensors=True
+    )
+    rows = _trained_vocabulary(adapter)
+    if rows is not None and rows != model.get_input_embeddings().weight.shape[0]:
+        model.resize_token_embeddings(rows)
+    merged = PeftModel.from_pretrained(model, str(adapter)).merge_and_unload(safe_merge=True)
+    _untie(merged)
+    _stop_at(merged, stop_token_ids)
+    merged.save_pretrained(target)
+    has_tokenizer = (adapter / "tokenizer_config.json").is_file()
+    tokenizer = AutoTokenizer.from_pretrained(
+        str(adapter if has_tokenizer else base),
+        revision=None if has_tokenizer else revision,
+        trust_remote_code=False,
+    )
+    tokenizer.save_pretrained(target)
+
+
+def _trained_vocabulary(adapter: Path) -> int | None:
+    """Rows of the embeddings that an adapter holds; None if it holds none."""
+    for path in adapter.glob("*.safetensors"):
+        with safe_open(path, "pt") as file:
+            for name in file.keys():  # noqa: SIM118
+                if name.endswith(_VOCABULARY):
+                    return int(file.get_slice(name).get_shape()[0])
+    return None
+
+
+def _untie(model: PreTrainedModel) -> None:
+    """Store both embeddings where training has told them apart."""
+    inputs, outputs = model.get_input_embeddings(), model.get_output_embeddings()
+    if model.config.tie_word_embeddings and not torch.equal(inputs.weight, outputs.weight):
+        model.config.tie_word_embeddings = False
+
+
+def _stop_at(model: PreTrainedModel, token_ids: list[int]) -> None:
+    settings = model.generation_config
+    known = settings.eos_token_id
+    known = known if isinstance(known, list) else [] if known is None else [known]
+    settings.eos_token_id = list(dict.fromkeys([*known, *token_ids])) or None

@@ -1,0 +1,1 @@
+"""Merge jobs: an adapter merged into its base, a reward model's checkpoint made a classifier."""

@@ -1,0 +1,75 @@
+"""The merging child.
+
+    python -m services.trainer.merging JOB_DIR
+
+in the training runtime. Leaves the model in ``model`` and its result in ``result.json``; after a
+kill it begins again.
+"""
+
+import platform
+import shutil
+import sys
+import traceback
+from importlib import import_module
+from importlib.metadata import version
+from pathlib import Path
+
+from services.core.process.reporter import Reporter, succeeded_before
+from services.trainer.errors import explain
+from services.trainer.merging.spec import SPEC, MergeSpec
+
+MODEL = "model"
+_LIBRARIES = ("torch", "transformers", "peft")
+
+
+def main() -> int:
+    job_dir = Path(sys.argv[1]).resolve()
+    if succeeded_before(job_dir):
+        return 0
+    reporter = Reporter(job_dir)
+    try:
+        reporter.phase("starting")
+        spec = MergeSpec.model_validate_json((job_dir / SPEC).read_bytes())
+        _merge(spec, job_dir, reporter)
+    except Exception as error:
+        traceback.print_exc()
+        failure = explain(error, "loading_model")
+        reporter.fail(failure.code, failure.message, failure.param)
+        return 1
+    reporter.finish(
+        model_dir=MODEL,
+        stop_token_ids=spec.stop_token_ids,
+        library_versions={"python": platform.python_version()}
+        | {name: version(name) for name in _LIBRARIES},
+    )
+    return 0
+
+
+def _merge(spec: MergeSpec, job_dir: Path, reporter: Reporter) -> None:
+    partial = job_dir / f"{MODEL}.partial"
+    shutil.rmtree(partial, ignore_errors=True)
+    shutil.rmtree(job_dir / MODEL, ignore_errors=True)
+    # Imported late: it takes seconds.
+    base = import_module("services.trainer.hub").model_folder(spec.model, job_dir, reporter.phase)
+    reporter.phase("merging")
+    if spec.value_head is not None:
+        _make_classifier(spec, spec.value_head, base, partial)
+    elif spec.adapter is not None:
+        weights = import_module("services.inference.merging.weights")
+        weights.merge_adapter(base, spec.adapter, partial, spec.stop_token_ids)
+    partial.rename(job_dir / MODEL)
+
+
+def _make_classifier(spec: MergeSpec, checkpoint: Path, base: Path, target: Path) -> None:
+    model_files = import_module("services.trainer.model_files")
+    model_files.copy_model(checkpoint, target)
+    template = None
+    if spec.template is not None:
+        named = import_module("services.trainer.offline.named_template")
+        template = named.chat_template_of(spec.template, base, spec.arguments)
+    classifier = import_module("services.trainer.offline.reward_classifier")
+    classifier.convert_to_classifier(target, base, spec.stop_token_ids, template)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,106 @@
+"""Merged models compute what the unmerged ones did."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from services.contracts.stages import Stage
+from services.core.process.reporter import RESULT
+from tests.support.offline import OfflineJob, rows_of
+
+STOP = 7
+
+
+def save_adapter(base: Path, folder: Path, added_tokens: int, **settings: Any) -> torch.Tensor:
+    """Save an adapter with random weights; return its logits."""
+    from peft import LoraConfig, get_peft_model
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    torch.manual_seed(0)
+    tokenizer = AutoTokenizer.from_pretrained(base)
+    model = AutoModelForCausalLM.from_pretrained(base)
+    if added_tokens:
+        tokenizer.add_tokens([f"<new{number}>" for number in range(added_tokens)])
+        model.resize_token_embeddings(len(tokenizer))
+    adapted = get_peft_model(model, LoraConfig(r=4, target_modules="all-linear", **settings))
+    for name, weight in adapted.named_parameters():
+        if weight.requires_grad:
+            weight.data += 0.1 * torch.rand_like(weight) * (1 if "lora" in name else 0.1)
+    adapted.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    with torch.inference_mode():
+        logits: torch.Tensor = adapted.eval()(probe(len(tokenizer))).logits
+    return logits
+
+
+def probe(vocabulary: int) -> torch.Tensor:
+    """Token ids, the newest token among them."""
+    return torch.tensor([[1, 2, 3, vocabulary - 1]])
+
+
+@pytest.mark.parametrize(
+    ("settings", "added_tokens"),
+    [
+        ({"use_dora": True}, 0),
+        ({"modules_to_save": ["embed_tokens", "lm_head"]}, 2),
+    ],
+)
+def test_a_merged_adapter_gives_the_logits_of_the_adapter(
+    base: Path, tmp_path: Path, settings: dict[str, Any], added_tokens: int
+) -> None:
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    from services.inference.merging.weights import merge_adapter
+
+    expected = save_adapter(base, tmp_path / "adapter", added_tokens, **settings)
+
+    merge_adapter(base, tmp_path / "adapter", tmp_path / "merged", [STOP])
+
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "merged")
+    model = AutoModelForCausalLM.from_pretrained(tmp_path / "merged").eval()
+    plain = AutoModelForCausalLM.from_pretrained(base).eval()
+    with torch.inference_mode():
+        merged = model(probe(len(tokenizer))).logits
+        before = plain(probe(len(tokenizer) - added_tokens)).logits
+    assert torch.allclose(merged, expected, atol=1e-4)
+    assert not torch.allclose(merged[:, :3, : before.shape[-1]], before[:, :3], atol=1e-2)
+    assert STOP in model.generation_config.eos_token_id
+
+
+def test_a_merged_checkpoint_of_a_reward_model_scores_as_the_finished_one(
+    base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from services.rewards.reward_models.classifier import Classifier
+    from services.trainer.merging.__main__ import main
+    from services.trainer.merging.spec import SPEC, MergeSpec
+
+    changes: dict[str, Any] = {"method": "lora", "template": "chatml"}
+    trained = OfflineJob(tmp_path / "training", base, Stage.RM, **changes)
+    result = trained.run()
+    checkpoint = tmp_path / f"training/output/checkpoint-{result['max_steps']}"
+    job_dir = tmp_path / "merge"
+    job_dir.mkdir()
+    merge = {
+        "model": {"path": str(base)},
+        "adapter": str(checkpoint),
+        "value_head": str(checkpoint),
+        "stop_token_ids": result["stop_token_ids"],
+        "template": "chatml",
+    }
+    spec = MergeSpec.model_validate_json(json.dumps(merge))
+    (job_dir / SPEC).write_text(spec.model_dump_json())
+
+    monkeypatch.setattr("sys.argv", ["merging", str(job_dir)])
+    code = main()
+
+    reported = json.loads((job_dir / RESULT).read_bytes())
+    assert (code, reported["status"]) == (0, "succeeded"), reported
+    conversations = [
+        [*row["input"]["messages"], *row["preferred_output"]] for row in rows_of(Stage.RM)
+    ]
+    finished = Classifier(tmp_path / "training" / result["model_dir"], 1024)
+    merged = Classifier(job_dir / reported["model_dir"], 1024)
+    assert merged.score(conversations) == pytest.approx(finished.score(conversations), abs=1e-5)
