@@ -62,7 +62,7 @@ class FailureWatch:
         self._refused = self._refused + 1 if is_refusal else 0
         if self._refused >= STREAK and not self._any_answer:
             raise JobFailed(
-                f"{STREAK} samples in a row were refused: {failure.message}", code=failure.code
+                f"{STREAK} requests in a row were refused: {failure.message}", code=failure.code
             )
         if is_refusal or failure.is_of_the_sample:
             self._unavailable_since = None
@@ -70,14 +70,14 @@ class FailureWatch:
             self._unavailable_since = self._clock()
         elif self._clock() - self._unavailable_since > UNAVAILABLE_SECONDS:
             raise JobFailed(
-                f"no sample was answered in {UNAVAILABLE_SECONDS:.0f} s: {failure.message}",
+                f"no request was answered in {UNAVAILABLE_SECONDS:.0f} s: {failure.message}",
                 code=failure.code,
             )
 
     def finish(self) -> None:
         """All samples have ended; raises if none of them was answered."""
         if not self._any_answer and self._last is not None:
-            raise JobFailed(f"no sample was answered: {self._last.message}", code=self._last.code)
+            raise JobFailed(f"no request was answered: {self._last.message}", code=self._last.code)
 
 
 def first_error(errors: BaseExceptionGroup[BaseException]) -> BaseException:

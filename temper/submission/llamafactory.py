@@ -10,7 +10,8 @@ from services.contracts.fine_tuning import (
     Method,
 )
 from services.contracts.offline import OfflineHyperparameters
-from temper.formats.llamafactory_datasets import Dataset, DatasetInfo, merge
+from temper.formats.llamafactory_datasets import Dataset, DatasetInfo
+from temper.formats.llamafactory_rows import merge
 from temper.formats.llamafactory_yaml import LlamaFactoryJob, parse_llamafactory_yaml
 from temper.formats.mixing import Mixing
 from temper.submission.submission import LocalFile, Submission, SubmissionError

@@ -60,6 +60,10 @@ def batch_view(job: Job) -> Batch:
     result = BatchResult.model_validate(job.result) if job.result else None
     counts = result.counts if result else _counts_so_far(job)
     ended = int(job.finished_at) if job.finished_at is not None else None
+    # Without a result it is not known which file has lines: both are named.
+    has_output, has_errors = counts.completed > 0, counts.failed > 0
+    if result is None:
+        has_output = has_errors = job.attempt > 0 and job.step is not None
     status = _status(job, result)
     return Batch(
         id=job.id,
@@ -69,8 +73,8 @@ def batch_view(job: Job) -> Batch:
         input_file_id=request.input_file_id,
         completion_window=request.completion_window,
         status=status,
-        output_file_id=batch_file_id(job.id, "output") if ended and counts.completed else None,
-        error_file_id=batch_file_id(job.id, "errors") if ended and counts.failed else None,
+        output_file_id=batch_file_id(job.id, "output") if ended and has_output else None,
+        error_file_id=batch_file_id(job.id, "errors") if ended and has_errors else None,
         created_at=int(job.created_at),
         in_progress_at=int(job.started_at) if job.started_at is not None else None,
         expires_at=int(job.created_at) + WINDOW_SECONDS,
@@ -95,7 +99,7 @@ def _status(job: Job, result: BatchResult | None) -> BatchStatus:
 
 
 def _counts_so_far(job: Job) -> RequestCounts:
-    if job.status is JobStatus.VALIDATING_FILES:  # its progress is not in requests
+    if not job.attempt:  # the progress of a validation is not in requests
         return RequestCounts()
     return RequestCounts(total=job.total_steps or 0, completed=job.step or 0)
 

@@ -5,6 +5,7 @@ again: later attempts skip the ids in ``output.jsonl``. Failed ones are, so that
 begins with an empty ``errors.jsonl``.
 """
 
+from collections import Counter
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -32,8 +33,8 @@ class BatchTotals:
     total: int
     completed: int = 0
     failed: int = 0
-    usage: BatchUsage = field(default_factory=BatchUsage)
     seconds: float = 0.0
+    _tokens: Counter[str] = field(default_factory=Counter)
 
     @property
     def unit(self) -> str:
@@ -48,12 +49,24 @@ class BatchTotals:
     @property
     def tokens(self) -> int:
         """Tokens of all answers."""
-        return self.usage.output_tokens
+        return self._tokens["output"]
 
     @property
     def counts(self) -> RequestCounts:
         """The counts on the wire."""
         return RequestCounts(total=self.total, completed=self.completed, failed=self.failed)
+
+    @property
+    def usage(self) -> BatchUsage:
+        """The sums of tokens on the wire."""
+        tokens = self._tokens
+        return BatchUsage(
+            input_tokens=tokens["input"],
+            output_tokens=tokens["output"],
+            total_tokens=tokens["input"] + tokens["output"],
+            input_tokens_details=InputTokensDetails(cached_tokens=tokens["cached"]),
+            output_tokens_details=OutputTokensDetails(reasoning_tokens=tokens["reasoning"]),
+        )
 
     def metrics_so_far(self) -> dict[str, float]:
         """Metrics reported while requests are sent."""
@@ -63,23 +76,18 @@ class BatchTotals:
         """Count an answered request."""
         self.completed += 1
         usage = body.get("usage")
-        if not isinstance(usage, dict):
-            return
-        read, written = _count(usage, "prompt_tokens"), _count(usage, "completion_tokens")
-        cached = _count(usage.get("prompt_tokens_details"), "cached_tokens")
-        reasoning = _count(usage.get("completion_tokens_details"), "reasoning_tokens")
-        before = self.usage
-        self.usage = BatchUsage(
-            input_tokens=before.input_tokens + read,
-            output_tokens=before.output_tokens + written,
-            total_tokens=before.total_tokens + read + written,
-            input_tokens_details=InputTokensDetails(
-                cached_tokens=before.input_tokens_details.cached_tokens + cached
-            ),
-            output_tokens_details=OutputTokensDetails(
-                reasoning_tokens=before.output_tokens_details.reasoning_tokens + reasoning
-            ),
-        )
+        for name, place, key in _TOKENS:
+            counts = usage.get(place) if place and isinstance(usage, dict) else usage
+            self._tokens[name] += _count(counts, key)
+
+
+_TOKENS = (
+    ("input", None, "prompt_tokens"),
+    ("output", None, "completion_tokens"),
+    ("cached", "prompt_tokens_details", "cached_tokens"),
+    ("reasoning", "completion_tokens_details", "reasoning_tokens"),
+)
+"""What is summed, and where the usage of an answer has it."""
 
 
 def _count(usage: Any, name: str) -> int:

@@ -12,9 +12,12 @@ import json
 import os
 import socket
 import stat
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from io import FileIO
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from services.sandbox.guest import frames, syscalls
 
@@ -22,11 +25,17 @@ MOST_BYTES = 64 << 20
 MOST_FILES = 1000
 MOST_DEPTH = 200
 """Folders nested more deeply are not looked into."""
+SPACE_SECONDS = 2.0
+"""Longest wait of a run that has not begun for space on a full disk, which programs may share: one
+that takes too much of it is being killed."""
 
 _MOST_SEEN = 100_000
 _CHUNK = 1 << 20
 _PIPE_HOLDS = 1 << 16
 _MOST_NAMES_BYTES = 1 << 20  # the default fs.pipe-max-size
+_SPACE_POLL_SECONDS = 0.02
+
+Result = TypeVar("Result")
 
 
 class Fetched(NamedTuple):
@@ -44,16 +53,32 @@ def write_files(channel: socket.socket, files: list[tuple[str, int, bool]]) -> N
     """
     for name, size, executable in files:
         path = Path(name)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("xb", buffering=0) as file:
+        with _with_space(partial(_create, path)) as file:
             left = size
             while left:
                 chunk = memoryview(frames.exactly(channel, min(left, _CHUNK)))
                 left -= len(chunk)
                 while chunk:  # a full disk takes a part before it fails
-                    chunk = chunk[file.write(chunk) :]
+                    chunk = chunk[_with_space(partial(file.write, chunk)) :]
         if executable:
             path.chmod(0o755)
+
+
+def _create(path: Path) -> FileIO:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return path.open("xb", buffering=0)
+
+
+def _with_space(step: Callable[[], Result]) -> Result:
+    """Repeat a step that finds the disk full, for `SPACE_SECONDS` at most."""
+    give_up = time.monotonic() + SPACE_SECONDS
+    while True:
+        try:
+            return step()
+        except OSError as error:
+            if error.errno != errno.ENOSPC or time.monotonic() >= give_up:
+                raise
+        time.sleep(_SPACE_POLL_SECONDS)
 
 
 def write_names(names: list[str], pipe: int) -> bool:

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from services.api.batches.service import batch_view
 from services.api.evaluations.service import evaluation_view
 from services.api.fine_tuning.service import checkpoint_view, fine_tuning_view
 from services.api.jobs.view import job_view
@@ -141,3 +142,38 @@ def test_an_evaluation_includes_its_metrics_once_available() -> None:
     shown = evaluation_view(replace(job, result={"metrics": metrics})).metrics
     assert shown is not None
     assert shown.ci95 == (0.1, 0.9)
+
+
+BATCH = replace(
+    JOB,
+    id="batch-1",
+    kind="batch",
+    status=JobStatus.CANCELLED,
+    request={
+        "input_file_id": "file-1",
+        "endpoint": "/v1/chat/completions",
+        "completion_window": "24h",
+    },
+    finished_at=200.5,
+)
+
+
+def test_a_batch_that_ended_early_names_both_of_its_files() -> None:
+    shown = batch_view(replace(BATCH, step=2, total_steps=5))
+
+    assert (shown.status, shown.cancelled_at) == ("cancelled", 200)
+    assert shown.output_file_id == "file-batch-1-output"
+    assert shown.error_file_id == "file-batch-1-errors"
+    assert (shown.request_counts.total, shown.request_counts.completed) == (5, 2)
+
+
+def test_a_batch_whose_file_was_rejected_has_no_requests_and_no_files() -> None:
+    rejected = replace(BATCH, status=JobStatus.FAILED, attempt=0, step=100, total_steps=100)
+
+    shown = batch_view(replace(rejected, error=JobError(code="invalid", message="row 3")))
+
+    assert (shown.status, shown.failed_at) == ("failed", 200)
+    assert (shown.output_file_id, shown.error_file_id) == (None, None)
+    assert shown.request_counts.total == 0
+    assert shown.errors is not None
+    assert shown.errors.data[0].message == "row 3"

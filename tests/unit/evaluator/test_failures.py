@@ -94,7 +94,7 @@ def test_a_job_without_any_answer_fails_at_the_end(failure: RequestFailure, code
     watch = FailureWatch(answered=0)
     watch.failed(failure)
 
-    with pytest.raises(JobFailed, match=f"no sample was answered: {failure.message}") as error:
+    with pytest.raises(JobFailed, match=f"no request was answered: {failure.message}") as error:
         watch.finish()
 
     assert error.value.code == code

@@ -1,6 +1,7 @@
 """Files of a run: written before it, and fetched afterwards."""
 
 import contextlib
+import errno
 import io
 import json
 import os
@@ -73,6 +74,36 @@ def test_a_file_that_is_taken_in_parts_is_whole(
         write(("a.txt", b"0123456789", False), ("b.txt", b"abc", False))
     assert (workspace / "a.txt").read_bytes() == b"0123456789"
     assert (workspace / "b.txt").read_bytes() == b"abc"
+
+
+class Full(io.FileIO):
+    """A file on a disk that is full at first."""
+
+    refusals = 0
+
+    def write(self, data: Buffer) -> int:
+        if self.refusals:
+            type(self).refusals -= 1
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return super().write(data)
+
+
+@pytest.mark.parametrize(("refusals", "seconds", "is_whole"), [(3, 600.0, True), (3, 0.0, False)])
+def test_a_file_waits_a_while_for_space(
+    workspace: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    refusals: int,
+    seconds: float,
+    is_whole: bool,
+) -> None:
+    monkeypatch.setattr(files, "SPACE_SECONDS", seconds)
+    monkeypatch.setattr(Full, "refusals", refusals)
+    with monkeypatch.context() as patch, contextlib.ExitStack() as stack:
+        patch.setattr(Path, "open", lambda path, *_, **__: Full(path, "x"))
+        if not is_whole:
+            stack.enter_context(pytest.raises(OSError, match="No space left"))
+        write(("a.txt", b"0123456789", False))
+    assert ((workspace / "a.txt").read_bytes() == b"0123456789") is is_whole
 
 
 def fetch(workspace: Path, *wanted: str) -> tuple[dict[str, bytes], list[str]]:
