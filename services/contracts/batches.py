@@ -102,7 +102,7 @@ class BatchError(Resource):
 
 
 class BatchErrors(Resource):
-    """The errors of a batch; the events of the job list those of further lines."""
+    """The errors of a batch: one for each of the first bad lines, or that of the batch."""
 
     object: Literal["list"] = "list"
     data: list[BatchError]

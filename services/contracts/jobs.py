@@ -36,14 +36,22 @@ class JobKind(StrEnum):
     MERGE = "merge"
 
 
+class RowProblem(Resource):
+    """Why a row of a file cannot be used; rows are counted from 1, as lines are."""
+
+    row: int
+    message: str
+
+
 class JobError(Resource):
-    """Why a job failed: a stable code, one line for the user, the request field at fault, and what
-    to do about it."""
+    """Why a job failed: a stable code, one line for the user, the request field at fault, what to
+    do about it, and the first unusable rows of a file."""
 
     code: str
     message: str
     param: str | None = None
     hint: str | None = None
+    rows: list[RowProblem] = Field(default_factory=list)
 
 
 class Progress(Resource):

@@ -40,6 +40,12 @@ class InvalidFile(InvalidRequest):
         super().__init__(f"{filename}: {self.problems[0]}{rest}", param=param)
         self.code = code
 
+    @property
+    def rows(self) -> list[dict[str, JsonValue]]:
+        """Row and message of every problem that a row has."""
+        kept = [problem for problem in self.problems if problem.row is not None]
+        return [{"row": problem.row, "message": problem.message} for problem in kept]
+
     def announce(self, reporter: Reporter) -> None:
         """Report every problem, and whether there may be more."""
         for problem in self.problems:

@@ -101,7 +101,9 @@ def validate(
             failures.append(error)
             break
     if failures:
-        reporter.fail(failures[0].code, failures[0].message, failures[0].param)
+        first = failures[0]
+        rows = first.rows if isinstance(first, InvalidFile) else ()
+        reporter.fail(first.code, first.message, first.param, rows=rows)
     else:
         reporter.finish(**reports)
 

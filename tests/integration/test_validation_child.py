@@ -105,6 +105,7 @@ def test_an_invalid_training_file_fails_with_its_first_error(tmp_path: Path) -> 
         "(and 19 more errors; checking stopped there)",
         "param": "training_file",
         "retryable": False,
+        "rows": [{"row": row, "message": "messages[1].content is missing"} for row in range(2, 22)],
     }
     errors = outcome.messages("error")
     assert errors[19] == "sums.jsonl: row 21: messages[1].content is missing"
@@ -146,4 +147,5 @@ def test_an_invalid_evaluation_file_fails_with_its_first_error(tmp_path: Path) -
         "message": "golds.jsonl: row 1: gold: the gold 'two' contains no number",
         "param": "file",
         "retryable": False,
+        "rows": [{"row": 1, "message": "gold: the gold 'two' contains no number"}],
     }

@@ -103,6 +103,7 @@ def test_a_failed_job_reports_its_cause_and_the_tail_of_its_log(platform: Platfo
         "message": "row 3: nothing there",
         "param": "training_file",
         "hint": "Correct the row, upload the file again, and submit a new job.",
+        "rows": [],
     }
     error = platform.client.wait_until(crashed, "failed")["error"]
     assert (error["code"], error["message"]) == (

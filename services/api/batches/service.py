@@ -108,7 +108,11 @@ def _errors(job: Job) -> BatchErrors | None:
     if job.error is None:
         return None
     error = BatchError(code=job.error.code, message=job.error.message, param=job.error.param)
-    return BatchErrors(data=[error])
+    of_lines = [
+        error.model_copy(update={"message": problem.message, "line": problem.row})
+        for problem in job.error.rows
+    ]
+    return BatchErrors(data=of_lines or [error])
 
 
 def _cancelled_at(job: Job) -> int | None:

@@ -11,6 +11,7 @@ import json
 import math
 import os
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -66,13 +67,23 @@ class Reporter:
         self._write_result({"status": "succeeded", **result})
 
     def fail(
-        self, code: str, message: str, param: str | None = None, *, retryable: bool = False
+        self,
+        code: str,
+        message: str,
+        param: str | None = None,
+        *,
+        retryable: bool = False,
+        rows: Sequence[Mapping[str, Any]] = (),
     ) -> None:
         """Write the failure: a machine-readable code, one line for the user, the field at fault.
 
         ``retryable``: a process that the work depends on died, and another attempt may succeed.
+        ``rows``: row and message of each unusable row of the file at fault.
         """
-        error = {"code": code, "message": message, "param": param, "retryable": retryable}
+        error: dict[str, Any] = {"code": code, "message": message, "param": param}
+        error["retryable"] = retryable
+        if rows:
+            error["rows"] = list(rows)
         self._write_result({"status": "failed", "error": error})
 
     def paused(self) -> None:

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pydantic import TypeAdapter, ValidationError
 from sqlalchemy.orm import Session
 
-from services.contracts.jobs import JobError, JobStatus
+from services.contracts.jobs import JobError, JobStatus, RowProblem
 from services.core.jobs.claims import Claim, Stage, check_claim
 from services.core.jobs.deadline import deadline_error
 from services.core.jobs.devices import release_devices
@@ -27,6 +28,8 @@ LAST_LINES = 3
 OUT_OF_MEMORY = ("MemoryError", "numpy._core._exceptions._ArrayMemoryError", "pyarrow.lib.ArrowMem")
 STORAGE_FULL = ("No space left on device", "Disk quota exceeded")
 """How the last lines of a Python traceback say what a process ran out of."""
+
+_ROWS = TypeAdapter(list[RowProblem])
 
 
 @dataclass(frozen=True)
@@ -220,6 +223,14 @@ def _exhausted(child_exit: ChildExit) -> JobError | None:
     return None
 
 
+def _rows(told: Any) -> list[RowProblem]:
+    """The unusable rows that a child names."""
+    try:
+        return _ROWS.validate_python(told or [])
+    except ValidationError:
+        return []
+
+
 def _cause(child_exit: ChildExit) -> JobError:
     """The cause of a failure: the child's own error, or what its exit code says."""
     if child_exit.result is not None:
@@ -230,6 +241,7 @@ def _cause(child_exit: ChildExit) -> JobError:
             code=str(error.get("code") or "failed")[:64],
             message=str(error.get("message") or "the process gave no reason"),
             param=str(param) if param is not None else None,
+            rows=_rows(error.get("rows")),
         )
     if child_exit.unsupervised:
         message = "the watchdog of the process was killed, and the process with it"

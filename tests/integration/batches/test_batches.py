@@ -213,7 +213,8 @@ def test_a_bad_line_fails_the_batch_before_anything_is_sent(batches: Batches) ->
     assert failed.errors.data
     (problem,) = failed.errors.data
     assert problem.code == "invalid_batch_file"
-    assert "row 3: custom_id 'sum-0' is that of an earlier row" in str(problem.message)
+    assert problem.line == 3
+    assert problem.message == "custom_id 'sum-0' is that of an earlier row"
     assert (failed.output_file_id, batches.server.bodies) == (None, [])
 
 

@@ -9,7 +9,7 @@ from services.api.batches.service import batch_view
 from services.api.evaluations.service import evaluation_view
 from services.api.fine_tuning.service import checkpoint_view, fine_tuning_view
 from services.api.jobs.view import job_view
-from services.contracts.jobs import JobError, JobStatus
+from services.contracts.jobs import JobError, JobStatus, RowProblem
 from services.core.db.tables import CheckpointRow
 from services.core.jobs.job import Job
 
@@ -177,3 +177,16 @@ def test_a_batch_whose_file_was_rejected_has_no_requests_and_no_files() -> None:
     assert shown.request_counts.total == 0
     assert shown.errors is not None
     assert shown.errors.data[0].message == "row 3"
+
+
+def test_a_rejected_batch_names_its_first_bad_lines() -> None:
+    problems = [RowProblem(row=3, message="url is missing"), RowProblem(row=8, message="no JSON")]
+    error = JobError(code="invalid_batch_file", message="x: row 3: url", rows=problems)
+
+    shown = batch_view(replace(BATCH, status=JobStatus.FAILED, error=error))
+
+    assert shown.errors is not None
+    assert [(error.line, error.message) for error in shown.errors.data] == [
+        (3, "url is missing"),
+        (8, "no JSON"),
+    ]

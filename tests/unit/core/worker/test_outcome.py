@@ -250,6 +250,22 @@ def test_a_process_that_the_kernel_killed_for_memory_is_tried_again(
     assert "machine ran out of memory" in message
 
 
+ROW = {"row": 3, "message": "messages is empty"}
+
+
+@pytest.mark.parametrize(
+    ("rows", "kept"), [([ROW], [ROW]), (None, []), ([ROW, {"row": "x"}], []), ("rows", [])]
+)
+def test_the_unusable_rows_that_a_child_names_are_in_the_error(
+    database: Database, held: Claim, rows: Any, kept: list[dict[str, Any]]
+) -> None:
+    error = {"code": "invalid_training_file", "message": "row 3", "rows": rows}
+    job = settled(database, held, ending({"status": "failed", "error": error}))
+
+    assert job.error is not None
+    assert job.error.model_dump()["rows"] == kept
+
+
 def test_a_process_that_could_not_write_its_result_fails_naming_the_disk(
     database: Database, held: Claim
 ) -> None:

@@ -47,6 +47,10 @@ def test_every_problem_is_a_message_and_the_first_one_the_error(tmp_path: Path) 
         "message": f"{first} (and 1 more error)",
         "param": "file",
         "retryable": False,
+        "rows": [
+            {"row": 1, "message": "contents is missing (or text, in its place)"},
+            {"row": 3, "message": "id 'a' is also that of row 2"},
+        ],
     }
     second = "wiki.jsonl: row 3: id 'a' is also that of row 2"
     assert messages(tmp_path) == [("error", first), ("error", second)]
