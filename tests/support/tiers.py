@@ -44,6 +44,8 @@ DRILLS = (
     "tests/integration/sandbox/test_leaks.py",
     "tests/integration/test_stack_retrieval.py",
     "tests/integration/test_stack_sandbox.py",
+    "tests/unit/retrieval/store/test_kills.py",
+    "tests/unit/retrieval/test_python_documentation.py",
 )
 """Files that fuzz, repeat kills, fill disks, count leaks or start whole stacks for minutes, which
 `make test` leaves to `make test-rest`."""

@@ -190,6 +190,7 @@ print(len(select.select(late, [], [], 30)[0]))
     assert outside.sandbox.output(code, stdin=outside.echoing.place, run_timeout=60) == "[]\n1\n"
 
 
+@pytest.mark.drill
 @pytest.mark.parametrize("ending", ["import os; os._exit(0)", "while True: pass"])
 def test_all_connections_of_a_run_end_with_it(outside: OutsideServers, ending: str) -> None:
     code = f"{TUNNEL}\nopen_ones = [tunnel(place) for _ in range(10)]\n{ending}"

@@ -54,6 +54,7 @@ def test_a_timed_out_cell_is_interrupted_and_keeps_the_state(
     assert session.value("x") == "'kept'"
 
 
+@pytest.mark.drill
 def test_an_uninterruptible_cell_loses_its_kernel_but_no_files(
     session: SessionClient,
 ) -> None:
@@ -206,6 +207,7 @@ def test_only_one_thread_publishes_even_if_python_believes_it_dead(
     assert len(answer["display"]) == 80
 
 
+@pytest.mark.drill
 @pytest.mark.parametrize(
     "code",
     [
