@@ -11,6 +11,8 @@ from temper.cli.exit_codes import ExitCode
 from temper.cli.output import Output
 from temper.cli.units import duration
 from temper.demo.addition.run import run as run_addition
+from temper.demo.rlhf.run import run as run_rlhf
+from temper.demo.rlhf.steps import PPO_STEPS
 from temper.demo.tool_use.run import run as run_tool_use
 from temper.demo.tool_use.steps import REINFORCEMENT_STEPS
 from temper.demo.tool_use.tasks import Arithmetic, Facts, Task
@@ -42,6 +44,12 @@ def retool(steps: Steps = REINFORCEMENT_STEPS, seed: Seed = 0) -> int:
 def search(steps: Steps = REINFORCEMENT_STEPS, seed: Seed = 0) -> int:
     """Cold start and reinforcement with live /retrieve calls: facts from an index."""
     return _tool_use(Facts(), steps, seed)
+
+
+@app.command()
+def rlhf(steps: Steps = PPO_STEPS, seed: Seed = 0) -> int:
+    """Fine-tune, reward model and PPO against it: replies that a rater prefers."""
+    return _demonstrate(lambda settings, out: run_rlhf(settings, out, steps, seed))
 
 
 def _tool_use(task: Task, steps: int, seed: int) -> int:

@@ -5,11 +5,11 @@ from pathlib import Path
 
 from services.contracts.evaluations import CreateEvaluation
 from services.contracts.files import File, FilePurpose
-from services.contracts.fine_tuning import CreateFineTuningJob
+from services.contracts.fine_tuning import CreateFineTuningJob, FineTuningJob
 from services.contracts.indexes import CreateIndexingJob
 from services.contracts.jobs import JobKind, JobState, JobStatus
 from services.contracts.models import RegisterModel
-from services.contracts.rollouts import CreateRollout
+from services.contracts.rollouts import CreateRollout, Rollout
 from temper.cli.follow import Follower
 from temper.cli.output import Output, transfer_bar
 from temper.client import ClientError, Temper
@@ -86,6 +86,21 @@ class Demo:
         if job.status is not JobStatus.SUCCEEDED:
             reason = job.error.message if job.error else job.status.value
             raise DemoFailed(f"{job_id}: {reason}; log: {self.home}/jobs/{job_id}/log.txt")
+
+    def train(self, request: CreateFineTuningJob, file: File) -> FineTuningJob:
+        """Fine-tune to the end."""
+        job_id = self.submit(request, file)
+        self.finish(job_id)
+        return self.client.fine_tuning.get(job_id)
+
+    def sample(self, request: CreateRollout, file: File) -> Rollout:
+        """Play rollouts to the end; raise `DemoFailed` without rewards."""
+        job_id = self.submit(request, file)
+        self.finish(job_id)
+        job = self.client.rollouts.get(job_id)
+        if job.statistics is None or job.statistics.reward is None:
+            raise DemoFailed(f"{job_id} has no rewards")
+        return job
 
 
 def _kind(request: JobRequest) -> JobKind:

@@ -6,30 +6,25 @@ Results of earlier runs are reused.
 """
 
 import json
-from collections.abc import Mapping, Sequence
 from pathlib import Path
-from statistics import fmean
 
 from rich.table import Table
 
 from services.contracts.files import FilePurpose
-from services.contracts.fine_tuning import FineTuningJob
 from services.contracts.indexes import CreateIndexingJob
 from services.contracts.jobs import JobKind
 from services.contracts.rollouts import RewardSpread, Rollout, TrajectoryOrder
 from temper.cli.gateway import client_of
 from temper.cli.output import Output
 from temper.cli.trajectory_text import render
-from temper.cli.units import duration
 from temper.client import Temper
+from temper.demo.report import interval, show_rewards, train_time
 from temper.demo.setup import local_stack, make_model, write_rows
 from temper.demo.steps import Demo
 from temper.demo.tool_use.steps import CORRECT, Data, Lesson, teach, write_data
 from temper.demo.tool_use.tasks import INDEX, Facts, Task, corpus_rows
 from temper.settings import ClientSettings
 
-REWARD = "reward"
-EVENTS = 10_000
 WORDS = 500
 
 
@@ -77,16 +72,7 @@ def _first_rows(path: Path, target: Path) -> Path:
 def _show(lesson: Lesson, client: Temper, out: Output) -> None:
     out.line("(g) results")
     out.results.print(table_of(lesson))
-    job = lesson.reinforcement.id
-    events = client.jobs.events(job, most=EVENTS).data
-    rewards = {
-        int(event.data["step"]): float(event.data[REWARD])
-        for event in events
-        if event.type == "metrics" and event.data and REWARD in event.data
-    }
-    out.line("\nmean reward during reinforcement, by step")
-    for line in curve(rewards):
-        out.line(line)
+    show_rewards(lesson.reinforcement, client, out)
     best = client.trajectories.page(
         lesson.after.id, JobKind.ROLLOUT, sort=TrajectoryOrder.REWARD, most=1
     )
@@ -95,8 +81,6 @@ def _show(lesson: Lesson, client: Temper, out: Output) -> None:
         out.line(render(client.trajectories.get(lesson.after.id, summary.id)))
 
 
-POINTS = 20
-WIDTH = 40
 NEAR_ZERO = 0.05
 
 
@@ -127,31 +111,9 @@ def table_of(lesson: Lesson) -> Table:
     table = Table("sampled", "cold start", "reinforced", "without the tool")
     jobs = (lesson.before, lesson.after, lesson.without_tool)
     table.add_row("correct answers", *(f"{correct(job).mean:.1%}" for job in jobs))
-    table.add_row("95 % interval", *(_interval(correct(job)) for job in jobs))
+    table.add_row("95 % interval", *(interval(correct(job).ci95) for job in jobs))
     table.add_row("reward", *(f"{reward(job).mean:+.3f}" for job in jobs))
     table.add_row("held-out samples", *(str(reward(job).count) for job in jobs))
-    times = [_seconds(job) for job in (lesson.cold_start, lesson.reinforcement)]
+    times = [train_time(job) for job in (lesson.cold_start, lesson.reinforcement)]
     table.add_row("train time", *times, "")
     return table
-
-
-def curve(values: Mapping[int, float]) -> Sequence[str]:
-    """One line per range of steps: its mean, and a bar scaled to the extremes."""
-    steps = sorted(values)
-    size = max(1, -(-len(steps) // POINTS))
-    parts = [steps[begin : begin + size] for begin in range(0, len(steps), size)]
-    means = [fmean(values[step] for step in part) for part in parts]
-    low, high = min(means, default=0.0), max(means, default=0.0)
-    span = high - low or 1.0
-    return [
-        f"  {part[0]:>4}-{part[-1]:<4} {mean:+.3f} {'█' * (1 + round((mean - low) / span * WIDTH))}"
-        for part, mean in zip(parts, means, strict=True)
-    ]
-
-
-def _interval(spread: RewardSpread) -> str:
-    return f"{max(0.0, spread.ci95[0]):.1%} to {min(1.0, spread.ci95[1]):.1%}"
-
-
-def _seconds(job: FineTuningJob) -> str:
-    return duration(job.train_seconds) if job.train_seconds is not None else ""

@@ -23,7 +23,7 @@ from services.contracts.online import (
 from services.contracts.rewards import SearchEmReward, WeightedReward
 from services.contracts.rollouts import CreateRollout, Rollout
 from temper.demo.setup import write_rows
-from temper.demo.steps import Demo, DemoFailed
+from temper.demo.steps import Demo
 from temper.demo.tool_use.tasks import Task, conversation_row, prompt_row
 
 HELD_OUT = 200
@@ -84,14 +84,14 @@ def teach(demo: Demo, task: Task, model: Path, data: Data, steps: int, seed: int
     prompts = demo.upload(data.prompts, FilePurpose.FINE_TUNE)
     held_out = demo.upload(data.held_out, FilePurpose.EVALS)
     demo.out.line("(c) cold start: conversations that use the tool")
-    cold = _trained(demo, cold_start(task, base, conversations, seed), conversations)
+    cold = demo.train(cold_start(task, base, conversations, seed), conversations)
     demo.out.line("(d) sampled accuracy before reinforcement")
-    before = _sampled(demo, rollout(task, cold, held_out), held_out)
+    before = demo.sample(rollout(task, cold, held_out), held_out)
     demo.out.line("(e) reinforcement (DAPO) with live tool calls")
-    tuned = _trained(demo, reinforcement(task, cold, prompts, steps, seed), prompts)
+    tuned = demo.train(reinforcement(task, cold, prompts, steps, seed), prompts)
     demo.out.line("(f) sampled accuracy after reinforcement, with and without the tool")
-    after = _sampled(demo, rollout(task, tuned, held_out), held_out)
-    bare = _sampled(demo, rollout(task, tuned, held_out, with_tool=False), held_out)
+    after = demo.sample(rollout(task, tuned, held_out), held_out)
+    bare = demo.sample(rollout(task, tuned, held_out, with_tool=False), held_out)
     return Lesson(cold, tuned, before, after, bare)
 
 
@@ -156,18 +156,3 @@ def rollout(
         sampling=SAMPLING,
         rewards=[task.reward, counted],
     )
-
-
-def _trained(demo: Demo, request: CreateFineTuningJob, file: File) -> FineTuningJob:
-    job_id = demo.submit(request, file)
-    demo.finish(job_id)
-    return demo.client.fine_tuning.get(job_id)
-
-
-def _sampled(demo: Demo, request: CreateRollout, file: File) -> Rollout:
-    job_id = demo.submit(request, file)
-    demo.finish(job_id)
-    job = demo.client.rollouts.get(job_id)
-    if job.statistics is None or job.statistics.reward is None:
-        raise DemoFailed(f"{job_id} has no rewards")
-    return job

@@ -1,0 +1,51 @@
+"""What demonstrations print of their results."""
+
+from collections.abc import Mapping, Sequence
+from statistics import fmean
+
+from services.contracts.fine_tuning import FineTuningJob
+from temper.cli.output import Output
+from temper.cli.units import duration
+from temper.client import Temper
+
+REWARD = "reward"
+EVENTS = 10_000
+POINTS = 20
+WIDTH = 40
+
+
+def show_rewards(job: FineTuningJob, client: Temper, out: Output) -> None:
+    """Print the mean reward of online training over its steps."""
+    events = client.jobs.events(job.id, most=EVENTS).data
+    rewards = {
+        int(event.data["step"]): float(event.data[REWARD])
+        for event in events
+        if event.type == "metrics" and event.data and REWARD in event.data
+    }
+    out.line("\nmean reward during reinforcement, by step")
+    for line in curve(rewards):
+        out.line(line)
+
+
+def curve(values: Mapping[int, float]) -> Sequence[str]:
+    """One line per range of steps: its mean, and a bar scaled to the extremes."""
+    steps = sorted(values)
+    size = max(1, -(-len(steps) // POINTS))
+    parts = [steps[begin : begin + size] for begin in range(0, len(steps), size)]
+    means = [fmean(values[step] for step in part) for part in parts]
+    low, high = min(means, default=0.0), max(means, default=0.0)
+    span = high - low or 1.0
+    return [
+        f"  {part[0]:>4}-{part[-1]:<4} {mean:+.3f} {'█' * (1 + round((mean - low) / span * WIDTH))}"
+        for part, mean in zip(parts, means, strict=True)
+    ]
+
+
+def interval(ci95: tuple[float, float]) -> str:
+    """A confidence interval of a share."""
+    return f"{max(0.0, ci95[0]):.1%} to {min(1.0, ci95[1]):.1%}"
+
+
+def train_time(job: FineTuningJob) -> str:
+    """How long a job trained; empty if it does not say."""
+    return duration(job.train_seconds) if job.train_seconds is not None else ""

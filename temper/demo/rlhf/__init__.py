@@ -1,0 +1,1 @@
+"""Reinforcement learning from human feedback, the classical way, on short replies."""

@@ -1,0 +1,160 @@
+"""Replies to questions about deliveries, and the rater that prefers some of them.
+
+A reply has three parts: an opening, a statement and a closing. The demonstrations draw each part at
+random, so that a model fine-tuned on them writes good and bad replies alike. The rater wants
+opening and closing to suit the person, formal for a title and casual for a first name, and the
+statement to name what was asked about. What the rater wants is in no demonstration; a reward
+model has to learn it from pairs.
+"""
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice, product
+from pathlib import Path
+from typing import Any
+
+from services.contracts.graders import MultiGrader, StringCheckGrader
+from services.contracts.rewards import WeightedReward
+from temper.demo.setup import write_rows
+
+DEMONSTRATIONS = 4000
+PAIRS = 1500
+HELD_OUT = 150
+
+_TITLED = tuple(
+    map(" ".join, product(("Dr.", "Prof."), ("Adler", "Lee", "Marsh", "Okoye", "Ruiz")))
+)
+_FIRST_NAMES = ("Ann", "Ben", "Cleo", "Dan", "Eva", "Finn", "Gil", "Ida", "Jo", "Kim")
+_TOPICS = ("book", "chair", "desk", "lamp", "phone", "table", "ticket", "watch")
+_DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+_ASKS = ("{} asks about the {} for {}.", "{} wants the {} by {}.")
+_OPENINGS = {True: "Good day.", False: "Hi!"}
+_CLOSINGS = {True: "Regards.", False: "Cheers!"}
+_EVASION = "No idea."
+
+RATING = "rating"
+PARTS = ("opening", "statement", "closing")
+
+
+@dataclass(frozen=True)
+class Question:
+    """A person's question, and what the rater wants in a reply."""
+
+    text: str
+    opening: str
+    statement: str
+    closing: str
+
+    @property
+    def wanted(self) -> tuple[str, ...]:
+        """The parts of the best reply."""
+        return self.opening, self.statement, self.closing
+
+
+def questions(seed: int) -> Iterator[Question]:
+    """Yield all questions, in an order that depends on the seed."""
+    people = [(name, True) for name in _TITLED] + [(name, False) for name in _FIRST_NAMES]
+    every = [
+        Question(
+            ask.format(name, topic, day),
+            _OPENINGS[is_formal],
+            f"The {topic} is late.",
+            _CLOSINGS[is_formal],
+        )
+        for (name, is_formal), topic, day, ask in product(people, _TOPICS, _DAYS, _ASKS)
+    ]
+    _random(seed, "questions").shuffle(every)
+    yield from every
+
+
+def rating() -> WeightedReward:
+    """The rater: the share of the parts that suit the question, with no weight in a reward."""
+    checks = {
+        part: StringCheckGrader(
+            type="string_check",
+            name=part,
+            operation="like",
+            input="{{ sample.output_text }}",
+            reference=f"{{{{ item.{part} }}}}",
+        )
+        for part in PARTS
+    }
+    formula = f"({' + '.join(PARTS)}) / {len(PARTS)}"
+    grader = MultiGrader(type="multi", name=RATING, graders=dict(checks), calculate_output=formula)
+    return WeightedReward(name=RATING, weight=0.0, reward=grader)
+
+
+@dataclass(frozen=True)
+class Data:
+    """Demonstrations, rated pairs, and prompts for training and for evaluation."""
+
+    demonstrations: Path
+    pairs: Path
+    prompts: Path
+    held_out: Path
+
+
+def write_data(folder: Path, seed: int) -> Data:
+    """Write the data of a seed, deterministically. No held-out question is in another file."""
+    folder.mkdir(parents=True, exist_ok=True)
+    data = Data(*(folder / f"{name}.jsonl" for name in Data.__annotations__))
+    source = questions(seed)
+    held_out = list(islice(source, HELD_OUT))
+    known = list(source)
+    choice = _random(seed, "replies")
+    write_rows(
+        data.demonstrations,
+        (_demonstration(choice.choice(known), choice) for _ in range(DEMONSTRATIONS)),
+    )
+    write_rows(data.pairs, (_pair(choice.choice(known), choice) for _ in range(PAIRS)))
+    write_rows(data.prompts, (_prompt(question) for question in known))
+    write_rows(data.held_out, (_prompt(question) for question in held_out))
+    return data
+
+
+def _random(seed: int, purpose: str) -> random.Random:
+    return random.Random(f"{purpose} {seed}")  # noqa: S311 - reproducible data, no secret
+
+
+def _asked(question: Question) -> list[dict[str, str]]:
+    return [{"role": "user", "content": question.text}]
+
+
+def _prompt(question: Question) -> dict[str, Any]:
+    wanted = dict(zip(PARTS, question.wanted, strict=True))
+    return {"messages": _asked(question), **wanted}
+
+
+def _reply(question: Question, choice: random.Random) -> tuple[str, ...]:
+    """The parts of a reply, each as likely to be wanted as not."""
+    return (
+        choice.choice(list(_OPENINGS.values())),
+        choice.choice((question.statement, _EVASION)),
+        choice.choice(list(_CLOSINGS.values())),
+    )
+
+
+def _answer(parts: tuple[str, ...]) -> dict[str, str]:
+    return {"role": "assistant", "content": " ".join(parts)}
+
+
+def _demonstration(question: Question, choice: random.Random) -> dict[str, Any]:
+    return {"messages": [*_asked(question), _answer(_reply(question, choice))]}
+
+
+def _pair(question: Question, choice: random.Random) -> dict[str, Any]:
+    """Two replies of different ratings, the better one preferred."""
+    while True:
+        replies = _reply(question, choice), _reply(question, choice)
+        worse, better = sorted(replies, key=lambda parts: _rated(question, parts))
+        if _rated(question, worse) < _rated(question, better):
+            return {
+                "input": {"messages": _asked(question)},
+                "preferred_output": [_answer(better)],
+                "non_preferred_output": [_answer(worse)],
+            }
+
+
+def _rated(question: Question, parts: tuple[str, ...]) -> int:
+    return sum(part == wanted for part, wanted in zip(parts, question.wanted, strict=True))
