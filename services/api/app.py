@@ -12,6 +12,8 @@ from services.api.batches.routes import router as batches
 from services.api.context import GatewayContext
 from services.api.dispatcher import Dispatcher
 from services.api.evaluations.routes import router as evaluations
+from services.api.exports.routes import models as model_exports
+from services.api.exports.routes import router as exports
 from services.api.files.routes import router as files
 from services.api.files.upload import FORM_BYTES, remove_abandoned_uploads
 from services.api.fine_tuning.routes import router as fine_tuning
@@ -77,7 +79,7 @@ def create_api(settings: ApiSettings) -> DirectRoutes:
     install_database_errors(app)
     app.state.context = context
     proxies = [tool_router(tool) for tool in tools]
-    training = (models, model_merges, merges, graders, fine_tuning)
+    training = (models, model_merges, merges, model_exports, exports, graders, fine_tuning)
     generation = (evaluations, rollouts, batches, *TRAJECTORIES)
     for router in (*proxies, files, *training, *generation, indexing, jobs, artifacts):
         app.include_router(router)

@@ -309,3 +309,9 @@ MERGE: dict[str, Example] = {
     "default": {"summary": "A model named ft:...:merged:...", "value": {}},
     "named": {"summary": "With a suffix of your own", "value": {"suffix": "support-v2"}},
 }
+
+EXPORT: dict[str, Example] = {
+    "folder": {"summary": "A folder", "value": {"destination": "/srv/exports/support-v2"}},
+    "hub": {"summary": "A hub repository", "value": {"destination": "hf://my-team/support-v2"}},
+    "store": {"summary": "A store", "value": {"destination": "s3://my-models/support-v2"}},
+}

@@ -8,12 +8,13 @@ from pydantic_settings import NoDecode
 from services.contracts.origins import Origin
 from services.contracts.retrieval import MAX_BODY_BYTES as MAX_SEARCH_BYTES
 from services.contracts.sandbox import MAX_BODY_BYTES
+from services.core.export_settings import ExportSettings
 from services.core.settings import Settings, split_commas
 from services.core.tool_settings import ToolSettings
 from services.core.web.auth import AccessSettings
 
 
-class ApiSettings(Settings, AccessSettings, ToolSettings):
+class ApiSettings(Settings, AccessSettings, ToolSettings, ExportSettings):
     """How much may be asked, what jobs may reach, and where tools are."""
 
     max_upload_bytes: int = Field(default=16 << 30, ge=1, description="Largest uploaded file.")

@@ -34,6 +34,7 @@ class JobKind(StrEnum):
     INDEXING = "indexing"
     BATCH = "batch"
     MERGE = "merge"
+    EXPORT = "export"
 
 
 class RowProblem(Resource):

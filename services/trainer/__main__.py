@@ -1,17 +1,19 @@
-"""The trainer's worker, for fine-tuning and merge jobs: ``python -m services.trainer``."""
+"""The trainer's worker, for fine-tuning, merge and export jobs: ``python -m services.trainer``."""
 
-from services.core.jobs.queues import MERGE, TRAINING
+from services.core.jobs.queues import EXPORT, MERGE, TRAINING
 from services.core.worker.handler import ServedKind
 from services.core.worker.main import serve_kinds
 from services.core.worker.settings import WorkerSettings
+from services.trainer.exporting.handler import ExportHandler
 from services.trainer.handler import FineTuningHandler
 from services.trainer.merging.handler import MergeHandler
 
 
 def main() -> None:
-    """Serve jobs of both kinds until a signal ends the process."""
+    """Serve jobs of these kinds until a signal ends the process."""
     settings = WorkerSettings()
     kinds = [
+        ServedKind(ExportHandler(settings), EXPORT),
         ServedKind(MergeHandler(settings), MERGE),
         ServedKind(FineTuningHandler(settings), TRAINING),
     ]

@@ -56,12 +56,16 @@ def collect_model(output_dir: Path, stop_token_ids: list[int]) -> FinishedModel:
     return FinishedModel(directory)
 
 
+def model_files(folder: Path) -> list[Path]:
+    """The files in a folder that loaders read."""
+    return sorted({path for pattern in _MODEL_FILES for path in folder.glob(pattern)})
+
+
 def copy_model(checkpoint: Path, target: Path) -> None:
     """Copy the model of a checkpoint, without the state of its training."""
     target.mkdir(parents=True)
-    for pattern in _MODEL_FILES:
-        for path in checkpoint.glob(pattern):
-            shutil.copy(path, target / path.name)
+    for path in model_files(checkpoint):
+        shutil.copy(path, target / path.name)
 
 
 def name_base(directory: Path, base: ModelSource) -> None:

@@ -3,6 +3,7 @@
 from rich.text import Text
 
 from services.contracts.evaluations import Evaluation, EvaluationMetrics
+from services.contracts.exports import Export
 from services.contracts.fine_tuning import FineTuningJob, MemoryEstimate
 from services.contracts.indexes import IndexBuildMetrics, IndexingJob
 from services.contracts.jobs import Event, Job, JobState, JobStatus, Progress
@@ -28,6 +29,7 @@ RESOURCES = {
     Kind.INDEXING.value: "/v1/indexing/jobs",
     Kind.BATCH.value: "/v1/batches",
     Kind.MERGE.value: "/v1/merges",
+    Kind.EXPORT.value: "/v1/exports",
 }
 
 
@@ -129,9 +131,20 @@ def _own_fields(job: JobState) -> dict[str, str | None]:
                 "version": job.version,
                 **build,
             }
-        case Merge():
-            return {"model": job.model, "merged model": job.merged_model}
+        case Merge() | Export():
+            return _model_fields(job)
     return {}
+
+
+def _model_fields(job: Merge | Export) -> dict[str, str | None]:
+    if isinstance(job, Merge):
+        return {"model": job.model, "merged model": job.merged_model}
+    return {
+        "model": job.model,
+        "destination": job.destination,
+        "size": size(job.bytes) if job.bytes is not None else None,
+        "commit": job.commit,
+    }
 
 
 def _build_fields(metrics: IndexBuildMetrics) -> dict[str, str | None]:

@@ -1,6 +1,6 @@
 """``temper ps``, ``show``, ``logs``, ``wait``, and the commands that change a job."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -11,6 +11,7 @@ from temper.cli.gateway import connect
 from temper.cli.job_view import JOB_COLUMNS, RESOURCES, event_line, job_fields, job_row
 from temper.cli.output import JsonOption, Output
 from temper.client import Temper
+from temper.client.jobs import JobResource, Jobs
 
 JobId = Annotated[str, typer.Argument(metavar="ID")]
 KindFilter = Annotated[JobKind | None, typer.Option(help="Only jobs of this kind.")]
@@ -154,18 +155,16 @@ def wait(job_id: JobId, timeout: TimeLimit = None, as_json: JsonOption = False) 
 
 def full_job(client: Temper, kind: str, job_id: str) -> JobState:
     """Return a job with the fields of its kind."""
-    match kind:
-        case JobKind.FINE_TUNING:
-            return client.fine_tuning.get(job_id)
-        case JobKind.EVALUATION:
-            return client.evaluations.get(job_id)
-        case JobKind.ROLLOUT:
-            return client.rollouts.get(job_id)
-        case JobKind.INDEXING:
-            return client.indexing.get(job_id)
-        case JobKind.MERGE:
-            return client.merges.get(job_id)
-    return client.jobs.get(job_id)
+    resources: dict[str, Jobs | JobResource[Any, Any]] = {
+        JobKind.FINE_TUNING: client.fine_tuning,
+        JobKind.EVALUATION: client.evaluations,
+        JobKind.ROLLOUT: client.rollouts,
+        JobKind.INDEXING: client.indexing,
+        JobKind.MERGE: client.merges,
+        JobKind.EXPORT: client.exports,
+    }
+    job: JobState = resources.get(kind, client.jobs).get(job_id)
+    return job
 
 
 def print_job(out: Output, job: JobState) -> None:

@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 from pydantic import ValidationError
 
+from services.contracts.exports import CreateExport
 from services.contracts.merges import CreateMerge
 from services.contracts.models import Model, RegisterModel
 from temper.cli.gateway import connect
@@ -83,6 +84,27 @@ def merge(
         raise typer.BadParameter(f"{suffix!r} is not a suffix", param_hint="--suffix") from error
     with connect() as client:
         job = client.merges.create(request)
+    print_job(out, job)
+    out.note(f"follow with: temper logs -f {job.id}", "dim")
+
+
+@app.command()
+def export(
+    model_id: ModelName,
+    to: Annotated[
+        str, typer.Option("--to", help="Folder, hf://owner/name or URL of a store on the server.")
+    ],
+    as_json: JsonOption = False,
+) -> None:
+    """Copy a model's files to a folder, a store or a hub that the operator allows."""
+    out = Output(as_json)
+    try:
+        request = CreateExport(model=model_id, destination=to)
+    except ValidationError as error:
+        reason = error.errors(include_url=False)[0]["msg"].removeprefix("Value error, ")
+        raise typer.BadParameter(f"{to!r} {reason}", param_hint="--to") from error
+    with connect() as client:
+        job = client.exports.create(request)
     print_job(out, job)
     out.note(f"follow with: temper logs -f {job.id}", "dim")
 

@@ -6,7 +6,7 @@ from services.contracts.base import Page
 from services.contracts.jobs import Worker
 from temper.client import pages
 from temper.client.files import Files
-from temper.client.jobs import Evaluations, FineTuning, Indexing, Jobs, Merges, Rollouts
+from temper.client.jobs import Evaluations, Exports, FineTuning, Indexing, Jobs, Merges, Rollouts
 from temper.client.models import Models
 from temper.client.trajectories import Trajectories
 from temper.client.transport import Transport
@@ -31,6 +31,7 @@ class Temper:
         self.trajectories = Trajectories(self._transport)
         self.indexing = Indexing(self._transport)
         self.merges = Merges(self._transport)
+        self.exports = Exports(self._transport)
         self.jobs = Jobs(self._transport)
 
     @property

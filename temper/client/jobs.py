@@ -9,6 +9,7 @@ from urllib.parse import quote
 
 from services.contracts.base import Deleted, Page, Request
 from services.contracts.evaluations import CreateEvaluation, Evaluation, SampleResult
+from services.contracts.exports import CreateExport, Export, ExportModel
 from services.contracts.fine_tuning import Checkpoint, CreateFineTuningJob, FineTuningJob
 from services.contracts.indexes import CreateIndexingJob, IndexingJob
 from services.contracts.jobs import Event, Job, JobKind, JobState, JobStatus
@@ -203,6 +204,21 @@ class Merges(JobResource[CreateMerge, Merge]):
             suffix=request.suffix, priority=request.priority, metadata=request.metadata
         )
         return self._transport.post(_path("/v1/models", request.model, "merge"), Merge, body)
+
+
+class Exports(JobResource[CreateExport, Export]):
+    """``/v1/exports``."""
+
+    path = "/v1/exports"
+    resource = Export
+    page_type = Page[Export]
+
+    def create(self, request: CreateExport) -> Export:
+        """Submit a job."""
+        body = ExportModel(
+            destination=request.destination, priority=request.priority, metadata=request.metadata
+        )
+        return self._transport.post(_path("/v1/models", request.model, "export"), Export, body)
 
 
 def _path(collection: str, job_id: str, *below: str) -> str:

@@ -38,6 +38,7 @@ def settings(home: Path) -> dict[str, str]:
         "TEMPER_CPU_SLOTS": "4",
         "TEMPER_RETRY_SECONDS": "0.1",
         "TEMPER_MAX_EVENT_STREAMS": "8",
+        "TEMPER_EXPORT_DESTINATIONS": "/srv/exports,hf://team",
     }
 
 

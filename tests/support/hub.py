@@ -2,10 +2,12 @@
 
 Clients find it by HF_ENDPOINT. It speaks the part of the Hugging Face hub's HTTP interface that
 loading asks for: repository information, listings of trees and paths, and files with ranges. It
-keeps no large files elsewhere, so it never redirects.
+keeps no large files elsewhere, so it never redirects. A `WritableHub` takes uploads as well.
 """
 
+import base64
 import hashlib
+import json
 import socket
 import threading
 from collections.abc import Iterator, Mapping
@@ -13,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import parse_qs
 
 import uvicorn
@@ -177,10 +179,111 @@ class Hub:
         raise Refused(404, "RevisionNotFound", f"Invalid rev id: {place.partition('/')[0]}")
 
 
+class WritableHub(Hub):
+    """A hub that takes uploads from one token, to repositories of one owner.
+
+    ``stored`` are the large files by their digests, and ``commits`` the files of each commit.
+    """
+
+    def __init__(self, owner: str, writer: str) -> None:
+        super().__init__()
+        self.stored: dict[str, bytes] = {}
+        self.commits: list[dict[str, bytes]] = []
+        self._owner = owner
+        self._writer = writer
+
+    def app(self) -> Starlette:
+        """The interface as a web application."""
+        api = "/api/models/{owner}/{name}"
+        routes = [
+            Route("/api/whoami-v2", self._whoami),
+            Route("/api/repos/create", self._create, methods=["POST"]),
+            Route(f"{api}/auth-check/write", self._write_check),
+            Route(f"{api}/preupload/{{revision}}", self._modes, methods=["POST"]),
+            Route("/{owner}/{name}/info/lfs/objects/batch", self._batch, methods=["POST"]),
+            Route("/upload/{digest}", self._store, methods=["PUT"]),
+            Route(f"{api}/commit/{{revision}}", self._commit, methods=["POST"]),
+        ]
+        app = super().app()
+        app.routes[:0] = routes
+        return app
+
+    async def _whoami(self, request: Request) -> Response:
+        self._check_writer(request)
+        return JSONResponse({"type": "user", "name": self._owner, "orgs": []})
+
+    async def _create(self, request: Request) -> Response:
+        self._check_writer(request)
+        body = await request.json()
+        if body.get("organization", self._owner) != self._owner:
+            raise Refused(403, "Forbidden", "You may not write there")
+        return JSONResponse({"url": f"{self.url}/{self._owner}/{body['name']}"})
+
+    async def _write_check(self, request: Request) -> Response:
+        self._check_writer(request)
+        return JSONResponse({})
+
+    async def _modes(self, request: Request) -> Response:
+        """Weights are large files, all others regular ones."""
+        files = [
+            {
+                "path": file["path"],
+                "uploadMode": "lfs" if file["path"].endswith(".safetensors") else "regular",
+                "shouldIgnore": False,
+            }
+            for file in (await request.json())["files"]
+        ]
+        return JSONResponse({"files": files})
+
+    async def _batch(self, request: Request) -> Response:
+        """Where to send each large file that is not here yet."""
+        self._check_writer(request)
+        wanted = []
+        for each in (await request.json())["objects"]:
+            upload = {"upload": {"href": f"{self.url}/upload/{each['oid']}"}}
+            actions = {} if each["oid"] in self.stored else {"actions": upload}
+            wanted.append({"oid": each["oid"], "size": each["size"], **actions})
+        return JSONResponse({"transfer": "basic", "objects": wanted})
+
+    async def _store(self, request: Request) -> Response:
+        self.stored[request.path_params["digest"]] = await request.body()
+        return Response()
+
+    async def _commit(self, request: Request) -> Response:
+        self._check_writer(request)
+        commit = {}
+        for line in (await request.body()).splitlines():
+            entry = json.loads(line)
+            value = entry["value"]
+            if entry["key"] == "file":
+                commit[value["path"]] = base64.b64decode(value["content"])
+            elif entry["key"] == "lfsFile":
+                commit[value["path"]] = self.stored[value["oid"]]
+        self.commits.append(commit)
+        repository = f"{self._owner}/{request.path_params['name']}"
+        oid = f"{len(self.commits):040x}"
+        url = f"{self.url}/{repository}/commit/{oid}"
+        return JSONResponse({"commitUrl": url, "commitOid": oid})
+
+    def _check_writer(self, request: Request) -> None:
+        self.tokens.add(_token(request))
+        if _token(request) != self._writer:
+            raise Refused(401, "", "Invalid username or password.")
+
+
+_AnyHub = TypeVar("_AnyHub", bound=Hub)
+
+
 @contextmanager
 def running_hub() -> Iterator[Hub]:
     """An empty hub on a free port of the loopback interface, for the length of a block."""
-    hub = Hub()
+    with running(Hub()) as hub:
+        yield hub
+
+
+@contextmanager
+def running(hub: _AnyHub) -> Iterator[_AnyHub]:
+    """A hub on a free port of the loopback interface, for the length of a block."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         hub.url = f"http://127.0.0.1:{listener.getsockname()[1]}"
         server = uvicorn.Server(uvicorn.Config(hub.app(), log_config=None, lifespan="off"))

@@ -33,8 +33,9 @@ ROLLOUT = QueueNames(validation="rollout.validation", work="rollout")
 INDEXING = QueueNames(validation="index.validation", work="index")
 BATCH = QueueNames(validation="batch.validation", work="batch")
 MERGE = QueueNames(validation="merge.validation", work="merge")
+EXPORT = QueueNames(validation="export.validation", work="export")
 
-_PAIRS = (TRAINING, EVALUATION, ROLLOUT, INDEXING, BATCH, MERGE)
+_PAIRS = (TRAINING, EVALUATION, ROLLOUT, INDEXING, BATCH, MERGE, EXPORT)
 ALL_QUEUES = tuple(name for pair in _PAIRS for name in pair.both)
 
 

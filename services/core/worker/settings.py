@@ -2,15 +2,16 @@
 
 from typing import Annotated
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, JsonValue, SecretStr
 from pydantic_settings import NoDecode
 
+from services.core.export_settings import ExportSettings
 from services.core.settings import Settings, split_commas
 from services.core.tool_settings import ToolSettings
 from services.core.tracking.selection import TrackerName
 
 
-class WorkerSettings(Settings, ToolSettings):
+class WorkerSettings(Settings, ToolSettings, ExportSettings):
     """What a worker process offers, how it runs its children, and which tools they reach."""
 
     host_name: str = Field(default="", description="This host in leases; empty: its name.")
@@ -48,6 +49,16 @@ class WorkerSettings(Settings, ToolSettings):
         ge=0.0,
         le=3600.0,
         description="Wait after the death of a job's process; doubled when it dies again.",
+    )
+    export_hub_token: SecretStr | None = Field(
+        default=None,
+        description="Token that may write to the hub, for exports; null: HF_TOKEN.",
+    )
+    export_options: dict[str, dict[str, JsonValue]] = Field(
+        default_factory=dict,
+        repr=False,
+        description="JSON object: options of fsspec's file systems for exports, by scheme, with "
+        "their credentials.",
     )
     trackers: Annotated[list[TrackerName], NoDecode, BeforeValidator(split_commas)] = Field(
         default=[],

@@ -1,0 +1,1 @@
+"""Exporting models over REST."""

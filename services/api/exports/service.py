@@ -1,0 +1,59 @@
+"""Export requests: validation, the job, and its view."""
+
+from sqlalchemy.orm import Session
+
+from services.api.jobs.view import state_fields
+from services.api.settings import ApiSettings
+from services.contracts.destinations import is_allowed
+from services.contracts.errors import InvalidRequest, PermissionDenied
+from services.contracts.exports import CreateExport, Export, ExportModel
+from services.contracts.jobs import JobKind
+from services.core.artifacts import Artifacts
+from services.core.jobs.job import Job, NewJob
+from services.core.jobs.queues import EXPORT
+from services.core.jobs.store import create_job
+from services.core.registry import resolve_model
+
+
+def export_request(model_id: str, body: ExportModel) -> CreateExport:
+    """The request of the job for a model."""
+    return CreateExport(
+        model=model_id,
+        destination=body.destination,
+        gpus=0,
+        priority=body.priority,
+        metadata=body.metadata,
+    )
+
+
+def create_export(session: Session, request: CreateExport, settings: ApiSettings) -> Job:
+    """Queue the job.
+
+    Raises `PermissionDenied` for a destination that the operator has not allowed, `NotFound`, and
+    `InvalidRequest` for a model without files here.
+    """
+    if not is_allowed(request.destination, settings.export_destinations):
+        raise PermissionDenied(
+            f"{request.destination} is not below one of the operator's TEMPER_EXPORT_DESTINATIONS",
+            param="destination",
+        )
+    artifacts = Artifacts(settings.home)
+    model = resolve_model(session, request.model, settings.models_folder, artifacts)
+    if model.adapter is None and model.weights.path is None:
+        raise InvalidRequest(
+            f"the files of {request.model!r} are on a hub, not here",
+            param="id",
+            code="nothing_to_export",
+        )
+    return create_job(session, NewJob.of(JobKind.EXPORT, "export", EXPORT, request, request.gpus))
+
+
+def export_view(job: Job) -> Export:
+    """The wire view of an export job."""
+    request = CreateExport.model_validate(job.request)
+    return Export(
+        model=request.model,
+        destination=request.destination,
+        **(job.result or {}),
+        **state_fields(job),
+    )

@@ -1,0 +1,1 @@
+"""Export jobs: a model's files, copied to a folder, a store or a hub."""

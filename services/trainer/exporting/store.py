@@ -1,0 +1,115 @@
+"""Copying to a folder or to a store that fsspec knows."""
+
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import fsspec
+
+from services.contracts.base import JsonObject
+from services.contracts.destinations import FOLDER, scheme_of
+from services.trainer.errors import TrainingFailure
+from services.trainer.exporting.package import ExportedFile
+
+MANIFEST = "temper_export.json"
+"""At the destination: whose export it is, the digests of the files, and whether all are there."""
+SENT = "sent.json"
+CHUNK = 8 << 20
+
+
+class Store:
+    """An export to one folder of a store; ``record`` is a file of this job's progress.
+
+    A file is complete or absent at the destination: stores publish an object when it is closed,
+    and on disk it is renamed. An export that was interrupted goes on behind the last such file.
+    """
+
+    def __init__(self, destination: str, options: JsonObject, job_id: str, record: Path) -> None:
+        self._destination = destination
+        self._options = options
+        self._job_id = job_id
+        self._record = record
+
+    def send(self, files: Sequence[ExportedFile], sent: Callable[[int], None]) -> None:
+        """Copy the files, the manifest first and last; ``sent`` is told of bytes as they go.
+
+        Raises TrainingFailure before any file is sent where the store does not let us write, or
+        holds something else there.
+        """
+        system, root = self._open()
+        self._claim(system, root)
+        digests: dict[str, str] = {}
+        if self._record.exists():
+            digests = json.loads(self._record.read_bytes())
+        for file in files:
+            target = f"{root}/{file.name}"
+            if file.name in digests and _size(system, target) == file.size:
+                sent(file.size)
+                continue
+            digests[file.name] = self._copy(system, file, target, sent)
+            self._record.write_text(json.dumps(digests))
+        self._write_manifest(system, root, {"complete": True, "sha256": digests})
+
+    def _open(self) -> tuple[Any, str]:
+        try:
+            system, root = fsspec.core.url_to_fs(self._destination, **self._options)
+        except (ImportError, ValueError) as error:  # an unknown scheme, or its package is missing
+            raise TrainingFailure(
+                f"{scheme_of(self._destination)}:// cannot be written by the training runtime: "
+                f"{error}",
+                code="destination_unsupported",
+                param="destination",
+            ) from error
+        return system, str(root)
+
+    def _claim(self, system: Any, root: str) -> None:
+        """See that nothing else is there, and that it can be written."""
+        manifest = f"{root}/{MANIFEST}"
+        try:
+            if system.exists(manifest):
+                owner = json.loads(system.cat_file(manifest)).get("job_id")
+            else:
+                owner = None if not system.exists(root) or not system.ls(root) else "something else"
+            if owner is None:
+                system.makedirs(root, exist_ok=True)
+                self._write_manifest(system, root, {"complete": False})
+        except Exception as error:  # every store has exceptions of its own
+            raise TrainingFailure(
+                f"{self._destination} cannot be written: {type(error).__name__}: {error}",
+                code="destination_refused",
+                param="destination",
+            ) from error
+        if owner not in {None, self._job_id}:
+            raise TrainingFailure(
+                f"{self._destination} already holds {owner}",
+                code="destination_not_empty",
+                param="destination",
+            )
+
+    def _write_manifest(self, system: Any, root: str, state: JsonObject) -> None:
+        content = json.dumps({"job_id": self._job_id, **state}, indent=2).encode()
+        system.pipe_file(f"{root}/{MANIFEST}", content)
+
+    def _copy(
+        self, system: Any, file: ExportedFile, target: str, sent: Callable[[int], None]
+    ) -> str:
+        is_renamed = scheme_of(self._destination) == FOLDER
+        place = f"{target}.partial" if is_renamed else target
+        digest = hashlib.sha256()
+        with open(file.path, "rb") as source, system.open(place, "wb") as sink:
+            while chunk := source.read(CHUNK):
+                digest.update(chunk)
+                sink.write(chunk)
+                sent(len(chunk))
+        if is_renamed:
+            Path(place).replace(target)
+        return digest.hexdigest()
+
+
+def _size(system: Any, path: str) -> int | None:
+    try:
+        return int(system.info(path)["size"])
+    except FileNotFoundError:
+        return None
