@@ -1,4 +1,4 @@
-"""`make demo` without the installation."""
+"""`make demo` without the installation, and the demonstration of RLHF."""
 
 import os
 import re
@@ -17,10 +17,10 @@ pytestmark = [pytest.mark.runtime, pytest.mark.timeout(1500)]
 PERCENTAGE = r"\d+\.\d%"
 
 
-def run_demo(home: Path) -> "subprocess.CompletedProcess[str]":
+def run_demo(home: Path, name: str = "addition") -> "subprocess.CompletedProcess[str]":
     settings = {"TEMPER_HOME": str(home), "TEMPER_RUNTIMES": str(FOLDER)}
     return subprocess.run(
-        [sys.executable, "-m", "temper", "demo", "addition"],
+        [sys.executable, "-m", "temper", "demo", name],
         cwd=REPOSITORY,
         env={**os.environ, **settings},
         capture_output=True,
@@ -59,4 +59,16 @@ def test_the_demo_teaches_addition_and_a_second_run_reuses_its_results(tmp_path:
 
     assert second.returncode == 0, second.stdout + second.stderr
     assert second.stderr.count("reusing") + second.stdout.count("reusing") >= 6
+    assert processes_of(tmp_path) == []
+
+
+@pytest.mark.long
+def test_the_demo_of_rlhf_makes_replies_that_the_rater_prefers(tmp_path: Path) -> None:
+    installed_runtime("training")
+    installed_runtime("vllm")
+
+    done = run_demo(tmp_path, "rlhf")
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "win rate" in done.stdout
     assert processes_of(tmp_path) == []

@@ -1,10 +1,10 @@
 """Replies to questions about deliveries, and the rater that prefers some of them.
 
 A reply has three parts: an opening, a statement and a closing. The demonstrations draw each part at
-random, so that a model fine-tuned on them writes good and bad replies alike. The rater wants
-opening and closing to suit the person, formal for a title and casual for a first name, and the
-statement to name what was asked about. What the rater wants is in no demonstration; a reward
-model has to learn it from pairs.
+random, so that a model fine-tuned on them writes good and bad replies alike. The rater wants a
+formal opening and closing, and a statement that names what was asked about. No demonstration says
+so; a reward model has to learn it from pairs. Their replies may lack parts: a reward model that has
+only seen whole ones scores fragments at random, and PPO finds those that it scores high.
 """
 
 import random
@@ -21,16 +21,17 @@ from temper.demo.setup import write_rows
 DEMONSTRATIONS = 4000
 PAIRS = 1500
 HELD_OUT = 150
+MISSING = 1 / 6
 
-_TITLED = tuple(
-    map(" ".join, product(("Dr.", "Prof."), ("Adler", "Lee", "Marsh", "Okoye", "Ruiz")))
+_PEOPLE = (
+    *("Ann", "Ben", "Cleo", "Dan", "Eva", "Finn", "Gil", "Ida", "Jo", "Kim"),
+    *map(" ".join, product(("Dr.", "Prof."), ("Adler", "Lee", "Marsh", "Okoye", "Ruiz"))),
 )
-_FIRST_NAMES = ("Ann", "Ben", "Cleo", "Dan", "Eva", "Finn", "Gil", "Ida", "Jo", "Kim")
 _TOPICS = ("book", "chair", "desk", "lamp", "phone", "table", "ticket", "watch")
 _DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 _ASKS = ("{} asks about the {} for {}.", "{} wants the {} by {}.")
-_OPENINGS = {True: "Good day.", False: "Hi!"}
-_CLOSINGS = {True: "Regards.", False: "Cheers!"}
+_FORMAL = ("Good day.", "Regards.")
+_CASUAL = ("Hi!", "Cheers!")
 _EVASION = "No idea."
 
 RATING = "rating"
@@ -54,15 +55,10 @@ class Question:
 
 def questions(seed: int) -> Iterator[Question]:
     """Yield all questions, in an order that depends on the seed."""
-    people = [(name, True) for name in _TITLED] + [(name, False) for name in _FIRST_NAMES]
+    opening, closing = _FORMAL
     every = [
-        Question(
-            ask.format(name, topic, day),
-            _OPENINGS[is_formal],
-            f"The {topic} is late.",
-            _CLOSINGS[is_formal],
-        )
-        for (name, is_formal), topic, day, ask in product(people, _TOPICS, _DAYS, _ASKS)
+        Question(ask.format(name, topic, day), opening, f"The {topic} is late.", closing)
+        for name, topic, day, ask in product(_PEOPLE, _TOPICS, _DAYS, _ASKS)
     ]
     _random(seed, "questions").shuffle(every)
     yield from every
@@ -128,15 +124,21 @@ def _prompt(question: Question) -> dict[str, Any]:
 
 def _reply(question: Question, choice: random.Random) -> tuple[str, ...]:
     """The parts of a reply, each as likely to be wanted as not."""
+    openings, closings = zip(_FORMAL, _CASUAL, strict=True)
     return (
-        choice.choice(list(_OPENINGS.values())),
+        choice.choice(openings),
         choice.choice((question.statement, _EVASION)),
-        choice.choice(list(_CLOSINGS.values())),
+        choice.choice(closings),
     )
 
 
+def _incomplete(parts: tuple[str, ...], choice: random.Random) -> tuple[str, ...]:
+    """The reply, with every part missing from one reply in six."""
+    return tuple("" if choice.random() < MISSING else part for part in parts)
+
+
 def _answer(parts: tuple[str, ...]) -> dict[str, str]:
-    return {"role": "assistant", "content": " ".join(parts)}
+    return {"role": "assistant", "content": " ".join(filter(None, parts)) or "Oh."}
 
 
 def _demonstration(question: Question, choice: random.Random) -> dict[str, Any]:
@@ -146,7 +148,7 @@ def _demonstration(question: Question, choice: random.Random) -> dict[str, Any]:
 def _pair(question: Question, choice: random.Random) -> dict[str, Any]:
     """Two replies of different ratings, the better one preferred."""
     while True:
-        replies = _reply(question, choice), _reply(question, choice)
+        replies = [_incomplete(_reply(question, choice), choice) for _ in range(2)]
         worse, better = sorted(replies, key=lambda parts: _rated(question, parts))
         if _rated(question, worse) < _rated(question, better):
             return {

@@ -27,7 +27,7 @@ from services.contracts.rollouts import CreateRollout, Rollout
 from temper.demo.rlhf.replies import Data, rating
 from temper.demo.steps import Demo
 
-PPO_STEPS = 12
+PPO_STEPS = 10
 PROMPTS_PER_STEP = 64
 SAMPLES = 2
 SCORE = "score"
@@ -118,9 +118,9 @@ def ppo(
         prompts_per_step=PROMPTS_PER_STEP,
         epochs=2,
         mini_batches=2,
-        optimizer=OptimizerSettings(learning_rate=3e-4, weight_decay=0.0, micro_batch_tokens=4096),
+        optimizer=OptimizerSettings(learning_rate=1e-4, weight_decay=0.0, micro_batch_tokens=4096),
         critic=Critic(learning_rate=1e-3),
-        loss=PolicyLoss(clip_high=0.2, kl=KlPenalty(coefficient=0.02, to=KlTo.REWARD)),
+        loss=PolicyLoss(clip_high=0.2, kl=KlPenalty(coefficient=0.1, to=KlTo.REWARD)),
         sampling=SAMPLING,
         checkpoint_steps=5,
     )
