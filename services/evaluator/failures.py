@@ -29,6 +29,11 @@ class RequestFailure:
         return "request_rejected" if self.is_of_the_sample else "endpoint_unavailable"
 
     @property
+    def is_refusal(self) -> bool:
+        """Whether the endpoint would refuse every request alike."""
+        return self.status_code in _REFUSALS
+
+    @property
     def is_of_the_sample(self) -> bool:
         """Whether the endpoint works and rejected this one request."""
         status = self.status_code
@@ -40,11 +45,18 @@ class FailureWatch:
 
     Unanswered samples alone end nothing: each is an error of its row. A job ends when the endpoint
     has only ever refused (a wrong key, an unknown model), and when it has been unavailable for
-    ``UNAVAILABLE_SECONDS``, in which every sample failed after all its retries.
+    ``unavailable_seconds``, in which every sample failed after all its retries.
     """
 
-    def __init__(self, *, answered: int, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        *,
+        answered: int,
+        unavailable_seconds: float = UNAVAILABLE_SECONDS,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._any_answer = answered > 0
+        self._longest = unavailable_seconds
         self._clock = clock
         self._refused = 0
         self._unavailable_since: float | None = None
@@ -58,19 +70,18 @@ class FailureWatch:
     def failed(self, failure: RequestFailure) -> None:
         """A sample was not answered, after all retries."""
         self._last = failure
-        is_refusal = failure.status_code in _REFUSALS
-        self._refused = self._refused + 1 if is_refusal else 0
+        self._refused = self._refused + 1 if failure.is_refusal else 0
         if self._refused >= STREAK and not self._any_answer:
             raise JobFailed(
                 f"{STREAK} requests in a row were refused: {failure.message}", code=failure.code
             )
-        if is_refusal or failure.is_of_the_sample:
+        if failure.is_refusal or failure.is_of_the_sample:
             self._unavailable_since = None
         elif self._unavailable_since is None:
             self._unavailable_since = self._clock()
-        elif self._clock() - self._unavailable_since > UNAVAILABLE_SECONDS:
+        elif self._clock() - self._unavailable_since > self._longest:
             raise JobFailed(
-                f"no request was answered in {UNAVAILABLE_SECONDS:.0f} s: {failure.message}",
+                f"no request was answered in {self._longest:.0f} s: {failure.message}",
                 code=failure.code,
             )
 

@@ -8,7 +8,20 @@ from typing import Annotated
 import typer
 from typer.exceptions import TyperException
 
-from temper.cli import demo, files, index, jobs, keys, metrics, models, serve, submit, traj, up
+from temper.cli import (
+    batch,
+    demo,
+    files,
+    index,
+    jobs,
+    keys,
+    metrics,
+    models,
+    serve,
+    submit,
+    traj,
+    up,
+)
 from temper.cli.exit_codes import ExitCode
 from temper.client.errors import ApiError, ClientError, Unreachable, WaitTimedOut
 from temper.stack.errors import StackError
@@ -57,6 +70,7 @@ app.command("resume")(jobs.resume)
 app.command("retry")(jobs.retry)
 app.command("delete")(jobs.delete)
 app.command("wait")(jobs.wait)
+app.add_typer(batch.app, name="batch")
 app.add_typer(demo.app, name="demo")
 app.add_typer(models.app, name="models")
 app.add_typer(index.app, name="index")

@@ -83,6 +83,12 @@ class Retries:
             return error.status in self.statuses
         return error.kind is FailureKind.UNSENT or error.kind in self.kinds
 
+    def wait(self, attempt: int) -> float:
+        """Seconds before the attempt after the ``attempt``-th, unless the server names them."""
+        wait = self.first_wait_seconds * 2.0 ** (attempt - 1)
+        wait = min(self.longest_wait_seconds, wait)
+        return wait * random.uniform(0.5, 1.0)  # noqa: S311 - spreads load, guards nothing
+
 
 # An unreadable answer may be a proxy's error page, so it is retried.
 RETRIED_KINDS = frozenset({FailureKind.BROKEN_OFF, FailureKind.TIMED_OUT, FailureKind.UNREADABLE})
@@ -249,7 +255,9 @@ class JsonService:
             except ServiceFailed as error:
                 error.attempts = attempt
                 error.transient = self._retries.include(error)
-                wait = self._wait(error, attempt)
+                wait = error.retry_after
+                if wait is None:
+                    wait = self._retries.wait(attempt)
                 left = deadline - time.monotonic()
                 spent = attempt >= self._retries.attempts or wait >= left
                 if spent or not error.transient:
@@ -318,13 +326,6 @@ class JsonService:
     def _redacted(self, body: bytes) -> str:
         text = body[: 4 * KEPT_BODY].decode(errors="replace")
         return (text.replace(self._api_key, "***") if self._api_key else text)[:KEPT_BODY]
-
-    def _wait(self, error: ServiceFailed, attempt: int) -> float:
-        if error.retry_after is not None:
-            return error.retry_after
-        wait = self._retries.first_wait_seconds * 2.0 ** (attempt - 1)
-        wait = min(self._retries.longest_wait_seconds, wait)
-        return wait * random.uniform(0.5, 1.0)  # noqa: S311 - spreads load, guards nothing
 
 
 def _short(text: str) -> str:

@@ -20,6 +20,7 @@ class Reply:
     delay: float = 0.0
     hold: bool = False  # until `release` is called
     reset: bool = False
+    truncate: bool = False  # close the connection before the end of the body
 
 
 Script = Callable[[str, int], Reply]
@@ -122,9 +123,10 @@ class ChatServer:
         if reply.reset:
             writer.transport.abort()
             return False
-        writer.write(_response(reply))
+        response = _response(reply)
+        writer.write(response[:-10] if reply.truncate else response)
         await writer.drain()
-        return True
+        return not reply.truncate
 
 
 def _response(reply: Reply) -> bytes:

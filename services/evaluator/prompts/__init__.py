@@ -1,0 +1,1 @@
+"""Prompt batches: a template over the records of a file, answered by remote endpoints."""

@@ -1,0 +1,64 @@
+"""What makes two runs of ``temper batch`` the same batch, so that one may go on with the other."""
+
+import fcntl
+import hashlib
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from services.contracts.base import JsonObject
+from services.contracts.errors import Conflict
+from services.contracts.prompt_batches import PromptBatch
+
+IDENTITY = "identity.json"
+LOCK = "lock"
+
+
+@contextmanager
+def claimed(folder: Path, batch: PromptBatch) -> Iterator[None]:
+    """The rows folder, for this batch and this process alone.
+
+    Raises Conflict if another process writes to it, or if it holds the rows of another batch; the
+    message names what differs.
+    """
+    with open(folder / LOCK, "wb") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise Conflict(f"another temper batch is writing to {folder}") from None
+        _check(folder, _identity(batch))
+        yield
+
+
+def _check(folder: Path, identity: JsonObject) -> None:
+    path = folder / IDENTITY
+    try:
+        known = json.loads(path.read_bytes())
+    except (FileNotFoundError, ValueError):  # a kill may tear it, before there is any row
+        path.write_text(json.dumps(identity, ensure_ascii=False), encoding="utf-8")
+        return
+    different = [name for name, value in identity.items() if known.get(name) != value]
+    if different:
+        raise Conflict(
+            f"{folder} holds the rows of another batch ({', '.join(different)} differ); "
+            "choose another output, or delete that folder"
+        )
+
+
+def _identity(batch: PromptBatch) -> JsonObject:
+    """All that the answers depend on; where they come from and how fast may change."""
+    prompting = batch.prompting
+    return {
+        "records": _digest(batch.records),
+        "template": _digest(prompting.template),
+        "variables": prompting.variables,
+        "system message": [prompting.system_text, prompting.template_as_system],
+        "body": batch.body,
+        "models": sorted({endpoint.model for endpoint in batch.endpoints}),
+    }
+
+
+def _digest(path: Path) -> str:
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,0 +1,113 @@
+"""Turns records into messages with a template of Jinja2, kept in YAML."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated
+
+import yaml
+from jinja2 import Template, TemplateSyntaxError
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from services.contracts.base import JsonObject
+from services.contracts.errors import InvalidRequest, TemperError
+from services.contracts.prompt_batches import Prompting
+from services.contracts.yaml_text import parse_yaml
+
+PUBLISHED_VARIABLES = {"history": "history", "cargo_info": "货源信息", "query": "当前query"}
+"""Variables of the published template by field; they hold for records with one of the two last
+fields, unless variables are given."""
+
+
+class RenderFailed(TemperError):
+    """A template could not be rendered for a record."""
+
+    code = "render_failed"
+
+
+class _Message(BaseModel):
+    model_config = ConfigDict(extra="allow")
+
+    role: str
+    content: str
+
+
+class _File(BaseModel):
+    """The keys of a template file that are read; others are the user's own."""
+
+    system_prompt: str | None = None
+    messages: Annotated[list[_Message], Field(min_length=1)] | None = None
+    vars: dict[str, str] = Field(default_factory=dict)
+
+
+class PromptTemplate:
+    """Renders the messages of a record.
+
+    Every field of a record is a variable as it stands. Those that are named by ``vars`` or on the
+    command line are JSON text with readable non-ASCII characters, ``null`` for a missing field.
+    """
+
+    def __init__(self, prompting: Prompting) -> None:
+        """Raises InvalidRequest naming the file and what is wrong with it."""
+        path = prompting.template
+        file = _read(path)
+        self._variables = {**file.vars, **prompting.variables}
+        messages: list[JsonObject]
+        if file.messages is not None:
+            messages = [message.model_dump() for message in file.messages]
+        elif file.system_prompt is None:
+            raise InvalidRequest(f"{path}: has neither system_prompt nor messages")
+        elif prompting.template_as_system:
+            messages = [{"role": "system", "content": file.system_prompt}]
+        else:
+            messages = [{"role": "user", "content": file.system_prompt}]
+        self._fixed: list[JsonObject] = []
+        if file.messages is None and not prompting.template_as_system:
+            # As published: the template named system_prompt is what the user says.
+            self._fixed = [{"role": "system", "content": prompting.system_text}]
+        self._messages = [(message, _compiled(message["content"], path)) for message in messages]
+
+    def render(self, record: JsonObject) -> list[JsonObject]:
+        """The messages of a record; raises RenderFailed."""
+        variables = {**record, **self._named(record)}
+        try:
+            rendered = [
+                {**message, "content": template.render(variables)}
+                for message, template in self._messages
+            ]
+        except Exception as error:  # a template may raise whatever the values in it raise
+            text = f"{type(error).__name__}: {error}"
+            raise RenderFailed(text.encode(errors="replace").decode()) from error
+        return [*self._fixed, *rendered]
+
+    def _named(self, record: JsonObject) -> Mapping[str, str]:
+        names = self._variables
+        if not names and ("货源信息" in record or "当前query" in record):
+            names = PUBLISHED_VARIABLES
+        return {
+            name: json.dumps(record.get(field), ensure_ascii=False) for name, field in names.items()
+        }
+
+
+def _read(path: Path) -> _File:
+    try:
+        return _File.model_validate(parse_yaml(path.read_text(encoding="utf-8-sig")))
+    except OSError as error:
+        raise InvalidRequest(f"{path}: {error.strerror}") from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise InvalidRequest(f"{path}: not YAML: {error}") from error
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        place = ".".join(map(str, first["loc"])) or "the file"
+        raise InvalidRequest(f"{path}: {place}: {first['msg']}") from error
+
+
+_ENVIRONMENT = ImmutableSandboxedEnvironment()
+
+
+def _compiled(text: str, path: Path) -> Template:
+    try:
+        return _ENVIRONMENT.from_string(text)
+    except TemplateSyntaxError as error:
+        raise InvalidRequest(f"{path}: line {error.lineno} of a template: {error}") from error

@@ -1,0 +1,221 @@
+"""``temper batch``: a prompt template over the records of a file, asked of endpoints."""
+
+import json
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any, NoReturn
+
+import typer
+from pydantic import ValidationError
+
+from services.contracts.prompt_batches import (
+    CONCURRENCY,
+    FORMATS,
+    MAX_TOKENS,
+    MODULE,
+    PATIENCE_SECONDS,
+    REQUEST,
+    REQUESTED,
+    SYSTEM_TEXT,
+    TEMPERATURE,
+    TIMEOUT_SECONDS,
+    Parsing,
+    PromptBatch,
+    PromptEndpoint,
+    Prompting,
+    rows_folder,
+)
+
+app = typer.Typer(help="Ask endpoints a prompt for every record of a file.")
+
+KEY_VARIABLE = "OPENAI_API_KEY"
+
+ExistingFile = Annotated[Path, typer.Argument(exists=True, dir_okay=False)]
+BaseUrls = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="URL[,MODEL[,WEIGHT]]", help="An endpoint, up to /v1. Give it again for more."
+    ),
+]
+Prompts = Annotated[
+    Path | None,
+    typer.Option(exists=True, dir_okay=False, help=f"The records: {', '.join(FORMATS)}."),
+]
+TemplateFile = Annotated[
+    Path | None,
+    typer.Option(exists=True, dir_okay=False, help="YAML with system_prompt or messages."),
+]
+Target = Annotated[
+    Path | None, typer.Option("-o", "--output", help=f"The output: {', '.join(FORMATS)}.")
+]
+Variables = Annotated[
+    list[str] | None,
+    typer.Option("--var", metavar="NAME=FIELD", help="A variable with a field as JSON text."),
+]
+AsSystem = Annotated[
+    bool, typer.Option("--template-as-system", help="Send the template as the system message.")
+]
+ExtraFields = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--body", metavar="FIELD=JSON", help="A further field of every request, such as seed=7."
+    ),
+]
+KeyVariables = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAME",
+        help=f"Environment variable with the key, {KEY_VARIABLE} if set; once, or per endpoint.",
+    ),
+]
+LabelPath = Annotated[
+    str | None,
+    typer.Option(metavar="PATH", help="Find JSON in answers; the prediction is at this path."),
+]
+ReasoningEnds = Annotated[
+    list[str] | None, typer.Option("--reasoning-end", help="Tag that ends a model's reasoning.")
+]
+
+
+@app.callback(invoke_without_command=True)
+def batch(
+    context: typer.Context,
+    model: Annotated[str | None, typer.Option(help="The model of endpoints without one.")] = None,
+    base_url: BaseUrls = None,
+    prompts: Prompts = None,
+    template: TemplateFile = None,
+    output: Target = None,
+    var: Variables = None,
+    system: Annotated[str, typer.Option(help="The system message.")] = SYSTEM_TEXT,
+    template_as_system: AsSystem = False,
+    temperature: Annotated[float, typer.Option(min=0)] = TEMPERATURE,
+    max_tokens: Annotated[int, typer.Option(min=1)] = MAX_TOKENS,
+    top_p: Annotated[float | None, typer.Option(min=0, max=1)] = None,
+    n: Annotated[int | None, typer.Option("-n", min=1, help="Answers per record.")] = None,
+    body: ExtraFields = None,
+    label_path: LabelPath = None,
+    reasoning_end: ReasoningEnds = None,
+    concurrency: Annotated[
+        int, typer.Option(min=1, max=4096, help="Most requests in flight.")
+    ] = CONCURRENCY,
+    timeout: Annotated[float, typer.Option(min=0.1, help="Seconds per attempt.")] = TIMEOUT_SECONDS,
+    patience: Annotated[
+        float, typer.Option(min=1, help="Seconds without any endpoint that end the batch.")
+    ] = PATIENCE_SECONDS,
+    api_key_env: KeyVariables = None,
+) -> None:
+    """Ask endpoints a prompt for every record of a file.
+
+    Runs in this process. Answers are kept beside the output as they come: the same command goes on
+    where an interrupted one ended.
+    """
+    if context.invoked_subcommand is not None:
+        return
+    if not base_url or prompts is None or template is None or output is None:
+        raise typer.BadParameter("--base-url, --prompts, --template and -o are required")
+    for path in (prompts, output):
+        if path.suffix.lower() not in FORMATS:
+            raise typer.BadParameter(f"{path} is none of {', '.join(FORMATS)}")
+    sampling: dict[str, Any] = {"temperature": temperature, "max_tokens": max_tokens}
+    sampling |= {"top_p": top_p} if top_p is not None else {}
+    sampling |= {"n": n} if n is not None else {}
+    variables = dict(_pair(each, "--var") for each in var or [])
+    if label_path is None and reasoning_end:
+        raise typer.BadParameter("--reasoning-end needs --label-path")
+    request = PromptBatch(
+        records=prompts.absolute(),
+        output=output.absolute(),
+        prompting=Prompting(
+            template=template.absolute(),
+            variables=variables,
+            system_text=system,
+            template_as_system=template_as_system,
+        ),
+        endpoints=_endpoints(base_url, model, api_key_env or []),
+        body={**sampling, **dict(_field(each) for each in body or [])},
+        parsing=Parsing(path=label_path, reasoning_ends=reasoning_end)
+        if label_path is not None
+        else None,
+        concurrency=concurrency,
+        timeout_seconds=timeout,
+        patience_seconds=patience,
+    )
+    folder = rows_folder(request.output)
+    folder.mkdir(parents=True, exist_ok=True)
+    temporary = folder / f"{REQUESTED}.{os.getpid()}"
+    temporary.write_text(request.model_dump_json(), encoding="utf-8")
+    temporary.replace(folder / REQUESTED)
+    _become("run", str(folder))
+
+
+@app.command()
+def retry(output: Annotated[Path, typer.Argument(metavar="OUTPUT")]) -> None:
+    """Ask again the records of a batch that have no answer, and write its output again."""
+    folder = rows_folder(output.absolute())
+    if not (folder / REQUEST).exists():
+        raise typer.BadParameter(f"there are no rows of a batch in {folder}")
+    _become("retry", str(folder))
+
+
+@app.command()
+def compare(first: ExistingFile, second: ExistingFile) -> None:
+    """Show the rows of two outputs that differ; the exit code is 1 if any does."""
+    _become("compare", str(first), str(second))
+
+
+def _become(*arguments: str) -> NoReturn:
+    """Replace this process, so that signals and kills meet the one that does the work."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    # -P: do not import a folder named services from the working directory.
+    os.execv(sys.executable, [sys.executable, "-P", "-m", MODULE, *arguments])  # noqa: S606
+
+
+def _endpoints(
+    base_urls: Sequence[str], model: str | None, key_variables: Sequence[str]
+) -> list[PromptEndpoint]:
+    if len(key_variables) not in {0, 1, len(base_urls)}:
+        raise typer.BadParameter("--api-key-env: give it once, or once per --base-url")
+    default = [KEY_VARIABLE if os.environ.get(KEY_VARIABLE) else None]
+    variables = list(key_variables or default)
+    variables *= len(base_urls) if len(variables) == 1 else 1
+    return [
+        _endpoint(text, model, variable)
+        for text, variable in zip(base_urls, variables, strict=True)
+    ]
+
+
+def _endpoint(text: str, model: str | None, variable: str | None) -> PromptEndpoint:
+    url, _, rest = text.partition(",")
+    name, _, weight = rest.partition(",")
+    try:
+        return PromptEndpoint.model_validate(
+            {
+                "base_url": url,
+                "model": name or model or "",
+                "weight": weight or 1.0,
+                "api_key_variable": variable,
+            }
+        )
+    except ValidationError as error:
+        first = error.errors()[0]
+        missing = first["loc"] == ("model",)
+        reason = "give its model, or --model" if missing else f"{first['loc'][0]}: {first['msg']}"
+        raise typer.BadParameter(f"--base-url {text}: {reason}") from error
+
+
+def _pair(text: str, option: str) -> tuple[str, str]:
+    name, separator, value = text.partition("=")
+    if not (name and separator and value):
+        raise typer.BadParameter(f"{option}: {text!r} is not of the form NAME=VALUE")
+    return name, value
+
+
+def _field(text: str) -> tuple[str, Any]:
+    name, value = _pair(text, "--body")
+    try:
+        return name, json.loads(value)
+    except ValueError as error:
+        raise typer.BadParameter(f"--body {name}: {value!r} is not JSON") from error
