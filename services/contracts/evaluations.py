@@ -13,11 +13,18 @@ from services.contracts.models import RemoteModel
 
 
 class Sampling(Request):
-    """How answers are sampled; the defaults are greedy."""
+    """How answers are sampled; the defaults are greedy. Null leaves a setting to the model."""
 
     max_tokens: StrictInt = Field(default=512, ge=1, le=131_072)
     temperature: Number = Field(default=0.0, ge=0.0, le=2.0)
     top_p: Number = Field(default=1.0, gt=0.0, le=1.0)
+    top_k: StrictInt | None = Field(default=None, ge=-1, description="vLLM's own; -1: all.")
+    min_p: Number | None = Field(default=None, ge=0.0, le=1.0, description="vLLM's own.")
+    presence_penalty: Number | None = Field(default=None, ge=-2.0, le=2.0)
+    frequency_penalty: Number | None = Field(default=None, ge=-2.0, le=2.0)
+    repetition_penalty: Number | None = Field(
+        default=None, gt=0.0, le=2.0, description="vLLM's own; 1: none."
+    )
     stop: list[Annotated[str, StringConstraints(min_length=1, max_length=100)]] | None = Field(
         default=None, max_length=4
     )
@@ -43,6 +50,9 @@ class CreateEvaluation(JobRequest):
     sampling: Sampling = Field(default_factory=Sampling)
     chat_template_kwargs: ChatTemplateKwargs = Field(default_factory=dict)
     system_prompt: str | None = Field(default=None, max_length=100_000)
+    keep_reasoning: bool = Field(
+        default=False, description="Grade the whole text, not what follows the reasoning."
+    )
     max_samples: StrictInt | None = Field(
         default=None, ge=1, description="Take the first rows only."
     )

@@ -73,11 +73,13 @@ class Sample:
 
     ``texts`` are the model's own, one a turn, without the special tokens that end a turn: what a
     tool inserted is not among them. ``item`` are the fields of its row, as templates name them.
+    ``keeps_reasoning``: the answer is the whole last turn.
     """
 
     trajectory: Trajectory
     texts: tuple[str, ...]
     item: JsonObject
+    keeps_reasoning: bool = False
 
     @classmethod
     def of(cls, trajectory: Trajectory, item: JsonObject | None = None) -> "Sample":
@@ -118,8 +120,9 @@ class Sample:
 
     @cached_property
     def answer(self) -> str:
-        """The model's last turn, without its reasoning."""
-        return without_reasoning(self.texts[-1]) if self.texts else ""
+        """The model's last turn, without its reasoning unless that is kept."""
+        last = self.texts[-1] if self.texts else ""
+        return last if self.keeps_reasoning else without_reasoning(last)
 
     @property
     def tool_turns(self) -> int:

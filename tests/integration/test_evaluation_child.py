@@ -167,7 +167,18 @@ def test_text_in_any_script_is_preserved(tmp_path: Path) -> None:
 
 def test_requests_carry_sampling_and_the_key_which_is_never_on_disk(tmp_path: Path) -> None:
     with ChatServer() as server:
-        sampling = Sampling(max_tokens=9, temperature=0.5, top_p=0.9, stop=["\n"], seed=3)
+        sampling = Sampling(
+            max_tokens=9,
+            temperature=0.5,
+            top_p=0.9,
+            top_k=20,
+            min_p=0.1,
+            presence_penalty=0.5,
+            frequency_penalty=-0.5,
+            repetition_penalty=1.1,
+            stop=["\n"],
+            seed=3,
+        )
         job = job_of(tmp_path / "job", server, 2, sampling=sampling, max_samples=1)
         job.run(TEMPER_ENDPOINT_KEY="sk-very-secret")
     sent = {key: server.bodies[0][key] for key in ("model", *sampling.model_dump())}

@@ -64,7 +64,7 @@ async def evaluate(
             with AppendLog[ResultRow](results_path) as results:
                 generation = Generation(
                     model,
-                    Grading(grader, spec.pass_threshold),
+                    Grading(grader, spec.pass_threshold, keep_reasoning=spec.keep_reasoning),
                     results,
                     totals,
                     system_prompt=spec.system_prompt,

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Coroutine, Iterator, Sequence
+from dataclasses import replace
 from http import HTTPStatus
 from typing import Any, Protocol
 
@@ -86,15 +87,23 @@ class Generation:
 
 
 class Grading:
-    """Grades answers: correct from a score of ``pass_threshold``."""
+    """Grades answers: correct from a score of ``pass_threshold``.
 
-    def __init__(self, grader: Component, pass_threshold: float) -> None:
+    ``keep_reasoning``: graders see the whole text of an answer.
+    """
+
+    def __init__(
+        self, grader: Component, pass_threshold: float, *, keep_reasoning: bool = False
+    ) -> None:
         self._grader = grader
         self._pass_threshold = pass_threshold
+        self._keep_reasoning = keep_reasoning
 
     async def row(self, sample: EvaluationSample, answer: Answer) -> ResultRow:
         """The graded answer; without a score, the reason is its ``error``."""
         graded = Sample.of_answer(answer.text, sample.messages, sample.gold, sample.extra)
+        if self._keep_reasoning:
+            graded = replace(graded, keeps_reasoning=True)
         score: Score | None = None
         error: str | None = None
         try:

@@ -58,6 +58,7 @@ class EvaluationHandler:
                 sampling=request.sampling,
                 chat_template_kwargs=request.chat_template_kwargs,
                 system_prompt=request.system_prompt,
+                keep_reasoning=request.keep_reasoning,
                 max_samples=request.max_samples,
                 max_concurrency=request.max_concurrency,
             )

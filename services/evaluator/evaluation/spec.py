@@ -38,5 +38,6 @@ class EvaluationSpec(_Strict):
     system_prompt: str | None = Field(
         default=None, description="Prepended to every conversation without a system prompt."
     )
+    keep_reasoning: bool = Field(default=False, description="Grade the reasoning, too.")
     max_samples: int | None = Field(default=None, ge=1, description="Take the first rows only.")
     max_concurrency: int = Field(default=64, ge=1, le=1024)

@@ -21,6 +21,11 @@ class ChatRequest(BaseModel):
     max_tokens: int | None = None
     temperature: float | None = None
     top_p: float | None = None
+    top_k: int | None = Field(default=None, description="vLLM's own field, as min_p is.")
+    min_p: float | None = None
+    presence_penalty: float | None = None
+    frequency_penalty: float | None = None
+    repetition_penalty: float | None = Field(default=None, description="vLLM's own field.")
     stop: list[str] | None = None
     stop_token_ids: list[int] | None = Field(default=None, description="vLLM's own field.")
     seed: int | None = None

@@ -31,13 +31,16 @@ def grade(
     text: str,
     pass_threshold: float = 1.0,
     environment: OperatorEnvironment | None = None,
+    *,
+    keep: bool = False,
 ) -> ResultRow:
     async def run() -> ResultRow:
         async with AsyncExitStack() as stack:
             factory = RewardFactory(environment or OperatorEnvironment(attempts=1), stack)
             component = await factory.component(_GRADER.validate_python(grader), "grader")
             answer = Answer(text, "stop", 1, 1, 1, 0.1)
-            return await Grading(component, pass_threshold).row(SAMPLE, answer)
+            grading = Grading(component, pass_threshold, keep_reasoning=keep)
+            return await grading.row(SAMPLE, answer)
 
     return asyncio.run(run())
 
@@ -114,6 +117,13 @@ def test_graders_see_the_text_after_the_reasoning(grader: dict[str, Any], text: 
     row = asyncio.run(run())
     assert row.correct
     assert row.answer == text.replace("{}", gold)
+
+
+def test_kept_reasoning_is_graded() -> None:
+    whole = grade({"type": "regex", "pattern": "Paris"}, "<think>Paris</think>Lyon", keep=True)
+    answer = grade({"type": "regex", "pattern": "Paris"}, "<think>Paris</think>Lyon")
+
+    assert (whole.correct, answer.correct) == (True, False)
 
 
 def test_unterminated_reasoning_is_not_an_answer() -> None:
