@@ -11,6 +11,7 @@ from typer.exceptions import TyperException
 from temper.cli import (
     batch,
     demo,
+    evals,
     files,
     index,
     jobs,
@@ -70,12 +71,14 @@ app.command("resume")(jobs.resume)
 app.command("retry")(jobs.retry)
 app.command("delete")(jobs.delete)
 app.command("wait")(jobs.wait)
+app.command("compare")(evals.compare)
 app.add_typer(batch.app, name="batch")
 app.add_typer(demo.app, name="demo")
 app.add_typer(models.app, name="models")
 app.add_typer(index.app, name="index")
 app.add_typer(files.app, name="files")
 app.add_typer(metrics.app, name="metrics")
+app.add_typer(evals.app, name="evals")
 app.add_typer(keys.app, name="keys")
 
 

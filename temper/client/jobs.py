@@ -8,6 +8,7 @@ from typing import Generic, TypeVar
 from urllib.parse import quote
 
 from services.contracts.base import Deleted, Page, Request
+from services.contracts.comparisons import CompareEvaluations, EvaluationComparison
 from services.contracts.evaluations import CreateEvaluation, Evaluation, SampleResult
 from services.contracts.exports import CreateExport, Export, ExportModel
 from services.contracts.fine_tuning import Checkpoint, CreateFineTuningJob, FineTuningJob
@@ -169,6 +170,11 @@ class Evaluations(JobResource[CreateEvaluation, Evaluation]):
         """Return up to ``most`` graded rows, in file order."""
         path = _path(self.path, evaluation_id, "results")
         return pages.page(self._transport, path, Page[SampleResult], {}, most)
+
+    def compare(self, evaluation_id: str, request: CompareEvaluations) -> EvaluationComparison:
+        """Test candidates against an evaluation of the same items."""
+        path = _path(self.path, evaluation_id, "compare")
+        return self._transport.post(path, EvaluationComparison, request)
 
 
 class Rollouts(JobResource[CreateRollout, Rollout]):

@@ -7,6 +7,7 @@ earlier ones.
 
 import json
 import re
+from collections.abc import Iterator
 from os import SEEK_END
 from pathlib import Path
 from typing import IO
@@ -35,6 +36,16 @@ def list_results(job_dir: Path, *, after: str | None, limit: int) -> Page[Sample
         if position:
             raise _unknown_result() from None
     return page_of(results[:limit], len(results) > limit)
+
+
+def read_results(job_dir: Path) -> Iterator[SampleResult]:
+    """All complete rows, in the order in which samples finished; none without a file."""
+    try:
+        with open(job_dir / RESULTS, "rb") as file:
+            while (line := file.readline()).endswith(b"\n"):
+                yield SampleResult(id="", **json.loads(line))
+    except FileNotFoundError:
+        return
 
 
 def _position(after: str | None) -> int:

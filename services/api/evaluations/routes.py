@@ -5,12 +5,14 @@ from typing import Annotated
 from fastapi import APIRouter, Body
 
 from services.api.context import Gateway
+from services.api.evaluations.comparison import check_comparable, compare_evaluations
 from services.api.evaluations.results import list_results
 from services.api.evaluations.service import create_evaluation, evaluation_view
 from services.api.examples import EVALUATION
 from services.api.idempotency import Creation
 from services.api.jobs.kind_routes import KindRoutes
 from services.contracts.base import DEFAULT_LIMIT, Page
+from services.contracts.comparisons import CompareEvaluations, EvaluationComparison
 from services.contracts.errors import (
     AuthenticationFailed,
     Conflict,
@@ -72,3 +74,17 @@ def results(
     with gateway.database.read() as session:
         get_job(session, job_id, KIND)
     return list_results(gateway.artifacts.job(job_id), after=after, limit=limit)
+
+
+@router.post(
+    "/{job_id}/compare",
+    summary="Compare evaluations of the same items",
+    responses=documented_errors(InvalidRequest, NotFound, Conflict),
+)
+def compare(
+    gateway: Gateway, _principal: Principal, job_id: str, body: CompareEvaluations
+) -> EvaluationComparison:
+    """Test candidates against this evaluation: difference, interval, p-value, changed items."""
+    with gateway.database.read() as session:
+        check_comparable(session, job_id, body.candidates)
+    return compare_evaluations(gateway.artifacts, job_id, body)

@@ -1,0 +1,58 @@
+"""Comparisons: evaluations of the same items, tested against one of them."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field, StringConstraints
+
+from services.contracts.base import Request, Resource
+
+ComparedValue = Literal["correct", "score"]
+
+
+class CompareEvaluations(Request):
+    """The body of POST /v1/evaluations/{id}/compare."""
+
+    candidates: list[Annotated[str, StringConstraints(max_length=100)]] = Field(
+        min_length=1, max_length=20, description="Evaluations of the same file with one grader."
+    )
+    value: ComparedValue = Field(
+        default="correct",
+        description="What is compared: correctness, where an item without a grade is incorrect, or "
+        "the score, where it is left out.",
+    )
+
+
+class PairedComparison(Resource):
+    """A candidate against the baseline, on the items that both have.
+
+    Positive differences favor the candidate. ``gained`` and ``lost`` are the items whose value is
+    higher and lower than the baseline's; their lists hold the first 1,000 rows of the file each.
+    ``p_adjusted`` is corrected for the number of candidates (Holm).
+    """
+
+    candidate: str
+    items: int
+    left_out: int = Field(description="Items that only one has, or that have no score.")
+    baseline_errors: int = Field(description="Items of the baseline without an answer or a grade.")
+    candidate_errors: int = Field(description="The same of the candidate.")
+    baseline_mean: float
+    candidate_mean: float
+    difference: float
+    stderr: float
+    ci95: tuple[float, float]
+    test: Literal["mcnemar_exact", "paired_permutation"]
+    p_value: float
+    p_adjusted: float
+    gained: int
+    lost: int
+    gained_items: list[int] = Field(description="Rows of the file, counted from 0.")
+    lost_items: list[int]
+
+
+class EvaluationComparison(Resource):
+    """Candidates against one baseline."""
+
+    object: Literal["evaluation.comparison"] = "evaluation.comparison"
+    baseline: str
+    value: ComparedValue
+    comparisons: list[PairedComparison]

@@ -1,0 +1,102 @@
+"""``temper compare`` and ``temper evals``: what evaluations found, and whether they differ."""
+
+from typing import Annotated
+
+import typer
+
+from services.contracts.comparisons import CompareEvaluations, PairedComparison
+from services.metrics.sample_size import independent_discordance, items_needed
+from temper.cli.gateway import connect
+from temper.cli.output import JsonOption, Output
+
+app = typer.Typer(help="What evaluations need and found.")
+
+SHOWN_ITEMS = 20
+
+Baseline = Annotated[str, typer.Argument(metavar="A", help="The evaluation to compare with.")]
+Candidates = Annotated[
+    list[str], typer.Argument(metavar="B [C ...]", help="Evaluations of the same file.")
+]
+Score = Annotated[bool, typer.Option("--score", help="Compare scores instead of correctness.")]
+Difference = Annotated[
+    float, typer.Option(help="The difference in accuracy to find, such as 0.03.")
+]
+Discordant = Annotated[
+    float | None,
+    typer.Option(help="The share of items that one model gets right and the other wrong."),
+]
+Accuracy = Annotated[
+    float | None, typer.Option(help="The first model's accuracy, if that share is unknown.")
+]
+Power = Annotated[float, typer.Option(help="The probability of finding the difference.")]
+Alpha = Annotated[float, typer.Option(help="The two-sided level of the test.")]
+
+
+@app.callback()
+def group() -> None:
+    """What evaluations need and found."""
+
+
+def compare(
+    baseline: Baseline, candidates: Candidates, score: Score = False, as_json: JsonOption = False
+) -> None:
+    """Test evaluations of the same items against the first: difference, interval, p-value."""
+    out = Output(as_json)
+    request = CompareEvaluations(candidates=candidates, value="score" if score else "correct")
+    with connect() as client:
+        found = client.evaluations.compare(baseline, request)
+    if as_json:
+        out.document(found)
+        return
+    columns = ("CANDIDATE", "ITEMS", "A", "B", "B - A", "95 % INTERVAL", "P", "P (HOLM)")
+    out.table(columns, map(_row, found.comparisons))
+    for each in found.comparisons:
+        out.line("")
+        out.line(f"{each.candidate} ({each.test})", "bold")
+        out.line(f"gained {each.gained}{_listed(each.gained_items)}")
+        out.line(f"lost {each.lost}{_listed(each.lost_items)}")
+        if each.baseline_errors or each.candidate_errors:
+            out.line(f"no grade: {each.baseline_errors} in A, {each.candidate_errors} in B")
+        if each.left_out:
+            out.line(f"left out: {each.left_out}")
+
+
+def _row(each: PairedComparison) -> tuple[str, ...]:
+    low, high = each.ci95
+    return (
+        each.candidate,
+        str(each.items),
+        f"{each.baseline_mean:.4f}",
+        f"{each.candidate_mean:.4f}",
+        f"{each.difference:+.4f}",
+        f"{low:+.4f} to {high:+.4f}",
+        f"{each.p_value:.4g}",
+        f"{each.p_adjusted:.4g}",
+    )
+
+
+def _listed(items: list[int]) -> str:
+    if not items:
+        return ""
+    more = ", ..." if len(items) > SHOWN_ITEMS else ""
+    return f": rows {', '.join(map(str, items[:SHOWN_ITEMS]))}{more}"
+
+
+@app.command("plan")
+def plan(
+    difference: Difference,
+    discordant: Discordant = None,
+    accuracy: Accuracy = None,
+    power: Power = 0.8,
+    alpha: Alpha = 0.05,
+) -> None:
+    """Print how many items a paired comparison needs to find a difference."""
+    try:
+        if discordant is None and accuracy is not None:
+            discordant = independent_discordance(accuracy, difference)
+        elif discordant is None or accuracy is not None:
+            raise typer.BadParameter("give either --discordant or --accuracy")
+        items = items_needed(difference, discordant, power, alpha)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from error
+    Output(as_json=False).line(str(items))

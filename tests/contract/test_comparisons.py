@@ -1,0 +1,168 @@
+"""Comparisons of evaluations, over REST and by ``temper compare``. No worker runs these jobs."""
+
+import json
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from services.contracts.evaluations import SampleResult
+from services.contracts.jobs import JobStatus
+from services.core.db.engine import Database
+from services.core.jobs.store import get_job, move_job
+from temper.cli.main import main
+
+
+@pytest.fixture(scope="module")
+def database(home: Path, url: str) -> Iterator[Database]:
+    database = Database(f"sqlite:///{home / 'temper.db'}")
+    yield database
+    database.close()
+
+
+@pytest.fixture(scope="module")
+def file_id(http: httpx.Client) -> str:
+    return upload(http)
+
+
+def upload(http: httpx.Client) -> str:
+    row = json.dumps({"prompt": uuid.uuid4().hex, "gold": "2"}).encode()
+    files = {"file": ("evals.jsonl", row)}
+    made = http.post("/v1/files", files=files, data={"purpose": "evals"})
+    return str(made.json()["id"])
+
+
+@pytest.fixture
+def succeeded(http: httpx.Client, database: Database, home: Path, file_id: str) -> "Succeeded":
+    return Succeeded(http, database, home, file_id)
+
+
+class Succeeded:
+    """Makes evaluations that have succeeded with the given rows."""
+
+    def __init__(self, http: httpx.Client, database: Database, home: Path, file_id: str) -> None:
+        self._http = http
+        self._database = database
+        self._home = home
+        self.file_id = file_id
+
+    def evaluation(self, correct: str, **fields: object) -> str:
+        """One row per character: 1 correct, 0 wrong, ``-`` without an answer."""
+        body = {"model": "base", "file": self.file_id, **fields}
+        job_id = str(self._http.post("/v1/evaluations", json=body).json()["id"])
+        rows = [
+            SampleResult(
+                id="",
+                index=index,
+                gold=["2"],
+                answer=None if mark == "-" else mark,
+                correct=None if mark == "-" else mark == "1",
+                score=None if mark == "-" else int(mark) * index / len(correct),
+            )
+            for index, mark in enumerate(correct)
+        ]
+        folder = self._home / "jobs" / job_id
+        folder.mkdir(parents=True)
+        lines = [row.model_dump_json(exclude={"id"}) + "\n" for row in reversed(rows)]
+        (folder / "results.jsonl").write_text("".join(lines))
+        for status in (JobStatus.QUEUED, JobStatus.RUNNING, JobStatus.SUCCEEDED):
+            with self._database.write() as session:
+                move_job(session, get_job(session, job_id), status, f"now {status}")
+        return job_id
+
+
+def test_candidates_are_tested_against_the_baseline_on_the_same_items(
+    http: httpx.Client, succeeded: Succeeded
+) -> None:
+    baseline = succeeded.evaluation("1100-0000")
+    better = succeeded.evaluation("101111111")
+    equal = succeeded.evaluation("1100-0000")
+
+    answer = http.post(f"/v1/evaluations/{baseline}/compare", json={"candidates": [better, equal]})
+
+    assert answer.status_code == 200, answer.text
+    first, second = answer.json()["comparisons"]
+    assert (first["candidate"], first["items"], first["left_out"]) == (better, 9, 0)
+    assert (first["gained"], first["gained_items"]) == (7, [2, 3, 4, 5, 6, 7, 8])
+    assert (first["lost"], first["lost_items"]) == (1, [1])
+    assert (first["baseline_errors"], first["candidate_errors"]) == (1, 0)
+    assert first["test"] == "mcnemar_exact"
+    assert first["p_value"] == pytest.approx(2 * (1 + 8) / 256)
+    assert first["p_adjusted"] == pytest.approx(2 * first["p_value"])
+    assert first["difference"] == pytest.approx(6 / 9)
+    assert (second["difference"], second["p_value"], second["p_adjusted"]) == (0.0, 1.0, 1.0)
+
+
+def test_scores_are_compared_without_ungraded_items(
+    http: httpx.Client, succeeded: Succeeded
+) -> None:
+    baseline, candidate = succeeded.evaluation("11-0"), succeeded.evaluation("1011")
+
+    answer = http.post(
+        f"/v1/evaluations/{baseline}/compare",
+        json={"candidates": [candidate], "value": "score"},
+    )
+
+    (found,) = answer.json()["comparisons"]
+    assert (found["items"], found["left_out"], found["test"]) == (3, 1, "paired_permutation")
+    assert (found["lost_items"], found["gained_items"]) == ([1], [3])
+    assert found["difference"] == pytest.approx((-0.25 + 0.75) / 3)
+
+
+def test_evaluations_without_the_same_items_or_grader_are_refused(
+    http: httpx.Client, succeeded: Succeeded
+) -> None:
+    baseline = succeeded.evaluation("11")
+    path = f"/v1/evaluations/{baseline}/compare"
+    other_grader = succeeded.evaluation("11", grader={"type": "numeric"})
+    queued = http.post("/v1/evaluations", json={"model": "base", "file": succeeded.file_id}).json()[
+        "id"
+    ]
+    succeeded.file_id = upload(http)
+    other_file = succeeded.evaluation("11")
+
+    answers = {
+        each: http.post(path, json={"candidates": [each]})
+        for each in (other_grader, other_file, queued, baseline, "eval-absent")
+    }
+
+    statuses = {each: answer.status_code for each, answer in answers.items()}
+    assert statuses == {
+        **{other_grader: 400, other_file: 400, queued: 409, baseline: 400},
+        "eval-absent": 404,
+    }
+    assert "different graders" in answers[other_grader].text
+    assert "the same file" in answers[other_file].text
+
+
+def test_the_command_prints_the_difference_and_the_items_that_changed(
+    succeeded: Succeeded,
+    url: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("TEMPER_API_URL", url)
+    baseline, candidate = succeeded.evaluation("1100"), succeeded.evaluation("101-")
+
+    assert main(["compare", baseline, candidate]) == 0
+    text = capsys.readouterr().out
+    assert main(["compare", baseline, candidate, "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+
+    assert candidate in text
+    assert "gained 1: rows 2" in text
+    assert "lost 1: rows 1" in text
+    assert "no grade: 0 in A, 1 in B" in text
+    assert (document["baseline"], document["comparisons"][0]["items"]) == (baseline, 4)
+
+
+def test_a_plan_says_how_many_items_a_difference_needs(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["evals", "plan", "--difference", "0.05", "--discordant", "0.2"]) == 0
+    assert capsys.readouterr().out.strip() == "626"
+
+    assert main(["evals", "plan", "--difference", "0.05"]) == 2
+    assert "either --discordant or --accuracy" in capsys.readouterr().err
