@@ -319,8 +319,8 @@ _WITHOUT_EFFECT: dict[str, set[str]] = {
 }
 _UNSAFE: dict[str, set[str]] = {
     "code that comes with a model is not run": {"trust_remote_code"},
+    "hyperparameters.sharding takes its place": {"deepspeed"},
     "it names a file on the server": {
-        "deepspeed",
         "hyper_parallel_args",
         "kt_*",
         "new_special_tokens_config",

@@ -17,6 +17,7 @@ from services.contracts.errors import InvalidRequest
 from services.contracts.graders import GoldGrader, StringCheckGrader, TextSimilarityGrader
 from services.contracts.llamafactory import check_arguments, check_template
 from services.contracts.models import ModelId
+from services.contracts.sharding import NOT_SHARDED, OWN_SETTINGS, Sharding
 from services.contracts.stages import Stage
 from services.contracts.training_rows import DataFormat, RowKind
 
@@ -48,6 +49,11 @@ class OfflineHyperparameters(Request):
     )
     chat_template_kwargs: ChatTemplateKwargs = Field(default_factory=dict)
     data_format: DataFormat = DataFormat.AUTO
+    sharding: Sharding | None = Field(
+        default=None,
+        description="What several GPUs split instead of copying it; null: nothing. With offload it "
+        "helps on one GPU too.",
+    )
     llamafactory: JsonObject = Field(default_factory=dict)
 
     @property
@@ -79,6 +85,22 @@ class OfflineHyperparameters(Request):
         check_metric(self.llamafactory, self.stage, self.generated_metrics)
         if self.template is not None:
             check_template(self.template)
+        self._check_sharding()
+
+    def _check_sharding(self) -> None:
+        if self.sharding is None:
+            return
+        refused = [*OWN_SETTINGS, *(NOT_SHARDED if self.sharding.splits_weights else ())]
+        for name in refused:
+            if self.llamafactory.get(name):
+                message = f"{self.sharding.value} cannot be used with {name}"
+                raise InvalidRequest(message, param="sharding")
+        if self.stage is Stage.RM and not self.sharding.is_zero:
+            message = f"{self.sharding.value} does not save a value head: use zero2 or zero3"
+            raise InvalidRequest(message, param="sharding")
+        if self.sharding.splits_weights and self.generated_metrics:
+            message = f"answers cannot be generated under {self.sharding.value}"
+            raise InvalidRequest(message, param="sharding")
 
     @model_validator(mode="after")
     def _variables_of_a_chat_template(self) -> Self:

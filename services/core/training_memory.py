@@ -2,7 +2,8 @@
 
 Bytes per weight: 18 for one that is trained with Adam in mixed precision (weight, gradient, master
 copy and two moments), 2 for a frozen one in bfloat16, 0.5 for a frozen one in four bits. Data
-parallelism copies all of it to each GPU, so the memory of several GPUs does not add up.
+parallelism copies all of it to each GPU, so the memory of several GPUs does not add up; sharding
+splits what is trained, ZeRO 3 and FSDP the frozen weights as well.
 """
 
 from dataclasses import dataclass
@@ -10,10 +11,13 @@ from dataclasses import dataclass
 from services.contracts.adaptation import TrainingType
 from services.contracts.fine_tuning import MemoryEstimate
 from services.contracts.offline import OfflineHyperparameters, PreferenceLoss
+from services.contracts.sharding import Sharding
 from services.contracts.stages import Stage
 from services.core.model_shape import Linear, ModelShape
 
 TRAINED_BYTES = 18.0
+WEIGHT_BYTES = 2.0
+"""Of those, the weight itself."""
 FROZEN_BYTES = 2.0
 QUANTIZED_BYTES = 0.5
 ACTIVATION_BYTES = 8 * 1.2
@@ -41,6 +45,7 @@ class Load:
     parameters: int
     trained: int
     frozen_bytes: float
+    trained_bytes: float = TRAINED_BYTES
     copies: int = 0
     tokens: int = 0
     checkpointing: bool = True
@@ -51,7 +56,7 @@ def estimate(shape: ModelShape, load: Load, card_bytes: int | None = None) -> Me
 
     ``copies`` are frozen models beside the policy: the reference of a preference method.
     """
-    trained = TRAINED_BYTES * load.trained
+    trained = load.trained_bytes * load.trained
     frozen = 0.0 if load.trained == load.parameters else load.frozen_bytes * load.parameters
     base = (trained + frozen + FROZEN_BYTES * load.parameters * load.copies) / 1e9
     activations = load.tokens * shape.hidden * shape.layers * ACTIVATION_BYTES / 1e9
@@ -73,15 +78,26 @@ def load_of(shape: ModelShape, settings: OfflineHyperparameters, devices: int) -
     arguments = settings.llamafactory
     length = _positive(arguments.get("cutoff_len")) or settings.max_seq_length
     rows = rows_per_device(settings, length, devices)
+    trained_bytes, share = _held(settings.sharding, max(1, devices))
     return Load(
         parameters=shape.parameters,
         trained=trained_parameters(shape, settings),
         frozen_bytes=QUANTIZED_BYTES * int(arguments.get("quantization_bit") or 0) / 4
-        or FROZEN_BYTES,
+        or FROZEN_BYTES * share,
+        trained_bytes=trained_bytes,
         copies=_copies(settings),
         tokens=length * rows * SEQUENCES_PER_ROW[settings.stage],
         checkpointing=arguments.get("disable_gradient_checkpointing") is not True,
     )
+
+
+def _held(sharding: Sharding | None, devices: int) -> tuple[float, float]:
+    """Bytes of a trained weight on one GPU, and the share of all weights that is there."""
+    if sharding is None:
+        return TRAINED_BYTES, 1.0
+    share = 1 / devices if sharding.splits_weights else 1.0
+    states = 0.0 if sharding.offloads else (TRAINED_BYTES - WEIGHT_BYTES) / devices
+    return WEIGHT_BYTES * share + states, share
 
 
 def trained_parameters(shape: ModelShape, settings: OfflineHyperparameters) -> int:

@@ -89,14 +89,14 @@ class FineTuningHandler:
         return self._offline(tune, claim, job_dir)
 
     def _offline(self, tune: FineTune, claim: Claim, job_dir: Path) -> Launch:
-        """On several GPUs one process for each, under torch's launcher."""
+        """One process for each GPU; several, and sharding ones, under torch's launcher."""
         spec = training_spec(tune, self._artifacts)
         (job_dir / TRAINING_SPEC).write_text(spec.model_dump_json())
         runtime = find_runtime(self._settings.runtimes_folder, RUNTIME)
         command = [str(runtime.python), "-m"]
-        if len(claim.gpus) > 1:
+        if len(claim.gpus) > 1 or spec.sharding is not None:
             command += ["torch.distributed.run", "--standalone"]
-            command += [f"--nproc-per-node={len(claim.gpus)}", "--module"]
+            command += [f"--nproc-per-node={max(1, len(claim.gpus))}", "--module"]
         return Launch([*command, TRAINING_CHILD, str(job_dir)], saves_on_pause=True)
 
     def _online(self, session: Session, tune: FineTune, claim: Claim, job_dir: Path) -> Launch:

@@ -18,6 +18,7 @@ from services.contracts.offline import (
     RewardModelHyperparameters,
     SupervisedHyperparameters,
 )
+from services.contracts.sharding import Sharding
 from services.contracts.stages import Stage
 from services.contracts.yaml_text import parse_yaml
 from temper.formats.mixing import Mixing
@@ -71,6 +72,7 @@ def parse_llamafactory_yaml(text: str) -> LlamaFactoryJob:
     method = TrainingType(settings.pop("finetuning_type", None) or _default("finetuning_type"))
     reference = _named_reference(settings)
     generation = _generation(settings, stage)
+    sharding = _sharding(settings)
     notes = _drop_closed(settings)
     if stage is Stage.PT and template is not None:
         template = None
@@ -97,6 +99,7 @@ def parse_llamafactory_yaml(text: str) -> LlamaFactoryJob:
                 "chat_template_kwargs": variables,
                 **reference,
                 **generation,
+                **sharding,
             },
             beside,
         ),
@@ -192,6 +195,21 @@ def _generation(settings: dict[str, Any], stage: Stage) -> dict[str, Any]:
     return {"generation": {"max_tokens": _default("max_new_tokens") if most is None else most}}
 
 
+def _sharding(settings: dict[str, Any]) -> dict[str, Any]:
+    """The field for one of LLaMA-Factory's own DeepSpeed files, known by its name."""
+    name = str(settings.get("deepspeed")).rpartition("/")[2]
+    if name not in _DEEPSPEED_FILES:
+        return {}
+    del settings["deepspeed"]
+    return {"sharding": _DEEPSPEED_FILES[name]}
+
+
+_DEEPSPEED_FILES = {
+    "ds_z2_config.json": Sharding.ZERO_2,
+    "ds_z2_offload_config.json": Sharding.ZERO_2_OFFLOAD,
+    "ds_z3_config.json": Sharding.ZERO_3,
+    "ds_z3_offload_config.json": Sharding.ZERO_3_OFFLOAD,
+}
 _VARIABLES = ("enable_thinking", "preserve_thinking")
 
 

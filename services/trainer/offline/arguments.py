@@ -9,9 +9,11 @@ from pydantic import JsonValue
 from services.contracts.adaptation import TrainingType
 from services.contracts.best_checkpoint import METRIC, higher_is_better
 from services.contracts.llamafactory import ArgumentProblem, ArgumentRefused
+from services.contracts.sharding import Sharding
 from services.contracts.stages import Stage
 from services.core.training_memory import fitting_rows
 from services.trainer.offline.examples import RENDERED
+from services.trainer.offline.sharding import sharding_arguments
 from services.trainer.offline.spec import TrainingSpec
 
 TRAINING_DATASET = "training"
@@ -59,6 +61,11 @@ def left_out_without_gpu(arguments: dict[str, JsonValue], place: TrainingEnviron
     if place.has_gpu:
         return []
     return [name for name in _NEEDS_GPU if arguments.get(name)]
+
+
+def is_sharded(sharding: Sharding, place: TrainingEnvironment) -> bool:
+    """Whether the library can do it here: accelerate has FSDP for GPUs only."""
+    return sharding.is_zero or place.has_gpu
 
 
 def _allowed(arguments: dict[str, JsonValue], place: TrainingEnvironment) -> dict[str, JsonValue]:
@@ -191,6 +198,8 @@ def _platform_owned(spec: TrainingSpec, place: TrainingEnvironment) -> dict[str,
         "push_to_hub": False,
         "use_cpu": not place.has_gpu,
     }
+    if spec.sharding is not None and is_sharded(spec.sharding, place):
+        owned |= sharding_arguments(spec.sharding)
     if spec.adapter is not None:
         owned["adapter_name_or_path"] = str(spec.adapter)
     if place.reference is not None:

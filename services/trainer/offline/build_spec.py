@@ -90,6 +90,7 @@ def training_spec(tune: FineTune, artifacts: Artifacts) -> TrainingSpec:
         warmup_ratio=settings.warmup_ratio,
         seed=tune.request.seed or 0,
         generation=_generation(settings),
+        sharding=settings.sharding,
         arguments=settings.llamafactory,
     )
 

@@ -67,7 +67,11 @@ def leads() -> bool:
 
 _MARKER = "complete.json"
 _PREFIX = "checkpoint-"
-_TRAINING_STATE = ("optimizer.pt", "scheduler.pt", "scaler.pt", "rng_state*.pth")
+_TRAINING_STATE = (
+    *("optimizer*", "scheduler.pt", "scaler.pt", "rng_state*.pth"),
+    *("global_step*", "latest", "zero_to_*.py"),  # DeepSpeed's
+    "pytorch_model_fsdp*",
+)
 
 
 def checkpoint_dir(output_dir: Path, step: int) -> Path:
@@ -93,8 +97,8 @@ def keep_only_models(output_dir: Path, newest: Path) -> None:
     for _, path in _checkpoints(output_dir):
         if path != newest:
             for pattern in _TRAINING_STATE:
-                for file in path.glob(pattern):
-                    file.unlink()
+                for each in path.glob(pattern):
+                    shutil.rmtree(each) if each.is_dir() else each.unlink()
 
 
 def newest_complete(output_dir: Path) -> Path | None:

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 from services.contracts.adaptation import TrainingType
 from services.contracts.chat_template import ChatTemplateKwargs
 from services.contracts.offline import AnswerGrader
+from services.contracts.sharding import Sharding
 from services.contracts.stages import Stage
 from services.contracts.training_rows import DataFormat, RowKind
 from services.core.artifacts import ModelSource, SourceFile
@@ -108,6 +109,7 @@ class TrainingSpec(_Part):
     warmup_ratio: float = Field(default=0.0, ge=0.0, le=1.0)
     seed: int = Field(default=42, ge=0)
     generation: GenerationSpec | None = None
+    sharding: Sharding | None = None
     arguments: dict[str, JsonValue] = Field(default_factory=dict)
     resume: bool = True
 

@@ -5,6 +5,7 @@ import os
 import platform
 import shutil
 from functools import partial
+from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import save_file
 from transformers import AutoConfig
+from transformers.integrations.deepspeed import unset_hf_deepspeed_config
 
 from services.contracts.adaptation import TrainingType
 from services.contracts.llamafactory import check_arguments
@@ -24,6 +26,7 @@ from services.trainer.offline.arguments import (
     GENERATING,
     TrainingEnvironment,
     build_arguments,
+    is_sharded,
     left_out_without_gpu,
 )
 from services.trainer.offline.catalogue import installed_catalogue
@@ -103,6 +106,8 @@ def _clear(output_dir: Path, checkpoint: Path | None) -> None:
 def _announce(spec: TrainingSpec, place: TrainingEnvironment, context: Context) -> None:
     for name in left_out_without_gpu(spec.arguments, place):
         context.reporter.message(f"{name} needs a GPU and is ignored", "warn", argument=name)
+    if spec.sharding is not None and not is_sharded(spec.sharding, place):
+        context.reporter.message(f"{spec.sharding.value} needs GPUs and is left out", "warn")
     if place.resume_from is not None:
         path = context.relative(place.resume_from)
         context.reporter.message(f"resuming from {path}", checkpoint=path)
@@ -120,6 +125,9 @@ def _generation(
 
 
 def _run(spec: TrainingSpec, arguments: dict[str, Any], context: Context) -> Outcome:
+    if spec.sharding is not None and spec.sharding.is_zero and arguments["use_cpu"]:
+        # Accelerate does it on GPUs only, and ZeRO 3 counts the processes when a model is loaded.
+        import_module("deepspeed").init_distributed(dist_backend="gloo")
     install_trainers(spec.stage, arguments["resume_from_checkpoint"])
     report_phases(spec.stage, context.enter)
     callback = ProgressCallback(context)
@@ -127,6 +135,7 @@ def _run(spec: TrainingSpec, arguments: dict[str, Any], context: Context) -> Out
     patience = Patience(evaluations, context) if isinstance(evaluations, int) else None
     callbacks = [callback] if patience is None else [callback, patience]
     llamafactory_module("train.tuner").run_exp(arguments, callbacks=callbacks)  # adds its own
+    unset_hf_deepspeed_config()  # what is loaded from here on is whole
     outcome = callback.outcome
     outcome.stopped_early = patience is not None and patience.stopped
     if not outcome.stopped_early and not 0 < outcome.max_steps == outcome.global_step:

@@ -77,6 +77,28 @@ def test_activations_grow_with_the_tokens_of_a_micro_batch(
     assert found.activations_gb == pytest.approx(activations, abs=0.002)
 
 
+@pytest.mark.parametrize(
+    ("training_type", "sharding", "base"),
+    [
+        ("full", "zero2", 8.030261248 * (2 + 16 / 4)),
+        ("full", "zero2_offload", 8.030261248 * 2),
+        ("full", "zero3", 8.030261248 * 18 / 4),
+        ("full", "fsdp", 8.030261248 * 18 / 4),
+        ("full", "fsdp_offload", 8.030261248 * 2 / 4),
+        ("lora", "zero2", 8.030261248 * 2 + 0.04194304 * (2 + 16 / 4)),
+        ("lora", "zero3", 8.030261248 * 2 / 4 + 0.04194304 * 18 / 4),
+    ],
+)
+def test_sharding_splits_what_each_gpu_holds(
+    shape: ModelShape, training_type: str, sharding: str, base: float
+) -> None:
+    given = {"training_type": training_type, "sharding": sharding}
+
+    found = estimated(shape, SupervisedHyperparameters.model_validate(given), devices=4)
+
+    assert found.base_gb == pytest.approx(base, abs=0.001)
+
+
 def test_the_memory_of_several_gpus_does_not_add_up(shape: ModelShape) -> None:
     settings = SupervisedHyperparameters.model_validate({"training_type": "full"})
 
