@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from services.sandbox.admission import LOOK_SECONDS, SETTLE_SECONDS
 from services.sandbox.isolation.hierarchy import Controller, own_cgroups
-from services.sandbox.pool.slot import Occupant
+from services.sandbox.pool.crowd import Occupant
 
 _ASLEEP_SECONDS = 0.25
 """A program found asleep is not looked at again for so long."""
@@ -31,7 +31,8 @@ class Activity(NamedTuple):
 
 
 class _Sample(NamedTuple):
-    """``busy`` programs compute, and may take all but ``free_bytes`` of the memory left."""
+    """``busy`` programs compete for processors; ``free_bytes`` of memory are left beyond what those
+    that compute may still take."""
 
     busy: int
     free_bytes: int
@@ -62,7 +63,7 @@ class ProgramLoad:
     def has_room(self, memory_bytes: int, recent: Sequence[int], most_busy: int) -> bool:
         """Whether one more program can run without taking what those that compute may need.
 
-        A sleeping program counts with what it holds only.
+        A sleeping program counts with what it holds only, and one that yields leaves its processor.
         """
         if len(recent) >= most_busy:
             return False
@@ -82,6 +83,9 @@ class ProgramLoad:
                 continue  # counted by its permit
             if self._asleep.get(occupant.pid, 0.0) > now:
                 asleep[occupant.pid] = self._asleep[occupant.pid]
+                continue
+            if occupant.yields:  # of hundreds of processes, some always compute
+                free_bytes -= occupant.memory_bytes
                 continue
             computes, resident = activity(occupant.pid)
             if computes:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from services.sandbox.isolation.cgroup_memory import FirstVersion, GroupMemory, SecondVersion
-from services.sandbox.isolation.cgroup_removal import kill_all, processes_in, remove
+from services.sandbox.isolation.cgroup_removal import kill_all, processes_in, remove, signal_all
 from services.sandbox.isolation.hierarchy import Controller, Hierarchy
 
 _CPU_PERIOD_MICROSECONDS = 100_000
@@ -57,6 +57,14 @@ class Cgroup:
         else:
             self._cpu.write_text(str(-1 if quota is None else quota))
 
+    def set_cpu_weight(self, weight: float) -> None:
+        """Set the share of busy processors relative to other groups, which have 1.0."""
+        if self._cpu is None:
+            return
+        is_second = self._cpu.name == "cpu.max"
+        name, default = ("cpu.weight", 100) if is_second else ("cpu.shares", 1024)
+        self._cpu.with_name(name).write_text(str(max(1, int(default * weight))))
+
     def usage(self) -> int | None:
         """Bytes of memory in use."""
         return None if self._memory is None else self._memory.usage()
@@ -83,6 +91,15 @@ class Cgroup:
     def processes(self) -> set[int]:
         """Ids of the processes in the group."""
         return {pid for folder in self._folders for pid in processes_in(folder)}
+
+    def process_count(self) -> int | None:
+        """Number of processes and threads in the group."""
+        return None if self._pids is None else int(self._pids.with_name("pids.current").read_text())
+
+    def signal_all(self) -> None:
+        """Send SIGKILL to every process in the group, without waiting for their end."""
+        for folder in self._folders:
+            signal_all(folder)
 
     def kill(self) -> None:
         """Kill every process in the group; waits at most 15 seconds for their end."""

@@ -34,7 +34,7 @@ def kill_all(folder: Path) -> None:
         for _ in _until(lambda: not processes_in(folder), f"processes of {folder} survive SIGKILL"):
             if before is not None:
                 limit.write_text("0")
-            _signal_all(folder)
+            signal_all(folder)
     finally:
         if before is not None:
             limit.write_text(before)
@@ -56,7 +56,8 @@ def remove(folder: Path) -> None:
         kill_all(folder)
 
 
-def _signal_all(folder: Path) -> None:
+def signal_all(folder: Path) -> None:
+    """Send SIGKILL to every process in a group once; on cgroup v1 quick forks may escape it."""
     try:
         (folder / "cgroup.kill").write_text("1")
     except OSError:  # cgroup v1, or a kernel before 5.14

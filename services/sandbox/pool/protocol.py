@@ -71,7 +71,7 @@ class Channel:
 
     async def send_cancel(self) -> None:
         """Cancel the current run, if there is one."""
-        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+        with contextlib.suppress(OSError):  # the other end or this one is closed
             await asyncio.get_running_loop().sock_sendall(self._socket, CANCEL)
 
     async def receive(self) -> tuple[Header, bytes]:
@@ -206,10 +206,10 @@ def split_files(answer: Header, body: bytes) -> dict[str, bytes]:
     return files
 
 
-def oom_result(wall_seconds: float) -> Header:
-    """The result of a run whose slot was killed at the memory limit, too."""
+def killed_result(exit_reason: str, wall_seconds: float) -> Header:
+    """The result of a run whose slot was killed with it."""
     return {
-        "exit_reason": "out_of_memory",
+        "exit_reason": exit_reason,
         "return_code": -signal.SIGKILL,
         "wall_seconds": wall_seconds,
         "cpu_seconds": 0.0,

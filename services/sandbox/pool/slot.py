@@ -7,7 +7,6 @@ import select
 import signal
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from services.sandbox.execution import (
     Command,
@@ -22,12 +21,13 @@ from services.sandbox.guest.frames import ChannelClosed, Header
 from services.sandbox.guest.layout import LAYOUT
 from services.sandbox.isolation.cgroup import Cgroup
 from services.sandbox.network.proxy import Network, Proxy
+from services.sandbox.pool.crowd import CrowdWatch, Occupant
 from services.sandbox.pool.protocol import (
     MessageUnread,
     Notebook,
     build_request,
     exit_reason_of,
-    oom_result,
+    killed_result,
     readable,
     run_environment,
     split_files,
@@ -41,15 +41,6 @@ _ANSWER_SLACK_SECONDS = 15.0
 _SETTLE_SECONDS = 2.0
 _LAST_WORD_SECONDS = 2.0
 _SETTLE_BYTES = 32 << 20
-
-
-@dataclass(frozen=True)
-class Occupant:
-    """A running program: its slot's process id, its start (monotonic), and its memory limit."""
-
-    pid: int
-    began: float
-    memory_bytes: int
 
 
 class SlotLost(Exception):
@@ -133,9 +124,9 @@ class Slot:
             if isinstance(error, SlotLost):
                 error.begun = False  # a program starts once it has the whole message
             raise
-        run.started()
         limit = execution.limits.memory_bytes
         self.occupant = Occupant(self._process.pid, time.monotonic(), limit)
+        run.started(self.occupant)
         return run
 
     async def answer(self, seconds: float | None) -> tuple[Header, bytes]:
@@ -163,6 +154,16 @@ class Slot:
         answer = await self.answer(_OVERTIME_SECONDS)
         self.broken = False
         return answer
+
+    def abandon(self) -> None:
+        """Kill whatever runs here; a pending `answer` raises `SlotLost`.
+
+        Nothing of it runs on, but hundreds of processes die slowly: `close` waits for them.
+        """
+        self.broken = True
+        with contextlib.suppress(OSError):  # whatever it missed, `close` ends
+            self._cgroup.signal_all()
+        self._process.channel.close()
 
     def is_alive(self) -> bool:
         """Whether its process is alive: it dies with its zygote."""
@@ -274,6 +275,9 @@ class Run:
         self._endpoints: list[Input | Output | Proxy] = [self._stdin, self._stdout, self._stderr]
         if proxy is not None:
             self._endpoints.append(proxy)
+        awaited = None if execution.fetch else seconds  # only the slot can send files
+        self._crowd_watch = CrowdWatch(cgroup, awaited, self._end_overdue)
+        self._is_overdue = False
         self._usage = cgroup.usage() or 0
         self._memory_kills = cgroup.oom_kills()
         self._began = time.monotonic()
@@ -288,20 +292,19 @@ class Run:
         for endpoint in self._endpoints:
             endpoint.discard()
 
-    def started(self) -> None:
+    def started(self, occupant: Occupant) -> None:
         """Start pumping stdin, stdout and stderr; the child now owns its pipe ends."""
         for endpoint in self._endpoints:
             endpoint.started()
+        self._crowd_watch.start(occupant)
 
     async def outcome(self) -> Outcome:
         """Wait for the end; cancelling this kills the program. Raises `SlotLost`."""
         allowed = None if self._seconds is None else self._seconds + _ANSWER_SLACK_SECONDS
         try:
             header, body = await self._slot.answer(allowed)
-        except SlotLost:
-            if not self._memory_ran_out():
-                raise
-            header, body = self._ended_by_memory(), b""
+        except SlotLost as lost:
+            header, body = self._result_despite(lost), b""
         except asyncio.CancelledError:
             with contextlib.suppress(SlotLost):  # then everything in the slot dies
                 await self._slot.cancel()
@@ -314,15 +317,14 @@ class Run:
         """Kill the program now; raises `SlotLost`."""
         try:
             header, body = await self._slot.cancel()
-        except SlotLost:
-            if not self._memory_ran_out():
-                raise
-            header, body = self._ended_by_memory(), b""
+        except SlotLost as lost:
+            header, body = self._result_despite(lost), b""
         finally:
             self._finish()
         return self._outcome(header, body)
 
     def _finish(self) -> None:
+        self._crowd_watch.stop()
         for endpoint in self._endpoints:
             endpoint.finish()
 
@@ -334,8 +336,18 @@ class Run:
     def _memory_ran_out(self) -> bool:
         return self.memory_kills > 0
 
-    def _ended_by_memory(self) -> Header:
-        return oom_result(time.monotonic() - self._began)
+    def _end_overdue(self) -> None:
+        self._is_overdue = True
+        self._slot.abandon()
+
+    def _result_despite(self, lost: SlotLost) -> Header:
+        """The result if it is known why the slot was lost; raises ``lost`` otherwise."""
+        wall_seconds = time.monotonic() - self._began
+        if self._memory_ran_out():
+            return killed_result("out_of_memory", wall_seconds)
+        if self._is_overdue:
+            return killed_result("timed_out", wall_seconds)
+        raise lost
 
     def _in_place(self, listener: OutputListener) -> OutputListener:
         return lambda stream, piece: listener(stream, self._as_in_place(piece))

@@ -7,7 +7,8 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
 
 from services.sandbox.execution import SandboxFailure
-from services.sandbox.pool.slot import Occupant, Slot
+from services.sandbox.pool.crowd import Occupant
+from services.sandbox.pool.slot import Slot
 
 logger = logging.getLogger(__name__)
 

@@ -13,7 +13,7 @@ import pytest
 
 from services.sandbox import load
 from services.sandbox.load import Activity, FreeMemory, ProgramLoad, activity
-from services.sandbox.pool.slot import Occupant
+from services.sandbox.pool.crowd import Occupant
 from tests.support.waiting import wait_for
 
 PROGRAMS = {
@@ -85,6 +85,15 @@ def test_programs_that_compute_are_counted(monkeypatch: pytest.MonkeyPatch) -> N
     assert of_programs.has_room(1, [], most_busy=4)
     assert not of_programs.has_room(1, [1], most_busy=4)
     assert not of_programs.has_room(1, [], most_busy=3)
+
+
+def test_a_program_that_yields_takes_no_processor_but_its_memory() -> None:
+    yielding = occupants(100)
+    yielding[0].yields = True
+    of_programs = ProgramLoad(lambda: yielding, lambda: 200)
+
+    assert of_programs.has_room(100, [], most_busy=1)
+    assert not of_programs.has_room(101, [], most_busy=1)
 
 
 def test_disk_is_kept_for_programs_that_compute(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from services.sandbox.execution import Executable, SandboxFailure
+from services.sandbox.execution import Executable, ExitReason, SandboxFailure
+from services.sandbox.isolation.hierarchy import Controller
 from services.sandbox.isolation.tier import Tier
 from services.sandbox.pool import pool, slot, zygote
 from services.sandbox.pool.pool import Pool
@@ -154,6 +155,30 @@ def test_a_program_that_has_started_is_never_run_again(
         running.result(60)
     wait_for(lambda: named("77004") == [], "nothing of the run is left")
     assert run(sandbox, python("print(1)")).stdout == b"1\n"
+
+
+CROWD = """
+import os, time
+for _ in range(100):
+    if os.fork() == 0: time.sleep(600)
+print("started", flush=True)
+os.execlp("sleep", "sleep", "77005")
+"""
+
+
+def test_a_crowd_ends_at_its_limit_though_its_slot_gets_no_turn(tier: Tier) -> None:
+    with running_pool(tier=tier, programs=1) as sandbox:
+        if Controller.PIDS not in sandbox.pool._cgroups.controllers:
+            pytest.skip("no control groups count processes here")
+        running = start(sandbox, python(CROWD, seconds=12.0))
+        slot_of(wait_for(lambda: process_named("77005"), "the crowd")).suspend()
+
+        outcome = running.result(60)
+
+        assert (outcome.exit_reason, outcome.return_code) == (ExitReason.TIMED_OUT, None)
+        assert outcome.stdout == b"started\n"
+        wait_for(lambda: named("77005") == [], "nothing of the run is left")
+        assert run(sandbox, python("print(1)")).stdout == b"1\n"
 
 
 def test_a_run_is_retried_if_its_program_died_before_it_started(sandbox: PoolInThread) -> None:

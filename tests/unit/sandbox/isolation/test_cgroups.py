@@ -179,6 +179,31 @@ def test_cpu_time_is_limited(cgroups: Cgroups, group: Cgroup, prefix: str) -> No
     assert wait_for(held_back, "the kernel holds the spinning program back")
 
 
+def test_a_group_can_yield_processors_and_take_them_back(
+    cgroups: Cgroups, group: Cgroup, prefix: str
+) -> None:
+    need(cgroups, Controller.CPU)
+    names = ("cpu.shares", "cpu.weight")
+    files = [folder / "slot" / name for folder in folders_of(prefix) for name in names]
+    (file,) = [file for file in files if file.exists()]
+    normal = int(file.read_text())
+
+    group.set_cpu_weight(1 / 4)
+    assert int(file.read_text()) == normal // 4
+    group.set_cpu_weight(1.0)
+    assert int(file.read_text()) == normal
+
+
+def test_processes_and_threads_are_counted(cgroups: Cgroups, group: Cgroup) -> None:
+    need(cgroups, Controller.PIDS)
+    assert group.process_count() == 0
+    process = start_in(group, "/bin/sleep", "600")
+
+    assert group.process_count() == 1
+    group.signal_all()
+    assert process.wait() == -signal.SIGKILL
+
+
 def test_removing_a_group_kills_its_processes(cgroups: Cgroups, prefix: str) -> None:
     if not cgroups.controllers:
         pytest.skip(f"no groups here: {cgroups.reasons}")

@@ -1,0 +1,74 @@
+"""Watches for running programs that become a crowd of processes, such as fork bombs."""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+
+from services.sandbox.isolation.cgroup import Cgroup
+
+_LOOK_SECONDS = 1.0
+_MOST_PROCESSES = 64
+_OVERDUE_SECONDS = 1.0
+_WEIGHT = 1 / 4
+
+
+@dataclass
+class Occupant:
+    """A running program: its slot's process id, its start (monotonic), and its memory limit.
+
+    One that ``yields`` leaves most of its processor time to others.
+    """
+
+    pid: int
+    began: float
+    memory_bytes: int
+    yields: bool = False
+
+
+class CrowdWatch:
+    """Looks once a second at the number of a program's processes and threads.
+
+    A crowd yields: it gets a fraction of the processor time of another program. Its slot is one of
+    hundreds that share it and may be seconds late at the time limit, so ``end`` is called when the
+    program is overdue. None of this without control groups.
+    """
+
+    def __init__(self, cgroup: Cgroup, seconds: float | None, end: Callable[[], None]) -> None:
+        """``seconds`` is the time limit; None if the slot's own answer must be awaited."""
+        self._cgroup = cgroup
+        self._seconds = seconds
+        self._end = end
+        self._overdue_at = 0.0
+        self._occupant: Occupant | None = None
+        self._next_look: asyncio.TimerHandle | None = None
+
+    def start(self, occupant: Occupant) -> None:
+        """Start watching: the program begins."""
+        self._occupant = occupant
+        if self._seconds is not None:
+            now = asyncio.get_running_loop().time()
+            self._overdue_at = now + self._seconds + _OVERDUE_SECONDS
+        self._look_later()
+
+    def stop(self) -> None:
+        """Stop watching; whatever is left of the program no longer yields."""
+        if self._next_look is not None:
+            self._next_look.cancel()
+        if self._occupant is not None and self._occupant.yields:
+            with suppress(OSError):  # the group is being removed
+                self._cgroup.set_cpu_weight(1.0)
+
+    def _look_later(self) -> None:
+        self._next_look = asyncio.get_running_loop().call_later(_LOOK_SECONDS, self._look)
+
+    def _look(self) -> None:
+        self._look_later()
+        with suppress(OSError):  # the group is being removed
+            if (self._cgroup.process_count() or 0) <= _MOST_PROCESSES:
+                return
+            if self._occupant is not None and not self._occupant.yields:
+                self._cgroup.set_cpu_weight(_WEIGHT)
+                self._occupant.yields = True
+        if self._overdue_at and asyncio.get_running_loop().time() > self._overdue_at:
+            self._end()
