@@ -183,3 +183,16 @@ def test_an_override_file_enables_full_sandbox_isolation(
     assert (sandbox["user"], sandbox["cap_drop"]) == ("10001:10001", ["ALL"])
     assert not sandbox.get("cap_add")
     assert not sandbox.get("privileged")
+
+
+def test_an_override_file_gives_the_sandbox_control_groups_of_its_own(
+    command: list[str], profile: str, services: Services
+) -> None:
+    files = ("docker-compose.yml", "infra/compose/sandbox-cgroups.yml")
+    with_groups = json.loads(_config(command, profile, "--format", "json", files=files))["services"]
+
+    sandbox, default = with_groups.pop("sandbox"), services["sandbox"]
+    assert {name: service for name, service in services.items() if name != "sandbox"} == with_groups
+    assert sandbox.pop("cgroup") == "private"  # or the host's groups would be writable, too
+    assert set(sandbox.pop("security_opt")) == {"no-new-privileges:true", "writable-cgroups=true"}
+    assert sandbox == {name: value for name, value in default.items() if name != "security_opt"}

@@ -60,7 +60,10 @@ def find_cgroups(prefix: str) -> Cgroups:
 
 def _in_words(refused: OSError, location: CgroupLocation) -> str:
     if refused.errno == errno.EROFS:
-        return f"{location.folder} is mounted read-only, Docker's default"
+        return (
+            f"{location.folder} is mounted read-only, Docker's default: with Docker 28 and cgroup "
+            "v2, infra/compose/sandbox-cgroups.yml makes it writable"
+        )
     if refused.errno in {errno.EACCES, errno.EPERM}:
         return (
             f"{location.folder} belongs to another user: start the service as root, "
