@@ -11,6 +11,7 @@ from types import FrameType
 from infra.debian import PackagesUnavailable
 from infra.runtimes.installer.lock import LockTimeout, exclusive
 from infra.runtimes.installer.progress import Progress
+from infra.testing.chromium import has_chromium, install_chromium
 from infra.testing.compose import compose_command, fetch_compose
 from infra.testing.corpora import fetch_corpora, has_corpora
 from infra.testing.languages import has_languages, install_languages
@@ -40,6 +41,7 @@ def main() -> int:
         ) as lock:
             log.write_bytes(b"")
             complete &= _provide("redis-server", has_redis, install_redis, log, lock)
+            complete &= _provide("chromium", has_chromium, install_chromium, log, lock)
             complete &= _provide("docker compose", _has_compose, fetch_compose, log, lock)
             complete &= _provide("verl", has_verl, fetch_verl, log, lock)
             complete &= _provide("corpora", has_corpora, fetch_corpora, log, lock)

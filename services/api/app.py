@@ -10,6 +10,8 @@ from starlette.concurrency import run_in_threadpool
 
 from services.api.batches.routes import router as batches
 from services.api.context import GatewayContext
+from services.api.dashboard.routes import router as dashboard
+from services.api.dashboard.sessions import BrowserSessions
 from services.api.dispatcher import Dispatcher
 from services.api.evaluations.routes import router as evaluations
 from services.api.exports.routes import models as model_exports
@@ -81,7 +83,7 @@ def create_api(settings: ApiSettings) -> DirectRoutes:
     proxies = [tool_router(tool) for tool in tools]
     training = (models, model_merges, merges, model_exports, exports, graders, fine_tuning)
     generation = (evaluations, rollouts, batches, *TRAJECTORIES)
-    for router in (*proxies, files, *training, *generation, indexing, jobs, artifacts):
+    for router in (*proxies, files, *training, *generation, indexing, jobs, artifacts, dashboard):
         app.include_router(router)
     return DirectRoutes(app, routers=proxies, kind=DirectToolRoute)
 
@@ -98,13 +100,16 @@ def _create_context(settings: ApiSettings) -> GatewayContext:
         grace_seconds=settings.grace_seconds,
         retention=Retention(artifacts, settings.retention_days, settings.retention_jobs),
     )
+    keys = settings.api_key_hashes
+    sessions = BrowserSessions(settings.home, keys)
     return GatewayContext(
         settings=settings,
         database=database,
         artifacts=artifacts,
         dispatcher=dispatcher,
-        authenticator=Authenticator(settings.api_key_hashes),
-        tool_authenticator=Authenticator(settings.api_key_hashes, basic=True),
+        authenticator=Authenticator(keys, session=sessions.principal),
+        tool_authenticator=Authenticator(keys, basic=True, session=sessions.principal),
+        sessions=sessions,
         stream_places=BoundedSemaphore(settings.max_event_streams),
     )
 

@@ -6,6 +6,7 @@ from typing import Annotated
 
 from fastapi import Depends, Header, Request
 
+from services.api.dashboard.sessions import BrowserSessions
 from services.api.dispatcher import Dispatcher
 from services.api.settings import ApiSettings
 from services.core.artifacts import Artifacts
@@ -23,6 +24,7 @@ class GatewayContext:
     dispatcher: Dispatcher
     authenticator: Authenticator
     tool_authenticator: Authenticator
+    sessions: BrowserSessions
     stream_places: BoundedSemaphore
 
 

@@ -10,6 +10,7 @@ from typer.exceptions import TyperException
 
 from temper.cli import (
     batch,
+    browser,
     demo,
     evals,
     files,
@@ -59,6 +60,7 @@ def options(
 
 app.command("up")(up.up)
 app.command("down")(up.down)
+app.command("open")(browser.open_dashboard)
 app.command("serve")(serve.serve)
 app.command("submit")(submit.submit)
 app.command("ps")(jobs.ps)

@@ -153,6 +153,7 @@ def _print(out: Output, state: StackState, seconds: float | None) -> None:
         out.document(state)
         return
     out.line(f"ready at {state.url}" + ("" if seconds is None else f" after {duration(seconds)}"))
+    out.line(f"dashboard at {state.url}/ui")
     for service in state.services:
         where = f"  {service.url}" if service.url and service.url != state.url else ""
         name = service.name.value.ljust(10)

@@ -23,7 +23,7 @@ from pydantic import AfterValidator, BeforeValidator, Field
 from pydantic_settings import NoDecode, SettingsConfigDict
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from services.contracts.errors import AuthenticationFailed, ConfigurationError
+from services.contracts.errors import AuthenticationFailed, ConfigurationError, PermissionDenied
 from services.core.settings import CommaSeparated, ProcessSettings, split_commas
 from services.core.web.errors import error_answer
 
@@ -60,12 +60,20 @@ class Authenticator:
     """Authenticates requests by API key.
 
     With ``basic``, a key is also accepted as the password of HTTP Basic, under any user name:
-    clients that know only a URL send it that way (``http://x:KEY@host/run_code``).
+    clients that know only a URL send it that way (``http://x:KEY@host/run_code``). ``session``
+    finds the principal of a browser that has signed in.
     """
 
-    def __init__(self, key_hashes: Sequence[str], *, basic: bool = False) -> None:
+    def __init__(
+        self,
+        key_hashes: Sequence[str],
+        *,
+        basic: bool = False,
+        session: Callable[[Request], str | None] | None = None,
+    ) -> None:
         self._hashes = tuple(key_hashes)
         self._basic = basic
+        self._session = session
 
     def __call__(self, request: Request) -> str:
         """Return the principal, or raise `AuthenticationFailed`.
@@ -75,6 +83,8 @@ class Authenticator:
         if not self._hashes:
             return ANONYMOUS
         key = self._key(request.headers.get("authorization", ""))
+        if not key and self._session and (principal := self._session(request)) is not None:
+            return principal
         if not key:
             raise AuthenticationFailed("send an API key: Authorization: Bearer <key>")
         given = hash_key(key)
@@ -111,7 +121,7 @@ KeyHash = Annotated[str, AfterValidator(_key_hash)]
 
 
 class KeyFirst:
-    """ASGI middleware that answers 401 before the body of a request without a valid key is read.
+    """ASGI middleware that refuses requests without a valid key before their bodies are read.
 
     FastAPI parses bodies before it runs the dependency of the route, which still decides which
     scheme the route accepts.
@@ -121,11 +131,11 @@ class KeyFirst:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on, or respond 401."""
+        """Pass the request on, or respond 401; 403 for a foreign page in a browser's session."""
         if scope["type"] == "http" and scope["method"] not in BODILESS:
             try:
                 scope["app"].state.context.tool_authenticator(Request(scope))
-            except AuthenticationFailed as error:
+            except (AuthenticationFailed, PermissionDenied) as error:
                 await error_answer(error)(scope, receive, send)
                 return
         await self._app(scope, receive, send)

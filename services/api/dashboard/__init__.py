@@ -1,0 +1,1 @@
+"""The dashboard: web pages that show what the REST routes answer."""

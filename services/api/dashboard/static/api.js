@@ -1,0 +1,98 @@
+// Requests to the gateway: the REST routes that every client uses.
+
+const TIME_LIMIT = 30_000;
+const RETRY_FIRST = 500;
+const RETRY_MOST = 15_000;
+
+/** An error answer: its message and its status. */
+export class ApiError extends Error {
+  constructor(status, message) {
+    super(message);
+    this.status = status;
+  }
+}
+
+/** The JSON answer of a route; raises ApiError. */
+export async function request(path, { method = "GET", body, headers = {}, signal } = {}) {
+  const limit = AbortSignal.timeout(TIME_LIMIT);
+  let response;
+  try {
+    response = await fetch(path, {
+      method,
+      headers: body === undefined ? headers : { "Content-Type": "application/json", ...headers },
+      body: body === undefined ? undefined : JSON.stringify(body),
+      signal: signal ? AbortSignal.any([signal, limit]) : limit,
+    });
+  } catch (error) {
+    if (signal?.aborted) throw error;
+    throw new ApiError(0, "the gateway does not answer");
+  }
+  const answer = response.status === 204 ? null : await response.json().catch(() => null);
+  if (!response.ok) throw new ApiError(response.status, answer?.error?.message ?? `status ${response.status}`);
+  return answer;
+}
+
+/** A path with the parameters that have a value. */
+export function withQuery(path, parameters) {
+  const given = Object.entries(parameters).filter(([, value]) => value !== "" && value !== null && value !== undefined);
+  return given.length ? `${path}?${new URLSearchParams(given)}` : path;
+}
+
+/**
+ * Follow a job's events until it ends or `signal` is aborted. A broken stream goes on behind the
+ * last event. `onState` is told "live", "reconnecting" and "ended".
+ */
+export function followEvents(jobId, onEvent, onState, signal) {
+  let last = null;
+  let wait = RETRY_FIRST;
+  let source;
+  let timer;
+
+  function open() {
+    source = new EventSource(withQuery(`/v1/jobs/${jobId}/events`, { stream: true, after: last }));
+    source.onopen = () => {
+      wait = RETRY_FIRST;
+      onState("live");
+    };
+    source.onmessage = (message) => {
+      if (message.data === "[DONE]") {
+        source.close();
+        onState("ended");
+        return;
+      }
+      last = message.lastEventId;
+      onEvent(JSON.parse(message.data));
+    };
+    source.onerror = () => {
+      source.close();
+      onState("reconnecting");
+      timer = setTimeout(open, wait);
+      wait = Math.min(2 * wait, RETRY_MOST);
+    };
+  }
+
+  signal.addEventListener("abort", () => {
+    source.close();
+    clearTimeout(timer);
+  });
+  open();
+}
+
+/**
+ * Call `load` now and every `seconds` while the page is visible, until `signal` is aborted or
+ * `load` returns false. Errors go to `onError`, and the calls go on.
+ */
+export function poll(seconds, load, onError, signal) {
+  let timer;
+  async function turn() {
+    let goOn = true;
+    try {
+      if (!document.hidden) goOn = (await load()) !== false;
+    } catch (error) {
+      if (!signal.aborted) onError(error);
+    }
+    if (goOn && !signal.aborted) timer = setTimeout(turn, seconds * 1000);
+  }
+  signal.addEventListener("abort", () => clearTimeout(timer));
+  turn();
+}

@@ -1,0 +1,51 @@
+// Building the page. Text always goes in as text, so that nothing a job says can become markup.
+
+/** An element with attributes, handlers (`onclick`, ...) and children; null children are left out. */
+export function h(tag, attributes = {}, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value === null || value === undefined || value === false) continue;
+    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else element.setAttribute(name, value === true ? "" : value);
+  }
+  element.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined));
+  return element;
+}
+
+/** Replace the children of an element, but only if they differ, so that focus and selection stay. */
+export function show(element, ...children) {
+  const next = h("div", {}, ...children);
+  if (next.innerHTML !== element.innerHTML) element.replaceChildren(...next.childNodes);
+}
+
+/** A table: `columns` maps headings to functions of a row. */
+export function table(caption, columns, rows, empty) {
+  if (!rows.length) return h("p", { class: "quiet" }, empty);
+  const head = Object.keys(columns).map((name) => h("th", { scope: "col" }, name));
+  const body = rows.map((row) => h("tr", {}, Object.values(columns).map((cell) => h("td", {}, cell(row) ?? ""))));
+  return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption },
+    h("table", {}, h("caption", {}, caption), h("thead", {}, h("tr", {}, head)), h("tbody", {}, body)));
+}
+
+/** Terms and their values; those without a value are left out. */
+export function facts(entries) {
+  const given = Object.entries(entries).filter(([, value]) => value !== null && value !== undefined && value !== "");
+  return h("dl", {}, given.map(([term, value]) => [h("dt", {}, term), h("dd", {}, value)]));
+}
+
+/** A labeled input or select. */
+export function field(label, control) {
+  return h("label", { class: "field" }, h("span", {}, label), control);
+}
+
+/** A select; `options` maps values to their texts. */
+export function select(options, chosen, onchange) {
+  const items = Object.entries(options).map(([value, text]) => h("option", { value, selected: value === chosen }, text));
+  return h("select", { onchange: (event) => onchange(event.target.value) }, items);
+}
+
+/** How to get the same by curl and by the command line. */
+export function sameBy(path, command) {
+  return h("details", { class: "same" }, h("summary", {}, "The same by curl and command"),
+    h("pre", {}, `curl ${location.origin}${path}${command ? `\n${command}` : ""}`));
+}

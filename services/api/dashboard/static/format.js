@@ -1,0 +1,37 @@
+// Numbers, times and states as text.
+
+const UNITS = [["d", 86400], ["h", 3600], ["m", 60], ["s", 1]];
+
+/** Seconds as the two largest units, as in "1h 05m". */
+export function duration(seconds) {
+  if (seconds === null || seconds === undefined) return "";
+  const whole = Math.max(0, Math.round(seconds));
+  const first = UNITS.findIndex(([, size]) => whole >= size);
+  if (first < 0) return "0s";
+  const [unit, size] = UNITS[first];
+  const next = UNITS[first + 1];
+  const rest = next ? ` ${String(Math.floor((whole % size) / next[1])).padStart(2, "0")}${next[0]}` : "";
+  return `${Math.floor(whole / size)}${unit}${rest}`;
+}
+
+/** A time in seconds of the epoch, in the reader's zone. */
+export function time(seconds) {
+  return seconds === null || seconds === undefined ? "" : new Date(seconds * 1000).toLocaleString();
+}
+
+/** A number with at most four significant digits, or thousands separators. */
+export function number(value) {
+  if (value === null || value === undefined) return "";
+  if (Number.isInteger(value)) return value.toLocaleString("en-US");
+  return Math.abs(value) >= 1e-3 && Math.abs(value) < 1e5 ? String(Number(value.toPrecision(4))) : value.toExponential(2);
+}
+
+/** How long a job has run, in seconds. */
+export function took(job) {
+  return job.started_at === null ? null : (job.finished_at ?? Date.now() / 1000) - job.started_at;
+}
+
+/** Whether the status of a job can never change. */
+export function isFinal(job) {
+  return ["succeeded", "failed", "cancelled"].includes(job.status);
+}

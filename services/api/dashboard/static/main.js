@@ -1,0 +1,99 @@
+// Views by their paths, and signing in. Every view is a link that can be kept and sent.
+
+import { ApiError, request } from "./api.js";
+import { h } from "./dom.js";
+import { compareView } from "./views/compare.js";
+import { jobView } from "./views/job.js";
+import { jobsView } from "./views/jobs.js";
+import { modelsView } from "./views/models.js";
+import { signInView } from "./views/sign_in.js";
+import { trajectoriesView } from "./views/trajectories.js";
+import { trajectoryView } from "./views/trajectory.js";
+import { workersView } from "./views/workers.js";
+
+const VIEWS = [
+  [/^\/ui\/?$/, jobsView],
+  [/^\/ui\/jobs\/([\w-]+)$/, jobView],
+  [/^\/ui\/jobs\/([\w-]+)\/trajectories$/, trajectoriesView],
+  [/^\/ui\/jobs\/([\w-]+)\/trajectories\/([\w:-]+)$/, trajectoryView],
+  [/^\/ui\/compare$/, compareView],
+  [/^\/ui\/models$/, modelsView],
+  [/^\/ui\/workers$/, workersView],
+];
+
+const main = document.getElementById("main");
+const signOut = document.getElementById("sign-out");
+let shown = new AbortController();
+
+/** Show the view of the address. A view gets its own element, and a signal that ends with it. */
+async function route({ focus = false } = {}) {
+  shown.abort();
+  shown = new AbortController();
+  const { signal } = shown;
+  const place = h("div");
+  main.replaceChildren(place);
+  markCurrent();
+  try {
+    const session = await request("/ui/session", { signal });
+    signOut.hidden = !(session.keys_required && session.signed_in);
+    if (!session.signed_in) {
+      signInView(place, () => route());
+      return;
+    }
+    await view(place, signal);
+  } catch (error) {
+    if (signal.aborted) return;
+    if (error instanceof ApiError && error.status === 401) signInView(place, () => route());
+    else place.append(h("p", { class: "error", role: "alert" }, error.message), retryButton());
+  }
+  document.title = `${main.querySelector("h1")?.textContent ?? "Temper"} · Temper`;
+  if (focus) main.focus();
+}
+
+function view(place, signal) {
+  for (const [pattern, build] of VIEWS) {
+    const match = pattern.exec(location.pathname);
+    if (match) return build({ place, signal, query: new URLSearchParams(location.search), go, setQuery }, ...match.slice(1));
+  }
+  place.append(h("h1", {}, "Not found"), h("p", {}, `There is no view ${location.pathname}.`));
+  return undefined;
+}
+
+function retryButton() {
+  return h("button", { type: "button", onclick: () => route() }, "Try again");
+}
+
+function markCurrent() {
+  for (const link of document.querySelectorAll("nav a")) {
+    const isCurrent = link.pathname === location.pathname;
+    if (isCurrent) link.setAttribute("aria-current", "page");
+    else link.removeAttribute("aria-current");
+  }
+}
+
+/** Go to another view. */
+function go(address) {
+  history.pushState(null, "", address);
+  route({ focus: true });
+}
+
+/** Keep the state of a view in its address, without leaving it. */
+function setQuery(parameters) {
+  const given = Object.entries(parameters).filter(([, value]) => value !== "" && value !== null);
+  const query = new URLSearchParams(given).toString();
+  history.replaceState(null, "", query ? `${location.pathname}?${query}` : location.pathname);
+}
+
+document.addEventListener("click", (event) => {
+  const link = event.target.closest("a");
+  const isPlain = event.button === 0 && !event.metaKey && !event.ctrlKey && !event.shiftKey && !event.altKey;
+  if (!link || !isPlain || link.hash || link.origin !== location.origin || !/^\/ui(\/|$)/.test(link.pathname)) return;
+  event.preventDefault();
+  go(link.href);
+});
+signOut.addEventListener("click", async () => {
+  await request("/ui/session", { method: "DELETE" });
+  route({ focus: true });
+});
+window.addEventListener("popstate", () => route());
+route();

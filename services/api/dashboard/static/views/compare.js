@@ -1,0 +1,27 @@
+// Curves of several jobs over each other, and where their configurations differ.
+
+import { followEvents } from "../api.js";
+import { Charts, Metrics } from "../curves.js";
+import { field, h } from "../dom.js";
+
+export function compareView({ place, signal, query, go }) {
+  const ids = (query.get("jobs") ?? "").split(",").map((id) => id.trim()).filter((id) => /^[\w-]+$/.test(id));
+  const wanted = h("input", { value: ids.join(","), size: 60, placeholder: "ftjob-...,ftjob-..." });
+  const charts = new Charts(signal);
+
+  function submit(event) {
+    event.preventDefault();
+    go(`/ui/compare?jobs=${encodeURIComponent(wanted.value)}`);
+  }
+
+  place.append(
+    h("h1", {}, "Compare"),
+    h("form", { class: "row", onsubmit: submit }, field("Jobs, separated by commas", wanted), h("button", {}, "Compare")),
+    charts.element,
+  );
+  for (const id of new Set(ids)) {
+    const metrics = new Metrics();
+    charts.runs.set(id, metrics);
+    followEvents(id, (event) => { if (metrics.add(event)) charts.update(); }, () => {}, signal);
+  }
+}

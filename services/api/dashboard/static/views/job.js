@@ -1,0 +1,151 @@
+// One job: state, actions, curves, events, configuration and files, live.
+
+import { followEvents, poll, request } from "../api.js";
+import { Charts, Metrics } from "../curves.js";
+import { facts, h, sameBy, show, table } from "../dom.js";
+import { duration, isFinal, number, time, took } from "../format.js";
+import { progress, status } from "./jobs.js";
+
+const REFRESH_SECONDS = 1;
+const LOG_LINES = 500;
+const ROUTES = {
+  fine_tuning: "/v1/fine_tuning/jobs",
+  evaluation: "/v1/evaluations",
+  rollout: "/v1/rollouts",
+  indexing: "/v1/indexing/jobs",
+  batch: "/v1/batches",
+  merge: "/v1/merges",
+  export: "/v1/exports",
+};
+const ACTIONS = {
+  cancel: ["validating_files", "queued", "running", "paused"],
+  pause: ["queued", "running"],
+  resume: ["paused"],
+  retry: ["failed"],
+};
+
+export async function jobView({ place, signal }, id) {
+  const job = await request(`/v1/jobs/${id}`, { signal });
+  const state = h("div", { "aria-live": "polite" });
+  const details = h("div");
+  const files = h("div");
+  const connection = h("span", { class: "quiet" });
+  const lines = h("ol", { class: "log", tabindex: "0", "aria-label": "Events, newest last" });
+  const charts = new Charts(signal);
+  const metrics = new Metrics();
+  charts.runs.set(id, metrics);
+
+  place.append(
+    h("h1", {}, id),
+    state,
+    h("section", {}, h("h2", {}, "Curves"), charts.element),
+    h("section", {}, h("h2", {}, "Events ", connection), lines),
+    h("section", {}, h("h2", {}, "Configuration and results"), details),
+    h("section", {}, h("h2", {}, "Files"), files),
+    sameBy(`/v1/jobs/${id}`, `temper show ${id}\ntemper logs --follow ${id}`),
+  );
+  let watching = new AbortController();
+
+  /** Follow the job to its end; begun again after an action, which may set an ended job going. */
+  function watch() {
+    watching.abort();
+    watching = new AbortController();
+    const ends = AbortSignal.any([signal, watching.signal]);
+    const tell = (text) => { connection.textContent = `(${text})`; };
+    lines.replaceChildren();
+    followEvents(id, (event) => take(event, metrics, charts, lines), tell, ends);
+    poll(REFRESH_SECONDS, () => refresh(id, { state, details, files, watch }, job.kind, ends), (error) => tell(error.message), ends);
+  }
+
+  watch();
+}
+
+function take(event, metrics, charts, lines) {
+  if (metrics.add(event)) charts.update();
+  const follows = lines.scrollHeight - lines.scrollTop - lines.clientHeight < 40;
+  lines.append(h("li", { class: event.level }, h("time", {}, new Date(event.created_at * 1000).toLocaleTimeString()), event.message));
+  if (lines.children.length > LOG_LINES) lines.firstElementChild.remove();
+  if (follows) lines.scrollTop = lines.scrollHeight;
+}
+
+/** Load the job again; returns false once it has ended and everything is shown. */
+async function refresh(id, parts, kind, signal) {
+  const job = await request(`/v1/jobs/${id}`, { signal });
+  show(parts.state, summary(job), actions(job, parts.watch), failure(job));
+  const whole = kind in ROUTES ? await request(`${ROUTES[kind]}/${id}`, { signal }) : job;
+  show(parts.details, properties(whole), trajectoriesLink(job, whole));
+  const artifacts = await request(`/v1/jobs/${id}/artifacts?limit=100`, { signal });
+  show(parts.files, table("Files of the job's folder", FILES(id), artifacts.data, "No files yet."));
+  return !isFinal(job);
+}
+
+function summary(job) {
+  return facts({
+    Status: status(job),
+    Progress: progress(job),
+    "Waits for": job.queue_reason,
+    Kind: job.kind.replaceAll("_", " "),
+    Priority: job.priority || null,
+    Attempt: job.attempt || null,
+    Created: time(job.created_at),
+    Took: duration(took(job)),
+    Deadline: time(job.deadline_at),
+    Metadata: job.metadata ? JSON.stringify(job.metadata) : null,
+  });
+}
+
+function failure(job) {
+  if (!job.error) return null;
+  const rows = job.error.rows.map(({ row, message }) => h("li", {}, `row ${row}: ${message}`));
+  return h("div", { class: "error-box" }, h("p", {}, h("strong", {}, job.error.code), ` ${job.error.message}`),
+    job.error.hint ? h("p", {}, job.error.hint) : null, rows.length ? h("ul", {}, rows) : null);
+}
+
+function actions(job, done) {
+  const problem = h("span", { class: "error", role: "alert" });
+  const buttons = Object.entries(ACTIONS).filter(([, statuses]) => statuses.includes(job.status)).map(([action]) =>
+    h("button", {
+      type: "button",
+      onclick: async (event) => {
+        event.target.disabled = true;
+        try {
+          await request(`/v1/jobs/${job.id}/${action}`, { method: "POST" });
+          done();
+        } catch (error) {
+          problem.textContent = error.message;
+          event.target.disabled = false;
+        }
+      },
+    }, action));
+  return h("div", { class: "row" }, buttons, h("a", { href: `/ui/compare?jobs=${job.id}` }, "compare"), problem);
+}
+
+function trajectoriesLink(job, whole) {
+  const has = job.kind === "rollout" || ["reinforcement", "ppo", "distillation"].includes(whole.method?.type);
+  return has ? h("p", {}, h("a", { href: `/ui/jobs/${job.id}/trajectories` }, "Trajectories")) : null;
+}
+
+const SHOWN_ABOVE = new Set(["id", "object", "status", "phase", "progress", "error", "created_at", "started_at", "finished_at",
+  "queue_reason", "metadata", "attempt", "cancel_requested_at", "pause_requested_at", "deadline_at",
+  "estimated_finish"]);
+
+/** Everything else of the job as a list of dotted names and values. */
+function properties(whole) {
+  const flat = {};
+  flatten(whole, "", flat);
+  return facts(Object.fromEntries(Object.entries(flat).filter(([name]) => !SHOWN_ABOVE.has(name.split(".")[0]))));
+}
+
+function flatten(value, name, flat) {
+  if (value !== null && typeof value === "object" && !Array.isArray(value)) {
+    for (const [key, item] of Object.entries(value)) flatten(item, name ? `${name}.${key}` : key, flat);
+  } else if (value !== null) {
+    flat[name] = typeof value === "string" ? value : JSON.stringify(value);
+  }
+}
+
+const FILES = (id) => ({
+  File: (file) => h("a", { href: `/v1/jobs/${id}/artifacts/${file.id.split("/").map(encodeURIComponent).join("/")}`, download: true }, file.id),
+  Bytes: (file) => number(file.bytes),
+  Written: (file) => time(file.created_at),
+});

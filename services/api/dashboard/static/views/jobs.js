@@ -1,0 +1,101 @@
+// The list of jobs of every kind, live.
+
+import { poll, request, withQuery } from "../api.js";
+import { field, h, sameBy, select, show, table } from "../dom.js";
+import { duration, time, took } from "../format.js";
+
+const KINDS = ["", "fine_tuning", "evaluation", "rollout", "indexing", "batch", "merge", "export"];
+const STATUSES = ["", "validating_files", "queued", "running", "paused", "succeeded", "failed", "cancelled"];
+const REFRESH_SECONDS = 2;
+const PAGE = 50;
+
+export function jobsView({ place, signal, query, setQuery }) {
+  const filter = { kind: query.get("kind") ?? "", status: query.get("status") ?? "", text: query.get("text") ?? "" };
+  const list = h("div");
+  const problem = h("p", { class: "error", role: "alert" });
+  const more = h("button", { type: "button", hidden: true, onclick: () => { limit += PAGE; load().catch(failed); } }, "Show more");
+  let limit = PAGE;
+
+  async function load() {
+    const { text, ...wanted } = filter;
+    const { jobs, hasMore } = await newest(wanted, limit, signal);
+    problem.textContent = "";
+    const found = jobs.filter((job) => matches(job, text));
+    show(list, table(`${found.length} jobs, newest first`, COLUMNS, found, "No job matches."));
+    more.hidden = !hasMore;
+    show(same, sameBy(withQuery("/v1/jobs", wanted), "temper ps"));
+  }
+
+  function failed(error) {
+    problem.textContent = `${error.message}; the list is as it was last known.`;
+  }
+
+  function change(name) {
+    return (value) => {
+      filter[name] = value;
+      setQuery(filter);
+      load().catch(failed);
+    };
+  }
+
+  const same = h("div");
+  const text = h("input", { type: "search", value: filter.text, oninput: (event) => change("text")(event.target.value) });
+  place.append(
+    h("h1", {}, "Jobs"),
+    h("div", { class: "row", role: "search" },
+      field("Kind", select(options(KINDS), filter.kind, change("kind"))),
+      field("Status", select(options(STATUSES), filter.status, change("status"))),
+      field("Text in id, reason or metadata", text)),
+    problem, list, more, same,
+  );
+  poll(REFRESH_SECONDS, load, failed, signal);
+}
+
+const COLUMNS = {
+  Job: (job) => h("a", { href: `/ui/jobs/${job.id}` }, job.id),
+  Kind: (job) => words(job.kind),
+  Status: (job) => status(job),
+  Progress: (job) => progress(job),
+  Took: (job) => duration(took(job)),
+  Created: (job) => time(job.created_at),
+  Why: (job) => h("span", { class: "long" }, job.error?.message ?? job.queue_reason ?? ""),
+};
+
+/** The status of a job as an element. */
+export function status(job) {
+  return h("span", { class: `status ${job.status}` }, words(job.phase && job.status === "running" ? job.phase : job.status));
+}
+
+/** The progress of a job as an element; null without any. */
+export function progress(job) {
+  if (!job.progress) return null;
+  const { step, total_steps: total, percent, eta_seconds: eta } = job.progress;
+  const left = eta === null ? "" : `, ${duration(eta)} left`;
+  return h("span", {}, h("progress", { max: total, value: step, "aria-label": "Progress" }), ` ${percent} %${left}`);
+}
+
+/** The newest jobs that match, up to `limit`, over several pages if need be. */
+async function newest(wanted, limit, signal) {
+  const jobs = [];
+  let hasMore = true;
+  while (hasMore && jobs.length < limit) {
+    const after = jobs.at(-1)?.id;
+    const page = await request(withQuery("/v1/jobs", { ...wanted, after, limit: Math.min(PAGE, limit - jobs.length) }), { signal });
+    jobs.push(...page.data);
+    hasMore = page.has_more;
+  }
+  return { jobs, hasMore };
+}
+
+function matches(job, text) {
+  const searched = [job.id, job.error?.message, job.queue_reason, JSON.stringify(job.metadata)].join("\n");
+  return searched.toLowerCase().includes(text.toLowerCase());
+}
+
+function options(values) {
+  return Object.fromEntries(values.map((value) => [value, value ? words(value) : "any"]));
+}
+
+function words(name) {
+  return name.replaceAll("_", " ");
+}

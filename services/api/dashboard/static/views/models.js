@@ -1,0 +1,31 @@
+// The model registry, with the lineage of what was trained here.
+
+import { request, withQuery } from "../api.js";
+import { h, sameBy, table } from "../dom.js";
+import { time } from "../format.js";
+
+const PAGE = 100;
+
+export async function modelsView({ place, signal }) {
+  const list = h("div");
+  const models = [];
+  const more = h("button", { type: "button", onclick: load }, "Show more");
+
+  async function load() {
+    const page = await request(withQuery("/v1/models", { after: models.at(-1)?.id, limit: PAGE }), { signal });
+    models.push(...page.data);
+    more.hidden = !page.has_more;
+    list.replaceChildren(table(`${models.length} models`, COLUMNS, models, "No model is registered."));
+  }
+
+  place.append(h("h1", {}, "Models"), list, more, sameBy("/v1/models", "temper models list"));
+  await load();
+}
+
+const COLUMNS = {
+  Model: (model) => model.id,
+  Kind: (model) => model.kind,
+  Parent: (model) => model.lineage?.parent ?? model.base,
+  "Made by": (model) => (model.lineage ? h("a", { href: `/ui/jobs/${model.lineage.job_id}` }, model.lineage.job_id) : "registered"),
+  Created: (model) => time(model.created),
+};

@@ -1,0 +1,29 @@
+// Signing in: the key goes to the gateway once, and a cookie that scripts cannot read stands for it.
+
+import { request } from "../api.js";
+import { field, h } from "../dom.js";
+
+export function signInView(place, signedIn) {
+  const key = h("input", { type: "password", name: "key", autocomplete: "current-password", required: true });
+  const problem = h("p", { class: "error", role: "alert" });
+
+  async function submit(event) {
+    event.preventDefault();
+    problem.textContent = "";
+    try {
+      await request("/ui/session", { method: "POST", headers: { Authorization: `Bearer ${key.value.trim()}` } });
+    } catch (error) {
+      problem.textContent = error.message;
+      return;
+    }
+    signedIn();
+  }
+
+  place.replaceChildren(
+    h("h1", {}, "Sign in"),
+    h("form", { class: "row", onsubmit: submit }, field("API key", key), h("button", {}, "Sign in")),
+    problem,
+    h("p", { class: "quiet" }, "temper keys new makes a key."),
+  );
+  key.focus();
+}

@@ -1,0 +1,103 @@
+// One trajectory: its conversation with calls and replies, and what is known of every token.
+
+import uPlot from "../vendor/uPlot.js";
+import { request } from "../api.js";
+import { facts, h, sameBy } from "../dom.js";
+import { duration, number } from "../format.js";
+import { TRAJECTORY_ROUTES } from "./trajectories.js";
+
+const SHOWN_CHARACTERS = 20_000;
+
+export async function trajectoryView({ place, signal }, jobId, id) {
+  const job = await request(`/v1/jobs/${jobId}`, { signal });
+  const path = `${TRAJECTORY_ROUTES[job.kind]}/${jobId}/trajectories`;
+  const one = await request(`${path}/${id}`, { signal });
+  const group = await request(`${path}?prompt=${one.prompt_index}&limit=100`, { signal });
+  const tokens = h("div", { class: "chart" });
+  place.append(
+    h("h1", {}, id),
+    h("p", {}, "of ", h("a", { href: `/ui/jobs/${jobId}/trajectories` }, jobId), copyButton(one)),
+    facts({
+      Reward: number(one.reward),
+      "Reward components": Object.entries(one.reward_components).map(([name, value]) => `${name} ${number(value)}`).join(", "),
+      "No reward because": one.reward_error,
+      Ended: one.finish_reason.replaceAll("_", " "),
+      Error: one.error,
+      Gold: one.gold.join(" | "),
+      Took: `${duration(one.seconds)} (model ${duration(one.model_seconds)}, tools ${duration(one.tool_seconds)})`,
+      Tokens: `${one.prompt_token_ids.length} of the prompt, ${one.response_token_ids.length} of the response`,
+    }),
+    h("h2", {}, `The ${group.data.length} samples of this prompt`),
+    samples(group.data, jobId, id),
+    h("h2", {}, "Conversation"),
+    one.messages.map((message) => turn(message.role, text(message.content))),
+    one.turns.map(played),
+    h("h2", {}, "Tokens"),
+    tokens,
+    sameBy(`${path}/${id}`, `temper traj ${jobId} ${id}`),
+  );
+  if (one.response_token_ids.length) drawTokens(tokens, one, signal);
+}
+
+/** Rewards of a group beside each other, with the advantage that GRPO would give each. */
+function samples(group, jobId, id) {
+  const rewards = group.map((one) => one.reward).filter((reward) => reward !== null);
+  const mean = rewards.reduce((sum, reward) => sum + reward, 0) / (rewards.length || 1);
+  return h("ul", { class: "row" }, group.map((one) => h("li", {},
+    one.id === id ? h("strong", {}, "this one") : h("a", { href: `/ui/jobs/${jobId}/trajectories/${one.id}` }, `sample ${one.sample_index}`),
+    ` ${number(one.reward) || "no reward"}`,
+    one.reward === null ? null : h("span", { class: "quiet" }, ` (${one.reward >= mean ? "+" : ""}${number(one.reward - mean)} to the mean)`))));
+}
+
+function played(one) {
+  const calls = one.calls.map((call) => h("details", { open: true },
+    h("summary", {}, `${call.name}: ${call.outcome.replaceAll("_", " ")}, ${duration(call.seconds)}`),
+    h("pre", {}, JSON.stringify(call.arguments, null, 2)),
+    turn("tool", call.shown ?? call.reply ?? call.error ?? "")));
+  const malformed = one.malformed.map((call) => h("p", { class: "error" }, `Could not be read: ${call.reason}`));
+  return h("div", {}, turn("assistant", one.text), malformed, calls);
+}
+
+function turn(role, content) {
+  const cut = content.length > SHOWN_CHARACTERS;
+  const body = h("pre", {}, content.slice(0, SHOWN_CHARACTERS));
+  const rest = cut ? h("button", {
+    type: "button",
+    onclick: (event) => {
+      body.textContent = content;
+      event.target.remove();
+    },
+  }, `Show all ${number(content.length)} characters`) : null;
+  return h("article", { class: `turn ${role}` }, h("strong", {}, role), body, rest);
+}
+
+function text(content) {
+  if (typeof content === "string") return content;
+  return (content ?? []).map((part) => part.text ?? JSON.stringify(part)).join("\n");
+}
+
+function copyButton(one) {
+  const copy = async (event) => {
+    await navigator.clipboard.writeText(JSON.stringify(one, null, 2));
+    event.target.textContent = "copied";
+  };
+  return h("button", { type: "button", onclick: copy }, "Copy as JSON");
+}
+
+/** Log-probabilities of sampled tokens and the policy version that sampled each; inserted ones are gaps. */
+function drawTokens(place, one, signal) {
+  const sampled = (values) => values.map((value, index) => (one.response_mask[index] ? value : null));
+  const axis = { stroke: getComputedStyle(document.documentElement).color, grid: { stroke: "#8884" } };
+  const chart = new uPlot({
+    width: Math.max(200, place.clientWidth - 18),
+    height: 200,
+    scales: { x: { time: false } },
+    axes: [axis, { ...axis, size: 60 }, { ...axis, side: 1, scale: "version", grid: { show: false } }],
+    series: [
+      { label: "token" },
+      { label: "log-probability", stroke: "#c2410c", value: (_, value) => number(value) },
+      { label: "policy version", scale: "version", stroke: "#1d4ed8", value: (_, value) => number(value) },
+    ],
+  }, [one.response_token_ids.map((_, index) => index), sampled(one.log_probs), sampled(one.policy_versions)], place);
+  signal.addEventListener("abort", () => chart.destroy());
+}

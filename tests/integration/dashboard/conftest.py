@@ -1,0 +1,73 @@
+"""Debian's Chromium on the pages of a gateway with a stub worker."""
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, expect, sync_playwright
+
+from tests.support.gateway import GatewayClient
+from tests.support.processes import running, running_gateway
+
+CHROMIUM = shutil.which("chromium")
+FLAGS = [
+    "--no-sandbox",  # the tests run as root
+    "--disable-quic",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+PATIENCE_MS = 60_000
+
+expect.set_options(timeout=PATIENCE_MS)
+
+
+@pytest.fixture(scope="package")
+def settings(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    return {
+        "TEMPER_HOME": str(tmp_path_factory.mktemp("dashboard") / "home"),
+        "TEMPER_GRACE_SECONDS": "1",
+        "TEMPER_RECONCILE_SECONDS": "0.5",
+        "TEMPER_CPU_SLOTS": "4",
+        "TEMPER_RETRY_SECONDS": "0.1",
+    }
+
+
+@pytest.fixture(scope="package")
+def gateway(settings: dict[str, str]) -> Iterator[GatewayClient]:
+    """A gateway with a worker whose jobs run the script named by their suffix."""
+    home = Path(settings["TEMPER_HOME"])
+    with (
+        running_gateway(settings, home.parent / "gateway.log") as url,
+        running("tests.support.stub_worker", [], settings, home.parent / "worker.log"),
+        GatewayClient(url, home) as client,
+    ):
+        yield client
+
+
+@pytest.fixture(scope="package")
+def browser() -> Iterator[Browser]:
+    if CHROMIUM is None:
+        pytest.skip("chromium is not installed")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def page(browser: Browser) -> Iterator[Page]:
+    """A page in a browser profile of its own; nothing may go wrong in its console."""
+    context = browser.new_context()
+    context.set_default_timeout(PATIENCE_MS)
+    page = context.new_page()
+    problems: list[str] = []
+    page.on("pageerror", lambda error: problems.append(str(error)))
+    page.on(
+        "console",
+        lambda message: problems.append(message.text) if message.type == "error" else None,
+    )
+    yield page
+    context.close()
+    assert problems == []

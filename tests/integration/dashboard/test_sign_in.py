@@ -1,0 +1,84 @@
+"""Signing in to a gateway with keys: the cookie stands for the key, in our own pages alone."""
+
+import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.support.processes import running_gateway
+
+KEY = "temper-test-key"
+
+
+@pytest.fixture(scope="module")
+def locked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    folder: Path = tmp_path_factory.mktemp("locked")
+    hashed = hashlib.sha256(KEY.encode()).hexdigest()
+    settings = {"TEMPER_HOME": str(folder / "home"), "TEMPER_API_KEY_HASHES": hashed}
+    with running_gateway(settings, folder / "gateway.log") as url:
+        yield url
+
+
+@contextmanager
+def signed_in(url: str) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=url, timeout=60) as client:
+        answer = client.post("/ui/session", headers={"Authorization": f"Bearer {KEY}"})
+        assert answer.status_code == 204
+        yield client
+
+
+def test_a_browser_signs_in_and_out(page: Page, locked: str) -> None:
+    page.goto(f"{locked}/ui")
+    page.get_by_label("API key").fill(KEY)
+    page.get_by_role("button", name="Sign in").click()
+
+    expect(page.get_by_text("No job matches.")).to_be_visible()
+    assert page.evaluate("document.cookie") == ""
+    page.get_by_role("button", name="Sign out").click()
+    expect(page.get_by_label("API key")).to_be_visible()
+
+
+def test_the_cookie_stands_for_the_key(locked: str) -> None:
+    with signed_in(locked) as client:
+        (cookie,) = client.cookies.jar
+        assert cookie.has_nonstandard_attr("HttpOnly")
+        assert cookie.get_nonstandard_attr("SameSite") == "strict"
+        assert KEY not in str(cookie.value)
+        assert client.get("/v1/jobs").status_code == 200
+
+
+@pytest.mark.parametrize("origin", [None, "https://evil.example", "http://127.0.0.1:1"])
+def test_other_pages_cannot_use_the_cookie_to_change_anything(
+    locked: str, origin: str | None
+) -> None:
+    with signed_in(locked) as client:
+        headers = {} if origin is None else {"Origin": origin}
+        answer = client.post("/v1/jobs/ftjob-0/cancel", headers=headers)
+        ours = client.post("/v1/jobs/ftjob-0/cancel", headers={"Origin": locked})
+
+    assert (answer.status_code, answer.json()["error"]["code"]) == (403, "foreign_origin")
+    assert ours.status_code == 404
+
+
+def test_a_changed_cookie_is_worthless(locked: str) -> None:
+    with signed_in(locked) as client:
+        (cookie,) = client.cookies.jar
+        expires, principal, signature = str(cookie.value).split(".")
+        later = f"{int(expires) + 1}.{principal}.{signature}"
+        forged = f"{expires}.{principal}.{'0' * 64}"
+        for value in (later, forged, "x", "..", f"{expires}.{principal}"):
+            answer = httpx.get(f"{locked}/v1/jobs", cookies={"temper_session": value}, timeout=60)
+            assert answer.status_code == 401
+
+
+def test_a_wrong_key_gets_no_cookie(locked: str) -> None:
+    answer = httpx.post(
+        f"{locked}/ui/session", headers={"Authorization": "Bearer wrong"}, timeout=60
+    )
+
+    assert answer.status_code == 401
+    assert "set-cookie" not in answer.headers

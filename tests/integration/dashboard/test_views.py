@@ -1,0 +1,121 @@
+"""The dashboard in a browser, over a gateway whose jobs do what their suffix says."""
+
+import re
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.support.gateway import GatewayClient
+
+HOSTILE = "<img src=x onerror=\"document.title='broken'\">\u202e</td>"
+
+
+def open_view(page: Page, gateway: GatewayClient, path: str) -> None:
+    page.goto(str(gateway.http.base_url.join(path)))
+
+
+def test_jobs_are_listed_and_followed_to_their_end(page: Page, gateway: GatewayClient) -> None:
+    job_id = gateway.submit("succeed")
+    open_view(page, gateway, "/")
+
+    row = page.get_by_role("row").filter(has_text=job_id)
+    expect(row).to_contain_text("succeeded")
+    row.get_by_role("link", name=job_id).click()
+
+    expect(page).to_have_url(re.compile(f"/ui/jobs/{job_id}$"))
+    expect(page.get_by_role("heading", name=job_id)).to_be_visible()
+    expect(page.get_by_label("Events, newest last")).to_contain_text("Succeeded")
+    expect(page.get_by_role("region", name="loss").locator("canvas")).to_be_visible()
+    page.go_back()
+    expect(page.get_by_role("heading", name="Jobs")).to_be_visible()
+
+
+def test_jobs_are_filtered_by_status_and_text(page: Page, gateway: GatewayClient) -> None:
+    failed, done = gateway.submit("fail"), gateway.submit("succeed", metadata={"team": "blue"})
+    gateway.wait_until(failed, "failed")
+    gateway.wait_until(done, "succeeded")
+
+    open_view(page, gateway, "/ui?status=failed")
+    expect(page.get_by_role("link", name=failed)).to_be_visible()
+    expect(page.get_by_role("link", name=done)).to_have_count(0)
+    page.get_by_label("Status").select_option("")
+    page.get_by_label("Text in id, reason or metadata").fill("BLUE")
+    expect(page.get_by_role("link", name=done)).to_be_visible()
+    expect(page.get_by_role("link", name=failed)).to_have_count(0)
+    expect(page).to_have_url(re.compile("text=BLUE"))
+
+
+def test_a_running_job_is_live_and_can_be_cancelled(page: Page, gateway: GatewayClient) -> None:
+    job_id = gateway.submit("forever")
+    open_view(page, gateway, f"/ui/jobs/{job_id}")
+    events = page.get_by_label("Events, newest last")
+
+    expect(events).to_contain_text("Step 3:")
+    gateway_steps = len(gateway.events(job_id))
+    expect(events.locator("li").nth(gateway_steps)).to_be_attached()
+    page.get_by_role("button", name="cancel").click()
+
+    expect(page.get_by_text("cancelled", exact=True)).to_be_visible()
+    assert gateway.job(job_id)["status"] == "cancelled"
+
+
+def test_a_failed_job_shows_its_cause_and_is_retried(page: Page, gateway: GatewayClient) -> None:
+    job_id = gateway.submit("fail")
+    gateway.wait_until(job_id, "failed")
+    open_view(page, gateway, f"/ui/jobs/{job_id}")
+
+    expect(page.get_by_text("Correct the row, upload the file again")).to_be_visible()
+    page.get_by_role("button", name="retry").click()
+
+    expect(page.get_by_label("Events, newest last")).to_contain_text("Retried on request")
+
+
+def test_several_jobs_are_drawn_over_each_other(page: Page, gateway: GatewayClient) -> None:
+    first, second = gateway.submit("succeed"), gateway.submit("succeed")
+    gateway.wait_until(first, "succeeded")
+    gateway.wait_until(second, "succeeded")
+    open_view(page, gateway, f"/ui/compare?jobs={first},{second}")
+
+    legend = page.get_by_role("region", name="loss").locator(".u-legend")
+    expect(legend).to_contain_text(first)
+    expect(legend).to_contain_text(second)
+
+
+def test_what_a_job_says_is_shown_as_text(page: Page, gateway: GatewayClient) -> None:
+    job_id = gateway.submit("succeed", metadata={"note": HOSTILE})
+    gateway.wait_until(job_id, "succeeded")
+    open_view(page, gateway, f"/ui/jobs/{job_id}")
+
+    expect(page.get_by_text("onerror")).to_be_visible()
+    assert page.locator("main img").count() == 0
+    assert "broken" not in page.title()
+
+
+@pytest.mark.parametrize(
+    ("view", "text"), [("models", "base"), ("workers", "training"), ("nothing", "no view")]
+)
+def test_other_views_show_their_tables(
+    page: Page, gateway: GatewayClient, view: str, text: str
+) -> None:
+    gateway.submit("succeed")  # registers the model
+    open_view(page, gateway, f"/ui/{view}")
+
+    expect(page.locator("main")).to_contain_text(text)
+
+
+def test_pages_may_load_nothing_from_elsewhere(gateway: GatewayClient) -> None:
+    answer = gateway.http.get("/ui")
+
+    policy = answer.headers["content-security-policy"]
+    assert "default-src 'none'" in policy
+    assert "script-src 'self';" in policy
+    assert re.findall(r'(?:src|href)="(?!/)[^#]', answer.text) == []
+    again = gateway.http.get("/ui", headers={"If-None-Match": answer.headers["etag"]})
+    assert (again.status_code, again.content) == (304, b"")
+
+
+@pytest.mark.parametrize("path", ["/ui/../app.py", "/ui/%2e%2e/app.py", "/ui/views/../../app.py"])
+def test_no_path_leads_out_of_the_dashboard(gateway: GatewayClient, path: str) -> None:
+    answer = gateway.http.get(path)
+
+    assert "GatewayContext" not in answer.text
