@@ -48,16 +48,12 @@ def below_a_slot(code: str) -> Iterator[int]:
 def test_a_program_computes_if_any_of_its_threads_and_processes_does(kind: str) -> None:
     code, computes = PROGRAMS[kind]
     with below_a_slot(code) as slot:
-        # Until it has started, any program computes.
-        found = wait_for(
-            lambda: (
-                seen
-                if (seen := activity(slot)).computes is computes and seen.resident_bytes
-                else None
-            ),
-            "its activity",
-        )
-    assert found.resident_bytes > 1 << 20
+
+        def has_started_and_is_seen() -> bool:
+            seen = activity(slot)  # until it has started, any program computes
+            return seen.computes is computes and seen.resident_bytes > 1 << 20
+
+        wait_for(has_started_and_is_seen, "its activity")
 
 
 def test_what_cannot_be_seen_computes() -> None:
