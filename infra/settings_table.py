@@ -7,6 +7,7 @@ from pathlib import Path
 from pydantic_settings import BaseSettings
 
 from services.api.settings import ApiSettings
+from services.campaigns.settings import CampaignSettings
 from services.core.settings import ProcessSettings, Settings
 from services.retrieval.settings import RetrievalSettings
 from services.retrieval.worker import IndexerSettings
@@ -20,6 +21,7 @@ _TABLE = re.compile(f"{MARK}.*?{MARK}", re.DOTALL)
 READERS: tuple[tuple[type[BaseSettings], str], ...] = (
     (ApiSettings, "api"),
     (IndexerSettings, "workers"),
+    (CampaignSettings, "campaigns"),
     (SandboxSettings, "sandbox"),
     (RetrievalSettings, "retrieval"),
 )

@@ -9,6 +9,7 @@ from fastapi import FastAPI
 from starlette.concurrency import run_in_threadpool
 
 from services.api.batches.routes import router as batches
+from services.api.campaigns.routes import router as campaigns
 from services.api.context import GatewayContext
 from services.api.dashboard.routes import router as dashboard
 from services.api.dashboard.sessions import BrowserSessions
@@ -82,7 +83,7 @@ def create_api(settings: ApiSettings) -> DirectRoutes:
     app.state.context = context
     proxies = [tool_router(tool) for tool in tools]
     training = (models, model_merges, merges, model_exports, exports, graders, fine_tuning)
-    generation = (evaluations, rollouts, batches, *TRAJECTORIES)
+    generation = (evaluations, rollouts, batches, campaigns, *TRAJECTORIES)
     for router in (*proxies, files, *training, *generation, indexing, jobs, artifacts, dashboard):
         app.include_router(router)
     return DirectRoutes(app, routers=proxies, kind=DirectToolRoute)

@@ -315,3 +315,17 @@ EXPORT: dict[str, Example] = {
     "hub": {"summary": "A hub repository", "value": {"destination": "hf://my-team/support-v2"}},
     "store": {"summary": "A store", "value": {"destination": "s3://my-models/support-v2"}},
 }
+
+CAMPAIGN: dict[str, Example] = {
+    "default": {
+        "summary": "Three attempts at a better model",
+        "value": {
+            "base_model": "tiny-base",
+            "scenario": "Add two numbers and answer with the sum alone.",
+            "file": "file-abc123",
+            "datasets": [{"name": "sums", "file": "file-def456", "description": "Worked sums."}],
+            "llm": {"base_url": "http://127.0.0.1:4000/v1", "model": "strong"},
+            "budget": {"loops": 3, "llm_tokens": 500_000},
+        },
+    },
+}

@@ -35,6 +35,7 @@ class JobKind(StrEnum):
     BATCH = "batch"
     MERGE = "merge"
     EXPORT = "export"
+    CAMPAIGN = "campaign"
 
 
 class RowProblem(Resource):

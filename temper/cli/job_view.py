@@ -30,6 +30,7 @@ RESOURCES = {
     Kind.BATCH.value: "/v1/batches",
     Kind.MERGE.value: "/v1/merges",
     Kind.EXPORT.value: "/v1/exports",
+    Kind.CAMPAIGN.value: "/v1/campaigns",
 }
 
 

@@ -11,6 +11,7 @@ from typer.exceptions import TyperException
 from temper.cli import (
     batch,
     browser,
+    campaign,
     demo,
     evals,
     files,
@@ -77,6 +78,7 @@ app.command("compare")(evals.compare)
 app.add_typer(batch.app, name="batch")
 app.add_typer(demo.app, name="demo")
 app.add_typer(models.app, name="models")
+app.add_typer(campaign.app, name="campaign")
 app.add_typer(index.app, name="index")
 app.add_typer(files.app, name="files")
 app.add_typer(metrics.app, name="metrics")

@@ -5,6 +5,7 @@ from typing import Self
 from services.contracts.base import Page
 from services.contracts.jobs import Worker
 from temper.client import pages
+from temper.client.campaigns import Campaigns
 from temper.client.files import Files
 from temper.client.jobs import Evaluations, Exports, FineTuning, Indexing, Jobs, Merges, Rollouts
 from temper.client.models import Models
@@ -32,6 +33,7 @@ class Temper:
         self.indexing = Indexing(self._transport)
         self.merges = Merges(self._transport)
         self.exports = Exports(self._transport)
+        self.campaigns = Campaigns(self._transport)
         self.jobs = Jobs(self._transport)
 
     @property

@@ -16,6 +16,7 @@ class Service(StrEnum):
     SANDBOX = "sandbox"  # runs code
     RETRIEVAL = "retrieval"  # searches passages
     INDEXER = "indexer"  # builds indexes of passages
+    CAMPAIGNS = "campaigns"  # takes the steps of campaigns; not part of ``temper up``
 
 
 @dataclass(frozen=True)

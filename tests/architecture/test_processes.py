@@ -35,6 +35,7 @@ def loaded(module: str, *names: str) -> list[str]:
         "services.api.app",
         "services.trainer.__main__",
         "services.trainer.offline.validation",
+        "services.campaigns.__main__",
         "services.evaluator.__main__",
         "services.evaluator.evaluation.child",
         "services.evaluator.evaluation.validation",
@@ -54,6 +55,7 @@ def test_only_children_of_a_runtime_load_the_heavy_libraries(module: str) -> Non
     "module",
     [
         "services.trainer.__main__",
+        "services.campaigns.__main__",
         "services.evaluator.__main__",
         "services.retrieval.worker",
         "services.retrieval.builder.__main__",

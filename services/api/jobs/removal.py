@@ -14,7 +14,15 @@ from services.contracts.errors import Conflict
 from services.contracts.jobs import JobStatus
 from services.core.artifacts import Artifacts
 from services.core.db.engine import Database
-from services.core.db.tables import CheckpointRow, EventRow, JobRow, ModelRow
+from services.core.db.tables import (
+    CampaignEffectRow,
+    CampaignRow,
+    CampaignStepRow,
+    CheckpointRow,
+    EventRow,
+    JobRow,
+    ModelRow,
+)
 from services.core.jobs.store import get_job
 from services.core.registry import checkpoint_name
 
@@ -45,6 +53,9 @@ def remove_job(
         remove_model(session, artifacts, model_id)
     session.execute(delete(EventRow).where(EventRow.job_id == job_id))
     session.execute(delete(CheckpointRow).where(CheckpointRow.job_id == job_id))
+    session.execute(delete(CampaignEffectRow).where(CampaignEffectRow.campaign_id == job_id))
+    session.execute(delete(CampaignStepRow).where(CampaignStepRow.campaign_id == job_id))
+    session.execute(delete(CampaignRow).where(CampaignRow.id == job_id))
     session.execute(delete(JobRow).where(JobRow.id == job_id))
     return artifacts.job(job_id)
 

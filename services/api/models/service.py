@@ -18,7 +18,7 @@ from services.core.artifacts import Artifacts
 from services.core.db.tables import JobRow, ModelRow
 from services.core.registry import get_model_row, is_reserved_name
 
-_MODEL_FIELDS = ("model", "tokenizer")
+_MODEL_FIELDS = ("model", "base_model", "tokenizer")
 _UNFINISHED = [status.value for status in JobStatus if not status.is_final]
 
 

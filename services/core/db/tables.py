@@ -177,3 +177,43 @@ class ModelRow(Base):
     job_path: Mapped[str | None] = mapped_column(Text)  # relative to the job's folder
     lineage: Mapped[dict[str, Any] | None] = mapped_column(JSON(none_as_null=True))
     created_at: Mapped[float]
+
+
+class CampaignRow(Base):
+    """What a campaign waits for: a job by id, beside its own row in ``jobs``."""
+
+    __tablename__ = "campaigns"
+
+    id: Mapped[str] = mapped_column(ForeignKey("jobs.id"), primary_key=True)
+    awaits: Mapped[str | None] = mapped_column(String(64))
+
+
+class CampaignStepRow(Base):
+    """A step of a campaign's loop; without ``output`` while it is under way."""
+
+    __tablename__ = "campaign_steps"
+
+    campaign_id: Mapped[str] = mapped_column(ForeignKey("jobs.id"), primary_key=True)
+    loop: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    name: Mapped[str] = mapped_column(String(32), primary_key=True)
+    output: Mapped[dict[str, Any] | None] = mapped_column(JSON(none_as_null=True))
+    started_at: Mapped[float]
+    finished_at: Mapped[float | None]
+
+
+class CampaignEffectRow(Base):
+    """Something a step did outside the database, recorded so that it is done once: an answer of
+    the LLM, a run of a script, an upload or the creation of the job ``job_id``."""
+
+    __tablename__ = "campaign_effects"
+
+    campaign_id: Mapped[str] = mapped_column(ForeignKey("jobs.id"), primary_key=True)
+    loop: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    step: Mapped[str] = mapped_column(String(32), primary_key=True)
+    key: Mapped[str] = mapped_column(String(80), primary_key=True)
+    seq: Mapped[int]
+    response: Mapped[dict[str, Any]]
+    job_id: Mapped[str | None] = mapped_column(String(64), index=True)
+    prompt_tokens: Mapped[int]
+    completion_tokens: Mapped[int]
+    created_at: Mapped[float]

@@ -35,6 +35,10 @@ EDGES: dict[JobStatus, frozenset[JobStatus]] = {
 }
 
 
+NO_DEVICE = -1
+"""``gpus`` of a job that never holds a device, also no CPU slot."""
+
+
 class IllegalMove(TemperError):
     """A transition that the table does not allow: a bug."""
 
@@ -58,7 +62,7 @@ class NewJob:
     """A job to create.
 
     ``gpus`` is the number of GPUs; 0 requests a CPU slot, None one GPU where the host has any and
-    a CPU slot elsewhere. The input is validated on ``validation_queue`` first.
+    a CPU slot elsewhere, `NO_DEVICE` nothing. The input is validated on ``validation_queue`` first.
     ``warnings`` become its first events.
     """
 

@@ -34,8 +34,9 @@ INDEXING = QueueNames(validation="index.validation", work="index")
 BATCH = QueueNames(validation="batch.validation", work="batch")
 MERGE = QueueNames(validation="merge.validation", work="merge")
 EXPORT = QueueNames(validation="export.validation", work="export")
+CAMPAIGN = QueueNames(validation="campaign.validation", work="campaign")
 
-_PAIRS = (TRAINING, EVALUATION, ROLLOUT, INDEXING, BATCH, MERGE, EXPORT)
+_PAIRS = (TRAINING, EVALUATION, ROLLOUT, INDEXING, BATCH, MERGE, EXPORT, CAMPAIGN)
 ALL_QUEUES = tuple(name for pair in _PAIRS for name in pair.both)
 
 

@@ -1,0 +1,157 @@
+"""Requests for campaigns: validation, the job, and the views of a campaign and its loops."""
+
+from typing import Any
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from services.api.graders.service import check_grader
+from services.api.jobs.view import state_fields
+from services.api.models.service import check_endpoint
+from services.api.settings import ApiSettings
+from services.contracts.campaigns import (
+    Campaign,
+    CampaignLoop,
+    CampaignResult,
+    CampaignStep,
+    CreateCampaign,
+    StepName,
+)
+from services.contracts.errors import InvalidRequest, NotFound
+from services.contracts.jobs import JobKind
+from services.core.db.tables import CampaignEffectRow, CampaignStepRow
+from services.core.ids import new_id
+from services.core.jobs.job import NO_DEVICE, Job, NewJob
+from services.core.jobs.queues import CAMPAIGN
+from services.core.jobs.store import create_job
+from services.core.registry import require_file, require_model
+
+MAX_DATASET_BYTES = 64 << 20
+"""Of all data sets together: they travel to the sandbox in one request."""
+
+
+def create_campaign(session: Session, body: CreateCampaign, settings: ApiSettings) -> Job:
+    """Check everything that needs no file content, and queue the campaign.
+
+    Raises `InvalidRequest` with the field at fault, and `PermissionDenied` for an LLM or a grader
+    that the operator's settings do not allow.
+    """
+    require_model(session, body.base_model, "base_model")
+    require_file(session, body.file, "file")
+    total = 0
+    for position, dataset in enumerate(body.datasets):
+        total += require_file(session, dataset.file, f"datasets[{position}].file").bytes
+    if total > MAX_DATASET_BYTES:
+        limit = f"{MAX_DATASET_BYTES >> 20} MiB"
+        raise InvalidRequest(f"the data sets are larger than {limit} together", param="datasets")
+    check_endpoint(body.llm, settings.allowed_endpoints, "llm.base_url")
+    check_grader(body.grader, settings)
+    return create_job(
+        session,
+        NewJob(
+            id=new_id("campaign"),
+            kind=JobKind.CAMPAIGN,
+            queue=CAMPAIGN.work,
+            validation_queue=CAMPAIGN.validation,
+            request=body.model_dump(mode="json"),
+            gpus=NO_DEVICE,
+            priority=body.priority,
+            metadata=body.metadata,
+            deadline_seconds=body.deadline_seconds,
+        ),
+    )
+
+
+def campaign_view(job: Job) -> Campaign:
+    """The wire view of a campaign."""
+    request = CreateCampaign.model_validate(job.request)
+    return Campaign(
+        base_model=request.base_model,
+        scenario=request.scenario,
+        budget=request.budget,
+        result=CampaignResult.model_validate(job.result) if job.result else None,
+        **state_fields(job),
+    )
+
+
+def list_loops(session: Session, campaign_id: str) -> list[CampaignLoop]:
+    """All loops, the base model's first."""
+    rows = session.scalars(
+        select(CampaignStepRow)
+        .where(CampaignStepRow.campaign_id == campaign_id)
+        .order_by(CampaignStepRow.loop)
+    )
+    outputs: dict[int, dict[StepName, dict[str, Any]]] = {}
+    for row in rows:
+        finished = outputs.setdefault(row.loop, {})
+        if row.output is not None:
+            finished[StepName(row.name)] = row.output
+    return [_loop(loop, steps) for loop, steps in outputs.items()]
+
+
+def best_loop(session: Session, campaign_id: str) -> CampaignLoop:
+    """The accepted loop of the best model so far; raises `NotFound` before the base is measured."""
+    measured = [each for each in list_loops(session, campaign_id) if each.model is not None]
+    best = [each for each in measured if each.accepted or each.loop == 0]
+    if not best:
+        raise NotFound("the base model has not been measured yet", code="not_measured")
+    return best[-1]
+
+
+def get_step(session: Session, campaign_id: str, loop: int, name: StepName) -> CampaignStep:
+    """A step with its transcript and jobs; raises `NotFound`."""
+    row = session.get(CampaignStepRow, (campaign_id, loop, name.value))
+    if row is None:
+        raise NotFound(f"loop {loop} has no step {name.value} yet", code="step_not_found")
+    effects = session.scalars(
+        select(CampaignEffectRow)
+        .where(
+            CampaignEffectRow.campaign_id == campaign_id,
+            CampaignEffectRow.loop == loop,
+            CampaignEffectRow.step == name.value,
+        )
+        .order_by(CampaignEffectRow.seq)
+    ).all()
+    return CampaignStep(
+        loop=loop,
+        name=name,
+        started_at=int(row.started_at),
+        finished_at=int(row.finished_at) if row.finished_at is not None else None,
+        output=row.output,
+        transcript=[_call(effect) for effect in effects if "answer" in effect.response],
+        jobs=[effect.job_id for effect in effects if effect.job_id is not None],
+    )
+
+
+def _call(effect: CampaignEffectRow) -> dict[str, Any]:
+    tokens = {
+        "prompt_tokens": effect.prompt_tokens,
+        "completion_tokens": effect.completion_tokens,
+    }
+    return {**effect.response, **tokens}
+
+
+def _loop(loop: int, steps: dict[StepName, dict[str, Any]]) -> CampaignLoop:
+    proposal = steps.get(StepName.PROPOSAL, {})
+    feedback = steps.get(StepName.FEEDBACK, {})
+    measured = steps.get(StepName.BASE) or (steps.get(StepName.RUNNING) or {}).get("measurement")
+    failed = feedback.get("failed") or {}
+    order = list(StepName)
+    return CampaignLoop(
+        loop=loop,
+        parent=proposal.get("parent"),
+        hypothesis=proposal.get("hypothesis") or None,
+        steps=sorted(steps, key=order.index),
+        model=measured["model"] if measured else None,
+        search_score=_mean(measured["search"]) if measured else None,
+        final_score=_mean(measured["final"]) if measured else None,
+        comparison=feedback.get("comparison"),
+        accepted=feedback.get("accepted"),
+        failure=failed.get("failure"),
+        failure_message=failed.get("message"),
+        reason=feedback.get("reason") or None,
+    )
+
+
+def _mean(scores: dict[str, float]) -> float:
+    return sum(scores.values()) / len(scores)

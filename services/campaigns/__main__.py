@@ -1,0 +1,13 @@
+"""The campaigns' worker: ``python -m services.campaigns``."""
+
+from services.campaigns.settings import CampaignSettings
+from services.campaigns.worker import serve_campaigns
+
+
+def main() -> None:
+    """Serve campaigns until a signal ends the process."""
+    serve_campaigns(CampaignSettings())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,86 @@
+"""The benchmark of a campaign: its items, and their division into a search and a final part."""
+
+import hashlib
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from services.contracts.base import JsonObject
+from services.contracts.campaigns import MIN_ITEMS
+from services.contracts.errors import InvalidRequest
+from services.datasets.questions import question_of
+from services.datasets.reader import open_records
+from services.datasets.record import Problem, RowError
+
+MAX_ITEMS = 50_000
+SEARCH, FINAL = "search", "final"
+
+
+@dataclass(frozen=True)
+class Item:
+    """A row of the benchmark and the text of its question."""
+
+    row: JsonObject
+    question: str
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The items whose scores the LLM sees, and those it never sees."""
+
+    search: list[Item]
+    final: list[Item]
+
+
+def read_items(path: Path) -> list[Item]:
+    """The items of a file; raises `InvalidRequest` that names the row at fault."""
+    items: list[Item] = []
+    for record in open_records(path):
+        if isinstance(record, Problem):
+            raise InvalidRequest(str(record), param="file")
+        if len(items) == MAX_ITEMS:
+            raise InvalidRequest(f"more than {MAX_ITEMS:,} rows", param="file")
+        try:
+            if not isinstance(record.value, dict):
+                raise RowError("is not an object")
+            items.append(Item(record.value, _text(question_of(record.value)[1])))
+        except RowError as error:
+            raise InvalidRequest(f"row {record.row}: {error.message}", param="file") from None
+    return items
+
+
+def _text(question: str | list[JsonObject]) -> str:
+    if isinstance(question, str):
+        return question
+    return "\n".join(str(message.get("content") or "") for message in question)
+
+
+def divide(items: Sequence[Item], final_share: float) -> Parts:
+    """Divide items by the hash of their question: equal questions come into the same part.
+
+    Raises `InvalidRequest` when a part has fewer than `MIN_ITEMS`.
+    """
+    questions = sorted({item.question for item in items}, key=_hash)
+    final = set(questions[: math.ceil(len(questions) * final_share)])
+    parts = Parts(
+        [item for item in items if item.question not in final],
+        [item for item in items if item.question in final],
+    )
+    if min(len(parts.search), len(parts.final)) < MIN_ITEMS:
+        raise InvalidRequest(
+            f"{len(parts.search)} search and {len(parts.final)} final items; each part needs "
+            f"{MIN_ITEMS}",
+            param="file",
+        )
+    return parts
+
+
+def _hash(question: str) -> str:
+    return hashlib.sha256(question.encode()).hexdigest()
+
+
+def write_rows(path: Path, rows: Sequence[JsonObject]) -> None:
+    """Write rows as JSON Lines."""
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))

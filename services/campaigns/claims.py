@@ -1,0 +1,102 @@
+"""Claiming a campaign that can take a step, and letting go of it. No claim holds a device."""
+
+import time
+from typing import Any
+
+from sqlalchemy import and_, exists, or_, select, update
+from sqlalchemy.orm import Session, aliased
+
+from services.contracts.jobs import JobStatus
+from services.core.db.engine import now
+from services.core.db.tables import CampaignEffectRow, CampaignRow, JobRow
+from services.core.jobs.claims import Claim, Claimant, Stage
+from services.core.jobs.job import Job, LeaseLost, job_from_row
+from services.core.jobs.queues import CAMPAIGN
+from services.core.jobs.store import get_job, move_job, request_cancel
+
+FALLBACK_SECONDS = 60.0
+"""A waiting campaign looks again after this long, whatever it waits for."""
+
+_FINAL = [status.value for status in JobStatus if status.is_final]
+
+
+def claim_step(session: Session, claimant: Claimant) -> Claim | None:
+    """Claim the queued campaign that has waited longest of those with nothing to wait for."""
+    awaited = aliased(JobRow)
+    ended = exists().where(awaited.id == CampaignRow.awaits, awaited.status.in_(_FINAL))
+    query = (
+        select(JobRow)
+        .outerjoin(CampaignRow, CampaignRow.id == JobRow.id)
+        .where(
+            JobRow.queue == CAMPAIGN.work,
+            JobRow.status == JobStatus.QUEUED.value,
+            or_(
+                JobRow.not_before.is_(None),
+                JobRow.not_before <= now(session),
+                and_(CampaignRow.awaits.is_not(None), ended),
+            ),
+        )
+        .order_by(JobRow.priority.desc(), JobRow.updated_at)
+        .limit(1)
+        .with_for_update(of=JobRow, skip_locked=True)
+    )
+    row = session.scalar(query)
+    return None if row is None else Claim(_take(session, job_from_row(row), claimant), Stage.WORK)
+
+
+def _take(session: Session, job: Job, claimant: Claimant) -> Job:
+    started = time.time()
+    taken = session.scalar(
+        update(JobRow)
+        .where(
+            JobRow.id == job.id,
+            JobRow.status == JobStatus.QUEUED.value,
+            JobRow.epoch == job.epoch,
+        )
+        .values(
+            status=JobStatus.RUNNING.value,
+            owner=claimant.owner,
+            epoch=job.epoch + 1,
+            attempt=job.attempt or 1,
+            lease_expires_at=now(session) + claimant.lease_seconds,
+            started_at=job.started_at or started,
+            updated_at=started,
+            queue_reason=None,
+            not_before=None,
+        )
+        .returning(JobRow.id)
+    )
+    if taken is None:
+        raise LeaseLost(f"campaign {job.id} was claimed by another worker")
+    return get_job(session, job.id)
+
+
+def release(session: Session, job: Job, reason: str, awaits: str | None) -> None:
+    """Queue a claimed campaign until the job ``awaits`` has ended; without one, for a while."""
+    row = session.get(CampaignRow, job.id)
+    if row is None:
+        session.add(CampaignRow(id=job.id, awaits=awaits))
+    else:
+        row.awaits = awaits
+    message = reason[:1].upper() + reason[1:]
+    later = now(session) + FALLBACK_SECONDS
+    changes: dict[str, Any] = {"queue_reason": reason, "not_before": later, "losses": 0}
+    move_job(session, job, JobStatus.QUEUED, message, **changes)
+
+
+def cancel_orphans(session: Session) -> int:
+    """Cancel the unfinished jobs of campaigns that have ended; return their number."""
+    campaign = aliased(JobRow)
+    orphans = session.scalars(
+        select(JobRow.id)
+        .join(CampaignEffectRow, CampaignEffectRow.job_id == JobRow.id)
+        .join(campaign, campaign.id == CampaignEffectRow.campaign_id)
+        .where(
+            campaign.status.in_(_FINAL),
+            JobRow.status.not_in(_FINAL),
+            JobRow.cancel_requested_at.is_(None),
+        )
+    ).all()
+    for job_id in orphans:
+        request_cancel(session, job_id)
+    return len(orphans)

@@ -1,0 +1,64 @@
+"""Coding: the LLM writes a data script and settings until they pass checks of rising cost."""
+
+import re
+
+from services.campaigns import prompts
+from services.campaigns.contamination import Contamination
+from services.campaigns.history import code_of
+from services.campaigns.llm import Conversation
+from services.campaigns.records import Code, Failed, Proposal
+from services.campaigns.run import CampaignRun
+from services.campaigns.script import check_script, read_rows, run_script
+from services.campaigns.signals import StepFailed
+from services.campaigns.training_settings import TrainingSettings, read_settings
+from services.contracts.campaigns import Failure
+
+_BLOCK = re.compile(r"```(python|yaml)[ \t]*\n(.*?)```", re.DOTALL)
+
+
+def write_code(run: CampaignRun, proposal: Proposal, items: Contamination) -> Code:
+    """Have the LLM write script and settings; each failed check goes back to it."""
+    parent = code_of(run, proposal.parent)
+    kept = parent.script if parent and proposal.skip_data_processing else None
+    task = prompts.CODING if kept is None else prompts.CODING_SETTINGS_ONLY
+    message = "\n\n".join(
+        [
+            f"The experiment: {proposal.task}",
+            f"The data sets:\n{prompts.datasets_text(run)}",
+            prompts.code_text(parent),
+            task,
+        ]
+    )
+    conversation = Conversation(run, "coding", prompts.system_prompt(run.request))
+    limit = run.request.budget.coding_attempts
+    for attempt in range(1, limit + 1):
+        blocks = dict(_BLOCK.findall(conversation.ask(message)))
+        script = blocks.get("python", "") if kept is None else kept
+        try:
+            checked = _check(run, attempt, script, blocks.get("yaml", ""), items)
+        except StepFailed as failed:
+            last = failed
+            message = prompts.REPAIR.format(problem=failed.message)
+            continue
+        return Code(
+            script=script,
+            settings=blocks["yaml"],
+            hyperparameters=checked.hyperparameters.model_dump(mode="json"),
+            notes=checked.notes,
+            attempts=attempt,
+        )
+    message = f"no answer of {limit} passed the checks; the last: {last.message}"
+    return Code(attempts=limit, failed=Failed(failure=last.failure, message=message))
+
+
+def _check(
+    run: CampaignRun, attempt: int, script: str, settings: str, items: Contamination
+) -> TrainingSettings:
+    """From the cheapest check to the dearest; raises `StepFailed` at the first failure."""
+    if not script.strip() or not settings.strip():
+        raise StepFailed(Failure.CONFIG, "the answer lacks a ```python or a ```yaml block")
+    check_script(script)
+    checked = read_settings(settings)
+    data = run_script(run, f"debug-{attempt}", script, debug=True)
+    read_rows(data, items)
+    return checked

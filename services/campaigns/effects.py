@@ -1,0 +1,82 @@
+"""What steps do outside the database, done once: each effect is recorded before it is used.
+
+A step that was interrupted runs again from its beginning, and gets the recorded effects in place
+of new ones. An effect is lost only if the process dies between its end and the commit of its
+record; jobs and files are not doubled even then, since the gateway knows their idempotency keys.
+"""
+
+import time
+from dataclasses import dataclass
+
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
+
+from services.contracts.base import JsonObject
+from services.contracts.campaigns import StepName
+from services.core.db.tables import CampaignEffectRow
+from services.core.jobs.events import storable
+
+
+@dataclass(frozen=True)
+class Place:
+    """A step of a campaign."""
+
+    campaign_id: str
+    loop: int
+    step: StepName
+
+    def idempotency_key(self, key: str) -> str:
+        """The key of a request to the gateway."""
+        return f"campaign/{self.campaign_id}/{self.loop}/{self.step.value}/{key}"
+
+
+@dataclass(frozen=True)
+class Effect:
+    """What was done: a JSON response, the job that was created, the tokens that were paid for."""
+
+    response: JsonObject
+    job_id: str | None = None
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+
+
+def effects_of(session: Session, place: Place) -> dict[str, Effect]:
+    """The recorded effects of a step, by key, in order."""
+    rows = session.scalars(
+        select(CampaignEffectRow)
+        .where(
+            CampaignEffectRow.campaign_id == place.campaign_id,
+            CampaignEffectRow.loop == place.loop,
+            CampaignEffectRow.step == place.step.value,
+        )
+        .order_by(CampaignEffectRow.seq)
+    )
+    return {
+        row.key: Effect(row.response, row.job_id, row.prompt_tokens, row.completion_tokens)
+        for row in rows
+    }
+
+
+def record_effect(session: Session, place: Place, key: str, seq: int, effect: Effect) -> None:
+    """Record an effect of a step."""
+    session.add(
+        CampaignEffectRow(
+            campaign_id=place.campaign_id,
+            loop=place.loop,
+            step=place.step.value,
+            key=key,
+            seq=seq,
+            response=storable(effect.response),
+            job_id=effect.job_id,
+            prompt_tokens=effect.prompt_tokens,
+            completion_tokens=effect.completion_tokens,
+            created_at=time.time(),
+        )
+    )
+
+
+def tokens_spent(session: Session, campaign_id: str) -> int:
+    """All tokens of a campaign's calls of the LLM."""
+    spent = func.sum(CampaignEffectRow.prompt_tokens + CampaignEffectRow.completion_tokens)
+    query = select(spent).where(CampaignEffectRow.campaign_id == campaign_id)
+    return int(session.scalar(query) or 0)

@@ -1,0 +1,65 @@
+"""Feedback: the measurements decide, the LLM explains."""
+
+from pydantic import Field
+
+from services.campaigns import prompts
+from services.campaigns.acceptance import compare
+from services.campaigns.history import best_loop, measurement_of
+from services.campaigns.llm import Conversation
+from services.campaigns.records import Attempt, Code, Failed, Feedback, Proposal
+from services.campaigns.run import CampaignRun
+from services.campaigns.signals import StepFailed
+from services.contracts.base import Resource
+from services.contracts.campaigns import Comparison
+
+
+class _Explanation(Resource):
+    code_summary: str = Field(alias="Code Summary", min_length=1)
+    reason: str = Field(alias="Reason", min_length=1)
+
+
+def judge(
+    run: CampaignRun, loop: int, proposal: Proposal, code: Code, attempt: Attempt
+) -> Feedback:
+    """Compare with the best model so far, on the search part; failures are never accepted."""
+    failed = proposal.failed or code.failed or attempt.failed
+    comparison = None
+    if failed is None and attempt.measurement is not None:
+        best = measurement_of(run, best_loop(run, loop))
+        comparison = compare(
+            attempt.measurement.search,
+            best.search,
+            higher_is_better=run.request.higher_is_better,
+        )
+    accepted = comparison is not None and comparison.improves
+    feedback = Feedback(accepted=accepted, comparison=comparison, failed=failed)
+    try:
+        said = _explain(run, proposal, code, _verdict(feedback))
+    except StepFailed as error:
+        return feedback.model_copy(update={"reason": error.message})
+    update = {"code_summary": said.code_summary, "reason": said.reason}
+    return feedback.model_copy(update=update)
+
+
+def _verdict(feedback: Feedback) -> str:
+    if feedback.comparison is not None:
+        return _measured(feedback.comparison)
+    failed = feedback.failed or Failed.model_validate({"failure": "ENV", "message": "no result"})
+    return f"failed ({failed.failure}): {failed.message}"
+
+
+def _measured(comparison: Comparison) -> str:
+    low, high = comparison.ci95
+    outcome = "accepted" if comparison.improves else "rejected"
+    return (
+        f"{outcome}; its scores differ from the best model's by {comparison.difference:+.4f} per "
+        f"sample in the direction of improvement (95 % interval {low:+.4f} to {high:+.4f})"
+    )
+
+
+def _explain(run: CampaignRun, proposal: Proposal, code: Code, verdict: str) -> _Explanation:
+    conversation = Conversation(run, "feedback", prompts.system_prompt(run.request))
+    tried = f"Hypothesis: {proposal.hypothesis}\nTask: {proposal.task}"
+    written = prompts.code_text(code if code.script else None).replace("The parent's", "Its")
+    question = prompts.VERDICT.format(verdict=verdict)
+    return conversation.ask_json(f"{tried}\n{written}\n\n{question}", _Explanation)

@@ -1,0 +1,77 @@
+"""Creating jobs and files through the gateway, once: every request has an idempotency key."""
+
+import asyncio
+from pathlib import Path
+
+import httpx
+
+from services.campaigns.settings import CampaignSettings
+from services.contracts.base import JsonObject
+from services.contracts.errors import TemperError
+from services.contracts.files import FilePurpose
+
+ATTEMPTS = 6
+FIRST_PAUSE_SECONDS = 0.5
+RETRIED_STATUSES = frozenset({429, 500, 502, 503, 504})
+TIME_LIMIT = httpx.Timeout(300.0, connect=5.0)
+
+
+class GatewayRefused(TemperError):
+    """The gateway refused a request; ``code`` and message are its own."""
+
+    code = "gateway_refused"
+
+
+class GatewayAway(TemperError):
+    """The gateway did not answer."""
+
+    code = "gateway_away"
+
+
+class Gateway:
+    """A client of the gateway. A repeated request with the same key gets the first response."""
+
+    def __init__(self, settings: CampaignSettings) -> None:
+        self._url = settings.gateway_url
+        key = settings.gateway_api_key
+        self._headers = {"Authorization": f"Bearer {key.get_secret_value()}"} if key else {}
+
+    async def create(self, path: str, body: JsonObject, key: str) -> str:
+        """Create a job; return its id."""
+        return await self._post(path, key, json=body)
+
+    async def upload(self, path: Path, filename: str, purpose: FilePurpose, key: str) -> str:
+        """Upload a file; return its id."""
+        content = await asyncio.to_thread(path.read_bytes)
+        form = {"purpose": purpose.value}
+        return await self._post("/v1/files", key, data=form, files={"file": (filename, content)})
+
+    async def _post(self, path: str, key: str, **content: object) -> str:
+        headers = {**self._headers, "Idempotency-Key": key}
+        # The operator's own service: no proxy of the environment lies between.
+        async with httpx.AsyncClient(
+            base_url=self._url, timeout=TIME_LIMIT, trust_env=False
+        ) as http:
+            for attempt in range(ATTEMPTS):
+                if attempt:
+                    await asyncio.sleep(FIRST_PAUSE_SECONDS * 2**attempt)
+                try:
+                    answer = await http.post(path, headers=headers, **content)  # type: ignore[arg-type]
+                except httpx.TransportError as error:
+                    reason = f"{self._url} was not reached: {error}"
+                    continue
+                if answer.status_code not in RETRIED_STATUSES:
+                    return _id_of(answer)
+                reason = f"{self._url} answered with {answer.status_code}"
+        raise GatewayAway(reason)
+
+
+def _id_of(answer: httpx.Response) -> str:
+    if answer.is_success:
+        return str(answer.json()["id"])
+    try:
+        error = answer.json()["error"]
+        message, param, code = str(error["message"]), error.get("param"), error.get("code")
+    except (ValueError, KeyError, TypeError):
+        message, param, code = f"status {answer.status_code}", None, None
+    raise GatewayRefused(f"{param}: {message}" if param else message, code=code)

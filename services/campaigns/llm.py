@@ -1,0 +1,114 @@
+"""Asking the LLM: calls that are paid for once, and answers in JSON with turns of repair."""
+
+import json
+import re
+from typing import TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from services.campaigns.effects import Effect
+from services.campaigns.run import CampaignRun
+from services.campaigns.signals import StepFailed, Waiting
+from services.contracts.base import JsonObject
+from services.contracts.campaigns import Failure
+from services.contracts.errors import JobFailed
+from services.inference.clients.chat import ChatRequest, InferenceClient, TokenUsage
+from services.inference.clients.json_service import ServiceFailed, model_retries
+
+ANSWER_SECONDS = 600.0
+ATTEMPTS = 4
+CHARACTERS_PER_TOKEN = 4
+REPAIRS = 2
+"""Further answers after one that is not the JSON asked for."""
+
+_REASONING = re.compile(r"\A\s*<think>.*?</think>\s*", re.DOTALL)
+_FENCED = re.compile(r"```(?:json)?\s*\n(.*?)```", re.DOTALL)
+
+Answer = TypeVar("Answer", bound=BaseModel)
+
+
+class Conversation:
+    """A chat with the LLM within one step; ``name`` keys its calls."""
+
+    def __init__(self, run: CampaignRun, name: str, system: str) -> None:
+        self._run = run
+        self._name = name
+        self._messages: list[JsonObject] = [{"role": "system", "content": system}]
+        self._calls = 0
+
+    def ask(self, text: str) -> str:
+        """Send a message; return the answer without its reasoning.
+
+        Raises `BudgetSpent`, `Waiting` while the endpoint fails, and `JobFailed` if it refuses.
+        """
+        self._messages.append({"role": "user", "content": text})
+        self._calls += 1
+        key = f"{self._name}.{self._calls}"
+        messages = list(self._messages)
+        effect = self._run.once(key, lambda: _call(self._run, messages))
+        answer = str(effect.response["answer"])
+        self._messages.append({"role": "assistant", "content": answer})
+        return _REASONING.sub("", answer)
+
+    def ask_json(self, text: str, kind: type[Answer]) -> Answer:
+        """Send a message that asks for a JSON object; has the LLM repair an invalid answer.
+
+        Raises `StepFailed` when it does not succeed.
+        """
+        for _ in range(1 + REPAIRS):
+            try:
+                return _parse(self.ask(text), kind)
+            except ValueError as error:
+                problem = str(error)
+                text = f"Your answer cannot be used: {problem}. Answer with the JSON object alone."
+        raise StepFailed(Failure.ENVIRONMENT, f"the LLM gave no usable JSON: {problem}")
+
+
+async def _call(run: CampaignRun, messages: list[JsonObject]) -> Effect:
+    run.check_tokens()
+    llm = run.request.llm
+    request = ChatRequest(
+        model=llm.model,
+        messages=messages,
+        max_tokens=llm.max_tokens,
+        temperature=llm.temperature,
+    )
+    key = run.settings.endpoint_keys.get(llm.origin)
+    retries = model_retries(attempts=ATTEMPTS)
+    try:
+        client = InferenceClient(str(llm.base_url), key, ANSWER_SECONDS, retries=retries)
+        async with client:
+            answer = await client.chat(request)
+    except ServiceFailed as error:
+        if error.transient:
+            raise Waiting(f"waiting for the LLM: {error.message}") from error
+        raise JobFailed(error.message, param="llm", code="llm_refused") from error
+    text = answer.content or ""
+    usage = answer.usage or TokenUsage(_estimate(json.dumps(messages)), _estimate(text))
+    return Effect(
+        {"messages": messages[-1:], "answer": text},
+        prompt_tokens=usage.prompt,
+        completion_tokens=usage.completion,
+    )
+
+
+def _estimate(text: str) -> int:
+    """Tokens of a text, for endpoints that count none."""
+    return len(text) // CHARACTERS_PER_TOKEN
+
+
+def _parse(text: str, kind: type[Answer]) -> Answer:
+    """Read the first fenced block, or the text from its first to its last brace."""
+    fenced = _FENCED.search(text)
+    begin, end = text.find("{"), text.rfind("}")
+    content = fenced[1] if fenced else text[begin : end + 1] if 0 <= begin < end else ""
+    if not content.strip():
+        raise ValueError("it holds no JSON object")
+    try:
+        return kind.model_validate(json.loads(content))
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        where = ".".join(map(str, first["loc"])) or "object"
+        raise ValueError(f"{where}: {first['msg']}") from None
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None

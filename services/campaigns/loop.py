@@ -1,0 +1,83 @@
+"""The whole campaign, as a program that is run from its beginning at every wake-up.
+
+Finished steps return their recorded output, so that it goes on where it left off.
+"""
+
+from services.campaigns.benchmark import Parts
+from services.campaigns.coding import write_code
+from services.campaigns.contamination import Contamination
+from services.campaigns.feedback import judge
+from services.campaigns.gateway import GatewayRefused
+from services.campaigns.history import best_loop, measurement_of
+from services.campaigns.measurement import measure, parts_of
+from services.campaigns.proposal import propose
+from services.campaigns.records import Attempt, Code, Feedback, Measurement, Proposal, Record
+from services.campaigns.run import CampaignRun
+from services.campaigns.running import run_experiment
+from services.campaigns.signals import BudgetSpent, StepFailed
+from services.contracts.campaigns import CampaignResult, StepName
+from services.contracts.errors import JobFailed
+
+
+def advance(run: CampaignRun) -> CampaignResult:
+    """Go on until the budget ends; raises `Waiting` before that, at what it waits for.
+
+    Raises `JobFailed` when the base model cannot be measured.
+    """
+    parts = parts_of(run)
+    items = Contamination(item.question for item in (*parts.search, *parts.final))
+    run.step(0, StepName.BASE, Measurement, lambda: _measure_base(run, parts))
+    finished, ended_by = 0, "loops"
+    try:
+        for loop in range(1, run.request.budget.loops + 1):
+            run.check_time()
+            _loop(run, loop, parts, items)
+            finished = loop
+    except BudgetSpent as spent:
+        ended_by = spent.limit
+    best = best_loop(run, finished + 1)
+    return CampaignResult.model_validate(
+        {
+            "ended_by": ended_by,
+            "best_loop": best,
+            "best_model": measurement_of(run, best).model,
+            "llm_tokens": run.tokens,
+        }
+    )
+
+
+def _measure_base(run: CampaignRun, parts: Parts) -> Measurement:
+    try:
+        return measure(run, run.request.base_model, parts)
+    except (StepFailed, GatewayRefused) as error:
+        message = f"the base model cannot be measured: {error.message}"
+        raise JobFailed(message, param="base_model", code="base_not_measured") from error
+
+
+def _loop(run: CampaignRun, loop: int, parts: Parts, items: Contamination) -> None:
+    proposal = run.step(loop, StepName.PROPOSAL, Proposal, lambda: propose(run, loop))
+
+    def code_it() -> Code:
+        return Code() if proposal.failed else write_code(run, proposal, items)
+
+    code = run.step(loop, StepName.CODING, Code, code_it)
+
+    def try_it() -> Attempt:
+        has_code = not (proposal.failed or code.failed)
+        return run_experiment(run, code, parts, items) if has_code else Attempt()
+
+    attempt = run.step(loop, StepName.RUNNING, Attempt, try_it)
+    run.step(
+        loop,
+        StepName.FEEDBACK,
+        Feedback,
+        lambda: judge(run, loop, proposal, code, attempt),
+    )
+    run.step(loop, StepName.RECORD, Record, lambda: _record(run, loop))
+
+
+def _record(run: CampaignRun, loop: int) -> Record:
+    best = best_loop(run, loop + 1)
+    verdict = "accepted" if best == loop else "not accepted"
+    run.note(f"Loop {loop}: {verdict}; the best model is that of loop {best}")
+    return Record(best_loop=best, best_model=measurement_of(run, best).model)

@@ -1,0 +1,105 @@
+"""Measuring a model on both parts of the benchmark with ordinary evaluation jobs."""
+
+import random
+from collections.abc import Sequence
+
+from pydantic import BaseModel, ConfigDict
+
+from services.campaigns.benchmark import FINAL, SEARCH, Item, Parts, divide, read_items, write_rows
+from services.campaigns.effects import Effect
+from services.campaigns.records import Measurement, WrongSample
+from services.campaigns.run import CampaignRun
+from services.campaigns.signals import StepFailed
+from services.contracts.campaigns import Failure
+from services.contracts.files import FilePurpose
+from services.contracts.jobs import JobStatus
+from services.datasets.append_log import read_records
+
+SHOWN_SAMPLES = 10
+QUESTION_CHARACTERS = 1000
+ANSWER_CHARACTERS = 500
+
+
+class _ResultRow(BaseModel):
+    model_config = ConfigDict(extra="ignore")
+
+    index: int
+    gold: list[str]
+    answer: str | None
+    score: float | None = None
+    correct: bool | None
+
+
+def parts_of(run: CampaignRun) -> Parts:
+    """Both parts of the benchmark, always divided alike."""
+    request = run.request
+    return divide(read_items(run.artifacts.file(request.file)), request.final_share)
+
+
+def measure(run: CampaignRun, model: str, parts: Parts) -> Measurement:
+    """Evaluate a model on both parts; raises `StepFailed` when an evaluation fails."""
+    jobs = {
+        name: _create(run, name, model, items)
+        for name, items in ((SEARCH, parts.search), (FINAL, parts.final))
+    }
+    search, final = _rows(run, jobs[SEARCH]), _rows(run, jobs[FINAL])
+    scores = _scores([*search, *final], higher_is_better=run.request.higher_is_better)
+    wrong = [row for row in search if row.correct is False]
+    random.Random(jobs[SEARCH]).shuffle(wrong)  # noqa: S311 - a sample, not a secret
+    return Measurement(
+        model=model,
+        search=dict(zip((row.index for row in search), scores, strict=False)),
+        final=dict(zip((row.index for row in final), scores[len(search) :], strict=True)),
+        wrong=[_shown(row, parts.search) for row in wrong[:SHOWN_SAMPLES]],
+    )
+
+
+def _create(run: CampaignRun, name: str, model: str, items: Sequence[Item]) -> str:
+    request = run.request
+    body = {
+        "model": model,
+        "file": _upload(run, name, items),
+        **request.model_dump(
+            mode="json",
+            include={"grader", "sampling", "system_prompt", "chat_template_kwargs", "engine"},
+        ),
+    }
+    return run.create_job(f"evaluate.{name}", "/v1/evaluations", body)
+
+
+def _upload(run: CampaignRun, name: str, items: Sequence[Item]) -> str:
+    """Upload a part; every loop has its own effect, so that a deleted file is uploaded again."""
+    path = run.folder / f"{name}.jsonl"
+
+    async def upload() -> Effect:
+        write_rows(path, [item.row for item in items])
+        key = f"{run.id}/{run.folder.name}/{name}"
+        file = await run.gateway.upload(path, f"{name}.jsonl", FilePurpose.EVALS, key)
+        return Effect({"id": file})
+
+    return str(run.once(f"upload.{name}", upload).response["id"])
+
+
+def _rows(run: CampaignRun, job_id: str) -> list[_ResultRow]:
+    job = run.finished_job(job_id)
+    if job.status is not JobStatus.SUCCEEDED:
+        why = job.error.message if job.error else job.status.value
+        raise StepFailed(Failure.ENVIRONMENT, f"evaluation {job_id} did not succeed: {why}")
+    path = run.artifacts.job(job_id) / "results.jsonl"
+    rows = [row for _, row in read_records(path, _ResultRow)]
+    return sorted(rows, key=lambda row: row.index)
+
+
+def _scores(rows: Sequence[_ResultRow], *, higher_is_better: bool) -> list[float]:
+    """The scores of rows; one without a score has the worst that any row has, 0 included."""
+    given = [row.score for row in rows if row.score is not None]
+    worst = min([0.0, *given]) if higher_is_better else max([0.0, *given])
+    return [worst if row.score is None else row.score for row in rows]
+
+
+def _shown(row: _ResultRow, items: Sequence[Item]) -> WrongSample:
+    return WrongSample(
+        question=items[row.index].question[:QUESTION_CHARACTERS],
+        gold=row.gold,
+        answer=(row.answer or "")[:ANSWER_CHARACTERS],
+    )

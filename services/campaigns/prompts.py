@@ -1,0 +1,93 @@
+"""What the LLM is told."""
+
+import json
+from collections.abc import Sequence
+
+from services.campaigns.history import Tried
+from services.campaigns.records import Code, Measurement
+from services.campaigns.run import CampaignRun
+from services.campaigns.script import DATA, SCRIPT
+from services.contracts.campaigns import CreateCampaign
+from services.datasets.reader import open_records
+from services.datasets.record import Problem
+
+SAMPLE_ROWS = 3
+ROW_CHARACTERS = 1000
+LESSONS = 20
+"""Loops that are told of, newest last."""
+
+
+def system_prompt(request: CreateCampaign) -> str:
+    """The role and the target."""
+    direction = "higher" if request.higher_is_better else "lower"
+    return (
+        "You improve a language model by supervised fine-tuning, one experiment at a time. "
+        "Experiments are judged by measured scores alone.\n\n"
+        f"Base model: {request.base_model}\nTarget: {request.scenario}\n"
+        f"Measure: grader {request.grader.type}; a {direction} mean score is better."
+    )
+
+
+def datasets_text(run: CampaignRun) -> str:
+    """The data sets with their first rows."""
+    return "\n\n".join(
+        f"datasets/{each.name}.jsonl: {each.description}\n{_first_rows(run, each.file)}"
+        for each in run.request.datasets
+    )
+
+
+def _first_rows(run: CampaignRun, file: str) -> str:
+    lines: list[str] = []
+    for record in open_records(run.artifacts.file(file)):
+        if len(lines) == SAMPLE_ROWS:
+            break
+        if not isinstance(record, Problem):
+            lines.append(json.dumps(record.value, ensure_ascii=False)[:ROW_CHARACTERS])
+    return "\n".join(lines)
+
+
+def state_text(best: int, measured: Measurement, loops: Sequence[Tried]) -> str:
+    """The best model so far, its wrong samples, and the lessons of all attempts."""
+    wrong = "\n".join(sample.model_dump_json() for sample in measured.wrong)
+    lessons = "\n".join(loop.lesson() for loop in loops[-LESSONS:])
+    return (
+        f"The best model so far is that of loop {best} with score {measured.search_score:.4f}.\n"
+        f"Samples it answers wrongly:\n{wrong or 'none'}\n\nEarlier loops:\n{lessons or 'none'}"
+    )
+
+
+def code_text(code: Code | None) -> str:
+    """Script and settings to start from."""
+    if code is None:
+        return "There is no script yet."
+    return (
+        f"The parent's {SCRIPT}:\n```python\n{code.script}\n```\n"
+        f"The parent's train.yaml:\n```yaml\n{code.settings}\n```"
+    )
+
+
+REASON = 'Say what limits the best model. Answer with JSON: {"reason": "..."}'
+HYPOTHESIS = 'What would improve it? Answer with JSON: {"hypothesis": "..."}'
+TASK = (
+    "Describe one experiment that tests this: which data to make, and which training settings. "
+    "skip_data_processing keeps the parent's script. "
+    'Answer with JSON: {"task": "...", "skip_data_processing": false}'
+)
+CODING = (
+    f"Write {SCRIPT} in a ```python block and train.yaml in a ```yaml block.\n"
+    f"{SCRIPT} reads the data sets and writes {DATA}: a JSON list of objects with the texts "
+    "instruction, input (may be empty) and output. With the argument --debug it writes about 100 "
+    "rows. It has Python's standard library and numpy, no network, and 300 seconds.\n"
+    "train.yaml holds LLaMA-Factory's arguments for stage sft, such as finetuning_type (lora or "
+    "full), learning_rate, num_train_epochs, per_device_train_batch_size, cutoff_len. Model, data "
+    "and folders are set for you."
+)
+CODING_SETTINGS_ONLY = (
+    "Keep the parent's script. Write train.yaml in a ```yaml block: LLaMA-Factory's arguments for "
+    "stage sft. Model, data and folders are set for you."
+)
+REPAIR = "This did not pass its checks: {problem}\nWrite both blocks again in full."
+VERDICT = (
+    "The experiment is judged: {verdict}\nSummarize the code and say what is to be learned. "
+    'Answer with JSON: {{"Code Summary": "...", "Reason": "..."}}'
+)

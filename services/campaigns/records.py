@@ -1,0 +1,88 @@
+"""The outputs of steps."""
+
+from pydantic import Field
+
+from services.contracts.base import JsonObject, Resource
+from services.contracts.campaigns import Comparison, Failure
+
+
+class WrongSample(Resource):
+    """A sample of the search part that was answered wrongly, cut to what the LLM is shown."""
+
+    question: str
+    gold: list[str]
+    answer: str
+
+
+class Measurement(Resource):
+    """Scores of a model by item of each part; a sample without a score has the worst one."""
+
+    model: str
+    search: dict[int, float]
+    final: dict[int, float]
+    wrong: list[WrongSample]
+
+    @property
+    def search_score(self) -> float:
+        """The mean over the search part."""
+        return sum(self.search.values()) / len(self.search)
+
+    @property
+    def final_score(self) -> float:
+        """The mean over the final part."""
+        return sum(self.final.values()) / len(self.final)
+
+
+class Failed(Resource):
+    """Why a step has nothing else to show."""
+
+    failure: Failure
+    message: str
+
+
+class Proposal(Resource):
+    """What a loop tries. Loop ``parent`` is where it starts from; 0 is the base model."""
+
+    parent: int
+    reason: str = ""
+    hypothesis: str = ""
+    task: str = ""
+    skip_data_processing: bool = False
+    failed: Failed | None = None
+
+
+class Code(Resource):
+    """A data script and settings that passed their checks."""
+
+    script: str = ""
+    settings: str = Field(default="", description="train.yaml, as written by the LLM.")
+    hyperparameters: JsonObject = Field(default_factory=dict)
+    notes: list[str] = Field(default_factory=list)
+    attempts: int = 0
+    failed: Failed | None = None
+
+
+class Attempt(Resource):
+    """The result of the running step."""
+
+    rows: int = 0
+    contaminated: int = 0
+    measurement: Measurement | None = None
+    failed: Failed | None = None
+
+
+class Feedback(Resource):
+    """The verdict of the numbers, and the LLM's explanation of it."""
+
+    accepted: bool
+    comparison: Comparison | None = None
+    code_summary: str = ""
+    reason: str = ""
+    failed: Failed | None = None
+
+
+class Record(Resource):
+    """The best loop after this one."""
+
+    best_loop: int
+    best_model: str

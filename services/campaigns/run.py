@@ -1,0 +1,210 @@
+"""One claim of a campaign: runs its steps, and does what they do outside once."""
+
+import asyncio
+import threading
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TypeVar
+
+from pydantic import BaseModel
+from sqlalchemy import select, update
+
+from services.campaigns.effects import Effect, Place, effects_of, record_effect, tokens_spent
+from services.campaigns.gateway import Gateway
+from services.campaigns.settings import CampaignSettings
+from services.campaigns.signals import BudgetSpent, Cause, Interrupted, Waiting
+from services.contracts.base import JsonObject
+from services.contracts.campaigns import CreateCampaign, StepName
+from services.core.artifacts import Artifacts
+from services.core.db.engine import DATABASE_AWAY, Database
+from services.core.db.tables import CampaignStepRow, JobRow
+from services.core.jobs.claims import Claim, check_claim
+from services.core.jobs.events import append_event, storable
+from services.core.jobs.job import Job
+from services.core.jobs.store import get_job
+from services.core.worker.run import Lease
+
+POLL_SECONDS = 0.2
+CONTROL_SECONDS = 1.0
+HOUR_SECONDS = 3600.0
+STEPS_OF_LOOP = len(StepName) - 1
+
+Value = TypeVar("Value")
+Output = TypeVar("Output", bound=BaseModel)
+
+
+class CampaignRun:
+    """What a step may do. Every method may raise `Interrupted` or `LeaseLost`."""
+
+    def __init__(
+        self,
+        claim: Claim,
+        *,
+        deadline: float,
+        database: Database,
+        settings: CampaignSettings,
+        stopping: threading.Event,
+    ) -> None:
+        self.id = claim.job.id
+        self.request = CreateCampaign.model_validate(claim.job.request)
+        self.settings = settings
+        self.database = database
+        self.artifacts = Artifacts(settings.home)
+        self.gateway = Gateway(settings)
+        self._claim = claim
+        self._lease = Lease(database, claim, settings.lease_seconds, deadline)
+        self._stopping = stopping
+        self._checked = 0.0
+        with database.read() as session:
+            self.tokens = tokens_spent(session, self.id)
+            steps = session.scalars(
+                select(CampaignStepRow).where(CampaignStepRow.campaign_id == self.id)
+            )
+            self._steps = {(row.loop, row.name): row.output for row in steps}
+        self._place = Place(self.id, 0, StepName.BASE)
+        self._effects: dict[str, Effect] = {}
+
+    @property
+    def folder(self) -> Path:
+        """Where the current loop keeps its files."""
+        folder = self.artifacts.job(self.id) / f"loop-{self._place.loop}"
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder
+
+    def finished(self, loop: int, name: StepName, kind: type[Output]) -> Output:
+        """The output of a finished step."""
+        return kind.model_validate(self._steps[loop, name.value])
+
+    def step(
+        self, loop: int, name: StepName, kind: type[Output], do: Callable[[], Output]
+    ) -> Output:
+        """The output of a step, which runs unless it has finished before."""
+        if self._steps.get((loop, name.value)) is not None:
+            return self.finished(loop, name, kind)
+        self._place = Place(self.id, loop, name)
+        with self.database.read() as session:
+            self._effects = effects_of(session, self._place)
+        if (loop, name.value) not in self._steps:
+            self._begin()
+        output = do()
+        self._finish(output)
+        return output
+
+    def _begin(self) -> None:
+        place = self._place
+        with self.database.write() as session:
+            check_claim(session, self._claim)
+            row = CampaignStepRow(
+                campaign_id=self.id, loop=place.loop, name=place.step.value, started_at=time.time()
+            )
+            session.add(row)
+            append_event(session, self.id, f"Loop {place.loop}: {place.step.value}")
+        self._steps[place.loop, place.step.value] = None
+
+    def _finish(self, output: BaseModel) -> None:
+        place = self._place
+        content = storable(output.model_dump(mode="json"))
+        with self.database.write() as session:
+            job = check_claim(session, self._claim)
+            row = session.get_one(CampaignStepRow, (self.id, place.loop, place.step.value))
+            row.output, row.finished_at = content, time.time()
+            # Progress: losses of workers are counted from here.
+            done = (job.step or 0) + 1
+            total = 1 + STEPS_OF_LOOP * self.request.budget.loops
+            progress = update(JobRow).where(JobRow.id == self.id)
+            session.execute(progress.values(step=done, total_steps=total))
+        self._steps[place.loop, place.step.value] = content
+
+    def once(self, key: str, make: Callable[[], Awaitable[Effect]]) -> Effect:
+        """The effect of the current step with this key, made unless it is recorded."""
+        if key in self._effects:
+            return self._effects[key]
+        self._check(pausing=True)
+        effect = self._attend(make)
+        with self.database.write() as session:
+            check_claim(session, self._claim)
+            record_effect(session, self._place, key, len(self._effects), effect)
+        self._effects[key] = effect
+        self.tokens += effect.prompt_tokens + effect.completion_tokens
+        return effect
+
+    def create_job(self, key: str, path: str, body: JsonObject) -> str:
+        """Create a job once; return its id."""
+        common = {
+            "gpus": self.request.gpus,
+            "priority": self.request.priority,
+            "metadata": {"campaign": self.id, "loop": str(self._place.loop)},
+        }
+
+        async def make() -> Effect:
+            idempotency = self._place.idempotency_key(key)
+            job_id = await self.gateway.create(path, {**common, **body}, idempotency)
+            return Effect({"id": job_id}, job_id)
+
+        return str(self.once(key, make).response["id"])
+
+    def finished_job(self, job_id: str) -> Job:
+        """The job once it has ended; raises `Waiting` before."""
+        with self.database.read() as session:
+            job = get_job(session, job_id)
+        if not job.status.is_final:
+            raise Waiting(f"waiting for {job_id}", job_id)
+        return job
+
+    def check_tokens(self) -> None:
+        """Raise `BudgetSpent` when no further call of the LLM may be made."""
+        limit = self.request.budget.llm_tokens
+        if limit is not None and self.tokens >= limit:
+            raise BudgetSpent("llm_tokens")
+
+    def check_time(self) -> None:
+        """Raise `BudgetSpent` when the hours of the budget have passed."""
+        hours, started = self.request.budget.hours, self._claim.job.started_at
+        if hours is not None and started and time.time() - started > hours * HOUR_SECONDS:
+            raise BudgetSpent("hours")
+
+    def note(self, message: str) -> None:
+        """Append an event."""
+        with self.database.write() as session:
+            check_claim(session, self._claim)
+            append_event(session, self.id, message)
+
+    def _attend(self, make: Callable[[], Awaitable[Value]]) -> Value:
+        """Wait for something outside while the lease is kept; interrupted, it is cancelled."""
+
+        async def attended() -> Value:
+            work = asyncio.ensure_future(make())
+            try:
+                while not (await asyncio.wait({work}, timeout=POLL_SECONDS))[0]:
+                    self._check()
+                return work.result()
+            finally:
+                work.cancel()
+                await asyncio.gather(work, return_exceptions=True)
+
+        return asyncio.run(attended())
+
+    def _check(self, *, pausing: bool = False) -> None:
+        """Keep the lease; raise `Interrupted` for what was asked of the campaign meanwhile.
+
+        A pause waits for the end of an effect (``pausing``).
+        """
+        if self._stopping.is_set():
+            raise Interrupted(Cause.STOPPING)
+        try:
+            self._lease.renew_if_due()
+            if not pausing and time.monotonic() - self._checked < CONTROL_SECONDS:
+                return
+            self._checked = time.monotonic()
+            job, overdue = self._lease.check()
+        except DATABASE_AWAY:
+            if self._lease.expired:
+                raise
+            return
+        if job.cancel_requested_at is not None:
+            raise Interrupted(Cause.CANCELLED)
+        if overdue:
+            raise Interrupted(Cause.OVERDUE)
+        if pausing and job.pause_requested_at is not None:
+            raise Interrupted(Cause.PAUSED)

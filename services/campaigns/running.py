@@ -1,0 +1,67 @@
+"""Running: all data, a fine-tuning job, and the measurement of its model."""
+
+from services.campaigns.benchmark import Parts, write_rows
+from services.campaigns.contamination import Contamination
+from services.campaigns.effects import Effect
+from services.campaigns.gateway import GatewayRefused
+from services.campaigns.measurement import measure
+from services.campaigns.records import Attempt, Code, Failed
+from services.campaigns.run import CampaignRun
+from services.campaigns.script import Rows, read_rows, run_script
+from services.campaigns.signals import StepFailed
+from services.contracts.campaigns import Failure
+from services.contracts.failures import FailureCode
+from services.contracts.files import FilePurpose
+from services.contracts.jobs import JobError, JobStatus
+
+_KINDS = {
+    FailureCode.OUT_OF_MEMORY: Failure.OUT_OF_MEMORY,
+    FailureCode.INSUFFICIENT_MEMORY: Failure.OUT_OF_MEMORY,
+    FailureCode.BAD_DATA: Failure.DATA,
+    FailureCode.INVALID_TRAINING_FILE: Failure.DATA,
+    FailureCode.DIVERGED: Failure.CONFIG,
+}
+
+
+def run_experiment(run: CampaignRun, code: Code, parts: Parts, items: Contamination) -> Attempt:
+    """Make all data, train on them and measure the model; a failure is part of the output."""
+    rows = Rows([], 0)
+    try:
+        rows = read_rows(run_script(run, "full", code.script, debug=False), items)
+        model = _train(run, code, rows)
+        measured = measure(run, model, parts)
+    except GatewayRefused as refused:
+        failed = Failed(failure=Failure.CONFIG, message=refused.message)
+    except StepFailed as step_failed:
+        failed = Failed(failure=step_failed.failure, message=step_failed.message)
+    else:
+        return Attempt(rows=len(rows.rows), contaminated=rows.contaminated, measurement=measured)
+    return Attempt(rows=len(rows.rows), contaminated=rows.contaminated, failed=failed)
+
+
+def _train(run: CampaignRun, code: Code, rows: Rows) -> str:
+    """Train from the base model; return the name of the trained model."""
+    path = run.folder / "train.jsonl"
+
+    async def upload() -> Effect:
+        write_rows(path, [row.model_dump() for row in rows.rows])
+        key = f"{run.id}/{run.folder.name}/train"
+        return Effect({"id": await run.gateway.upload(path, path.name, FilePurpose.FINE_TUNE, key)})
+
+    file = run.once("upload.train", upload).response["id"]
+    method = {"type": "supervised", "supervised": {"hyperparameters": code.hyperparameters}}
+    body = {"model": run.request.base_model, "training_file": file, "method": method, "seed": 0}
+    job_id = run.create_job("train", "/v1/fine_tuning/jobs", body)
+    job = run.finished_job(job_id)
+    if job.status is not JobStatus.SUCCEEDED or job.result is None:
+        raise _failed(job_id, job.error)
+    return str(job.result["fine_tuned_model"])
+
+
+def _failed(job_id: str, error: JobError | None) -> StepFailed:
+    """By the job's own cause."""
+    if error is None:
+        return StepFailed(Failure.ENVIRONMENT, f"job {job_id} was cancelled")
+    kinds: dict[str, Failure] = {code.value: kind for code, kind in _KINDS.items()}
+    kind = kinds.get(error.code, Failure.ENVIRONMENT)
+    return StepFailed(kind, f"job {job_id} failed: {error.message}")

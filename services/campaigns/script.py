@@ -1,0 +1,170 @@
+"""Data scripts: run in the sandbox, which has neither network nor secrets, and their rows."""
+
+import ast
+import base64
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from services.campaigns.contamination import Contamination
+from services.campaigns.effects import Effect
+from services.campaigns.run import CampaignRun
+from services.campaigns.signals import StepFailed, Waiting
+from services.contracts.campaigns import Failure
+from services.contracts.sandbox import CommandStatus, Language, RunCodeRequest, RunCodeResponse
+from services.inference.clients.json_service import JsonService, Retries, ServiceFailed
+
+SCRIPT, DATA = "process_data.py", "data.json"
+RUN_SECONDS = 300.0
+QUEUE_SECONDS = 90.0
+MAX_DATA_BYTES = 32 << 20
+MAX_CONTAMINATED_SHARE = 0.1
+MESSAGE_CHARACTERS = 2000
+
+# The sandbox runs code without arguments.
+_LAUNCHER = """import runpy, sys
+sys.argv = {arguments!r}
+runpy.run_path({script!r}, run_name="__main__")
+"""
+
+
+class Row(BaseModel):
+    """A row of data.json, in Alpaca's format."""
+
+    model_config = ConfigDict(extra="ignore", strict=True)
+
+    instruction: str = Field(min_length=1)
+    input: str = ""
+    output: str = Field(min_length=1)
+
+    @property
+    def prompt(self) -> str:
+        """The whole question."""
+        return f"{self.instruction}\n{self.input}" if self.input else self.instruction
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Usable rows, and how many of the data were removed because they hold benchmark items."""
+
+    rows: list[Row]
+    contaminated: int
+
+
+def check_script(source: str) -> None:
+    """Raise `StepFailed` for a script that is not Python."""
+    try:
+        ast.parse(source, SCRIPT)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise StepFailed(Failure.CONFIG, f"{SCRIPT} is not Python: {error}") from None
+
+
+def run_script(run: CampaignRun, key: str, source: str, *, debug: bool) -> Path:
+    """Run a script once; return its data, a file in the folder of the loop.
+
+    Raises `StepFailed` with the end of its output, `Waiting` while the sandbox is away.
+    """
+    target = run.folder / f"{key}.json"
+    effect = run.once(key, lambda: _run(run, source, target, debug=debug))
+    problem = effect.response.get("problem")
+    if problem is not None:
+        raise StepFailed(Failure.DATA, str(problem))
+    return target
+
+
+async def _run(run: CampaignRun, source: str, target: Path, *, debug: bool) -> Effect:
+    arguments = [SCRIPT, "--debug"] if debug else [SCRIPT]
+    request = RunCodeRequest(
+        code=_LAUNCHER.format(arguments=arguments, script=SCRIPT),
+        language=Language.PYTHON,
+        run_timeout=RUN_SECONDS,
+        files={SCRIPT: _encode(source.encode()), **_datasets(run)},
+        fetch_files=[DATA],
+    )
+    key = run.settings.sandbox_api_key
+    service = JsonService(
+        f"{run.settings.sandbox_url}/run_code",
+        key.get_secret_value() if key else None,
+        timeout=RUN_SECONDS + QUEUE_SECONDS,
+        retries=Retries(2, 2 * RUN_SECONDS),
+        connections=1,
+        direct=True,
+    )
+    try:
+        async with service:
+            body = request.model_dump(mode="json")
+            answer = await service.post(body, RunCodeResponse.model_validate_json)
+    except ServiceFailed as error:
+        raise Waiting(f"waiting for the sandbox: {error.message}") from error
+    problem = _problem(answer.value)
+    if problem is None:
+        partial = target.with_suffix(".partial")
+        partial.write_bytes(base64.b64decode(answer.value.files[DATA]))
+        partial.replace(target)
+    return Effect({"problem": problem})
+
+
+def _datasets(run: CampaignRun) -> dict[str, str | None]:
+    return {
+        f"datasets/{each.name}.jsonl": _encode(run.artifacts.file(each.file).read_bytes())
+        for each in run.request.datasets
+    }
+
+
+def _encode(content: bytes) -> str:
+    return base64.b64encode(content).decode()
+
+
+def _problem(answer: RunCodeResponse) -> str | None:
+    """Why there are no data, for the LLM; None when there are."""
+    result = answer.run_result
+    if result is None or result.status is CommandStatus.ERROR:
+        raise Waiting(f"waiting for the sandbox: {answer.message[:MESSAGE_CHARACTERS]}")
+    tail = ((result.stdout or "") + (result.stderr or ""))[-MESSAGE_CHARACTERS:]
+    if result.status is CommandStatus.TIME_LIMIT_EXCEEDED:
+        return f"{SCRIPT} ran for more than {RUN_SECONDS:g} s; the end of its output:\n{tail}"
+    if result.out_of_memory:
+        return f"{SCRIPT} exceeded its memory; the end of its output:\n{tail}"
+    if result.return_code != 0:
+        return f"{SCRIPT} ended with code {result.return_code}; the end of its output:\n{tail}"
+    if DATA not in answer.files:
+        return f"{SCRIPT} wrote no {DATA} of a size that can be fetched"
+    return None
+
+
+def read_rows(path: Path, items: Contamination) -> Rows:
+    """Check all rows; raises `StepFailed` that names the first bad one.
+
+    Rows that hold benchmark items are removed; above a tenth of all, the data are refused.
+    """
+    rows = _parse(path)
+    clean = [row for row in rows if not items.holds(row.prompt) and not items.holds(row.output)]
+    removed = len(rows) - len(clean)
+    if removed > MAX_CONTAMINATED_SHARE * len(rows):
+        message = f"{removed} of {len(rows)} rows hold items of the benchmark"
+        raise StepFailed(Failure.DATA, f"{message}; make other data")
+    return Rows(clean, removed)
+
+
+def _parse(path: Path) -> list[Row]:
+    if path.stat().st_size > MAX_DATA_BYTES:
+        raise StepFailed(Failure.DATA, f"{DATA} is larger than {MAX_DATA_BYTES >> 20} MiB")
+    try:
+        content = json.loads(path.read_bytes())
+    except (ValueError, RecursionError) as error:
+        raise StepFailed(Failure.DATA, f"{DATA} is not JSON: {error}") from None
+    if not isinstance(content, list) or not content:
+        raise StepFailed(Failure.DATA, f"{DATA} is not a list of at least one row")
+    rows = []
+    for number, value in enumerate(content, 1):
+        try:
+            rows.append(Row.model_validate(value))
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_input=False)[0]
+            where = ".".join(map(str, first["loc"])) or "row"
+            raise StepFailed(
+                Failure.DATA, f"{DATA}, row {number}: {where}: {first['msg']}"
+            ) from None
+    return rows

@@ -1,0 +1,76 @@
+"""The LLM's train.yaml: LLaMA-Factory's arguments, checked against the installed version."""
+
+from dataclasses import dataclass
+
+import yaml
+from pydantic import ValidationError
+
+from services.campaigns.signals import StepFailed
+from services.contracts.adaptation import TrainingType
+from services.contracts.base import JsonObject
+from services.contracts.campaigns import Failure
+from services.contracts.errors import InvalidRequest
+from services.contracts.llamafactory import ArgumentProblem, ArgumentRefused, check_arguments
+from services.contracts.offline import SupervisedHyperparameters
+from services.contracts.yaml_text import parse_yaml
+
+MAX_CHARACTERS = 64 * 1024
+_DROPPED = {
+    ArgumentProblem.UNKNOWN,
+    ArgumentProblem.PLATFORM_OWNED,
+    ArgumentProblem.NO_EFFECT,
+}
+
+
+@dataclass(frozen=True)
+class TrainingSettings:
+    """Checked settings, and a note for every argument that was dropped."""
+
+    hyperparameters: SupervisedHyperparameters
+    notes: list[str]
+
+
+def read_settings(text: str) -> TrainingSettings:
+    """Check a YAML of LLaMA-Factory's arguments.
+
+    Arguments that are unknown, without effect or managed by the platform are dropped with a note.
+    Raises `StepFailed` for what is not a mapping, an unsafe argument or a bad value.
+    """
+    arguments = _load(text)
+    method = arguments.pop("finetuning_type", TrainingType.LORA.value)
+    template = arguments.pop("template", None)
+    arguments.pop("stage", None)
+    notes: list[str] = []
+    for key in list(arguments):
+        try:
+            check_arguments({key: arguments[key]}, beside={**arguments, "finetuning_type": method})
+        except ArgumentRefused as refused:
+            if refused.problem not in _DROPPED:
+                raise StepFailed(Failure.CONFIG, f"train.yaml: {refused.message}") from None
+            del arguments[key]
+            notes.append(f"{refused.message}; it was dropped")
+    try:
+        hyperparameters = SupervisedHyperparameters(
+            training_type=method, template=template, llamafactory=arguments
+        )
+        hyperparameters.check_library_arguments(has_validation=False)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        where = ".".join(map(str, first["loc"]))
+        raise StepFailed(Failure.CONFIG, f"train.yaml: {where}: {first['msg']}") from None
+    except InvalidRequest as error:
+        raise StepFailed(Failure.CONFIG, f"train.yaml: {error.message}") from None
+    return TrainingSettings(hyperparameters, notes)
+
+
+def _load(text: str) -> JsonObject:
+    if len(text) > MAX_CHARACTERS:
+        raise StepFailed(Failure.CONFIG, f"train.yaml has more than {MAX_CHARACTERS} characters")
+    try:
+        settings = parse_yaml(text)
+    except (yaml.YAMLError, RecursionError) as error:
+        message = " ".join(str(error).split())
+        raise StepFailed(Failure.CONFIG, f"train.yaml is not YAML: {message}") from None
+    if not isinstance(settings, dict) or not all(isinstance(key, str) for key in settings):
+        raise StepFailed(Failure.CONFIG, "train.yaml is not a mapping of names to values")
+    return settings

@@ -1,0 +1,238 @@
+"""The worker process: finds campaigns that can take a step, and takes it."""
+
+import logging
+import os
+import secrets
+import socket
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+from celery.signals import worker_ready, worker_shutting_down
+
+from services.campaigns.benchmark import divide, read_items
+from services.campaigns.claims import cancel_orphans, claim_step, release
+from services.campaigns.gateway import GatewayAway
+from services.campaigns.loop import advance
+from services.campaigns.run import CampaignRun
+from services.campaigns.settings import CampaignSettings
+from services.campaigns.signals import Cause, Interrupted, Waiting
+from services.contracts.campaigns import CreateCampaign
+from services.contracts.errors import InvalidRequest, TemperError
+from services.contracts.jobs import JobError, JobStatus
+from services.core.artifacts import Artifacts
+from services.core.db.engine import DATABASE_AWAY, Database
+from services.core.db.migrate import migrate
+from services.core.jobs.broker import WAKE_UP, create_celery_app
+from services.core.jobs.claims import Claim, Claimant, check_claim, claim_validation
+from services.core.jobs.deadline import deadline_error
+from services.core.jobs.devices import HostDevices
+from services.core.jobs.job import LeaseLost
+from services.core.jobs.queues import CAMPAIGN
+from services.core.jobs.store import fail_job, move_job
+from services.core.jobs.workers import heartbeat, remove_worker
+from services.core.logging import configure_logging
+from services.core.process.supervised import lease_clock
+from services.core.settings import make_private
+
+logger = logging.getLogger(__name__)
+
+POLL_SECONDS = 0.5
+HEARTBEAT_SECONDS = 5.0
+
+
+class CampaignWorker:
+    """Takes the steps of campaigns in a few threads; holds no device."""
+
+    def __init__(self, database: Database, settings: CampaignSettings) -> None:
+        host = settings.host_name or socket.gethostname()
+        self._database = database
+        self._settings = settings
+        self._devices = HostDevices(host, (), 0, ())
+        self._id = f"{host}:{secrets.token_hex(3)}:{os.getpid()}"
+        self._claimant = Claimant(self._id, self._devices, settings.lease_seconds)
+        self._woken = threading.Event()
+        self.stopping = threading.Event()
+
+    def wake(self, queue: str) -> None:  # noqa: ARG002 - every wake-up means: look
+        """Look for work at once."""
+        self._woken.set()
+
+    def serve(self) -> None:
+        """Take steps until `stopping` is set."""
+        slots = threading.BoundedSemaphore(self._settings.campaign_slots)
+        beat = 0.0
+        with ThreadPoolExecutor(self._settings.campaign_slots) as threads:
+            while not self.stopping.is_set():
+                try:
+                    if lease_clock() - beat >= HEARTBEAT_SECONDS:
+                        beat = lease_clock()
+                        self._beat()
+                    while not self.stopping.is_set() and slots.acquire(blocking=False):
+                        before = lease_clock()
+                        claim = self._claim()
+                        if claim is None:
+                            slots.release()
+                            break
+                        done = threads.submit(self._take_step, claim, before)
+                        done.add_done_callback(lambda _: slots.release())
+                except DATABASE_AWAY as error:
+                    logger.warning("the database is away: %s", error)
+                self._woken.wait(POLL_SECONDS)
+                self._woken.clear()
+
+    def leave(self) -> None:
+        """Deregister."""
+        try:
+            with self._database.write() as session:
+                remove_worker(session, self._id)
+        except DATABASE_AWAY as error:
+            logger.warning("could not deregister; the heartbeat will expire: %s", error)
+
+    def _beat(self) -> None:
+        with self._database.write() as session:
+            heartbeat(session, self._id, list(CAMPAIGN.both), self._devices)
+            cancel_orphans(session)
+
+    def _claim(self) -> Claim | None:
+        """Validate what is new, then claim a campaign that can take a step."""
+        try:
+            with self._database.write() as session:
+                new = claim_validation(session, [CAMPAIGN.validation], self._claimant)
+            if new is not None:
+                self._validate(new)
+            with self._database.write() as session:
+                return claim_step(session, self._claimant)
+        except LeaseLost as error:
+            logger.debug("claim lost: %s", error)
+            return None
+
+    def _validate(self, claim: Claim) -> None:
+        """Check the benchmark's rows and that there are enough of them."""
+        request = CreateCampaign.model_validate(claim.job.request)
+        path = Artifacts(self._settings.home).file(request.file)
+        error = None
+        try:
+            divide(read_items(path), request.final_share)
+        except (TemperError, OSError) as problem:
+            error = JobError(code=InvalidRequest.code, message=str(problem), param="file")
+        with self._database.write() as session:
+            job = check_claim(session, claim)
+            if error is not None:
+                fail_job(session, job, error)
+                return
+            paused = job.pause_requested_at is not None
+            to = JobStatus.PAUSED if paused else JobStatus.QUEUED
+            if job.cancel_requested_at is not None:
+                to = JobStatus.CANCELLED
+            move_job(session, job, to, "The benchmark is valid", phase=None, losses=0)
+
+    def _take_step(self, claim: Claim, before: float) -> None:
+        """Go on with a campaign until it must wait, and record where it stands."""
+        try:
+            run = CampaignRun(
+                claim,
+                deadline=before + self._settings.lease_seconds,
+                database=self._database,
+                settings=self._settings,
+                stopping=self.stopping,
+            )
+            self._settle(claim, run)
+        except LeaseLost as error:
+            logger.warning("%s", error)
+        except DATABASE_AWAY as error:
+            logger.error("campaign %s waits for its lease to expire: %s", claim.job.id, error)
+        except Exception as error:
+            logger.exception("campaign %s", claim.job.id)
+            message = f"internal error: {type(error).__name__}: {error}"
+            self._fail(claim, JobError(code="internal_error", message=message))
+
+    def _settle(self, claim: Claim, run: CampaignRun) -> None:
+        try:
+            result = advance(run)
+        except Waiting as waiting:
+            self._release(claim, waiting.reason, waiting.job_id)
+        except GatewayAway as away:
+            self._release(claim, f"waiting for the gateway: {away.message}", None)
+        except Interrupted as interrupted:
+            self._interrupt(claim, interrupted.cause)
+        except (LeaseLost, *DATABASE_AWAY):
+            raise
+        except TemperError as error:
+            self._fail(claim, JobError(code=error.code, message=error.message, param=error.param))
+        else:
+            with self._database.write() as session:
+                job = check_claim(session, claim)
+                kept = result.model_dump(mode="json")
+                message = f"Ended by its {result.ended_by}; the best model is {result.best_model}"
+                move_job(session, job, JobStatus.SUCCEEDED, message, result=kept, phase=None)
+
+    def _release(self, claim: Claim, reason: str, awaits: str | None) -> None:
+        with self._database.write() as session:
+            job = check_claim(session, claim)
+            if job.cancel_requested_at is not None:
+                move_job(session, job, JobStatus.CANCELLED, "Cancelled")
+            elif job.pause_requested_at is not None:
+                move_job(session, job, JobStatus.PAUSED, "Paused", phase=None)
+            else:
+                release(session, job, reason, awaits)
+
+    def _interrupt(self, claim: Claim, cause: Cause) -> None:
+        with self._database.write() as session:
+            job = check_claim(session, claim)
+            match cause:
+                case Cause.CANCELLED:
+                    move_job(session, job, JobStatus.CANCELLED, "Cancelled")
+                case Cause.PAUSED:
+                    move_job(session, job, JobStatus.PAUSED, "Paused", phase=None)
+                case Cause.OVERDUE:
+                    fail_job(session, job, deadline_error(job))
+                case Cause.STOPPING:
+                    move_job(session, job, JobStatus.QUEUED, "The worker is shutting down")
+
+    def _fail(self, claim: Claim, error: JobError) -> None:
+        try:
+            with self._database.write() as session:
+                fail_job(session, check_claim(session, claim), error)
+        except (LeaseLost, *DATABASE_AWAY) as lost:
+            logger.warning("campaign %s keeps its lease: %s", claim.job.id, lost)
+
+
+def serve_campaigns(settings: CampaignSettings) -> None:
+    """Serve campaigns until a signal ends the process."""
+    make_private(settings.home)
+    configure_logging(settings.log_level, settings.log_json)
+    database = Database(settings.database)
+    migrate(database)
+    worker = CampaignWorker(database, settings)
+    app = create_celery_app(settings)
+    app.task(name=WAKE_UP)(worker.wake)
+    serving = threading.Thread(target=worker.serve)
+
+    def ready(**_: object) -> None:
+        serving.start()
+
+    def shutting_down(**_: object) -> None:
+        worker.stopping.set()
+
+    worker_ready.connect(ready, weak=False)
+    worker_shutting_down.connect(shutting_down, weak=False)
+    try:
+        app.worker_main(
+            [
+                "worker",
+                "--pool=threads",
+                "--concurrency=1",
+                f"--queues={','.join(CAMPAIGN.both)}",
+                f"--hostname=campaigns@{secrets.token_hex(3)}",
+                f"--loglevel={settings.log_level}",
+                "--without-gossip",
+                "--without-mingle",
+                "--without-heartbeat",
+            ]
+        )
+    finally:
+        worker.stopping.set()
+        if serving.is_alive():
+            serving.join()
+        worker.leave()
+        database.close()

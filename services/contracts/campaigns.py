@@ -1,0 +1,170 @@
+"""Campaigns: an LLM proposes fine-tunes of a model, and measurements decide which one is kept."""
+
+from enum import StrEnum
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, StrictBool, StrictInt, StringConstraints, model_validator
+
+from services.contracts.base import JsonObject, Metadata, Number, Request, Resource
+from services.contracts.chat_template import ChatTemplateKwargs
+from services.contracts.engine import VllmOptions
+from services.contracts.evaluations import Sampling
+from services.contracts.graders import ExactGrader, Grader
+from services.contracts.jobs import JobState
+from services.contracts.models import ModelId, RemoteModel
+
+MIN_ITEMS = 10
+"""Items that the search part and the final part of a benchmark need at least."""
+
+
+class CampaignLlm(RemoteModel):
+    """The LLM that proposes, codes and explains."""
+
+    max_tokens: StrictInt = Field(default=8192, ge=1, le=131_072, description="Of one answer.")
+    temperature: Number | None = Field(default=None, ge=0.0, le=2.0)
+
+
+class CampaignDataset(Request):
+    """An uploaded file of rows that data scripts read as ``datasets/<name>.jsonl``."""
+
+    name: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$")]
+    file: str = Field(min_length=1, max_length=200)
+    description: str = Field(default="", max_length=10_000)
+
+
+class CampaignBudget(Request):
+    """When a campaign ends: at the first of these limits."""
+
+    loops: StrictInt = Field(default=3, ge=1, le=1000)
+    hours: Number | None = Field(
+        default=None, gt=0.0, le=87_600.0, description="Since its first step, waiting included."
+    )
+    llm_tokens: StrictInt | None = Field(
+        default=None, ge=1, description="Prompt and completion tokens, as the endpoint counts."
+    )
+    coding_attempts: StrictInt = Field(
+        default=10, ge=1, le=50, description="Answers of the LLM until a script passes its checks."
+    )
+
+
+class CreateCampaign(Request):
+    """The body of POST /v1/campaigns.
+
+    The rows of ``file`` are divided into a search part, whose scores guide the LLM, and a final
+    part that it never sees.
+    """
+
+    base_model: ModelId
+    scenario: str = Field(
+        min_length=1, max_length=20_000, description="What the model shall do, in words."
+    )
+    file: str = Field(
+        min_length=1, max_length=200, description="Rows of {messages | prompt, gold}."
+    )
+    grader: Grader = Field(default_factory=ExactGrader)
+    higher_is_better: StrictBool = True
+    final_share: Number = Field(default=0.5, ge=0.1, le=0.9)
+    sampling: Sampling = Field(default_factory=Sampling)
+    system_prompt: str | None = Field(default=None, max_length=100_000)
+    chat_template_kwargs: ChatTemplateKwargs = Field(default_factory=dict)
+    engine: VllmOptions = Field(default_factory=VllmOptions)
+    datasets: list[CampaignDataset] = Field(min_length=1, max_length=50)
+    llm: CampaignLlm
+    budget: CampaignBudget = Field(default_factory=CampaignBudget)
+    gpus: StrictInt | None = Field(
+        default=None, ge=0, le=64, description="Of each training and evaluation."
+    )
+    priority: StrictInt = Field(default=0, ge=-100, le=100, description="Of its jobs, too.")
+    deadline_seconds: StrictInt | None = Field(default=None, ge=1, le=315_360_000)
+    metadata: Metadata | None = None
+
+    @model_validator(mode="after")
+    def _names_are_unique(self) -> Self:
+        names = [each.name for each in self.datasets]
+        if len(set(names)) < len(names):
+            raise ValueError("two datasets have the same name")
+        return self
+
+
+class StepName(StrEnum):
+    """The steps of a loop, in order; loop 0 has ``base`` alone, the other loops the rest."""
+
+    BASE = "base"  # the base model is evaluated
+    PROPOSAL = "direct_exp_gen"  # a parent is chosen, and the LLM says what to try
+    CODING = "coding"  # the LLM writes a data script and settings until they pass their checks
+    RUNNING = "running"  # all data, a fine-tuning job, evaluations
+    FEEDBACK = "feedback"  # the measurements decide, the LLM explains
+    RECORD = "record"
+
+
+class Failure(StrEnum):
+    """Why an attempt failed."""
+
+    CONFIG = "CONFIG"
+    OUT_OF_MEMORY = "OOM"
+    DATA = "DATA"
+    ENVIRONMENT = "ENV"
+
+
+class Comparison(Resource):
+    """The paired difference to the best model so far, in the direction of improvement.
+
+    ``ci95`` is a percentile bootstrap interval of the mean difference per item.
+    """
+
+    samples: int
+    difference: float
+    ci95: tuple[float, float]
+    improves: bool
+
+
+class CampaignLoop(Resource):
+    """One attempt; loop 0 is the base model. Scores are means per item."""
+
+    object: Literal["campaign.loop"] = "campaign.loop"
+    loop: int
+    parent: int | None = None
+    hypothesis: str | None = None
+    steps: list[StepName] = Field(description="The finished ones.")
+    model: str | None = None
+    search_score: float | None = None
+    final_score: float | None = None
+    comparison: Comparison | None = None
+    accepted: bool | None = None
+    failure: Failure | None = None
+    failure_message: str | None = None
+    reason: str | None = None
+
+
+class CampaignStep(Resource):
+    """A step with its output and its conversation with the LLM."""
+
+    object: Literal["campaign.step"] = "campaign.step"
+    loop: int
+    name: StepName
+    started_at: int
+    finished_at: int | None = None
+    output: JsonObject | None = None
+    transcript: list[JsonObject] = Field(
+        default_factory=list, description="Each call of the LLM: messages, answer and tokens."
+    )
+    jobs: list[str] = Field(default_factory=list)
+
+
+class CampaignResult(Resource):
+    """How a campaign ended: ``ended_by`` is the limit of the budget that was reached."""
+
+    ended_by: Literal["loops", "hours", "llm_tokens"]
+    best_loop: int
+    best_model: str
+    llm_tokens: int
+
+
+class Campaign(JobState):
+    """A campaign. Its ``progress`` counts steps."""
+
+    object: Literal["campaign"] = "campaign"
+    base_model: str
+    scenario: str
+    budget: CampaignBudget
+    result: CampaignResult | None = None

@@ -1,0 +1,108 @@
+"""A server that plays an LLM by a script, and a sandbox without isolation beside it."""
+
+import asyncio
+import base64
+import json
+import subprocess
+import sys
+import tempfile
+import threading
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from aiohttp import web
+
+Messages = list[dict[str, Any]]
+
+
+class ScriptedLlm:
+    """Serves /v1/chat/completions and /run_code on a free port until the block ends.
+
+    ``answer`` maps the messages of a request to what the LLM says. ``answered`` counts the answers
+    to equal requests. While ``held`` says so of the messages, a request is not answered;
+    ``holding`` is set then, and ``abandoned`` when its client is gone.
+    """
+
+    def __init__(self, answer: Callable[[Messages], str]) -> None:
+        self.answer = answer
+        self.answered: Counter[str] = Counter()
+        self.requests: list[Messages] = []
+        self.held: Callable[[Messages], bool] = lambda _: False
+        self.holding = threading.Event()
+        self.abandoned = threading.Event()
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+
+    @property
+    def origin(self) -> str:
+        return f"http://127.0.0.1:{self._port}"
+
+    def __enter__(self) -> "ScriptedLlm":
+        self._thread.start()
+        asyncio.run_coroutine_threadsafe(self._start(), self._loop).result(60)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.held = lambda _: False
+        asyncio.run_coroutine_threadsafe(self._runner.cleanup(), self._loop).result(60)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(60)
+        self._loop.close()
+
+    async def _start(self) -> None:
+        app = web.Application(client_max_size=64 << 20)
+        app.router.add_post("/v1/chat/completions", self._complete)
+        app.router.add_post("/run_code", self._run_code)
+        self._runner = web.AppRunner(app, shutdown_timeout=1)
+        await self._runner.setup()
+        site = web.TCPSite(self._runner, "127.0.0.1", 0)
+        await site.start()
+        self._port = self._runner.addresses[0][1]
+
+    async def _complete(self, request: web.Request) -> web.Response:
+        messages = (await request.json())["messages"]
+        while self.held(messages):
+            self.holding.set()
+            await asyncio.sleep(0.02)
+            if request.transport is None:
+                self.abandoned.set()
+                raise web.HTTPGone
+        self.requests.append(messages)
+        self.answered[json.dumps(messages)] += 1
+        message = {"role": "assistant", "content": self.answer(messages)}
+        return web.json_response(
+            {
+                "choices": [{"message": message, "finish_reason": "stop"}],
+                "usage": {"prompt_tokens": 100, "completion_tokens": 10},
+            }
+        )
+
+    async def _run_code(self, request: web.Request) -> web.Response:
+        return web.json_response(await asyncio.to_thread(_run, await request.json()))
+
+
+def _run(body: dict[str, Any]) -> dict[str, Any]:
+    """Run a program of a test as the sandbox would."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        for path, content in body["files"].items():
+            target = folder / path
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(base64.b64decode(content))
+        command = [sys.executable, "-c", body["code"]]
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+        fetched = {
+            path: base64.b64encode((folder / path).read_bytes()).decode()
+            for path in body["fetch_files"]
+            if (folder / path).exists()
+        }
+    result = {
+        "status": "Finished",
+        "return_code": done.returncode,
+        "stdout": done.stdout,
+        "stderr": done.stderr,
+    }
+    status = "Failed" if done.returncode else "Success"
+    return {"status": status, "run_result": result, "files": fetched}

@@ -1,0 +1,42 @@
+"""The paired comparison that accepts or rejects a model."""
+
+import pytest
+
+from services.campaigns.acceptance import compare
+
+
+def scores(right: int, of: int = 40) -> dict[int, float]:
+    return {item: float(item < right) for item in range(of)}
+
+
+def test_a_clear_gain_is_accepted_and_a_loss_is_not() -> None:
+    gain = compare(scores(30), scores(10), higher_is_better=True)
+    loss = compare(scores(10), scores(30), higher_is_better=True)
+
+    assert gain.improves
+    assert gain.difference == pytest.approx(0.5)
+    assert gain.ci95[0] < 0.5 < gain.ci95[1]
+    assert not loss.improves
+
+
+def test_a_gain_that_may_be_chance_is_rejected() -> None:
+    comparison = compare(scores(11), scores(10), higher_is_better=True)
+
+    assert comparison.difference > 0
+    assert not comparison.improves
+
+
+def test_equal_scores_are_no_improvement() -> None:
+    assert not compare(scores(10), scores(10), higher_is_better=True).improves
+
+
+def test_lower_scores_improve_where_lower_is_better() -> None:
+    comparison = compare(scores(10), scores(30), higher_is_better=False)
+
+    assert comparison.improves
+    assert comparison.difference == pytest.approx(0.5)
+
+
+def test_scores_of_other_items_are_not_compared() -> None:
+    with pytest.raises(ValueError, match="same items"):
+        compare(scores(1, of=20), scores(1, of=21), higher_is_better=True)

@@ -1,0 +1,42 @@
+"""The division of a benchmark into a search and a final part."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from services.campaigns.benchmark import divide, read_items
+from services.contracts.errors import InvalidRequest
+
+
+def write(path: Path, prompts: list[str]) -> Path:
+    path.write_text("".join(json.dumps({"prompt": each, "gold": "1"}) + "\n" for each in prompts))
+    return path
+
+
+def test_items_are_divided_alike_in_any_order_and_equal_questions_stay_together(
+    tmp_path: Path,
+) -> None:
+    prompts = [f"Question {number}?" for number in range(40)] * 2
+    parts = divide(read_items(write(tmp_path / "a.jsonl", prompts)), 0.25)
+    other = divide(read_items(write(tmp_path / "b.jsonl", prompts[::-1])), 0.25)
+
+    final = {item.question for item in parts.final}
+    assert (len(final), len(parts.final), len(parts.search)) == (10, 20, 60)
+    assert final.isdisjoint(item.question for item in parts.search)
+    assert final == {item.question for item in other.final}
+
+
+def test_a_small_benchmark_is_refused(tmp_path: Path) -> None:
+    items = read_items(write(tmp_path / "a.jsonl", [f"Question {n}?" for n in range(12)]))
+
+    with pytest.raises(InvalidRequest, match="each part needs 10"):
+        divide(items, 0.5)
+
+
+def test_a_bad_row_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"prompt": "Why?"}\n{"text": "x"}\n')
+
+    with pytest.raises(InvalidRequest, match="row 2"):
+        read_items(path)

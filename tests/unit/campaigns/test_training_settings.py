@@ -1,0 +1,45 @@
+"""The YAML of training settings that an LLM writes."""
+
+import pytest
+
+from services.campaigns.signals import StepFailed
+from services.campaigns.training_settings import read_settings
+from services.contracts.adaptation import TrainingType
+from services.contracts.campaigns import Failure
+
+
+def test_arguments_are_kept_under_their_names() -> None:
+    settings = read_settings("finetuning_type: full\nlearning_rate: 1e-4\nnum_train_epochs: 3\n")
+
+    assert settings.hyperparameters.training_type is TrainingType.FULL
+    assert settings.hyperparameters.llamafactory == {"learning_rate": 1e-4, "num_train_epochs": 3}
+    assert settings.notes == []
+
+
+def test_unknown_and_managed_arguments_are_dropped_with_a_note() -> None:
+    settings = read_settings("lerning_rate: 0.1\noutput_dir: /tmp/here\n")
+
+    assert settings.hyperparameters.llamafactory == {}
+    assert "learning_rate" in settings.notes[0]
+    assert "output_dir" in settings.notes[1]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "- a list",
+        "a: [",
+        "deepspeed: ds.json",
+        "trust_remote_code: true",
+        "learning_rate: high",
+        "finetuning_type: magic",
+        "template: no-such-template",
+        "a: !!python/object/apply:os.system ['true']",
+    ],
+)
+def test_unsafe_and_bad_settings_are_refused(text: str) -> None:
+    with pytest.raises(StepFailed) as refused:
+        read_settings(text)
+
+    assert refused.value.failure is Failure.CONFIG
+    assert refused.value.message.startswith("train.yaml")
