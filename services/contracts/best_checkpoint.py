@@ -1,6 +1,6 @@
 """What an evaluation during training reports, and which of it is better when higher."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from services.contracts.llamafactory import ArgumentProblem, ArgumentRefused
@@ -11,6 +11,7 @@ GENERATED = ("rouge-1", "rouge-2", "rouge-l", "bleu-4", "exact_match")
 SCORE = "score"
 """The mean of a grader over generated answers."""
 
+_BY_METRIC = ("load_best_model_at_end", "early_stopping_steps")
 _PAIRS = tuple(f"rewards/{name}" for name in ("accuracies", "chosen", "margins", "rejected"))
 _REPORTED: dict[Stage, tuple[str, ...]] = {
     Stage.SFT: ("loss", "accuracy"),
@@ -26,10 +27,20 @@ def higher_is_better(metric: str) -> bool:
     return not metric.endswith(("loss", "kl", "rewards/rejected"))
 
 
-def check_metric(arguments: Mapping[str, Any], stage: Stage, generated: tuple[str, ...]) -> None:
+def check_metric(
+    arguments: Mapping[str, Any],
+    stage: Stage,
+    generated: tuple[str, ...],
+    names: Collection[str] = (),
+) -> None:
     """Raise ArgumentRefused for a best checkpoint by a metric that no evaluation of the stage
-    reports; ``generated`` are the metrics of generated answers."""
+    reports; ``generated`` are the metrics of generated answers, ``names`` those of validation files
+    with metrics of their own."""
+    if not any(arguments.get(name) for name in (METRIC, *_BY_METRIC)):
+        return
     reported = (*_REPORTED[stage], *generated)
+    if names:
+        reported = tuple(f"{name}_{metric}" for name in names for metric in reported)
     wanted = str(arguments.get(METRIC) or "loss").removeprefix("eval_")
     if wanted not in reported:
         raise ArgumentRefused(

@@ -1,14 +1,16 @@
 """Fine-tuning jobs: OpenAI's fields, with Temper's own inside the hyperparameters."""
 
+from collections.abc import Mapping
 from enum import StrEnum
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, StrictInt, StringConstraints, model_validator
 
 from services.contracts.adaptation import TrainingType
-from services.contracts.base import JsonObject, Request, Resource
+from services.contracts.base import JsonObject, Number, Request, Resource
 from services.contracts.integrations import Integration
 from services.contracts.jobs import JobRequest, JobState
+from services.contracts.mixing import MAX_ROWS, MixStrategy
 from services.contracts.models import Suffix
 from services.contracts.offline import (
     DpoMethod,
@@ -21,6 +23,9 @@ from services.contracts.offline import (
 )
 from services.contracts.online import DistillationMethod, PpoMethod, ReinforcementMethod
 from services.contracts.stages import Stage
+
+TRAINING_DATASET = "training"
+"""What the training data are called beside the names of validation files."""
 
 HUB_DATASET_PREFIX = "hf://datasets/"
 """A ``training_file`` that starts so names a dataset of a hub instead of an uploaded file."""
@@ -118,14 +123,58 @@ _METHOD_OF = {
 FileReference = Annotated[str, StringConstraints(min_length=1, max_length=300)]
 
 
+ValidationName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$")]
+MAX_FILES = 32
+
+
+class MixedFile(Request):
+    """One of several training files; ``num_samples`` of its rows are drawn by the job's seed."""
+
+    file: FileReference = Field(description="A file id, or hf://datasets/<owner>/<name>.")
+    num_samples: StrictInt | None = Field(
+        default=None,
+        ge=1,
+        le=MAX_ROWS,
+        description="Each row once, and again when the file has fewer; null: all rows, in order.",
+    )
+
+
+class MixingSettings(Request):
+    """How the rows of several training files are mixed."""
+
+    strategy: MixStrategy = MixStrategy.CONCAT
+    probabilities: list[Annotated[Number, Field(gt=0.0, lt=1.0)]] | None = Field(
+        default=None, description="How often each file is drawn, instead of in turn; sum 1."
+    )
+
+    @model_validator(mode="after")
+    def _probabilities_of_an_interleaving(self) -> Self:
+        if self.probabilities is None:
+            return self
+        if self.strategy is MixStrategy.CONCAT:
+            raise ValueError("probabilities have no effect with strategy concat")
+        if abs(sum(self.probabilities) - 1) > 1e-6:
+            raise ValueError("the sum of probabilities must be 1")
+        return self
+
+
 class CreateFineTuningJob(JobRequest):
-    """The body of POST /v1/fine_tuning/jobs."""
+    """The body of POST /v1/fine_tuning/jobs.
+
+    ``training_files`` are several files that are mixed; ``training_file`` is the first of them and
+    may then be left out. ``validation_files`` are evaluated each, with metrics under their names.
+    """
 
     model: str = Field(min_length=1, max_length=300, examples=["tiny-base"])
     training_file: FileReference = Field(
         description="A file id, or hf://datasets/<owner>/<name>.", examples=["file-abc123"]
     )
+    training_files: list[MixedFile] | None = Field(default=None, min_length=1, max_length=MAX_FILES)
+    mixing: MixingSettings | None = None
     validation_file: FileReference | None = None
+    validation_files: dict[ValidationName, FileReference] | None = Field(
+        default=None, min_length=1, max_length=MAX_FILES
+    )
     suffix: Suffix | None = None
     seed: StrictInt | None = Field(default=None, ge=0, le=2**31 - 1)
     method: Method | None = None
@@ -135,6 +184,70 @@ class CreateFineTuningJob(JobRequest):
     integrations: list[Integration] | None = Field(
         default=None, max_length=1, description="W&B, with the operator's key."
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _first_of_several(cls, body: Any) -> Any:
+        """``training_file`` of a body that has ``training_files`` alone."""
+        if not isinstance(body, dict) or "training_file" in body:
+            return body
+        match body.get("training_files"):
+            case [{"file": first}, *_] | [MixedFile(file=first), *_]:
+                return {**body, "training_file": first}
+        return body
+
+    @model_validator(mode="after")
+    def _consistent_files(self) -> Self:
+        files = self.training_files or []
+        if files and self.training_file != files[0].file:
+            raise ValueError("training_file must be the first of training_files")
+        if self.mixing is not None and len(files) < 2:
+            raise ValueError("mixing has an effect with two or more training_files only")
+        if self.mixing is not None and self.mixing.probabilities is not None:
+            given = len(self.mixing.probabilities)
+            if given != len(files):
+                raise ValueError(f"mixing has {given} probabilities for {len(files)} files")
+        if self.validation_files is not None and self.validation_file is not None:
+            raise ValueError("give validation_file or validation_files, not both")
+        if TRAINING_DATASET in (self.validation_files or {}):
+            raise ValueError(f"a validation file cannot be named {TRAINING_DATASET}")
+        return self
+
+    @property
+    def has_validation(self) -> bool:
+        """Whether the job has validation files."""
+        return self.validation_file is not None or self.validation_files is not None
+
+    @property
+    def file_references(self) -> dict[str, str]:
+        """Every file of the job, by the field that names it, as ``training_files.0.file``."""
+        references = {}
+        if self.training_files is None:
+            references["training_file"] = self.training_file
+        for number, part in enumerate(self.training_files or []):
+            references[f"training_files.{number}.file"] = part.file
+        if self.validation_file is not None:
+            references["validation_file"] = self.validation_file
+        for name, file in (self.validation_files or {}).items():
+            references[f"validation_files.{name}"] = file
+        return references
+
+    def with_file_references(self, changed: Mapping[str, str]) -> Self:
+        """The request with other references in some of the fields of `file_references`."""
+        files = {**self.file_references, **changed}
+        several = [
+            part.model_copy(update={"file": files[f"training_files.{number}.file"]})
+            for number, part in enumerate(self.training_files or [])
+        ]
+        named = {name: files[f"validation_files.{name}"] for name in self.validation_files or {}}
+        return self.model_copy(
+            update={
+                "training_file": several[0].file if several else files["training_file"],
+                "training_files": several or None,
+                "validation_file": files.get("validation_file"),
+                "validation_files": named or None,
+            }
+        )
 
 
 class MemoryEstimate(Resource):
@@ -167,7 +280,10 @@ class FineTuningJob(JobState):
     trained_tokens: int | None = None
     train_seconds: float | None = None
     training_file: str
+    training_files: list[MixedFile] | None = None
+    mixing: MixingSettings | None = None
     validation_file: str | None = None
+    validation_files: dict[str, str] | None = None
     estimated_finish: int | None = None
     memory_estimate: MemoryEstimate | None = Field(
         default=None, description="Of offline training on GPUs, from the model's config.json."

@@ -310,7 +310,9 @@ _WITHOUT_EFFECT: dict[str, set[str]] = {
         "skip_special_tokens"
     },
     "data are not streamed": {"buffer_size"},
-    "a job has one validation file": {"eval_on_each_dataset"},
+    "validation files with metrics of their own are the request's validation_files": {
+        "eval_on_each_dataset"
+    },
     "the library does not read it": {"sortish_sampler"},
     "its training type oft is not offered": {"oft_*"},
     "its optimizer's package is not in the training runtime": {

@@ -4,6 +4,7 @@ Each class names the stage of LLaMA-Factory that runs it and the kind of its row
 the formulas and their sources.
 """
 
+from collections.abc import Collection
 from enum import StrEnum
 from typing import Annotated, ClassVar, Literal, Self
 
@@ -71,9 +72,14 @@ class OfflineHyperparameters(Request):
         """The metrics of answers that are generated at every evaluation."""
         return ()
 
-    def check_library_arguments(self, *, has_validation: bool) -> None:
+    def check_library_arguments(
+        self, *, has_validation: bool, validation_names: Collection[str] = ()
+    ) -> None:
         """Check the arguments under LLaMA-Factory's names and the template; raise
-        `InvalidRequest` for the first that cannot be accepted."""
+        `InvalidRequest` for the first that cannot be accepted.
+
+        ``validation_names`` are of validation files with metrics of their own.
+        """
         beside = {
             "finetuning_type": self.training_type.value,
             "template": self.template,
@@ -82,7 +88,7 @@ class OfflineHyperparameters(Request):
             **self.stage_arguments,
         }
         check_arguments(self.llamafactory, self.stage, beside=beside)
-        check_metric(self.llamafactory, self.stage, self.generated_metrics)
+        check_metric(self.llamafactory, self.stage, self.generated_metrics, validation_names)
         if self.template is not None:
             check_template(self.template)
         self._check_sharding()
@@ -146,10 +152,14 @@ class SupervisedHyperparameters(OfflineHyperparameters):
 
     generation: GenerationSettings | None = None
 
-    def check_library_arguments(self, *, has_validation: bool) -> None:
+    def check_library_arguments(
+        self, *, has_validation: bool, validation_names: Collection[str] = ()
+    ) -> None:
         """Check the arguments under LLaMA-Factory's names, the template and the generation; raise
         `InvalidRequest` for the first that cannot be accepted."""
-        super().check_library_arguments(has_validation=has_validation)
+        super().check_library_arguments(
+            has_validation=has_validation, validation_names=validation_names
+        )
         if self.generation is None:
             return
         if not has_validation and not self.llamafactory.get("val_size"):

@@ -1,6 +1,6 @@
 """A fine-tuning request with its model and files looked up."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from sqlalchemy.orm import Session
@@ -29,6 +29,8 @@ class FineTune:
     training_file: FileRow | None
     validation_file: FileRow | None
     reference: ResolvedModel | None = None
+    files: dict[str, FileRow] = field(default_factory=dict)
+    """The uploaded files by the fields that name them; one of a hub has none."""
 
     @property
     def hyperparameters(self) -> OfflineHyperparameters:
@@ -50,6 +52,11 @@ def look_up(session: Session, job: Job, model_root: Path, artifacts: Artifacts) 
         model=resolve_model(session, request.model, model_root, artifacts),
         training_file=_file(session, request.training_file, "training_file"),
         validation_file=_file(session, request.validation_file, "validation_file"),
+        files={
+            param: row
+            for param, named in request.file_references.items()
+            if (row := _file(session, named, param)) is not None
+        },
         reference=(resolve_model(session, reference, model_root, artifacts) if reference else None),
     )
 

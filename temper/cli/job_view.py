@@ -103,14 +103,23 @@ def _memory_text(estimate: MemoryEstimate | None) -> str | None:
     return f"about {estimate.needed_gb:.1f} GB{card} on each GPU"
 
 
+def _files_text(files: list[str]) -> str | None:
+    return ", ".join(files) or None
+
+
 def _own_fields(job: JobState) -> dict[str, str | None]:
     match job:
         case FineTuningJob():
             tokens = job.trained_tokens
             return {
                 "model": job.model,
-                "training file": job.training_file,
-                "validation file": job.validation_file,
+                "training file": _files_text(
+                    [part.file for part in job.training_files or ()] or [job.training_file]
+                ),
+                "validation file": _files_text(
+                    [f"{name} {file}" for name, file in (job.validation_files or {}).items()]
+                    or [job.validation_file or ""]
+                ),
                 "seed": str(job.seed),
                 "memory": _memory_text(job.memory_estimate),
                 "trained tokens": f"{tokens:,}" if tokens is not None else None,

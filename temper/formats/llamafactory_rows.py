@@ -1,16 +1,17 @@
 """The rows of LLaMA-Factory's datasets: converted, and those of several datasets mixed."""
 
 import json
-from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from itertools import islice
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import ijson
 
 from services.contracts.errors import InvalidRequest
+from services.contracts.line_file import LineFile
+from services.contracts.mixing import Mixing, MixStrategy, drawn
 from services.contracts.training_rows import RowKind, unusable_column
 from temper.formats.llamafactory_datasets import (
     ALPACA,
@@ -21,7 +22,6 @@ from temper.formats.llamafactory_datasets import (
     Dataset,
     Tags,
 )
-from temper.formats.mixing import Mixing, MixStrategy, drawn
 
 HEAD_BYTES = 4096
 FORMAT_KEYS = frozenset(
@@ -55,7 +55,7 @@ def merge(
         return target
     with ExitStack() as stack:
         parts = [
-            stack.enter_context(_Part.of(dataset, kind, limit, target.with_suffix(f".{number}")))
+            stack.enter_context(_part(dataset, kind, limit, target.with_suffix(f".{number}")))
             for number, dataset in enumerate(datasets)
         ]
         chosen = [
@@ -63,8 +63,7 @@ def merge(
             for dataset, part in zip(datasets, parts, strict=True)
         ]
         with open(target, "wb") as out:
-            for source, place in mixing.order([len(rows) for rows in chosen]):
-                out.write(parts[source].line(chosen[source][place]))
+            out.writelines(mixing.entries(parts, chosen))
     return target
 
 
@@ -77,37 +76,9 @@ def _chosen(dataset: Dataset, rows: int, limit: int | None, seed: int) -> Sequen
     return picked[:limit]
 
 
-class _Part:
-    """The converted rows of one dataset in a file, by their numbers; removed at the end."""
-
-    def __init__(self, path: Path, offsets: "array[int]") -> None:
-        self._path = path
-        self._offsets = offsets
-        self._file = open(path, "rb")  # noqa: SIM115 - closed at the exit
-
-    @classmethod
-    def of(cls, dataset: Dataset, kind: RowKind, limit: int | None, path: Path) -> "_Part":
-        """Write the rows; with ``num_samples`` all of them may be drawn."""
-        offsets = array("Q", [0])
-        with open(path, "wb") as out:
-            for line in _lines_of(dataset, kind, None if dataset.entry.num_samples else limit):
-                offsets.append(offsets[-1] + out.write(line))
-        return cls(path, offsets)
-
-    def __len__(self) -> int:
-        return len(self._offsets) - 1
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._file.close()
-        self._path.unlink()
-
-    def line(self, row: int) -> bytes:
-        """A row as a line of JSON."""
-        self._file.seek(self._offsets[row])
-        return self._file.read(self._offsets[row + 1] - self._offsets[row])
+def _part(dataset: Dataset, kind: RowKind, limit: int | None, path: Path) -> LineFile:
+    """The converted rows of a dataset; with ``num_samples`` all of them may be drawn."""
+    return LineFile(path, _lines_of(dataset, kind, None if dataset.entry.num_samples else limit))
 
 
 def _lines_of(dataset: Dataset, kind: RowKind, limit: int | None) -> Iterator[bytes]:

@@ -10,6 +10,7 @@ from services.contracts.adaptation import TrainingType
 from services.contracts.errors import InvalidRequest
 from services.contracts.idle_arguments import idle
 from services.contracts.llamafactory import catalogue, check_arguments, check_template, refusal
+from services.contracts.mixing import Mixing
 from services.contracts.offline import (
     DpoHyperparameters,
     KtoHyperparameters,
@@ -21,7 +22,6 @@ from services.contracts.offline import (
 from services.contracts.sharding import Sharding
 from services.contracts.stages import Stage
 from services.contracts.yaml_text import parse_yaml
-from temper.formats.mixing import Mixing
 
 MAX_YAML_CHARACTERS = 256 * 1024
 MAX_SEED = 2**31 - 1
@@ -32,12 +32,14 @@ class LlamaFactoryJob:
     """The contents of a training file.
 
     ``datasets`` and ``eval_datasets`` are names in the ``dataset_info.json`` of ``dataset_dir``.
+    ``evaluates_each``: each evaluation dataset has metrics of its own.
     ``notes`` say which arguments were dropped, and why.
     """
 
     model: str
     datasets: tuple[str, ...]
     eval_datasets: tuple[str, ...]
+    evaluates_each: bool
     dataset_dir: str | None
     hyperparameters: OfflineHyperparameters
     mixing: Mixing
@@ -68,6 +70,7 @@ def parse_llamafactory_yaml(text: str) -> LlamaFactoryJob:
     mixing = Mixing.parse(
         settings.pop("mix_strategy", None), settings.pop("interleave_probs", None), seed
     )
+    evaluates_each = settings.pop("eval_on_each_dataset", None) is True
     template = settings.pop("template", None)
     method = TrainingType(settings.pop("finetuning_type", None) or _default("finetuning_type"))
     reference = _named_reference(settings)
@@ -89,6 +92,7 @@ def parse_llamafactory_yaml(text: str) -> LlamaFactoryJob:
         model=str(model),
         datasets=_split(names["dataset"]),
         eval_datasets=_split(names["eval_dataset"]),
+        evaluates_each=evaluates_each,
         dataset_dir=dataset_dir if isinstance(dataset_dir, str) else None,
         hyperparameters=_hyperparameters(
             settings,

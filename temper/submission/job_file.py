@@ -117,7 +117,8 @@ def _check_llamafactory(request: CreateFineTuningJob, job_file: Path) -> None:
             continue
         try:
             hyperparameters.check_library_arguments(
-                has_validation=request.validation_file is not None
+                has_validation=request.has_validation,
+                validation_names=request.validation_files or (),
             )
         except InvalidRequest as error:
             field = f"{place}.{error.param}"
@@ -139,9 +140,8 @@ def _local_files(request: JobRequest, job_file: Path) -> Iterator[LocalFile]:
 def _references(request: JobRequest) -> Iterator[tuple[str, str, FilePurpose]]:
     match request:
         case CreateFineTuningJob():
-            yield "training_file", request.training_file, FilePurpose.FINE_TUNE
-            if request.validation_file is not None:
-                yield "validation_file", request.validation_file, FilePurpose.FINE_TUNE
+            for field, reference in request.file_references.items():
+                yield field, reference, FilePurpose.FINE_TUNE
         case CreateEvaluation():
             yield "file", request.file, FilePurpose.EVALS
         case CreateRollout() if request.file is not None:

@@ -9,13 +9,14 @@ from services.contracts.fine_tuning import (
     CreateFineTuningJob,
     Method,
 )
+from services.contracts.mixing import Mixing
 from services.contracts.offline import OfflineHyperparameters
 from temper.formats.llamafactory_datasets import Dataset, DatasetInfo
 from temper.formats.llamafactory_rows import merge
 from temper.formats.llamafactory_yaml import LlamaFactoryJob, parse_llamafactory_yaml
-from temper.formats.mixing import Mixing
 from temper.submission.submission import LocalFile, Submission, SubmissionError
 
+_NAMED = "validation_files."
 PER_DATASET_LIMIT = "max_samples"
 
 
@@ -38,7 +39,7 @@ def _read(path: Path, text: str, scratch: Path) -> Submission:
     kind = job.hyperparameters.rows
     fields = {
         "training_file": [info.dataset(name, kind) for name in job.datasets],
-        "validation_file": [info.dataset(name, kind) for name in job.eval_datasets],
+        **_validation(job, [info.dataset(name, kind) for name in job.eval_datasets]),
     }
     used = {field: datasets for field, datasets in fields.items() if datasets}
     if all(_is_usable_alone(datasets) for datasets in used.values()):
@@ -46,12 +47,20 @@ def _read(path: Path, text: str, scratch: Path) -> Submission:
         return _submission(job, job.hyperparameters, sources)
     limit = job.hyperparameters.llamafactory.get(PER_DATASET_LIMIT)
     # Every row of validation data counts once.
-    mixings = {"training_file": job.mixing, "validation_file": Mixing(seed=job.seed)}
+    mixings = {"training_file": job.mixing}
+    once = Mixing(seed=job.seed)
     merged: dict[str, Path | str] = {
-        field: merge(datasets, limit, scratch / f"{field}.jsonl", kind, mixings[field])
+        field: merge(datasets, limit, scratch / f"{field}.jsonl", kind, mixings.get(field, once))
         for field, datasets in used.items()
     }
     return _submission(job, _without_limit(job.hyperparameters), merged)
+
+
+def _validation(job: LlamaFactoryJob, datasets: list[Dataset]) -> dict[str, list[Dataset]]:
+    """The evaluation datasets by the field that takes them: concatenated, or each for itself."""
+    if not job.evaluates_each:
+        return {"validation_file": datasets}
+    return {f"{_NAMED}{dataset.name}": [dataset] for dataset in datasets}
 
 
 def _is_usable_alone(datasets: list[Dataset]) -> bool:
@@ -75,12 +84,18 @@ def _submission(
         field: source.name if isinstance(source, Path) else HUB_DATASET_PREFIX + source
         for field, source in sources.items()
     }
+    named = {
+        field.removeprefix(_NAMED): reference
+        for field, reference in references.items()
+        if field.startswith(_NAMED)
+    }
     request = CreateFineTuningJob(
         model=job.model,
         seed=job.seed,
         method=Method.of(hyperparameters),
         training_file=references["training_file"],
         validation_file=references.get("validation_file"),
+        validation_files=named or None,
     )
     files = tuple(
         LocalFile(field, source, FilePurpose.FINE_TUNE)

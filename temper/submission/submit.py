@@ -36,10 +36,10 @@ def submit(client: Temper, submission: Submission, report: Reporting) -> JobStat
     if submission.model_may_be_of_hub and isinstance(request, CreateFineTuningJob):
         _ensure_model(client, request.model, report)
     ids = {file.field: _stored(client, file, report) for file in submission.files}
+    if isinstance(request, CreateFineTuningJob):
+        return client.fine_tuning.create(request.with_file_references(ids))
     ready = request.model_copy(update=ids)
     match ready:
-        case CreateFineTuningJob():
-            return client.fine_tuning.create(ready)
         case CreateEvaluation():
             return client.evaluations.create(ready)
         case CreateRollout():

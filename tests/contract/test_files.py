@@ -6,6 +6,7 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -209,20 +210,28 @@ def test_a_filename_that_is_not_utf8_is_rejected(gateway: Gateway) -> None:
     assert gateway.partial() == []
 
 
-def test_a_file_in_use_by_a_job_cannot_be_deleted(gateway: Gateway) -> None:
+@pytest.mark.parametrize("field", ["training_file", "training_files", "validation_files"])
+def test_a_file_in_use_by_a_job_cannot_be_deleted(gateway: Gateway, field: str) -> None:
     folder = gateway.home / "models" / "base"
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "config.json").write_text("{}")
     (folder / "model.safetensors").touch()
     gateway.http.post("/v1/models", json={"id": "base", "folder": "base"})
     file_id = gateway.send(form(PURPOSE, FILE + b"{}")).json()["id"]
-    body = {"model": "base", "training_file": file_id}
-    job_id = gateway.http.post("/v1/fine_tuning/jobs", json=body).json()["id"]
+    other = gateway.send(form(PURPOSE, FILE + b"{}")).json()["id"]
+    fields: dict[str, Any] = {
+        "training_file": {"training_file": file_id},
+        "training_files": {"training_files": [{"file": other}, {"file": file_id}]},
+        "validation_files": {"training_file": other, "validation_files": {"math": file_id}},
+    }
+    job = gateway.http.post("/v1/fine_tuning/jobs", json={"model": "base", **fields[field]}).json()
+    job_id = job["id"]
 
     refused = gateway.http.delete(f"/v1/files/{file_id}")
     gateway.http.post(f"/v1/jobs/{job_id}/cancel")
     allowed = gateway.http.delete(f"/v1/files/{file_id}")
 
+    assert job["training_file"] == (file_id if field == "training_file" else other)
     assert (refused.status_code, refused.json()["error"]["code"]) == (409, "file_in_use")
     assert allowed.status_code == 200
     assert file_id not in gateway.stored()

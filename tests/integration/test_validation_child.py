@@ -69,8 +69,10 @@ def tokenizer_file(path: Path) -> str:
 
 def test_valid_training_files_produce_reports(tmp_path: Path) -> None:
     spec = {
-        "training_file": source(tmp_path / "a", [GOOD] * 1500, "sums.jsonl"),
-        "validation_file": source(tmp_path / "b", [GOOD], "held-out.jsonl"),
+        "uploaded": {
+            "training_file": source(tmp_path / "a", [GOOD] * 1500, "sums.jsonl"),
+            "validation_file": source(tmp_path / "b", [GOOD], "held-out.jsonl"),
+        },
         "max_seq_length": 9,
         "tokenizer_file": tokenizer_file(tmp_path / "tokenizer.json"),
     }
@@ -92,8 +94,10 @@ def test_valid_training_files_produce_reports(tmp_path: Path) -> None:
 
 def test_an_invalid_training_file_fails_with_its_first_error(tmp_path: Path) -> None:
     spec = {
-        "training_file": source(tmp_path / "a", [GOOD, *[BAD] * 30], "sums.jsonl"),
-        "validation_file": source(tmp_path / "b", [BAD], "held-out.jsonl"),
+        "uploaded": {
+            "training_file": source(tmp_path / "a", [GOOD, *[BAD] * 30], "sums.jsonl"),
+            "validation_file": source(tmp_path / "b", [BAD], "held-out.jsonl"),
+        },
         "max_seq_length": 2048,
         "max_errors": 20,
     }
@@ -115,8 +119,10 @@ def test_an_invalid_training_file_fails_with_its_first_error(tmp_path: Path) -> 
 
 def test_an_invalid_validation_file_is_named_by_field(tmp_path: Path) -> None:
     spec = {
-        "training_file": source(tmp_path / "a", [GOOD], "sums.jsonl"),
-        "validation_file": source(tmp_path / "b", [], "held-out.jsonl"),
+        "uploaded": {
+            "training_file": source(tmp_path / "a", [GOOD], "sums.jsonl"),
+            "validation_file": source(tmp_path / "b", [], "held-out.jsonl"),
+        },
         "max_seq_length": 2048,
     }
     outcome = run_child("services.trainer.offline.validation", tmp_path, spec)

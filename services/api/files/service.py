@@ -60,10 +60,14 @@ def remove_file(session: Session, artifacts: Artifacts, file_id: str) -> Path:
     """Forget a file and return the path to remove; raise `Conflict` while a job needs it."""
     row = get_file_row(session, file_id)
     fields = ("training_file", "validation_file", "file", "input_file_id")
+    several = ("training_files", "validation_files")
     needed = session.scalar(
         select(JobRow.id).where(
             JobRow.status.in_(_UNFINISHED),
-            or_(*(JobRow.request[field].as_string() == file_id for field in fields)),
+            or_(
+                *(JobRow.request[field].as_string() == file_id for field in fields),
+                *(JobRow.request[field].as_string().contains(f'"{file_id}"') for field in several),
+            ),
         )
     )
     if needed is not None:

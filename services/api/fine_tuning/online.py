@@ -71,6 +71,9 @@ def _below(place: str) -> Iterator[None]:
 
 
 def _check_files(request: CreateFineTuningJob) -> None:
+    for param in ("training_files", "validation_files"):
+        if getattr(request, param) is not None:
+            raise InvalidRequest("online training reads one file, not several", param=param)
     files = {
         "training_file": request.training_file,
         "validation_file": request.validation_file,

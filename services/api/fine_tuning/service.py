@@ -48,9 +48,8 @@ def create_fine_tuning_job(
     """
     request = _with_method(body)
     require_model(session, request.model)
-    _check_file(session, request.training_file, "training_file")
-    if request.validation_file is not None:
-        _check_file(session, request.validation_file, "validation_file")
+    for param, reference in request.file_references.items():
+        _check_file(session, reference, param)
     _check_llamafactory(request)
     _check_reference(session, request)
     check_online(session, request, settings)
@@ -101,7 +100,9 @@ def _check_llamafactory(request: CreateFineTuningJob) -> None:
     hyperparameters = request.method.offline
     try:
         _check_grader(hyperparameters)
-        hyperparameters.check_library_arguments(has_validation=request.validation_file is not None)
+        hyperparameters.check_library_arguments(
+            has_validation=request.has_validation, validation_names=request.validation_files or ()
+        )
     except InvalidRequest as error:
         error.param = f"method.{request.method.type.value}.hyperparameters.{error.param}"
         raise
@@ -138,7 +139,10 @@ def fine_tuning_view(job: Job) -> FineTuningJob:
     return FineTuningJob(
         model=request.model,
         training_file=request.training_file,
+        training_files=request.training_files,
+        mixing=request.mixing,
         validation_file=request.validation_file,
+        validation_files=request.validation_files,
         suffix=request.suffix,
         integrations=request.integrations,
         seed=request.seed or 0,

@@ -8,6 +8,7 @@ from pydantic import JsonValue
 
 from services.contracts.adaptation import TrainingType
 from services.contracts.best_checkpoint import METRIC, higher_is_better
+from services.contracts.fine_tuning import TRAINING_DATASET
 from services.contracts.llamafactory import ArgumentProblem, ArgumentRefused
 from services.contracts.sharding import Sharding
 from services.contracts.stages import Stage
@@ -15,9 +16,6 @@ from services.core.training_memory import fitting_rows
 from services.trainer.offline.examples import RENDERED
 from services.trainer.offline.sharding import sharding_arguments
 from services.trainer.offline.spec import TrainingSpec
-
-TRAINING_DATASET = "training"
-VALIDATION_DATASET = "validation"
 
 _ROWS_PER_PREPROCESSING_WORKER = 10_000
 _NEEDS_GPU = ("bf16", "fp16", "tf32", "pure_bf16", "bf16_full_eval", "fp16_full_eval")
@@ -207,5 +205,6 @@ def _platform_owned(spec: TrainingSpec, place: TrainingEnvironment) -> dict[str,
     if spec.reference is not None and spec.reference.adapter is not None:
         owned["ref_model_adapters"] = str(spec.reference.adapter)
     if place.has_validation:
-        owned["eval_dataset"] = VALIDATION_DATASET
+        owned["eval_dataset"] = ",".join(spec.validations)
+        owned["eval_on_each_dataset"] = bool(spec.validation_sets)
     return owned

@@ -5,18 +5,17 @@ from pathlib import Path
 
 from services.contracts.adaptation import TrainingType
 from services.contracts.errors import InvalidRequest
-from services.contracts.fine_tuning import HUB_DATASET_PREFIX
+from services.contracts.fine_tuning import HUB_DATASET_PREFIX, CreateFineTuningJob, MixingSettings
 from services.contracts.offline import OfflineHyperparameters, SupervisedHyperparameters
 from services.contracts.stages import Stage
-from services.contracts.training_rows import DataFormat
 from services.core.artifacts import Artifacts
-from services.core.db.tables import FileRow
 from services.core.registry import ResolvedModel, source_of
 from services.trainer.fine_tune import FineTune
 from services.trainer.offline.spec import (
     DataSource,
     GenerationSpec,
     Lora,
+    Mixture,
     Reference,
     TrainingFilesSpec,
     TrainingSpec,
@@ -36,15 +35,12 @@ BATCH_ARGUMENTS = frozenset({"per_device_train_batch_size", "gradient_accumulati
 
 
 def validation_spec(tune: FineTune, artifacts: Artifacts) -> TrainingFilesSpec | None:
-    """What to validate before training; None when the training data lies on a hub."""
-    if tune.training_file is None:
+    """What to validate before training; None when all data lie on a hub."""
+    if not tune.files:
         return None
     tokenizer = tune.model.weights.path / "tokenizer.json" if tune.model.weights.path else None
     return TrainingFilesSpec(
-        training_file=source_of(tune.training_file, artifacts),
-        validation_file=(
-            source_of(tune.validation_file, artifacts) if tune.validation_file else None
-        ),
+        uploaded={param: source_of(row, artifacts) for param, row in tune.files.items()},
         rows=tune.hyperparameters.rows,
         data_format=tune.hyperparameters.data_format,
         max_seq_length=tune.hyperparameters.max_seq_length,
@@ -57,6 +53,10 @@ def training_spec(tune: FineTune, artifacts: Artifacts) -> TrainingSpec:
     settings = tune.hyperparameters
     if tune.model.adapter is not None and settings.training_type is not TrainingType.LORA:
         raise InvalidRequest("an adapter is trained further with training_type lora", param="model")
+    request = tune.request
+    mixing = request.mixing or MixingSettings()
+    sources = _sources(tune, artifacts)
+    training = _training_data(request, sources)
     return TrainingSpec(
         job_id=tune.job.id,
         stage=settings.stage,
@@ -64,16 +64,16 @@ def training_spec(tune: FineTune, artifacts: Artifacts) -> TrainingSpec:
         reference=_reference(tune.reference),
         model=tune.model.weights,
         adapter=tune.model.adapter,
-        training_data=_data(
-            tune.request.training_file, tune.training_file, settings.data_format, artifacts
+        training_data=training[0],
+        mixture=Mixture(
+            sources=training[1:],
+            strategy=mixing.strategy,
+            probabilities=tuple(mixing.probabilities) if mixing.probabilities else None,
         ),
-        validation_data=(
-            _data(
-                tune.request.validation_file, tune.validation_file, settings.data_format, artifacts
-            )
-            if tune.request.validation_file is not None
-            else None
-        ),
+        validation_data=sources.get("validation_file"),
+        validation_sets={
+            name: sources[f"validation_files.{name}"] for name in request.validation_files or ()
+        },
         method=settings.training_type,
         lora=Lora(
             rank=settings.lora.rank,
@@ -109,12 +109,31 @@ def _reference(model: ResolvedModel | None) -> Reference | None:
     return None if model is None else Reference(model=model.weights, adapter=model.adapter)
 
 
-def _data(
-    reference: str, row: FileRow | None, data_format: DataFormat, artifacts: Artifacts
-) -> DataSource:
-    if row is None:
-        return DataSource(hub_name=reference.removeprefix(HUB_DATASET_PREFIX), format=data_format)
-    return DataSource(path=artifacts.file(row.id), format=data_format)
+def _sources(tune: FineTune, artifacts: Artifacts) -> dict[str, DataSource]:
+    """Where the data lie, by the request field that names them."""
+    data_format = tune.hyperparameters.data_format
+    sources = {}
+    for param, reference in tune.request.file_references.items():
+        row = tune.files.get(param)
+        sources[param] = (
+            DataSource(hub_name=reference.removeprefix(HUB_DATASET_PREFIX), format=data_format)
+            if row is None
+            else DataSource(path=artifacts.file(row.id), format=data_format)
+        )
+    return sources
+
+
+def _training_data(
+    request: CreateFineTuningJob, sources: dict[str, DataSource]
+) -> list[DataSource]:
+    if request.training_files is None:
+        return [sources["training_file"]]
+    return [
+        sources[f"training_files.{number}.file"].model_copy(
+            update={"num_samples": part.num_samples}
+        )
+        for number, part in enumerate(request.training_files)
+    ]
 
 
 def _batch_size(settings: OfflineHyperparameters) -> int | None:

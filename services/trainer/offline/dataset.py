@@ -8,8 +8,8 @@ model's chat template renders, and LLaMA-Factory's ``empty`` template only joins
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -18,11 +18,13 @@ from huggingface_hub import hf_hub_download
 from huggingface_hub.errors import RemoteEntryNotFoundError
 from pydantic import BaseModel, ConfigDict
 
+from services.contracts.fine_tuning import TRAINING_DATASET
+from services.contracts.line_file import LineFile
+from services.contracts.mixing import Mixing, drawn
 from services.contracts.training_rows import RowKind
 from services.datasets.reader import open_records
 from services.datasets.record import Problem, Record, RowError, UnreadableFile
 from services.trainer.hub import explained
-from services.trainer.offline.arguments import TRAINING_DATASET, VALIDATION_DATASET
 from services.trainer.offline.examples import ExampleReader, Layout, described
 from services.trainer.offline.spec import DataSource, TrainingSpec
 
@@ -61,22 +63,20 @@ def prepare_data(
     the row and the field at fault.
     """
     data_dir.mkdir(parents=True, exist_ok=True)
-    training = _Writer(data_dir / f"{TRAINING_DATASET}.jsonl", spec.rows, layout, progress)
-    training.write(spec.training_data)
-    if not training.rows:
-        raise UnreadableFile("the training data has no rows")
-    names = [TRAINING_DATASET]
-    validation = _Writer(data_dir / f"{VALIDATION_DATASET}.jsonl", spec.rows, layout, progress)
-    if spec.validation_data is not None:
-        validation.write(spec.validation_data)
-        names.append(VALIDATION_DATASET)
+    training = _Preparer(spec.rows, layout, progress)
+    training_rows = _write_training(spec, training, data_dir / f"{TRAINING_DATASET}.jsonl")
+    validation = _Preparer(spec.rows, layout, progress)
+    for name, source in spec.validations.items():
+        with open(data_dir / f"{name}.jsonl", "wb") as file:
+            file.writelines(validation.entries(source))
+    names = [TRAINING_DATASET, *spec.validations]
     _write_json(
         data_dir / _DATASET_INFO, {name: described(spec.rows, f"{name}.jsonl") for name in names}
     )
     prepared = PreparedData(
         fingerprint=_fingerprint(spec),
         template=layout.name,
-        training_rows=training.rows,
+        training_rows=training_rows,
         validation_rows=validation.rows,
         last_response=training.last_response,
     )
@@ -84,30 +84,68 @@ def prepare_data(
     return prepared
 
 
-class _Writer:
+def _write_training(spec: TrainingSpec, preparer: "_Preparer", target: Path) -> int:
+    """Write the training rows, mixed if there are several sources; return their number."""
+    sources = [spec.training_data, *spec.mixture.sources]
+    mixing = Mixing(spec.mixture.strategy, spec.mixture.probabilities, spec.seed)
+    with open(target, "wb") as out, ExitStack() as stack:
+        if len(sources) == 1 and sources[0].num_samples is None:
+            out.writelines(preparer.entries(sources[0]))
+            rows = preparer.rows
+        else:
+            parts = [
+                stack.enter_context(
+                    LineFile(target.with_suffix(f".{number}"), preparer.entries(source))
+                )
+                for number, source in enumerate(sources)
+            ]
+            rows = 0
+            for entry in mixing.entries(parts, _chosen(sources, parts, spec.seed)):
+                out.write(entry)
+                rows += 1
+    if not rows:
+        raise UnreadableFile("the training data has no rows")
+    return rows
+
+
+def _chosen(
+    sources: Sequence[DataSource], parts: Sequence[LineFile], seed: int
+) -> list[Sequence[int]]:
+    """The rows of each source that are mixed."""
+    chosen: list[Sequence[int]] = []
+    for number, (source, part) in enumerate(zip(sources, parts, strict=True)):
+        if not len(part):
+            raise UnreadableFile(f"training file {number} has no rows")
+        samples = source.num_samples
+        chosen.append(range(len(part)) if samples is None else drawn(len(part), samples, seed))
+    return chosen
+
+
+class _Preparer:
+    """Turns rows into lines of JSON for LLaMA-Factory, and counts them."""
+
     _ROWS_PER_PROGRESS = 50_000
 
-    def __init__(
-        self, path: Path, kind: RowKind, layout: Layout, progress: Callable[[int], None]
-    ) -> None:
+    def __init__(self, kind: RowKind, layout: Layout, progress: Callable[[int], None]) -> None:
         self.rows = 0
         self.last_response = ""
-        self._path = path
         self._kind = kind
         self._layout = layout
         self._progress = progress
 
-    def write(self, source: DataSource) -> None:
+    def entries(self, source: DataSource) -> Iterator[bytes]:
+        """The lines of each row of a source, in one piece."""
         reader = ExampleReader(self._kind, source.format, self._layout)
-        with open(self._path, "w", encoding="utf-8") as file:
-            for record in read_rows(source):
-                with _located(record):
-                    for example in reader.read(record.value):
-                        file.write(json.dumps(example.row, ensure_ascii=False) + "\n")
-                        self.last_response = example.last_response
-                self.rows += 1
-                if self.rows % self._ROWS_PER_PROGRESS == 0:
-                    self._progress(self.rows)
+        for record in read_rows(source):
+            lines = []
+            with _located(record):
+                for example in reader.read(record.value):
+                    lines.append(json.dumps(example.row, ensure_ascii=False) + "\n")
+                    self.last_response = example.last_response
+            yield "".join(lines).encode()
+            self.rows += 1
+            if self.rows % self._ROWS_PER_PROGRESS == 0:
+                self._progress(self.rows)
 
 
 @contextmanager
@@ -121,8 +159,8 @@ def _located(record: Record) -> Iterator[None]:
 def _fingerprint(spec: TrainingSpec) -> str:
     content = spec.model_dump_json(
         include={
-            *("model", "stage", "training_data", "validation_data", "template"),
-            *("chat_template_kwargs", "arguments"),
+            *("model", "stage", "training_data", "mixture", "validation_data", "validation_sets"),
+            *("template", "chat_template_kwargs", "arguments", "seed"),
         }
     )
     return hashlib.sha256(content.encode()).hexdigest()
@@ -164,9 +202,14 @@ def check_hub_datasets(spec: TrainingSpec, data_dir: Path) -> None:
     """
     if prepared_data(data_dir, spec) is not None:
         return
-    sources = {"training_file": spec.training_data, "validation_file": spec.validation_data}
-    for param, source in sources.items():
-        if source is None or source.hub_name is None:
+    training = {"training_file": spec.training_data}
+    for number, source in enumerate(spec.mixture.sources, start=1):
+        training[f"training_files.{number}.file"] = source
+    validation = {f"validation_files.{name}": each for name, each in spec.validation_sets.items()}
+    if spec.validation_data is not None:
+        validation["validation_file"] = spec.validation_data
+    for param, source in {**training, **validation}.items():
+        if source.hub_name is None:
             continue
         what = f"dataset {source.hub_name!r}"
         with explained(what, None, code="dataset_load_failed", param=param):

@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 
 from services.contracts.adaptation import TrainingType
 from services.contracts.chat_template import ChatTemplateKwargs
+from services.contracts.mixing import MixStrategy
 from services.contracts.offline import AnswerGrader
 from services.contracts.sharding import Sharding
 from services.contracts.stages import Stage
@@ -17,6 +18,7 @@ from services.core.artifacts import ModelSource, SourceFile
 from services.datasets.validate import ValidationSpec
 
 SPEC = "spec.json"
+VALIDATION_DATASET = "validation"
 
 
 class _Part(BaseModel):
@@ -26,19 +28,23 @@ class _Part(BaseModel):
 class TrainingFilesSpec(ValidationSpec):
     """The uploaded files to validate; without ``tokenizer_file`` lengths are in characters."""
 
-    training_file: SourceFile
-    validation_file: SourceFile | None = None
+    uploaded: dict[str, SourceFile]
     rows: RowKind = RowKind.DEMONSTRATION
     data_format: DataFormat = DataFormat.AUTO
     max_seq_length: int = Field(ge=1)
     tokenizer_file: Path | None = None
+
+    def files(self) -> dict[str, SourceFile]:
+        """The files, by the request field that names each."""
+        return self.uploaded
 
 
 class DataSource(_Part):
     """Rows to train or validate on: a file, or one split of a hub dataset.
 
     JSONL, JSON and Parquet are told apart by a file's content. With ``DataFormat.AUTO`` the
-    columns of the first row decide the format.
+    columns of the first row decide the format. ``num_samples`` rows are drawn by the job's seed;
+    null: all rows in their order.
     """
 
     path: Path | None = None
@@ -46,12 +52,21 @@ class DataSource(_Part):
     hub_subset: str | None = None
     hub_split: str = "train"
     format: DataFormat = DataFormat.AUTO
+    num_samples: int | None = Field(default=None, ge=1)
 
     @model_validator(mode="after")
     def _one_place(self) -> "DataSource":
         if (self.path is None) == (self.hub_name is None):
             raise ValueError("give exactly one of path and hub_name")
         return self
+
+
+class Mixture(_Part):
+    """Further training data, and how all of them are mixed."""
+
+    sources: list[DataSource] = Field(default_factory=list)
+    strategy: MixStrategy = MixStrategy.CONCAT
+    probabilities: tuple[float, ...] | None = None
 
 
 class Lora(_Part):
@@ -97,7 +112,11 @@ class TrainingSpec(_Part):
     model: ModelSource
     adapter: Path | None = Field(default=None, description="Adapter folder to start from.")
     training_data: DataSource
+    mixture: Mixture = Field(default_factory=Mixture)
     validation_data: DataSource | None = None
+    validation_sets: dict[str, DataSource] = Field(
+        default_factory=dict, description="By name; each is evaluated with metrics of its own."
+    )
     method: TrainingType
     lora: Lora = Field(default_factory=Lora)
     template: str | None = None
@@ -120,12 +139,19 @@ class TrainingSpec(_Part):
         return self
 
     @property
+    def validations(self) -> dict[str, DataSource]:
+        """The validation data, by their names as datasets of LLaMA-Factory."""
+        if self.validation_data is None:
+            return self.validation_sets
+        return {VALIDATION_DATASET: self.validation_data, **self.validation_sets}
+
+    @property
     def beside(self) -> dict[str, JsonValue]:
         """The settings beside ``arguments``, under LLaMA-Factory's names."""
         return {
             "finetuning_type": self.method.value,
             "template": self.template,
-            "eval_dataset": self.validation_data is not None,
+            "eval_dataset": bool(self.validations),
             "predict_with_generate": self.generation is not None,
             **self.stage_arguments,
         }

@@ -40,15 +40,24 @@ def install_trainers(stage: Stage, resume_from: str | None = None) -> None:
 
 
 def dpo_trainer() -> Any:
-    """The trainer of stage dpo, with the loss that was asked for.
+    """The trainer of stage dpo, with the loss that was asked for and metrics by validation file.
 
-    The original calls TRL's loss without its type, so that hinge and ipo train with sigmoid.
+    The original calls TRL's loss without its type, so that hinge and ipo train with sigmoid, and
+    gives the metrics of all validation files one name.
     """
     original: Any = llamafactory_module("train.dpo.trainer").CustomDPOTrainer
 
     class DpoTrainer(original):  # type: ignore[misc]
         def dpo_loss(self, *log_probabilities: torch.Tensor, **_: Any) -> Any:
             return super().dpo_loss(*log_probabilities, loss_type=self.loss_type)
+
+        def log(self, logs: dict[str, float], *args: Any, **kwargs: Any) -> None:
+            if _split(logs) == "eval":
+                stored = self._stored_metrics.pop("eval", {})
+                self._stored_metrics["eval"].update(
+                    {_prefix(logs) + name.removeprefix("eval_"): stored[name] for name in stored}
+                )
+            super().log(logs, *args, **kwargs)
 
     return DpoTrainer
 
@@ -82,6 +91,15 @@ def _split(logs: dict[str, float]) -> str | None:
     return "eval" if any(name.endswith("_loss") and name != "train_loss" for name in logs) else None
 
 
+def _prefix(logs: dict[str, float]) -> str:
+    """What the names of a call's metrics begin with: ``eval_``, or ``eval_NAME_`` of one of
+    several validation files, and nothing while training."""
+    if _split(logs) != "eval":
+        return ""
+    losses = [name for name in logs if name.endswith("_loss") and name != "train_loss"]
+    return min(losses, key=len).removesuffix("loss")
+
+
 _KTO_METRICS = ("rewards", "logps", "logits")
 
 
@@ -112,7 +130,7 @@ def kto_trainer() -> Any:
             split = _split(logs)
             if split is not None:
                 total = self._metric_sums.take(split, self.accelerator)
-                prefix = "eval_" if split == "eval" else ""
+                prefix = _prefix(logs)
                 logs |= {f"{prefix}{name}": value for name, value in _kto_means(total).items()}
             grandparent.log(self, logs, *args, **kwargs)
 
@@ -169,7 +187,7 @@ def reward_model_trainer(resume_from: str | None = None) -> Any:
             split = _split(logs)
             if split is not None:
                 total = self._metric_sums.take(split, self.accelerator)
-                prefix = "eval_" if split == "eval" else ""
+                prefix = _prefix(logs)
                 logs |= {f"{prefix}{name}": value for name, value in _pair_means(total).items()}
             super().log(logs, *args, **kwargs)
 

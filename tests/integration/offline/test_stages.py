@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from services.contracts.stages import Stage
-from tests.support.offline import OfflineJob
+from tests.support.offline import OfflineJob, rows_of
 
 PAIRS = {f"rewards/{name}" for name in ("chosen", "rejected", "margins", "accuracies")}
 SIDES = {f"{name}/{side}" for name in ("logps", "logits") for side in ("chosen", "rejected")}
@@ -62,6 +62,32 @@ def test_a_stage_reports_its_metrics_and_resumes_with_the_same_losses(
         ".jinja",
         ".safetensors",
     }
+
+
+@pytest.mark.parametrize(
+    ("stage", "metric"), [(Stage.DPO, "rewards/margins"), (Stage.RM, "rewards/accuracies")]
+)
+def test_each_validation_file_has_metrics_of_its_own(
+    stage: Stage, metric: str, base: Path, tmp_path: Path
+) -> None:
+    sets = {}
+    for name, count in (("easy", 2), ("hard-1", 4)):
+        path = tmp_path / f"{name}.jsonl"
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows_of(stage, count)))
+        sets[name] = {"path": str(path)}
+    best = {"load_best_model_at_end": True, "metric_for_best_model": "hard-1_loss"}
+    arguments = {"max_steps": 2, "eval_steps": 1, "save_steps": 1} | (
+        best if stage is Stage.DPO else {}
+    )
+    job = OfflineJob(tmp_path / "job", base, stage, validation_sets=sets, arguments=arguments)
+
+    job.run()
+
+    reported = {name for entry in job.metrics() for name in entry}
+    for name in sets:
+        assert {f"eval_{name}_loss", f"eval_{name}_{metric}"} <= reported
+    assert not {"eval_loss", f"eval_{metric}"} & reported
+    assert "valid_easy_loss" in (job.folder / "step_metrics.csv").read_text().splitlines()[0]
 
 
 def test_kto_counts_rows_and_averages_kl_over_micro_batches(base: Path, tmp_path: Path) -> None:

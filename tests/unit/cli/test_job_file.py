@@ -45,6 +45,69 @@ def test_a_fine_tuning_job_is_read(tmp_path: Path, data: Path) -> None:
     assert [(file.field, file.path) for file in submission.files] == [("training_file", data)]
 
 
+def test_every_file_of_a_mixture_and_every_validation_file_is_uploaded(
+    tmp_path: Path, data: Path
+) -> None:
+    text = """
+kind: fine_tuning
+model: tiny
+training_files: [{file: train.jsonl}, {file: file-2, num_samples: 7}]
+mixing: {strategy: interleave_over, probabilities: [0.25, 0.75]}
+validation_files: {math: train.jsonl, chat: file-3}
+"""
+    submission = read_job_file(write(tmp_path, text), tmp_path)
+
+    request = submission.request
+    assert isinstance(request, CreateFineTuningJob)
+    fields = [file.field for file in submission.files]
+    assert fields == ["training_files.0.file", "validation_files.math"]
+    sent = request.with_file_references(dict.fromkeys(fields, "file-1"))
+    assert sent.training_file == "file-1"
+    assert sent.training_files is not None
+    assert [(each.file, each.num_samples) for each in sent.training_files] == [
+        ("file-1", None),
+        ("file-2", 7),
+    ]
+    assert sent.validation_files == {"math": "file-1", "chat": "file-3"}
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ("training_file: file-1, mixing: {strategy: interleave_under}", "two or more"),
+        (
+            "training_files: [{file: file-1}, {file: file-2}], mixing: {probabilities: [0.5, 0.5]}",
+            "no effect with strategy concat",
+        ),
+        ("training_file: file-2, training_files: [{file: file-1}]", "must be the first"),
+        (
+            "training_file: file-1, validation_file: file-2, validation_files: {a: file-3}",
+            "not both",
+        ),
+        ("training_file: file-1, validation_files: {training: file-3}", "cannot be named training"),
+    ],
+)
+def test_contradictory_files_are_refused(tmp_path: Path, fields: str, said: str) -> None:
+    text = f"{{kind: fine_tuning, model: tiny, {fields}}}"
+
+    with pytest.raises(SubmissionError, match=said):
+        read_job_file(write(tmp_path, text), tmp_path)
+
+
+def test_the_best_checkpoint_of_several_validation_files_names_one(tmp_path: Path) -> None:
+    text = """
+kind: fine_tuning
+model: tiny
+training_file: file-1
+validation_files: {math: file-2, chat: file-3}
+hyperparameters: {llamafactory: {load_best_model_at_end: true%s}}
+"""
+    with pytest.raises(SubmissionError, match="must be one of math_loss, math_accuracy, chat_loss"):
+        read_job_file(write(tmp_path, text % ""), tmp_path)
+
+    read_job_file(write(tmp_path, text % ", metric_for_best_model: math_loss"), tmp_path)
+
+
 def test_an_evaluation_in_json_is_read(tmp_path: Path) -> None:
     request = read_job_file(write(tmp_path, EVALUATION), tmp_path).request
 

@@ -205,6 +205,25 @@ def test_merging_keeps_other_columns_for_validation_to_report(repository: Path) 
     assert "input" not in row
 
 
+def test_each_evaluation_dataset_has_a_field_of_its_name_where_the_file_asks(
+    repository: Path,
+) -> None:
+    named = "eval_dataset: greetings,sums\neval_on_each_dataset: true\n"
+
+    submission = read(repository, "chats", named)
+
+    request = request_of(submission)
+    assert request.validation_file is None
+    assert request.validation_files is not None
+    assert list(request.validation_files) == ["greetings", "sums"]
+    assert [file.field for file in submission.files] == [
+        "training_file",
+        "validation_files.greetings",
+        "validation_files.sums",
+    ]
+    assert not any("eval_on_each_dataset" in note for note in submission.notes)
+
+
 def test_datasets_are_interleaved_as_the_file_asks(repository: Path) -> None:
     submission = read(repository, "greetings,sums", "mix_strategy: interleave_under\n")
 

@@ -3,7 +3,7 @@
 import pytest
 
 from services.contracts.errors import InvalidRequest
-from temper.formats.mixing import Mixing, MixStrategy, drawn
+from services.contracts.mixing import Mixing, MixStrategy, drawn
 
 
 def mixed(strategy: str, lengths: list[int], probabilities: str | None = None) -> list[str]:

@@ -118,12 +118,22 @@ def test_half_precision_requires_a_gpu_and_is_the_default_there() -> None:
 
 
 def test_validation_data_is_evaluated_during_training() -> None:
-    arguments = build_arguments(spec(), place(has_validation=True))
+    asked = spec(validation_data=DataSource(path=Path("/files/valid")))
 
-    assert arguments["eval_dataset"] == "validation"
+    arguments = build_arguments(asked, place(has_validation=True))
+
+    assert (arguments["eval_dataset"], arguments["eval_on_each_dataset"]) == ("validation", False)
     assert arguments["eval_strategy"] == "steps"
     assert arguments["compute_accuracy"] is True
     assert "eval_dataset" not in build_arguments(spec(), place())
+
+
+def test_named_validation_data_are_evaluated_each() -> None:
+    sets = {name: DataSource(path=Path("/files", name)) for name in ("math", "chat")}
+
+    arguments = build_arguments(spec(validation_sets=sets), place(has_validation=True))
+
+    assert (arguments["eval_dataset"], arguments["eval_on_each_dataset"]) == ("math,chat", True)
 
 
 def test_lora_settings_use_llamafactory_names() -> None:

@@ -7,6 +7,7 @@ import pyarrow.parquet
 import pytest
 
 from services.contracts.adaptation import TrainingType
+from services.contracts.mixing import MixStrategy
 from services.core.artifacts import ModelSource
 from services.datasets.record import UnreadableFile
 from services.trainer.offline.dataset import (
@@ -15,7 +16,7 @@ from services.trainer.offline.dataset import (
     prepared_data,
 )
 from services.trainer.offline.examples import RENDERED, Layout
-from services.trainer.offline.spec import DataSource, TrainingSpec
+from services.trainer.offline.spec import DataSource, Mixture, TrainingSpec
 
 from .chatml import chatml
 
@@ -130,3 +131,33 @@ def test_interrupted_preparation_is_not_reused(tmp_path: Path) -> None:
 
     assert (tmp_path / "data/training.jsonl").exists()
     assert prepared_data(tmp_path / "data", asked) is None
+
+
+def test_several_sources_are_mixed_by_strategy_and_number_of_samples(tmp_path: Path) -> None:
+    first, second = (write(tmp_path / f"{name}.jsonl", ROWS) for name in "ab")
+    mixture = Mixture(sources=[DataSource(path=second, num_samples=5)], strategy=MixStrategy.OVER)
+    asked = spec(first).model_copy(update={"mixture": mixture})
+
+    prepared = prepare(asked, tmp_path / "data")
+
+    answers = [row["conversations"][-1]["value"] for row in read(tmp_path / "data/training.jsonl")]
+    assert prepared.training_rows == len(answers) == 10
+    assert answers[::2] == [f"answer {n}[end]" for n in (0, 1, 2, 0, 1)]
+    assert set(answers[1:6:2]) == {f"answer {n}[end]" for n in range(3)}
+    left = {path.name for path in (tmp_path / "data").iterdir()}
+    assert left == {"training.jsonl", "dataset_info.json", "prepared.json"}
+
+
+def test_each_validation_set_has_a_dataset_of_its_name(tmp_path: Path) -> None:
+    sets = {
+        name: DataSource(path=write(tmp_path / f"{name}.jsonl", ROWS[:count]))
+        for name, count in (("math", 1), ("chat", 2))
+    }
+    asked = spec(write(tmp_path / "t.jsonl", ROWS)).model_copy(update={"validation_sets": sets})
+
+    prepared = prepare(asked, tmp_path / "data")
+
+    info = json.loads((tmp_path / "data/dataset_info.json").read_text())
+    assert list(info) == ["training", "math", "chat"]
+    assert prepared.validation_rows == 3
+    assert len(read(tmp_path / "data/chat.jsonl")) == 2

@@ -33,7 +33,7 @@ def check(
         ({"num_beams": 4}, {}, "with generation only"),
         ({"max_new_tokens": 64}, {}, "the request's field generation"),
         ({"interleave_probs": "0.5,0.5"}, {}, "the data are the request's own fields"),
-        ({"eval_on_each_dataset": True}, {}, "a job has one validation file"),
+        ({"eval_on_each_dataset": True}, {}, "the request's validation_files"),
         ({"pissa_iter": 4}, {}, "with pissa_init only"),
         ({"buffer_size": 4}, {}, "data are not streamed"),
         ({"image_max_pixels": 4}, {}, "only text is trained on"),

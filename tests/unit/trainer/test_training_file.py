@@ -130,11 +130,13 @@ def test_feedback_of_one_kind_alone_cannot_be_trained_on(tmp_path: Path) -> None
     path = tmp_path / "rows.jsonl"
     path.write_text(json.dumps(row) + "\n")
     spec = TrainingFilesSpec(
-        training_file=SourceFile(path=path, filename="rows.jsonl"),
+        uploaded={"training_file": SourceFile(path=path, filename="rows.jsonl")},
         rows=RowKind.FEEDBACK,
         max_seq_length=64,
     )
-    file = FileValidation("training_file", spec.training_file, Reporter(tmp_path), lambda _: None)
+    file = FileValidation(
+        "training_file", spec.uploaded["training_file"], Reporter(tmp_path), lambda _: None
+    )
 
     with pytest.raises(InvalidFile, match="every answer is desirable; both kinds are needed"):
         check_training_file(spec, file)

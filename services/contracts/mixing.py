@@ -1,4 +1,7 @@
-"""How LLaMA-Factory mixes several datasets: the order of their rows, and which are drawn."""
+"""How several datasets are mixed: the order of their rows, and which are drawn.
+
+Strategies and their meaning are LLaMA-Factory's.
+"""
 
 import random
 from collections.abc import Callable, Iterator, Sequence
@@ -6,6 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from services.contracts.errors import InvalidRequest
+from services.contracts.line_file import LineFile
 
 MAX_ROWS = 50_000_000
 """Of a mixture: a small probability repeats the other datasets many times."""
@@ -53,6 +57,13 @@ class Mixing:
                 param="interleave_probs",
             )
         yield from self._interleaved(lengths)
+
+    def entries(
+        self, parts: Sequence[LineFile], chosen: Sequence[Sequence[int]]
+    ) -> Iterator[bytes]:
+        """The mixture's rows: ``chosen`` has the numbers of each part's rows that are mixed."""
+        for source, place in self.order([len(rows) for rows in chosen]):
+            yield parts[source].entry(chosen[source][place])
 
     def _interleaved(self, lengths: Sequence[int]) -> Iterator[tuple[int, int]]:
         is_over: Callable[[list[bool]], bool] = any if self.strategy is MixStrategy.UNDER else all
