@@ -23,7 +23,7 @@ PATIENCE_MS = 60_000
 expect.set_options(timeout=PATIENCE_MS)
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="session")
 def settings(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     return {
         "TEMPER_HOME": str(tmp_path_factory.mktemp("dashboard") / "home"),
@@ -34,7 +34,7 @@ def settings(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     }
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="session")
 def gateway(settings: dict[str, str]) -> Iterator[GatewayClient]:
     """A gateway with a worker whose jobs run the script named by their suffix."""
     home = Path(settings["TEMPER_HOME"])
@@ -46,8 +46,9 @@ def gateway(settings: dict[str, str]) -> Iterator[GatewayClient]:
         yield client
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
+    """A browser of the module: while it runs, nothing else in the process can use asyncio."""
     if CHROMIUM is None:
         pytest.skip("chromium is not installed")
     with sync_playwright() as playwright:
