@@ -110,7 +110,9 @@ class PromptRows:
         self._settled[index] = row.is_settled
         self._failed[index] = row.error is not None
         self._count(self._failed[index], 1)
-        self.completion_tokens += (row.usage or {}).get("completion_tokens") or 0
+        tokens = (row.usage or {}).get("completion_tokens")
+        if isinstance(tokens, int):  # endpoints may report anything
+            self.completion_tokens += tokens
 
     def _count(self, is_failure: int, by: int) -> None:
         if is_failure:
