@@ -183,6 +183,7 @@ def test_measurements_decide_over_good_bad_leaked_and_missing_answers(served: Ca
     assert "not_an_argument" in coding["output"]["notes"][0]
 
 
+@pytest.mark.drill
 def test_the_llm_never_sees_an_item_of_the_final_part(served: Campaigns) -> None:
     served.llm.answer = Script({1: [BAD]})
     campaign = served.create(loops=1)

@@ -142,6 +142,7 @@ def test_services_left_by_a_killed_stack_are_stopped_by_the_next(home: Home) -> 
     assert all_processes_ended(state)
 
 
+@pytest.mark.drill
 def test_a_detached_stack_serves_commands_until_down(home: Home) -> None:
     started = home.run("up", "--detach", "--port", "0", "--json")
     assert started.returncode == 0, started.stderr
@@ -158,6 +159,7 @@ def test_a_detached_stack_serves_commands_until_down(home: Home) -> None:
     assert json.loads(home.run("down", "--json").stdout) == {"ended": []}
 
 
+@pytest.mark.drill
 def test_a_stack_that_cannot_start_explains_why(home: Home) -> None:
     home.path.mkdir()
     (home.path / "temper.db").write_text("not a database" * 100)
@@ -170,6 +172,7 @@ def test_a_stack_that_cannot_start_explains_why(home: Home) -> None:
     assert home.file.read() is None
 
 
+@pytest.mark.drill
 @pytest.mark.parametrize("option", ["--port", "--sandbox-port", "--retrieval-port"])
 def test_a_port_in_use_is_reported_before_anything_starts(home: Home, option: str) -> None:
     del home.variables["TEMPER_RETRIEVAL_URL"]

@@ -7,6 +7,7 @@ import sqlite3
 from typing import Any
 
 import psutil
+import pytest
 
 from tests.integration.conftest import SHORT_LEASE_SECONDS, Platform
 from tests.support.processes import Process
@@ -162,6 +163,7 @@ def test_a_job_resumes_after_its_worker_is_killed(platform: Platform) -> None:
     assert steps == sorted(set(steps)), "no report is recorded twice"
 
 
+@pytest.mark.drill
 def test_a_job_resumes_after_its_worker_and_watchdog_are_killed(platform: Platform) -> None:
     worker = platform.start_worker(lease_seconds=SHORT_LEASE_SECONDS)
     job_id = platform.client.submit("forever")
@@ -180,6 +182,7 @@ def test_a_job_resumes_after_its_worker_and_watchdog_are_killed(platform: Platfo
     platform.client.wait_until(job_id, "cancelled")
 
 
+@pytest.mark.drill
 def test_a_worker_suspended_past_its_lease_does_not_disturb_its_successor(
     platform: Platform,
 ) -> None:
@@ -207,6 +210,7 @@ def test_a_worker_suspended_past_its_lease_does_not_disturb_its_successor(
     platform.client.wait_until(job_id, "cancelled")
 
 
+@pytest.mark.drill
 def test_a_worker_that_shuts_down_requeues_its_job(platform: Platform) -> None:
     worker = platform.start_worker()
     job_id = platform.client.submit("forever")

@@ -42,6 +42,8 @@ DRILLS = (
     "tests/integration/rollout/test_rollout_worker.py",
     "tests/integration/sandbox/sessions/test_lives.py",
     "tests/integration/sandbox/test_leaks.py",
+    "tests/integration/sandbox/pool/test_failures.py",
+    "tests/integration/test_full_disk_of_a_job.py",
     "tests/integration/test_stack_retrieval.py",
     "tests/integration/test_stack_sandbox.py",
     "tests/unit/retrieval/store/test_kills.py",

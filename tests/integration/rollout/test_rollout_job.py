@@ -95,6 +95,7 @@ def asked(server: TokenServer, prompt: int) -> int:
     )
 
 
+@pytest.mark.drill
 def test_a_rollout_failed_by_the_engine_is_recorded_and_repeated_by_the_next_attempt(
     tmp_path: Path, server: TokenServer
 ) -> None:
@@ -146,6 +147,7 @@ def test_prompts_that_fill_the_context_are_recorded_with_the_reason(
     assert job.statistics().failed == 1
 
 
+@pytest.mark.drill
 def test_a_hub_tokenizer_is_downloaded_once(tmp_path: Path, server: TokenServer) -> None:
     source = ModelSource(hub_id="team/adder", revision="v1")
     folder = tmp_path / "tokenizer"

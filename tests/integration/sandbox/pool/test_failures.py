@@ -83,7 +83,6 @@ def test_runs_succeed_after_the_zygotes_were_killed(sandbox: PoolInThread) -> No
     run_both_kinds(sandbox)
 
 
-@pytest.mark.drill
 def test_runs_succeed_when_the_zygotes_hang(
     sandbox: PoolInThread, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -79,6 +79,7 @@ def test_a_killed_encoder_restarts_and_calls_wait_for_it(runtimes: Path) -> None
         assert process.restarts == 1
 
 
+@pytest.mark.drill
 def test_a_text_that_crashes_the_encoder_is_not_retried_forever(runtimes: Path) -> None:
     with running(runtimes, "letters") as process:
         process.wait_ready(WAIT)
@@ -88,6 +89,7 @@ def test_a_text_that_crashes_the_encoder_is_not_retried_forever(runtimes: Path) 
         assert encode(process, "text") == (1, DIMENSION)
 
 
+@pytest.mark.drill
 def test_a_hanging_encoder_is_restarted(runtimes: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with running(runtimes, "letters") as process:
         process.wait_ready(WAIT)
