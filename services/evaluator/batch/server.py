@@ -82,6 +82,7 @@ def _service(base_url: str, api_key: str | None, spec: BatchSpec) -> JsonService
         retries=model_retries(deadline_seconds=ATTEMPT_DEADLINES * spec.timeout_seconds),
         connections=spec.max_concurrency,
         largest_answer=LARGEST_ANSWER,
+        adapts=True,
     )
 
 

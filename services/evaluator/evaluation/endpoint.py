@@ -91,7 +91,12 @@ def connect(
     attempt_seconds = QUEUE_SECONDS + sampling.max_tokens / SLOWEST_TOKENS_PER_SECOND
     patience = model_retries(deadline_seconds=3 * attempt_seconds)
     return InferenceClient(
-        base_url, api_key, attempt_seconds, retries=patience, max_connections=connections
+        base_url,
+        api_key,
+        attempt_seconds,
+        retries=patience,
+        max_connections=connections,
+        adapts=True,
     )
 
 

@@ -2,12 +2,10 @@
 
 import asyncio
 import time
-from collections import deque
 from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
-from http import HTTPStatus
 from typing import Any, Self
 
 from pydantic_core import from_json
@@ -16,7 +14,7 @@ from services.contracts.base import JsonObject
 from services.contracts.errors import JobFailed
 from services.contracts.prompt_batches import PromptEndpoint
 from services.evaluator.failures import RequestFailure
-from services.inference.clients.adaptive_limit import AdaptiveLimit
+from services.inference.clients.adaptive_limit import AdaptiveLimit, Waiters
 from services.inference.clients.chat import LARGEST_ANSWER
 from services.inference.clients.json_service import (
     FailureKind,
@@ -30,9 +28,6 @@ ATTEMPTS = 6
 STREAK = 10
 """Failures in a row after which an endpoint rests while others work."""
 REST_SECONDS = 15.0
-LOOK_AGAIN_SECONDS = 1.0
-
-_CONGESTION = frozenset({HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE})
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +58,12 @@ class Unanswered(Exception):
 class _Lane:
     """One endpoint, with what is known of its state."""
 
-    def __init__(self, endpoint: PromptEndpoint, service: JsonService, most: int) -> None:
+    def __init__(
+        self, endpoint: PromptEndpoint, service: JsonService, limit: AdaptiveLimit
+    ) -> None:
         self.endpoint = endpoint
         self.service = service
-        self.limit = AdaptiveLimit(most)
+        self.limit = limit
         self._rests_until = float("-inf")
         self._streak = 0
 
@@ -91,7 +88,7 @@ class _Lane:
         return answer.value
 
     def _failed(self, error: ServiceFailed, begun: float) -> None:
-        if _is_congestion(error) or error.kind is FailureKind.TIMED_OUT:
+        if error.is_congestion or error.kind is FailureKind.TIMED_OUT:
             self.limit.congested(begun, error.retry_after)
         failure = RequestFailure(error.status, error.message)
         self._streak = 0 if failure.is_of_the_sample else self._streak + 1
@@ -119,6 +116,7 @@ class EndpointPool:
     ) -> None:
         self._patience = patience_seconds
         self._retries = model_retries(attempts=1, deadline_seconds=timeout_seconds)
+        self._waiters = Waiters()
         self._lanes = [
             _Lane(
                 endpoint,
@@ -130,11 +128,10 @@ class EndpointPool:
                     connections=concurrency,
                     largest_answer=LARGEST_ANSWER,
                 ),
-                concurrency,
+                AdaptiveLimit(concurrency, waiters=self._waiters),
             )
             for endpoint in endpoints
         ]
-        self._waiting: deque[asyncio.Future[None]] = deque()
 
     async def __aenter__(self) -> Self:
         async with AsyncExitStack() as stack:
@@ -174,15 +171,13 @@ class EndpointPool:
                     refused.add(lane)
                     error.transient = len(refused) < len(self._lanes)
                 spent += _cost(error)
-                told_when = _is_congestion(error) and error.retry_after is not None
-                waited_enough = _is_congestion(error) and time.monotonic() > gives_up_at
+                told_when = error.is_congestion and error.retry_after is not None
+                waited_enough = error.is_congestion and time.monotonic() > gives_up_at
                 if not error.transient or spent >= ATTEMPTS or waited_enough:
                     raise failed from error
             else:
                 self._last_contact = time.monotonic()
                 return Reply(choices, usage, lane.endpoint, attempts)
-            finally:
-                self._wake()
             tried.add(lane)
             if all(lane in tried | refused or lane.is_resting for lane in self._lanes):
                 tried.clear()
@@ -207,40 +202,12 @@ class EndpointPool:
             free = [lane for lane in lanes if lane.limit.has_room]
             if free:
                 return min(free, key=lambda lane: lane.limit.in_flight / lane.endpoint.weight)
-            await self._woken()
-
-    async def _woken(self) -> None:
-        """Wait until a request has ended, or for a second, since a pause may be over by then."""
-        loop = asyncio.get_running_loop()
-        waiter = loop.create_future()
-        self._waiting.append(waiter)
-        timer = loop.call_later(LOOK_AGAIN_SECONDS, _finish, waiter)
-        try:
-            await waiter
-        finally:
-            timer.cancel()
-
-    def _wake(self) -> None:
-        # Two, since an answer may have raised the limit by one.
-        for _ in range(2):
-            while self._waiting and self._waiting[0].done():
-                self._waiting.popleft()
-            if self._waiting:
-                _finish(self._waiting.popleft())
-
-
-def _finish(waiter: "asyncio.Future[None]") -> None:
-    if not waiter.done():
-        waiter.set_result(None)
-
-
-def _is_congestion(error: ServiceFailed) -> bool:
-    return error.kind is FailureKind.STATUS and error.status in _CONGESTION
+            await self._waiters.woken()
 
 
 def _cost(error: ServiceFailed) -> int:
     """How much of its attempts a failure costs a request: nothing where it never ran."""
-    if error.kind is FailureKind.UNSENT or _is_congestion(error):
+    if error.kind is FailureKind.UNSENT or error.is_congestion:
         return 0
     return 2 if error.kind is FailureKind.TIMED_OUT else 1
 

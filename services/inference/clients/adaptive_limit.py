@@ -1,10 +1,44 @@
 """A limit of concurrent requests that adapts to what a server can take."""
 
+import asyncio
 import time
+from collections import deque
 from collections.abc import Callable
 
 FIRST = 32
 """Requests in flight before the server has shown what it can take."""
+LOOK_AGAIN_SECONDS = 1.0
+
+
+class Waiters:
+    """Tasks that wait for room, at one server or at any of several."""
+
+    def __init__(self) -> None:
+        self._futures: deque[asyncio.Future[None]] = deque()
+
+    async def woken(self) -> None:
+        """Wait until a request has ended, or for a second, since a pause may be over by then."""
+        loop = asyncio.get_running_loop()
+        future = loop.create_future()
+        self._futures.append(future)
+        timer = loop.call_later(LOOK_AGAIN_SECONDS, _finish, future)
+        try:
+            await future
+        finally:
+            timer.cancel()
+
+    def wake(self) -> None:
+        """Wake two of them, since an answer may have raised the limit by one."""
+        for _ in range(2):
+            while self._futures and self._futures[0].done():
+                self._futures.popleft()
+            if self._futures:
+                _finish(self._futures.popleft())
+
+
+def _finish(future: "asyncio.Future[None]") -> None:
+    if not future.done():
+        future.set_result(None)
 
 
 class AdaptiveLimit:
@@ -12,11 +46,18 @@ class AdaptiveLimit:
 
     Until the first congestion every success raises the limit by one, so that it doubles in a round
     trip; afterwards a round of successes does. Requests that were sent before the limit was last
-    halved do not halve it again.
+    halved do not halve it again. ``waiters`` are woken when a request has ended.
     """
 
-    def __init__(self, most: int, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        most: int,
+        *,
+        waiters: Waiters | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._most = most
+        self._waiters = waiters or Waiters()
         self._clock = clock
         self._limit = float(min(FIRST, most))
         self._cut_at = float("-inf")
@@ -33,6 +74,13 @@ class AdaptiveLimit:
         """Whether another request may be sent now."""
         return self.in_flight < self.limit and self._clock() >= self.paused_until
 
+    async def room(self) -> float:
+        """Wait until another request may be sent; returns the seconds that it took."""
+        begun = self._clock()
+        while not self.has_room:
+            await self._waiters.woken()
+        return self._clock() - begun
+
     def begin(self) -> float:
         """Count a request; returns its time, for `congested`."""
         self.in_flight += 1
@@ -41,6 +89,7 @@ class AdaptiveLimit:
     def end(self) -> None:
         """A request has ended, in any way."""
         self.in_flight -= 1
+        self._waiters.wake()
 
     def succeeded(self) -> None:
         """The server answered."""

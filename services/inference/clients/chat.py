@@ -137,6 +137,7 @@ class InferenceClient(JsonService):
         *,
         retries: Retries | None = None,
         max_connections: int = 1024,
+        adapts: bool = False,
     ) -> None:
         super().__init__(
             base_url.rstrip("/"),
@@ -145,6 +146,7 @@ class InferenceClient(JsonService):
             retries=retries or model_retries(),
             connections=max_connections,
             largest_answer=LARGEST_ANSWER,
+            adapts=adapts,
         )
 
     async def chat(self, request: ChatRequest) -> ChatCompletion:

@@ -20,6 +20,7 @@ from pydantic import BaseModel, ValidationError
 from yarl import URL
 
 from services.contracts.errors import TemperError
+from services.inference.clients.adaptive_limit import AdaptiveLimit
 
 
 class FailureKind(StrEnum):
@@ -59,6 +60,17 @@ class ServiceFailed(TemperError):
         self.attempts = 1
         self.transient = False
 
+    @property
+    def is_congestion(self) -> bool:
+        """Whether the server refused for lack of capacity."""
+        return self.kind is FailureKind.STATUS and self.status in _CONGESTION
+
+
+LONGEST_DOUBLING = 16
+"""Waits double this many times at most; a float would overflow after a thousand."""
+
+_CONGESTION = frozenset({HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE})
+
 
 @dataclass(frozen=True)
 class Retries:
@@ -85,7 +97,7 @@ class Retries:
 
     def wait(self, attempt: int) -> float:
         """Seconds before the attempt after the ``attempt``-th, unless the server names them."""
-        wait = self.first_wait_seconds * 2.0 ** (attempt - 1)
+        wait = self.first_wait_seconds * 2.0 ** min(attempt - 1, LONGEST_DOUBLING)
         wait = min(self.longest_wait_seconds, wait)
         return wait * random.uniform(0.5, 1.0)  # noqa: S311 - spreads load, guards nothing
 
@@ -174,7 +186,9 @@ class JsonService:
 
     ``largest_answer`` is in bytes. ``keep_alive`` reuses connections, which may close just as a
     request is sent: set False for requests that must not be sent twice. ``direct`` bypasses the
-    environment's proxies, for the operator's own services. Use it as an async context manager.
+    environment's proxies, for the operator's own services. With ``adapts``, fewer requests are in
+    flight while the server refuses for lack of capacity, which then costs time but no attempt. Use
+    it as an async context manager.
     """
 
     def __init__(
@@ -188,6 +202,7 @@ class JsonService:
         largest_answer: int | None = None,
         keep_alive: bool = True,
         direct: bool = False,
+        adapts: bool = False,
     ) -> None:
         self._url = URL(url)
         self._api_key = api_key
@@ -196,6 +211,7 @@ class JsonService:
         self._connections = connections
         self._largest_answer = largest_answer or LARGEST_ANSWER
         self._keep_alive = keep_alive
+        self._limit = AdaptiveLimit(connections) if adapts else None
         # The environment's proxy must not be used for loopback addresses.
         self._direct = direct or self._url.host in LOOPBACK
 
@@ -245,12 +261,14 @@ class JsonService:
 
     async def _retried(self, request: _Request, read: Callable[[bytes], Value]) -> Answer[Value]:
         deadline = time.monotonic() + self._retries.deadline_seconds
-        attempt = 1
+        attempt, refusals = 1, 0
         while True:
+            if self._limit is not None:
+                deadline += await self._limit.room()
             begun = time.monotonic()
             try:
                 limit = min(self._timeout, deadline - begun)
-                value = await self._attempt(request, read, limit)
+                value = await self._limited(request, read, limit)
                 return Answer(value, attempt, time.monotonic() - begun)
             except ServiceFailed as error:
                 error.attempts = attempt
@@ -259,11 +277,29 @@ class JsonService:
                 if wait is None:
                     wait = self._retries.wait(attempt)
                 left = deadline - time.monotonic()
-                spent = attempt >= self._retries.attempts or wait >= left
+                refusals += self._limit is not None and error.is_congestion
+                spent = attempt - refusals >= self._retries.attempts or wait >= left
                 if spent or not error.transient:
                     raise
             await asyncio.sleep(wait)
             attempt += 1
+
+    async def _limited(
+        self, request: _Request, read: Callable[[bytes], Value], seconds: float
+    ) -> Value:
+        if self._limit is None:
+            return await self._attempt(request, read, seconds)
+        begun = self._limit.begin()
+        try:
+            value = await self._attempt(request, read, seconds)
+        except ServiceFailed as error:
+            if error.is_congestion or error.kind is FailureKind.TIMED_OUT:
+                self._limit.congested(begun, error.retry_after)
+            raise
+        finally:
+            self._limit.end()
+        self._limit.succeeded()
+        return value
 
     async def _attempt(
         self, request: _Request, read: Callable[[bytes], Value], limit: float

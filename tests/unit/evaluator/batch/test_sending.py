@@ -94,3 +94,13 @@ def test_a_server_that_refuses_everything_fails_the_batch(tmp_path: Path) -> Non
         pytest.raises(JobFailed, match="wrong key"),
     ):
         send(tmp_path, server, range(40))
+
+
+def test_requests_outlast_a_storm_of_refusals_for_lack_of_capacity(tmp_path: Path) -> None:
+    busy = Reply(status=429, headers={"retry-after": "0"})
+
+    with ChatServer(lambda prompt, times: busy if times <= 20 else add(prompt, times)) as server:
+        result = send(tmp_path, server, range(6))
+
+        assert set(server.asked.values()) == {21}
+    assert result.counts.model_dump() == {"total": 6, "completed": 6, "failed": 0}
