@@ -1,14 +1,16 @@
-"""Prompt batches: a template over the records of a file, answered by remote endpoints.
+"""Prompt batches: a template over the records of a file, answered by endpoints or an own engine.
 
 ``temper batch`` writes a `PromptBatch` into the rows folder of its output and becomes the process
 that answers it.
 """
 
 from pathlib import Path
+from typing import Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from services.contracts.base import JsonObject
+from services.contracts.offline_engine import OfflineOptions
 
 MODULE = "services.evaluator.prompts"
 REQUESTED = "requested.json"
@@ -49,6 +51,18 @@ class PromptEndpoint(_Strict):
     api_key_variable: str | None = None
 
 
+class OwnEngine(_Strict):
+    """A model that vLLM runs for the batch, without a server: a folder, or a name on the hub.
+
+    ``devices`` are GPUs by index or UUID; without any, those with most free memory are taken.
+    """
+
+    model: str = Field(min_length=1)
+    runtimes: Path = Field(description="The folder of the installed runtimes.")
+    devices: list[str] = []
+    options: OfflineOptions = Field(default_factory=OfflineOptions)
+
+
 class Prompting(_Strict):
     """How a record becomes messages; see docs/prompt-batches.md."""
 
@@ -73,7 +87,8 @@ class PromptBatch(_Strict):
     records: Path
     output: Path
     prompting: Prompting
-    endpoints: list[PromptEndpoint] = Field(min_length=1)
+    endpoints: list[PromptEndpoint] = []
+    engine: OwnEngine | None = Field(default=None, description="In place of endpoints.")
     body: JsonObject = Field(description="Fields of every request beside model and messages.")
     parsing: Parsing | None = None
     concurrency: int = Field(default=CONCURRENCY, ge=1, le=4096)
@@ -81,3 +96,9 @@ class PromptBatch(_Strict):
     patience_seconds: float = Field(
         default=PATIENCE_SECONDS, gt=0, description="How long no endpoint may be reachable."
     )
+
+    @model_validator(mode="after")
+    def _one_answerer(self) -> Self:
+        if bool(self.endpoints) == (self.engine is not None):
+            raise ValueError("give either endpoints or an engine")
+        return self

@@ -1,4 +1,4 @@
-"""``temper batch``: a prompt template over the records of a file, asked of endpoints."""
+"""``temper batch``: a prompt template over the records of a file."""
 
 import json
 import os
@@ -10,6 +10,8 @@ from typing import Annotated, Any, NoReturn
 import typer
 from pydantic import ValidationError
 
+from services.contracts.base import JsonObject
+from services.contracts.offline_engine import OfflineOptions, OfflineSampling
 from services.contracts.prompt_batches import (
     CONCURRENCY,
     FORMATS,
@@ -21,14 +23,16 @@ from services.contracts.prompt_batches import (
     SYSTEM_TEXT,
     TEMPERATURE,
     TIMEOUT_SECONDS,
+    OwnEngine,
     Parsing,
     PromptBatch,
     PromptEndpoint,
     Prompting,
     rows_folder,
 )
+from temper.settings import load_settings
 
-app = typer.Typer(help="Ask endpoints a prompt for every record of a file.")
+app = typer.Typer(help="Ask a model a prompt for every record of a file.")
 
 KEY_VARIABLE = "OPENAI_API_KEY"
 
@@ -74,6 +78,20 @@ LabelPath = Annotated[
     str | None,
     typer.Option(metavar="PATH", help="Find JSON in answers; the prediction is at this path."),
 ]
+Local = Annotated[
+    bool,
+    typer.Option("--local", help="Run --model, a folder or a name on the hub, with vLLM here."),
+]
+EngineOptions = Annotated[
+    list[str] | None,
+    typer.Option("--engine", metavar="FIELD=JSON", help="A setting of the --local engine."),
+]
+Devices = Annotated[
+    str | None,
+    typer.Option(
+        metavar="GPU[,GPU]", help="GPUs of the --local engine, by index or UUID; else the freest."
+    ),
+]
 ReasoningEnds = Annotated[
     list[str] | None, typer.Option("--reasoning-end", help="Tag that ends a model's reasoning.")
 ]
@@ -82,8 +100,11 @@ ReasoningEnds = Annotated[
 @app.callback(invoke_without_command=True)
 def batch(
     context: typer.Context,
-    model: Annotated[str | None, typer.Option(help="The model of endpoints without one.")] = None,
+    model: Annotated[
+        str | None, typer.Option(help="The model of endpoints without one, or of --local.")
+    ] = None,
     base_url: BaseUrls = None,
+    local: Local = False,
     prompts: Prompts = None,
     template: TemplateFile = None,
     output: Target = None,
@@ -105,22 +126,31 @@ def batch(
         float, typer.Option(min=1, help="Seconds without any endpoint that end the batch.")
     ] = PATIENCE_SECONDS,
     api_key_env: KeyVariables = None,
+    engine: EngineOptions = None,
+    devices: Devices = None,
 ) -> None:
-    """Ask endpoints a prompt for every record of a file.
+    """Ask a model a prompt for every record of a file: at endpoints, or with vLLM on this machine.
 
     Runs in this process. Answers are kept beside the output as they come: the same command goes on
     where an interrupted one ended.
     """
     if context.invoked_subcommand is not None:
         return
-    if not base_url or prompts is None or template is None or output is None:
-        raise typer.BadParameter("--base-url, --prompts, --template and -o are required")
+    if prompts is None or template is None or output is None:
+        raise typer.BadParameter("--prompts, --template and -o are required")
+    if local is bool(base_url):
+        raise typer.BadParameter("give --base-url, or --model and --local")
+    if not local and (engine or devices):
+        raise typer.BadParameter("--engine and --devices need --local")
     for path in (prompts, output):
         if path.suffix.lower() not in FORMATS:
             raise typer.BadParameter(f"{path} is none of {', '.join(FORMATS)}")
     sampling: dict[str, Any] = {"temperature": temperature, "max_tokens": max_tokens}
     sampling |= {"top_p": top_p} if top_p is not None else {}
     sampling |= {"n": n} if n is not None else {}
+    fields = {**sampling, **dict(_field(each, "--body") for each in body or [])}
+    if local:
+        _check_sampling(fields)
     variables = dict(_pair(each, "--var") for each in var or [])
     if label_path is None and reasoning_end:
         raise typer.BadParameter("--reasoning-end needs --label-path")
@@ -133,8 +163,9 @@ def batch(
             system_text=system,
             template_as_system=template_as_system,
         ),
-        endpoints=_endpoints(base_url, model, api_key_env or []),
-        body={**sampling, **dict(_field(each) for each in body or [])},
+        endpoints=_endpoints(base_url or [], model, api_key_env or []),
+        engine=_engine(model, engine or [], devices) if local else None,
+        body=fields,
         parsing=Parsing(path=label_path, reasoning_ends=reasoning_end)
         if label_path is not None
         else None,
@@ -213,9 +244,37 @@ def _pair(text: str, option: str) -> tuple[str, str]:
     return name, value
 
 
-def _field(text: str) -> tuple[str, Any]:
-    name, value = _pair(text, "--body")
+def _field(text: str, option: str) -> tuple[str, Any]:
+    name, value = _pair(text, option)
     try:
         return name, json.loads(value)
     except ValueError as error:
-        raise typer.BadParameter(f"--body {name}: {value!r} is not JSON") from error
+        raise typer.BadParameter(f"{option} {name}: {value!r} is not JSON") from error
+
+
+def _engine(model: str | None, options: Sequence[str], devices: str | None) -> OwnEngine:
+    if not model:
+        raise typer.BadParameter("--local needs --model")
+    wanted = [each.strip() for each in devices.split(",")] if devices else []
+    fields = dict(_field(each, "--engine") for each in options)
+    if wanted:
+        fields.setdefault("tensor_parallel_size", len(wanted))
+    home = load_settings().home
+    runtimes = Path(os.environ.get("TEMPER_RUNTIMES") or home / "runtimes").expanduser()
+    try:
+        settings = OfflineOptions.model_validate(fields)
+    except ValidationError as error:
+        raise typer.BadParameter(f"--engine {_reason(error)}") from error
+    return OwnEngine(model=model, runtimes=runtimes.absolute(), devices=wanted, options=settings)
+
+
+def _check_sampling(body: JsonObject) -> None:
+    try:
+        OfflineSampling.model_validate(body)
+    except ValidationError as error:
+        raise typer.BadParameter(f"--body {_reason(error)}") from error
+
+
+def _reason(error: ValidationError) -> str:
+    first = error.errors()[0]
+    return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"

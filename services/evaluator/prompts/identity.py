@@ -49,13 +49,14 @@ def _check(folder: Path, identity: JsonObject) -> None:
 def _identity(batch: PromptBatch) -> JsonObject:
     """All that the answers depend on; where they come from and how fast may change."""
     prompting = batch.prompting
+    models = {endpoint.model for endpoint in batch.endpoints}
     return {
         "records": _digest(batch.records),
         "template": _digest(prompting.template),
         "variables": prompting.variables,
         "system message": [prompting.system_text, prompting.template_as_system],
         "body": batch.body,
-        "models": sorted({endpoint.model for endpoint in batch.endpoints}),
+        "models": [batch.engine.model] if batch.engine else sorted(models),
     }
 
 

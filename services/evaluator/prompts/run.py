@@ -11,6 +11,7 @@ from services.contracts.errors import InvalidRequest
 from services.contracts.prompt_batches import PromptBatch, PromptEndpoint
 from services.evaluator.failures import FailureWatch, RequestFailure, first_error
 from services.evaluator.prompts.endpoints import EndpointPool, Reply, Unanswered
+from services.evaluator.prompts.engine import OwnEngineAnswering
 from services.evaluator.prompts.outputs import write_rows
 from services.evaluator.prompts.parsing import Predictions
 from services.evaluator.prompts.records import read_prompt_records
@@ -39,7 +40,7 @@ class Answering:
         self._watch = FailureWatch(
             answered=rows.answered, unavailable_seconds=batch.patience_seconds
         )
-        self.status = StatusLine(rows, pool, to_ask)
+        self.status = StatusLine(rows, lambda: pool.in_flight, to_ask)
 
     async def run(self, records: Iterator[tuple[int, JsonObject]], concurrency: int) -> None:
         """Ask all records; raises `JobFailed` once further requests are pointless."""
@@ -127,7 +128,14 @@ async def answer(
     with PromptRows(folder, total) as rows:
         ended = rows.has_answer if failed_again else rows.is_settled
         to_ask = sum(not ended(index) for index in range(total))
-        if to_ask:
+        left = (
+            (index, record)
+            for index, record in enumerate(read_prompt_records(batch.records))
+            if not ended(index)
+        )
+        if to_ask and batch.engine is not None:
+            await OwnEngineAnswering(batch, template, rows, folder, to_ask).run(left)
+        elif to_ask:
             keys = _keys(batch, environment)
             async with EndpointPool(
                 batch.endpoints,
@@ -137,8 +145,6 @@ async def answer(
                 patience_seconds=batch.patience_seconds,
             ) as pool:
                 answering = Answering(batch, template, rows, pool, to_ask)
-                records = enumerate(read_prompt_records(batch.records))
-                left = (each for each in records if not ended(each[0]))
                 await answering.run(left, min(batch.concurrency, to_ask))
         return f"{_write(batch, rows)} -> {batch.output}"
 

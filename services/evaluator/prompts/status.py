@@ -3,9 +3,9 @@
 import asyncio
 import sys
 import time
+from collections.abc import Callable
 from typing import TextIO
 
-from services.evaluator.prompts.endpoints import EndpointPool
 from services.evaluator.prompts.rows import PromptRows
 
 TERMINAL_SECONDS = 0.5
@@ -16,10 +16,14 @@ class StatusLine:
     """Rewrites one line on a terminal; appends a line now and then elsewhere."""
 
     def __init__(
-        self, rows: PromptRows, pool: EndpointPool, to_ask: int, stream: TextIO = sys.stderr
+        self,
+        rows: PromptRows,
+        in_flight: Callable[[], int],
+        to_ask: int,
+        stream: TextIO = sys.stderr,
     ) -> None:
         self._rows = rows
-        self._pool = pool
+        self._in_flight = in_flight
         self._to_ask = to_ask
         self._stream = stream
         self._begun = time.monotonic()
@@ -54,5 +58,5 @@ class StatusLine:
             minutes, seconds = divmod(seconds, 60)
             hours, minutes = divmod(minutes, 60)
             parts.append(f"ETA {hours}:{minutes:02}:{seconds:02}")
-        parts += [f"{rows.failed:,} failed", f"{self._pool.in_flight} in flight"]
+        parts += [f"{rows.failed:,} failed", f"{self._in_flight()} in flight"]
         return " | ".join(parts)

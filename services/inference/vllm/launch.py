@@ -12,6 +12,7 @@ from pydantic import BaseModel, ValidationError
 
 from services.contracts.engine import LoraRank, VllmOptions
 from services.contracts.errors import InvalidRequest
+from services.contracts.offline_engine import MODULE, OfflineOptions
 from services.core.artifacts import LoraAdapter, ModelSource
 from services.core.process.runtimes import Accelerator, Runtime, child_environment
 from services.inference.token_engine.base import TOP_K_LIMIT
@@ -56,6 +57,14 @@ class ServerCommand:
     command: list[str]
     environment: dict[str, str] = field(repr=False)
     api_key: str = field(repr=False)
+
+
+@dataclass(frozen=True)
+class OfflineCommand:
+    """How to start an engine without a server."""
+
+    command: list[str]
+    environment: dict[str, str] = field(repr=False)
 
 
 class _AdapterConfig(BaseModel):
@@ -105,12 +114,40 @@ def plan_launch(
     return ServerCommand(command, child_environment(extra), key)
 
 
+def plan_offline(
+    runtime: Runtime,
+    model: ModelSource,
+    options: OfflineOptions,
+    *,
+    scratch: Path,
+    devices: Sequence[str],
+) -> OfflineCommand:
+    """Build the command of `services.contracts.offline_engine`'s program; see `plan_launch`."""
+    arguments = [f"--model={model.location}", *_model_arguments(model, options)]
+    arguments += ["--enable-prefix-caching", "--disable-log-stats"]
+    if options.disable_cascade_attn:
+        arguments += ["--disable-cascade-attn"]
+    extra = {"VLLM_NO_USAGE_STATS": "1", "NO_COLOR": "1", "TMPDIR": str(scratch)}
+    if runtime.accelerator == Accelerator.CPU:
+        _, hardware = _on_cpu(model, options)
+        extra |= _cpu_environment(options)
+    else:
+        _, hardware = _on_gpu(model, options, NO_ROUTES, len(devices))
+        extra |= {"CUDA_VISIBLE_DEVICES": ",".join(devices)}
+    command = [str(runtime.python), "-P", "-m", MODULE, *arguments, *hardware]
+    return OfflineCommand(command, child_environment(extra))
+
+
 def _common_arguments(
     model: ModelSource, served_name: str, options: VllmOptions, port: int
 ) -> list[str]:
     arguments = ["--host", HOST, "--port", str(port), f"--served-model-name={served_name}"]
-    arguments += ["--max-model-len", str(options.max_model_len or "auto")]
     arguments += ["--disable-uvicorn-access-log"]
+    return arguments + _model_arguments(model, options)
+
+
+def _model_arguments(model: ModelSource, options: VllmOptions) -> list[str]:
+    arguments = ["--max-model-len", str(options.max_model_len or "auto")]
     if options.max_num_seqs is not None:
         arguments += ["--max-num-seqs", str(options.max_num_seqs)]
     if model.revision is not None:
