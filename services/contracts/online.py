@@ -72,7 +72,7 @@ class DynamicSampling(Request):
     """Dynamic sampling (DAPO): groups whose rewards are all equal are replaced by new prompts."""
 
     max_batches: PositiveInt = Field(
-        default=10, description="BatchBuilder of prompts to draw for one step at most."
+        default=10, description="Batches of prompts to draw for one step at most."
     )
 
 
@@ -207,7 +207,8 @@ class PolicyLoss(Renamed):
     tis_cap: Annotated[Number, Field(gt=0.0)] | None = Field(
         default=2.0,
         description="Truncated importance sampling: cap of the weight p_trainer / p_sampler of "
-        "each token, with sequence ratios too; null: no correction.",
+        "each token; null: no correction. With sequence ratios the gradient of a sequence is "
+        "multiplied by the mean of its tokens' weights.",
     )
     entropy_bonus: Annotated[Number, Field(ge=0.0)] = 0.0
     kl: KlPenalty | None = None

@@ -1,4 +1,4 @@
-"""BatchBuilder and settings for the learner of online training; free of torch."""
+"""Batches and settings for the learner of online training; free of torch."""
 
 from pathlib import Path
 from typing import Any

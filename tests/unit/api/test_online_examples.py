@@ -5,9 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from services.api.examples import FINE_TUNING
 from services.api.fine_tuning.service import create_fine_tuning_job
 from services.api.settings import ApiSettings
 from services.contracts.fine_tuning import CreateFineTuningJob
+from services.contracts.online import Aggregation, ReinforcementHyperparameters
 from services.core.artifacts import SourceFile
 from services.core.db.engine import Database
 from services.core.db.tables import FileRow, ModelRow
@@ -61,3 +63,27 @@ def test_every_example_is_accepted_with_valid_prompts(
 
 def test_every_method_has_an_example() -> None:
     assert {path.stem for path in FILES} == {"distillation", "ppo", "retool", "search_r1"}
+
+
+def test_examples_that_say_dapo_have_each_of_its_techniques() -> None:
+    """Yu et al. 2025, arXiv:2503.14476."""
+    named = [
+        CreateFineTuningJob.model_validate(example["value"])
+        for example in FINE_TUNING.values()
+        if "DAPO" in example["summary"]
+    ]
+    for path in FILES:
+        request = read_job_file(path, path.parent).request
+        if "DAPO" in path.read_text() and isinstance(request, CreateFineTuningJob):
+            named.append(request)
+
+    assert len(named) == 2
+    for request in named:
+        assert request.method is not None
+        settings = online_method(request.method).hyperparameters
+        assert isinstance(settings, ReinforcementHyperparameters)
+        assert (settings.loss.clip_low, settings.loss.clip_high) == (0.2, 0.28)
+        assert settings.loss.aggregation is Aggregation.MEAN_OF_TOKENS
+        assert settings.loss.kl is None
+        assert settings.dynamic_sampling is not None
+        assert settings.overlong is not None

@@ -11,6 +11,7 @@ from services.trainer.rl.losses import (
     generalized_jsd,
     importance_ratios,
     k3,
+    tis_weights,
     value_loss,
     with_remainder,
 )
@@ -35,6 +36,22 @@ def test_policy_loss_gradient(level: RatioLevel, clipping: Clipping) -> None:
         return (WEIGHTS * clipped_surrogate_loss(ratios, ADVANTAGES, clipping).losses).sum()
 
     assert torch.autograd.gradcheck(loss, (drawn(6),))
+
+
+def test_sequence_ratio_gradient_is_scaled_by_the_mean_token_correction() -> None:
+    log_probs, sampler = drawn(6), drawn(6, seed=2).detach()
+    means = torch.full((6,), 1 / 6, dtype=torch.float64)  # two sequences of three tokens
+
+    def gradient(corrections: Tensor) -> Tensor:
+        ratios = importance_ratios(log_probs, log_probs.detach(), SEQUENCE_OF, RatioLevel.SEQUENCE)
+        losses = clipped_surrogate_loss(ratios, ADVANTAGES, Clipping(0.2, 0.28)).losses
+        return torch.autograd.grad((means * corrections * losses).sum(), log_probs)[0]
+
+    corrections = tis_weights(log_probs, sampler, cap=2.0)
+    gspo = gradient(torch.ones(6, dtype=torch.float64))
+    mean_of_sequence = corrections.view(2, 3).mean(1).repeat_interleave(3)
+    assert not torch.allclose(corrections, mean_of_sequence)
+    torch.testing.assert_close(gradient(corrections), gspo * mean_of_sequence)
 
 
 def test_k3_gradient() -> None:
