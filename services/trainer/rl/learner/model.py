@@ -86,6 +86,18 @@ class LanguageModel(nn.Module):  # type: ignore[misc]
         return tuple(torch.cat(tensors) for tensors in zip(*parts, strict=True))
 
 
+class Float32Linear(nn.Linear):  # type: ignore[misc]
+    """A linear layer that computes in float32, whatever the dtype of its weights and inputs.
+
+    In bfloat16, logits between 16 and 32 would be multiples of 1/8.
+    """
+
+    def forward(self, states: Tensor) -> Tensor:
+        bias = None if self.bias is None else self.bias.float()
+        with torch.autocast(states.device.type, enabled=False):
+            return nn.functional.linear(states.float(), self.weight.float(), bias)
+
+
 def last_states(trunk: Any, token_ids: Tensor) -> Tensor:
     """Last hidden states of a model without its head, flattened: (b * n, h)."""
     return trunk(input_ids=token_ids, use_cache=False).last_hidden_state.flatten(0, 1)
@@ -219,9 +231,13 @@ def lora_config(settings: LoraSettings) -> LoraConfig:
 
 
 def _load(folder: Path, dtype: torch.dtype) -> Any:
-    return AutoModelForCausalLM.from_pretrained(
+    model = AutoModelForCausalLM.from_pretrained(
         str(folder), dtype=dtype, trust_remote_code=False, local_files_only=True
     )
+    head = model.get_output_embeddings()
+    if type(head) is nn.Linear:
+        head.__class__ = Float32Linear  # keeps its parameters, their names, and what ties them
+    return model
 
 
 def _merged(model: Any, adapter: Path | None) -> Any:
