@@ -251,10 +251,11 @@ class CreateFineTuningJob(JobRequest):
 
 
 class MemoryEstimate(Resource):
-    """What offline training needs on each GPU, in gigabytes of 1e9 bytes.
+    """What training needs on each GPU, in gigabytes of 1e9 bytes.
 
     ``needed_gb`` is 1.2 times ``base_gb`` (weights, gradients, optimizer) plus ``activations_gb``.
-    It ``fits`` up to nine tenths of ``card_gb``, the largest GPU when the job was created.
+    It ``fits`` up to nine tenths of ``card_gb``, the largest GPU when the job was created; an
+    online method's learner beside a colocated engine, up to what the engine leaves.
     """
 
     parameters: int

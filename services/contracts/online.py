@@ -101,10 +101,16 @@ class OptimizerSettings(Request):
     adam_beta2: Fraction = 0.95
     max_grad_norm: Annotated[Number, Field(gt=0.0)] = 1.0
     warmup_steps: Annotated[StrictInt, Field(ge=0, le=10**9)] = 0
-    micro_batch_tokens: Tokens = Field(
-        default=16_384, description="Tokens of one forward pass, including padding."
+    micro_batch_tokens: Tokens | None = Field(
+        default=None,
+        description="Tokens of one forward pass, including padding; null: what the GPU's memory "
+        "allows, at most 16,384.",
     )
-    gradient_checkpointing: StrictBool = False
+    gradient_checkpointing: StrictBool | None = Field(
+        default=None,
+        description="Recompute activations in the backward pass; null: only where the GPU's "
+        "memory requires it.",
+    )
     dtype: Literal["auto", "float32", "bfloat16"] = Field(
         default="auto", description="Of the forward pass; auto: bfloat16 where the GPU supports it."
     )
@@ -112,6 +118,11 @@ class OptimizerSettings(Request):
         default="ddp",
         description="How several trainer processes share the model. deepspeed (ZeRO) clips one "
         "gradient norm over policy and critic.",
+    )
+    optimizer_on_host: StrictBool = Field(
+        default=False,
+        description="Keep the optimizer's states in host memory: slower steps, less GPU memory. "
+        "With the strategies ddp and deepspeed.",
     )
     zero_stage: Literal[1, 2, 3] | None = Field(
         default=None,
@@ -123,6 +134,8 @@ class OptimizerSettings(Request):
     def _check_stage(self) -> Self:
         if self.zero_stage is not None and self.strategy != "deepspeed":
             raise ValueError("zero_stage requires the strategy deepspeed")
+        if self.optimizer_on_host and self.strategy == "fsdp":
+            raise ValueError("optimizer_on_host requires the strategy ddp or deepspeed")
         return self
 
 
@@ -151,6 +164,16 @@ class OnlinePlacement(Request):
     sleep: StrictBool = Field(
         default=False, description="A colocated engine releases its memory during updates."
     )
+
+    def splits(self, gpus: int) -> bool:
+        """Whether engine and trainer have GPUs of their own, of ``gpus``."""
+        if self.mode is PlacementMode.AUTO:
+            return gpus > 1
+        return self.mode is PlacementMode.SPLIT
+
+    def learner_gpus(self, gpus: int) -> int:
+        """The GPUs of the learner, of ``gpus``."""
+        return (self.trainer_gpus or gpus // 2) if self.splits(gpus) else gpus
 
 
 class OnlineSettings(Renamed):

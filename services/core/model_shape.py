@@ -3,8 +3,10 @@
 Names say nothing reliable about sizes, and weights may not be downloaded yet.
 """
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 _UNGATED = frozenset(
@@ -49,6 +51,15 @@ class ModelShape:
         """All weights; biases are left out."""
         norms = (2 * self.layers + 1) * self.hidden
         return self.embeddings + norms + sum(module.parameters for module in self.modules)
+
+
+def read_shape(folder: Path) -> ModelShape | None:
+    """The shape of the model in a folder; None when its configuration cannot be read."""
+    try:
+        config = json.loads((folder / "config.json").read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return None
+    return model_shape(config) if isinstance(config, dict) else None
 
 
 def model_shape(config: Mapping[str, Any]) -> ModelShape | None:

@@ -1,4 +1,4 @@
-"""How much memory of a GPU offline training takes, estimated before anything is started.
+"""How much memory of a GPU training takes, estimated before anything is started.
 
 Bytes per weight: 18 for one that is trained with Adam in mixed precision (weight, gradient, master
 copy and two moments), 2 for a frozen one in bfloat16, 0.5 for a frozen one in four bits. Data
@@ -49,18 +49,26 @@ class Load:
     copies: int = 0
     tokens: int = 0
     checkpointing: bool = True
+    other_bytes: float = 0.0
+    logits_bytes: float = 0.0
 
 
-def estimate(shape: ModelShape, load: Load, card_bytes: int | None = None) -> MemoryEstimate:
-    """The estimate for one GPU, in gigabytes of 1e9 bytes; whether it fits into ``card_bytes``.
+def estimate(
+    shape: ModelShape, load: Load, card_bytes: int | None = None, usable: float = USABLE
+) -> MemoryEstimate:
+    """The estimate for one GPU, in gigabytes of 1e9 bytes; whether it fits into the share
+    ``usable`` of ``card_bytes``.
 
-    ``copies`` are frozen models beside the policy: the reference of a preference method.
+    ``copies`` are frozen models of the policy's shape beside it, such as the reference of a
+    preference method; ``other_bytes`` are those of other shapes.
     """
     trained = load.trained_bytes * load.trained
     frozen = 0.0 if load.trained == load.parameters else load.frozen_bytes * load.parameters
-    base = (trained + frozen + FROZEN_BYTES * load.parameters * load.copies) / 1e9
+    copied = FROZEN_BYTES * load.parameters * load.copies + load.other_bytes
+    base = (trained + frozen + copied) / 1e9
     activations = load.tokens * shape.hidden * shape.layers * ACTIVATION_BYTES / 1e9
     activations *= CHECKPOINTED if load.checkpointing else 1.0
+    activations += load.logits_bytes / 1e9
     needed = BASE_MARGIN * base + activations
     return MemoryEstimate(
         parameters=load.parameters,
@@ -69,7 +77,7 @@ def estimate(shape: ModelShape, load: Load, card_bytes: int | None = None) -> Me
         activations_gb=round(activations, 3),
         needed_gb=round(needed, 3),
         card_gb=None if card_bytes is None else round(card_bytes / 1e9, 3),
-        fits=None if card_bytes is None else needed <= USABLE * card_bytes / 1e9,
+        fits=None if card_bytes is None else needed <= usable * card_bytes / 1e9,
     )
 
 
@@ -110,7 +118,12 @@ def trained_parameters(shape: ModelShape, settings: OfflineHyperparameters) -> i
         inside = shape.parameters - shape.embeddings
         return inside * min(layers, shape.layers) // shape.layers
     rank = _positive(settings.llamafactory.get("lora_rank")) or settings.lora.rank
-    targets = _targets(shape, settings.lora.target_modules)
+    return lora_parameters(shape, rank, settings.lora.target_modules)
+
+
+def lora_parameters(shape: ModelShape, rank: int, target_modules: list[str] | None) -> int:
+    """The weights of an adapter of the named modules; of all where a name is not known."""
+    targets = _targets(shape, target_modules)
     return sum(rank * (each.inputs + each.outputs) * each.count for each in targets)
 
 

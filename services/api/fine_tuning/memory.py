@@ -1,62 +1,101 @@
 """The memory estimate of a fine-tuning request: shown in the job, and a reason to refuse it."""
 
-import json
-from pathlib import Path
-
 from sqlalchemy.orm import Session
 
 from services.api.settings import ApiSettings
 from services.contracts.errors import InvalidRequest, NotFound
 from services.contracts.failures import FailureCode, hint_of
 from services.contracts.fine_tuning import CreateFineTuningJob, MemoryEstimate
+from services.contracts.online import DistillationMethod, TeacherModel
 from services.core.artifacts import Artifacts
 from services.core.jobs.queues import TRAINING
 from services.core.jobs.workers import largest_gpu
-from services.core.model_shape import ModelShape, model_shape
-from services.core.registry import resolve_model
-from services.core.training_memory import estimate, load_of
+from services.core.model_shape import ModelShape, read_shape
+from services.core.online_memory import Online, estimate_learner, learner_load, learner_share
+from services.core.registry import ResolvedModel, resolve_model
+from services.core.training_memory import USABLE, estimate, load_of
 
 
 def estimate_memory(
     session: Session, request: CreateFineTuningJob, settings: ApiSettings
 ) -> MemoryEstimate | None:
-    """Estimate what an offline method needs on each GPU.
+    """Estimate what training needs on each GPU; online, what the learner needs.
 
-    None for online methods, for models whose config.json is not here yet or not understood, and
-    for jobs on CPU slots. Raises `InvalidRequest` when no GPU of a running worker is large enough.
+    None for models whose config.json is not here yet or not understood, and for jobs on CPU slots.
+    Raises `InvalidRequest` when no GPU of a running worker is large enough.
     """
-    offline = None if request.method is None else request.method.offline
     card = largest_gpu(session, TRAINING.work)
-    if offline is None or request.gpus == 0 or (request.gpus is None and card is None):
+    method = request.method
+    if method is None or request.gpus == 0 or (request.gpus is None and card is None):
         return None
-    shape = _shape(session, request.model, settings)
-    if shape is None:
+    resolved = _resolved(session, request.model, settings)
+    shape = _shape(resolved)
+    if resolved is None or shape is None:
         return None
-    found = estimate(shape, load_of(shape, offline, request.gpus or 1), card)
+    gpus = request.gpus or 1
+    if method.online is None:
+        offline = method.offline
+        if offline is None:
+            return None
+        found, usable = estimate(shape, load_of(shape, offline, gpus), card), USABLE
+    else:
+        teacher = _teacher(session, method.online, settings)
+        adapter = resolved.adapter is not None
+        found, usable = _of_learner(shape, method.online, gpus, card, teacher, adapter=adapter)
     if found.fits is False:
-        raise InvalidRequest(
-            f"training needs about {found.needed_gb:.1f} GB on each GPU "
-            f"({found.base_gb:.1f} GB for weights and optimizer with a margin of a fifth, "
-            f"{found.activations_gb:.1f} GB for activations); the largest GPU has "
-            f"{found.card_gb:.1f} GB. {hint_of(FailureCode.INSUFFICIENT_MEMORY)}",
-            param="model",
-            code=FailureCode.INSUFFICIENT_MEMORY,
-        )
+        raise _too_large(found, usable)
     return found
 
 
-def _shape(session: Session, model: str, settings: ApiSettings) -> ModelShape | None:
+def _of_learner(
+    shape: ModelShape,
+    online: Online,
+    gpus: int,
+    card: int | None,
+    teacher: ModelShape | None,
+    *,
+    adapter: bool,
+) -> tuple[MemoryEstimate, float]:
+    """The learner's estimate, and the share of a GPU that it may fill."""
+    settings = online.hyperparameters
+    placement = settings.placement
+    devices = max(1, placement.learner_gpus(gpus))
+    load = learner_load(shape, online, devices=devices, continues_adapter=adapter, teacher=teacher)
+    share = learner_share(placement, colocated=not placement.splits(gpus))
+    return estimate_learner(load, settings.optimizer, share, card), share.updating
+
+
+def _too_large(found: MemoryEstimate, usable: float) -> InvalidRequest:
+    card = found.card_gb or 0.0
+    left = "" if usable == USABLE else f", of which its engine leaves {usable * card:.1f} GB"
+    return InvalidRequest(
+        f"training needs about {found.needed_gb:.1f} GB on each GPU "
+        f"({found.base_gb:.1f} GB for weights and optimizer with a margin of a fifth, "
+        f"{found.activations_gb:.1f} GB for activations); the largest GPU has "
+        f"{card:.1f} GB{left}. {hint_of(FailureCode.INSUFFICIENT_MEMORY)}",
+        param="model",
+        code=FailureCode.INSUFFICIENT_MEMORY,
+    )
+
+
+def _teacher(session: Session, online: Online, settings: ApiSettings) -> ModelShape | None:
+    """The shape of a local teacher, which the learner loads beside the policy."""
+    if not isinstance(online, DistillationMethod):
+        return None
+    teacher = online.hyperparameters.teacher
+    if not isinstance(teacher, TeacherModel):
+        return None
+    return _shape(_resolved(session, teacher.model, settings))
+
+
+def _resolved(session: Session, model: str, settings: ApiSettings) -> ResolvedModel | None:
     try:
-        resolved = resolve_model(session, model, settings.models_folder, Artifacts(settings.home))
+        return resolve_model(session, model, settings.models_folder, Artifacts(settings.home))
     except (InvalidRequest, NotFound):
         return None  # the job will say what is missing
-    return None if resolved.weights.path is None else read_shape(resolved.weights.path)
 
 
-def read_shape(folder: Path) -> ModelShape | None:
-    """The shape of the model in a folder; None when its configuration cannot be read."""
-    try:
-        config = json.loads((folder / "config.json").read_bytes())
-    except (OSError, ValueError, RecursionError):
+def _shape(model: ResolvedModel | None) -> ModelShape | None:
+    if model is None or model.weights.path is None:
         return None
-    return model_shape(config) if isinstance(config, dict) else None
+    return read_shape(model.weights.path)

@@ -23,7 +23,7 @@ from services.trainer.rl.checkpoints import Checkpoint, Checkpoints, Position, t
 from services.trainer.rl.evaluation import DivergenceEvaluation, Evaluation
 from services.trainer.rl.groups import BatchBuilder, Group, Source, group_config, restored_groups
 from services.trainer.rl.learner.client import LearnerClient
-from services.trainer.rl.learner.protocol import LearnerSpec
+from services.trainer.rl.learner.protocol import ColocatedEngine, LearnerSpec
 from services.trainer.rl.loop import Training
 from services.trainer.rl.policy_server import PolicyEngine
 from services.trainer.rl.policy_server.placement import Devices, divide, engine_options
@@ -79,7 +79,7 @@ async def open_training(
         log = stack.enter_context(IndexedLog(job_dir, keep=position.trajectories))
         await check_tools_respond(settings.tools, toolbox)
         reporter.phase("loading_model")
-        asked = _learner_spec(spec, checkpoint, budget)
+        asked = _learner_spec(spec, checkpoint, budget, devices)
         learner = await stack.enter_async_context(
             LearnerClient(spec.training.python, asked, job_dir, devices.trainer)
         )
@@ -143,7 +143,12 @@ def _position(checkpoint: Checkpoint | None, job_dir: Path, reporter: Reporter) 
     return position
 
 
-def _learner_spec(spec: OnlineSpec, checkpoint: Checkpoint | None, budget: int) -> LearnerSpec:
+def _learner_spec(
+    spec: OnlineSpec, checkpoint: Checkpoint | None, budget: int, devices: Devices
+) -> LearnerSpec:
+    engine = None
+    if devices.engine_memory is not None:
+        engine = ColocatedEngine(memory=devices.engine_memory, sleeps=devices.sleep)
     return LearnerSpec(
         model=spec.model,
         adapter=spec.adapter,
@@ -152,7 +157,9 @@ def _learner_spec(spec: OnlineSpec, checkpoint: Checkpoint | None, budget: int) 
         socket=Path(),  # set by the learner's client
         seed=spec.seed,
         method=spec.method,
+        colocated=colocated,
         max_response_length=budget,
+        engine=engine,
     )
 
 

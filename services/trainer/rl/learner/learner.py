@@ -15,6 +15,8 @@ from services.contracts.online import (
     PpoHyperparameters,
 )
 from services.trainer.rl.batch import Batch
+from services.trainer.rl.learner.card_memory import CardMemory
+from services.trainer.rl.learner.device_memory import DeviceMemory, micro_batching
 from services.trainer.rl.learner.distillation import (
     Distillation,
     LocalTeacher,
@@ -70,6 +72,7 @@ class Learner:
         optimizer_settings = settings.optimizer
         self._spec = spec
         self._processes = processes
+        self._memory = CardMemory(processes.device, spec.engine)
         self._plain = load_learner_model(spec, bf16=processes.computes_in_bf16)
         self.trainable_parameters = sum(
             each.numel() for each in self._plain.parameters() if each.requires_grad
@@ -81,13 +84,14 @@ class Learner:
         )
         if spec.checkpoint is not None:
             restore_state(spec.checkpoint / TRAINER, self._plain, processes.strategy)
-        self._scorer = BatchScorer(self._model, processes, optimizer_settings.micro_batch_tokens)
+        self._scorer = BatchScorer(self._model, processes, batching.tokens)
         self.updater = Updater(
             self._model,
             optimizer,
-            build_objective(spec, self._model, self._plain, processes),
+            build_objective(spec, self._scorer, self._model, self._plain, processes),
             processes,
-            optimizer_settings,
+            warmup_steps=optimizer_settings.warmup_steps,
+            micro_batch_tokens=batching.tokens,
             seed=spec.seed,
             max_response_length=spec.max_response_length,
         )
@@ -104,9 +108,8 @@ class Learner:
         log_probs: list[list[float]] = []
         match request:
             case Update(step=step, batch=path):
-                metrics = self.updater.update(TrainedTokens.of(Batch.load(path)), step)
-                if self._spec.settings.placement.sleep:
-                    torch.cuda.empty_cache()  # the engine wakes next, and needs the memory
+                with self._memory.update():
+                    metrics = self.updater.update(TrainedTokens.of(Batch.load(path)), step)
             case Measure(batch=path):
                 metrics = self.updater.measure(TrainedTokens.of(Batch.load(path)))
             case Probe(token_ids=token_ids):
@@ -170,25 +173,27 @@ def build_optimizer(
 
 
 def build_objective(
-    spec: LearnerSpec, model: Any, plain: LanguageModel, processes: ProcessGroup
+    spec: LearnerSpec,
+    scorer: BatchScorer,
+    model: Any,
+    plain: LanguageModel,
+    processes: ProcessGroup,
 ) -> Objective:
     """The objective of the spec's method, with the frozen models that it needs.
 
-    ``model`` is the wrapped model, ``plain`` the one inside.
+    ``model`` is the wrapped model, ``plain`` the one inside, ``scorer`` scores with it.
     """
     settings = spec.settings
     bf16 = processes.computes_in_bf16
-    limit = settings.optimizer.micro_batch_tokens
     if isinstance(settings, DistillationHyperparameters):
         return Distillation(model, _teacher(spec, settings, processes), settings.beta)
-    scorer = BatchScorer(model, processes, limit)
     reference = None
     if settings.loss.kl is not None:
         if settings.optimizer.training_type is TrainingType.LORA and spec.adapter is None:
             reference = Reference(scorer, plain.model)
         else:
             copy = processes.prepare_frozen(load_frozen(spec.model, spec.adapter, bf16=bf16))
-            reference = Reference(BatchScorer(copy, processes, limit))
+            reference = Reference(BatchScorer(copy, processes, scorer.limit))
     return PolicyGradient(settings, model, scorer, reference)
 
 

@@ -165,7 +165,7 @@ class BatchScorer:
         """``limit`` bounds the tokens of a forward pass."""
         self._model = model
         self._processes = processes
-        self._limit = limit
+        self.limit = limit
 
     @property
     def device(self) -> torch.device:
@@ -179,7 +179,7 @@ class BatchScorer:
         own = micro_batches(
             tokens,
             range(len(tokens.sequences)),
-            limit=self._limit,
+            limit=self.limit,
             rank=processes.rank,
             processes=processes.world_size,
             device=processes.device,

@@ -160,8 +160,11 @@ class ValueModel(nn.Module):  # type: ignore[misc]
         return self.head(states[positions].float())[:, 0].float()
 
 
-def load_learner_model(spec: LearnerSpec, *, bf16: bool) -> LanguageModel:
-    """The policy with its critic, on the CPU; ``bf16``: forward passes use bfloat16.
+def load_learner_model(
+    spec: LearnerSpec, *, bf16: bool, checkpointing: bool = False
+) -> LanguageModel:
+    """The policy with its critic, on the CPU; ``bf16``: forward passes use bfloat16;
+    ``checkpointing``: activations are recomputed in the backward pass.
 
     Trained weights are float32; a frozen base under an adapter is bfloat16 with ``bf16``.
     """
@@ -170,6 +173,9 @@ def load_learner_model(spec: LearnerSpec, *, bf16: bool) -> LanguageModel:
     critic = None
     if isinstance(settings, PpoHyperparameters):
         critic = _load_critic(spec, settings, policy, bf16=bf16)
+    if checkpointing:
+        for trained in filter(None, (policy, critic and critic.trunk)):
+            trained.gradient_checkpointing_enable({"use_reentrant": False})
     model = LanguageModel(policy, critic, bf16=bf16)
     check_head(model)
     return model
@@ -202,8 +208,6 @@ def _load_policy(spec: LearnerSpec, settings: OptimizerSettings, *, bf16: bool) 
             model = PeftModel.from_pretrained(model, str(spec.adapter), is_trainable=True)
         else:
             model = get_peft_model(model, lora_config(settings.lora))
-    if settings.gradient_checkpointing:
-        model.gradient_checkpointing_enable({"use_reentrant": False})
     return model
 
 

@@ -114,11 +114,19 @@ ANSWER: TypeAdapter[Answer] = TypeAdapter(Answer)
 SPEC = "learner.json"
 
 
+class ColocatedEngine(_Message):
+    """An engine on the learner's GPUs: the fraction of their memory that it takes, and whether it
+    releases it during updates."""
+
+    memory: float
+    sleeps: bool = False
+
+
 class LearnerSpec(BaseModel):
     """The models, the method's settings, and the coordinator's socket.
 
     ``checkpoint``, a folder that an earlier learner saved, overrides ``model`` and ``adapter``.
-    ``teacher`` is the local teacher of a distillation.
+    ``teacher`` is the local teacher of a distillation. ``colocated``: an engine shares the GPUs.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -130,7 +138,9 @@ class LearnerSpec(BaseModel):
     socket: Path
     seed: int
     method: Method
+    colocated: bool = False
     max_response_length: int = Field(description="The response budget, for Dr.GRPO's norm.")
+    engine: ColocatedEngine | None = None
 
     @property
     def settings(

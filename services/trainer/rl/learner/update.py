@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from services.contracts.online import Aggregation, OptimizerSettings
+from services.contracts.online import Aggregation
 from services.trainer.rl.learner.micro_batches import MicroBatch, TrainedTokens, micro_batches
 from services.trainer.rl.learner.parallel import ProcessGroup
 from services.trainer.rl.losses import token_weights
@@ -114,8 +114,9 @@ class Updater:
         optimizer: Any,
         objective: Objective,
         processes: ProcessGroup,
-        settings: OptimizerSettings,
         *,
+        warmup_steps: int,
+        micro_batch_tokens: int,
         seed: int,
         max_response_length: int,
     ) -> None:
@@ -123,7 +124,8 @@ class Updater:
         self._optimizer = optimizer
         self._objective = objective
         self._processes = processes
-        self._settings = settings
+        self._warmup_steps = warmup_steps
+        self._micro_batch_tokens = micro_batch_tokens
         self._seed = seed
         self._max_response_length = max_response_length
 
@@ -135,7 +137,7 @@ class Updater:
         began = time.perf_counter()
         entropy = np.random.SeedSequence([self._seed, step, self._processes.rank])
         torch.manual_seed(int(entropy.generate_state(1, np.uint64)[0] >> 1))
-        set_learning_rates(self._optimizer, step, self._settings.warmup_steps)
+        set_learning_rates(self._optimizer, step, self._warmup_steps)
         metrics: dict[str, float] = {}
         loss = self._objective.begin(tokens, metrics)
         scored = time.perf_counter()
@@ -203,7 +205,7 @@ class Updater:
         return micro_batches(
             tokens,
             chosen,
-            limit=self._settings.micro_batch_tokens,
+            limit=self._micro_batch_tokens,
             rank=self._processes.rank,
             processes=self._processes.world_size,
             device=self._processes.device,
