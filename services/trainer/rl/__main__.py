@@ -27,8 +27,9 @@ from services.trainer.model_files import name_base
 from services.trainer.rl.checkpoints import Position, strip_checkpoints
 from services.trainer.rl.learner.client import LearnerFailed
 from services.trainer.rl.loop import Training
-from services.trainer.rl.setup import OUTPUT, WEIGHTS, OpenTraining, open_training
+from services.trainer.rl.setup import OUTPUT, OpenTraining, open_training
 from services.trainer.rl.spec import SPEC, OnlineSpec, OnlineTask, online_method
+from services.trainer.rl.weight_folder import WEIGHTS
 from services.trainer.step_metrics import write_step_metrics
 
 MODEL = f"{OUTPUT}/model"

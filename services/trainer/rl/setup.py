@@ -38,10 +38,10 @@ from services.trainer.rl.spec import (
     pass_threshold,
     response_budget,
 )
+from services.trainer.rl.weight_folder import weight_folder
 from services.trainer.rl.weight_sync import PROBE_TOKENS, PROBES, WeightSync
 
 OUTPUT = "output"
-WEIGHTS = "weights"
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,8 @@ async def open_training(
             LearnerClient(spec.training.python, asked, job_dir, devices.trainer)
         )
         reporter.phase("starting_engine")
-        sync = WeightSync(learner, job_dir / WEIGHTS)
+        published = stack.enter_context(weight_folder(job_dir, spec.model))
+        sync = WeightSync(learner, published)
         engine = await stack.enter_async_context(
             await build_policy_engine(
                 spec, online, devices, sync, position.version, job_dir, reporter
@@ -157,7 +158,6 @@ def _learner_spec(
         socket=Path(),  # set by the learner's client
         seed=spec.seed,
         method=spec.method,
-        colocated=colocated,
         max_response_length=budget,
         engine=engine,
     )

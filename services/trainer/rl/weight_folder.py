@@ -1,0 +1,87 @@
+"""The folder that weights pass through on their way from the learner to the engine."""
+
+import fcntl
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from services.trainer.rl.weight_sync import KEPT
+
+WEIGHTS = "weights"
+SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - in a private folder
+PREFIX = "temper-weights-"
+_LOCK = "lock"
+MEMORY_SHARE = 0.5
+"""Of the memory that the host has left: learner and engine need the rest."""
+_AVAILABLE = "MemAvailable:"
+
+
+@contextmanager
+def weight_folder(
+    job_dir: Path, model: Path, shared: Path = SHARED_MEMORY, available: int | None = None
+) -> Iterator[Path]:
+    """A folder for the published versions of ``model``'s weights.
+
+    It is in the host's memory where all versions that exist at once have room, so that a weight
+    sync waits for no disk; otherwise it is in ``job_dir``. ``available`` is the host's free memory
+    in bytes, by default as the kernel says. What killed trainings left in memory is removed.
+    """
+    if shared.is_dir():
+        _remove_abandoned(shared)
+    needed = (KEPT + 1) * weight_bytes(model)
+    if needed > _room(shared, available_memory() if available is None else available):
+        yield job_dir / WEIGHTS
+        return
+    new = Path(tempfile.mkdtemp(prefix=f".{PREFIX}", dir=shared))
+    folder = shared / new.name.removeprefix(".")
+    lock = os.open(new / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        new.rename(folder)  # locked before another training sees it
+        yield folder / WEIGHTS
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        os.close(lock)
+
+
+def weight_bytes(model: Path) -> int:
+    """The size of a model's weights on disk."""
+    return sum(path.stat().st_size for path in model.glob("*.safetensors"))
+
+
+def available_memory(meminfo: Path = Path("/proc/meminfo")) -> int:
+    """The memory in bytes that the kernel can give without swapping; 0 if it does not say."""
+    try:
+        lines = meminfo.read_text().splitlines()
+    except OSError:
+        return 0
+    found = [line.split()[1] for line in lines if line.startswith(_AVAILABLE)]
+    return int(found[0]) * 1024 if found else 0
+
+
+def _room(shared: Path, available: int) -> int:
+    """How many bytes of weights may be put into shared memory."""
+    if not os.access(shared, os.W_OK):
+        return -1
+    return min(shutil.disk_usage(shared).free, int(MEMORY_SHARE * available))
+
+
+def _remove_abandoned(shared: Path) -> None:
+    """Remove this user's folders whose lock nobody holds: their training was killed."""
+    for folder in shared.glob(f"{PREFIX}*"):
+        if folder.is_symlink() or folder.stat().st_uid != os.getuid():
+            continue
+        try:
+            lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+        except OSError:
+            continue
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(folder, ignore_errors=True)
+        except BlockingIOError:
+            continue
+        finally:
+            os.close(lock)
