@@ -186,13 +186,13 @@ def _has_reference(online: Online) -> bool:
 
 def _held(settings: OptimizerSettings, devices: int) -> tuple[float, float]:
     """Bytes of a trained weight on one GPU, and the share of all weights that is there."""
-    moments = MOMENT_BYTES if settings.optimizer_on_host else 0.0
+    moments = MOMENT_BYTES if settings.offload else 0.0
     if devices == 1 or settings.strategy == "ddp":
         return TRAINED_BYTES - moments + (BUCKET_BYTES if devices > 1 else 0.0), 1.0
     if settings.strategy == "fsdp":
         return TRAINED_BYTES / devices, 1 / devices
     weights, gradients = ZERO_WEIGHT_BYTES, ZERO_GRADIENT_BYTES
-    optimizer = 0.0 if settings.optimizer_on_host else TRAINED_BYTES - weights - gradients
+    optimizer = 0.0 if settings.offload else TRAINED_BYTES - weights - gradients
     match settings.zero_stage:
         case 1:
             return weights + gradients + optimizer / devices, 1.0

@@ -18,7 +18,7 @@ def learner_spec(model: Path, method: str, folder: Path, **settings: Any) -> Lea
     """A spec with the hyperparameters ``settings`` of a method; those of the optimizer too."""
     names = (
         *("learning_rate", "micro_batch_tokens", "training_type", "lora", "dtype"),
-        *("strategy", "zero_stage"),
+        *("strategy", "zero_stage", "offload", "gradient_checkpointing"),
     )
     optimizer = {name: settings.pop(name) for name in names if name in settings}
     spec = {

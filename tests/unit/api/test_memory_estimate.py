@@ -91,3 +91,46 @@ def test_a_model_whose_configuration_is_damaged_is_not_estimated(
     (tmp_path / "models" / "llama" / "config.json").write_text("[")
 
     assert estimated(database, settings, gpus=1) is None
+
+
+def reinforcement(**hyperparameters: Any) -> dict[str, Any]:
+    rewards = [{"name": "answer", "reward": {"type": "retool"}}]
+    content = {"rewards": rewards, "hyperparameters": hyperparameters}
+    return {"type": "reinforcement", "reinforcement": content}
+
+
+def test_an_online_training_is_estimated_for_its_learner(
+    database: Database, settings: ApiSettings
+) -> None:
+    with_gpus(database, 80)
+
+    found = estimated(database, settings, method=reinforcement(optimizer={"training_type": "lora"}))
+
+    assert found is not None
+    assert (found.trained_parameters, found.card_gb, found.fits) == (41_943_040, 80.0, True)
+
+
+def test_an_online_training_that_its_engine_leaves_too_little_is_refused(
+    database: Database, settings: ApiSettings
+) -> None:
+    with_gpus(database, 80)
+
+    with pytest.raises(InvalidRequest) as caught:
+        estimated(database, settings, method=reinforcement(), gpus=1)
+
+    assert (caught.value.code, caught.value.param) == ("insufficient_memory", "model")
+    assert "has 80.0 GB, of which its engine leaves 40.0 GB" in caught.value.message
+
+
+def test_sharding_of_the_learner_counts_in_the_estimate(
+    database: Database, settings: ApiSettings
+) -> None:
+    with_gpus(database, *[80] * 8)
+    method = reinforcement(optimizer={"strategy": "fsdp"})
+
+    found = estimated(database, settings, method=method, gpus=8)  # four for the learner
+
+    assert found is not None
+    assert found.base_gb == pytest.approx(8.030261248 * 18 / 4, abs=0.001)
+    with pytest.raises(InvalidRequest, match=r"needs about \d+\.\d GB"):
+        estimated(database, settings, method=method, gpus=4)

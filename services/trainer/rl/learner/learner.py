@@ -16,17 +16,18 @@ from services.contracts.online import (
 )
 from services.trainer.rl.batch import Batch
 from services.trainer.rl.learner.card_memory import CardMemory
-from services.trainer.rl.learner.device_memory import DeviceMemory, micro_batching
 from services.trainer.rl.learner.distillation import (
     Distillation,
     LocalTeacher,
     RemoteTopKTeacher,
     Teacher,
 )
+from services.trainer.rl.learner.host_adam import HostAdamW
 from services.trainer.rl.learner.micro_batches import (
     BatchScorer,
     Reference,
     TrainedTokens,
+    chosen_micro_batching,
     sequence_log_probs,
 )
 from services.trainer.rl.learner.model import (
@@ -73,14 +74,20 @@ class Learner:
         self._spec = spec
         self._processes = processes
         self._memory = CardMemory(processes.device, spec.engine)
-        self._plain = load_learner_model(spec, bf16=processes.computes_in_bf16)
+        batching = chosen_micro_batching(spec, processes.device, processes.world_size)
+        self._plain = load_learner_model(
+            spec, bf16=processes.computes_in_bf16, checkpointing=batching.checkpointing
+        )
         self.trainable_parameters = sum(
             each.numel() for each in self._plain.parameters() if each.requires_grad
         )
         critic = settings.critic if isinstance(settings, PpoHyperparameters) else None
         critic_rate = critic.learning_rate if critic is not None else None
         self._model, optimizer = processes.prepare(
-            self._plain, lambda model: build_optimizer(model, optimizer_settings, critic_rate)
+            self._plain,
+            lambda model: build_optimizer(
+                model, optimizer_settings, critic_rate, on_host=processes.offloads
+            ),
         )
         if spec.checkpoint is not None:
             restore_state(spec.checkpoint / TRAINER, self._plain, processes.strategy)
@@ -150,11 +157,15 @@ class Learner:
 
 
 def build_optimizer(
-    model: LanguageModel, settings: OptimizerSettings, critic_rate: float | None
+    model: LanguageModel,
+    settings: OptimizerSettings,
+    critic_rate: float | None,
+    *,
+    on_host: bool = False,
 ) -> torch.optim.Optimizer:
     """AdamW (Loshchilov and Hutter 2019, arXiv:1711.05101) over the trainable parameters, with
     separate learning rates for policy and critic; groups are named after their gradient-norm
-    metric."""
+    metric; its states wait on the GPU or ``on_host``."""
     critic = [] if model.critic is None else list(model.critic.parameters())
     of_critic = {id(parameter) for parameter in critic}
     policy = [p for p in model.parameters() if p.requires_grad and id(p) not in of_critic]
@@ -164,7 +175,7 @@ def build_optimizer(
     if critic_rate is not None:
         trained = [p for p in critic if p.requires_grad]
         groups.append({"params": trained, "name": CRITIC, "peak": critic_rate})
-    return torch.optim.AdamW(
+    return (HostAdamW if on_host else torch.optim.AdamW)(
         groups,
         lr=settings.learning_rate,
         betas=(settings.adam_beta1, settings.adam_beta2),

@@ -9,9 +9,38 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from services.core.model_shape import read_shape
+from services.core.online_memory import (
+    MicroBatching,
+    choose_micro_batching,
+    learner_load,
+    learner_share,
+)
 from services.trainer.rl.batch import Batch, TrainingSequence
 from services.trainer.rl.learner.model import LogprobReader
 from services.trainer.rl.learner.parallel import ProcessGroup
+from services.trainer.rl.learner.protocol import LearnerSpec
+
+
+def chosen_micro_batching(spec: LearnerSpec, device: torch.device, processes: int) -> MicroBatching:
+    """The micro-batches that the settings name, or the fastest that fit into a GPU's memory."""
+    online = spec.method.online
+    shape = read_shape(spec.model)
+    load = None
+    if online is not None and shape is not None:
+        load = learner_load(
+            shape,
+            online,
+            devices=processes,
+            continues_adapter=spec.adapter is not None,
+            teacher=None if spec.teacher is None else read_shape(spec.teacher),
+        )
+    settings = spec.settings
+    share = learner_share(settings.placement, colocated=spec.engine is not None)
+    card_bytes = None
+    if device.type == "cuda":
+        card_bytes = int(torch.cuda.get_device_properties(device).total_memory)
+    return choose_micro_batching(load, settings.optimizer, card_bytes, share.updating)
 
 
 @dataclass(frozen=True)

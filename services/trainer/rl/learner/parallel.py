@@ -16,6 +16,7 @@ from torch.distributed.tensor import DTensor, distribute_tensor
 
 from services.contracts.online import OptimizerSettings
 from services.trainer.errors import Diverged
+from services.trainer.rl.learner.host_adam import HostAdamW, on_host
 from services.trainer.rl.learner.model import LanguageModel
 
 POLICY = "grad_norm"
@@ -115,8 +116,13 @@ class DataParallel:
             for name, moment in optimizer_state.items():
                 # The step count is a scalar, which optimizers keep on the CPU.
                 is_number = moment.shape != parameter.shape
-                laid = moment if is_number else _distribute_like(parameter, moment)
+                laid = moment if is_number else self._laid(parameter, moment)
                 self._optimizer.state[parameter][name] = laid
+
+    def _laid(self, parameter: Tensor, moment: Tensor) -> Tensor:
+        if isinstance(self._optimizer, HostAdamW):
+            return on_host(moment)
+        return _distribute_like(parameter, moment)
 
 
 class FullySharded(DataParallel):
@@ -186,6 +192,8 @@ class ProcessGroup:
         """Whether forward passes run in bfloat16."""
         self.strategy = self._strategy(settings)
         """How they share a model and its optimizer."""
+        self.offloads = settings.offload and type(self.strategy) is DataParallel
+        """Whether the optimizer's states wait in host memory; DeepSpeed sees to its own."""
 
     @property
     def rank(self) -> int:

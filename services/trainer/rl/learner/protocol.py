@@ -126,7 +126,7 @@ class LearnerSpec(BaseModel):
     """The models, the method's settings, and the coordinator's socket.
 
     ``checkpoint``, a folder that an earlier learner saved, overrides ``model`` and ``adapter``.
-    ``teacher`` is the local teacher of a distillation. ``colocated``: an engine shares the GPUs.
+    ``teacher`` is the local teacher of a distillation.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -138,7 +138,6 @@ class LearnerSpec(BaseModel):
     socket: Path
     seed: int
     method: Method
-    colocated: bool = False
     max_response_length: int = Field(description="The response budget, for Dr.GRPO's norm.")
     engine: ColocatedEngine | None = None
 

@@ -110,12 +110,15 @@ class ZeroStrategy:
             group["lr"] = rate
 
     def _config(self) -> dict[str, Any]:
+        zero: dict[str, Any] = {"stage": self._settings.zero_stage or DEFAULT_STAGE}
+        if self._settings.offload:
+            zero["offload_optimizer"] = {"device": "cpu", "pin_memory": True}
         return {
             "train_micro_batch_size_per_gpu": 1,
             "gradient_accumulation_steps": 1,
             "gradient_clipping": self._settings.max_grad_norm,
             "bf16": {"enabled": self._bf16},
-            "zero_optimization": {"stage": self._settings.zero_stage or DEFAULT_STAGE},
+            "zero_optimization": zero,
             "zero_allow_untested_optimizer": True,
             "zero_force_ds_cpu_optimizer": False,
         }
