@@ -76,7 +76,10 @@ class Learner:
         self._memory = CardMemory(processes.device, spec.engine)
         batching = chosen_micro_batching(spec, processes.device, processes.world_size)
         self._plain = load_learner_model(
-            spec, bf16=processes.computes_in_bf16, checkpointing=batching.checkpointing
+            spec,
+            bf16=processes.computes_in_bf16,
+            checkpointing=batching.checkpointing,
+            empty=not processes.loads_weights,
         )
         self.trainable_parameters = sum(
             each.numel() for each in self._plain.parameters() if each.requires_grad

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from peft import LoraConfig, PeftModel, TaskType, get_peft_model
+from peft import LoraConfig, PeftConfig, PeftModel, TaskType, get_peft_model
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 from transformers import AutoConfig, AutoModelForCausalLM
@@ -161,23 +161,25 @@ class ValueModel(nn.Module):  # type: ignore[misc]
 
 
 def load_learner_model(
-    spec: LearnerSpec, *, bf16: bool, checkpointing: bool = False
+    spec: LearnerSpec, *, bf16: bool, checkpointing: bool = False, empty: bool = False
 ) -> LanguageModel:
     """The policy with its critic, on the CPU; ``bf16``: forward passes use bfloat16;
-    ``checkpointing``: activations are recomputed in the backward pass.
+    ``checkpointing``: activations are recomputed in the backward pass; ``empty``: nothing is read,
+    and the weights are on the meta device.
 
     Trained weights are float32; a frozen base under an adapter is bfloat16 with ``bf16``.
     """
     settings = spec.settings
-    policy = _load_policy(spec, settings.optimizer, bf16=bf16)
+    policy = _load_policy(spec, settings.optimizer, bf16=bf16, empty=empty)
     critic = None
     if isinstance(settings, PpoHyperparameters):
-        critic = _load_critic(spec, settings, policy, bf16=bf16)
+        critic = _load_critic(spec, settings, policy, bf16=bf16, empty=empty)
     if checkpointing:
         for trained in filter(None, (policy, critic and critic.trunk)):
             trained.gradient_checkpointing_enable({"use_reentrant": False})
     model = LanguageModel(policy, critic, bf16=bf16)
-    check_head(model)
+    if not empty:
+        check_head(model)
     return model
 
 
@@ -197,29 +199,34 @@ def stored_dtype(folder: Path) -> torch.dtype:
     return dtype if isinstance(dtype, torch.dtype) else torch.float32
 
 
-def _load_policy(spec: LearnerSpec, settings: OptimizerSettings, *, bf16: bool) -> Any:
+def _load_policy(spec: LearnerSpec, settings: OptimizerSettings, *, bf16: bool, empty: bool) -> Any:
     torch.manual_seed(spec.seed)
+    load = _without_weights if empty else _load
     if settings.training_type is TrainingType.FULL:
-        model = _merged(_load(spec.model, torch.float32), spec.adapter)
+        model = load(spec.model, torch.float32)
+        if not empty:
+            model = _merged(model, spec.adapter)
         model.requires_grad_(True)
-    else:
-        model = _load(spec.model, torch.bfloat16 if bf16 else torch.float32)
-        if spec.adapter is not None:
-            model = PeftModel.from_pretrained(model, str(spec.adapter), is_trainable=True)
-        else:
-            model = get_peft_model(model, lora_config(settings.lora))
-    return model
+        return model
+    model = load(spec.model, torch.bfloat16 if bf16 else torch.float32)
+    if spec.adapter is None:
+        return get_peft_model(model, lora_config(settings.lora))
+    if empty:
+        config = PeftConfig.from_pretrained(str(spec.adapter))
+        config.inference_mode = False
+        return get_peft_model(model, config)
+    return PeftModel.from_pretrained(model, str(spec.adapter), is_trainable=True)
 
 
 def _load_critic(
-    spec: LearnerSpec, settings: PpoHyperparameters, policy: Any, *, bf16: bool
+    spec: LearnerSpec, settings: PpoHyperparameters, policy: Any, *, bf16: bool, empty: bool
 ) -> ValueModel:
     """A separate critic starts as another copy of the initial policy, and is adapted in the same
     way."""
     hidden_size = policy.config.get_text_config().hidden_size
     if settings.critic.kind == "shared":
         return ValueModel(hidden_size)
-    copy = LanguageModel(_load_policy(spec, settings.optimizer, bf16=bf16))
+    copy = LanguageModel(_load_policy(spec, settings.optimizer, bf16=bf16, empty=empty))
     return ValueModel(hidden_size, copy.causal.base_model)
 
 
@@ -242,6 +249,13 @@ def _load(folder: Path, dtype: torch.dtype) -> Any:
     if type(head) is nn.Linear:
         head.__class__ = Float32Linear  # keeps its parameters, their names, and what ties them
     return model
+
+
+def _without_weights(folder: Path, dtype: torch.dtype) -> Any:
+    """The same, on the meta device."""
+    config = AutoConfig.from_pretrained(str(folder), trust_remote_code=False, local_files_only=True)
+    with torch.device("meta"):
+        return AutoModelForCausalLM.from_config(config, dtype=dtype, trust_remote_code=False)
 
 
 def _merged(model: Any, adapter: Path | None) -> Any:

@@ -10,8 +10,8 @@ import torch
 import torch.distributed as dist
 from accelerate import Accelerator
 from accelerate.utils import InitProcessGroupKwargs
-from torch import Tensor
-from torch.distributed.fsdp import fully_shard
+from torch import Tensor, nn
+from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from torch.distributed.tensor import DTensor, distribute_tensor
 
 from services.contracts.online import OptimizerSettings
@@ -126,21 +126,74 @@ class DataParallel:
 
 
 class FullySharded(DataParallel):
-    """A shard of each layer in each process (FSDP2); layers are gathered while they compute."""
+    """A shard of each layer in each process (FSDP2); layers are gathered while they compute, in
+    bfloat16 with ``bf16``. Gradients are reduced in float32.
+
+    Only the main process loads weights. No device ever holds more than its shards and one layer.
+    """
+
+    def __init__(self, accelerator: Accelerator, max_norm: float, *, bf16: bool) -> None:
+        super().__init__(accelerator, max_norm)
+        computed = torch.bfloat16 if bf16 else None
+        self._policy = MixedPrecisionPolicy(param_dtype=computed, reduce_dtype=torch.float32)
 
     def prepare(self, model: LanguageModel, build: Build) -> tuple[Any, Any]:
-        model.to(self._accelerator.device)
+        weights = WeightReceiver(self._accelerator.device, _broadcast)
         for module in [each for each in model.modules() if model.is_layer(each)]:
-            fully_shard(module)
+            weights.receive(module)
+            fully_shard(module, mp_policy=self._policy)
+        weights.receive(model)
         # What is not in a layer too: gathered weights are not those that the optimizer knows, and
         # a checkpoint after a forward pass would miss their optimizer_state.
-        self._model = fully_shard(model, reshard_after_forward=True)
+        self._model = fully_shard(model, reshard_after_forward=True, mp_policy=self._policy)
         self._optimizer = build(model)
         return self._model, self._optimizer
 
     def sync_gradients(self, *, enabled: bool) -> AbstractContextManager[None]:
         self._model.set_requires_gradient_sync(enabled)
         return nullcontext()
+
+
+class WeightReceiver:
+    """Gives modules of all processes the weights and buffers of those in the main process.
+
+    ``broadcast`` fills a tensor of a device with that of the main process. Elsewhere weights may be
+    on the meta device; tied weights stay tied. Modules that are sharded already are left alone.
+    """
+
+    def __init__(self, device: torch.device, broadcast: Callable[[Tensor], None]) -> None:
+        self._device = device
+        self._broadcast = broadcast
+        self._received: dict[Tensor, nn.Parameter] = {}
+
+    def receive(self, module: nn.Module) -> None:
+        """Move what a module holds to the device, with the main process's values; collective."""
+        for owner in module.modules():
+            for name, parameter in list(owner.named_parameters(recurse=False)):
+                if not isinstance(parameter, DTensor):
+                    setattr(owner, name, self._parameter(parameter))
+            for name, buffer in list(owner.named_buffers(recurse=False)):
+                setattr(owner, name, self._filled(buffer))
+
+    def _parameter(self, parameter: nn.Parameter) -> nn.Parameter:
+        if parameter not in self._received:
+            filled = self._filled(parameter.detach())
+            new = nn.Parameter(filled, requires_grad=parameter.requires_grad)
+            # Under its own name too: a module may be visited within its layer and again after it.
+            self._received |= {parameter: new, new: new}
+        return self._received[parameter]
+
+    def _filled(self, tensor: Tensor) -> Tensor:
+        if tensor.is_meta:
+            placed = torch.empty_like(tensor, device=self._device)
+        else:
+            placed = tensor.to(self._device).contiguous()
+        self._broadcast(placed)
+        return placed
+
+
+def _broadcast(tensor: Tensor) -> None:
+    dist.broadcast(tensor, 0)
 
 
 def clip_gradients(optimizer: Any, max_norm: float) -> dict[str, float]:
@@ -211,6 +264,11 @@ class ProcessGroup:
         return self.rank == 0
 
     @property
+    def loads_weights(self) -> bool:
+        """Whether this process needs the weights of a trained model, or receives its shards."""
+        return self.is_main or not isinstance(self.strategy, FullySharded)
+
+    @property
     def device(self) -> torch.device:
         """This process's device."""
         return self._accelerator.device
@@ -271,7 +329,8 @@ class ProcessGroup:
         if self.world_size == 1 or settings.strategy == "ddp":
             return DataParallel(self._accelerator, settings.max_grad_norm)
         if settings.strategy == "fsdp":
-            return FullySharded(self._accelerator, settings.max_grad_norm)
+            norm = settings.max_grad_norm
+            return FullySharded(self._accelerator, norm, bf16=self.computes_in_bf16)
         # Imported late: it takes seconds and probes for compilers.
         zero = import_module("services.trainer.rl.learner.zero").ZeroStrategy
         strategy: ParallelStrategy = zero(self.device, settings, bf16=self.computes_in_bf16)
