@@ -79,7 +79,7 @@ class Learner:
             spec,
             bf16=processes.computes_in_bf16,
             checkpointing=batching.checkpointing,
-            empty=not processes.loads_weights,
+            on_meta=processes.receives_weights,
         )
         self.trainable_parameters = sum(
             each.numel() for each in self._plain.parameters() if each.requires_grad

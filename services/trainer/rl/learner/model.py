@@ -2,11 +2,12 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
-from peft import LoraConfig, PeftConfig, PeftModel, TaskType, get_peft_model
+from peft import LoraConfig, PeftModel, TaskType, get_peft_model
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 from transformers import AutoConfig, AutoModelForCausalLM
@@ -161,24 +162,25 @@ class ValueModel(nn.Module):  # type: ignore[misc]
 
 
 def load_learner_model(
-    spec: LearnerSpec, *, bf16: bool, checkpointing: bool = False, empty: bool = False
+    spec: LearnerSpec, *, bf16: bool, checkpointing: bool = False, on_meta: bool = False
 ) -> LanguageModel:
     """The policy with its critic, on the CPU; ``bf16``: forward passes use bfloat16;
-    ``checkpointing``: activations are recomputed in the backward pass; ``empty``: nothing is read,
-    and the weights are on the meta device.
+    ``checkpointing``: activations are recomputed in the backward pass.
 
-    Trained weights are float32; a frozen base under an adapter is bfloat16 with ``bf16``.
+    With ``on_meta`` their stored weights are not read: another process will send them. Trained
+    weights are float32; a frozen base under an adapter is bfloat16 with ``bf16``.
     """
     settings = spec.settings
-    policy = _load_policy(spec, settings.optimizer, bf16=bf16, empty=empty)
+    load = partial(_load_policy, spec, settings.optimizer, bf16=bf16, on_meta=on_meta)
+    policy = load()
     critic = None
     if isinstance(settings, PpoHyperparameters):
-        critic = _load_critic(spec, settings, policy, bf16=bf16, empty=empty)
+        critic = _load_critic(settings, policy, load)
     if checkpointing:
         for trained in filter(None, (policy, critic and critic.trunk)):
             trained.gradient_checkpointing_enable({"use_reentrant": False})
     model = LanguageModel(policy, critic, bf16=bf16)
-    if not empty:
+    if not on_meta:
         check_head(model)
     return model
 
@@ -199,34 +201,32 @@ def stored_dtype(folder: Path) -> torch.dtype:
     return dtype if isinstance(dtype, torch.dtype) else torch.float32
 
 
-def _load_policy(spec: LearnerSpec, settings: OptimizerSettings, *, bf16: bool, empty: bool) -> Any:
+def _load_policy(
+    spec: LearnerSpec, settings: OptimizerSettings, *, bf16: bool, on_meta: bool
+) -> Any:
     torch.manual_seed(spec.seed)
-    load = _without_weights if empty else _load
+    load = _on_meta if on_meta else _load
     if settings.training_type is TrainingType.FULL:
         model = load(spec.model, torch.float32)
-        if not empty:
+        if not on_meta:
             model = _merged(model, spec.adapter)
         model.requires_grad_(True)
-        return model
-    model = load(spec.model, torch.bfloat16 if bf16 else torch.float32)
-    if spec.adapter is None:
-        return get_peft_model(model, lora_config(settings.lora))
-    if empty:
-        config = PeftConfig.from_pretrained(str(spec.adapter))
-        config.inference_mode = False
-        return get_peft_model(model, config)
-    return PeftModel.from_pretrained(model, str(spec.adapter), is_trainable=True)
+    else:
+        model = load(spec.model, torch.bfloat16 if bf16 else torch.float32)
+        if spec.adapter is not None:
+            model = PeftModel.from_pretrained(model, str(spec.adapter), is_trainable=True)
+        else:
+            model = get_peft_model(model, lora_config(settings.lora))
+    return model
 
 
-def _load_critic(
-    spec: LearnerSpec, settings: PpoHyperparameters, policy: Any, *, bf16: bool, empty: bool
-) -> ValueModel:
-    """A separate critic starts as another copy of the initial policy, and is adapted in the same
-    way."""
+def _load_critic(settings: PpoHyperparameters, policy: Any, load: Callable[[], Any]) -> ValueModel:
+    """A separate critic starts as another copy of the initial policy, which ``load`` gives, and is
+    adapted in the same way."""
     hidden_size = policy.config.get_text_config().hidden_size
     if settings.critic.kind == "shared":
         return ValueModel(hidden_size)
-    copy = LanguageModel(_load_policy(spec, settings.optimizer, bf16=bf16, empty=empty))
+    copy = LanguageModel(load())
     return ValueModel(hidden_size, copy.causal.base_model)
 
 
@@ -242,20 +242,25 @@ def lora_config(settings: LoraSettings) -> LoraConfig:
 
 
 def _load(folder: Path, dtype: torch.dtype) -> Any:
-    model = AutoModelForCausalLM.from_pretrained(
-        str(folder), dtype=dtype, trust_remote_code=False, local_files_only=True
+    return _with_float32_head(
+        AutoModelForCausalLM.from_pretrained(
+            str(folder), dtype=dtype, trust_remote_code=False, local_files_only=True
+        )
     )
+
+
+def _on_meta(folder: Path, dtype: torch.dtype) -> Any:
+    """What `_load` gives, on the meta device: shapes and dtypes without memory."""
+    config = AutoConfig.from_pretrained(str(folder), trust_remote_code=False, local_files_only=True)
+    with torch.device("meta"):
+        return _with_float32_head(AutoModelForCausalLM.from_config(config, dtype=dtype))
+
+
+def _with_float32_head(model: Any) -> Any:
     head = model.get_output_embeddings()
     if type(head) is nn.Linear:
         head.__class__ = Float32Linear  # keeps its parameters, their names, and what ties them
     return model
-
-
-def _without_weights(folder: Path, dtype: torch.dtype) -> Any:
-    """The same, on the meta device."""
-    config = AutoConfig.from_pretrained(str(folder), trust_remote_code=False, local_files_only=True)
-    with torch.device("meta"):
-        return AutoModelForCausalLM.from_config(config, dtype=dtype, trust_remote_code=False)
 
 
 def _merged(model: Any, adapter: Path | None) -> Any:

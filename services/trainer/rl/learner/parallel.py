@@ -1,7 +1,7 @@
 """The learner's processes, and how they share a model and its optimizer (DDP, FSDP2, ZeRO)."""
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import timedelta
 from importlib import import_module
 from typing import Any, NamedTuple, Protocol
@@ -69,7 +69,7 @@ class ParallelStrategy(Protocol):
         step."""
         ...
 
-    def restore(self, states: Sequence[ParameterState]) -> None:
+    def restore(self, states: Iterable[ParameterState]) -> None:
         """Set parameters and optimizer state to what `gather` and `optimizer_state` returned."""
         ...
 
@@ -109,7 +109,7 @@ class DataParallel:
             for name, each in self._optimizer.state[parameter].items()
         }
 
-    def restore(self, states: Sequence[ParameterState]) -> None:
+    def restore(self, states: Iterable[ParameterState]) -> None:
         for parameter, value, optimizer_state in states:
             with torch.no_grad():
                 parameter.copy_(_distribute_like(parameter, value))
@@ -126,26 +126,37 @@ class DataParallel:
 
 
 class FullySharded(DataParallel):
-    """A shard of each layer in each process (FSDP2); layers are gathered while they compute, in
-    bfloat16 with ``bf16``. Gradients are reduced in float32.
+    """A shard of each layer in each process (FSDP2); layers are gathered while they compute.
 
-    Only the main process loads weights. No device ever holds more than its shards and one layer.
+    With ``bf16`` layers are gathered in bfloat16, and gradients reduced in float32; what is not in
+    a layer, the output layer among it, is gathered as it is. No device ever holds all weights.
     """
 
     def __init__(self, accelerator: Accelerator, max_norm: float, *, bf16: bool) -> None:
         super().__init__(accelerator, max_norm)
-        computed = torch.bfloat16 if bf16 else None
-        self._policy = MixedPrecisionPolicy(param_dtype=computed, reduce_dtype=torch.float32)
+        self._precision = MixedPrecisionPolicy(cast_forward_inputs=False)
+        if bf16:
+            self._precision = MixedPrecisionPolicy(
+                torch.bfloat16, torch.float32, cast_forward_inputs=False
+            )
 
     def prepare(self, model: LanguageModel, build: Build) -> tuple[Any, Any]:
-        weights = WeightReceiver(self._accelerator.device, _broadcast)
+        """Shard a model: the main process's weights, and on the meta device in the others."""
+        weights: dict[str, Tensor] = {}
+        if self._accelerator.is_main_process:
+            weights = {name: each.detach() for name, each in model.named_parameters()}
+            weights |= dict(model.named_buffers())
+        with tied_again(model):
+            model.to("meta")
         for module in [each for each in model.modules() if model.is_layer(each)]:
-            weights.receive(module)
-            fully_shard(module, mp_policy=self._policy)
-        weights.receive(model)
+            fully_shard(module, mp_policy=self._precision)
         # What is not in a layer too: gathered weights are not those that the optimizer knows, and
         # a checkpoint after a forward pass would miss their optimizer_state.
-        self._model = fully_shard(model, reshard_after_forward=True, mp_policy=self._policy)
+        self._model = fully_shard(model, reshard_after_forward=True)
+        device = self._accelerator.device
+        with tied_again(model):
+            model.to_empty(device=device)
+        _scatter(model, weights, device)
         self._optimizer = build(model)
         return self._model, self._optimizer
 
@@ -154,46 +165,32 @@ class FullySharded(DataParallel):
         return nullcontext()
 
 
-class WeightReceiver:
-    """Gives modules of all processes the weights and buffers of those in the main process.
-
-    ``broadcast`` fills a tensor of a device with that of the main process. Elsewhere weights may be
-    on the meta device; tied weights stay tied. Modules that are sharded already are left alone.
-    """
-
-    def __init__(self, device: torch.device, broadcast: Callable[[Tensor], None]) -> None:
-        self._device = device
-        self._broadcast = broadcast
-        self._received: dict[Tensor, nn.Parameter] = {}
-
-    def receive(self, module: nn.Module) -> None:
-        """Move what a module holds to the device, with the main process's values; collective."""
-        for owner in module.modules():
-            for name, parameter in list(owner.named_parameters(recurse=False)):
-                if not isinstance(parameter, DTensor):
-                    setattr(owner, name, self._parameter(parameter))
-            for name, buffer in list(owner.named_buffers(recurse=False)):
-                setattr(owner, name, self._filled(buffer))
-
-    def _parameter(self, parameter: nn.Parameter) -> nn.Parameter:
-        if parameter not in self._received:
-            filled = self._filled(parameter.detach())
-            new = nn.Parameter(filled, requires_grad=parameter.requires_grad)
-            # Under its own name too: a module may be visited within its layer and again after it.
-            self._received |= {parameter: new, new: new}
-        return self._received[parameter]
-
-    def _filled(self, tensor: Tensor) -> Tensor:
-        if tensor.is_meta:
-            placed = torch.empty_like(tensor, device=self._device)
-        else:
-            placed = tensor.to(self._device).contiguous()
-        self._broadcast(placed)
-        return placed
+@contextmanager
+def tied_again(model: nn.Module) -> Iterator[None]:
+    """Tie parameters again that were one before the block, which replaces each by another."""
+    places: dict[Tensor, list[tuple[nn.Module, str]]] = {}
+    for module in model.modules():
+        for name, parameter in module.named_parameters(recurse=False):
+            places.setdefault(parameter, []).append((module, name))
+    yield
+    for (first, its_name), *others in places.values():
+        for module, name in others:
+            setattr(module, name, getattr(first, its_name))
 
 
-def _broadcast(tensor: Tensor) -> None:
-    dist.broadcast(tensor, 0)
+def _scatter(model: nn.Module, weights: dict[str, Tensor], device: torch.device) -> None:
+    """Fill a sharded model with the main process's ``weights``, one tensor at a time; the other
+    processes have none, and receive their shards."""
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            full = weights.pop(name, None)
+            if full is None:
+                full = torch.empty(parameter.shape, dtype=parameter.dtype, device=device)
+            parameter.copy_(_distribute_like(parameter, full))
+        for name, buffer in model.named_buffers():
+            if name in weights:
+                buffer.copy_(weights.pop(name))
+            dist.broadcast(buffer, 0)
 
 
 def clip_gradients(optimizer: Any, max_norm: float) -> dict[str, float]:
@@ -264,14 +261,15 @@ class ProcessGroup:
         return self.rank == 0
 
     @property
-    def loads_weights(self) -> bool:
-        """Whether this process needs the weights of a trained model, or receives its shards."""
-        return self.is_main or not isinstance(self.strategy, FullySharded)
-
-    @property
     def device(self) -> torch.device:
         """This process's device."""
         return self._accelerator.device
+
+    @property
+    def receives_weights(self) -> bool:
+        """Whether the main process sends this one its weights: it loads models on the meta
+        device."""
+        return isinstance(self.strategy, FullySharded) and not self.is_main
 
     def prepare(self, model: LanguageModel, build: Build) -> tuple[Any, Any]:
         """Place a trained model; returns the callable in its place, and its optimizer."""
@@ -329,8 +327,9 @@ class ProcessGroup:
         if self.world_size == 1 or settings.strategy == "ddp":
             return DataParallel(self._accelerator, settings.max_grad_norm)
         if settings.strategy == "fsdp":
-            norm = settings.max_grad_norm
-            return FullySharded(self._accelerator, norm, bf16=self.computes_in_bf16)
+            return FullySharded(
+                self._accelerator, settings.max_grad_norm, bf16=self.computes_in_bf16
+            )
         # Imported late: it takes seconds and probes for compilers.
         zero = import_module("services.trainer.rl.learner.zero").ZeroStrategy
         strategy: ParallelStrategy = zero(self.device, settings, bf16=self.computes_in_bf16)

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors import safe_open
+from safetensors.torch import save_file
 from torch import Tensor
 from transformers import GenerationConfig
 
@@ -55,23 +56,35 @@ def gather_state(
 
 
 def restore_state(folder: Path, model: LanguageModel, strategy: ParallelStrategy) -> None:
-    """Restore a state; raises ValueError for another format, KeyError for another model.
-    Collective."""
+    """Restore a state, read one parameter at a time: every process reads it, and all of them
+    together must not hold it as often as there are processes.
+
+    Raises ValueError for another format, KeyError for another model. Collective.
+    """
     description = json.loads((folder / DESCRIPTION).read_bytes())
     if description["format"] != FORMAT:
         raise ValueError(f"{folder} has format {description['format']}, not {FORMAT}")
-    moments: dict[str, dict[str, Tensor]] = {}
-    for key, moment in load_file(folder / MOMENTS).items():
+    with (
+        safe_open(folder / WEIGHTS, framework="pt") as weights,
+        safe_open(folder / MOMENTS, framework="pt") as moments,
+    ):
+        strategy.restore(_stored_states(model, weights, moments))
+
+
+def _stored_states(model: LanguageModel, weights: Any, moments: Any) -> Iterator[ParameterState]:
+    """The state of each trained parameter; of ``weights`` and ``moments`` nothing else is read."""
+    known = set(weights.keys())
+    kinds: dict[str, list[str]] = {}
+    for key in moments.keys():  # noqa: SIM118 - a file, not a mapping
         name, _, kind = key.rpartition(_OF)
-        moments.setdefault(name, {})[kind] = moment
-    weights = load_file(folder / WEIGHTS)
-    strategy.restore(
-        [
-            ParameterState(parameter, weights[name], moments.get(name, {}))
-            for name, parameter in model.named_parameters()
-            if parameter.requires_grad
-        ]
-    )
+        kinds.setdefault(name, []).append(kind)
+    for name, parameter in model.named_parameters():
+        if not parameter.requires_grad:
+            continue
+        if name not in known:
+            raise KeyError(name)
+        state = {kind: moments.get_tensor(f"{name}{_OF}{kind}") for kind in kinds.get(name, ())}
+        yield ParameterState(parameter, weights.get_tensor(name), state)
 
 
 def gather_policy_weights(

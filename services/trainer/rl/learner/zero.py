@@ -5,7 +5,7 @@ arXiv:1910.02054. Stage 1 shards the optimizer state, 2 also gradients, 3 also w
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -79,10 +79,12 @@ class ZeroStrategy:
         }
         return {_COUNT: cpu_copy(part[_COUNT], keep=keep), **optimizer_state}
 
-    def restore(self, states: Sequence[ParameterState]) -> None:
-        if any(state.optimizer_state for state in states):
-            self._allocate_moments()
+    def restore(self, states: Iterable[ParameterState]) -> None:
+        allocated = False
         for parameter, value, optimizer_state in states:
+            if optimizer_state and not allocated:
+                self._allocate_moments()
+                allocated = True
             safe_set_full_fp32_param(parameter, value.to(self._device))
             if parameter.shape == value.shape:  # up to stage 2 the model has its own copy
                 with torch.no_grad():

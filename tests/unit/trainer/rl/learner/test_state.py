@@ -1,8 +1,10 @@
 """What the learner saves, publishes and resumes from."""
 
 import json
+import weakref
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import torch
@@ -12,9 +14,10 @@ from transformers import AutoConfig, AutoModelForCausalLM, Gemma2Config, Gemma2F
 
 from services.contracts.errors import InvalidRequest
 from services.trainer.rl.learner.learner import MODEL, TRAINER, Learner
-from services.trainer.rl.learner.parallel import ProcessGroup
+from services.trainer.rl.learner.model import load_learner_model
+from services.trainer.rl.learner.parallel import ParallelStrategy, ParameterState, ProcessGroup
 from services.trainer.rl.learner.protocol import Export, LearnerSpec, Probe, Publish, Save, Update
-from services.trainer.rl.learner.state import atomic_folder
+from services.trainer.rl.learner.state import LearnerState, atomic_folder, restore_state
 from tests.support.learning import drawn_batch, learner_spec
 
 PROBE = [[1, 2, 3, 4, 5, 6], [9, 8, 7]]
@@ -140,6 +143,26 @@ def test_resuming_from_a_checkpoint_is_bitwise_exact(
         two = load_file(tmp_path / "resumed" / TRAINER / name)
         assert one.keys() == two.keys()
         assert all(torch.equal(one[each], two[each]) for each in one)
+
+
+def test_a_checkpoint_is_read_one_parameter_at_a_time(base: Path, tmp_path: Path) -> None:
+    model = load_learner_model(learner_spec(base, "reinforcement", tmp_path), bf16=False)
+    trained = {name: each.detach().clone() for name, each in model.named_parameters()}
+    moments = {f"{name}/{kind}": each.clone() for name, each in trained.items() for kind in "mv"}
+    LearnerState(trained, moments).write(tmp_path / "state")
+    read: list[weakref.ref[torch.Tensor]] = []
+    in_memory: list[int] = []
+
+    class Strategy:
+        def restore(self, states: Iterable[ParameterState]) -> None:
+            for _, value, optimizer_state in states:
+                read.extend(weakref.ref(each) for each in (value, *optimizer_state.values()))
+                in_memory.append(sum(each() is not None for each in read))
+
+    restore_state(tmp_path / "state", model, cast("ParallelStrategy", Strategy()))
+
+    assert len(in_memory) == len(trained)
+    assert max(in_memory) <= 3
 
 
 def test_checkpoint_contains_a_servable_model(base: Path, tmp_path: Path) -> None:
