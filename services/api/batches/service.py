@@ -19,7 +19,7 @@ from services.contracts.batches import (
 from services.contracts.errors import InvalidRequest
 from services.contracts.jobs import JobKind, JobStatus
 from services.contracts.models import RemoteModel
-from services.core.jobs.job import Job, NewJob
+from services.core.jobs.job import REMOTE_SLOT, Job, NewJob
 from services.core.jobs.queues import BATCH
 from services.core.jobs.store import create_job
 from services.core.registry import require_file
@@ -46,7 +46,7 @@ def create_batch(session: Session, body: CreateBatch, settings: ApiSettings) -> 
     if body.base_url is not None:
         remote = RemoteModel(base_url=body.base_url, model="any")
         check_endpoint(remote, settings.allowed_endpoints, param="base_url")
-        gpus = 0  # a remote model needs no local device
+        gpus = REMOTE_SLOT
     elif body.endpoint is BatchEndpoint.EMBEDDINGS:
         raise InvalidRequest(
             "embeddings need base_url: registered models generate text", param="endpoint"

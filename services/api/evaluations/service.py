@@ -8,7 +8,7 @@ from services.api.models.service import check_endpoint
 from services.api.settings import ApiSettings
 from services.contracts.evaluations import CreateEvaluation, Evaluation, EvaluationMetrics
 from services.contracts.jobs import JobKind
-from services.core.jobs.job import Job, NewJob
+from services.core.jobs.job import REMOTE_SLOT, Job, NewJob
 from services.core.jobs.queues import EVALUATION
 from services.core.jobs.store import create_job
 from services.core.registry import require_file, require_model
@@ -26,8 +26,7 @@ def create_evaluation(session: Session, body: CreateEvaluation, settings: ApiSet
         check_endpoint(body.model, settings.allowed_endpoints)
     require_file(session, body.file)
     check_grader(body.grader, settings)
-    # A remote model needs no local device.
-    gpus = body.gpus if isinstance(body.model, str) else 0
+    gpus = body.gpus if isinstance(body.model, str) else REMOTE_SLOT
     return create_job(session, NewJob.of(JobKind.EVALUATION, "eval", EVALUATION, body, gpus))
 
 

@@ -15,7 +15,7 @@ from services.contracts.multi_turn import conversation_warnings
 from services.contracts.online import OnlineSettings
 from services.contracts.rewards import WeightedReward
 from services.contracts.rollouts import MAX_TRAJECTORIES, CreateRollout, Rollout, RolloutStatistics
-from services.core.jobs.job import Job, NewJob
+from services.core.jobs.job import REMOTE_SLOT, Job, NewJob
 from services.core.jobs.queues import ROLLOUT
 from services.core.jobs.store import create_job
 from services.core.registry import require_file, require_model
@@ -37,8 +37,10 @@ def create_rollout(session: Session, body: CreateRollout, settings: ApiSettings)
     _check_prompts(session, body)
     check_conversation(body, settings)
     check_scoring(session, body.rewards, settings)
-    # A remote model needs no local device.
-    gpus = body.gpus if isinstance(body.model, str) else 0
+    gpus = body.gpus
+    if not isinstance(body.model, str):
+        # Reward models compute here.
+        gpus = 0 if named_reward_models(body.rewards) else REMOTE_SLOT
     warnings = conversation_warnings(body.multi_turn, body.tools, body.prompt_type)
     return create_job(session, NewJob.of(JobKind.ROLLOUT, "rollout", ROLLOUT, body, gpus, warnings))
 

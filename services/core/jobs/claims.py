@@ -11,9 +11,9 @@ from sqlalchemy.orm import Session
 from services.contracts.jobs import JobStatus
 from services.core.db.engine import advisory_lock, now
 from services.core.db.tables import JobRow, WorkerRow
-from services.core.jobs.devices import HostDevices, free_devices, hold_devices
+from services.core.jobs.devices import CPU_SLOT, REMOTE, HostDevices, free_devices, hold_devices
 from services.core.jobs.events import append_event
-from services.core.jobs.job import Job, LeaseLost, job_from_row
+from services.core.jobs.job import REMOTE_SLOT, Job, LeaseLost, job_from_row
 from services.core.jobs.queues import wake_once
 from services.core.jobs.store import get_job
 from services.core.jobs.workers import live_workers
@@ -49,7 +49,8 @@ class Claim:
     @property
     def gpus(self) -> tuple[str, ...]:
         """The devices that are GPUs."""
-        return tuple(device for device in self.devices if not device.startswith("cpu-"))
+        slots = (CPU_SLOT, REMOTE)
+        return tuple(device for device in self.devices if not device.startswith(slots))
 
 
 def claim_validation(session: Session, queues: Collection[str], claimant: Claimant) -> Claim | None:
@@ -81,8 +82,8 @@ def claim_work(
     The order holds for all kinds on this host: devices that an earlier job of another worker's
     queue needs are left to that worker, which is woken. A job that waits for GPUs of this host is
     not overtaken by later ones that need GPUs, so that large jobs do not starve; its
-    ``queue_reason`` says what it waits for. The same holds for CPU slots. GPUs in ``occupied`` are
-    used by other programs and count as taken.
+    ``queue_reason`` says what it waits for. The same holds for CPU and remote slots. GPUs in
+    ``occupied`` are used by other programs and count as taken.
     """
     advisory_lock(session, claimant.devices.host)
     others = [row for row in live_workers(session) if row.host == claimant.devices.host]
@@ -132,6 +133,8 @@ def _pools(devices: HostDevices) -> Iterator[_Pool]:
     if devices.cpu_slots:
         none = JobRow.gpus == 0
         yield _Pool("CPU slot", devices.slot_ids(), none if devices.gpus else none | unspecified)
+    if devices.remote_slots:
+        yield _Pool("remote slot", devices.remote_slot_ids(), JobRow.gpus == REMOTE_SLOT)
 
 
 def _claim_from(
@@ -145,7 +148,7 @@ def _claim_from(
     free = [device for device in free_devices(session, pool.devices) if device not in occupied]
     host = claimant.devices.host
     for job in _queued(session, {*queues, *(name for row in others for name in row.queues)}, pool):
-        wanted = job.gpus or 1
+        wanted = max(1, job.gpus or 1)
         is_ours = job.queue in queues
         if not is_ours and not _can_run(job, pool, others):
             continue
@@ -170,6 +173,8 @@ def _can_run(job: Job, pool: _Pool, others: Sequence[WorkerRow]) -> bool:
     serving = [row for row in others if job.queue in row.queues]
     if pool.noun == "GPU":
         return any(len(set(row.gpus) & set(pool.devices)) >= (job.gpus or 1) for row in serving)
+    if pool.noun == "remote slot":
+        return bool(serving)
     return any(row.cpu_slots for row in serving)
 
 

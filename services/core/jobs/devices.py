@@ -19,10 +19,14 @@ from services.core.db.tables import JobRow, ResourceLeaseRow
 FOREIGN_MEMORY_SHARE = 0.05
 """A GPU without a lease that has a larger share of its memory in use belongs to others."""
 
+CPU_SLOT, REMOTE = "cpu-", "remote-"
+"""How the ids of slots begin, which are leased as GPUs are."""
+
 
 @dataclass(frozen=True)
 class HostDevices:
-    """The devices of a host. A CPU slot runs one job that needs no GPU.
+    """The devices of a host. A CPU slot runs one job that needs no GPU, a remote slot one that only
+    asks remote endpoints.
 
     ``gpu_bytes`` is the memory of each GPU.
     """
@@ -31,10 +35,15 @@ class HostDevices:
     gpus: tuple[str, ...]
     cpu_slots: int
     gpu_bytes: tuple[int, ...] = ()
+    remote_slots: int = 0
 
     def slot_ids(self) -> list[str]:
         """The ids of the CPU slots in leases."""
-        return [f"cpu-{self.host}-{slot}" for slot in range(self.cpu_slots)]
+        return [f"{CPU_SLOT}{self.host}-{slot}" for slot in range(self.cpu_slots)]
+
+    def remote_slot_ids(self) -> list[str]:
+        """The ids of the remote slots in leases."""
+        return [f"{REMOTE}{self.host}-{slot}" for slot in range(self.remote_slots)]
 
 
 def visible_gpus() -> tuple[str, ...]:

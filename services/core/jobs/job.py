@@ -38,6 +38,9 @@ EDGES: dict[JobStatus, frozenset[JobStatus]] = {
 NO_DEVICE = -1
 """``gpus`` of a job that never holds a device, also no CPU slot."""
 
+REMOTE_SLOT = -2
+"""``gpus`` of a job that only asks remote endpoints: it holds one of the host's remote slots."""
+
 
 class IllegalMove(TemperError):
     """A transition that the table does not allow: a bug."""
@@ -62,8 +65,8 @@ class NewJob:
     """A job to create.
 
     ``gpus`` is the number of GPUs; 0 requests a CPU slot, None one GPU where the host has any and
-    a CPU slot elsewhere, `NO_DEVICE` nothing. The input is validated on ``validation_queue`` first.
-    ``warnings`` become its first events.
+    a CPU slot elsewhere, `REMOTE_SLOT` a remote slot, `NO_DEVICE` nothing. The input is validated
+    on ``validation_queue`` first. ``warnings`` become its first events.
     """
 
     id: str

@@ -171,7 +171,7 @@ def explain_waiting(session: Session) -> None:
 def _missing(queue: str, gpus: int | None, serving: list[WorkerRow]) -> str | None:
     if not serving:
         return f"no {queue} worker is running"
-    if gpus and all(len(worker.gpus) < gpus for worker in serving):
+    if gpus is not None and gpus > 0 and all(len(worker.gpus) < gpus for worker in serving):
         return f"no running {queue} worker has {gpus} GPUs"
     if gpus == 0 and not any(worker.cpu_slots for worker in serving):
         return f"no running {queue} worker has a CPU slot"

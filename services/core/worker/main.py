@@ -57,7 +57,9 @@ class Executor:
         self.database = database
         self.queues = [name for kind in kinds for name in kind.queues.both]
         gpus = visible_gpus()
-        self.devices = HostDevices(host, gpus, settings.cpu_slots, gpu_memory(gpus))
+        self.devices = HostDevices(
+            host, gpus, settings.cpu_slots, gpu_memory(gpus), settings.remote_slots
+        )
         # Containers with the same host name often have the same process id too.
         self.worker_id = f"{host}:{secrets.token_hex(3)}:{os.getpid()}"
         self.stopping = threading.Event()
@@ -168,7 +170,8 @@ def _arguments(app: Celery, executor: Executor, settings: WorkerSettings) -> lis
     queues = executor.queues
     # Threads only wait for their children: one for each job that can run here concurrently.
     devices = executor.devices
-    threads = len(devices.gpus) + devices.cpu_slots + settings.validation_slots + 1
+    slots = devices.cpu_slots + devices.remote_slots + settings.validation_slots
+    threads = len(devices.gpus) + slots + 1
     logger.info("%s: %s, devices %s", app.main, ", ".join(queues), devices)
     return [
         "worker",

@@ -21,6 +21,13 @@ class WorkerSettings(Settings, ToolSettings, ExportSettings):
         le=256,
         description="Concurrent jobs without a GPU on this host.",
     )
+    remote_slots: int = Field(
+        default=16,
+        ge=1,
+        le=1024,
+        description="Concurrent jobs of this host that only ask remote endpoints; they take no GPU "
+        "and no CPU slot.",
+    )
     validation_slots: int = Field(
         default=2, ge=1, le=64, description="Files that one worker validates concurrently."
     )

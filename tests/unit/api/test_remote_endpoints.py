@@ -3,12 +3,17 @@
 import pytest
 from pydantic import ValidationError
 
+from services.api.batches.service import create_batch
 from services.api.evaluations.service import create_evaluation
+from services.api.rollouts.service import create_rollout
 from services.api.settings import ApiSettings
+from services.contracts.batches import CreateBatch
 from services.contracts.errors import InvalidRequest, PermissionDenied
 from services.contracts.evaluations import CreateEvaluation
+from services.contracts.rollouts import CreateRollout
 from services.core.db.engine import Database
-from services.core.db.tables import FileRow
+from services.core.db.tables import FileRow, ModelRow
+from services.core.jobs.job import REMOTE_SLOT
 
 ALLOWED = "https://Models.example.com, http://127.0.0.1:8000/,http://[::1]:9000"
 
@@ -62,7 +67,7 @@ def test_origins_are_normalized_to_include_the_port(settings: ApiSettings) -> No
 def test_an_evaluation_of_an_allowed_origin_needs_no_device(
     database: Database, file_id: str, settings: ApiSettings, base_url: str
 ) -> None:
-    assert create(database, file_id, settings, base_url) == 0
+    assert create(database, file_id, settings, base_url) == REMOTE_SLOT
 
 
 @pytest.mark.parametrize(
@@ -132,3 +137,44 @@ def test_an_invalid_origin_in_the_settings_is_rejected(
 
     with pytest.raises(ValidationError):
         ApiSettings()
+
+
+@pytest.mark.parametrize(
+    ("reward", "gpus"),
+    [
+        ({"type": "retool"}, REMOTE_SLOT),
+        ({"type": "reward_model", "model": "judge"}, 0),  # computed by this host
+    ],
+)
+def test_a_rollout_of_a_remote_model_takes_a_remote_slot_unless_it_computes_here(
+    reward: dict[str, str], gpus: int, database: Database, file_id: str, settings: ApiSettings
+) -> None:
+    with database.write() as session:
+        session.add(ModelRow(id="judge", kind="full", folder="judge", created_at=0.0))
+    body = {
+        "model": {"base_url": "http://127.0.0.1:8000/v1", "model": "m"},
+        "tokenizer": "judge",
+        "file": file_id,
+        "rewards": [{"name": "right", "reward": reward}],
+    }
+
+    with database.write() as session:
+        job = create_rollout(session, CreateRollout.model_validate(body), settings)
+
+    assert job.gpus == gpus
+
+
+def test_a_batch_for_a_remote_server_takes_a_remote_slot(
+    database: Database, file_id: str, settings: ApiSettings
+) -> None:
+    body = {
+        "input_file_id": file_id,
+        "endpoint": "/v1/chat/completions",
+        "completion_window": "24h",
+        "base_url": "http://127.0.0.1:8000/v1",
+    }
+
+    with database.write() as session:
+        job = create_batch(session, CreateBatch.model_validate(body), settings)
+
+    assert job.gpus == REMOTE_SLOT

@@ -9,7 +9,7 @@ from services.core.db.tables import OutboxRow
 from services.core.ids import new_id
 from services.core.jobs.claims import Claim, Claimant, check_claim, claim_work, renew_lease
 from services.core.jobs.devices import HostDevices, release_devices, release_stale_devices
-from services.core.jobs.job import Job, LeaseLost, NewJob
+from services.core.jobs.job import REMOTE_SLOT, Job, LeaseLost, NewJob
 from services.core.jobs.store import create_job, move_job, request_cancel
 from services.core.jobs.workers import heartbeat
 from services.core.worker.reports import parse_report, record_reports
@@ -111,6 +111,43 @@ def test_a_job_waiting_for_gpus_does_not_block_cpu_slots(database: Database) -> 
     claim(database, worker)
 
     assert claim(database, worker).job.id == on_cpu.id
+
+
+def remote_worker(name: str, *, slots: int) -> Claimant:
+    return Claimant(f"host:{name}", HostDevices("host", ("GPU-a",), 1, (), slots), 60.0)
+
+
+def test_jobs_that_only_ask_remote_endpoints_take_neither_gpus_nor_cpu_slots(
+    database: Database,
+) -> None:
+    worker = remote_worker("a", slots=2)
+    for gpus in (REMOTE_SLOT, REMOTE_SLOT, 1, 0):
+        queued_job(database, gpus=gpus)
+
+    held = [claim(database, worker) for _ in range(4)]
+
+    assert {each.devices for each in held} == {
+        ("GPU-a",),
+        ("cpu-host-0",),
+        ("remote-host-0",),
+        ("remote-host-1",),
+    }
+    assert [each.gpus for each in held if each.job.gpus == REMOTE_SLOT] == [(), ()]
+
+
+def test_workers_of_a_host_share_its_remote_slots(database: Database) -> None:
+    queued_job(database, gpus=REMOTE_SLOT)
+    waiting = queued_job(database, gpus=REMOTE_SLOT)
+
+    first = claim(database, remote_worker("a", slots=1))
+    assert try_claim(database, remote_worker("b", slots=1)) is None
+
+    reason = read(database, waiting.id).queue_reason
+    assert reason == "waiting for 1 remote slot; 0 free on host"
+    with database.write() as session:
+        move_job(session, first.job, JobStatus.SUCCEEDED, "done")
+        release_devices(session, first.job.id, first.job.epoch)
+    assert claim(database, remote_worker("b", slots=1)).job.id == waiting.id
 
 
 def test_a_gpu_used_by_another_program_is_not_leased(database: Database) -> None:

@@ -60,3 +60,9 @@ def test_the_memory_of_each_gpu_is_its_total(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_a_host_names_its_cpu_slots() -> None:
     assert HostDevices("box", (), 2).slot_ids() == ["cpu-box-0", "cpu-box-1"]
+
+
+def test_a_host_names_its_remote_slots() -> None:
+    devices = HostDevices("box", (), 2, remote_slots=2)
+
+    assert devices.remote_slot_ids() == ["remote-box-0", "remote-box-1"]
