@@ -70,7 +70,7 @@ def test_examples_that_say_dapo_have_each_of_its_techniques() -> None:
     named = [
         CreateFineTuningJob.model_validate(example["value"])
         for example in FINE_TUNING.values()
-        if "DAPO" in example["summary"]
+        if "DAPO" in (example["summary"] or "")
     ]
     for path in FILES:
         request = read_job_file(path, path.parent).request
