@@ -31,6 +31,12 @@ from services.api.metrics import create_registry
 from services.api.models.routes import router as models
 from services.api.proxy import Upstream
 from services.api.rollouts.routes import router as rollouts
+from services.api.serving.forward import Inference
+from services.api.serving.locator import Locator
+from services.api.serving.routes import inference
+from services.api.serving.routes import models as model_deployments
+from services.api.serving.routes import router as servings
+from services.api.serving.servings import Servings
 from services.api.settings import ApiSettings
 from services.api.tool_routes import tool_router, tool_services
 from services.api.trajectories import ROUTERS as TRAJECTORIES
@@ -43,6 +49,7 @@ from services.core.web.app import create_app
 from services.core.web.auth import Authenticator, DirectToolRoute
 from services.core.web.database_errors import install_database_errors
 from services.core.web.direct import DirectRoutes
+from services.inference.relay_protocol import MAX_BODY_BYTES, PATHS
 
 
 def create_api(settings: ApiSettings) -> DirectRoutes:
@@ -60,6 +67,7 @@ def create_api(settings: ApiSettings) -> DirectRoutes:
             async with AsyncExitStack() as connections:
                 for tool in tools:
                     await connections.enter_async_context(tool)
+                await connections.enter_async_context(context.inference)
                 yield
         finally:
             await run_in_threadpool(context.dispatcher.stop)
@@ -77,14 +85,20 @@ def create_api(settings: ApiSettings) -> DirectRoutes:
         },
         lifespan=lifespan,
         keyless_hosts=settings.keyless_hosts,
-        larger_bodies={"/v1/files": settings.max_upload_bytes + FORM_BYTES, **_tool_bodies(tools)},
+        larger_bodies={
+            "/v1/files": settings.max_upload_bytes + FORM_BYTES,
+            **dict.fromkeys(PATHS, MAX_BODY_BYTES),
+            **_tool_bodies(tools),
+        },
     )
     install_database_errors(app)
     app.state.context = context
     proxies = [tool_router(tool) for tool in tools]
+    serving = (inference, model_deployments, servings)
     training = (models, model_merges, merges, model_exports, exports, graders, fine_tuning)
     generation = (evaluations, rollouts, batches, campaigns, *TRAJECTORIES)
-    for router in (*proxies, files, *training, *generation, indexing, jobs, artifacts, dashboard):
+    others = (files, indexing, jobs, artifacts, dashboard)
+    for router in (*proxies, *training, *serving, *generation, *others):
         app.include_router(router)
     return DirectRoutes(app, routers=proxies, kind=DirectToolRoute)
 
@@ -102,6 +116,7 @@ def _create_context(settings: ApiSettings) -> GatewayContext:
         retention=Retention(artifacts, settings.retention_days, settings.retention_jobs),
     )
     keys = settings.api_key_hashes
+    locator = Locator(Servings(database, settings, dispatcher.nudge))
     sessions = BrowserSessions(settings.home, keys)
     return GatewayContext(
         settings=settings,
@@ -112,6 +127,7 @@ def _create_context(settings: ApiSettings) -> GatewayContext:
         tool_authenticator=Authenticator(keys, basic=True, session=sessions.principal),
         sessions=sessions,
         stream_places=BoundedSemaphore(settings.max_event_streams),
+        inference=Inference(locator, settings),
     )
 
 

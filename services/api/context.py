@@ -8,6 +8,7 @@ from fastapi import Depends, Header, Request
 
 from services.api.dashboard.sessions import BrowserSessions
 from services.api.dispatcher import Dispatcher
+from services.api.serving.forward import Inference
 from services.api.settings import ApiSettings
 from services.core.artifacts import Artifacts
 from services.core.db.engine import Database
@@ -26,6 +27,7 @@ class GatewayContext:
     tool_authenticator: Authenticator
     sessions: BrowserSessions
     stream_places: BoundedSemaphore
+    inference: Inference
 
 
 async def _context(request: Request) -> GatewayContext:

@@ -316,6 +316,30 @@ EXPORT: dict[str, Example] = {
     "store": {"summary": "A store", "value": {"destination": "s3://my-models/support-v2"}},
 }
 
+DEPLOYMENT: dict[str, Example] = {
+    "default": {"summary": "Until nobody asks for it any more", "value": {}},
+    "warm": {"summary": "Until it is undeployed", "value": {"keep_warm": True}},
+}
+
+CHAT: dict[str, Example] = {
+    "stream": {
+        "summary": "A question, answered token by token",
+        "value": {
+            "model": "my-model",
+            "messages": [{"role": "user", "content": "What is 2 + 2?"}],
+            "stream": True,
+        },
+    },
+}
+
+COMPLETION: dict[str, Example] = {
+    "text": {"summary": "A text", "value": {"model": "my-model", "prompt": "2 + 2 ="}},
+}
+
+EMBEDDING: dict[str, Example] = {
+    "text": {"summary": "A text", "value": {"model": "my-model", "input": "2 + 2"}},
+}
+
 CAMPAIGN: dict[str, Example] = {
     "default": {
         "summary": "Three attempts at a better model",

@@ -42,6 +42,28 @@ class ApiSettings(Settings, AccessSettings, ToolSettings, ExportSettings):
     tool_call_seconds: float = Field(
         default=1800.0, gt=0, description="Longest time that a request passed on may take."
     )
+    served_models: Annotated[list[str], NoDecode, BeforeValidator(split_commas)] = Field(
+        default=["*"],
+        description="Models that a request for inference may start, by name with wildcards, "
+        "comma-separated; others must be deployed.",
+    )
+    serving_wait_seconds: float = Field(
+        default=120.0,
+        ge=0.0,
+        le=3600.0,
+        description="Longest wait of a request for the engine of its model; then 503.",
+    )
+    serving_silence_seconds: float = Field(
+        default=1800.0,
+        gt=0.0,
+        description="Longest pause in the answer of a served model; one that is not streamed is "
+        "silent until its end.",
+    )
+    max_serving_calls: int = Field(
+        default=4096,
+        ge=1,
+        description="Requests to served models in progress at once; more get 503.",
+    )
     reconcile_seconds: float = Field(
         default=3.0, ge=0.1, le=300.0, description="How often the dispatcher repairs."
     )

@@ -36,6 +36,7 @@ class JobKind(StrEnum):
     MERGE = "merge"
     EXPORT = "export"
     CAMPAIGN = "campaign"
+    SERVE = "serve"
 
 
 class RowProblem(Resource):

@@ -181,6 +181,13 @@ def find_checkpoint(session: Session, name: str) -> ModelRow | None:
     )
 
 
+def adapters_of(session: Session, base: str) -> set[str]:
+    """The names of the registered adapters over a model."""
+    kind = ModelKind.ADAPTER.value
+    query = select(ModelRow.id).where(ModelRow.base == base, ModelRow.kind == kind)
+    return set(session.scalars(query))
+
+
 def require_model(session: Session, name: str, param: str = "model") -> ModelRow:
     """The row of a model that a request names in ``param``; raises `InvalidRequest` if missing."""
     try:

@@ -1,12 +1,13 @@
-"""The evaluator's worker: evaluations, rollouts and batches: ``python -m services.evaluator``."""
+"""The worker of evaluations, rollouts, batches and servings: ``python -m services.evaluator``."""
 
-from services.core.jobs.queues import BATCH, EVALUATION, ROLLOUT
+from services.core.jobs.queues import BATCH, EVALUATION, ROLLOUT, SERVE
 from services.core.worker.handler import ServedKind
 from services.core.worker.main import serve_kinds
 from services.core.worker.settings import WorkerSettings
 from services.evaluator.batch.handler import BatchHandler
 from services.evaluator.evaluation.handler import EvaluationHandler
 from services.evaluator.rollout.handler import RolloutHandler
+from services.evaluator.serve.handler import ServeHandler
 
 
 def main() -> None:
@@ -16,6 +17,7 @@ def main() -> None:
         ServedKind(RolloutHandler(settings), ROLLOUT),
         ServedKind(EvaluationHandler(settings), EVALUATION),
         ServedKind(BatchHandler(settings), BATCH),
+        ServedKind(ServeHandler(settings), SERVE),
     ]
     serve_kinds(kinds, settings)
 

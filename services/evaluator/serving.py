@@ -73,16 +73,22 @@ class Served(NamedTuple):
 
 @asynccontextmanager
 async def served(
-    model: LocalModel, job_dir: Path, reporter: Reporter, routes: Routes = NO_ROUTES
+    model: LocalModel,
+    job_dir: Path,
+    reporter: Reporter,
+    routes: Routes = NO_ROUTES,
+    name: str | None = None,
 ) -> AsyncIterator[Served]:
     """A server of the model, ready inside the block; its start is reported.
+
+    ``name`` is what the server calls the loaded weights; None: a name of its own choice.
 
     Entering raises ``JobFailed`` with the code ``engine_start_failed`` when the model cannot be
     served.
     """
     source, adapter = await _loadable(model, job_dir, reporter)
     reporter.phase("loading_model")
-    base_name = f"base-of-{adapter.name}" if adapter else "model"
+    base_name = name or (f"base-of-{adapter.name}" if adapter else "model")
 
     def tell(progress: StartupProgress) -> None:
         elapsed = round(progress.elapsed_seconds, 1)

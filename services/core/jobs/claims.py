@@ -22,6 +22,10 @@ LOOK_AHEAD = 20
 """How many jobs are tried when workers of other hosts are claiming them at the same time."""
 
 
+SHORT_OF_DEVICES = "waiting for "
+"""How the ``queue_reason`` of a job begins that a worker could run but for devices."""
+
+
 class Stage(StrEnum):
     """The part of a job that a claim is for."""
 
@@ -154,7 +158,8 @@ def _claim_from(
             continue
         if len(free) < wanted:
             noun = pool.noun if wanted == 1 else f"{pool.noun}s"
-            _explain_wait(session, job, f"waiting for {wanted} {noun}; {len(free)} free on {host}")
+            lacking = f"{wanted} {noun}; {len(free)} free on {host}"
+            _explain_wait(session, job, SHORT_OF_DEVICES + lacking)
             return None
         if not is_ours:
             wake_once(session, job.queue)

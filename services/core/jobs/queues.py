@@ -35,8 +35,9 @@ BATCH = QueueNames(validation="batch.validation", work="batch")
 MERGE = QueueNames(validation="merge.validation", work="merge")
 EXPORT = QueueNames(validation="export.validation", work="export")
 CAMPAIGN = QueueNames(validation="campaign.validation", work="campaign")
+SERVE = QueueNames(validation="serve.validation", work="serve")
 
-_PAIRS = (TRAINING, EVALUATION, ROLLOUT, INDEXING, BATCH, MERGE, EXPORT, CAMPAIGN)
+_PAIRS = (TRAINING, EVALUATION, ROLLOUT, INDEXING, BATCH, MERGE, EXPORT, CAMPAIGN, SERVE)
 ALL_QUEUES = tuple(name for pair in _PAIRS for name in pair.both)
 
 

@@ -28,14 +28,14 @@ Body = TypeVar("Body", bound=BaseModel)
 
 async def read_body(request: Request, model: type[Body]) -> Body:
     """Read and parse the body of a request; raises `InvalidRequest`."""
-    body = await _whole(request.receive)
+    body = await whole_body(request.receive)
     if len(body) > SMALL_BODY:  # parsing it would stop the event loop
         return await asyncio.to_thread(parse_body, body, model)
     return parse_body(body, model)
 
 
-async def _whole(receive: Receive) -> bytes:
-    """The complete body; it usually arrives in one message."""
+async def whole_body(receive: Receive) -> bytes:
+    """The complete body, which usually arrives in one message; raises `InvalidRequest`."""
     pieces: list[bytes] = []
     while True:
         message = await receive()

@@ -18,12 +18,14 @@ class Launch:
     """A child to start: its command, and environment variables beyond the inherited ones.
 
     ``saves_on_pause``: the child heeds `pause_requested` with a checkpoint and `Reporter.paused`.
-    Others are stopped for a pause, and later continue from what is on disk.
+    Others are stopped for a pause, and later continue from what is on disk. ``yields``: the child
+    heeds `others_wait`, and may end early for them.
     """
 
     command: list[str]
     environment: Mapping[str, str] = field(default_factory=dict)
     saves_on_pause: bool = False
+    yields: bool = False
 
 
 class Handler(Protocol):

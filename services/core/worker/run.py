@@ -17,7 +17,9 @@ from services.core.jobs.claims import Claim, Stage, check_claim, renew_lease
 from services.core.jobs.deadline import is_overdue
 from services.core.jobs.events import Draft, append_events
 from services.core.jobs.job import Job, LeaseLost
+from services.core.jobs.others import jobs_wait_for
 from services.core.process.memory import job_memory
+from services.core.process.others_wait import tell_that_others_wait
 from services.core.process.pause_request import request_pause_of, withdraw_pause
 from services.core.process.reporter import RESULT, Reporter
 from services.core.process.runtimes import child_environment
@@ -121,6 +123,7 @@ class ClaimRun:
             return self._exit(0)
         (self._dir / RESULT).unlink(missing_ok=True)
         withdraw_pause(self._dir)
+        tell_that_others_wait(self._dir, False)
         launch = self._launch()
         if launch is None:
             Reporter(self._dir).finish()
@@ -210,6 +213,8 @@ class ClaimRun:
                     self._cancelled = self._cancelled or job.cancel_requested_at is not None
                     if job.pause_requested_at is not None or self._overdue:
                         self._pause(launch)
+                    if launch.yields:
+                        self._tell_of_others()
                     bound_log(self._dir / LOG)
                     self._trackers.check()
                     self._warn_of_trackers()
@@ -233,6 +238,12 @@ class ClaimRun:
                 request_pause_of(self._dir)
         waited = now - self._pausing_since
         self._paused = not launch.saves_on_pause or waited >= self._settings.pause_seconds
+
+    def _tell_of_others(self) -> None:
+        """Let the child know whether jobs wait for devices such as it holds."""
+        with self._database.read() as session:
+            waiting = jobs_wait_for(session, self._claim)
+        tell_that_others_wait(self._dir, waiting)
 
     def _settle(self, child_exit: ChildExit) -> None:
         retry_seconds = self._settings.retry_seconds

@@ -44,6 +44,22 @@ class WorkerSettings(Settings, ToolSettings, ExportSettings):
     batch_requests: int = Field(
         default=50_000, ge=1, le=10_000_000, description="Requests in the file of one batch."
     )
+    serving_host: str = Field(
+        default="127.0.0.1",
+        min_length=1,
+        description="Address of this host that its servings listen on; gateways on other hosts "
+        "must reach it.",
+    )
+    serving_idle_seconds: float = Field(
+        default=900.0, gt=0.0, description="A serving ends after so long without a request."
+    )
+    serving_adapters: int = Field(
+        default=8,
+        ge=1,
+        le=256,
+        description="Adapters of one base that its engine holds at once; the least recently used "
+        "leaves for another.",
+    )
     pause_seconds: float = Field(
         default=600.0,
         ge=0.0,

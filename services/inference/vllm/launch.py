@@ -33,13 +33,15 @@ class Routes:
 
     ``tokens``: token ids in and out, with log-probabilities of the sampling distribution.
     ``weights``: development routes that pause the engine and swap its weights. ``adapters``: load
-    adapters from folders at run time. ``sleep``: release GPU memory.
+    adapters from folders at run time. ``sleep``: release GPU memory. ``guarded``: all routes but
+    /health need the key, also those that vLLM leaves open; implied by the last three.
     """
 
     tokens: bool = False
     weights: bool = False
     sleep: bool = False
     adapters: AdapterSlots | None = None
+    guarded: bool = False
 
 
 HOST = "127.0.0.1"
@@ -162,7 +164,7 @@ def _route_arguments(routes: Routes) -> list[str]:
     if routes.tokens:
         arguments += ["--enable-scale-out", "--logprobs-mode", "processed_logprobs"]
         arguments += ["--max-logprobs", str(TOP_K_LIMIT)]
-    if routes.weights or routes.adapters or routes.sleep:
+    if routes.weights or routes.adapters or routes.sleep or routes.guarded:
         arguments += ["--middleware", GUARD]
     return arguments
 
@@ -220,7 +222,7 @@ def _lora(
 ) -> list[str]:
     if not adapters and slots is None:
         return []
-    ranks = [_adapter_rank(a.path) for a in adapters] + ([slots.rank] if slots else [])
+    ranks = [adapter_rank(a.path) for a in adapters] + ([slots.rank] if slots else [])
     rank = options.max_lora_rank or _rank_for(max(ranks))
     count = len(adapters) + (slots.count if slots else 0)
     arguments = ["--enable-lora", "--max-lora-rank", str(rank), "--max-loras", str(count)]
@@ -238,7 +240,8 @@ def _rank_for(rank: int) -> int:
     return fitting[0]
 
 
-def _adapter_rank(folder: Path) -> int:
+def adapter_rank(folder: Path) -> int:
+    """The largest rank in an adapter; raises `InvalidRequest` where there is none."""
     path = folder / ADAPTER_CONFIG
     try:
         config = _AdapterConfig.model_validate_json(path.read_bytes())

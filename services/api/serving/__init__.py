@@ -1,0 +1,1 @@
+"""Inference through the gateway: servings, and the requests that they answer."""

@@ -1,0 +1,114 @@
+"""/v1/chat/completions and /v1/completions, deploying models, and /v1/servings."""
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Body, Request, Response
+
+from services.api.context import Gateway
+from services.api.examples import CHAT, COMPLETION, DEPLOYMENT, EMBEDDING
+from services.api.idempotency import Creation
+from services.api.jobs.kind_routes import KindRoutes
+from services.api.serving.asked import InferenceBody
+from services.api.serving.service import deploy_model, serving_view, undeploy_model
+from services.contracts.errors import (
+    AuthenticationFailed,
+    BadGateway,
+    Conflict,
+    GatewayTimeout,
+    InvalidRequest,
+    NotFound,
+    PayloadTooLarge,
+    PermissionDenied,
+    Unavailable,
+)
+from services.contracts.jobs import JobKind
+from services.contracts.serving import DeployModel, Serving, Undeployed
+from services.core.web.auth import Principal
+from services.core.web.errors import documented_errors
+from services.core.web.json_body import documented_body
+
+REQUEST_ERRORS = (InvalidRequest, AuthenticationFailed, PermissionDenied, NotFound, Conflict)
+SERVING_ERRORS = (PayloadTooLarge, BadGateway, Unavailable, GatewayTimeout)
+ANSWERS: dict[int | str, dict[str, Any]] = {
+    **documented_errors(*REQUEST_ERRORS, *SERVING_ERRORS),
+    200: {
+        "description": "The engine's response; events when the request has stream: true.",
+        "content": {"application/json": {}, "text/event-stream": {}},
+    },
+}
+
+inference = APIRouter(prefix="/v1", tags=["inference"], responses=ANSWERS)
+router = APIRouter(
+    prefix="/v1/servings", tags=["servings"], responses=documented_errors(AuthenticationFailed)
+)
+models = APIRouter(
+    prefix="/v1/models", tags=["models"], responses=documented_errors(AuthenticationFailed)
+)
+
+KindRoutes(JobKind.SERVE, "serving", Serving, serving_view).add_to(router)
+
+
+@inference.post(
+    "/chat/completions",
+    summary="Continue a conversation",
+    openapi_extra=documented_body(InferenceBody, CHAT),
+)
+async def chat_completions(request: Request, gateway: Gateway, _principal: Principal) -> Response:
+    """Answered by the engine of the model, which is started if need be."""
+    return await gateway.inference.answer("/v1/chat/completions", request.receive)
+
+
+@inference.post(
+    "/completions",
+    summary="Continue a text",
+    openapi_extra=documented_body(InferenceBody, COMPLETION),
+)
+async def completions(request: Request, gateway: Gateway, _principal: Principal) -> Response:
+    """Answered by the engine of the model, which is started if need be."""
+    return await gateway.inference.answer("/v1/completions", request.receive)
+
+
+@inference.post(
+    "/embeddings",
+    summary="Embed texts (refused)",
+    openapi_extra=documented_body(InferenceBody, EMBEDDING),
+)
+async def embeddings(_gateway: Gateway, _principal: Principal) -> Response:
+    """Registered models generate text; none embeds it."""
+    raise InvalidRequest(
+        "registered models generate text; no model here computes embeddings",
+        param="model",
+        code="not_an_embedding_model",
+    )
+
+
+@models.post(
+    "/{model_id:path}/deploy",
+    summary="Deploy a model",
+    responses=documented_errors(InvalidRequest, NotFound, Conflict),
+)
+def deploy(
+    gateway: Gateway,
+    creation: Creation,
+    model_id: str,
+    body: Annotated[DeployModel, Body(openapi_examples=DEPLOYMENT)],
+) -> Serving:
+    """Start the engine of a model before the first request, or keep the one it has warm."""
+    return creation.create(
+        f"deploy {model_id}",
+        body,
+        Serving,
+        lambda session: serving_view(deploy_model(session, model_id, body, gateway.settings)),
+    )
+
+
+@models.post(
+    "/{model_id:path}/undeploy",
+    summary="Undeploy a model",
+    responses=documented_errors(InvalidRequest, NotFound, Conflict),
+)
+def undeploy(gateway: Gateway, _principal: Principal, model_id: str) -> Undeployed:
+    """End the engine that answers for a model, and for all adapters that share it."""
+    with gateway.database.write() as session:
+        ended = undeploy_model(session, model_id, gateway.settings)
+    return Undeployed(model=model_id, servings=[job.id for job in ended])

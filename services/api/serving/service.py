@@ -1,0 +1,140 @@
+"""Servings as jobs: which one answers for a model, starting one, ending them."""
+
+from fnmatch import fnmatchcase
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from services.api.jobs.view import state_fields
+from services.api.settings import ApiSettings
+from services.contracts.errors import Conflict, InvalidRequest, PermissionDenied
+from services.contracts.jobs import JobKind, JobStatus
+from services.contracts.serving import CreateServing, DeployModel, Serving, ServingResult
+from services.core.artifacts import Artifacts
+from services.core.db.engine import advisory_lock
+from services.core.db.tables import JobRow
+from services.core.jobs.job import Job, NewJob, job_from_row
+from services.core.jobs.queues import SERVE
+from services.core.jobs.store import create_job, request_cancel
+from services.core.jobs.workers import live_workers
+from services.core.registry import ResolvedModel, resolve_model
+from services.inference.relay_protocol import keep_warm
+
+
+def resolve_servable(session: Session, name: str, settings: ApiSettings) -> ResolvedModel:
+    """The model that a request names; raises `NotFound`, and `InvalidRequest` for one that
+    generates no text."""
+    model = resolve_model(session, name, settings.models_folder, Artifacts(settings.home))
+    if model.value_head is not None:
+        raise InvalidRequest(f"{name!r} is a reward model, which generates no text", param="model")
+    return model
+
+
+def loaded_model(model: ResolvedModel) -> str:
+    """What the engine loads that answers for a model: itself, or the base that it shares."""
+    return model.id if model.adapter is None or model.needs_merge else model.base
+
+
+def serving_of(session: Session, loaded: str) -> Job | None:
+    """The serving of what an engine loads that has not ended; else the last that has."""
+    query = (
+        select(JobRow)
+        .where(JobRow.kind == JobKind.SERVE, JobRow.request["model"].as_string() == loaded)
+        .order_by(JobRow.seq.desc())
+    )
+    final = [status.value for status in JobStatus if status.is_final]
+    row = session.scalar(query.where(JobRow.status.not_in(final)).limit(1))
+    row = row or session.scalar(query.limit(1))
+    return job_from_row(row) if row is not None else None
+
+
+def start_serving(session: Session, model: ResolvedModel, body: DeployModel) -> Job:
+    """Queue a serving; raises `Conflict` where no device can ever fit."""
+    loaded = loaded_model(model)
+    request = CreateServing(
+        **body.model_dump(),
+        model=loaded,
+        adapter=model.id if model.id != loaded else None,
+    )
+    check_devices(session, request.gpus)
+    return create_job(session, NewJob.of(JobKind.SERVE, "serve", SERVE, request, request.gpus))
+
+
+def start_on_request(session: Session, model: ResolvedModel, settings: ApiSettings) -> Job:
+    """Queue the serving of a model that a request asks for.
+
+    The successor of a serving that an adapter has outgrown keeps its options. Raises
+    `PermissionDenied` where the operator wants models deployed first.
+    """
+    last = serving_of(session, loaded_model(model))
+    if last is not None and last.result and last.result.get("outgrown"):
+        before = CreateServing.model_validate(last.request)
+        engine = before.engine.model_copy(update={"max_lora_rank": None})
+        options = before.model_dump(exclude={"model", "adapter", "engine"})
+        return start_serving(session, model, DeployModel(**options, engine=engine))
+    if not any(fnmatchcase(model.id, pattern) for pattern in settings.served_models):
+        raise PermissionDenied(
+            f"{model.id!r} is not deployed, and TEMPER_SERVED_MODELS lets no request start it",
+            code="model_not_deployed",
+        )
+    return start_serving(session, model, DeployModel())
+
+
+def check_devices(session: Session, gpus: int | None) -> None:
+    """Raise `Conflict` when the live workers can never run such a serving."""
+    workers = [row for row in live_workers(session) if SERVE.work in row.queues]
+    if not workers:
+        return  # one may start
+    most = max(len(row.gpus) for row in workers)
+    slots = any(row.cpu_slots for row in workers)
+    if gpus is None:
+        fits, wanted = bool(most or slots), "a GPU or a CPU slot"
+    elif gpus == 0:
+        fits, wanted = slots, "a CPU slot"
+    else:
+        fits, wanted = most >= gpus, f"{gpus} GPUs"
+    if not fits:
+        raise Conflict(f"no worker that serves models has {wanted}", code="no_device_fits")
+
+
+def deploy_model(session: Session, name: str, body: DeployModel, settings: ApiSettings) -> Job:
+    """The serving of a model: the one that there is, or a new one.
+
+    Of one that there is only ``keep_warm`` changes.
+    """
+    model = resolve_servable(session, name, settings)
+    lock_serving(session, loaded_model(model))
+    job = serving_of(session, loaded_model(model))
+    if job is None or job.status.is_final or job.cancel_requested_at is not None:
+        return start_serving(session, model, body)
+    row = session.scalars(select(JobRow).where(JobRow.id == job.id)).one()
+    row.request = {**job.request, "keep_warm": body.keep_warm}
+    session.flush()
+    keep_warm(Artifacts(settings.home).job(job.id), body.keep_warm)
+    return job_from_row(row)
+
+
+def undeploy_model(session: Session, name: str, settings: ApiSettings) -> list[Job]:
+    """End the servings that answer for a model; its adapters' requests too."""
+    loaded = loaded_model(resolve_servable(session, name, settings))
+    lock_serving(session, loaded)
+    job = serving_of(session, loaded)
+    if job is None or job.status.is_final:
+        return []
+    return [request_cancel(session, job.id)]
+
+
+def lock_serving(session: Session, loaded: str) -> None:
+    """Let no other transaction start or end a serving of the same model."""
+    advisory_lock(session, f"serving of {loaded}")
+
+
+def serving_view(job: Job) -> Serving:
+    """The wire view of a serving."""
+    request = CreateServing.model_validate(job.request)
+    return Serving(
+        model=request.model,
+        keep_warm=request.keep_warm,
+        result=ServingResult.model_validate(job.result) if job.result else None,
+        **state_fields(job),
+    )

@@ -1,0 +1,121 @@
+"""From the name of a model to the relay that answers for it."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from sqlalchemy.orm import Session
+
+from services.api.serving.service import (
+    check_devices,
+    loaded_model,
+    lock_serving,
+    resolve_servable,
+    serving_of,
+    start_on_request,
+)
+from services.api.settings import ApiSettings
+from services.contracts.errors import Conflict
+from services.contracts.jobs import JobStatus
+from services.core.artifacts import Artifacts
+from services.core.db.engine import Database
+from services.core.jobs.job import Job
+from services.core.registry import ResolvedModel
+from services.inference.relay_protocol import Endpoint, ServedAdapter, read_endpoint
+
+FAILURE_SECONDS = 30.0
+"""How long requests are answered with the failure of a serving before one starts another."""
+
+
+@dataclass(frozen=True)
+class Route:
+    """Where requests for a model go, and what they are sent with."""
+
+    model: str
+    endpoint: Endpoint
+    adapter: ServedAdapter | None
+    stop_token_ids: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Pending:
+    """Why the engine of a model does not answer yet."""
+
+    reason: str
+
+
+class ServingFailed(Conflict):
+    """The engine of a model could not be started; another attempt would fail the same way."""
+
+    code = "serving_failed"
+
+
+class Servings:
+    """Finds the serving of a model, or starts one. Calls block; ``nudge`` wakes the dispatcher."""
+
+    def __init__(
+        self, database: Database, settings: ApiSettings, nudge: Callable[[], None]
+    ) -> None:
+        self._database = database
+        self._settings = settings
+        self._artifacts = Artifacts(settings.home)
+        self._nudge = nudge
+
+    def look(self, name: str) -> Route | Pending:
+        """Where requests for a model go now; a serving is started for one that has none.
+
+        Raises `NotFound`, `InvalidRequest`, `PermissionDenied`, and `Conflict` where waiting is in
+        vain.
+        """
+        with self._database.read() as session:
+            model = resolve_servable(session, name, self._settings)
+            found = self._found(session, model)
+        if found is not None:
+            return found
+        with self._database.write() as session:
+            lock_serving(session, loaded_model(model))
+            found = self._found(session, model)
+            if found is None:
+                start_on_request(session, model, self._settings)
+        self._nudge()
+        return found or Pending("its engine is being started")
+
+    def _found(self, session: Session, model: ResolvedModel) -> Route | Pending | None:
+        """The state of the model's serving; None when one is to be started."""
+        job = serving_of(session, loaded_model(model))
+        if job is None:
+            return None
+        if job.status.is_final:
+            _check_failure(model, job)
+            return None
+        if job.cancel_requested_at is not None:
+            return Pending("its engine is ending on request")
+        if job.status is JobStatus.PAUSED:
+            raise Conflict(
+                f"the serving {job.id} of {model.id!r} is paused; resume it", code="serving_paused"
+            )
+        if job.status is not JobStatus.RUNNING:
+            check_devices(session, job.gpus)
+            return Pending(job.queue_reason or "its engine is waiting for a worker")
+        endpoint = read_endpoint(self._artifacts.job(job.id), job.epoch)
+        if endpoint is None:
+            return Pending(f"its engine is starting ({job.phase or 'starting'})")
+        return _route(model, endpoint)
+
+
+def _check_failure(model: ResolvedModel, job: Job) -> None:
+    """Raise `ServingFailed` when the last serving failed a moment ago."""
+    recent = job.finished_at is not None and time.time() - job.finished_at < FAILURE_SECONDS
+    if job.status is JobStatus.FAILED and job.error is not None and recent:
+        raise ServingFailed(
+            f"{model.id!r} could not be served: {job.error.message} (job {job.id})",
+            code=job.error.code,
+            param="model",
+        )
+
+
+def _route(model: ResolvedModel, endpoint: Endpoint) -> Route:
+    adapter = None
+    if model.adapter is not None and not model.needs_merge:
+        adapter = ServedAdapter(name=model.id, path=model.adapter)
+    return Route(model.id, endpoint, adapter, model.stop_token_ids)

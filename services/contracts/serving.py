@@ -1,0 +1,62 @@
+"""Servings: jobs that keep the engine of a model running, for requests through the gateway."""
+
+from typing import Literal
+
+from pydantic import Field, StrictBool, StrictInt
+
+from services.contracts.base import Resource
+from services.contracts.engine import VllmOptions
+from services.contracts.jobs import JobRequest, JobState
+
+
+class DeployModel(JobRequest):
+    """The body of POST /v1/models/{id}/deploy."""
+
+    keep_warm: StrictBool = Field(
+        default=False, description="Never end for want of requests, or for jobs that wait."
+    )
+    idle_seconds: StrictInt | None = Field(
+        default=None,
+        ge=1,
+        le=604_800,
+        description="The serving ends after so long without a request; null: the operator's.",
+    )
+    engine: VllmOptions = Field(default_factory=VllmOptions)
+
+
+class CreateServing(DeployModel):
+    """What a serving loads. Adapters share the engine of their base, unless they need merging."""
+
+    model: str = Field(description="The weights, or an adapter that is served merged.")
+    adapter: str | None = Field(
+        default=None, description="The adapter that was asked for, which the engine must hold."
+    )
+
+
+class ServingResult(Resource):
+    """How a serving ended.
+
+    ``outgrown``: an adapter needs a larger rank than the engine was started for; the request for
+    it starts a successor with the same options.
+    """
+
+    requests: int
+    reason: str
+    outgrown: bool = False
+
+
+class Serving(JobState):
+    """A serving, as /v1/servings lists it."""
+
+    object: Literal["serving"] = "serving"
+    model: str = Field(description="The model that the engine loads; its adapters share it.")
+    keep_warm: bool
+    result: ServingResult | None = None
+
+
+class Undeployed(Resource):
+    """The servings that were asked to end."""
+
+    object: Literal["model.undeployed"] = "model.undeployed"
+    model: str
+    servings: list[str]

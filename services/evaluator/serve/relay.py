@@ -1,0 +1,158 @@
+"""The relay of a serving: the only way to its engine, for the gateway alone.
+
+vLLM listens on loopback with routes that load weights from any folder. The relay passes on the
+routes of inference, to callers that know its secret, and never tells vLLM's key.
+"""
+
+import hmac
+import json
+import logging
+import secrets
+from contextlib import AsyncExitStack
+from typing import Self
+
+import aiohttp
+from aiohttp import web
+
+from services.contracts.errors import InvalidRequest, TemperError
+from services.evaluator.serve.activity import Activity
+from services.evaluator.serve.adapters import Adapters, AdapterTooLarge
+from services.inference.relay_protocol import (
+    ADAPTER_HEADER,
+    MAX_BODY_BYTES,
+    PATHS,
+    REFUSAL_HEADER,
+    Refusal,
+    ServedAdapter,
+)
+
+logger = logging.getLogger(__name__)
+
+CONNECT_SECONDS = 5.0
+KEEP_ALIVE_SECONDS = 2.0
+"""Shorter than vLLM's, so that a reused connection is never one that vLLM is closing."""
+END_SECONDS = 5.0
+RETURNED = ("Content-Type", "Content-Length")
+
+
+class Relay:
+    """Passes requests on to an engine, response bytes unchanged; an async context manager.
+
+    ``engine_url`` has no path. A client that goes away ends its request to the engine, and with it
+    the generation. ``url`` is where the relay listens, on a free port of ``host``.
+    """
+
+    def __init__(
+        self, engine_url: str, engine_key: str, adapters: Adapters, activity: Activity, host: str
+    ) -> None:
+        self.secret = secrets.token_urlsafe(32)
+        self.url = ""
+        self._engine_url = engine_url
+        self._engine_key = engine_key
+        self._adapters = adapters
+        self._activity = activity
+        self._host = host
+        self._stack = AsyncExitStack()
+
+    async def __aenter__(self) -> Self:
+        self._session = await self._stack.enter_async_context(
+            aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEP_ALIVE_SECONDS),
+                timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS),
+                auto_decompress=False,
+                cookie_jar=aiohttp.DummyCookieJar(),
+            )
+        )
+        application = web.Application(client_max_size=MAX_BODY_BYTES)
+        application.add_routes([web.post(path, self._answer) for path in PATHS])
+        runner = web.AppRunner(
+            application, handler_cancellation=True, access_log=None, shutdown_timeout=END_SECONDS
+        )
+        self._stack.push_async_callback(runner.cleanup)
+        await runner.setup()
+        await web.TCPSite(runner, self._host, 0).start()
+        port = runner.addresses[0][1]
+        self.url = f"http://{f'[{self._host}]' if ':' in self._host else self._host}:{port}"
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._stack.aclose()
+
+    async def _answer(self, request: web.Request) -> web.StreamResponse:
+        expected = f"Bearer {self.secret}".encode()
+        given = request.headers.get("Authorization", "").encode(errors="replace")
+        if not hmac.compare_digest(given, expected):
+            return web.Response(status=401)
+        if self._activity.reason is not None:
+            return _refused(Refusal.LEAVING)
+        with self._activity.request():
+            try:
+                adapter = _adapter(request)
+                async with self._adapters.using(adapter):
+                    return await self._passed_on(request)
+            except AdapterTooLarge:
+                self._activity.leave("an adapter needs more room than it has", outgrown=True)
+                return _refused(Refusal.LEAVING)
+            except TemperError as error:
+                return _error(error)
+
+    async def _passed_on(self, request: web.Request) -> web.StreamResponse:
+        body = await request.read()
+        try:
+            answer = await self._session.post(
+                self._engine_url + request.path,
+                data=body,
+                headers={
+                    "Authorization": f"Bearer {self._engine_key}",
+                    "Content-Type": "application/json",
+                },
+                allow_redirects=False,
+            )
+        except aiohttp.ClientConnectorError as error:
+            logger.warning("the engine cannot be reached: %r", error)
+            return _refused(Refusal.ENGINE_GONE)
+        except aiohttp.ClientError as error:
+            logger.warning("the engine did not answer: %r", error)
+            return _refused(Refusal.ENGINE_DIED)
+        async with answer:
+            return await _streamed(request, answer)
+
+
+async def _streamed(request: web.Request, answer: aiohttp.ClientResponse) -> web.StreamResponse:
+    headers = {name: answer.headers[name] for name in RETURNED if name in answer.headers}
+    response = web.StreamResponse(status=answer.status, headers=headers)
+    await response.prepare(request)
+    try:
+        async for piece in answer.content.iter_any():
+            await response.write(piece)
+    except aiohttp.ClientPayloadError as error:
+        # A part must not be mistaken for the whole.
+        logger.warning("the engine broke off its answer: %r", error)
+        if request.transport is not None:
+            request.transport.abort()
+    return response
+
+
+def _adapter(request: web.Request) -> ServedAdapter | None:
+    value = request.headers.get(ADAPTER_HEADER)
+    if value is None:
+        return None
+    try:
+        return ServedAdapter.from_header(value)
+    except ValueError as error:
+        raise InvalidRequest(f"{ADAPTER_HEADER} is not valid") from error
+
+
+def _refused(why: Refusal) -> web.Response:
+    return web.Response(status=503, headers={REFUSAL_HEADER: why.value})
+
+
+def _error(error: TemperError) -> web.Response:
+    """An error of loading an adapter, as OpenAI writes errors."""
+    status, type_ = (400, "invalid_request_error")
+    if not isinstance(error, InvalidRequest):
+        status, type_ = (503, "server_error")
+    detail = {"message": error.message, "type": type_, "param": error.param, "code": error.code}
+    return web.Response(
+        status=status, text=json.dumps({"error": detail}), content_type="application/json"
+    )

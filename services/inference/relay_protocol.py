@@ -1,0 +1,96 @@
+"""What a gateway and the relay of a serving agree on: where the relay is, and what it is told.
+
+A serving's child writes `Endpoint` into the folder of its job, which the gateway shares with it.
+The gateway trusts it only while the job runs in the same epoch.
+"""
+
+import os
+from enum import StrEnum
+from pathlib import Path
+from typing import Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+# Files whose names begin with a dot are no artifacts: clients never read them.
+ENDPOINT = ".endpoint.json"
+KEEP_WARM = ".keep-warm"
+
+PATHS = ("/v1/chat/completions", "/v1/completions")
+ADAPTER_HEADER = "X-Temper-Adapter"
+REFUSAL_HEADER = "X-Temper-Refusal"
+MAX_BODY_BYTES = 32 << 20
+
+
+class Refusal(StrEnum):
+    """Why a relay did not pass a request on; the gateway looks for the model again."""
+
+    LEAVING = "leaving"  # the serving ends, or is not of this adapter's rank
+    ENGINE_GONE = "engine_gone"
+    ENGINE_DIED = "engine_died"  # after it had the request
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class ServedAdapter(_Strict):
+    """An adapter to load before the request is passed on: its name and its folder."""
+
+    name: str = Field(min_length=1)
+    path: Path
+
+    def header(self) -> str:
+        """The value of `ADAPTER_HEADER`."""
+        return self.model_dump_json().encode().hex()
+
+    @classmethod
+    def from_header(cls, value: str) -> Self:
+        """The adapter of a header; raises ValueError for anything else."""
+        return cls.model_validate_json(bytes.fromhex(value))
+
+
+class Endpoint(_Strict):
+    """The address of a relay, and the secret that it accepts; of one epoch of its job."""
+
+    epoch: int
+    url: str
+    secret: str = Field(repr=False)
+
+
+def publish_endpoint(job_dir: Path, endpoint: Endpoint) -> None:
+    """Let gateways find the relay; readable by this user alone."""
+    target = job_dir / ENDPOINT
+    partial = target.with_suffix(".partial")
+    partial.unlink(missing_ok=True)
+    descriptor = os.open(partial, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600)
+    with open(descriptor, "w") as file:
+        file.write(endpoint.model_dump_json())
+    partial.replace(target)
+
+
+def withdraw_endpoint(job_dir: Path) -> None:
+    """Send no further gateway to the relay."""
+    (job_dir / ENDPOINT).unlink(missing_ok=True)
+
+
+def read_endpoint(job_dir: Path, epoch: int) -> Endpoint | None:
+    """The relay of a job that runs in ``epoch``; None while there is none."""
+    try:
+        endpoint = Endpoint.model_validate_json((job_dir / ENDPOINT).read_bytes())
+    except (OSError, ValidationError):
+        return None
+    return endpoint if endpoint.epoch == epoch else None
+
+
+def keep_warm(job_dir: Path, wanted: bool) -> None:
+    """Set whether a serving stays without requests; also while it runs."""
+    if wanted:
+        job_dir.mkdir(parents=True, exist_ok=True)
+        (job_dir / KEEP_WARM).touch()
+    else:
+        (job_dir / KEEP_WARM).unlink(missing_ok=True)
+
+
+def is_kept_warm(job_dir: Path) -> bool:
+    """Whether a serving stays without requests."""
+    return (job_dir / KEEP_WARM).exists()

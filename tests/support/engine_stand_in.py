@@ -1,0 +1,169 @@
+"""An engine for tests: vLLM's routes of inference and of adapters, answers chosen by the prompt.
+
+``wait`` streams a first word and then nothing until the client goes away; ``die`` drops the
+connection, ``half`` does so in the middle of the answer; ``refuse`` is answered as vLLM answers a
+request that is too long.
+"""
+
+import asyncio
+import json
+import threading
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+from aiohttp import web
+
+KEY = "engine-key"
+STEP_SECONDS = 60.0
+Value = TypeVar("Value")
+
+
+class LoopThread:
+    """An event loop in a thread of its own, for servers beside a test; a context manager."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+
+    def run(self, work: Coroutine[Any, Any, Value]) -> Value:
+        """Run a coroutine there and return its result."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(STEP_SECONDS)
+
+    def __enter__(self) -> "LoopThread":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(STEP_SECONDS)
+        self._loop.close()
+
+
+class EngineStandIn:
+    """Serves on a free loopback port. ``bodies`` are the requests so far, ``adapters`` what is
+    loaded, ``hung_up`` is set once a client has gone away."""
+
+    def __init__(self, model: str = "base") -> None:
+        self.bodies: list[dict[str, Any]] = []
+        self.adapters: list[str] = []
+        self.changes: list[str] = []
+        self.keys: set[str | None] = set()
+        self.hung_up = threading.Event()
+        self.url = ""
+        self._model = model
+        self._runner: web.AppRunner | None = None
+
+    async def start(self) -> None:
+        """Listen."""
+        application = web.Application()
+        application.add_routes(
+            [
+                web.post("/v1/chat/completions", self._chat),
+                web.post("/v1/completions", self._chat),
+                web.post("/v1/load_lora_adapter", self._load),
+                web.post("/v1/unload_lora_adapter", self._unload),
+            ]
+        )
+        runner = web.AppRunner(application, handler_cancellation=True, shutdown_timeout=0.1)
+        await runner.setup()
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        self.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+        self._runner = runner
+
+    async def stop(self) -> None:
+        """Close all connections and the port, as a killed process does."""
+        if self._runner is not None:
+            await self._runner.cleanup()
+            self._runner = None
+
+    async def _chat(self, request: web.Request) -> web.StreamResponse:
+        self.keys.add(request.headers.get("Authorization"))
+        body = await request.json()
+        self.bodies.append(body)
+        prompt = body["messages"][-1]["content"] if "messages" in body else body["prompt"]
+        if prompt == "refuse" or body["model"] not in {self._model, *self.adapters}:
+            return _refusal(f"{body['model']} cannot answer this")
+        assert request.transport is not None
+        if prompt == "die":
+            request.transport.abort()
+            return web.Response()
+        if not body.get("stream"):
+            return web.json_response(_completion(body, prompt))
+        return await self._stream(request, body, prompt)
+
+    async def _stream(
+        self, request: web.Request, body: dict[str, Any], prompt: str
+    ) -> web.StreamResponse:
+        response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
+        await response.prepare(request)
+        await response.write(_event(_chunk(body, {"role": "assistant", "content": "one "})))
+        if prompt == "wait":
+            try:
+                await asyncio.Event().wait()
+            finally:
+                self.hung_up.set()
+        if prompt == "half":
+            assert request.transport is not None
+            await asyncio.sleep(0)
+            request.transport.close()
+            return response
+        await response.write(_event(_chunk(body, {"content": "two"}, "stop")))
+        await response.write(b"data: [DONE]\n\n")
+        await response.write_eof()
+        return response
+
+    async def _load(self, request: web.Request) -> web.Response:
+        name = (await request.json())["lora_name"]
+        self.adapters.append(name)
+        self.changes.append(f"+{name}")
+        return web.Response(text="loaded")
+
+    async def _unload(self, request: web.Request) -> web.Response:
+        name = (await request.json())["lora_name"]
+        self.adapters.remove(name)
+        self.changes.append(f"-{name}")
+        return web.Response(text="unloaded")
+
+
+def _completion(body: dict[str, Any], prompt: str) -> dict[str, Any]:
+    message: dict[str, Any] = {"role": "assistant", "content": f"echo: {prompt}"}
+    reason = "stop"
+    if body.get("tools"):
+        call = {"name": body["tools"][0]["function"]["name"], "arguments": "{}"}
+        message |= {"content": None, "tool_calls": [_tool_call(call)]}
+        reason = "tool_calls"
+    return {
+        "id": "chatcmpl-1",
+        "object": "chat.completion",
+        "created": 0,
+        "model": body["model"],
+        "choices": [
+            {
+                "index": 0,
+                "message": message,
+                "text": f"echo: {prompt}",
+                "finish_reason": reason,
+                "logprobs": None,
+            }
+        ],
+        "usage": {"prompt_tokens": 3, "completion_tokens": 2, "total_tokens": 5},
+    }
+
+
+def _tool_call(call: dict[str, str]) -> dict[str, Any]:
+    return {"id": "call-1", "type": "function", "function": call}
+
+
+def _chunk(body: dict[str, Any], delta: dict[str, str], reason: str | None = None) -> bytes:
+    choice = {"index": 0, "delta": delta, "finish_reason": reason}
+    chunk = {"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 0}
+    return json.dumps({**chunk, "model": body["model"], "choices": [choice]}).encode()
+
+
+def _event(data: bytes) -> bytes:
+    return b"data: " + data + b"\n\n"
+
+
+def _refusal(message: str) -> web.Response:
+    error = {"message": message, "type": "BadRequestError", "param": None, "code": 400}
+    return web.json_response({"error": error}, status=400)

@@ -1,0 +1,49 @@
+"""Who waits for the devices that a job holds."""
+
+from services.core.db.engine import Database
+from services.core.jobs.claims import Claim
+from services.core.jobs.devices import HostDevices
+from services.core.jobs.others import jobs_wait_for
+from services.core.jobs.workers import heartbeat
+from tests.unit.core.jobs.machine import (
+    QUEUE,
+    claim,
+    cpu_worker,
+    queued_job,
+    try_claim,
+)
+
+
+def waits(database: Database, held: Claim) -> bool:
+    with database.read() as session:
+        return jobs_wait_for(session, held)
+
+
+def beat(database: Database, worker: str, devices: HostDevices) -> None:
+    with database.write() as session:
+        heartbeat(session, worker, [QUEUE], devices)
+
+
+def test_a_job_that_was_found_short_of_such_devices_waits(database: Database) -> None:
+    worker = cpu_worker("a", slots=1)
+    beat(database, worker.owner, worker.devices)
+    queued_job(database)
+    held = claim(database, worker)
+    queued_job(database)
+    assert not waits(database, held)  # nobody has tried to run it yet
+
+    assert try_claim(database, worker) is None
+
+    assert waits(database, held)
+
+
+def test_a_job_that_wants_a_gpu_does_not_wait_for_a_cpu_slot(database: Database) -> None:
+    worker = cpu_worker("a", slots=1)
+    beat(database, worker.owner, worker.devices)
+    beat(database, "host:b", HostDevices("host", ("GPU-1",), 0))
+    queued_job(database)
+    held = claim(database, worker)
+    queued_job(database, gpus=1)
+    assert try_claim(database, worker) is None
+
+    assert not waits(database, held)

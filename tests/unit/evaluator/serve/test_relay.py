@@ -1,0 +1,99 @@
+"""The relay lets the gateway alone at the engine, and at its routes of inference alone."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+import aiohttp
+
+from services.evaluator.serve.activity import Activity
+from services.evaluator.serve.adapters import Adapters
+from services.evaluator.serve.relay import Relay
+from services.inference.relay_protocol import ADAPTER_HEADER, REFUSAL_HEADER, Refusal
+from services.inference.vllm.control import VllmControl
+from tests.support.engine_stand_in import KEY, EngineStandIn
+
+BODY = {"model": "base", "messages": [{"role": "user", "content": "hi"}]}
+CHAT = "/v1/chat/completions"
+
+
+@dataclass
+class Case:
+    """A relay before an engine, and a client of it."""
+
+    relay: Relay
+    engine: EngineStandIn
+    activity: Activity
+    http: aiohttp.ClientSession
+
+    async def post(
+        self, path: str = CHAT, *, secret: str | None = None, **headers: str
+    ) -> aiohttp.ClientResponse:
+        key = {"Authorization": f"Bearer {secret or self.relay.secret}"}
+        return await self.http.post(self.relay.url + path, json=BODY, headers={**key, **headers})
+
+
+@asynccontextmanager
+async def relayed() -> AsyncIterator[Case]:
+    engine, activity = EngineStandIn(), Activity()
+    await engine.start()
+    try:
+        async with (
+            VllmControl(f"{engine.url}/v1", KEY) as control,
+            Relay(engine.url, KEY, Adapters(control, None), activity, "127.0.0.1") as relay,
+            aiohttp.ClientSession() as http,
+        ):
+            yield Case(relay, engine, activity, http)
+    finally:
+        await engine.stop()
+
+
+def test_only_the_secret_opens_the_relay_and_the_engines_key_is_not_it() -> None:
+    async def run() -> None:
+        async with relayed() as case:
+            assert (await case.post(secret="guess")).status == 401
+            assert (await case.post(secret=KEY)).status == 401
+            assert case.engine.bodies == []
+            assert (await case.post()).status == 200
+
+    asyncio.run(run())
+
+
+def test_routes_that_change_the_engine_cannot_be_reached() -> None:
+    async def run() -> None:
+        async with relayed() as case:
+            for path in ("/v1/load_lora_adapter", "/collective_rpc", "/sleep", "/v1/../sleep"):
+                assert (await case.post(path)).status == 404
+
+    asyncio.run(run())
+
+
+def test_a_leaving_relay_refuses_so_that_the_gateway_looks_again() -> None:
+    async def run() -> None:
+        async with relayed() as case:
+            case.activity.leave("idle")
+            refused = await case.post()
+            assert refused.headers[REFUSAL_HEADER] == Refusal.LEAVING
+            assert case.engine.bodies == []
+
+    asyncio.run(run())
+
+
+def test_an_engine_that_is_gone_is_not_an_answer() -> None:
+    async def run() -> None:
+        async with relayed() as case:
+            await case.engine.stop()
+            assert (await case.post()).headers[REFUSAL_HEADER] == Refusal.ENGINE_GONE
+
+    asyncio.run(run())
+
+
+def test_a_header_that_is_not_ours_is_refused() -> None:
+    async def run() -> None:
+        async with relayed() as case:
+            refused = await case.post(**{ADAPTER_HEADER: "zz"})
+            assert refused.status == 400
+            assert (await refused.json())["error"]["code"] == "invalid_request"
+
+    asyncio.run(run())
