@@ -10,6 +10,7 @@ from services.contracts.jobs import Event, Job, JobState, JobStatus, Progress
 from services.contracts.jobs import JobKind as Kind
 from services.contracts.merges import Merge
 from services.contracts.rollouts import RewardSpread, Rollout, RolloutStatistics
+from services.contracts.serving import Serving
 from temper.cli.units import age, clock, duration, number, size
 
 STATUS_STYLES = {
@@ -31,6 +32,7 @@ RESOURCES = {
     Kind.MERGE.value: "/v1/merges",
     Kind.EXPORT.value: "/v1/exports",
     Kind.CAMPAIGN.value: "/v1/campaigns",
+    Kind.SERVE.value: "/v1/servings",
 }
 
 
@@ -141,14 +143,21 @@ def _own_fields(job: JobState) -> dict[str, str | None]:
                 "version": job.version,
                 **build,
             }
-        case Merge() | Export():
+        case Merge() | Export() | Serving():
             return _model_fields(job)
     return {}
 
 
-def _model_fields(job: Merge | Export) -> dict[str, str | None]:
+def _model_fields(job: Merge | Export | Serving) -> dict[str, str | None]:
     if isinstance(job, Merge):
         return {"model": job.model, "merged model": job.merged_model}
+    if isinstance(job, Serving):
+        return {
+            "model": job.model,
+            "kept warm": "yes" if job.keep_warm else None,
+            "requests": f"{job.result.requests:,}" if job.result else None,
+            "ended": job.result.reason if job.result else None,
+        }
     return {
         "model": job.model,
         "destination": job.destination,

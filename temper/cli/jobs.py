@@ -162,6 +162,7 @@ def full_job(client: Temper, kind: str, job_id: str) -> JobState:
         JobKind.INDEXING: client.indexing,
         JobKind.MERGE: client.merges,
         JobKind.EXPORT: client.exports,
+        JobKind.SERVE: client.servings,
     }
     job: JobState = resources.get(kind, client.jobs).get(job_id)
     return job

@@ -12,7 +12,9 @@ from temper.cli import (
     batch,
     browser,
     campaign,
+    chat,
     demo,
+    deploy,
     evals,
     files,
     index,
@@ -64,6 +66,9 @@ app.command("down")(up.down)
 app.command("open")(browser.open_dashboard)
 app.command("serve")(serve.serve)
 app.command("submit")(submit.submit)
+app.command("chat")(chat.chat)
+app.command("deploy")(deploy.deploy)
+app.command("undeploy")(deploy.undeploy)
 app.command("ps")(jobs.ps)
 app.command("show")(jobs.show)
 app.command("traj")(traj.traj)

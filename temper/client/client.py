@@ -6,8 +6,18 @@ from services.contracts.base import Page
 from services.contracts.jobs import Worker
 from temper.client import pages
 from temper.client.campaigns import Campaigns
+from temper.client.chat import Chat
 from temper.client.files import Files
-from temper.client.jobs import Evaluations, Exports, FineTuning, Indexing, Jobs, Merges, Rollouts
+from temper.client.jobs import (
+    Evaluations,
+    Exports,
+    FineTuning,
+    Indexing,
+    Jobs,
+    Merges,
+    Rollouts,
+    Servings,
+)
 from temper.client.models import Models
 from temper.client.trajectories import Trajectories
 from temper.client.transport import Transport
@@ -34,6 +44,8 @@ class Temper:
         self.merges = Merges(self._transport)
         self.exports = Exports(self._transport)
         self.campaigns = Campaigns(self._transport)
+        self.servings = Servings(self._transport)
+        self.chat = Chat(self._transport)
         self.jobs = Jobs(self._transport)
 
     @property

@@ -16,6 +16,7 @@ from services.contracts.indexes import CreateIndexingJob, IndexingJob
 from services.contracts.jobs import Event, Job, JobKind, JobState, JobStatus
 from services.contracts.merges import CreateMerge, Merge, MergeModel
 from services.contracts.rollouts import CreateRollout, Rollout
+from services.contracts.serving import CreateServing, DeployModel, Serving, Undeployed
 from temper.client import pages
 from temper.client.errors import WaitTimedOut
 from temper.client.events import EventStream
@@ -225,6 +226,22 @@ class Exports(JobResource[CreateExport, Export]):
             destination=request.destination, priority=request.priority, metadata=request.metadata
         )
         return self._transport.post(_path("/v1/models", request.model, "export"), Export, body)
+
+
+class Servings(JobResource[CreateServing, Serving]):
+    """``/v1/servings``."""
+
+    path = "/v1/servings"
+    resource = Serving
+    page_type = Page[Serving]
+
+    def deploy(self, model: str, request: DeployModel) -> Serving:
+        """Start the engine of a model, or change whether the one it has is kept warm."""
+        return self._transport.post(_path("/v1/models", model, "deploy"), Serving, request)
+
+    def undeploy(self, model: str) -> Undeployed:
+        """End the engine that answers for a model."""
+        return self._transport.post(_path("/v1/models", model, "undeploy"), Undeployed)
 
 
 def _path(collection: str, job_id: str, *below: str) -> str:

@@ -12,7 +12,7 @@ from typing import IO, TypeVar
 import httpx
 from pydantic import BaseModel, ValidationError
 
-from services.contracts.base import ErrorBody, Request
+from services.contracts.base import ErrorBody, JsonObject, Request
 from temper.client.errors import ApiError, ClientError, UnexpectedAnswer, Unreachable
 
 Answer = TypeVar("Answer", bound=BaseModel)
@@ -103,6 +103,20 @@ class Transport:
             self.http.stream(
                 "GET", path, params=dict(query), headers=dict(headers), timeout=timeout
             ) as response,
+        ):
+            if response.is_error:
+                response.read()
+                raise error_of(response)
+            yield response
+
+    @contextmanager
+    def post_stream(
+        self, path: str, body: JsonObject, timeout: httpx.Timeout
+    ) -> Iterator[httpx.Response]:
+        """POST ``body``, without retries, and yield the response before its body is read."""
+        with (
+            self._reaching(),
+            self.http.stream("POST", path, json=body, timeout=timeout) as response,
         ):
             if response.is_error:
                 response.read()

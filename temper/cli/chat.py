@@ -1,0 +1,150 @@
+"""``temper chat``: a conversation with a model, in the terminal."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import closing, suppress
+from typing import Annotated
+
+import typer
+
+from services.contracts.base import JsonObject
+from temper.cli.exit_codes import ExitCode
+from temper.cli.gateway import connect
+from temper.cli.output import Output
+from temper.client import Temper
+
+ModelName = Annotated[str, typer.Argument(metavar="MODEL")]
+Prompt = Annotated[
+    str | None, typer.Argument(help="Answer this and exit; without it, ask line by line.")
+]
+System = Annotated[str | None, typer.Option(help="A system prompt.")]
+Temperature = Annotated[float | None, typer.Option(min=0.0, max=2.0)]
+TopP = Annotated[float | None, typer.Option(min=0.0, max=1.0)]
+MaxTokens = Annotated[int | None, typer.Option(min=1, help="Longest answer.")]
+Seed = Annotated[int | None, typer.Option(help="For the same answer again.")]
+Stop = Annotated[list[str] | None, typer.Option(help="Text that ends an answer; repeatable.")]
+Wait = Annotated[
+    float, typer.Option(min=0.0, help="Seconds to wait for the model's engine to start.")
+]
+
+HELP = "/reset forgets the conversation; Ctrl-C ends an answer, Ctrl-D the chat"
+
+
+class Conversation:
+    """What was said so far, and how the model is asked."""
+
+    def __init__(
+        self,
+        client: Temper,
+        out: Output,
+        model: str,
+        system: str | None,
+        wait_seconds: float,
+        options: JsonObject,
+    ) -> None:
+        self._client = client
+        self._out = out
+        self._model = model
+        self._wait_seconds = wait_seconds
+        self._options = options
+        self._first: list[JsonObject] = (
+            [{"role": "system", "content": system}] if system is not None else []
+        )
+        self.messages = list(self._first)
+        self._told = ""
+
+    def reset(self) -> None:
+        """Forget everything but the system prompt."""
+        self.messages = list(self._first)
+
+    def ask(self, prompt: str) -> None:
+        """Print the answer as it is generated, and remember it.
+
+        Interrupted by Ctrl-C, what was said so far is remembered; without any, so is nothing.
+        """
+        asked: JsonObject = {"role": "user", "content": prompt}
+        said: list[str] = []
+        try:
+            pieces = self._client.chat.stream(
+                self._model,
+                [*self.messages, asked],
+                wait_seconds=self._wait_seconds,
+                on_wait=self._tell,
+                **self._options,
+            )
+            with closing(pieces):
+                for piece in pieces:
+                    said.append(piece)
+                    _write(piece)
+        finally:
+            if said:
+                _write("\n")
+                self.messages += [asked, {"role": "assistant", "content": "".join(said)}]
+
+    def _tell(self, reason: str) -> None:
+        if reason != self._told:
+            self._told = reason
+            self._out.note(reason, "dim")
+
+
+def chat(
+    model: ModelName,
+    prompt: Prompt = None,
+    system: System = None,
+    temperature: Temperature = None,
+    top_p: TopP = None,
+    max_tokens: MaxTokens = None,
+    seed: Seed = None,
+    stop: Stop = None,
+    wait: Wait = 900.0,
+) -> None:
+    """Talk to a model: a registered one, a fine-tuned one, or a checkpoint of a running job."""
+    out = Output(as_json=False)
+    options: JsonObject = {
+        "temperature": temperature,
+        "top_p": top_p,
+        "max_tokens": max_tokens,
+        "seed": seed,
+        "stop": stop or None,
+    }
+    with connect() as client:
+        conversation = Conversation(client, out, model, system, wait, options)
+        if prompt is not None:
+            conversation.ask(prompt)
+        elif sys.stdin.isatty():
+            out.note(HELP, "dim")
+            _converse(conversation)
+        else:
+            conversation.ask(sys.stdin.read())
+
+
+def _converse(conversation: Conversation) -> None:
+    for line in _lines():
+        if line == "/reset":
+            conversation.reset()
+            continue
+        with suppress(KeyboardInterrupt):
+            conversation.ask(line)
+
+
+def _lines() -> Iterator[str]:
+    """The lines that a person types, with editing and recall where Python has readline."""
+    with suppress(ImportError):
+        import readline  # noqa: F401, PLC0415 - importing it changes what input() does
+    while True:
+        try:
+            line = input("> ").strip()
+        except EOFError:
+            _write("\n")
+            return
+        except KeyboardInterrupt:
+            _write("\n")
+            raise typer.Exit(ExitCode.INTERRUPTED) from None
+        if line:
+            yield line
+
+
+def _write(text: str) -> None:
+    """Text of a model as it is: no markup, no wrapping."""
+    sys.stdout.write(text)
+    sys.stdout.flush()
