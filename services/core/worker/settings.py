@@ -47,8 +47,8 @@ class WorkerSettings(Settings, ToolSettings, ExportSettings):
     serving_host: str = Field(
         default="127.0.0.1",
         min_length=1,
-        description="Address of this host that its servings listen on; gateways on other hosts "
-        "must reach it.",
+        description="Address of this host that its servings listen on, which gateways must reach; "
+        "0.0.0.0: all, known to gateways by the address of the host's name.",
     )
     serving_idle_seconds: float = Field(
         default=900.0, gt=0.0, description="A serving ends after so long without a request."

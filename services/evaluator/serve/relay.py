@@ -8,6 +8,7 @@ import hmac
 import json
 import logging
 import secrets
+import socket
 from contextlib import AsyncExitStack
 from typing import Self
 
@@ -32,6 +33,7 @@ CONNECT_SECONDS = 5.0
 KEEP_ALIVE_SECONDS = 2.0
 """Shorter than vLLM's, so that a reused connection is never one that vLLM is closing."""
 END_SECONDS = 5.0
+ANY_ADDRESS = "0.0.0.0"  # noqa: S104 - the operator's choice, as in a container
 RETURNED = ("Content-Type", "Content-Length")
 
 
@@ -72,7 +74,7 @@ class Relay:
         await runner.setup()
         await web.TCPSite(runner, self._host, 0).start()
         port = runner.addresses[0][1]
-        self.url = f"http://{f'[{self._host}]' if ':' in self._host else self._host}:{port}"
+        self.url = f"http://{_reachable(self._host)}:{port}"
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -116,6 +118,13 @@ class Relay:
             return _refused(Refusal.ENGINE_DIED)
         async with answer:
             return await _streamed(request, answer)
+
+
+def _reachable(host: str) -> str:
+    """The address of ``host`` in a URL; of a relay that listens on all, that of the host's name."""
+    if host == ANY_ADDRESS:
+        return socket.gethostbyname(socket.gethostname())
+    return f"[{host}]" if ":" in host else host
 
 
 async def _streamed(request: web.Request, answer: aiohttp.ClientResponse) -> web.StreamResponse:
