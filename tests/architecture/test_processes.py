@@ -39,6 +39,7 @@ def loaded(module: str, *names: str) -> list[str]:
         "services.evaluator.__main__",
         "services.evaluator.evaluation.child",
         "services.evaluator.evaluation.validation",
+        "services.evaluator.serve.child",
         "services.evaluator.rollout.child",
         "services.evaluator.rollout.validation",
         "services.retrieval.worker",

@@ -38,6 +38,7 @@ def described(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Described]:
         "TEMPER_HOME": str(folder / "home"),
         "TEMPER_API_KEY_HASHES": hash_key(KEY),
         "TEMPER_ALLOWED_ENDPOINTS": "http://127.0.0.1:9",
+        "TEMPER_SERVING_WAIT_SECONDS": "0",  # no worker starts an engine
     }
     with running_gateway(environment, folder / "gateway.log") as url:
         yield Described(url, httpx.get(f"{url}/openapi.json", timeout=60).json())

@@ -1,10 +1,12 @@
 """From an uploaded file to an evaluated model, with a tiny but real model."""
 
 import json
+from contextlib import suppress
 from pathlib import Path
 
 import httpx
 import openai
+import psutil
 import pytest
 
 from services.contracts.adaptation import LoraSettings
@@ -105,14 +107,44 @@ def test_events_show_progress_metrics_and_checkpoints(
     assert [checkpoint.step_number for checkpoint in checkpoints] == [13, 10, 5]
 
 
-def test_a_checkpoint_can_be_used_as_a_model(platform: Platform, adapter: FineTuningJob) -> None:
-    client = openai.OpenAI(base_url=f"{platform.url}/v1", api_key="none")
+def ask(client: openai.OpenAI, model: str) -> str:
+    answer = client.chat.completions.create(
+        model=model,
+        messages=[{"role": "user", "content": "12+34="}],
+        max_tokens=8,
+        temperature=0,
+        timeout=LIMIT_SECONDS,
+    )
+    assert answer.model == model
+    return str(answer.choices[0].message.content)
+
+
+def engine_of(platform: Platform, serving: str) -> psutil.Process:
+    """The vLLM process of a serving."""
+    folder = str(platform.home / "jobs" / serving)
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):
+            if process.cwd() == folder and any("vllm" in part for part in process.cmdline()[:4]):
+                return process
+    raise AssertionError(f"no engine in {folder}")
+
+
+def test_a_checkpoint_a_fine_tuned_model_and_their_base_share_an_engine_that_may_die(
+    platform: Platform, adapter: FineTuningJob
+) -> None:
+    client = openai.OpenAI(base_url=f"{platform.url}/v1", api_key="none", max_retries=4)
     newest = client.fine_tuning.jobs.checkpoints.list(adapter.id).data[0]
-    held_out = platform.temper.files.upload(platform.data / "heldout.jsonl", FilePurpose.EVALS)
+    names = [newest.fine_tuned_model_checkpoint, str(adapter.fine_tuned_model), "tiny"]
 
-    evaluation = evaluate(platform, newest.fine_tuned_model_checkpoint, held_out.id)
+    answers = [ask(client, name) for name in names]
+    [serving] = platform.temper.servings.page().data
+    engine_of(platform, serving.id).kill()
+    after = [ask(client, name) for name in names]
 
-    assert evaluation.status is JobStatus.SUCCEEDED, evaluation.error
+    assert answers == after
+    assert answers[2] != answers[1]  # the adapter is applied
+    again = platform.temper.servings.get(serving.id)
+    assert (again.model, again.status, again.attempt) == ("tiny", JobStatus.RUNNING, 2)
     assert newest.metrics.step == newest.step_number
     assert newest.metrics.train_loss is not None
 

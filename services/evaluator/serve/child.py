@@ -2,7 +2,7 @@
 
 ``python -m services.evaluator.serve.child <job_dir>`` in the core environment. It reads
 ``spec.json``, tells gateways where it is, and ends with the reason once nobody asks any more, or
-fails with its cause. A restart on the same folder begins anew; gateways repeat what was lost.
+fails with its cause. A restart on the same folder begins again; gateways repeat what was lost.
 """
 
 import asyncio

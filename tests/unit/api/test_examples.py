@@ -4,6 +4,7 @@ import pytest
 from fastapi.openapi.models import Example
 from pydantic import BaseModel
 
+from services.api.examples import DEPLOYMENT as DEPLOYMENTS
 from services.api.examples import EVALUATION as EVALUATIONS
 from services.api.examples import FINE_TUNING as FINE_TUNES
 from services.api.examples import MODEL as MODELS
@@ -13,6 +14,7 @@ from services.contracts.fine_tuning import CreateFineTuningJob
 from services.contracts.llamafactory import check_arguments
 from services.contracts.models import RegisterModel
 from services.contracts.rollouts import CreateRollout
+from services.contracts.serving import DeployModel
 
 
 @pytest.mark.parametrize(
@@ -22,6 +24,7 @@ from services.contracts.rollouts import CreateRollout
         (CreateEvaluation, EVALUATIONS),
         (CreateRollout, ROLLOUTS),
         (RegisterModel, MODELS),
+        (DeployModel, DEPLOYMENTS),
     ],
 )
 def test_openapi_request_examples_are_valid(
