@@ -11,7 +11,7 @@ from services.contracts.base import JsonObject
 from temper.cli.exit_codes import ExitCode
 from temper.cli.gateway import connect
 from temper.cli.output import Output
-from temper.client import Temper
+from temper.client import ClientError, Temper
 
 ModelName = Annotated[str, typer.Argument(metavar="MODEL")]
 Prompt = Annotated[
@@ -113,18 +113,23 @@ def chat(
             conversation.ask(prompt)
         elif sys.stdin.isatty():
             out.note(HELP, "dim")
-            _converse(conversation)
+            _converse(conversation, out)
         else:
             conversation.ask(sys.stdin.read())
 
 
-def _converse(conversation: Conversation) -> None:
+def _converse(conversation: Conversation, out: Output) -> None:
+    """Ask line by line; a refused request does not end the conversation."""
     for line in _lines():
         if line == "/reset":
             conversation.reset()
             continue
-        with suppress(KeyboardInterrupt):
+        try:
             conversation.ask(line)
+        except KeyboardInterrupt:
+            _write("\n")
+        except ClientError as error:
+            out.note(error.message, "red")
 
 
 def _lines() -> Iterator[str]:

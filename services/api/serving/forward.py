@@ -79,7 +79,7 @@ class Inference:
             route = await self._locator.route_to(asked.model, deadline)
             try:
                 reply = await self._send(path, route, asked)
-            except aiohttp.ClientConnectorError as error:
+            except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
                 logger.info("the serving of %s is gone: %r", asked.model, error)
             except aiohttp.ServerTimeoutError as error:
                 raise GatewayTimeout(

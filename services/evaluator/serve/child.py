@@ -31,6 +31,7 @@ from services.inference.relay_protocol import (
 from services.inference.vllm.control import VllmControl
 
 LOOK_SECONDS = 0.5
+PHASE_CHARACTERS = 64
 REPORT_SECONDS = 5.0
 YIELD_SECONDS = 3.0
 """A serving ends for jobs that wait once it was idle for so long: requests of a conversation, or
@@ -59,7 +60,7 @@ async def serve(spec: ServeSpec, context: ChildContext) -> ServingResult:
             async with asyncio.TaskGroup() as group:
                 watch = group.create_task(server.watch())
                 async with _published(job_dir, endpoint):
-                    reporter.phase("serving")
+                    reporter.phase(f"serving {spec.name}"[:PHASE_CHARACTERS])
                     await _until_leaving(spec, activity, job_dir, reporter)
                 with suppress(TimeoutError):
                     async with asyncio.timeout(DRAIN_SECONDS):
