@@ -11,7 +11,7 @@ from starlette.types import Receive, Scope, Send
 
 from services.api.proxy import CONNECT_SECONDS, response_headers
 from services.api.serving.asked import Asked, read_asked
-from services.api.serving.locator import Locator
+from services.api.serving.locator import Locator, not_ready
 from services.api.serving.servings import Route
 from services.api.settings import ApiSettings
 from services.contracts.errors import BadGateway, GatewayTimeout, Unavailable
@@ -73,7 +73,8 @@ class Inference:
 
     async def _reply(self, path: str, asked: Asked) -> aiohttp.ClientResponse:
         """The head of the engine's response; the engine is looked for again when it is gone."""
-        deadline = asyncio.get_running_loop().time() + self._settings.serving_wait_seconds
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + self._settings.serving_wait_seconds
         resends = 0
         while True:
             route = await self._locator.route_to(asked.model, deadline)
@@ -96,6 +97,8 @@ class Inference:
             self._locator.forget(route)
             if resends > RESENDS:
                 raise BadGateway(f"the engine of {asked.model!r} died {resends} times meanwhile")
+            if loop.time() >= deadline:
+                raise not_ready(asked.model, "its engine is gone, and its worker may be too")
             await asyncio.sleep(PAUSE_SECONDS)
 
     async def _send(self, path: str, route: Route, asked: Asked) -> aiohttp.ClientResponse:

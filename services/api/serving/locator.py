@@ -13,6 +13,7 @@ from services.contracts.errors import Unavailable
 REMEMBER_SECONDS = 1.0
 """How long a route is used without another look: servings end, and models are deleted."""
 LOOK_SECONDS = 0.25
+ONE_LOOK_SECONDS = 10.0
 MAX_REMEMBERED = 4096
 RETRY_AFTER = 10.0
 
@@ -21,6 +22,12 @@ RETRY_AFTER = 10.0
 class _Remembered:
     route: Route
     until: float
+
+
+def not_ready(model: str, reason: str) -> Unavailable:
+    """The answer to a request whose model's engine is not up in time."""
+    message = f"{model!r} is not ready: {reason}"
+    return Unavailable(message, retry_after=RETRY_AFTER, code="model_not_ready")
 
 
 class _Lookup:
@@ -42,8 +49,8 @@ class Locator:
     async def route_to(self, model: str, deadline: float) -> Route:
         """The route to a model, whose engine is started if need be.
 
-        ``deadline`` is on the event loop's clock. Raises what `Servings.look` does, and
-        `Unavailable` when the engine is not ready by then.
+        ``deadline`` is on the event loop's clock; there is always time for one look. Raises what
+        `Servings.look` does, and `Unavailable` when the engine is not ready by then.
         """
         known = self._remembered(model)
         if known is not None:
@@ -52,11 +59,11 @@ class Locator:
         if lookup is None:
             self._lookups[model] = lookup = _Lookup()
         try:
-            async with asyncio.timeout_at(deadline), lookup.lock:
-                return self._remembered(model) or await self._found(model, lookup)
+            look_by = max(deadline, asyncio.get_running_loop().time() + ONE_LOOK_SECONDS)
+            async with asyncio.timeout_at(look_by), lookup.lock:
+                return self._remembered(model) or await self._found(model, lookup, deadline)
         except TimeoutError:
-            message = f"{model!r} is not ready: {lookup.reason}"
-            raise Unavailable(message, retry_after=RETRY_AFTER, code="model_not_ready") from None
+            raise not_ready(model, lookup.reason) from None
 
     def forget(self, route: Route) -> None:
         """Look again before the next request: the route leads nowhere."""
@@ -64,7 +71,7 @@ class Locator:
         if known is not None and known.route == route:
             del self._known[route.model]
 
-    async def _found(self, model: str, lookup: _Lookup) -> Route:
+    async def _found(self, model: str, lookup: _Lookup, deadline: float) -> Route:
         while True:
             found = await run_in_threadpool(self._servings.look, model)
             if isinstance(found, Route):
@@ -73,6 +80,8 @@ class Locator:
                 self._known[model] = _Remembered(found, time.monotonic() + REMEMBER_SECONDS)
                 return found
             lookup.reason = found.reason
+            if asyncio.get_running_loop().time() >= deadline:
+                raise TimeoutError
             await asyncio.sleep(LOOK_SECONDS)
 
     def _remembered(self, model: str) -> Route | None:

@@ -33,6 +33,8 @@ CONNECT_SECONDS = 5.0
 KEEP_ALIVE_SECONDS = 2.0
 """Shorter than vLLM's, so that a reused connection is never one that vLLM is closing."""
 END_SECONDS = 5.0
+ADDED_BYTES = 64 << 10
+"""More than the gateway adds to a body."""
 ANY_ADDRESS = "0.0.0.0"  # noqa: S104 - the operator's choice, as in a container
 RETURNED = ("Content-Type", "Content-Length")
 
@@ -65,7 +67,7 @@ class Relay:
                 cookie_jar=aiohttp.DummyCookieJar(),
             )
         )
-        application = web.Application(client_max_size=MAX_BODY_BYTES)
+        application = web.Application(client_max_size=MAX_BODY_BYTES + ADDED_BYTES)
         application.add_routes([web.post(path, self._answer) for path in PATHS])
         runner = web.AppRunner(
             application, handler_cancellation=True, access_log=None, shutdown_timeout=END_SECONDS

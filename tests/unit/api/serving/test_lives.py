@@ -36,6 +36,27 @@ def test_a_cold_model_is_answered_with_503_and_when_to_retry(
     assert int(cold.headers["retry-after"]) > 0
 
 
+@pytest.mark.parametrize("settings", [{"serving_wait_seconds": 0.0}])
+def test_a_warm_model_is_answered_although_no_request_may_wait(
+    url: str, client: openai.OpenAI, worker: ServingWorker
+) -> None:
+    httpx.post(f"{url}/v1/models/base/deploy", json={})
+    worker.serve_next()
+
+    assert ask(client, "hi").choices[0].message.content == "echo: hi"
+
+
+@pytest.mark.parametrize("settings", [{"serving_wait_seconds": 1.0}])
+def test_no_request_waits_for_ever_for_a_serving_whose_worker_is_gone(
+    url: str, client: openai.OpenAI, worker: ServingWorker
+) -> None:
+    httpx.post(f"{url}/v1/models/base/deploy", json={})
+    worker.kill(worker.serve_next())  # the job still runs, by its lease
+
+    with pytest.raises(openai.InternalServerError, match="is not ready"):
+        ask(client, "hi")
+
+
 def test_many_first_requests_start_one_engine(
     client: openai.OpenAI, worker: ServingWorker, meanwhile: Meanwhile
 ) -> None:
