@@ -129,7 +129,7 @@ class Changes:
 
     def _write(self, gone: Sequence[str], entries: Sequence[tantivy.Document]) -> None:
         """Apply the change; the commit makes it visible."""
-        check_seal(self._folder.commit)
+        check_seal(self._folder.commit, required=self._index.manifest.sealed)
         with writing_to(self._folder.text):
             unseal(self._folder.commit)
             writer = self._index.text_writer()

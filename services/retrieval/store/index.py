@@ -180,7 +180,7 @@ class Index:
 
     def _load(self, stamp: str) -> IndexState:
         """Load a state: everything a commit refers to was written before it."""
-        check_seal(self.folder.commit)
+        check_seal(self.folder.commit, required=self.manifest.sealed)
         text = self._text.searcher()
         passages = Passages(self.folder.passages)
         if self.dense is not None:

@@ -39,7 +39,7 @@ def _check(version: VersionFolder, manifest: Manifest, *, most: int | None) -> N
         with reading_from(path):
             if (most is None or size <= most) and crc32_of(path, size) != checksum:
                 raise _damaged(path)
-    check_seal(version.commit)
+    check_seal(version.commit, required=manifest.sealed)
     for path in _segment_files(version.text):
         try:
             if most is None or path.stat().st_size <= most:

@@ -36,6 +36,7 @@ class Manifest(BaseModel):
 
     ``documents`` counts the passages at build time, ``created_at`` is in Unix seconds, and
     ``files`` holds the minimum size in bytes of each file, ``checksums`` the CRC-32 of as many.
+    ``sealed`` versions are damaged without the seals of their manifest and of their last commit.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -49,6 +50,7 @@ class Manifest(BaseModel):
     dense: DenseManifest | None = None
     files: dict[str, int] = {}
     checksums: dict[str, int] = {}
+    sealed: bool = False
 
 
 def finish_version(version: VersionFolder, manifest: Manifest) -> Manifest:
@@ -59,7 +61,7 @@ def finish_version(version: VersionFolder, manifest: Manifest) -> Manifest:
     sync_folder(version.path)
     files = _sizes(version)
     checksums = {name: crc32_of(version.path / name, size) for name, size in files.items()}
-    complete = manifest.model_copy(update={"files": files, "checksums": checksums})
+    complete = manifest.model_copy(update={"files": files, "checksums": checksums, "sealed": True})
     content = complete.model_dump_json(indent=1).encode()
     seal(version.manifest, content)
     write_atomically(version.manifest, content)
@@ -68,13 +70,14 @@ def finish_version(version: VersionFolder, manifest: Manifest) -> Manifest:
 
 def read_manifest(version: VersionFolder) -> Manifest:
     """Read the manifest and check that all files are there; raises IndexUnusable."""
-    check_seal(version.manifest)
+    check_seal(version.manifest, required=False)  # before it is parsed, to name the cause
     try:
         manifest = Manifest.model_validate_json(version.manifest.read_bytes())
     except FileNotFoundError:
         raise IndexUnusable(f"{version.path} has no manifest.json: it was never finished") from None
     except (OSError, ValidationError) as error:
         raise IndexUnusable(f"{version.manifest} cannot be read: {error}") from error
+    check_seal(version.manifest, required=manifest.sealed)
     if manifest.schema_version != SCHEMA_VERSION:
         raise IndexUnusable(
             f"{version.path} has format {manifest.schema_version}, but this release reads"

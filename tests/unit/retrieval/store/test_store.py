@@ -156,9 +156,8 @@ def bit_flipped(path: Path) -> None:
 
 
 def needed(path: Path) -> bool:
-    """Whether an index is damaged without it: nothing reads the places of words in passages, and a
-    description without its checksum is one of a killed change."""
-    return path.suffix not in (".pos", ".crc32")
+    """Whether an index is damaged without it: nothing reads the places of words in passages."""
+    return path.suffix != ".pos"
 
 
 @pytest.mark.parametrize("damage", [Path.unlink, cut, emptied, scribbled, zeroed])
@@ -202,6 +201,33 @@ def test_a_flipped_bit_falls_back_to_the_last_good_version(
         assert opened.version == first, part
         assert part.name in str(opened.problem)
         shutil.rmtree(damaged)
+
+
+@pytest.mark.parametrize("name", ["manifest.json", "text/meta.json"])
+@pytest.mark.parametrize("damage", [Path.unlink, emptied])
+def test_an_index_without_the_checksum_of_a_description_is_refused(
+    store: IndexStore, name: str, damage: Callable[[Path], None]
+) -> None:
+    build_index(store, "test", OLD)
+    damage(served(store) / f"{name}.crc32")
+
+    with pytest.raises(IndexUnusable, match=rf"{name}\.crc32 is missing or empty"):
+        store.open("test")
+
+
+@pytest.mark.parametrize("name", ["manifest.json", "text/meta.json"])
+def test_an_index_built_before_checksums_of_descriptions_is_served(
+    store: IndexStore, name: str
+) -> None:
+    build_index(store, "test", OLD)
+    manifest = served(store) / "manifest.json"
+    manifest.write_text(manifest.read_text().replace('"sealed": true', '"sealed": false'))
+    seal(manifest)
+    (served(store) / f"{name}.crc32").unlink()
+
+    opened = store.open("test")
+
+    assert (ids(opened.index), opened.problem) == (["one"], None)
 
 
 @pytest.mark.parametrize("name", ["manifest.json", "text/meta.json"])
