@@ -79,7 +79,7 @@ def mindspeed_training(run: RunSettings) -> PublishedTraining:
             Aggregation.MEAN_OF_TOKENS if tokens else Aggregation.MEAN_OF_SEQUENCE_MEANS
         ).value,
         "entropy_bonus": run.number("rl_config.entropy_coeff"),
-        "kl": _kl(run, "rl_config.use_kl_loss", "rl_config.use_kl_in_reward", *_MINDSPEED_KL),
+        "kl": _mindspeed_kl(run, method),
     }
     hyperparameters = {
         "steps": steps,
@@ -162,7 +162,9 @@ def verl_training(run: RunSettings) -> PublishedTraining:
     return PublishedTraining(method, _compact(hyperparameters), None, run.unread())
 
 
-_MINDSPEED_KL = (("rl_config.kl_coef", "rl_config.init_kl_coef"),) * 2
+_MINDSPEED_KL = ("rl_config.kl_coef", "rl_config.init_kl_coef")
+_WITHOUT_KL = "ray_dapo"
+"""The stage of MindSpeed-RL whose loss has no KL penalty."""
 
 
 def _method(estimator: Any, key: str, known: Mapping[str, MethodType]) -> MethodType:
@@ -249,6 +251,19 @@ def _kl(
     if coefficient is None:
         raise InvalidRequest(f"{keys[0]} is missing", param=keys[0])
     return {"coefficient": coefficient, "to": "loss" if loss else "reward"} if coefficient else None
+
+
+def _mindspeed_kl(run: RunSettings, method: MethodType) -> dict[str, Any] | None:
+    """The KL penalty by its flags; without them the stage decides, as in MindSpeed-RL: GRPO's is in
+    the loss, PPO's in the reward, and DAPO has none."""
+    flags = ("rl_config.use_kl_loss", "rl_config.use_kl_in_reward")
+    if any(run.value(flag) is not None for flag in flags):
+        return _kl(run, *flags, _MINDSPEED_KL, _MINDSPEED_KL)
+    if run.value("megatron_training.stage") == _WITHOUT_KL:
+        return None
+    coefficient = next(filter(None, [run.number(key) for key in _MINDSPEED_KL]), None)
+    to = "reward" if method is MethodType.PPO else "loss"
+    return {"coefficient": coefficient, "to": to} if coefficient else None
 
 
 def _aggregation(run: RunSettings, key: str) -> str:

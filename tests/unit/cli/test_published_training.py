@@ -165,6 +165,42 @@ def test_each_mindspeed_value_changes_the_job(
     assert found == value
 
 
+GRPO_KL = "{estimator}\n  kl_penalty: low_var_kl\n  kl_ctrl_type: fixed\n  init_kl_coef: 0.001"
+
+
+def with_kl(stage: str, estimator: str = "group_norm", *, more: str = "") -> str:
+    run = DAPO_7B.replace("bf16: true", f"bf16: true\n  stage: {stage}")
+    return run.replace("group_norm", GRPO_KL.format(estimator=estimator) + more)
+
+
+@pytest.mark.parametrize(
+    ("stage", "estimator", "to"),
+    [("ray_grpo", "group_norm", "loss"), ("ray_ppo", "gae", "reward")],
+)
+def test_the_kl_coefficient_of_a_mindspeed_stage_needs_no_flag(
+    tmp_path: Path, stage: str, estimator: str, to: str
+) -> None:
+    submission = submitted(tmp_path, with_kl(stage, estimator))
+
+    kl = method(submission).hyperparameters.loss.kl
+    assert kl is not None
+    assert (kl.coefficient, kl.to.value) == (0.001, to)
+    assert "init_kl_coef" not in "".join(submission.notes)
+
+
+def test_a_kl_coefficient_that_dapo_does_not_read_is_named(tmp_path: Path) -> None:
+    submission = submitted(tmp_path, with_kl("ray_dapo"))
+
+    assert method(submission).hyperparameters.loss.kl is None
+    assert "rl_config.init_kl_coef" in submission.notes[0]
+
+
+def test_a_flag_turns_the_kl_penalty_of_a_stage_off(tmp_path: Path) -> None:
+    run = with_kl("ray_grpo", more="\n  use_kl_loss: false")
+
+    assert reinforcement(tmp_path, run).loss.kl is None
+
+
 def test_a_file_with_gae_trains_with_ppo(tmp_path: Path) -> None:
     run = DAPO_7B.replace("group_norm", "gae").replace("lam: 0.95", "lam: 0.9")
     run = run.replace("epochs: 1", "epochs: 2\n  cliprange_value: 0.5")
