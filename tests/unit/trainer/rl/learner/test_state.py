@@ -1,6 +1,7 @@
 """What the learner saves, publishes and resumes from."""
 
 import json
+import os
 import weakref
 from collections.abc import Iterable
 from pathlib import Path
@@ -13,9 +14,15 @@ from safetensors.torch import load_file
 from transformers import AutoConfig, AutoModelForCausalLM, Gemma2Config, Gemma2ForCausalLM
 
 from services.contracts.errors import InvalidRequest
+from services.trainer.rl.learner import parallel, state
 from services.trainer.rl.learner.learner import MODEL, TRAINER, Learner
 from services.trainer.rl.learner.model import load_learner_model
-from services.trainer.rl.learner.parallel import ParallelStrategy, ParameterState, ProcessGroup
+from services.trainer.rl.learner.parallel import (
+    ParallelStrategy,
+    ParameterState,
+    ProcessGroup,
+    cpu_copy,
+)
 from services.trainer.rl.learner.protocol import Export, LearnerSpec, Probe, Publish, Save, Update
 from services.trainer.rl.learner.state import LearnerState, atomic_folder, restore_state
 from tests.support.learning import drawn_batch, learner_spec
@@ -171,6 +178,46 @@ def test_checkpoint_contains_a_servable_model(base: Path, tmp_path: Path) -> Non
     model = AutoModelForCausalLM.from_pretrained(tmp_path / "checkpoint" / MODEL)
     assert_alike(probed(model), learner.answer(Probe(token_ids=PROBE)).log_probs)
     assert (tmp_path / "checkpoint" / MODEL / "tokenizer.json").exists()
+
+
+def test_only_checkpoints_and_exports_wait_for_the_disk(
+    base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    learner = started(learner_spec(base, "reinforcement", tmp_path))
+    flushed: list[int] = []
+    monkeypatch.setattr(os, "fsync", flushed.append)
+
+    learner.answer(Publish(folder=tmp_path / "published"))
+    assert flushed == []
+    for request in (Save(folder=tmp_path / "checkpoint"), Export(folder=tmp_path / "exported")):
+        learner.answer(request)
+        assert flushed
+        flushed.clear()
+
+
+@pytest.mark.parametrize("training_type", ["full", "lora"])
+def test_only_the_main_process_copies_weights_to_host_memory(
+    base: Path, tmp_path: Path, training_type: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = learner_spec(base, "ppo", tmp_path, training_type=training_type)
+    learner = updated(started(spec), tmp_path, 0)
+    copied: list[int] = []
+
+    def counted(tensor: torch.Tensor, *, keep: bool) -> torch.Tensor:
+        copy = cpu_copy(tensor, keep=keep)
+        copied.append(copy.numel())
+        return copy
+
+    monkeypatch.setattr(parallel, "cpu_copy", counted)
+    monkeypatch.setattr(state, "cpu_copy", counted)
+    monkeypatch.setattr(ProcessGroup, "is_main", property(lambda _: False))
+    for request in (Publish(folder=tmp_path / "published"), Save(folder=tmp_path / "checkpoint")):
+        learner.answer(request)
+
+    assert copied
+    assert sum(copied) == 0
+    assert not (tmp_path / "published").exists()
+    assert not (tmp_path / "checkpoint").exists()
 
 
 def test_atomic_folder_is_complete_or_absent(tmp_path: Path) -> None:
