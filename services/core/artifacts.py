@@ -43,7 +43,8 @@ class SourceFile(BaseModel):
 class ModelSource(BaseModel):
     """Model weights: a folder of this host, or a hub repository at a revision.
 
-    ``tokenizer`` is a folder whose tokenizer replaces the one beside the weights.
+    ``tokenizer`` is a folder whose tokenizer replaces the one beside the weights. The model's own
+    code may run where the operator has ``trusted`` it.
     """
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
@@ -52,6 +53,7 @@ class ModelSource(BaseModel):
     hub_id: str | None = None
     revision: str | None = None
     tokenizer: Path | None = None
+    trusted: bool = False
 
     @model_validator(mode="after")
     def _one_location(self) -> Self:

@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from services.contracts.models import RemoteModel
 from services.contracts.origins import GATEWAY_ORIGINS, Origin
+from services.core.artifacts import ModelSource
 from services.core.process.runtimes import RuntimeMissing, find_runtime
 from services.core.tool_settings import ToolSettings
 
@@ -20,8 +21,9 @@ REWARD_MODEL_RUNTIMES = ("training", "vllm")
 class OperatorEnvironment(BaseModel):
     """Addresses and keys of the tool services, judges, user functions and reward models.
 
-    ``reward_models`` are folders by the names of registered models; ``model_python`` is the
-    interpreter that loads them, null if no runtime can.
+    ``reward_models`` are folders by the names of registered models, and the own code of
+    ``trusted_reward_models`` may run; ``model_python`` is the interpreter that loads them, null if
+    no runtime can.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -36,6 +38,7 @@ class OperatorEnvironment(BaseModel):
     allowed_callables: tuple[str, ...] = ()
     callables_folder: Path | None = None
     reward_models: dict[str, Path] = Field(default_factory=dict)
+    trusted_reward_models: tuple[str, ...] = ()
     model_python: Path | None = None
     attempts: int = Field(default=4, ge=1, description="Per request that a service left open.")
 
@@ -43,7 +46,7 @@ class OperatorEnvironment(BaseModel):
     def of(
         cls,
         settings: ToolSettings,
-        reward_models: Mapping[str, Path] | None = None,
+        reward_models: Mapping[str, ModelSource] | None = None,
         *,
         attempts: int = 4,
     ) -> "OperatorEnvironment":
@@ -51,6 +54,7 @@ class OperatorEnvironment(BaseModel):
 
         Raises `RuntimeMissing` if these cannot be loaded.
         """
+        models = reward_models or {}
         sandbox_key, retrieval_key = settings.sandbox_api_key, settings.retrieval_api_key
         return cls(
             sandbox_url=settings.sandbox_url,
@@ -62,7 +66,8 @@ class OperatorEnvironment(BaseModel):
             judge_models=settings.judge_models,
             allowed_callables=tuple(settings.allowed_callables),
             callables_folder=settings.callables_folder,
-            reward_models=dict(reward_models or {}),
+            reward_models={name: Path(each.location) for name, each in models.items()},
+            trusted_reward_models=tuple(name for name, each in models.items() if each.trusted),
             model_python=_model_python(settings.runtimes_folder) if reward_models else None,
             attempts=attempts,
         )

@@ -2,6 +2,7 @@
 
 import re
 import time
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from services.core.artifacts import (
     read_serving_needs,
 )
 from services.core.db.tables import CheckpointRow, FileRow, JobRow, ModelRow
+from services.core.model_code import HUB_PREFIX, check_code
 
 
 @dataclass(frozen=True)
@@ -59,14 +61,41 @@ def get_model_row(session: Session, model_id: str, param: str | None = None) -> 
 
 
 def resolve_model(
-    session: Session, model_id: str, model_root: Path, artifacts: Artifacts
+    session: Session,
+    model_id: str,
+    model_root: Path,
+    artifacts: Artifacts,
+    trusted: Collection[str] = (),
 ) -> ResolvedModel:
-    """Resolve a model's name to weights on disk or on a hub.
+    """Resolve the name of a model that will be loaded; ``trusted`` is the operator's setting.
 
-    Raises `NotFound` for an unknown name and `InvalidRequest` when its folder is gone.
+    Raises `NotFound` for an unknown name, and `InvalidRequest` when its folder is gone or holds
+    code that may not run.
     """
+    model = locate_model(session, model_id, model_root, artifacts, trusted)
+    for name, folder in ((model.base, model.weights.path), (model.id, model.adapter)):
+        if folder is None:
+            continue
+        row = get_model_row(session, name)
+        check_code(
+            folder,
+            trusted=_is_trusted(session, row, trusted),
+            name=name,
+            entry=_trusted_entry(session, row),
+        )
+    return model
+
+
+def locate_model(
+    session: Session,
+    model_id: str,
+    model_root: Path,
+    artifacts: Artifacts,
+    trusted: Collection[str] = (),
+) -> ResolvedModel:
+    """The same for a model whose files are read or copied, but which is not loaded."""
     row = get_model_row(session, model_id)
-    weights = _weights(row, model_root, artifacts)
+    weights = _weights(session, row, model_root, artifacts, trusted)
     serving = _serving_needs(row, weights, artifacts)
     if row.kind != ModelKind.ADAPTER:
         return ResolvedModel(row.id, row.id, weights, stop_token_ids=serving.stop_token_ids)
@@ -78,7 +107,7 @@ def resolve_model(
     return ResolvedModel(
         id=row.id,
         base=base.id,
-        weights=_weights(base, model_root, artifacts),
+        weights=_weights(session, base, model_root, artifacts, trusted),
         adapter=weights.path,
         stop_token_ids=serving.stop_token_ids,
         needs_merge=serving.needs_merge,
@@ -95,16 +124,67 @@ def _serving_needs(row: ModelRow, weights: ModelSource, artifacts: Artifacts) ->
     return read_serving_needs(weights.path, artifacts.job(row.job_id))
 
 
-def _weights(row: ModelRow, model_root: Path, artifacts: Artifacts) -> ModelSource:
+def _weights(
+    session: Session,
+    row: ModelRow,
+    model_root: Path,
+    artifacts: Artifacts,
+    trusted: Collection[str],
+) -> ModelSource:
+    may_run = _is_trusted(session, row, trusted)
     if row.hub_id is not None:
-        return ModelSource(hub_id=row.hub_id, revision=row.revision)
+        return ModelSource(hub_id=row.hub_id, revision=row.revision, trusted=may_run)
     if row.folder is not None:
         path = model_root / row.folder
     else:
         path = artifacts.job(str(row.job_id)) / str(row.job_path)
     if not path.is_dir():
         raise InvalidRequest(f"the folder of model {row.id!r} is gone", param="model")
-    return ModelSource(path=path)
+    return ModelSource(path=path, trusted=may_run)
+
+
+def _is_trusted(session: Session, row: ModelRow, trusted: Collection[str]) -> bool:
+    """By its place, not by its name, which clients choose and may give to another model."""
+    if not trusted:
+        return False
+    source = _registered_source(session, row)
+    if source is None:
+        return False
+    if source.folder is not None:
+        return source.folder in trusted
+    repository = f"{HUB_PREFIX}{source.hub_id}"
+    return repository in trusted or f"{repository}@{source.revision or 'main'}" in trusted
+
+
+def _trusted_entry(session: Session, row: ModelRow) -> str:
+    """What the operator's setting would have to name for a model's code to run."""
+    source = _registered_source(session, row)
+    if source is None:
+        return row.id
+    return source.folder or f"{HUB_PREFIX}{source.hub_id}"
+
+
+_LONGEST_CHAIN = 100
+
+
+def _registered_source(session: Session, row: ModelRow) -> ModelRow | None:
+    """The registered model from which a trained model has its code; None if it was deleted."""
+    for _ in range(_LONGEST_CHAIN):
+        if row.job_id is None:
+            return row
+        job = session.scalar(select(JobRow).where(JobRow.id == row.job_id))
+        if row.lineage:
+            parent = Lineage.model_validate(row.lineage).parent
+        elif job is not None:
+            parent = str(job.request["model"])
+        else:
+            return None
+        found = session.scalar(select(ModelRow).where(ModelRow.id == parent))
+        found = found or find_checkpoint(session, parent)
+        if found is None:
+            return None
+        row = found
+    return None
 
 
 @dataclass(frozen=True)

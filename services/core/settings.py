@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 Folder = Annotated[Path, AfterValidator(lambda path: path.expanduser().resolve())]
@@ -58,6 +58,17 @@ def make_private(home: Path) -> None:
             entry.chmod(entry.stat().st_mode & 0o700)
 
 
+CommaSeparated = Annotated[list[str], NoDecode]
+"""A list setting written as ``a,b,c``."""
+
+
+def split_commas(value: object) -> object:
+    """Split the text of a `CommaSeparated` setting."""
+    if isinstance(value, str):
+        return [part.strip() for part in value.split(",") if part.strip()]
+    return value
+
+
 class Settings(ProcessSettings):
     """Where state is stored, and how the processes that work on jobs find each other.
 
@@ -69,6 +80,11 @@ class Settings(ProcessSettings):
     broker_url: str = Field(default="", description="Celery broker; empty: files in home.")
     model_root: Folder | None = Field(
         default=None, description="Folders below it may be registered as models; null: home/models."
+    )
+    trusted_models: Annotated[CommaSeparated, BeforeValidator(split_commas)] = Field(
+        default=[],
+        description="Models whose own code may run, comma-separated: folders below the model root, "
+        "and hub:owner/name or hub:owner/name@revision.",
     )
     lease_seconds: float = Field(
         default=60.0,
@@ -92,14 +108,3 @@ class Settings(ProcessSettings):
     def models_folder(self) -> Path:
         """The folder below which models may be registered."""
         return self.model_root or self.home / "models"
-
-
-CommaSeparated = Annotated[list[str], NoDecode]
-"""A list setting written as ``a,b,c``."""
-
-
-def split_commas(value: object) -> object:
-    """Split the text of a `CommaSeparated` setting."""
-    if isinstance(value, str):
-        return [part.strip() for part in value.split(",") if part.strip()]
-    return value

@@ -20,11 +20,15 @@ def model_of(
     """Whom a job asks. Raises `InvalidRequest` or `RuntimeMissing` for what cannot be served."""
     if isinstance(model, RemoteModel):
         return RemoteEndpoint(base_url=model.base_url, model=model.model)
-    resolved = resolve_model(session, model, settings.models_folder, Artifacts(settings.home))
+    artifacts = Artifacts(settings.home)
+    resolved = resolve_model(
+        session, model, settings.models_folder, artifacts, settings.trusted_models
+    )
     return LocalModel(
         path=resolved.weights.path,
         hub_id=resolved.weights.hub_id,
         revision=resolved.weights.revision,
+        trusted=resolved.weights.trusted,
         adapter=(Adapter(name=resolved.id, path=resolved.adapter) if resolved.adapter else None),
         stop_token_ids=list(resolved.stop_token_ids),
         runtime_python=find_runtime(settings.runtimes_folder, RUNTIME).python,

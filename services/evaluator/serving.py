@@ -40,6 +40,7 @@ class LocalModel(_Strict):
     path: Path | None = None
     hub_id: HubName | None = None
     revision: str | None = None
+    trusted: bool = Field(default=False, description="Whether the model's own code may run.")
     adapter: Adapter | None = None
     stop_token_ids: list[int] = Field(
         default_factory=list, description="Tokens that end a response beside those of the files."
@@ -119,7 +120,9 @@ async def _loadable(
     model: LocalModel, job_dir: Path, reporter: Reporter
 ) -> tuple[ModelSource, Adapter | None]:
     """The weights and the adapter that vLLM loads; no adapter where it is merged."""
-    source = ModelSource(path=model.path, hub_id=model.hub_id, revision=model.revision)
+    source = ModelSource(
+        path=model.path, hub_id=model.hub_id, revision=model.revision, trusted=model.trusted
+    )
     if model.adapter is None or model.merging_python is None:
         return source, model.adapter
     reporter.phase("merging")
@@ -127,4 +130,4 @@ async def _loadable(
         base=source, adapter=model.adapter.path, stop_token_ids=model.stop_token_ids
     )
     folder = await merged_model(model.merging_python, merge, job_dir)
-    return ModelSource(path=folder), None
+    return ModelSource(path=folder, trusted=model.trusted), None

@@ -15,7 +15,7 @@ from services.core.jobs.claims import Claim
 from services.core.jobs.job import Job
 from services.core.jobs.queues import INDEXING
 from services.core.process.runtimes import find_runtime
-from services.core.registry import get_source_file, resolve_model
+from services.core.registry import get_source_file, locate_model
 from services.core.worker.handler import Launch
 from services.core.worker.main import run_worker
 from services.core.worker.settings import WorkerSettings
@@ -80,7 +80,7 @@ class IndexingHandler:
         if name is None:
             return None
         root = self._settings.models_folder
-        weights = resolve_model(session, name, root, self._artifacts).weights
+        weights = locate_model(session, name, root, self._artifacts).weights
         if weights.revision is not None:
             raise InvalidRequest(
                 f"model {name!r} is registered with a revision, which encoders do not take: "

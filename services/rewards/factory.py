@@ -147,7 +147,9 @@ class RewardFactory:
                 f"reward model {reward.model!r} is not available; only jobs load reward models"
             )
             raise InvalidRequest(message, param=f"{param}.model")
-        return await self._stack.enter_async_context(RewardModel(reward, python, folder))
+        trusted = reward.model in self._environment.trusted_reward_models
+        model = RewardModel(reward, python, folder, trusted=trusted)
+        return await self._stack.enter_async_context(model)
 
     async def _code_tests(self, reward: CodeTestsReward) -> CodeTests:
         sandbox = connect_sandbox(self._environment, RUN_CASES, COMPILE_SECONDS + LONGEST_SECONDS)

@@ -15,6 +15,7 @@ from services.rewards.functions import read_score
 from services.rewards.interface import RewardFailed, Sample, Score
 
 CHILD = "services.rewards.reward_models.child"
+TRUSTED = "--trusted"
 LOADING_SECONDS = 900.0
 BATCH_SECONDS = 300.0
 MAX_ANSWER_BYTES = 1 << 20
@@ -32,13 +33,17 @@ class RewardModel:
     """Scores conversations in batches. Use it as an async context manager.
 
     The process starts with the first conversation. A process that dies or hangs costs the batch
-    that it was scoring; the next batch gets another.
+    that it was scoring; the next batch gets another. Code that comes with the model runs only
+    where it is ``trusted``.
     """
 
-    def __init__(self, settings: RewardModelReward, python: Path, folder: Path) -> None:
+    def __init__(
+        self, settings: RewardModelReward, python: Path, folder: Path, *, trusted: bool = False
+    ) -> None:
         self._settings = settings
+        command = [str(python), "-m", CHILD, str(folder), str(settings.max_length)]
         self._pool = WorkerPool(
-            [str(python), "-m", CHILD, str(folder), str(settings.max_length)],
+            [*command, TRUSTED] if trusted else command,
             1,
             child_environment({"TRANSFORMERS_OFFLINE": "1"}),
             start_seconds=LOADING_SECONDS,

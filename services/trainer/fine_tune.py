@@ -1,5 +1,6 @@
 """A fine-tuning request with its model and files looked up."""
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -38,8 +39,19 @@ class FineTune:
         return self.method.as_offline
 
 
-def look_up(session: Session, job: Job, model_root: Path, artifacts: Artifacts) -> FineTune:
-    """Find the model and the files of a job; raise `InvalidRequest` when one is gone."""
+def look_up(
+    session: Session,
+    job: Job,
+    model_root: Path,
+    artifacts: Artifacts,
+    trusted: Collection[str] = (),
+) -> FineTune:
+    """Find the model and the files of a job; raise `InvalidRequest` when one is gone, or a model
+    has code that may not run."""
+
+    def resolve(name: str) -> ResolvedModel:
+        return resolve_model(session, name, model_root, artifacts, trusted)
+
     request = CreateFineTuningJob.model_validate(job.request)
     if request.method is None:
         raise InvalidRequest("is missing", param="method")
@@ -49,7 +61,7 @@ def look_up(session: Session, job: Job, model_root: Path, artifacts: Artifacts) 
         job=job,
         request=request,
         method=request.method,
-        model=resolve_model(session, request.model, model_root, artifacts),
+        model=resolve(request.model),
         training_file=_file(session, request.training_file, "training_file"),
         validation_file=_file(session, request.validation_file, "validation_file"),
         files={
@@ -57,7 +69,7 @@ def look_up(session: Session, job: Job, model_root: Path, artifacts: Artifacts) 
             for param, named in request.file_references.items()
             if (row := _file(session, named, param)) is not None
         },
-        reference=(resolve_model(session, reference, model_root, artifacts) if reference else None),
+        reference=resolve(reference) if reference else None,
     )
 
 

@@ -31,7 +31,7 @@ from services.rewards.check import named_reward_models
 from services.trainer.fine_tune import FineTune, look_up
 from services.trainer.offline.build_spec import training_spec, validation_spec
 from services.trainer.offline.spec import SPEC as TRAINING_SPEC
-from services.trainer.rl.build_spec import online_task, prompts_spec, reward_model_folder
+from services.trainer.rl.build_spec import online_task, prompts_spec, reward_model_source
 from services.trainer.rl.spec import SPEC as ONLINE_SPEC
 from services.trainer.rl.spec import online_method, rewards_of
 
@@ -103,15 +103,17 @@ class FineTuningHandler:
         """One process here, which starts those of learner and engine; it is shown the keys of
         tools and rewards by its environment alone."""
 
+        root, trusted = self._settings.models_folder, self._settings.trusted_models
+
         def resolve(name: str) -> ResolvedModel:
-            return resolve_model(session, name, self._settings.models_folder, self._artifacts)
+            return resolve_model(session, name, root, self._artifacts, trusted)
 
         runtimes = self._settings.runtimes_folder
         found = find_runtime(runtimes, RUNTIME), find_runtime(runtimes, ENGINE_RUNTIME)
         task = online_task(tune, self._artifacts, resolve, found, list(claim.gpus))
         (job_dir / ONLINE_SPEC).write_text(task.model_dump_json())
         names = named_reward_models(rewards_of(online_method(tune.method)))
-        models = {name: reward_model_folder(resolve(name)) for name in names}
+        models = {name: reward_model_source(resolve(name)) for name in names}
         environment = OperatorEnvironment.of(self._settings, models).variables()
         command = [sys.executable, "-m", ONLINE_CHILD, str(job_dir)]
         return Launch(command, environment, saves_on_pause=True)
@@ -133,7 +135,10 @@ class FineTuningHandler:
         }
 
     def _look_up(self, session: Session, job: Job) -> FineTune:
-        return look_up(session, job, self._settings.models_folder, self._artifacts)
+        settings = self._settings
+        return look_up(
+            session, job, settings.models_folder, self._artifacts, settings.trusted_models
+        )
 
     def _describe(self, tune: FineTune, trained: TrainingResult) -> TrainedModel:
         request = tune.request

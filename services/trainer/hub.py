@@ -21,10 +21,12 @@ from huggingface_hub.errors import (
 )
 
 from services.core.artifacts import ModelSource
+from services.core.model_code import HUB_PREFIX, check_code
 from services.trainer.errors import TrainingFailure
 
 COMMITS = "hub_commits.json"
 _SETTINGS = ("*.json", "*.jinja", "*.model", "*.tiktoken", "*.txt")
+_CODE = ("*.py",)
 _SUBFOLDERS = "*/*"
 _WEIGHTS = "model.safetensors"
 _WEIGHTS_INDEX = "model.safetensors.index.json"
@@ -38,17 +40,22 @@ def model_folder(
     All attempts of a job use the commit that the first attempt found: a checkpoint must not resume
     from other weights because a branch has moved.
 
-    Raises TrainingFailure naming the repository and ``param``, the request field.
+    Raises TrainingFailure naming the repository and ``param``, the request field, and
+    `InvalidRequest` for one with code that may not run.
     """
     if model.path is not None:
-        return model.path
+        return model.path  # its worker has looked for code
     enter("downloading_model")
     hub_id = str(model.hub_id)
+    entry = f"{HUB_PREFIX}{hub_id}"
     what = f"model {hub_id!r}"
     known = _read_commits(job_dir)
     key = f"{hub_id}@{model.revision or 'main'}"
     with explained(what, model.revision, code="model_load_failed", param=param):
-        folder = _download(hub_id, known.get(key, model.revision), _SETTINGS)
+        wanted = (*_SETTINGS, *_CODE) if model.trusted else _SETTINGS
+        folder = _download(hub_id, known.get(key, model.revision), wanted)
+    check_code(folder, trusted=model.trusted, name=hub_id, entry=entry, param=param)
+    with explained(what, model.revision, code="model_load_failed", param=param):
         weights = _weight_files(folder)
         # By the commit: the branch may have moved since.
         _download(hub_id, folder.name, weights)

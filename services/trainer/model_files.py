@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from services.core.artifacts import ADAPTER_CONFIG, ModelSource, adapter_needs_merge
+from services.core.model_code import code_files
 
 MODEL_FOLDER = "model"
 
@@ -44,9 +45,8 @@ def collect_model(output_dir: Path, stop_token_ids: list[int]) -> FinishedModel:
     """
     directory = output_dir / MODEL_FOLDER
     directory.mkdir(exist_ok=True)
-    for pattern in _MODEL_FILES:
-        for path in output_dir.glob(pattern):
-            shutil.move(path, directory / path.name)
+    for path in model_files(output_dir):
+        shutil.move(path, directory / path.name)
     if not any(directory.glob("*.safetensors")):
         raise FileNotFoundError("the trainer saved no weights in safetensors")
     adapter = directory / ADAPTER_CONFIG
@@ -57,8 +57,10 @@ def collect_model(output_dir: Path, stop_token_ids: list[int]) -> FinishedModel:
 
 
 def model_files(folder: Path) -> list[Path]:
-    """The files in a folder that loaders read."""
-    return sorted({path for pattern in _MODEL_FILES for path in folder.glob(pattern)})
+    """The files in a folder that loaders read; the modules of the model's own code come before the
+    configuration that names them, so that moving them can be repeated after a kill."""
+    found = {path for pattern in _MODEL_FILES for path in folder.glob(pattern)}
+    return [*code_files(folder), *sorted(found)]
 
 
 def copy_model(checkpoint: Path, target: Path) -> None:
@@ -80,9 +82,8 @@ def name_base(directory: Path, base: ModelSource) -> None:
 
 def remove_unfinished(output_dir: Path) -> None:
     """Delete what an interrupted final save left, so that it can be written again."""
-    for pattern in _MODEL_FILES:
-        for path in output_dir.glob(pattern):
-            path.unlink()
+    for path in model_files(output_dir):
+        path.unlink()
     shutil.rmtree(output_dir / MODEL_FOLDER, ignore_errors=True)
 
 

@@ -7,7 +7,7 @@ from sqlalchemy.orm import Session
 
 from services.api.graders.service import check_grader
 from services.api.jobs.view import state_fields
-from services.api.models.service import check_endpoint
+from services.api.models.service import check_endpoint, require_loadable
 from services.api.settings import ApiSettings
 from services.contracts.campaigns import (
     Campaign,
@@ -24,7 +24,7 @@ from services.core.ids import new_id
 from services.core.jobs.job import NO_DEVICE, Job, NewJob
 from services.core.jobs.queues import CAMPAIGN
 from services.core.jobs.store import create_job
-from services.core.registry import require_file, require_model
+from services.core.registry import require_file
 
 MAX_DATASET_BYTES = 64 << 20
 """Of all data sets together: they travel to the sandbox in one request."""
@@ -36,7 +36,7 @@ def create_campaign(session: Session, body: CreateCampaign, settings: ApiSetting
     Raises `InvalidRequest` with the field at fault, and `PermissionDenied` for an LLM or a grader
     that the operator's settings do not allow.
     """
-    require_model(session, body.base_model, "base_model")
+    require_loadable(session, body.base_model, settings, "base_model")
     require_file(session, body.file, "file")
     total = 0
     for position, dataset in enumerate(body.datasets):

@@ -4,14 +4,14 @@ from sqlalchemy.orm import Session
 
 from services.api.graders.service import check_grader
 from services.api.jobs.view import state_fields
-from services.api.models.service import check_endpoint
+from services.api.models.service import check_endpoint, require_loadable
 from services.api.settings import ApiSettings
 from services.contracts.evaluations import CreateEvaluation, Evaluation, EvaluationMetrics
 from services.contracts.jobs import JobKind
 from services.core.jobs.job import REMOTE_SLOT, Job, NewJob
 from services.core.jobs.queues import EVALUATION
 from services.core.jobs.store import create_job
-from services.core.registry import require_file, require_model
+from services.core.registry import require_file
 
 
 def create_evaluation(session: Session, body: CreateEvaluation, settings: ApiSettings) -> Job:
@@ -21,7 +21,7 @@ def create_evaluation(session: Session, body: CreateEvaluation, settings: ApiSet
     a grader that the operator's settings do not allow.
     """
     if isinstance(body.model, str):
-        require_model(session, body.model)
+        require_loadable(session, body.model, settings)
     else:
         check_endpoint(body.model, settings.allowed_endpoints)
     require_file(session, body.file)

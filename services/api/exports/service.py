@@ -12,7 +12,7 @@ from services.core.artifacts import Artifacts
 from services.core.jobs.job import Job, NewJob
 from services.core.jobs.queues import EXPORT
 from services.core.jobs.store import create_job
-from services.core.registry import resolve_model
+from services.core.registry import locate_model
 
 
 def export_request(model_id: str, body: ExportModel) -> CreateExport:
@@ -38,7 +38,7 @@ def create_export(session: Session, request: CreateExport, settings: ApiSettings
             param="destination",
         )
     artifacts = Artifacts(settings.home)
-    model = resolve_model(session, request.model, settings.models_folder, artifacts)
+    model = locate_model(session, request.model, settings.models_folder, artifacts)
     if model.adapter is None and model.weights.path is None:
         raise InvalidRequest(
             f"the files of {request.model!r} are on a hub, not here",

@@ -12,7 +12,7 @@ from services.core.jobs.queues import TRAINING
 from services.core.jobs.workers import largest_gpu
 from services.core.model_shape import ModelShape, read_shape
 from services.core.online_memory import Online, estimate_learner, learner_load, learner_share
-from services.core.registry import ResolvedModel, resolve_model
+from services.core.registry import ResolvedModel, locate_model
 from services.core.training_memory import USABLE, estimate, load_of
 
 
@@ -90,7 +90,7 @@ def _teacher(session: Session, online: Online, settings: ApiSettings) -> ModelSh
 
 def _resolved(session: Session, model: str, settings: ApiSettings) -> ResolvedModel | None:
     try:
-        return resolve_model(session, model, settings.models_folder, Artifacts(settings.home))
+        return locate_model(session, model, settings.models_folder, Artifacts(settings.home))
     except (InvalidRequest, NotFound):
         return None  # the job will say what is missing
 

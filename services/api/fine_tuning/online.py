@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 from sqlalchemy.orm import Session
 
-from services.api.models.service import check_endpoint
+from services.api.models.service import check_endpoint, require_loadable
 from services.api.rollouts.service import check_conversation, check_scoring
 from services.api.settings import ApiSettings
 from services.contracts.errors import InvalidRequest, PermissionDenied
@@ -20,7 +20,6 @@ from services.contracts.online import (
     ReinforcementMethod,
     TeacherModel,
 )
-from services.core.registry import require_model
 
 RewardedMethod = ReinforcementMethod | PpoMethod
 
@@ -146,7 +145,7 @@ def _check_teacher(
 ) -> None:
     teacher = hyperparameters.teacher
     if isinstance(teacher, TeacherModel):
-        require_model(session, teacher.model, "teacher.model")
+        require_loadable(session, teacher.model, settings, "teacher.model")
         return
     try:
         remote = RemoteModel(base_url=teacher.base_url, model=teacher.model)

@@ -12,6 +12,7 @@ from services.api.fine_tuning.memory import estimate_memory
 from services.api.fine_tuning.online import check_online, online_warnings
 from services.api.jobs.artifacts import result_file_ids
 from services.api.jobs.view import state_fields
+from services.api.models.service import require_loadable
 from services.api.settings import ApiSettings
 from services.contracts.errors import InvalidRequest
 from services.contracts.files import FilePurpose
@@ -34,7 +35,7 @@ from services.core.db.tables import CheckpointRow
 from services.core.jobs.job import Job, NewJob
 from services.core.jobs.queues import TRAINING
 from services.core.jobs.store import create_job
-from services.core.registry import checkpoint_name, require_file, require_model
+from services.core.registry import checkpoint_name, require_file
 from services.rewards.check import Permissions, check_reward
 
 
@@ -47,11 +48,11 @@ def create_fine_tuning_job(
     operator's settings do not allow.
     """
     request = _with_method(body)
-    require_model(session, request.model)
+    require_loadable(session, request.model, settings)
     for param, reference in request.file_references.items():
         _check_file(session, reference, param)
     _check_llamafactory(request)
-    _check_reference(session, request)
+    _check_reference(session, request, settings)
     check_online(session, request, settings)
     memory = estimate_memory(session, request, settings)
     warnings = online_warnings(request)
@@ -116,11 +117,11 @@ def _check_grader(hyperparameters: OfflineHyperparameters) -> None:
             check_reward(grader, Permissions((), (), ()), "generation.grader")
 
 
-def _check_reference(session: Session, request: CreateFineTuningJob) -> None:
+def _check_reference(session: Session, request: CreateFineTuningJob, settings: ApiSettings) -> None:
     offline = None if request.method is None else request.method.offline
     if request.method is not None and offline is not None and offline.named_reference:
         place = f"method.{request.method.type.value}.hyperparameters.reference_model"
-        require_model(session, offline.named_reference, place)
+        require_loadable(session, offline.named_reference, settings, place)
 
 
 _OPENAI_NAMES = ("n_epochs", "batch_size", "learning_rate_multiplier")

@@ -28,7 +28,9 @@ def merge_request(model_id: str, body: MergeModel) -> CreateMerge:
 def create_merge(session: Session, request: CreateMerge, settings: ApiSettings) -> Job:
     """Queue the job; raises `NotFound`, and `InvalidRequest` where nothing can be merged."""
     artifacts = Artifacts(settings.home)
-    model = resolve_model(session, request.model, settings.models_folder, artifacts)
+    model = resolve_model(
+        session, request.model, settings.models_folder, artifacts, settings.trusted_models
+    )
     if model.adapter is None and model.value_head is None:
         raise InvalidRequest(
             f"{request.model!r} is neither an adapter nor a checkpoint of a reward model",

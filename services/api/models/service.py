@@ -11,12 +11,19 @@ from sqlalchemy import Text, cast, delete, select
 from sqlalchemy.orm import Session
 
 from services.api.models.folders import ModelFolder, inspect_folder
-from services.contracts.errors import Conflict, InvalidRequest, PermissionDenied
+from services.contracts.errors import Conflict, InvalidRequest, NotFound, PermissionDenied
 from services.contracts.jobs import JobStatus
 from services.contracts.models import Lineage, Model, ModelKind, RegisterModel, RemoteModel
 from services.core.artifacts import Artifacts
 from services.core.db.tables import JobRow, ModelRow
-from services.core.registry import get_model_row, is_reserved_name
+from services.core.model_code import UNTRUSTED_CODE
+from services.core.registry import (
+    get_model_row,
+    is_reserved_name,
+    require_model,
+    resolve_model,
+)
+from services.core.settings import Settings
 
 _MODEL_FIELDS = ("model", "base_model", "tokenizer")
 _UNFINISHED = [status.value for status in JobStatus if not status.is_final]
@@ -60,6 +67,31 @@ def _check_base(session: Session, request: RegisterModel, folder: ModelFolder | 
         raise InvalidRequest("only an adapter folder has a base", param="base")
     if get_model_row(session, request.base, param="base").kind == ModelKind.ADAPTER:
         raise InvalidRequest("must be a full model, not another adapter", param="base")
+
+
+def require_loadable(
+    session: Session, name: str, settings: Settings, param: str = "model"
+) -> ModelRow:
+    """The row of a model that a request names in ``param`` and a job will load.
+
+    Raises `InvalidRequest` for an unknown name, and for a folder with code that may not run. One
+    of a hub is looked at once it is downloaded.
+    """
+    row = require_model(session, name, param)
+    try:
+        resolve_model(
+            session,
+            name,
+            settings.models_folder,
+            Artifacts(settings.home),
+            settings.trusted_models,
+        )
+    except (InvalidRequest, NotFound) as error:
+        if error.code == UNTRUSTED_CODE:
+            error.param = param
+            raise
+        # The job will say what else is missing: it may be there by then.
+    return row
 
 
 def list_models(session: Session, after: str | None, limit: int) -> tuple[list[Model], bool]:

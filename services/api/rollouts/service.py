@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from sqlalchemy.orm import Session
 
 from services.api.jobs.view import state_fields
-from services.api.models.service import check_endpoint
+from services.api.models.service import check_endpoint, require_loadable
 from services.api.settings import ApiSettings
 from services.contracts.base import JsonObject
 from services.contracts.errors import InvalidRequest
@@ -18,7 +18,7 @@ from services.contracts.rollouts import MAX_TRAJECTORIES, CreateRollout, Rollout
 from services.core.jobs.job import REMOTE_SLOT, Job, NewJob
 from services.core.jobs.queues import ROLLOUT
 from services.core.jobs.store import create_job
-from services.core.registry import require_file, require_model
+from services.core.registry import require_file
 from services.datasets.decoding import StrictDecoder
 from services.datasets.record import RowError
 from services.rewards.check import check_rewards, named_reward_models, needs_gold
@@ -47,11 +47,11 @@ def create_rollout(session: Session, body: CreateRollout, settings: ApiSettings)
 
 def _check_models(session: Session, body: CreateRollout, settings: ApiSettings) -> None:
     if isinstance(body.model, str):
-        require_model(session, body.model, "model")
+        require_loadable(session, body.model, settings)
     else:
         check_endpoint(body.model, settings.allowed_endpoints)
     if body.tokenizer is not None:
-        require_model(session, body.tokenizer, "tokenizer")
+        require_loadable(session, body.tokenizer, settings, "tokenizer")
 
 
 def _check_prompts(session: Session, body: CreateRollout) -> None:
@@ -111,7 +111,7 @@ def check_scoring(
         rewards, settings.allowed_endpoints, settings.allowed_callables, settings.judge_models
     )
     for name in sorted(named_reward_models(rewards)):
-        require_model(session, name, "rewards")
+        require_loadable(session, name, settings, "rewards")
 
 
 def rollout_view(job: Job) -> Rollout:

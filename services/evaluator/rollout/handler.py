@@ -15,7 +15,7 @@ from services.core.db.engine import Database
 from services.core.jobs.claims import Claim
 from services.core.jobs.job import Job
 from services.core.operator_environment import OperatorEnvironment
-from services.core.registry import get_source_file, resolve_model
+from services.core.registry import ResolvedModel, get_source_file, resolve_model
 from services.core.worker.handler import Launch
 from services.core.worker.settings import WorkerSettings
 from services.datasets.validate import validation_command
@@ -96,8 +96,7 @@ class RolloutHandler:
     def _tokenizer(self, session: Session, request: CreateRollout) -> ModelSource:
         """The tokenizer is stored with the weights, for an adapter with those of its base."""
         name = request.tokenizer or str(request.model)
-        root, artifacts = self._settings.models_folder, self._artifacts
-        return resolve_model(session, name, root, artifacts).weights
+        return self._resolve(session, name).weights
 
     def _prompts(self, session: Session, request: CreateRollout, job_dir: Path) -> Path:
         if request.file is not None:
@@ -106,17 +105,22 @@ class RolloutHandler:
         path.write_text("".join(json.dumps(row) + "\n" for row in request.prompts or ()))
         return path
 
-    def _reward_models(self, session: Session, request: CreateRollout) -> dict[str, Path]:
-        folders: dict[str, Path] = {}
+    def _resolve(self, session: Session, name: str) -> ResolvedModel:
+        settings = self._settings
+        return resolve_model(
+            session, name, settings.models_folder, self._artifacts, settings.trusted_models
+        )
+
+    def _reward_models(self, session: Session, request: CreateRollout) -> dict[str, ModelSource]:
+        found: dict[str, ModelSource] = {}
         for name in named_reward_models(request.rewards):
-            root, artifacts = self._settings.models_folder, self._artifacts
-            model = resolve_model(session, name, root, artifacts)
+            model = self._resolve(session, name)
             if model.adapter is not None or model.weights.path is None:
                 raise InvalidRequest(
                     f"reward model {name!r} must be a folder with whole weights", param="rewards"
                 )
-            folders[name] = model.weights.path
-        return folders
+            found[name] = model.weights
+        return found
 
     @property
     def _artifacts(self) -> Artifacts:

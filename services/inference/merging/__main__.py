@@ -17,7 +17,14 @@ def main() -> None:
     partial = target.with_name(f"{target.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
     base = spec.base
-    merge_adapter(base.location, spec.adapter, partial, spec.stop_token_ids, base.revision)
+    merge_adapter(
+        base.location,
+        spec.adapter,
+        partial,
+        spec.stop_token_ids,
+        base.revision,
+        trusted=base.trusted,
+    )
     partial.rename(target)
 
 

@@ -16,15 +16,18 @@ def merge_adapter(
     target: Path,
     stop_token_ids: list[int],
     revision: str | None = None,
+    *,
+    trusted: bool = False,
 ) -> None:
     """Write the merged model and its tokenizer to ``target``.
 
     The model has the base's data type, and generation stops at ``stop_token_ids`` beside its own
-    tokens. ``base`` is a folder, or a hub repository at ``revision``. Raises ValueError for an
+    tokens. ``base`` is a folder, or a hub repository at ``revision``, whose own code
+    may run where it is ``trusted``. Raises ValueError for an
     adapter with weights that are not finite.
     """
     model = AutoModelForCausalLM.from_pretrained(
-        str(base), revision=revision, dtype="auto", trust_remote_code=False, use_safetensors=True
+        str(base), revision=revision, dtype="auto", trust_remote_code=trusted, use_safetensors=True
     )
     rows = _trained_vocabulary(adapter)
     if rows is not None and rows != model.get_input_embeddings().weight.shape[0]:
@@ -37,7 +40,7 @@ def merge_adapter(
     tokenizer = AutoTokenizer.from_pretrained(
         str(adapter if has_tokenizer else base),
         revision=None if has_tokenizer else revision,
-        trust_remote_code=False,
+        trust_remote_code=trusted,
     )
     tokenizer.save_pretrained(target)
 

@@ -154,6 +154,8 @@ def _model_arguments(model: ModelSource, options: VllmOptions) -> list[str]:
         arguments += ["--max-num-seqs", str(options.max_num_seqs)]
     if model.revision is not None:
         arguments += [f"--revision={model.revision}"]
+    if model.trusted:
+        arguments += ["--trust-remote-code"]
     if model.tokenizer is not None:
         arguments += [f"--tokenizer={model.tokenizer}"]
     return arguments

@@ -18,6 +18,7 @@ import httpx
 from services.contracts.engine import VllmOptions
 from services.contracts.errors import TemperError
 from services.core.artifacts import LoraAdapter, ModelSource
+from services.core.model_code import SETTING
 from services.core.process.runtimes import find_runtime
 from services.core.process.server import ServerProcess
 from services.inference.vllm.launch import HOST, NO_ROUTES, Routes, plan_launch
@@ -31,6 +32,7 @@ PORT_ATTEMPTS = 5
 KEPT_LINES = 400
 SHOWN_LINES = 20
 PORT_TAKEN = "Address already in use"
+ASKS_FOR_TRUST = "trust_remote_code=True"
 
 
 class VllmFailed(TemperError):
@@ -220,6 +222,8 @@ class VllmServer:
     def _failure(self, what: str) -> VllmFailed:
         lines = list(self._last_lines)
         cause = failure_cause(lines)
+        if not self._model.trusted and any(ASKS_FOR_TRUST in line for line in lines):
+            cause = f"its own code may not run: the operator has not named it in {SETTING}"
         message = f"{what}: {cause}" if cause else what
         if self._model.hub_id is not None:
             # Few of vLLM's messages name what could not be loaded.

@@ -11,12 +11,15 @@ from services.rewards.reward_models.messages import Message, tool_replies_as_use
 class Classifier:
     """Scores conversations; of a text with more than ``max_length`` tokens the end is read."""
 
-    def __init__(self, folder: Path, max_length: int) -> None:
+    def __init__(self, folder: Path, max_length: int, *, trusted: bool = False) -> None:
         device = "cuda" if torch.cuda.is_available() else "cpu"
-        self._tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
+        self._tokenizer = AutoTokenizer.from_pretrained(
+            folder, local_files_only=True, trust_remote_code=trusted
+        )
         self._model = AutoModelForSequenceClassification.from_pretrained(
             folder,
             local_files_only=True,
+            trust_remote_code=trusted,
             use_safetensors=True,  # other weights are programs
             dtype="auto" if device == "cuda" else torch.float32,
         )

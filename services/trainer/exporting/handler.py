@@ -15,7 +15,7 @@ from services.core.db.engine import Database
 from services.core.jobs.claims import Claim
 from services.core.jobs.job import Job
 from services.core.process.runtimes import find_runtime
-from services.core.registry import get_model_row, resolve_model
+from services.core.registry import get_model_row, locate_model
 from services.core.worker.handler import Launch
 from services.core.worker.settings import WorkerSettings
 from services.trainer.exporting.spec import SPEC, Credentials, ExportSpec
@@ -70,7 +70,7 @@ class ExportHandler:
             )
 
     def _spec(self, session: Session, job_id: str, request: CreateExport) -> ExportSpec:
-        model = resolve_model(session, request.model, self._settings.models_folder, self._artifacts)
+        model = locate_model(session, request.model, self._settings.models_folder, self._artifacts)
         folder = model.adapter or model.weights.path
         if folder is None:  # deleted and registered again since the request
             raise PermissionDenied(f"{request.model!r} has no files here", param="model")

@@ -56,7 +56,9 @@ def _merge(spec: MergeSpec, job_dir: Path, reporter: Reporter) -> None:
         _make_classifier(spec, spec.value_head, base, partial)
     elif spec.adapter is not None:
         weights = import_module("services.inference.merging.weights")
-        weights.merge_adapter(base, spec.adapter, partial, spec.stop_token_ids)
+        weights.merge_adapter(
+            base, spec.adapter, partial, spec.stop_token_ids, trusted=spec.model.trusted
+        )
     partial.rename(job_dir / MODEL)
 
 
@@ -66,9 +68,13 @@ def _make_classifier(spec: MergeSpec, checkpoint: Path, base: Path, target: Path
     template = None
     if spec.template is not None:
         named = import_module("services.trainer.offline.named_template")
-        template = named.chat_template_of(spec.template, base, spec.arguments)
+        template = named.chat_template_of(
+            spec.template, base, spec.arguments, trusted=spec.model.trusted
+        )
     classifier = import_module("services.trainer.offline.reward_classifier")
-    classifier.convert_to_classifier(target, base, spec.stop_token_ids, template)
+    classifier.convert_to_classifier(
+        target, base, spec.stop_token_ids, template, trusted=spec.model.trusted
+    )
 
 
 if __name__ == "__main__":

@@ -83,7 +83,10 @@ class MergeHandler:
         return {"merged_model": model.id}
 
     def _spec(self, session: Session, name: str) -> MergeSpec:
-        model = resolve_model(session, name, self._settings.models_folder, self._artifacts)
+        settings = self._settings
+        model = resolve_model(
+            session, name, settings.models_folder, self._artifacts, settings.trusted_models
+        )
         training = self._training_of(session, name) if model.value_head is not None else None
         return MergeSpec(
             model=model.weights,

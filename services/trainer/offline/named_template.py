@@ -26,13 +26,16 @@ _OTHER_ROLES = (
 )
 
 
-def chat_template_of(name: str, model: Path, arguments: Mapping[str, Any]) -> str:
+def chat_template_of(
+    name: str, model: Path, arguments: Mapping[str, Any], *, trusted: bool = False
+) -> str:
     """The chat template that renders conversations as training with the named one does.
 
-    ``arguments`` are those of the training. Raises TrainingFailure for a template that cannot be
+    ``arguments`` are those of the training; the tokenizer's own code may run where it is
+    ``trusted``. Raises TrainingFailure for a template that cannot be
     written as one: what it renders is compared with what it trains.
     """
-    tokenizer: Any = load_tokenizer(model)
+    tokenizer: Any = load_tokenizer(model, trusted=trusted)
     library = llamafactory_module("data.template")
     settings = {key: arguments[key] for key in _SETTINGS if key in arguments}
     data = llamafactory_module("hparams.data_args").DataArguments(template=name, **settings)

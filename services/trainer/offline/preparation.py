@@ -36,7 +36,7 @@ def prepare(
 ) -> Preparation:
     """Prepare the data for a model, once for all processes and attempts."""
     context.enter("loading_model")
-    tokenizer = load_tokenizer(model)
+    tokenizer = load_tokenizer(model, trusted=spec.model.trusted)
     chosen = layout(spec, tokenizer)
     context.enter("preparing_data")
     data = prepared_data(context.data_dir, spec)
@@ -61,10 +61,11 @@ def _await_data(spec: TrainingSpec, context: Context) -> PreparedData:
     raise TrainingFailure("the data was not prepared in time")
 
 
-def load_tokenizer(model: Path) -> PreTrainedTokenizerBase:
-    """The tokenizer in the folder of a model; raises TrainingFailure."""
+def load_tokenizer(model: Path, *, trusted: bool = False) -> PreTrainedTokenizerBase:
+    """The tokenizer in the folder of a model; raises TrainingFailure. Its own code may run where it
+    is ``trusted``."""
     try:
-        return AutoTokenizer.from_pretrained(str(model), trust_remote_code=False)
+        return AutoTokenizer.from_pretrained(str(model), trust_remote_code=trusted)
     except (OSError, ValueError) as error:
         cause = " ".join(str(error).split())
         raise TrainingFailure(

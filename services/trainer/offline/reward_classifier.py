@@ -26,21 +26,27 @@ _STALE = ("*.safetensors", "*.safetensors.index.json", ADAPTER_CONFIG, "generati
 
 
 def convert_to_classifier(
-    directory: Path, base: Path, response_ends: list[int], chat_template: str | None = None
+    directory: Path,
+    base: Path,
+    response_ends: list[int],
+    chat_template: str | None = None,
+    *,
+    trusted: bool = False,
 ) -> None:
     """Replace the content of a model folder by a sequence classifier that gives equal scores.
 
     A score is that of a conversation's last token, as in training: ``chat_template`` ends there,
     and the model's own, where it is None, is made to leave out what follows. Padding is not among
-    ``response_ends``. An adapter is merged into ``base``. Raises TrainingFailure for an
+    ``response_ends``. An adapter is merged into ``base``. The model's own code may run where it is
+    ``trusted``. Raises TrainingFailure for an
     architecture without classifier.
     """
-    language_model = _language_model(directory, base)
-    classifier = _classifier(language_model)
+    language_model = _language_model(directory, base, trusted=trusted)
+    classifier = _classifier(language_model, trusted=trusted)
     head = load_file(directory / VALUE_HEAD)[_HEAD_WEIGHT]
     with torch.no_grad():
         classifier.score.weight.copy_(head)
-    tokenizer = AutoTokenizer.from_pretrained(str(directory), trust_remote_code=False)
+    tokenizer = AutoTokenizer.from_pretrained(str(directory), trust_remote_code=trusted)
     padding = tokenizer.pad_token_id
     classifier.config.pad_token_id = None if padding in response_ends else padding
     converted = directory.with_name(f"{directory.name}.classifier")
@@ -58,22 +64,24 @@ def convert_to_classifier(
         _set_chat_template(directory, chat_template)
 
 
-def _language_model(directory: Path, base: Path) -> PreTrainedModel:
+def _language_model(directory: Path, base: Path, *, trusted: bool) -> PreTrainedModel:
     is_adapter = (directory / ADAPTER_CONFIG).exists()
     place = base if is_adapter else directory
     model = AutoModelForCausalLM.from_pretrained(
-        str(place), dtype="auto", trust_remote_code=False, use_safetensors=True
+        str(place), dtype="auto", trust_remote_code=trusted, use_safetensors=True
     )
     if is_adapter:
         return PeftModel.from_pretrained(model, str(directory)).merge_and_unload()
     return model
 
 
-def _classifier(language_model: PreTrainedModel) -> PreTrainedModel:
+def _classifier(language_model: PreTrainedModel, *, trusted: bool) -> PreTrainedModel:
     config = language_model.config
     config.num_labels = 1
     try:
-        classifier = AutoModelForSequenceClassification.from_config(config, dtype=config.dtype)
+        classifier = AutoModelForSequenceClassification.from_config(
+            config, dtype=config.dtype, trust_remote_code=trusted
+        )
     except ValueError as error:
         raise TrainingFailure(
             f"{config.model_type} models cannot be sequence classifiers", code="model_load_failed"

@@ -139,6 +139,11 @@ class TrainingSpec(_Part):
         return self
 
     @property
+    def runs_model_code(self) -> bool:
+        """Whether the code of one of its models may run; that of the others has been refused."""
+        return self.model.trusted or (self.reference is not None and self.reference.model.trusted)
+
+    @property
     def validations(self) -> dict[str, DataSource]:
         """The validation data, by their names as datasets of LLaMA-Factory."""
         if self.validation_data is None:

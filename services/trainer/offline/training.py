@@ -67,7 +67,9 @@ def _reward_template(spec: TrainingSpec, preparation: Preparation) -> str | None
     """The chat template of a reward model that is trained with a named template."""
     if spec.stage is not Stage.RM or spec.template is None:
         return None
-    return chat_template_of(spec.template, preparation.model, spec.arguments)
+    return chat_template_of(
+        spec.template, preparation.model, spec.arguments, trusted=spec.model.trusted
+    )
 
 
 def _environment(
@@ -157,9 +159,12 @@ def _finish(
     name_base(model.directory, spec.model)
     if spec.stage is Stage.RM:
         ends = preparation.stop_token_ids
-        convert_to_classifier(model.directory, preparation.model, ends, chat_template)
+        trusted = spec.model.trusted
+        convert_to_classifier(
+            model.directory, preparation.model, ends, chat_template, trusted=trusted
+        )
     elif spec.method is not TrainingType.LORA:
-        restore_precision(model.directory, preparation.model)
+        restore_precision(model.directory, preparation.model, trusted=spec.model.trusted)
     shutil.rmtree(context.data_dir, ignore_errors=True)
     write_step_metrics(context.job_dir)
     context.reporter.finish(
@@ -183,9 +188,9 @@ def _finish(
 _HALF = {torch.bfloat16: "bfloat16", torch.float16: "float16"}
 
 
-def restore_precision(directory: Path, base: Path) -> None:
+def restore_precision(directory: Path, base: Path, *, trusted: bool = False) -> None:
     """Convert float32 weights in a folder to the base's half precision, one file at a time."""
-    dtype = AutoConfig.from_pretrained(str(base), trust_remote_code=False).dtype
+    dtype = AutoConfig.from_pretrained(str(base), trust_remote_code=trusted).dtype
     if dtype not in _HALF:
         return
     for path in directory.glob("*.safetensors"):

@@ -1,7 +1,6 @@
 """Build the specs of the online-training children from a fine-tuning request."""
 
 from collections.abc import Callable
-from pathlib import Path
 
 from services.contracts.adaptation import TrainingType
 from services.contracts.errors import InvalidRequest
@@ -82,7 +81,7 @@ def online_task(
     )
 
 
-def reward_model_folder(model: ResolvedModel) -> Path:
+def reward_model_source(model: ResolvedModel) -> ModelSource:
     """The folder of a reward model; raises `InvalidRequest` for adapters and hub repositories."""
     param = "method.rewards"
     if model.adapter is not None:
@@ -91,7 +90,7 @@ def reward_model_folder(model: ResolvedModel) -> Path:
     if model.weights.path is None:
         message = f"reward model {model.id!r} is of a hub; it must be a folder of this host"
         raise InvalidRequest(message, param=param)
-    return model.weights.path
+    return model.weights
 
 
 def _teacher(online: Online, resolve: Resolve) -> ModelSource | RemoteTeacher | None:

@@ -154,6 +154,7 @@ def _learner_spec(
         model=spec.model,
         adapter=spec.adapter,
         teacher=spec.teacher if isinstance(spec.teacher, Path) else None,
+        trusted=spec.trusted,
         checkpoint=checkpoint.learner if checkpoint else None,
         socket=Path(),  # set by the learner's client
         seed=spec.seed,
@@ -240,6 +241,7 @@ async def build_policy_engine(
         job_dir,
         engine_options(online, spec, devices),
         tokenizer=spec.model,
+        trusted=spec.model in spec.trusted,
         lora_rank=rank,
         adapters=min(settings.max_staleness + 2, MAX_ADAPTERS),
         devices=devices.engines,

@@ -256,7 +256,7 @@ async def _served_teacher(context: RolloutContext, stack: AsyncExitStack) -> Vll
     server = await stack.enter_async_context(
         VllmServer(
             spec.vllm.python,
-            ModelSource(path=spec.teacher),
+            ModelSource(path=spec.teacher, trusted=spec.teacher in spec.trusted),
             TEACHER,
             [],
             folder,

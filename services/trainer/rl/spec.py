@@ -81,6 +81,9 @@ class OnlineSpec(_Training):
 
     model: Path
     teacher: Path | RemoteTeacher | None = None
+    trusted: frozenset[Path] = Field(
+        default=frozenset(), description="Folders whose own code may run."
+    )
 
 
 class OnlineTask(_Training):
@@ -91,11 +94,16 @@ class OnlineTask(_Training):
 
     def located(self, folder_of: Callable[[ModelSource, str], Path]) -> OnlineSpec:
         """With local folders; ``folder_of`` takes a model and the request field that names it."""
-        teacher = self.teacher
+        model, teacher = folder_of(self.model, "model"), self.teacher
+        trusted = {model} if self.model.trusted else set()
+        if isinstance(teacher, ModelSource):
+            folder = folder_of(teacher, TEACHER)
+            trusted |= {folder} if teacher.trusted else set()
         return OnlineSpec(
             **{name: getattr(self, name) for name in _Training.model_fields},
-            model=folder_of(self.model, "model"),
-            teacher=folder_of(teacher, TEACHER) if isinstance(teacher, ModelSource) else teacher,
+            model=model,
+            teacher=folder if isinstance(teacher, ModelSource) else teacher,
+            trusted=frozenset(trusted),
         )
 
 

@@ -209,6 +209,13 @@ def test_a_hub_model_is_served_at_its_revision() -> None:
     assert {"--model=org/model", "--revision=abc123"} <= set(launch.command)
 
 
+@pytest.mark.parametrize("trusted", [False, True])
+def test_code_of_a_model_runs_only_where_it_is_trusted(trusted: bool) -> None:
+    launch = plan(ModelSource(hub_id="org/model", trusted=trusted))
+
+    assert ("--trust-remote-code" in launch.command) is trusted
+
+
 @pytest.mark.parametrize(
     "options",
     [{"trust_remote_code": True}, {"max_model_len": "100"}, {"gpu_memory_utilization": 1.5}],

@@ -149,3 +149,10 @@ def test_a_client_warmup_ratio_replaces_the_default_warmup() -> None:
 
     assert arguments["warmup_ratio"] == 0.1
     assert "warmup_steps" not in arguments
+
+
+@pytest.mark.parametrize("trusted", [False, True])
+def test_code_of_a_model_runs_only_where_it_is_trusted(trusted: bool) -> None:
+    model = ModelSource(path=Path("/models/base"), trusted=trusted)
+
+    assert build_arguments(spec(model=model), place())["trust_remote_code"] is trusted

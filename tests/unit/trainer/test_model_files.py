@@ -46,6 +46,16 @@ def test_only_files_that_loaders_read_are_collected(tmp_path: Path) -> None:
     }
 
 
+def test_the_own_code_of_a_trusted_model_stays_beside_it(tmp_path: Path) -> None:
+    full(tmp_path)
+    (tmp_path / "config.json").write_text('{"auto_map": {"AutoModel": "modeling.M"}}')
+    (tmp_path / "modeling.py").write_text("class M: ...")
+
+    model = collect_model(tmp_path, [1])
+
+    assert (model.directory / "modeling.py").is_file()
+
+
 def test_generation_stops_at_end_of_turn_tokens(tmp_path: Path) -> None:
     model = collect_model(full(tmp_path), [1, 7])
 

@@ -143,7 +143,7 @@ class Learner:
         keep = self._processes.is_main
         weights = gather_policy_weights(self._plain, self._processes.strategy, keep=keep)
         if keep:
-            dtype = stored_dtype(self._spec.model)
+            dtype = self._stored_dtype()
             with atomic_folder(folder, durable=durable) as partial:
                 write_model(self._plain.model, weights, dtype, self._spec.model, partial)
 
@@ -152,11 +152,14 @@ class Learner:
         state = gather_state(self._plain, self._processes.strategy, keep=keep)
         weights = gather_policy_weights(self._plain, self._processes.strategy, keep=keep)
         if keep:
-            dtype = stored_dtype(self._spec.model)
+            dtype = self._stored_dtype()
             with atomic_folder(folder, durable=True) as partial:
                 (partial / MODEL).mkdir()
                 write_model(self._plain.model, weights, dtype, self._spec.model, partial / MODEL)
                 state.write(partial / TRAINER)
+
+    def _stored_dtype(self) -> torch.dtype:
+        return stored_dtype(self._spec.model, trusted=self._spec.model in self._spec.trusted)
 
 
 def build_optimizer(
@@ -206,7 +209,9 @@ def build_objective(
         if settings.optimizer.training_type is TrainingType.LORA and spec.adapter is None:
             reference = Reference(scorer, plain.model)
         else:
-            copy = processes.prepare_frozen(load_frozen(spec.model, spec.adapter, bf16=bf16))
+            trusted = spec.model in spec.trusted
+            frozen = load_frozen(spec.model, spec.adapter, bf16=bf16, trusted=trusted)
+            copy = processes.prepare_frozen(frozen)
             reference = Reference(BatchScorer(copy, processes, scorer.limit))
     return PolicyGradient(settings, model, scorer, reference)
 
@@ -215,7 +220,9 @@ def _teacher(
     spec: LearnerSpec, settings: DistillationHyperparameters, processes: ProcessGroup
 ) -> Teacher:
     if spec.teacher is not None:
-        model = load_frozen(spec.teacher, None, bf16=processes.computes_in_bf16)
+        trusted = spec.teacher in spec.trusted
+        bf16 = processes.computes_in_bf16
+        model = load_frozen(spec.teacher, None, bf16=bf16, trusted=trusted)
         return LocalTeacher(processes.prepare_frozen(model), settings.temperature)
     if settings.temperature != 1.0:
         raise InvalidRequest(

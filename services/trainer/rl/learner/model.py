@@ -185,19 +185,21 @@ def load_learner_model(
     return model
 
 
-def load_frozen(folder: Path, adapter: Path | None, *, bf16: bool) -> LanguageModel:
+def load_frozen(
+    folder: Path, adapter: Path | None, *, bf16: bool, trusted: bool = False
+) -> LanguageModel:
     """A model that is only evaluated: a reference or a teacher."""
     dtype = torch.bfloat16 if bf16 else torch.float32
-    model = _merged(_load(folder, dtype), adapter)
+    model = _merged(_load(folder, dtype, trusted=trusted), adapter)
     model.requires_grad_(False)
     frozen = LanguageModel(model, bf16=bf16)
     check_head(frozen)
     return frozen
 
 
-def stored_dtype(folder: Path) -> torch.dtype:
+def stored_dtype(folder: Path, *, trusted: bool = False) -> torch.dtype:
     """The dtype of a model's stored weights."""
-    dtype = AutoConfig.from_pretrained(str(folder), trust_remote_code=False).dtype
+    dtype = AutoConfig.from_pretrained(str(folder), trust_remote_code=trusted).dtype
     return dtype if isinstance(dtype, torch.dtype) else torch.float32
 
 
@@ -205,14 +207,16 @@ def _load_policy(
     spec: LearnerSpec, settings: OptimizerSettings, *, bf16: bool, on_meta: bool
 ) -> Any:
     torch.manual_seed(spec.seed)
+    trusted = spec.model in spec.trusted
     load = _on_meta if on_meta else _load
     if settings.training_type is TrainingType.FULL:
-        model = load(spec.model, torch.float32)
+        model = load(spec.model, torch.float32, trusted=trusted)
         if not on_meta:
             model = _merged(model, spec.adapter)
         model.requires_grad_(True)
     else:
-        model = load(spec.model, torch.bfloat16 if bf16 else torch.float32)
+        dtype = torch.bfloat16 if bf16 else torch.float32
+        model = load(spec.model, dtype, trusted=trusted)
         if spec.adapter is not None:
             model = PeftModel.from_pretrained(model, str(spec.adapter), is_trainable=True)
         else:
@@ -241,19 +245,22 @@ def lora_config(settings: LoraSettings) -> LoraConfig:
     )
 
 
-def _load(folder: Path, dtype: torch.dtype) -> Any:
+def _load(folder: Path, dtype: torch.dtype, *, trusted: bool) -> Any:
     return _with_float32_head(
         AutoModelForCausalLM.from_pretrained(
-            str(folder), dtype=dtype, trust_remote_code=False, local_files_only=True
+            str(folder), dtype=dtype, trust_remote_code=trusted, local_files_only=True
         )
     )
 
 
-def _on_meta(folder: Path, dtype: torch.dtype) -> Any:
+def _on_meta(folder: Path, dtype: torch.dtype, *, trusted: bool) -> Any:
     """What `_load` gives, on the meta device: shapes and dtypes without memory."""
-    config = AutoConfig.from_pretrained(str(folder), trust_remote_code=False, local_files_only=True)
+    config = AutoConfig.from_pretrained(
+        str(folder), trust_remote_code=trusted, local_files_only=True
+    )
     with torch.device("meta"):
-        return _with_float32_head(AutoModelForCausalLM.from_config(config, dtype=dtype))
+        model = AutoModelForCausalLM.from_config(config, dtype=dtype, trust_remote_code=trusted)
+    return _with_float32_head(model)
 
 
 def _with_float32_head(model: Any) -> Any:

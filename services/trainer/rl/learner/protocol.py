@@ -134,6 +134,9 @@ class LearnerSpec(BaseModel):
     model: Path
     adapter: Path | None = Field(default=None, description="To be trained further.")
     teacher: Path | None = None
+    trusted: frozenset[Path] = Field(
+        default=frozenset(), description="Folders whose own code may run."
+    )
     checkpoint: Path | None = None
     socket: Path
     seed: int

@@ -16,6 +16,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 from transformers import GenerationConfig
 
+from services.core.model_code import code_files
 from services.trainer.rl.learner.model import LanguageModel
 from services.trainer.rl.learner.parallel import ParallelStrategy, ParameterState, cpu_copy
 
@@ -119,7 +120,7 @@ def write_model(
     """Write a transformers model, or a PEFT adapter, into a folder.
 
     ``state`` holds its weights by name; full weights are stored as ``dtype``. Tokenizer, chat
-    template and generation settings are copied from the folder ``base``.
+    template, generation settings and the model's own code are copied from the folder ``base``.
     """
     if hasattr(model, "peft_config"):
         model.save_pretrained(str(folder), state_dict=state, save_embedding_layers=False)
@@ -133,6 +134,8 @@ def write_model(
     for name in (*TOKENIZER_FILES, GENERATION_CONFIG):
         if (base / name).is_file():
             shutil.copyfile(base / name, folder / name)
+    for path in code_files(base):
+        shutil.copyfile(path, folder / path.name)
 
 
 def _stored(model: Any, state: dict[str, Tensor], dtype: torch.dtype) -> dict[str, Tensor]:

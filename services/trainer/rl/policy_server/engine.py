@@ -31,7 +31,8 @@ class PolicyEngine:
 
     ``model`` is the folder of the initial weights, labeled ``version``. With ``lora_rank`` the
     policy is an adapter over it, of at most that rank, ``adapters`` of which can be loaded at once.
-    ``tokenizer`` defaults to ``model``. ``sleep`` enables `sleep` on GPUs.
+    ``tokenizer`` defaults to ``model``, whose own code may run where it is ``trusted``. ``sleep``
+    enables `sleep` on GPUs.
 
     Entering raises `VllmFailed`. Leaving stops every process.
     """
@@ -44,6 +45,7 @@ class PolicyEngine:
         options: VllmOptions | None = None,
         *,
         tokenizer: Path | None = None,
+        trusted: bool = False,
         lora_rank: int | None = None,
         adapters: int = 2,
         devices: Sequence[Sequence[str]] | None = None,
@@ -66,6 +68,7 @@ class PolicyEngine:
                 None if lora_rank is None else AdapterSlots(lora_rank, adapters),
                 sleep,
                 on_progress if number == 0 else None,
+                trusted,
             )
             for number, each in enumerate(sets)
         ]

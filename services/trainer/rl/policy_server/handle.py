@@ -40,7 +40,7 @@ class ServerSpec:
     """How to start a server; ``devices`` None: all visible GPUs.
 
     With ``slots`` the policy is an adapter over ``model``; ``tokenizer`` is a folder with a
-    tokenizer.
+    tokenizer. The model's own code may run where it is ``trusted``.
     """
 
     runtime_python: Path
@@ -53,13 +53,14 @@ class ServerSpec:
     slots: AdapterSlots | None
     sleep: bool
     on_progress: Callable[[StartupProgress], None] | None
+    trusted: bool = False
 
     def server(self, weights: PolicyWeights) -> VllmServer:
         """A server that starts with ``weights``; adapters are loaded after the start."""
-        whole = None if self.slots else weights.folder
+        folder = self.model if self.slots else weights.folder or self.model
         return VllmServer(
             self.runtime_python,
-            ModelSource(path=whole or self.model, tokenizer=self.tokenizer),
+            ModelSource(path=folder, tokenizer=self.tokenizer, trusted=self.trusted),
             BASE,
             [],
             self.job_dir,
