@@ -78,7 +78,8 @@ class Mixing:
                 continue
             if written == MAX_ROWS:
                 message = f"the mixture has more than {MAX_ROWS:,} rows"
-                raise InvalidRequest(message, param="interleave_probs")
+                param = "mix_strategy" if self.probabilities is None else "interleave_probs"
+                raise InvalidRequest(message, param=param)
             yield source, following[source]
             written += 1
             following[source] = (following[source] + 1) % lengths[source]

@@ -55,6 +55,17 @@ class RegisterModel(Request):
         return self
 
 
+class DataFile(Resource):
+    """A file that a model was trained or validated on.
+
+    ``file`` is a file id, with the ``sha256`` of its content, or a dataset of a hub.
+    """
+
+    file: str
+    sha256: str | None = None
+    num_samples: int | None = Field(default=None, description="Rows drawn; null: all.")
+
+
 class Lineage(Resource):
     """Provenance of a trained model, sufficient to train it again.
 
@@ -68,6 +79,13 @@ class Lineage(Resource):
     training_file: str | None = None
     training_file_sha256: str | None = None
     validation_file: str | None = None
+    files: dict[str, DataFile] = Field(
+        default_factory=dict,
+        description="All data, by the request field that names each, as training_files.1.file.",
+    )
+    mixing: JsonObject | None = Field(
+        default=None, description="How several training files were mixed."
+    )
     seed: int | None = None
     arguments: JsonObject = Field(
         default_factory=dict, description="Arguments of the training library."

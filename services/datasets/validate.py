@@ -76,12 +76,16 @@ def validation_command(module: str, spec: ValidationSpec, job_dir: Path) -> list
 
 
 def validate(
-    job_dir: Path, spec_type: type[Spec], check: Callable[[Spec, FileValidation], JsonObject]
+    job_dir: Path,
+    spec_type: type[Spec],
+    check: Callable[[Spec, FileValidation], JsonObject],
+    check_together: Callable[[Spec, JsonObject], None] | None = None,
 ) -> None:
     """Check every file of the job and write result.json.
 
     ``check`` returns the report of one file; it raises `InvalidFile` for unusable rows, which
     still lets the remaining files be checked, or any other `TemperError`, which ends the child.
+    ``check_together`` sees the reports of valid files, and may raise a `TemperError` too.
     """
     reporter = Reporter(job_dir)
     spec = spec_type.model_validate_json((job_dir / SPEC).read_bytes())
@@ -100,6 +104,11 @@ def validate(
             error.param = error.param or param
             failures.append(error)
             break
+    if not failures and check_together is not None:
+        try:
+            check_together(spec, reports)
+        except TemperError as error:
+            failures.append(error)
     if failures:
         first = failures[0]
         rows = first.rows if isinstance(first, InvalidFile) else ()

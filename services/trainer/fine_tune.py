@@ -12,6 +12,7 @@ from services.contracts.fine_tuning import (
     CreateFineTuningJob,
     Method,
 )
+from services.contracts.models import DataFile
 from services.contracts.offline import OfflineHyperparameters
 from services.core.artifacts import Artifacts
 from services.core.db.tables import FileRow
@@ -32,6 +33,22 @@ class FineTune:
     reference: ResolvedModel | None = None
     files: dict[str, FileRow] = field(default_factory=dict)
     """The uploaded files by the fields that name them; one of a hub has none."""
+
+    @property
+    def lineage_files(self) -> dict[str, DataFile]:
+        """All data of the job, by the request fields that name them, for a model's lineage."""
+        samples = {
+            f"training_files.{number}.file": part.num_samples
+            for number, part in enumerate(self.request.training_files or ())
+        }
+        return {
+            param: DataFile(
+                file=reference,
+                sha256=self.files[param].sha256 if param in self.files else None,
+                num_samples=samples.get(param),
+            )
+            for param, reference in self.request.file_references.items()
+        }
 
     @property
     def hyperparameters(self) -> OfflineHyperparameters:

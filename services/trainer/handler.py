@@ -154,6 +154,8 @@ class FineTuningHandler:
                 training_file=request.training_file,
                 training_file_sha256=tune.training_file.sha256 if tune.training_file else None,
                 validation_file=request.validation_file,
+                files=tune.lineage_files,
+                mixing=request.mixing.model_dump(mode="json") if request.mixing else None,
                 seed=request.seed or 0,
                 arguments=trained.arguments,
                 stop_token_ids=trained.stop_token_ids,

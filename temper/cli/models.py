@@ -7,7 +7,7 @@ from pydantic import ValidationError
 
 from services.contracts.exports import CreateExport
 from services.contracts.merges import CreateMerge
-from services.contracts.models import Model, RegisterModel
+from services.contracts.models import Lineage, Model, RegisterModel
 from temper.cli.gateway import connect
 from temper.cli.jobs import print_job
 from temper.cli.output import JsonOption, Output
@@ -127,6 +127,12 @@ def _source(model: Model) -> str:
     return model.folder or model.hub_id or ""
 
 
+def _data(lineage: Lineage) -> str | None:
+    """The training files; a lineage of older versions names the first one alone."""
+    named = [file.file for param, file in lineage.files.items() if param.startswith("training")]
+    return ", ".join(named) or lineage.training_file
+
+
 def _print(out: Output, model: Model) -> None:
     if out.as_json:
         out.document(model)
@@ -145,7 +151,7 @@ def _print(out: Output, model: Model) -> None:
             if lineage
             else None,
             "from": lineage.parent if lineage else None,
-            "data": lineage.training_file if lineage else None,
+            "data": _data(lineage) if lineage else None,
             "data sha256": lineage.training_file_sha256 if lineage else None,
             "seed": str(lineage.seed) if lineage and lineage.seed is not None else None,
         }

@@ -45,7 +45,13 @@ def validation_spec(tune: FineTune, artifacts: Artifacts) -> TrainingFilesSpec |
         data_format=tune.hyperparameters.data_format,
         max_seq_length=tune.hyperparameters.max_seq_length,
         tokenizer_file=tokenizer if tokenizer and tokenizer.is_file() else None,
+        all_uploaded=tune.files.keys() >= set(filter(is_training, tune.request.file_references)),
     )
+
+
+def is_training(param: str) -> bool:
+    """Whether a request field names training data."""
+    return param.startswith("training_file")
 
 
 def training_spec(tune: FineTune, artifacts: Artifacts) -> TrainingSpec:
@@ -116,9 +122,18 @@ def _sources(tune: FineTune, artifacts: Artifacts) -> dict[str, DataSource]:
     for param, reference in tune.request.file_references.items():
         row = tune.files.get(param)
         sources[param] = (
-            DataSource(hub_name=reference.removeprefix(HUB_DATASET_PREFIX), format=data_format)
+            DataSource(
+                hub_name=reference.removeprefix(HUB_DATASET_PREFIX),
+                format=data_format,
+                param=param,
+            )
             if row is None
-            else DataSource(path=artifacts.file(row.id), format=data_format)
+            else DataSource(
+                path=artifacts.file(row.id),
+                format=data_format,
+                param=param,
+                filename=row.filename,
+            )
         )
     return sources
 

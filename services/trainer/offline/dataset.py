@@ -18,6 +18,7 @@ from huggingface_hub import hf_hub_download
 from huggingface_hub.errors import RemoteEntryNotFoundError
 from pydantic import BaseModel, ConfigDict
 
+from services.contracts.errors import InvalidRequest
 from services.contracts.fine_tuning import TRAINING_DATASET
 from services.contracts.line_file import LineFile
 from services.contracts.mixing import Mixing, drawn
@@ -100,12 +101,24 @@ def _write_training(spec: TrainingSpec, preparer: "_Preparer", target: Path) -> 
                 for number, source in enumerate(sources)
             ]
             rows = 0
-            for entry in mixing.entries(parts, _chosen(sources, parts, spec.seed)):
-                out.write(entry)
-                rows += 1
+            with _of_request(spec):
+                for entry in mixing.entries(parts, _chosen(sources, parts, spec.seed)):
+                    out.write(entry)
+                    rows += 1
     if not rows:
         raise UnreadableFile("the training data has no rows")
     return rows
+
+
+@contextmanager
+def _of_request(spec: TrainingSpec) -> Iterator[None]:
+    """Name the request's field in what the mixture is refused for."""
+    try:
+        yield
+    except InvalidRequest as error:
+        chosen = "strategy" if spec.mixture.probabilities is None else "probabilities"
+        error.param = f"mixing.{chosen}"
+        raise
 
 
 def _chosen(
@@ -113,9 +126,9 @@ def _chosen(
 ) -> list[Sequence[int]]:
     """The rows of each source that are mixed."""
     chosen: list[Sequence[int]] = []
-    for number, (source, part) in enumerate(zip(sources, parts, strict=True)):
+    for source, part in zip(sources, parts, strict=True):
         if not len(part):
-            raise UnreadableFile(f"training file {number} has no rows")
+            raise _named(source, UnreadableFile("has no rows"))
         samples = source.num_samples
         chosen.append(range(len(part)) if samples is None else drawn(len(part), samples, seed))
     return chosen
@@ -134,7 +147,13 @@ class _Preparer:
         self._progress = progress
 
     def entries(self, source: DataSource) -> Iterator[bytes]:
-        """The lines of each row of a source, in one piece."""
+        """The lines of each row of a source, in one piece; errors name the source and the row."""
+        try:
+            yield from self._entries(source)
+        except UnreadableFile as error:
+            raise _named(source, error) from error
+
+    def _entries(self, source: DataSource) -> Iterator[bytes]:
         reader = ExampleReader(self._kind, source.format, self._layout)
         for record in read_rows(source):
             lines = []
@@ -146,6 +165,13 @@ class _Preparer:
             self.rows += 1
             if self.rows % self._ROWS_PER_PROGRESS == 0:
                 self._progress(self.rows)
+
+
+def _named(source: DataSource, error: UnreadableFile) -> UnreadableFile:
+    is_named = source.hub_name is not None and source.hub_name in error.message
+    named = UnreadableFile(error.message if is_named else f"{source.label}: {error.message}")
+    named.param = source.param
+    return named
 
 
 @contextmanager
@@ -202,17 +228,12 @@ def check_hub_datasets(spec: TrainingSpec, data_dir: Path) -> None:
     """
     if prepared_data(data_dir, spec) is not None:
         return
-    training = {"training_file": spec.training_data}
-    for number, source in enumerate(spec.mixture.sources, start=1):
-        training[f"training_files.{number}.file"] = source
-    validation = {f"validation_files.{name}": each for name, each in spec.validation_sets.items()}
-    if spec.validation_data is not None:
-        validation["validation_file"] = spec.validation_data
-    for param, source in {**training, **validation}.items():
+    sources = (spec.training_data, *spec.mixture.sources, *spec.validations.values())
+    for source in sources:
         if source.hub_name is None:
             continue
         what = f"dataset {source.hub_name!r}"
-        with explained(what, None, code="dataset_load_failed", param=param):
+        with explained(what, None, code="dataset_load_failed", param=source.param):
             try:
                 hf_hub_download(source.hub_name, _CARD, repo_type="dataset")
             except RemoteEntryNotFoundError:

@@ -33,6 +33,7 @@ class TrainingFilesSpec(ValidationSpec):
     data_format: DataFormat = DataFormat.AUTO
     max_seq_length: int = Field(ge=1)
     tokenizer_file: Path | None = None
+    all_uploaded: bool = Field(default=True, description="Whether no training data are of a hub.")
 
     def files(self) -> dict[str, SourceFile]:
         """The files, by the request field that names each."""
@@ -44,7 +45,7 @@ class DataSource(_Part):
 
     JSONL, JSON and Parquet are told apart by a file's content. With ``DataFormat.AUTO`` the
     columns of the first row decide the format. ``num_samples`` rows are drawn by the job's seed;
-    null: all rows in their order.
+    null: all rows in their order. Errors name the request field ``param`` and the file.
     """
 
     path: Path | None = None
@@ -53,6 +54,13 @@ class DataSource(_Part):
     hub_split: str = "train"
     format: DataFormat = DataFormat.AUTO
     num_samples: int | None = Field(default=None, ge=1)
+    param: str | None = None
+    filename: str | None = None
+
+    @property
+    def label(self) -> str:
+        """What errors call it."""
+        return self.filename or self.hub_name or str(self.path)
 
     @model_validator(mode="after")
     def _one_place(self) -> "DataSource":

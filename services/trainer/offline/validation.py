@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from services.contracts.base import JsonObject
+from services.contracts.errors import InvalidRequest
 from services.contracts.training_rows import DataFormat, RowKind
 from services.datasets.record import Problem, counted
 from services.datasets.scan import InvalidFile, Scan, ScanReport
@@ -107,6 +108,25 @@ def _check_both_labels(counts: Counts, file: FileValidation) -> None:
     )
 
 
+def check_labels_together(spec: TrainingFilesSpec, reports: JsonObject) -> None:
+    """Of several training files one may have desirable answers and another undesirable ones.
+
+    Raises `InvalidRequest` when all have the same. Labels of a hub's datasets are not known yet.
+    """
+    several = [report for param, report in reports.items() if param.startswith("training_files.")]
+    if spec.rows is not RowKind.FEEDBACK or not several or not spec.all_uploaded:
+        return
+    totals = {
+        label: sum(report["counts"][label] for report in several)
+        for label in ("desirable", "undesirable")
+    }
+    if all(totals.values()):
+        return
+    only = max(totals, key=lambda label: totals[label])
+    message = f"every answer of all files is {only}; both kinds are needed"
+    raise InvalidRequest(message, param="training_files", code="invalid_training_file")
+
+
 def scan_training_file(
     path: Path,
     kind: RowKind,
@@ -135,4 +155,4 @@ def scan_training_file(
 
 
 if __name__ == "__main__":
-    validate(Path(sys.argv[1]), TrainingFilesSpec, check_training_file)
+    validate(Path(sys.argv[1]), TrainingFilesSpec, check_training_file, check_labels_together)

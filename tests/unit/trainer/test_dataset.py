@@ -7,6 +7,7 @@ import pyarrow.parquet
 import pytest
 
 from services.contracts.adaptation import TrainingType
+from services.contracts.errors import InvalidRequest
 from services.contracts.mixing import MixStrategy
 from services.core.artifacts import ModelSource
 from services.datasets.record import UnreadableFile
@@ -161,3 +162,38 @@ def test_each_validation_set_has_a_dataset_of_its_name(tmp_path: Path) -> None:
     assert list(info) == ["training", "math", "chat"]
     assert prepared.validation_rows == 3
     assert len(read(tmp_path / "data/chat.jsonl")) == 2
+
+
+def test_a_bad_row_of_a_mixture_is_named_by_its_file_and_field(tmp_path: Path) -> None:
+    second = DataSource(
+        path=write(tmp_path / "b.jsonl", [*ROWS, {}]),
+        param="training_files.1.file",
+        filename="mine.jsonl",
+    )
+    asked = spec(write(tmp_path / "a.jsonl", ROWS))
+    asked = asked.model_copy(update={"mixture": Mixture(sources=[second])})
+
+    with pytest.raises(UnreadableFile, match=r"mine\.jsonl: row 4") as caught:
+        prepare(asked, tmp_path / "data")
+
+    assert caught.value.param == "training_files.1.file"
+
+
+@pytest.mark.parametrize(
+    ("probabilities", "param"), [(None, "mixing.strategy"), ((0.5, 0.5), "mixing.probabilities")]
+)
+def test_a_mixture_of_too_many_rows_names_the_field_of_the_request(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    probabilities: tuple[float, ...] | None,
+    param: str,
+) -> None:
+    monkeypatch.setattr("services.contracts.mixing.MAX_ROWS", 3)
+    second = DataSource(path=write(tmp_path / "b.jsonl", ROWS))
+    mixture = Mixture(sources=[second], strategy=MixStrategy.OVER, probabilities=probabilities)
+    asked = spec(write(tmp_path / "a.jsonl", ROWS)).model_copy(update={"mixture": mixture})
+
+    with pytest.raises(InvalidRequest, match="more than 3 rows") as caught:
+        prepare(asked, tmp_path / "data")
+
+    assert caught.value.param == param

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from services.contracts.errors import InvalidRequest
 from services.contracts.training_rows import DataFormat, RowKind
 from services.core.artifacts import SourceFile
 from services.core.process.reporter import Reporter
@@ -18,6 +19,7 @@ from services.trainer.offline.spec import TrainingFilesSpec
 from services.trainer.offline.validation import (
     Counts,
     TrainingFileReport,
+    check_labels_together,
     check_training_file,
     scan_training_file,
 )
@@ -140,6 +142,31 @@ def test_feedback_of_one_kind_alone_cannot_be_trained_on(tmp_path: Path) -> None
 
     with pytest.raises(InvalidFile, match="every answer is desirable; both kinds are needed"):
         check_training_file(spec, file)
+
+
+def labels(desirable: int, undesirable: int) -> dict[str, Any]:
+    return {"counts": {"desirable": desirable, "undesirable": undesirable}}
+
+
+def several(**changes: Any) -> TrainingFilesSpec:
+    fields = {"uploaded": {}, "rows": RowKind.FEEDBACK, "max_seq_length": 64}
+    return TrainingFilesSpec(**(fields | changes))
+
+
+def test_several_files_have_both_kinds_of_feedback_together() -> None:
+    good, bad = labels(3, 0), labels(0, 2)
+    names = ("training_files.0.file", "training_files.1.file")
+
+    check_labels_together(several(), dict(zip(names, (good, bad), strict=True)))
+
+    with pytest.raises(InvalidRequest, match="of all files is undesirable") as caught:
+        reports = {**dict.fromkeys(names, bad), "validation_file": good}
+        check_labels_together(several(), reports)
+    assert caught.value.param == "training_files"
+
+
+def test_labels_of_a_mixture_with_a_hub_dataset_are_not_judged_by_the_uploaded_files() -> None:
+    check_labels_together(several(all_uploaded=False), {"training_files.1.file": labels(3, 0)})
 
 
 def test_the_longest_answer_of_a_preference_counts(validate: Validate) -> None:
