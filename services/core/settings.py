@@ -86,6 +86,11 @@ class Settings(ProcessSettings):
         description="Models whose own code may run, comma-separated: folders below the model root, "
         "and hub:owner/name or hub:owner/name@revision.",
     )
+    dataset_scripts: Folder | None = Field(
+        default=None,
+        description="Folder of dataset scripts, which run as the workers' user without a network; "
+        "null: none.",
+    )
     lease_seconds: float = Field(
         default=60.0,
         ge=1.0,

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from sqlalchemy.orm import Session
 
+from services.contracts.dataset_scripts import SCRIPT_PREFIX, ScriptReference
 from services.contracts.errors import InvalidRequest
 from services.contracts.fine_tuning import (
     HUB_DATASET_PREFIX,
@@ -32,7 +33,7 @@ class FineTune:
     validation_file: FileRow | None
     reference: ResolvedModel | None = None
     files: dict[str, FileRow] = field(default_factory=dict)
-    """The uploaded files by the fields that name them; one of a hub has none."""
+    """The uploaded files by the fields that name them; one of a hub or of a script has none."""
 
     @property
     def lineage_files(self) -> dict[str, DataFile]:
@@ -48,6 +49,15 @@ class FineTune:
                 num_samples=samples.get(param),
             )
             for param, reference in self.request.file_references.items()
+        }
+
+    @property
+    def scripts(self) -> dict[str, ScriptReference]:
+        """The dataset scripts, by the request fields that name them."""
+        return {
+            param: ScriptReference.parse(reference, param)
+            for param, reference in self.request.file_references.items()
+            if reference.startswith(SCRIPT_PREFIX)
         }
 
     @property
@@ -91,6 +101,6 @@ def look_up(
 
 
 def _file(session: Session, reference: str | None, param: str) -> FileRow | None:
-    if reference is None or reference.startswith(HUB_DATASET_PREFIX):
+    if reference is None or reference.startswith((HUB_DATASET_PREFIX, SCRIPT_PREFIX)):
         return None
     return require_file(session, reference, param)

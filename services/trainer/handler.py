@@ -29,7 +29,8 @@ from services.core.worker.settings import WorkerSettings
 from services.datasets.validate import validation_command
 from services.rewards.check import named_reward_models
 from services.trainer.fine_tune import FineTune, look_up
-from services.trainer.offline.build_spec import training_spec, validation_spec
+from services.trainer.offline.build_spec import script_rows, training_spec, validation_spec
+from services.trainer.offline.scripts import ScriptRun, find_script
 from services.trainer.offline.spec import SPEC as TRAINING_SPEC
 from services.trainer.rl.build_spec import online_task, prompts_spec, reward_model_source
 from services.trainer.rl.spec import SPEC as ONLINE_SPEC
@@ -75,10 +76,25 @@ class FineTuningHandler:
         if tune.method.online is not None:
             prompts = prompts_spec(tune, self._artifacts)
             return Launch(validation_command(PROMPTS_CHILD, prompts, job_dir))
-        spec = validation_spec(tune, self._artifacts)
+        spec = validation_spec(tune, self._artifacts, self._script_runs(tune))
         if spec is None:
             return None
         return Launch(validation_command(VALIDATION_CHILD, spec, job_dir))
+
+    def _script_runs(self, tune: FineTune) -> dict[str, ScriptRun]:
+        """How to make the rows of dataset scripts, by the fields that name these."""
+        settings = self._settings
+        return {
+            param: ScriptRun(
+                script=find_script(settings.dataset_scripts, reference, param),
+                split=reference.split,
+                output=script_rows(tune.job.id, param, self._artifacts),
+                python=find_runtime(settings.runtimes_folder, RUNTIME).python,
+                seconds=settings.dataset_script_seconds,
+                max_rows=settings.dataset_script_rows,
+            )
+            for param, reference in tune.scripts.items()
+        }
 
     def work(self, database: Database, claim: Claim, job_dir: Path) -> Launch:
         """Train."""

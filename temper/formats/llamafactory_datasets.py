@@ -7,6 +7,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from services.contracts.dataset_scripts import ScriptReference
 from services.contracts.errors import InvalidRequest
 from services.contracts.training_rows import RowKind
 
@@ -62,6 +63,7 @@ class Entry(BaseModel):
 
     file_name: str | None = None
     hf_hub_url: str | None = None
+    script_url: str | None = Field(default=None, min_length=1, max_length=200)
     formatting: Literal["alpaca", "sharegpt"] = "alpaca"
     ranking: bool = False
     subset: str | None = None
@@ -74,11 +76,12 @@ class Entry(BaseModel):
 
 @dataclass(frozen=True)
 class Dataset:
-    """A dataset that was found: a local file, or a dataset name of the hub."""
+    """A dataset that was found: a local file, a dataset name of the hub, or a script, which lies
+    with the operator and not here."""
 
     name: str
     entry: Entry
-    source: Path | str
+    source: Path | str | ScriptReference
 
     @property
     def is_plain(self) -> bool:
@@ -130,6 +133,9 @@ class DatasetInfo:
         _check(name, entry, kind)
         if entry.hf_hub_url is not None:
             return Dataset(name, entry, entry.hf_hub_url)
+        if entry.script_url is not None:
+            script = ScriptReference.parse(f"{entry.script_url}#{entry.split}", "dataset")
+            return Dataset(name, entry, script)
         path = self.path.parent / (entry.file_name or "")
         if not path.is_file():
             raise InvalidRequest(f"dataset {name}: {path} does not exist")
@@ -145,8 +151,8 @@ def _check(name: str, entry: Entry, kind: RowKind) -> None:
         raise InvalidRequest(f"dataset {name}: has no preference pairs (ranking is not true)")
     if kind is RowKind.TEXT and entry.formatting != "alpaca":
         raise _unsupported(name, "conversations as text")
-    if entry.file_name is None and entry.hf_hub_url is None:
-        raise _unsupported(name, "neither file_name nor hf_hub_url is given")
+    if not (entry.file_name or entry.hf_hub_url or entry.script_url):
+        raise _unsupported(name, "none of file_name, hf_hub_url and script_url is given")
     columns = entry.columns or Columns()
     for medium in MEDIA:
         if getattr(columns, medium) is not None:

@@ -7,6 +7,7 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
+from services.contracts.dataset_scripts import SCRIPT_PREFIX
 from services.contracts.errors import InvalidRequest
 from services.contracts.evaluations import CreateEvaluation
 from services.contracts.files import FilePurpose
@@ -127,7 +128,7 @@ def _check_llamafactory(request: CreateFineTuningJob, job_file: Path) -> None:
 
 def _local_files(request: JobRequest, job_file: Path) -> Iterator[LocalFile]:
     for field, reference, purpose in _references(request):
-        if reference.startswith((FILE_ID_PREFIX, HUB_DATASET_PREFIX)):
+        if reference.startswith((FILE_ID_PREFIX, HUB_DATASET_PREFIX, SCRIPT_PREFIX)):
             continue
         path = job_file.parent / Path(reference).expanduser()
         if not path.is_file():

@@ -1,7 +1,9 @@
 """LLaMA-Factory's training files as fine-tuning jobs."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
+from services.contracts.dataset_scripts import ScriptReference
 from services.contracts.errors import InvalidRequest
 from services.contracts.files import FilePurpose
 from services.contracts.fine_tuning import (
@@ -74,14 +76,20 @@ def _without_limit(hyperparameters: OfflineHyperparameters) -> OfflineHyperparam
     return hyperparameters.model_copy(update={"llamafactory": arguments})
 
 
+def _reference(source: Path | str | ScriptReference) -> str:
+    if isinstance(source, Path):
+        return source.name
+    return str(source) if isinstance(source, ScriptReference) else HUB_DATASET_PREFIX + source
+
+
 def _submission(
     job: LlamaFactoryJob,
     hyperparameters: OfflineHyperparameters,
-    sources: dict[str, Path | str],
+    sources: Mapping[str, Path | str | ScriptReference],
 ) -> Submission:
     references = {
         # The file's name; its id replaces it after the upload.
-        field: source.name if isinstance(source, Path) else HUB_DATASET_PREFIX + source
+        field: _reference(source)
         for field, source in sources.items()
     }
     named = {

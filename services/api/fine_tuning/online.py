@@ -8,6 +8,7 @@ from sqlalchemy.orm import Session
 from services.api.models.service import check_endpoint, require_loadable
 from services.api.rollouts.service import check_conversation, check_scoring
 from services.api.settings import ApiSettings
+from services.contracts.dataset_scripts import SCRIPT_PREFIX
 from services.contracts.errors import InvalidRequest, PermissionDenied
 from services.contracts.fine_tuning import HUB_DATASET_PREFIX, CreateFineTuningJob
 from services.contracts.models import RemoteModel
@@ -78,7 +79,7 @@ def _check_files(request: CreateFineTuningJob) -> None:
         "validation_file": request.validation_file,
     }
     for param, file in files.items():
-        if file is not None and file.startswith(HUB_DATASET_PREFIX):
+        if file is not None and file.startswith((HUB_DATASET_PREFIX, SCRIPT_PREFIX)):
             raise InvalidRequest("online training reads an uploaded file", param=param)
 
 

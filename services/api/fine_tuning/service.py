@@ -14,7 +14,8 @@ from services.api.jobs.artifacts import result_file_ids
 from services.api.jobs.view import state_fields
 from services.api.models.service import require_loadable
 from services.api.settings import ApiSettings
-from services.contracts.errors import InvalidRequest
+from services.contracts.dataset_scripts import SCRIPT_PREFIX, ScriptReference
+from services.contracts.errors import InvalidRequest, PermissionDenied
 from services.contracts.files import FilePurpose
 from services.contracts.fine_tuning import (
     HUB_DATASET_PREFIX,
@@ -50,7 +51,7 @@ def create_fine_tuning_job(
     request = _with_method(body)
     require_loadable(session, request.model, settings)
     for param, reference in request.file_references.items():
-        _check_file(session, reference, param)
+        _check_file(session, reference, param, settings)
     _check_llamafactory(request)
     _check_reference(session, request, settings)
     check_online(session, request, settings)
@@ -72,9 +73,15 @@ def _with_method(body: CreateFineTuningJob) -> CreateFineTuningJob:
     return body.model_copy(update={"method": method, "hyperparameters": None, "seed": seed})
 
 
-def _check_file(session: Session, reference: str, param: str) -> None:
+def _check_file(session: Session, reference: str, param: str, settings: ApiSettings) -> None:
     if reference.startswith(HUB_DATASET_PREFIX):
         _check_hub_dataset(reference, param)
+        return
+    if reference.startswith(SCRIPT_PREFIX):
+        script = ScriptReference.parse(reference, param)  # its worker looks for the file
+        if settings.dataset_scripts is None:
+            message = f"{script} needs the operator's TEMPER_DATASET_SCRIPTS"
+            raise PermissionDenied(message, param=param)
         return
     row = require_file(session, reference, param)
     if row.purpose != FilePurpose.FINE_TUNE:

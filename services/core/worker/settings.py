@@ -34,6 +34,12 @@ class WorkerSettings(Settings, ToolSettings, ExportSettings):
     validation_memory_gib: float = Field(
         default=4.0, ge=0.5, le=1024.0, description="Memory of a process that validates files."
     )
+    dataset_script_seconds: float = Field(
+        default=600.0, gt=0.0, le=86_400.0, description="Longest run of a dataset script."
+    )
+    dataset_script_rows: int = Field(
+        default=1_000_000, ge=1, le=50_000_000, description="Rows that a dataset script may make."
+    )
     job_memory_gib: float | None = Field(
         default=None,
         gt=0.0,

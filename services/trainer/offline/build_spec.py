@@ -1,6 +1,7 @@
 """From a fine-tuning request to the specs of the validation and the training child."""
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 from services.contracts.adaptation import TrainingType
@@ -8,9 +9,10 @@ from services.contracts.errors import InvalidRequest
 from services.contracts.fine_tuning import HUB_DATASET_PREFIX, CreateFineTuningJob, MixingSettings
 from services.contracts.offline import OfflineHyperparameters, SupervisedHyperparameters
 from services.contracts.stages import Stage
-from services.core.artifacts import Artifacts
+from services.core.artifacts import Artifacts, SourceFile
 from services.core.registry import ResolvedModel, source_of
 from services.trainer.fine_tune import FineTune
+from services.trainer.offline.scripts import ScriptRun
 from services.trainer.offline.spec import (
     DataSource,
     GenerationSpec,
@@ -34,19 +36,36 @@ GENTLE = {Stage.DPO: 0.05, Stage.KTO: 0.05}
 BATCH_ARGUMENTS = frozenset({"per_device_train_batch_size", "gradient_accumulation_steps"})
 
 
-def validation_spec(tune: FineTune, artifacts: Artifacts) -> TrainingFilesSpec | None:
-    """What to validate before training; None when all data lie on a hub."""
-    if not tune.files:
+def validation_spec(
+    tune: FineTune, artifacts: Artifacts, runs: Mapping[str, ScriptRun] | None = None
+) -> TrainingFilesSpec | None:
+    """What to validate before training; None when all data lie on a hub. ``runs`` make the files
+    of dataset scripts."""
+    scripts = dict(runs or {})
+    if not tune.files and not scripts:
         return None
     tokenizer = tune.model.weights.path / "tokenizer.json" if tune.model.weights.path else None
     return TrainingFilesSpec(
-        uploaded={param: source_of(row, artifacts) for param, row in tune.files.items()},
+        uploaded={
+            **{param: source_of(row, artifacts) for param, row in tune.files.items()},
+            **{
+                param: SourceFile(path=run.output, filename=run.script.name)
+                for param, run in scripts.items()
+            },
+        },
+        scripts=scripts,
         rows=tune.hyperparameters.rows,
         data_format=tune.hyperparameters.data_format,
         max_seq_length=tune.hyperparameters.max_seq_length,
         tokenizer_file=tokenizer if tokenizer and tokenizer.is_file() else None,
-        all_uploaded=tune.files.keys() >= set(filter(is_training, tune.request.file_references)),
+        all_uploaded={*tune.files, *scripts}
+        >= set(filter(is_training, tune.request.file_references)),
     )
+
+
+def script_rows(job_id: str, param: str, artifacts: Artifacts) -> Path:
+    """The file with the rows that a script made for a request field."""
+    return artifacts.job(job_id) / "script_rows" / f"{param}.jsonl"
 
 
 def is_training(param: str) -> bool:
@@ -121,6 +140,12 @@ def _sources(tune: FineTune, artifacts: Artifacts) -> dict[str, DataSource]:
     sources = {}
     for param, reference in tune.request.file_references.items():
         row = tune.files.get(param)
+        if param in tune.scripts:
+            path = script_rows(tune.job.id, param, artifacts)
+            sources[param] = DataSource(
+                path=path, format=data_format, param=param, filename=tune.scripts[param].path
+            )
+            continue
         sources[param] = (
             DataSource(
                 hub_name=reference.removeprefix(HUB_DATASET_PREFIX),

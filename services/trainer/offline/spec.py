@@ -16,6 +16,7 @@ from services.contracts.stages import Stage
 from services.contracts.training_rows import DataFormat, RowKind
 from services.core.artifacts import ModelSource, SourceFile
 from services.datasets.validate import ValidationSpec
+from services.trainer.offline.scripts import ScriptRun
 
 SPEC = "spec.json"
 VALIDATION_DATASET = "validation"
@@ -34,6 +35,9 @@ class TrainingFilesSpec(ValidationSpec):
     max_seq_length: int = Field(ge=1)
     tokenizer_file: Path | None = None
     all_uploaded: bool = Field(default=True, description="Whether no training data are of a hub.")
+    scripts: dict[str, ScriptRun] = Field(
+        default_factory=dict, description="What makes some of the files, by their fields."
+    )
 
     def files(self) -> dict[str, SourceFile]:
         """The files, by the request field that names each."""

@@ -16,6 +16,7 @@ from services.datasets.scan import InvalidFile, Scan, ScanReport
 from services.datasets.training_rows import TrainingRowReader
 from services.datasets.validate import FileValidation, validate
 from services.trainer.offline.lengths import LengthStatistics, RowLengths, row_lengths
+from services.trainer.offline.scripts import write_rows
 from services.trainer.offline.spec import TrainingFilesSpec
 
 
@@ -67,7 +68,12 @@ class TrainingFileReport:
 
 
 def check_training_file(spec: TrainingFilesSpec, file: FileValidation) -> JsonObject:
-    """Check every row, tell the user the lengths, and warn about rows that will be truncated."""
+    """Check every row, tell the user the lengths, and warn about rows that will be truncated.
+
+    The rows of a dataset script are made first.
+    """
+    if (run := spec.scripts.get(file.param)) is not None:
+        write_rows(run, file.param)
     report = scan_training_file(
         file.path,
         spec.rows,

@@ -46,6 +46,7 @@ INFO: dict[str, dict[str, Any]] = {
         },
     },
     "online": {"hf_hub_url": "owner/data"},
+    "scripted": {"script_url": "reviews", "split": "test"},
     "part": {"hf_hub_url": "owner/data", "subset": "en"},
     "pictures": {"file_name": "greetings.json", "columns": {"images": "images"}},
     "pairs": {"file_name": "greetings.json", "ranking": True},
@@ -125,6 +126,13 @@ def test_a_hub_dataset_is_referenced_by_name(repository: Path) -> None:
     submission = read(repository, "online")
 
     assert request_of(submission).training_file == "hf://datasets/owner/data"
+    assert submission.files == ()
+
+
+def test_a_dataset_script_is_referenced_and_its_code_stays_here(repository: Path) -> None:
+    submission = read(repository, "scripted")
+
+    assert request_of(submission).training_file == "script:reviews/reviews.py#test"
     assert submission.files == ()
 
 
