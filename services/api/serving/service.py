@@ -24,7 +24,9 @@ from services.inference.relay_protocol import keep_warm
 def resolve_servable(session: Session, name: str, settings: ApiSettings) -> ResolvedModel:
     """The model that a request names; raises `NotFound`, and `InvalidRequest` for one that
     generates no text."""
-    model = resolve_model(session, name, settings.models_folder, Artifacts(settings.home))
+    model = resolve_model(
+        session, name, settings.models_folder, Artifacts(settings.home), settings.trusted_models
+    )
     if model.value_head is not None:
         raise InvalidRequest(f"{name!r} is a reward model, which generates no text", param="model")
     return model

@@ -12,7 +12,7 @@ from services.core.artifacts import Artifacts
 from services.core.db.engine import Database
 from services.core.jobs.claims import Claim
 from services.core.jobs.job import Job
-from services.core.registry import adapters_of, resolve_model
+from services.core.registry import adapters_of, locate_model
 from services.core.worker.handler import Launch
 from services.core.worker.settings import WorkerSettings
 from services.evaluator.models import model_of
@@ -73,7 +73,7 @@ class ServeHandler:
         """The rank that an adapter needs; 0 where it is gone or served merged."""
         settings = self._settings
         try:
-            model = resolve_model(session, name, settings.models_folder, Artifacts(settings.home))
+            model = locate_model(session, name, settings.models_folder, Artifacts(settings.home))
             if model.adapter is None or model.needs_merge:
                 return 0
             return adapter_rank(model.adapter)

@@ -66,7 +66,7 @@ def _builder_class(script: Path, datasets: Any) -> Any:
         raise ScriptError("is not a Python file")
     module = module_from_spec(spec)
     sys.modules[spec.name] = module
-    sys.path.append(str(script.parent))  # what lies beside it
+    sys.path.append(str(script.parent))  # modules beside it
     spec.loader.exec_module(module)
     found = [
         each

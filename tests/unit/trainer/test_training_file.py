@@ -149,7 +149,7 @@ def labels(desirable: int, undesirable: int) -> dict[str, Any]:
 
 
 def several(**changes: Any) -> TrainingFilesSpec:
-    fields = {"uploaded": {}, "rows": RowKind.FEEDBACK, "max_seq_length": 64}
+    fields: dict[str, Any] = {"uploaded": {}, "rows": RowKind.FEEDBACK, "max_seq_length": 64}
     return TrainingFilesSpec(**(fields | changes))
 
 
