@@ -80,7 +80,7 @@ def access_of(settings: ClientSettings, addresses: Mapping[Service, Address]) ->
 
     If keys are required and the settings have none, keys are generated for the life of the stack:
     one for the gateway, and one per tool service for the gateway and the workers. A service that
-    checks a key gets only its hash.
+    checks a key gets only its hash. The campaigns' worker gets the gateway's address and key.
     """
     key = settings.api_key.get_secret_value() if settings.api_key is not None else None
     is_open = not settings.api_key_hashes.strip(" ,")
@@ -98,6 +98,10 @@ def access_of(settings: ClientSettings, addresses: Mapping[Service, Address]) ->
             variables[service][HASHES] = _with(settings, known[tool.key_variable])
         for each in USERS_OF_TOOLS:
             variables[each] |= known
+    # It creates the jobs of campaigns as a client would.
+    variables[Service.CAMPAIGNS]["TEMPER_GATEWAY_URL"] = addresses[Service.API].url
+    if key is not None:
+        variables[Service.CAMPAIGNS]["TEMPER_GATEWAY_API_KEY"] = key
     return Access(key, variables)
 
 

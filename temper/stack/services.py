@@ -16,7 +16,7 @@ class Service(StrEnum):
     SANDBOX = "sandbox"  # runs code
     RETRIEVAL = "retrieval"  # searches passages
     INDEXER = "indexer"  # builds indexes of passages
-    CAMPAIGNS = "campaigns"  # takes the steps of campaigns; not part of ``temper up``
+    CAMPAIGNS = "campaigns"  # takes the steps of campaigns
 
 
 @dataclass(frozen=True)
@@ -50,10 +50,10 @@ TOOLS = {
     Service.RETRIEVAL: Tool(8082, "TEMPER_RETRIEVAL_URL", "TEMPER_RETRIEVAL_API_KEY"),
 }
 
-USERS_OF_TOOLS = (Service.API, Service.TRAINER, Service.EVALUATOR)
-"""Services that call tool services: the gateway for clients, workers for rollouts."""
+USERS_OF_TOOLS = (Service.API, Service.TRAINER, Service.EVALUATOR, Service.CAMPAIGNS)
+"""Services that call tool services: the gateway for clients, workers for rollouts and scripts."""
 
-WORKERS = (Service.TRAINER, Service.EVALUATOR, Service.INDEXER)
+WORKERS = (Service.TRAINER, Service.EVALUATOR, Service.INDEXER, Service.CAMPAIGNS)
 """Services that register with the gateway as workers, in stop order."""
 
 PORT_OPTIONS = {

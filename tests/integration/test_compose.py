@@ -66,7 +66,19 @@ def test_the_profile_contains_the_gateway_its_state_tools_and_workers(
     services: Services, profile: str
 ) -> None:
     tools = {"sandbox", "retrieval"}
-    assert set(services) == {"api", "redis", "postgres"} | tools | WORKERS[profile]
+    assert set(services) == {"api", "campaigns", "redis", "postgres"} | tools | WORKERS[profile]
+
+
+def test_the_campaigns_worker_reaches_gateway_and_sandbox_through_the_gateway(
+    services: Services,
+) -> None:
+    campaigns = services["campaigns"]
+
+    variables = campaigns["environment"]
+    assert variables["TEMPER_GATEWAY_URL"] == variables["TEMPER_SANDBOX_URL"] == "http://api:8080"
+    assert "default" in campaigns["networks"]  # of the gateway, and to the LLM
+    homes = [each["source"] for each in campaigns["volumes"] if each["target"] == "/var/lib/temper"]
+    assert homes == ["home"]
 
 
 def test_ports_are_published_on_loopback_only(services: Services) -> None:

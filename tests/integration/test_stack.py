@@ -1,4 +1,4 @@
-"""The local stack: gateway, trainer and evaluator as processes of ``temper up``."""
+"""The local stack: gateway and workers as processes of ``temper up``."""
 
 import hashlib
 import json
@@ -136,9 +136,8 @@ def test_services_left_by_a_killed_stack_are_stopped_by_the_next(home: Home) -> 
     assert all_processes_ended(former)
     process.terminate()
     _, said = process.communicate(timeout=DEADLINE)
-    assert "stopped services left by a killed stack: api, trainer, evaluator, indexer" in " ".join(
-        said.split()
-    )
+    left = ", ".join(["api", *WORKERS])
+    assert f"stopped services left by a killed stack: {left}" in " ".join(said.split())
     assert all_processes_ended(state)
 
 

@@ -12,8 +12,8 @@ from temper.stack.addresses import LOOPBACK, access_of, addresses_of, any_free
 from temper.stack.services import TOOLS, Address, Service
 
 HASH = "a" * 64
-SANDBOX = {Service.SANDBOX: Address(LOOPBACK, 1234)}
-NEITHER: dict[Service, Address] = {}
+NEITHER = {Service.API: Address(LOOPBACK, 1233)}
+SANDBOX = NEITHER | {Service.SANDBOX: Address(LOOPBACK, 1234)}
 
 
 @pytest.fixture(autouse=True)
@@ -78,12 +78,29 @@ def test_tool_services_of_a_stack_with_keys_accept_the_gateways_key(
     assert access.variables[Service.SANDBOX] == {
         "TEMPER_API_KEY_HASHES": f"{HASH},{hash_of(key)}",
     }
-    for worker in (Service.TRAINER, Service.EVALUATOR):  # whose models call it
-        assert access.variables[worker] == {
-            name: access.variables[Service.API][name]
+    for worker in (Service.TRAINER, Service.EVALUATOR, Service.CAMPAIGNS):  # which call it
+        assert access.variables[worker].items() >= {
+            (name, access.variables[Service.API][name])
             for name in ("TEMPER_SANDBOX_URL", "TEMPER_SANDBOX_API_KEY")
         }
     assert key not in repr(access)
+
+
+@pytest.mark.parametrize(
+    ("hashes", "key"), [("", None), ("", "mine"), (HASH, "mine"), (HASH, None)]
+)
+def test_the_campaigns_worker_gets_the_address_and_key_of_the_gateway(
+    hashes: str, key: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TEMPER_API_KEY_HASHES", hashes)
+    monkeypatch.setenv("TEMPER_API_KEY", key or "")
+
+    access = access_of(ClientSettings(), NEITHER)
+
+    variables = access.variables[Service.CAMPAIGNS]
+    assert variables["TEMPER_GATEWAY_URL"] == "http://127.0.0.1:1233"
+    assert variables.get("TEMPER_GATEWAY_API_KEY") == access.api_key
+    assert (access.api_key is None) == (not hashes and key is None)
 
 
 def ports(gateway: int, **tools: int) -> dict[Service, int | None]:
