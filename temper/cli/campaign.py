@@ -94,6 +94,30 @@ def best(campaign_id: CampaignId, as_json: JsonOption = False) -> None:
         out.table(LOOP_COLUMNS, [_row(loop)])
 
 
+@app.command()
+def report(
+    campaign_id: CampaignId,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="File to write; .html and .htm get a page of HTML."),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Report on a campaign: attempts, best model, lessons and cost, in Markdown or HTML."""
+    out = Output(as_json)
+    with connect() as client:
+        if as_json:
+            out.document(client.campaigns.report(campaign_id))
+            return
+        is_html = output is not None and output.suffix.lower() in {".html", ".htm"}
+        page = client.campaigns.report_page(campaign_id, "html" if is_html else "markdown")
+    if output is None:
+        out.line(page.rstrip())
+        return
+    output.write_text(page, encoding="utf-8")
+    out.note(f"written to {output}")
+
+
 app.command("logs")(logs)
 
 LOOP_COLUMNS = ("LOOP", "FROM", "VERDICT", "SEARCH", "FINAL", "GAIN (95 %)", "MODEL", "TRIED")

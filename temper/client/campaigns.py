@@ -1,10 +1,15 @@
 """``/v1/campaigns``."""
 
+from typing import Literal
+
 from services.contracts.base import Page
+from services.contracts.campaign_reports import CampaignReport
 from services.contracts.campaigns import Campaign, CampaignLoop, CreateCampaign
-from temper.client.transport import Transport
+from temper.client.transport import TRANSFER_TIME_LIMIT, Transport
 
 PATH = "/v1/campaigns"
+
+PageFormat = Literal["markdown", "html"]
 
 
 class Campaigns:
@@ -28,3 +33,14 @@ class Campaigns:
     def best(self, campaign_id: str) -> CampaignLoop:
         """Return the best attempt so far."""
         return self._transport.get(f"{PATH}/{campaign_id}/best", CampaignLoop)
+
+    def report(self, campaign_id: str) -> CampaignReport:
+        """Return the report of a campaign as it stands."""
+        return self._transport.get(f"{PATH}/{campaign_id}/report", CampaignReport)
+
+    def report_page(self, campaign_id: str, page_format: PageFormat) -> str:
+        """Return the report as a page."""
+        path, query = f"{PATH}/{campaign_id}/report", {"format": page_format}
+        with self._transport.stream(path, query, {}, TRANSFER_TIME_LIMIT) as response:
+            response.read()
+            return response.text

@@ -182,6 +182,15 @@ def test_measurements_decide_over_good_bad_leaked_and_missing_answers(served: Ca
     assert "hold items of the benchmark" in coding["transcript"][1]["messages"][0]["content"]
     assert "not_an_argument" in coding["output"]["notes"][0]
 
+    report = campaigns.get(f"{campaign}/report")
+    assert [each["loop"] for each in report["attempts"]] == [0, 1, 2, 3]
+    assert report["final"]["ci95"][0] > 0
+    for media_type in ("html", "markdown"):
+        at = f"/v1/campaigns/{campaign}/report"
+        page = campaigns.client.http.get(at, params={"format": media_type})
+        assert page.headers["content-type"].startswith(f"text/{media_type}")
+        assert good["model"] in page.text
+
 
 @pytest.mark.drill
 def test_the_llm_never_sees_an_item_of_the_final_part(served: Campaigns) -> None:

@@ -1,9 +1,12 @@
 """/v1/campaigns."""
 
-from typing import Annotated
+from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Body, Path
+from fastapi import APIRouter, Body, Path, Request, Response
 
+from services.api.campaigns.report.collect import collect_report
+from services.api.campaigns.report.commands import Curl
+from services.api.campaigns.report.render import render_html, render_markdown
 from services.api.campaigns.service import (
     best_loop,
     campaign_view,
@@ -16,6 +19,7 @@ from services.api.examples import CAMPAIGN
 from services.api.idempotency import Creation
 from services.api.jobs.kind_routes import KindRoutes
 from services.contracts.base import Page
+from services.contracts.campaign_reports import CampaignReport
 from services.contracts.campaigns import (
     Campaign,
     CampaignLoop,
@@ -99,6 +103,50 @@ def best(gateway: Gateway, _principal: Principal, job_id: str) -> CampaignLoop:
     with gateway.database.read() as session:
         get_job(session, job_id, JobKind.CAMPAIGN)
         return best_loop(session, job_id)
+
+
+PAGES: dict[int | str, dict[str, Any]] = {
+    200: {
+        "content": {
+            "text/html": {"schema": {"type": "string"}},
+            "text/markdown": {"schema": {"type": "string"}},
+        }
+    }
+}
+PAGE_HEADERS = {
+    # The report's own style sheet and nothing else.
+    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; "
+    "form-action 'none'; frame-ancestors 'none'; sandbox",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "Cache-Control": "no-cache",
+}
+
+
+@router.get(
+    "/{job_id}/report",
+    summary="Report on one campaign",
+    response_model=CampaignReport,
+    responses={**documented_errors(NotFound, InvalidRequest), **PAGES},
+)
+def report(
+    gateway: Gateway,
+    _principal: Principal,
+    request: Request,
+    job_id: str,
+    format: Literal["json", "markdown", "html"] = "json",  # noqa: A002 - the wire's name
+) -> CampaignReport | Response:
+    """The tree of attempts, the best model, what was learned, cost, and how to repeat it."""
+    curl = Curl(str(request.base_url), needs_key=bool(gateway.settings.api_key_hashes))
+    with gateway.database.read() as session:
+        collected = collect_report(session, get_job(session, job_id, JobKind.CAMPAIGN), curl)
+    if format == "json":
+        return collected
+    if format == "markdown":
+        page, media_type = render_markdown(collected), "text/markdown"
+    else:
+        page, media_type = render_html(collected), "text/html"
+    return Response(page, media_type=media_type, headers=PAGE_HEADERS)
 
 
 KindRoutes(JobKind.CAMPAIGN, "campaign", Campaign, campaign_view).add_to(router)

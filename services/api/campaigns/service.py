@@ -76,6 +76,11 @@ def campaign_view(job: Job) -> Campaign:
 
 def list_loops(session: Session, campaign_id: str) -> list[CampaignLoop]:
     """All loops, the base model's first."""
+    return [loop_view(loop, steps) for loop, steps in outputs_of(session, campaign_id).items()]
+
+
+def outputs_of(session: Session, campaign_id: str) -> dict[int, dict[StepName, dict[str, Any]]]:
+    """The outputs of the finished steps of all loops that have begun, the base model's first."""
     rows = session.scalars(
         select(CampaignStepRow)
         .where(CampaignStepRow.campaign_id == campaign_id)
@@ -86,7 +91,7 @@ def list_loops(session: Session, campaign_id: str) -> list[CampaignLoop]:
         finished = outputs.setdefault(row.loop, {})
         if row.output is not None:
             finished[StepName(row.name)] = row.output
-    return [_loop(loop, steps) for loop, steps in outputs.items()]
+    return outputs
 
 
 def best_loop(session: Session, campaign_id: str) -> CampaignLoop:
@@ -131,7 +136,8 @@ def _call(effect: CampaignEffectRow) -> dict[str, Any]:
     return {**effect.response, **tokens}
 
 
-def _loop(loop: int, steps: dict[StepName, dict[str, Any]]) -> CampaignLoop:
+def loop_view(loop: int, steps: dict[StepName, dict[str, Any]]) -> CampaignLoop:
+    """A loop, from the outputs of its finished steps."""
     proposal = steps.get(StepName.PROPOSAL, {})
     feedback = steps.get(StepName.FEEDBACK, {})
     measured = steps.get(StepName.BASE) or (steps.get(StepName.RUNNING) or {}).get("measurement")

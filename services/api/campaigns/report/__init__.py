@@ -1,0 +1,1 @@
+"""Reports of campaigns: collected from their records, shown as HTML, Markdown or JSON."""

@@ -1,0 +1,175 @@
+"""Collects the report of a campaign from its records."""
+
+import time
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
+
+from services.api.campaigns.report.commands import Curl
+from services.api.campaigns.service import campaign_view, loop_view, outputs_of
+from services.contracts.campaign_reports import (
+    CampaignCost,
+    CampaignReport,
+    FinalComparison,
+    ReportedAttempt,
+)
+from services.contracts.campaigns import CampaignLoop, CreateCampaign, StepName
+from services.contracts.jobs import JobKind
+from services.core.db.tables import CampaignEffectRow, JobRow
+from services.core.jobs.job import Job
+from services.metrics.paired import compare
+
+TEXT_CHARACTERS = 2000
+HOUR_SECONDS = 3600.0
+
+Outputs = dict[int, dict[StepName, dict[str, Any]]]
+
+
+def collect_report(session: Session, job: Job, curl: Curl) -> CampaignReport:
+    """The report of a campaign as it stands; ``curl`` makes the commands that repeat it."""
+    request = CreateCampaign.model_validate(job.request)
+    outputs = outputs_of(session, job.id)
+    jobs = _jobs_of(session, job.id)
+    loops = {number: loop_view(number, steps) for number, steps in outputs.items()}
+    best = max((number for number, loop in loops.items() if loop.accepted), default=0)
+    training = jobs.trainings.get(best)
+    return CampaignReport(
+        campaign=campaign_view(job),
+        attempts=[
+            _attempt(loops[number], depth, outputs[number], jobs.trainings.get(number))
+            for number, depth in tree_order(list(loops.values()))
+        ],
+        best_model=loops[best].model if best in loops else None,
+        lineage=lineage_of(loops, best),
+        final=_final(outputs, best, higher_is_better=request.higher_is_better),
+        cost=_cost(session, job, jobs.rows),
+        reproduce_model=(
+            curl.post("/v1/fine_tuning/jobs", training.request) if training is not None else None
+        ),
+        reproduce_campaign=curl.post("/v1/campaigns", job.request),
+    )
+
+
+def tree_order(loops: Sequence[CampaignLoop]) -> list[tuple[int, int]]:
+    """Numbers of loops and their depths, every loop before those that started from it."""
+    known = {loop.loop for loop in loops}
+    children: dict[int | None, list[int]] = defaultdict(list)
+    for loop in loops:
+        parent = loop.parent if loop.parent in known else None
+        # An attempt whose proposal is under way hangs on the base model until it has a parent.
+        children[0 if parent is None and loop.loop else parent].append(loop.loop)
+    order: list[tuple[int, int]] = []
+    left = [(number, 0) for number in reversed(children[None])]
+    while left:
+        number, depth = left.pop()
+        order.append((number, depth))
+        left += [(child, depth + 1) for child in reversed(children[number])]
+    return order
+
+
+def lineage_of(loops: dict[int, CampaignLoop], best: int) -> list[int]:
+    """The loops from the base model to ``best``."""
+    lineage: list[int] = []
+    number: int | None = best
+    while number is not None and number in loops and number not in lineage:
+        lineage.append(number)
+        number = loops[number].parent
+    return lineage[::-1]
+
+
+@dataclass
+class _Jobs:
+    """Jobs of a campaign, and the last training of each loop."""
+
+    rows: list[JobRow] = field(default_factory=list)
+    trainings: dict[int, JobRow] = field(default_factory=dict)
+
+
+def _jobs_of(session: Session, campaign_id: str) -> _Jobs:
+    query = (
+        select(CampaignEffectRow.loop, JobRow)
+        .join(JobRow, JobRow.id == CampaignEffectRow.job_id)
+        .where(CampaignEffectRow.campaign_id == campaign_id)
+        .order_by(CampaignEffectRow.loop, CampaignEffectRow.seq)
+    )
+    jobs = _Jobs()
+    for loop, row in session.execute(query):
+        jobs.rows.append(row)
+        if row.kind == JobKind.FINE_TUNING.value:
+            jobs.trainings[loop] = row
+    return jobs
+
+
+def _attempt(
+    loop: CampaignLoop, depth: int, steps: dict[StepName, dict[str, Any]], training: JobRow | None
+) -> ReportedAttempt:
+    running = steps.get(StepName.RUNNING, {})
+    texts = {
+        name: _cut(getattr(loop, name)) for name in ("hypothesis", "failure_message", "reason")
+    }
+    return ReportedAttempt(
+        **{**loop.model_dump(), **texts},
+        depth=depth,
+        task=_cut(steps.get(StepName.PROPOSAL, {}).get("task")) or "",
+        code_summary=_cut(steps.get(StepName.FEEDBACK, {}).get("code_summary")) or "",
+        rows=running.get("rows"),
+        contaminated_rows=running.get("contaminated"),
+        training_job=training.id if training is not None else None,
+    )
+
+
+def _cut(text: str | None) -> str | None:
+    if text is None or len(text) <= TEXT_CHARACTERS:
+        return text
+    return f"{text[:TEXT_CHARACTERS]} ..."
+
+
+def _final(outputs: Outputs, best: int, *, higher_is_better: bool) -> FinalComparison | None:
+    base = outputs.get(0, {}).get(StepName.BASE)
+    if base is None or best == 0:
+        return None
+    candidate = outputs[best][StepName.RUNNING]["measurement"]["final"]
+    items = sorted(base["final"])
+    sign = 1.0 if higher_is_better else -1.0
+    compared = compare(
+        [sign * base["final"][item] for item in items], [sign * candidate[item] for item in items]
+    )
+    return FinalComparison(
+        samples=len(items),
+        base_score=sign * compared.baseline_mean,
+        best_score=sign * compared.candidate_mean,
+        difference=compared.difference,
+        ci95=compared.ci95,
+        p_value=compared.p_value,
+    )
+
+
+def _cost(session: Session, job: Job, rows: Sequence[JobRow]) -> CampaignCost:
+    prompt, completion = CampaignEffectRow.prompt_tokens, CampaignEffectRow.completion_tokens
+    query = select(
+        func.count().filter(prompt + completion > 0), func.sum(prompt), func.sum(completion)
+    ).where(CampaignEffectRow.campaign_id == job.id)
+    calls, prompt_tokens, completion_tokens = session.execute(query).one()
+    hours: dict[str, float] = defaultdict(float)
+    for row in rows:
+        hours[row.kind] += _hours(row.started_at, row.finished_at)
+    return CampaignCost(
+        llm_calls=calls,
+        prompt_tokens=prompt_tokens or 0,
+        completion_tokens=completion_tokens or 0,
+        hours=_hours(job.started_at, job.finished_at),
+        jobs=Counter(row.kind for row in rows),
+        job_hours=hours,
+        gpu_hours=sum(_hours(row.started_at, row.finished_at) * (row.gpus or 0) for row in rows),
+    )
+
+
+def _hours(started: float | None, finished: float | None) -> float:
+    if started is None:
+        return 0.0
+    end = time.time() if finished is None else finished
+    return max(0.0, end - started) / HOUR_SECONDS

@@ -1,0 +1,66 @@
+"""The report of a campaign: what was tried and learned, the best model, and what it cost."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from services.contracts.base import Resource
+from services.contracts.campaigns import Campaign, CampaignLoop
+
+
+class ReportedAttempt(CampaignLoop):
+    """An attempt with its data and its lesson. Texts are cut to 2,000 characters."""
+
+    depth: int = Field(description="Attempts between it and the base model, which has 0.")
+    task: str = ""
+    code_summary: str = ""
+    rows: int | None = Field(default=None, description="Training rows that were used.")
+    contaminated_rows: int | None = Field(
+        default=None, description="Rows that held items of the benchmark and were removed."
+    )
+    training_job: str | None = None
+
+
+class FinalComparison(Resource):
+    """The best model against the base model, paired over the items of the final part.
+
+    Differences are in the direction of improvement. Nothing was chosen by the final part, so that
+    the interval needs no correction for the number of attempts.
+    """
+
+    samples: int
+    base_score: float
+    best_score: float
+    difference: float
+    ci95: tuple[float, float]
+    p_value: float
+
+
+class CampaignCost(Resource):
+    """What a campaign has used so far."""
+
+    llm_calls: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    hours: float = Field(default=0.0, description="From its first step to its end, or to now.")
+    jobs: dict[str, int] = Field(default_factory=dict, description="Number of jobs by kind.")
+    job_hours: dict[str, float] = Field(
+        default_factory=dict, description="From start to end of each job, added by kind."
+    )
+    gpu_hours: float = Field(default=0.0, description="Hours of each job times its GPUs.")
+
+
+class CampaignReport(Resource):
+    """A campaign as one page. ``attempts`` are in the order of the tree, the base model first."""
+
+    object: Literal["campaign.report"] = "campaign.report"
+    campaign: Campaign
+    attempts: list[ReportedAttempt]
+    best_model: str | None = Field(default=None, description="Null before the base is measured.")
+    lineage: list[int] = Field(description="Loops from the base model to the best one.")
+    final: FinalComparison | None = None
+    cost: CampaignCost
+    reproduce_model: str | None = Field(
+        default=None, description="A command that trains the best model again."
+    )
+    reproduce_campaign: str = Field(description="A command that starts the same campaign again.")

@@ -1,0 +1,218 @@
+"""The report of a campaign: its tree, best model, cost and commands, as HTML and Markdown."""
+
+import json
+import shlex
+import time
+from typing import Any
+
+import pytest
+
+from services.api.campaigns.report.collect import collect_report
+from services.api.campaigns.report.commands import Curl
+from services.api.campaigns.report.render import render_html, render_markdown
+from services.contracts.campaign_reports import CampaignReport
+from services.core.db.engine import Database
+from services.core.db.tables import CampaignEffectRow, CampaignStepRow, JobRow
+from services.core.jobs.job import NewJob
+from services.core.jobs.queues import CAMPAIGN, TRAINING
+from services.core.jobs.store import create_job, get_job
+
+ID = "campaign-1"
+CURL = Curl("http://127.0.0.1:8080/", needs_key=False)
+HOUR = 3600.0
+REQUEST = {
+    "base_model": "base",
+    "scenario": "Add two numbers.",
+    "file": "file-1",
+    "datasets": [{"name": "sums", "file": "file-2"}],
+    "llm": {"base_url": "http://127.0.0.1:4000/v1", "model": "strong", "temperature": None},
+}
+HOSTILE = "<script>alert(1)</script> | `x` [a](javascript:b)\n# Title"
+
+
+def scores(right: int, of: int = 20) -> dict[str, float]:
+    return {str(item): float(item < right) for item in range(of)}
+
+
+def measured(model: str, search: int, final: int) -> dict[str, Any]:
+    return {"model": model, "search": scores(search), "final": scores(final), "wrong": []}
+
+
+def comparison(difference: float, half: float) -> dict[str, Any]:
+    interval = (difference - half, difference + half)
+    return {
+        "samples": 20,
+        "difference": difference,
+        "ci95": interval,
+        "improves": interval[0] > 0,
+    }
+
+
+class Records:
+    """Writes the records of a campaign as its worker would."""
+
+    def __init__(self, database: Database, **request: Any) -> None:
+        self.database = database
+        new = NewJob(ID, "campaign", CAMPAIGN.work, CAMPAIGN.validation, {**REQUEST, **request})
+        with database.write() as session:
+            create_job(session, new)
+        self.step(0, "base", measured("base", 2, 3))
+
+    def step(self, loop: int, name: str, output: dict[str, Any] | None) -> None:
+        with self.database.write() as session:
+            row = CampaignStepRow(campaign_id=ID, loop=loop, name=name, started_at=1.0)
+            row.output = output
+            session.add(row)
+
+    def attempt(self, loop: int, parent: int, right: int, *, accepted: bool) -> None:
+        self.step(loop, "direct_exp_gen", {"parent": parent, "hypothesis": f"idea {loop}"})
+        measurement = measured(f"ft:{loop}", right, right)
+        running = {"rows": 90, "contaminated": 3, "measurement": measurement}
+        self.step(loop, "running", running)
+        gain = comparison(right / 20 - 0.1, 0.05)
+        said = {"accepted": accepted, "comparison": gain, "reason": f"lesson {loop}"}
+        self.step(loop, "feedback", said)
+        self._training(loop)
+
+    def _training(self, loop: int) -> None:
+        job_id = f"ftjob-{loop}"
+        request = {"model": "base", "training_file": f"file-{loop}", "suffix": None}
+        new = NewJob(job_id, "fine_tuning", TRAINING.work, TRAINING.validation, request, gpus=2)
+        with self.database.write() as session:
+            create_job(session, new)
+            row = session.query(JobRow).filter_by(id=job_id).one()
+            row.started_at = time.time() - HOUR
+            row.finished_at = row.started_at + HOUR / 2
+            place = {"campaign_id": ID, "loop": loop, "created_at": 1.0}
+            tokens = {"prompt_tokens": 100, "completion_tokens": 10}
+            none = {"prompt_tokens": 0, "completion_tokens": 0}
+            job = {"step": "running", "key": "train", "seq": 0, "response": {}, "job_id": job_id}
+            call = {"step": "coding", "key": "coding.1", "seq": 0, "response": {"answer": "x"}}
+            session.add(CampaignEffectRow(**place, **job, **none))
+            session.add(CampaignEffectRow(**place, **call, **tokens))
+
+    def report(self) -> CampaignReport:
+        with self.database.read() as session:
+            return collect_report(session, get_job(session, ID), CURL)
+
+
+@pytest.fixture
+def records(database: Database) -> Records:
+    records = Records(database)
+    records.attempt(1, 0, 10, accepted=True)
+    records.attempt(2, 1, 4, accepted=False)
+    records.attempt(3, 0, 9, accepted=False)
+    records.attempt(4, 1, 18, accepted=True)
+    return records
+
+
+def test_attempts_are_below_the_one_that_they_started_from(records: Records) -> None:
+    report = records.report()
+
+    placed = [(attempt.loop, attempt.depth) for attempt in report.attempts]
+    assert placed == [(0, 0), (1, 1), (2, 2), (4, 2), (3, 1)]
+    assert (report.lineage, report.best_model) == ([0, 1, 4], "ft:4")
+
+
+def test_an_attempt_whose_parent_is_not_chosen_yet_is_shown(records: Records) -> None:
+    records.step(5, "direct_exp_gen", None)
+
+    assert (5, 1) in [(each.loop, each.depth) for each in records.report().attempts]
+
+
+def test_a_chain_of_a_thousand_attempts_has_a_report(database: Database) -> None:
+    records = Records(database)
+    for loop in range(1, 1001):
+        records.step(loop, "direct_exp_gen", {"parent": loop - 1, "hypothesis": "again"})
+
+    report = records.report()
+
+    assert report.attempts[-1].depth == 1000
+    assert "Loop 1000" in render_html(report)
+    assert "Loop 1000" in render_markdown(report)
+
+
+def test_the_best_model_is_compared_with_the_base_on_the_final_part(records: Records) -> None:
+    final = records.report().final
+
+    assert final is not None
+    assert (final.samples, final.base_score, final.best_score) == (20, 0.15, 0.9)
+    assert final.difference == pytest.approx(0.75)
+    assert 0 < final.ci95[0] < final.ci95[1] <= 1
+    assert final.p_value < 0.001
+
+
+def test_lower_scores_are_gains_where_lower_is_better(database: Database) -> None:
+    records = Records(database, higher_is_better=False)
+    records.attempt(1, 0, 1, accepted=True)
+
+    final = records.report().final
+
+    assert final is not None
+    assert (final.base_score, final.best_score) == (0.15, 0.05)
+    assert final.difference == pytest.approx(0.1)
+
+
+def test_costs_are_those_of_calls_and_jobs(records: Records) -> None:
+    cost = records.report().cost
+
+    assert (cost.llm_calls, cost.prompt_tokens, cost.completion_tokens) == (4, 400, 40)
+    assert cost.jobs == {"fine_tuning": 4}
+    assert cost.job_hours["fine_tuning"] == pytest.approx(2.0)
+    assert cost.gpu_hours == pytest.approx(4.0)
+
+
+def test_the_commands_repeat_the_best_training_and_the_campaign(records: Records) -> None:
+    report = records.report()
+
+    assert report.reproduce_model is not None
+    words = shlex.split(report.reproduce_model)
+    assert words[:4] == ["curl", "-X", "POST", "http://127.0.0.1:8080/v1/fine_tuning/jobs"]
+    assert json.loads(words[-1]) == {"model": "base", "training_file": "file-4"}
+    campaign = json.loads(shlex.split(report.reproduce_campaign)[-1])
+    assert campaign["scenario"] == "Add two numbers."
+    assert campaign["llm"] == {"base_url": "http://127.0.0.1:4000/v1", "model": "strong"}
+
+
+def test_a_command_for_a_gateway_with_keys_takes_the_key_from_the_shell() -> None:
+    command = Curl("http://h:1", needs_key=True).post("/v1/x", {"text": "it's $HOME"})
+
+    assert '-H "Authorization: Bearer $TEMPER_API_KEY"' in command
+    assert json.loads(shlex.split(command)[-1]) == {"text": "it's $HOME"}
+
+
+def test_a_campaign_that_has_just_begun_has_a_report(database: Database) -> None:
+    report = Records(database).report()
+
+    assert report.lineage == [0]
+    assert (report.final, report.reproduce_model) == (None, None)
+    assert "Nothing yet." in render_markdown(report)
+    assert "Nothing yet." in render_html(report)
+
+
+def test_pages_show_scores_with_intervals_and_lessons(records: Records) -> None:
+    for page in (render_html(records.report()), render_markdown(records.report())):
+        assert "0.9000" in page
+        assert "+0.8000 (+0.7500 to +0.8500)" in page
+        assert "lesson 3" in page
+        assert "base model → loop 1 → loop 4" in page
+
+
+def test_texts_of_the_llm_do_not_become_markup(records: Records) -> None:
+    records.step(5, "direct_exp_gen", {"parent": 4, "hypothesis": HOSTILE})
+    said = {"accepted": False, "reason": HOSTILE, "failed": {"failure": "DATA", "message": "x"}}
+    records.step(5, "feedback", said)
+
+    html, markdown = render_html(records.report()), render_markdown(records.report())
+
+    assert "<script" not in html
+    assert "&lt;script&gt;alert(1)" in html
+    assert "\n# Title" not in markdown
+    assert r"\<script\>alert(1)\</script\> \| \`x\` \[a\](javascript:b) \# Title" in markdown
+    assert "failed: DATA" in html
+
+
+def test_long_texts_are_cut(records: Records) -> None:
+    records.step(5, "direct_exp_gen", {"parent": 4, "hypothesis": "x" * 100_000})
+
+    assert len(render_html(records.report())) < 50_000
