@@ -8,7 +8,7 @@ from services.campaigns.coding import write_code
 from services.campaigns.contamination import Contamination
 from services.campaigns.feedback import judge
 from services.campaigns.gateway import GatewayRefused
-from services.campaigns.history import best_loop, measurement_of
+from services.campaigns.history import best_loop, measurement_of, tried
 from services.campaigns.measurement import measure, parts_of
 from services.campaigns.proposal import propose
 from services.campaigns.records import Attempt, Code, Feedback, Measurement, Proposal, Record
@@ -80,4 +80,5 @@ def _record(run: CampaignRun, loop: int) -> Record:
     best = best_loop(run, loop + 1)
     verdict = "accepted" if best == loop else "not accepted"
     run.note(f"Loop {loop}: {verdict}; the best model is that of loop {best}")
+    run.log.write_summary([tried(run, each).lesson() for each in range(1, loop + 1)])
     return Record(best_loop=best, best_model=measurement_of(run, best).model)

@@ -12,6 +12,7 @@ from sqlalchemy import select, update
 
 from services.campaigns.effects import Effect, Place, effects_of, record_effect, tokens_spent
 from services.campaigns.gateway import Gateway
+from services.campaigns.log_folder import LogFolder
 from services.campaigns.settings import CampaignSettings
 from services.campaigns.signals import BudgetSpent, Cause, Interrupted, Waiting
 from services.contracts.base import JsonObject
@@ -64,6 +65,23 @@ class CampaignRun:
             self._steps = {(row.loop, row.name): row.output for row in steps}
         self._place = Place(self.id, 0, StepName.BASE)
         self._effects: dict[str, Effect] = {}
+        self.log = LogFolder(self.artifacts.job(self.id), claim.job.created_at)
+        self._complete_log()
+
+    def _complete_log(self) -> None:
+        """Write what a worker that was killed may have left out: the last finished step."""
+        self.log.begin(self._claim.job.request)
+        order = list(StepName)
+        finished = [
+            Place(self.id, loop, StepName(name))
+            for (loop, name), output in self._steps.items()
+            if output is not None
+        ]
+        last = max(finished, key=lambda each: (each.loop, order.index(each.step)), default=None)
+        if last is not None and not self.log.holds(last):
+            with self.database.read() as session:
+                effects = effects_of(session, last)
+            self.log.write_step(last, self._steps[last.loop, last.step.value] or {}, effects)
 
     @property
     def folder(self) -> Path:
@@ -115,6 +133,7 @@ class CampaignRun:
             progress = update(JobRow).where(JobRow.id == self.id)
             session.execute(progress.values(step=done, total_steps=total))
         self._steps[place.loop, place.step.value] = content
+        self.log.write_step(place, content, self._effects)
 
     def once(self, key: str, make: Callable[[], Awaitable[Effect]]) -> Effect:
         """The effect of the current step with this key, made unless it is recorded."""

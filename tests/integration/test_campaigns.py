@@ -182,6 +182,12 @@ def test_measurements_decide_over_good_bad_leaked_and_missing_answers(served: Ca
     assert "hold items of the benchmark" in coding["transcript"][1]["messages"][0]["content"]
     assert "not_an_argument" in coding["output"]["notes"][0]
 
+    (log,) = (campaigns.folder / "home" / "jobs" / campaign / "log").iterdir()
+    steps = {path.parent.name for path in log.glob("Loop_2/*/output.json")}
+    assert steps == {"direct_exp_gen", "coding", "running", "feedback", "record"}
+    assert "data.json" in (log / "Loop_1" / "coding" / "process_data.py").read_text()
+    assert (log / "summary.md").read_text().count("- Loop ") == 3
+
     report = campaigns.get(f"{campaign}/report")
     assert [each["loop"] for each in report["attempts"]] == [0, 1, 2, 3]
     assert report["final"]["ci95"][0] > 0

@@ -1,0 +1,96 @@
+"""The log of a campaign for people: a folder of JSON and Markdown, written as it goes.
+
+The layout is RD-Agent's: ``log/2025-01-01_12-00-00-123456/Loop_1/coding``, named after the local
+time at which the campaign was created. The database stays the truth; nothing reads the log.
+"""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+
+from services.campaigns.effects import Effect, Place
+from services.contracts.base import JsonObject
+from services.contracts.campaigns import StepName
+
+OUTPUT, PAGE, SUMMARY, REQUEST = "output.json", "step.md", "summary.md", "campaign.json"
+
+
+class LogFolder:
+    """The log of one campaign in the folder of its job."""
+
+    def __init__(self, job_folder: Path, created_at: float) -> None:
+        root = job_folder / "log"
+        # One that was begun is kept, even if the time zone has changed since.
+        begun = sorted(root.glob("*")) if root.exists() else []
+        stamp = datetime.fromtimestamp(created_at).strftime("%Y-%m-%d_%H-%M-%S-%f")  # noqa: DTZ006
+        self.path = begun[0] if begun else root / stamp
+
+    def begin(self, request: JsonObject) -> None:
+        """Write the request, once."""
+        if not (self.path / REQUEST).exists():
+            _write(self.path / REQUEST, _pretty(request))
+
+    def holds(self, place: Place) -> bool:
+        """Whether a step has been written."""
+        return (self._folder(place) / OUTPUT).exists()
+
+    def write_step(self, place: Place, output: JsonObject, effects: Mapping[str, Effect]) -> None:
+        """Write a finished step: its output, its conversation, script and settings."""
+        folder = self._folder(place)
+        for name, content in _code_files(place.step, output).items():
+            _write(folder / name, content)
+        _write(folder / PAGE, _page(place, output, effects))
+        _write(folder / OUTPUT, _pretty(output))  # last: it says that the step is complete
+
+    def write_summary(self, lessons: Sequence[str]) -> None:
+        """Replace the summary: one line for each loop."""
+        lines = [f"- {' '.join(lesson.split())}" for lesson in lessons]
+        _write(self.path / SUMMARY, "\n".join(["# Loops", "", *lines, ""]))
+
+    def _folder(self, place: Place) -> Path:
+        return self.path / f"Loop_{place.loop}" / place.step.value
+
+
+def _code_files(step: StepName, output: JsonObject) -> dict[str, str]:
+    if step is not StepName.CODING or not output.get("script"):
+        return {}
+    return {"process_data.py": str(output["script"]), "train.yaml": str(output["settings"])}
+
+
+def _page(place: Place, output: JsonObject, effects: Mapping[str, Effect]) -> str:
+    parts = [f"# Loop {place.loop}: {place.step.value}"]
+    jobs = [f"- {key}: {effect.job_id}" for key, effect in effects.items() if effect.job_id]
+    if jobs:
+        parts.append("\n".join(["## Jobs", "", *jobs]))
+    for key, effect in effects.items():
+        if "answer" not in effect.response:
+            continue
+        tokens = f"{effect.prompt_tokens} prompt and {effect.completion_tokens} completion tokens"
+        asked = [str(message["content"]) for message in effect.response.get("messages", [])]
+        parts.append(f"## {key} ({tokens})")
+        parts += [_fenced(text) for text in asked]
+        parts += ["The LLM answers:", _fenced(str(effect.response["answer"]))]
+    shown = {key: value for key, value in output.items() if key not in {"script", "settings"}}
+    parts += ["## Output", _fenced(_pretty(shown).rstrip(), "json")]
+    return "\n\n".join(parts) + "\n"
+
+
+def _fenced(text: str, language: str = "") -> str:
+    """A code block that the text cannot end."""
+    longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}{language}\n{text}\n{fence}"
+
+
+def _pretty(value: JsonObject) -> str:
+    return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
+
+
+def _write(path: Path, content: str) -> None:
+    """Replace a file atomically."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(f"{path.name}.partial")
+    partial.write_text(content, encoding="utf-8")
+    partial.replace(path)
