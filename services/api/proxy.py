@@ -154,7 +154,8 @@ class _RequestBody:
     def __init__(self, receive: Receive) -> None:
         self.failure: Exception | None = None
         self._receive = receive
-        self._is_complete = asyncio.Event()
+        self._is_complete = False
+        self._completed: asyncio.Event | None = None  # made when somebody waits, which is rare
 
     async def content(self) -> bytes | AsyncIterator[bytes]:
         """The body if it arrived at once, as small ones do; else its chunks as they arrive.
@@ -166,7 +167,9 @@ class _RequestBody:
 
     async def after(self) -> Message:
         """The message after the body, which is the client's disconnect."""
-        await self._is_complete.wait()
+        if not self._is_complete:
+            self._completed = self._completed or asyncio.Event()
+            await self._completed.wait()
         return await self._receive()
 
     async def _pieces(self, piece: bytes) -> AsyncIterator[bytes]:
@@ -189,7 +192,9 @@ class _RequestBody:
             raise
         more: bool = message.get("more_body", False)
         if not more:
-            self._is_complete.set()
+            self._is_complete = True
+            if self._completed is not None:
+                self._completed.set()
         return message.get("body", b""), more
 
 
