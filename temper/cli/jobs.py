@@ -65,6 +65,7 @@ def show(job_id: JobId, as_json: JsonOption = False) -> None:
     if not as_json:
         out.note(f"events:  temper logs {job_id}", "dim")
         out.note(f"REST:    curl {client.base_url}{RESOURCES[kind]}/{job_id}", "dim")
+        out.note(f"files:   curl {client.base_url}/v1/jobs/{job_id}/artifacts", "dim")
 
 
 def logs(

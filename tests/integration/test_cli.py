@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import httpx
 import pytest
 
 from services.contracts.jobs import JobError, JobStatus
@@ -143,6 +145,11 @@ def test_a_submitted_job_is_listed_and_shown(capsys: pytest.CaptureFixture[str])
     assert main(["show", job_id, "--json"]) == 0
     shown = json.loads(output(capsys))
     assert (shown["model"], shown["metadata"]) == ("cli-base", {"run": "listed"})
+
+    assert main(["show", job_id]) == 0
+    address = re.search(rf"curl (\S+/v1/jobs/{job_id}/artifacts)", capsys.readouterr().err)
+    assert address is not None
+    assert httpx.get(address[1]).json()["object"] == "list"
 
 
 def test_job_data_is_uploaded_once(capsys: pytest.CaptureFixture[str]) -> None:

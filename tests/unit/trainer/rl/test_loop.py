@@ -258,8 +258,10 @@ def test_step_reports_the_reward_of_its_own_batch(tmp_path: Path) -> None:
     online = method(dynamic_sampling={"max_batches": 10}, steps=3)
     run(Run(tmp_path, online, SteadyEngine(lambda _: SHORT), questions(8), judge).play())
     metrics = lines(tmp_path / METRICS)
-    assert {line["reward"] for line in metrics} == {0.5}
-    assert max(line["rollout_reward"] for line in metrics) > 0.5
+    for name in ("reward", "pass_rate"):
+        assert {line[name] for line in metrics} == {0.5}
+        assert max(line[f"rollout_{name}"] for line in metrics) > 0.5
+    assert {line["response_length"] for line in metrics} == {3.0}
 
 
 def test_training_without_usable_prompts_says_why(tmp_path: Path) -> None:
