@@ -188,7 +188,7 @@ class PolicyServer:
             if handle is not self._handle:
                 return
             if self._recoveries == MAX_RECOVERIES:
-                raise EngineFailed(f"vLLM died {MAX_RECOVERIES + 1} times")
+                raise await _last_death(handle)
             self._recoveries += 1
             await self._restart()
 
@@ -198,7 +198,11 @@ class PolicyServer:
             async with asyncio.timeout(DRAIN_SECONDS):
                 await self._idle.wait()
         await self._handle.close()
-        self._handle = await ServerHandle.start(self._spec, self._weights)
+        try:
+            self._handle = await ServerHandle.start(self._spec, self._weights)
+        except TemperError as error:
+            error.retryable = True  # an equal one has started before
+            raise
         self._asleep = False
 
     async def _wake(self) -> None:
@@ -211,6 +215,19 @@ class PolicyServer:
             self._asleep = False
         except (EngineFailed, TimeoutError):
             await self._restart()
+
+
+async def _last_death(handle: ServerHandle) -> EngineFailed:
+    """The failure of an engine that has died too often in this attempt; another may succeed."""
+    message = f"vLLM died {MAX_RECOVERIES + 1} times in this attempt"
+    if handle.server.ended:  # not only unhealthy
+        try:
+            await handle.server.watch()
+        except VllmFailed as death:
+            message = f"{message}, at last: {death.message}"
+    failure = EngineFailed(message)
+    failure.retryable = True
+    return failure
 
 
 async def swap_weights(
@@ -249,12 +266,12 @@ class Gate:
         self._open = asyncio.Event()
         self._open.set()
         self._broken: str | None = None
+        self._retryable = False
 
     async def wait(self) -> None:
         """Wait until no change is in progress; raises `EngineFailed` after a failed one."""
         await self._open.wait()
-        if self._broken is not None:
-            raise EngineFailed(self._broken)
+        self._check()
 
     def close(self) -> None:
         """Fail all requests from now on."""
@@ -265,16 +282,22 @@ class Gate:
     async def exclusive(self) -> AsyncIterator[None]:
         """Change the server in the block; waits for the change in progress."""
         async with self._changing:
-            if self._broken is not None:
-                raise EngineFailed(self._broken)
+            self._check()
             self._open.clear()
             try:
                 yield
             except TemperError as error:
                 self._broken = f"the engine has failed: {error.message}"
+                self._retryable = error.retryable
                 raise
             except BaseException:
                 self._broken = STOPPED
                 raise
             finally:
                 self._open.set()
+
+    def _check(self) -> None:
+        if self._broken is not None:
+            failure = EngineFailed(self._broken)
+            failure.retryable = self._retryable
+            raise failure

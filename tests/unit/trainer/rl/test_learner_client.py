@@ -78,19 +78,19 @@ def ask(learner: LearnerClient) -> LearnerFailed:
 
 
 @pytest.mark.parametrize(
-    ("behavior", "message"),
+    ("behavior", "message", "retryable"),
     [
-        ("exit", "the learner ended with code 3"),
-        ("die", "the learner was ended by signal 9"),
-        ("garbage", "the learner's answer to probe cannot be read"),
+        ("exit", "the learner ended with code 3", True),
+        ("die", "the learner was ended by signal 9", True),
+        ("garbage", "the learner's answer to probe cannot be read", False),
     ],
 )
-def test_dead_learner_is_an_error_with_its_log_tail(
-    learner: LearnerClient, tmp_path: Path, behavior: str, message: str
+def test_dead_learner_costs_an_attempt_and_shows_its_log_tail(
+    learner: LearnerClient, tmp_path: Path, behavior: str, message: str, retryable: bool
 ) -> None:
     (tmp_path / BEHAVIOR).write_text(behavior)
     error = ask(learner)
-    assert (error.code, error.message) == ("learner_failed", message)
+    assert (error.code, error.message, error.retryable) == ("learner_failed", message, retryable)
     assert error.log_tail[-1] == "the learner says something"
 
 

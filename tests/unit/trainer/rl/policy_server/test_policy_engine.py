@@ -2,10 +2,13 @@
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from services.inference.token_engine.base import EngineFailed, TurnSampling
+from services.inference.vllm.server import VllmFailed
+from services.trainer.rl.policy_server.handle import ServerHandle
 from services.trainer.rl.weight_sync import EngineOutOfSync
 from tests.unit.trainer.rl.policy_server.policy import policy, says
 
@@ -169,7 +172,7 @@ def test_dead_server_is_replaced_and_requests_survive(
     asyncio.run(play())
 
 
-def test_server_that_keeps_dying_fails_the_training(
+def test_server_that_keeps_dying_costs_an_attempt(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def play() -> None:
@@ -179,8 +182,32 @@ def test_server_that_keeps_dying_fails_the_training(
                 await given.engine.generate(PROMPT, TURN)
             await given.servers[-1].die()
 
-            with pytest.raises(EngineFailed, match="died 4 times"):
+            with pytest.raises(EngineFailed, match=r"died 4 times .*: vLLM was killed") as watched:
                 await given.engine.watch()
+            with pytest.raises(EngineFailed, match="died 4 times") as asked:
+                await given.engine.generate(PROMPT, TURN)
+
+            assert watched.value.retryable
+            assert asked.value.retryable
+
+    asyncio.run(play())
+
+
+def test_server_that_cannot_be_replaced_costs_an_attempt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def play() -> None:
+        async with policy(tmp_path, monkeypatch) as given:
+
+            async def fail(*_: Any) -> Any:
+                raise VllmFailed("vLLM exited with code 1: out of memory", [])
+
+            monkeypatch.setattr(ServerHandle, "start", fail)
+            await given.servers[-1].die()
+
+            with pytest.raises(VllmFailed, match="out of memory") as raised:
+                await given.engine.watch()
+            assert raised.value.retryable
 
     asyncio.run(play())
 
