@@ -102,6 +102,10 @@ class Evaluation(JobState):
     metrics: EvaluationMetrics | None = None
 
 
+ResultOutcome = Literal["correct", "wrong", "failed"]
+"""How a row ended: ``failed`` is without an answer or a score."""
+
+
 class SampleResult(Resource):
     """One row of an evaluation: the answer and its grade.
 

@@ -5,13 +5,18 @@ from typing import Annotated
 import typer
 
 from services.contracts.comparisons import CompareEvaluations, PairedComparison
+from services.contracts.evaluations import ResultOutcome, SampleResult
 from services.metrics.sample_size import independent_discordance, items_needed
 from temper.cli.gateway import connect
+from temper.cli.job_view import job_fields
+from temper.cli.jobs import JobId
 from temper.cli.output import JsonOption, Output
 
 app = typer.Typer(help="What evaluations need and found.")
 
 SHOWN_ITEMS = 20
+CELL = 80
+"""Characters of a gold or an answer in a table."""
 
 Baseline = Annotated[str, typer.Argument(metavar="A", help="The evaluation to compare with.")]
 Candidates = Annotated[
@@ -30,6 +35,10 @@ Accuracy = Annotated[
 ]
 Power = Annotated[float, typer.Option(help="The probability of finding the difference.")]
 Alpha = Annotated[float, typer.Option(help="The two-sided level of the test.")]
+
+Only = Annotated[ResultOutcome | None, typer.Option(help="Only rows that ended so.")]
+Text = Annotated[str | None, typer.Option(help="Only answers with this text.")]
+Most = Annotated[int, typer.Option("-n", min=1, max=10_000, help="Maximum number of rows.")]
 
 
 @app.callback()
@@ -80,6 +89,40 @@ def _listed(items: list[int]) -> str:
         return ""
     more = ", ..." if len(items) > SHOWN_ITEMS else ""
     return f": rows {', '.join(map(str, items[:SHOWN_ITEMS]))}{more}"
+
+
+@app.command("show")
+def show(
+    job_id: JobId,
+    only: Only = None,
+    text: Text = None,
+    most: Most = 20,
+    as_json: JsonOption = False,
+) -> None:
+    """Show the metrics of an evaluation and its rows: gold, answer, or why there is no grade."""
+    out = Output(as_json)
+    with connect() as client:
+        rows = client.evaluations.results(job_id, outcome=only, text=text, most=most)
+        evaluation = client.evaluations.get(job_id)
+    if as_json:
+        out.document(rows)
+        return
+    out.fields(job_fields(evaluation))
+    out.line("")
+    out.table(("ROW", "OUTCOME", "GOLD", "COMPARED"), map(_result_row, rows.data))
+    if rows.has_more:
+        out.note(f"more rows exist; -n {most * 2} shows them")
+
+
+def _result_row(result: SampleResult) -> tuple[str, ...]:
+    outcome = "failed" if result.correct is None else "correct" if result.correct else "wrong"
+    compared = result.error or result.extracted or result.answer or ""
+    return str(result.index), outcome, _short(" | ".join(result.gold)), _short(compared)
+
+
+def _short(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= CELL else f"{line[: CELL - 1]}…"
 
 
 @app.command("plan")

@@ -9,7 +9,12 @@ from urllib.parse import quote
 
 from services.contracts.base import Deleted, Page, Request
 from services.contracts.comparisons import CompareEvaluations, EvaluationComparison
-from services.contracts.evaluations import CreateEvaluation, Evaluation, SampleResult
+from services.contracts.evaluations import (
+    CreateEvaluation,
+    Evaluation,
+    ResultOutcome,
+    SampleResult,
+)
 from services.contracts.exports import CreateExport, Export, ExportModel
 from services.contracts.fine_tuning import Checkpoint, CreateFineTuningJob, FineTuningJob
 from services.contracts.indexes import CreateIndexingJob, IndexingJob
@@ -167,10 +172,19 @@ class Evaluations(JobResource[CreateEvaluation, Evaluation]):
     resource = Evaluation
     page_type = Page[Evaluation]
 
-    def results(self, evaluation_id: str, *, most: int = 20) -> Page[SampleResult]:
-        """Return up to ``most`` graded rows, in file order."""
+    def results(
+        self,
+        evaluation_id: str,
+        *,
+        outcome: ResultOutcome | None = None,
+        text: str | None = None,
+        most: int = 20,
+    ) -> Page[SampleResult]:
+        """Return up to ``most`` rows, in the order in which they finished."""
         path = _path(self.path, evaluation_id, "results")
-        return pages.page(self._transport, path, Page[SampleResult], {}, most)
+        given = {"outcome": outcome, "text": text}
+        query = {name: value for name, value in given.items() if value is not None}
+        return pages.page(self._transport, path, Page[SampleResult], query, most)
 
     def compare(self, evaluation_id: str, request: CompareEvaluations) -> EvaluationComparison:
         """Test candidates against an evaluation of the same items."""

@@ -1,5 +1,6 @@
 """Evaluations over REST, and the gateway's health. No worker runs these jobs."""
 
+import json
 import uuid
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ import openai
 import pytest
 
 from services.contracts.evaluations import SampleResult
+from temper.cli.main import main
 
 
 @pytest.fixture(scope="module")
@@ -105,6 +107,42 @@ def test_results_are_paged_in_order_of_completion(
     assert (first["has_more"], second["has_more"]) == (True, False)
     assert first["data"][0]["object"] == "evaluation.result"
     assert http.get(path, params={"after": "evalres-3"}).status_code == 400
+
+
+def test_results_are_filtered_by_outcome_and_text(
+    http: httpx.Client,
+    file_id: str,
+    home: Path,
+    url: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    job_id = create(http, file_id)["id"]
+    path = f"/v1/evaluations/{job_id}/results"
+    folder = home / "jobs" / job_id
+    folder.mkdir(parents=True)
+    rows = [
+        SampleResult(id="", index=0, gold=["2"], answer="It is 2", extracted="2", correct=True),
+        SampleResult(id="", index=1, gold=["4"], answer="It is 5", extracted="5", correct=False),
+        SampleResult(id="", index=2, gold=["6"], answer=None, correct=None, error="HTTP 500"),
+    ]
+    lines = [row.model_dump_json(exclude={"id"}) + "\n" for row in rows]
+    (folder / "results.jsonl").write_text("".join(lines))
+
+    def indexes(**query: str) -> list[int]:
+        return [row["index"] for row in http.get(path, params=query).json()["data"]]
+
+    assert (indexes(outcome="wrong"), indexes(outcome="failed")) == ([1], [2])
+    assert (indexes(text="IT IS"), indexes(text="it is", outcome="correct")) == ([0, 1], [0])
+    assert http.get(path, params={"outcome": "odd"}).status_code == 400
+
+    monkeypatch.setenv("TEMPER_API_URL", url)
+    assert main(["evals", "show", job_id, "--only", "failed"]) == 0
+    shown = capsys.readouterr().out
+    assert "HTTP 500" in shown
+    assert "correct" not in shown
+    assert main(["evals", "show", job_id, "--text", "is 5", "--json"]) == 0
+    assert [row["index"] for row in json.loads(capsys.readouterr().out)["data"]] == [1]
 
 
 def test_health_readiness_and_metrics_are_reported(http: httpx.Client, file_id: str) -> None:

@@ -8,21 +8,47 @@ earlier ones.
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from os import SEEK_END
 from pathlib import Path
 from typing import IO
 
 from services.contracts.base import Page
 from services.contracts.errors import InvalidRequest
-from services.contracts.evaluations import SampleResult
+from services.contracts.evaluations import ResultOutcome, SampleResult
 from services.core.web.paging import page_of
 
 RESULTS = "results.jsonl"
 _RESULT_ID = re.compile(r"evalres-(?P<position>[0-9]{1,15})")
 
 
-def list_results(job_dir: Path, *, after: str | None, limit: int) -> Page[SampleResult]:
-    """Up to ``limit`` results after ``after``, oldest first."""
+@dataclass(frozen=True)
+class ResultFilter:
+    """Which results are wanted; a text is looked for in answers, whatever its case."""
+
+    outcome: ResultOutcome | None = None
+    text: str | None = None
+
+    def accepts(self, result: SampleResult) -> bool:
+        """Whether a result is wanted."""
+        if self.outcome is not None and self.outcome != _outcome(result):
+            return False
+        return self.text is None or self.text.casefold() in (result.answer or "").casefold()
+
+
+def _outcome(result: SampleResult) -> ResultOutcome:
+    if result.correct is None:
+        return "failed"
+    return "correct" if result.correct else "wrong"
+
+
+EVERY_RESULT = ResultFilter()
+
+
+def list_results(
+    job_dir: Path, *, after: str | None, limit: int, where: ResultFilter = EVERY_RESULT
+) -> Page[SampleResult]:
+    """Up to ``limit`` wanted results after ``after``, oldest first."""
     position = _position(after)
     results: list[SampleResult] = []
     try:
@@ -31,7 +57,9 @@ def list_results(job_dir: Path, *, after: str | None, limit: int) -> Page[Sample
             while len(results) <= limit and (line := file.readline()).endswith(b"\n"):
                 position += len(line)
                 fields = json.loads(line)
-                results.append(SampleResult(id=f"evalres-{position}", **fields))
+                result = SampleResult(id=f"evalres-{position}", **fields)
+                if where.accepts(result):
+                    results.append(result)
     except FileNotFoundError:
         if position:
             raise _unknown_result() from None

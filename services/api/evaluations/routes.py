@@ -2,11 +2,11 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Body
+from fastapi import APIRouter, Body, Query
 
 from services.api.context import Gateway
 from services.api.evaluations.comparison import check_comparable, compare_evaluations
-from services.api.evaluations.results import list_results
+from services.api.evaluations.results import ResultFilter, list_results
 from services.api.evaluations.service import create_evaluation, evaluation_view
 from services.api.examples import EVALUATION
 from services.api.idempotency import Creation
@@ -20,7 +20,12 @@ from services.contracts.errors import (
     NotFound,
     PermissionDenied,
 )
-from services.contracts.evaluations import CreateEvaluation, Evaluation, SampleResult
+from services.contracts.evaluations import (
+    CreateEvaluation,
+    Evaluation,
+    ResultOutcome,
+    SampleResult,
+)
 from services.contracts.jobs import JobKind
 from services.core.jobs.store import get_job
 from services.core.web.auth import Principal
@@ -67,13 +72,21 @@ def results(
     gateway: Gateway,
     _principal: Principal,
     job_id: str,
+    outcome: Annotated[
+        ResultOutcome | None, Query(description="`failed`: without an answer or a score.")
+    ] = None,
+    text: Annotated[
+        str | None,
+        Query(min_length=1, max_length=1_000, description="Only answers with this text."),
+    ] = None,
     after: After = None,
     limit: Limit = DEFAULT_LIMIT,
 ) -> Page[SampleResult]:
-    """List the graded samples so far, in the order in which they finished."""
+    """List the samples so far, in the order in which they finished."""
     with gateway.database.read() as session:
         get_job(session, job_id, KIND)
-    return list_results(gateway.artifacts.job(job_id), after=after, limit=limit)
+    where = ResultFilter(outcome, text)
+    return list_results(gateway.artifacts.job(job_id), after=after, limit=limit, where=where)
 
 
 @router.post(

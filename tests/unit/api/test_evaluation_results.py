@@ -6,13 +6,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from services.api.evaluations.results import RESULTS, list_results
+from services.api.evaluations.results import (
+    EVERY_RESULT,
+    RESULTS,
+    ResultFilter,
+    list_results,
+)
 from services.contracts.errors import InvalidRequest
-from services.contracts.evaluations import SampleResult
+from services.contracts.evaluations import ResultOutcome, SampleResult
 
 
-def line(index: int, answer: str = "a") -> bytes:
-    row = SampleResult(id="", index=index, gold=["a"], answer=answer, correct=True)
+def line(index: int, answer: str | None = "a", correct: bool | None = True) -> bytes:
+    row = SampleResult(id="", index=index, gold=["a"], answer=answer, correct=correct)
     return row.model_dump_json(exclude={"id"}).encode() + b"\n"
 
 
@@ -20,11 +25,11 @@ def write(folder: Path, content: bytes) -> None:
     (folder / RESULTS).write_bytes(content)
 
 
-def read_all(folder: Path, limit: int) -> list[SampleResult]:
+def read_all(folder: Path, limit: int, where: ResultFilter = EVERY_RESULT) -> list[SampleResult]:
     found: list[SampleResult] = []
     after = None
     while True:
-        page = list_results(folder, after=after, limit=limit)
+        page = list_results(folder, after=after, limit=limit, where=where)
         found += page.data
         if not page.has_more:
             return found
@@ -95,6 +100,41 @@ def test_an_invalid_cursor_is_rejected(tmp_path: Path, after: str) -> None:
 def test_a_cursor_into_a_missing_file_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(InvalidRequest):
         list_results(tmp_path, after="evalres-7", limit=10)
+
+
+@pytest.mark.parametrize("limit", [1, 2, 100])
+@pytest.mark.parametrize(
+    ("outcome", "text", "expected"),
+    [
+        ("correct", None, [0, 3]),
+        ("wrong", None, [1, 5]),
+        ("failed", None, [2, 4]),
+        (None, "paris", [0, 5]),
+        ("wrong", "paris", [5]),
+        ("correct", "rome", []),
+        (None, None, [0, 1, 2, 3, 4, 5]),
+    ],
+)
+def test_filtered_pages_hold_every_wanted_row_once(
+    tmp_path: Path,
+    limit: int,
+    outcome: ResultOutcome | None,
+    text: str | None,
+    expected: list[int],
+) -> None:
+    answers: list[tuple[str | None, bool | None]] = [
+        ("Paris", True),
+        ("Lyon", False),
+        (None, None),
+        ("Nice", True),
+        ("not graded", None),
+        ("in PARIS", False),
+    ]
+    write(tmp_path, b"".join(line(n, *each) for n, each in enumerate(answers)))
+
+    found = read_all(tmp_path, limit, ResultFilter(outcome, text))
+
+    assert [row.index for row in found] == expected
 
 
 @settings(deadline=None)
